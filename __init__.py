@@ -1,0 +1,47 @@
+"""TensorFlow Lite models on the GPU, on your own GL textures and buffers. Use: ``import framebind as fb``."""
+
+from .delegate.gpu_delegate import GpuDelegate
+from .delegate.interpreter import Interpreter
+from .delegate.options import GpuDelegateOptions
+from .interop.errors import (
+    BindingError,
+    DelegateError,
+    DeviceError,
+    FramebindError,
+    KernelError,
+    ModelError,
+    SourceError,
+    TransferError,
+)
+from .interop.gl_context import GlContext
+from .interop.gl_draw import FragmentProgram
+from .interop.gl_objects import GlBuffer, GlTexture
+from .interop.sink import Sink, open_sink
+from .interop.source import Source, open_source
+from .interop.transfers import transfer_guard, transfers
+from .interop.window import Window
+
+__all__ = [
+    "BindingError",
+    "DelegateError",
+    "DeviceError",
+    "FragmentProgram",
+    "FramebindError",
+    "GlBuffer",
+    "GlContext",
+    "GlTexture",
+    "GpuDelegate",
+    "GpuDelegateOptions",
+    "Interpreter",
+    "KernelError",
+    "ModelError",
+    "Sink",
+    "Source",
+    "SourceError",
+    "TransferError",
+    "Window",
+    "open_sink",
+    "open_source",
+    "transfer_guard",
+    "transfers",
+]

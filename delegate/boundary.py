@@ -1,0 +1,128 @@
+"""The tensors where GPU partitions begin and end: what the user bound to them, or else a staging buffer of ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..interop.device import Device, Resource
+from ..interop.errors import BindingError
+from ..kernels.layout import Dense
+from ..kernels.operator import TensorInfo
+from .bindings import Binding, TextureMapping, make_binding, read_back, tensor_label
+from .tflite import NativeGraph
+
+Key = tuple[int, int]
+"""Number of the subgraph, and of the tensor in it."""
+
+
+@dataclass
+class _Bound:
+    """What the user bound, kept as given: it is negotiated again when the tensor's shape changes."""
+
+    obj: Any
+    mapping: TextureMapping
+    binding: Binding | None = None
+
+
+class Boundary:
+    """All boundary tensors of one delegate. Keeps every bound object alive, and copies where nothing is bound, counted.
+
+    ``keep_outputs`` says that results stay on the GPU until somebody asks for them by ``make_readable``.
+    """
+
+    def __init__(self) -> None:
+        self.device: Device | None = None
+        self.keep_outputs = False
+        self.computed: set[Key] = set()
+        """What partitions compute: it comes from the GPU, not from the CPU."""
+        self.read_by_cpu: set[Key] = set()
+        """What operators on the CPU read."""
+        self.unreadable: set[Key] = set()
+        """What was computed, and not copied to the CPU since."""
+        self._bound: dict[Key, _Bound] = {}
+        self._bindings: dict[Key, Binding] = {}
+        self._staging: dict[Key, Resource] = {}
+
+    @property
+    def _open_device(self) -> Device:
+        assert self.device is not None, "a partition exists, so its device was opened"
+        return self.device
+
+    def is_bound(self, key: Key) -> bool:
+        return key in self._bound
+
+    def bind(self, key: Key, obj: Any, mapping: TextureMapping, tensor: TensorInfo | None) -> None:
+        """Use ``obj`` from now on. ``tensor`` is what it must fit; None: not known yet, and checked later."""
+        bound = _Bound(obj, mapping)
+        if tensor is not None:
+            bound.binding = self._negotiate(key, bound, tensor)
+        self._bound[key] = bound
+        staging = self._staging.pop(key, None)
+        if staging is not None:
+            staging.release()
+
+    def _negotiate(self, key: Key, bound: _Bound, tensor: TensorInfo) -> Binding:
+        write = key in self.computed
+        return make_binding(self._open_device, bound.obj, tensor, key[1], write=write, mapping=bound.mapping)
+
+    def unbind(self, key: Key) -> None:
+        self._bound.pop(key, None)
+        self._bindings.pop(key, None)
+
+    def binding(self, key: Key, tensor: TensorInfo) -> Binding:
+        """What stands for the tensor now: the user's object, negotiated for this shape, or its staging buffer."""
+        bound = self._bound.get(key)
+        if bound is None:
+            binding = Binding(self._staging_buffer(key, tensor), Dense(tensor.bhwc))
+        elif bound.binding is not None and bound.binding.view.shape == tensor.bhwc:
+            binding = bound.binding
+        else:
+            binding = bound.binding = self._negotiate(key, bound, tensor)
+        self._bindings[key] = binding
+        return binding
+
+    def _staging_buffer(self, key: Key, tensor: TensorInfo) -> Resource:
+        nbytes = Dense(tensor.bhwc).nbytes
+        buffer = self._staging.get(key)
+        if buffer is None or buffer.nbytes != nbytes:
+            if buffer is not None:
+                buffer.release()
+            buffer = self._open_device.buffer(nbytes, f"staging of {tensor_label(key[1], tensor)}")
+            self._staging[key] = buffer
+        return buffer
+
+    def upload(self, graph: NativeGraph, tensor: int) -> None:
+        """Copy the CPU's values of a tensor that nothing is bound to."""
+        name = graph.subgraph.tensors[tensor].name
+        staging = self._staging[graph.index, tensor]
+        self._open_device.write(staging, graph.array(tensor), f"input tensor {tensor} '{name}' from the CPU")
+
+    def written(self, graph: NativeGraph, tensor: int) -> None:
+        """A partition has computed the tensor: the CPU's copy is out of date."""
+        key = (graph.index, tensor)
+        if self.keep_outputs and key not in self.read_by_cpu:
+            self.unreadable.add(key)
+            graph.mark_current(tensor)  # or LiteRT would copy it at the end of each invoke
+        else:
+            self.unreadable.discard(key)
+            graph.mark_stale(tensor)
+
+    def download(self, graph: NativeGraph, tensor: int) -> None:
+        """Copy what the GPU computed, from wherever it is, to the CPU's memory."""
+        info, key = graph.subgraph.tensors[tensor], (graph.index, tensor)
+        if key not in self._bindings:
+            raise BindingError(f"{tensor_label(tensor, info)} has not been computed: call invoke() first")
+        reason = f"output tensor {tensor} '{info.name}' to the CPU"
+        read_back(self._open_device, self._bindings[key], graph.array(tensor), reason)
+        self.unreadable.discard(key)
+
+    def release(self) -> None:
+        """Free the staging buffers; forget what is computed, but not what the user bound."""
+        for buffer in self._staging.values():
+            buffer.release()
+        for known in (self._staging, self._bindings, self.computed, self.read_by_cpu, self.unreadable):
+            known.clear()
+
+    def forget_bound(self) -> None:
+        self._bound.clear()

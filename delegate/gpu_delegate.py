@@ -1,0 +1,303 @@
+"""The GPU delegate: what a user gives to LiteRT's interpreter to run a model's operators on the GPU."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..interop.device import Device
+from ..interop.devices import open_device
+from ..interop.errors import BindingError, DelegateError, ModelError
+from ..kernels.operator import TensorInfo
+from .bindings import Crop, TextureMapping, Values, tensor_label
+from .boundary import Boundary
+from .claims import Claims, claim
+from .options import GpuDelegateOptions
+from .partition import Partition
+from .reader import Model, Subgraph, read_model
+from .tflite import NativeDelegate, NativeGraph, Partitioned, log
+
+
+class GpuDelegate:
+    """A TfLiteDelegate that runs a model's operators on the GPU, in the GL context that is current, or else its own.
+
+    Give it to ``framebind.Interpreter`` (``modify_graph_with_delegate`` or ``experimental_delegates``), or, with
+    ``model_path`` or ``model_content``, to LiteRT's own ``Interpreter(experimental_delegates=[delegate])``. One
+    delegate serves one interpreter, on the thread and in the GL context where it was applied. Raises ModelError for a
+    damaged model.
+    """
+
+    def __init__(
+        self,
+        options: GpuDelegateOptions | None = None,
+        *,
+        model_path: str | os.PathLike[str] | None = None,
+        model_content: bytes | None = None,
+    ) -> None:
+        if model_path is not None and model_content is not None:
+            raise DelegateError("give GpuDelegate model_path or model_content, not both")
+        self.options = options or GpuDelegateOptions()
+        self._boundary = Boundary()
+        self._partitions: list[Partition] = []
+        self._claims: dict[int, Claims] = {}
+        self._native: NativeDelegate | None = None
+        self._retired: list[NativeDelegate] = []
+        self._closed = False
+        self._model: Model | None = None
+        if model_path is not None:
+            model_content = read_file(model_path)
+        if model_content is not None:
+            self._model = read_model(model_content)
+
+    # LiteRT's interpreter and ours ------------------------------------------------------------------------------------
+
+    def _get_native_delegate_pointer(self) -> int:
+        """What LiteRT's Interpreter asks of everything in its experimental_delegates, once."""
+        return self.attach(None)
+
+    def attach(self, model: Model | None) -> int:
+        """The address of the TfLiteDelegate, for one interpreter; framebind.Interpreter gives its model along."""
+        if self._closed:
+            raise DelegateError("this GpuDelegate is closed: make a new one")
+        if self._native is not None:
+            raise DelegateError("this GpuDelegate already serves an interpreter: make one for each interpreter")
+        self._model = model or self._model
+        if self._model is None:
+            raise DelegateError(
+                "LiteRT's own Interpreter does not tell a delegate which model it runs: make it with "
+                "GpuDelegate(model_path=...), or use framebind.Interpreter"
+            )
+        self._native = NativeDelegate(self, self._model)
+        return self._native.pointer
+
+    def detach(self) -> None:
+        """Let go of the interpreter, so that another one can be served. What is bound stays bound."""
+        for partition in self._partitions:
+            partition.release()
+        self._partitions.clear()
+        self._claims.clear()
+        self._boundary.release()
+        if self._native is not None:
+            self._retired.append(self._native)  # LiteRT still calls it when it destroys the interpreter
+            self._native = None
+
+    def take_error(self) -> BaseException | None:
+        """The exception behind LiteRT's last error, if it was one of ours. It is handed out once."""
+        return self._native.take_error() if self._native is not None else None
+
+    def close(self) -> None:
+        """Free everything on the GPU and let go of the bound objects. The interpreter cannot be invoked afterwards."""
+        if self._closed:
+            return
+        self._closed = True
+        for partition in self._partitions:
+            partition.release()
+        self._boundary.release()
+        self._boundary.forget_bound()
+        if self._boundary.device is not None:
+            self._boundary.device.close()
+
+    # What LiteRT calls through tflite.NativeDelegate ------------------------------------------------------------------
+
+    def claim(self, graph: NativeGraph) -> Sequence[int]:
+        """The operators of a subgraph that go to the GPU; logs those that do not, with the reasons."""
+        subgraph = graph.subgraph
+        claims = self._claims[graph.index] = claim(subgraph)
+        self._forget_partitions(graph)
+        plan = graph.plan()
+        chosen = self._choose(graph, claims, [i for i in plan if i in claims.nodes])
+        if chosen:
+            self._device()
+        cpu = [i for i in range(len(subgraph.operators)) if i not in set(chosen)]
+        self._boundary.read_by_cpu |= {(graph.index, t) for i in cpu for t in subgraph.operators[i].inputs}
+        _warn_of_refused(subgraph, claims, len(chosen))
+        return chosen
+
+    def _choose(self, graph: NativeGraph, claims: Claims, claimed: list[int]) -> list[int]:
+        """Of the claimed operators, those in partitions that are worth it and within the limit."""
+
+        def computes(partition: Partitioned) -> bool:
+            outputs = (t for i in partition.operators for t in graph.subgraph.operators[i].outputs)
+            return any(claims.tensors[t].constant is None for t in outputs)
+
+        partitions = [p for p in graph.preview(claimed) if computes(p)]
+        partitions.sort(key=lambda p: (-len(p.operators), p.operators))
+        return sorted(i for p in partitions[: self.options.max_delegated_partitions] for i in p.operators)
+
+    def _forget_partitions(self, graph: NativeGraph) -> None:
+        """LiteRT applies its delegates to a subgraph again after inputs were resized."""
+        index = graph.index
+        self._partitions = [p for p in self._partitions if p.subgraph != index]
+        for keys in (self._boundary.computed, self._boundary.read_by_cpu, self._boundary.unreadable):
+            keys -= {key for key in keys if key[0] == index}
+
+    def make_kernel(self, graph: NativeGraph, partition: Partitioned) -> Partition:
+        claims = self._claims[graph.index]
+        made = Partition(self._boundary, graph, claims, partition, self.options.storage)
+        self._partitions.append(made)
+        self._boundary.computed |= {(graph.index, t) for t in made.outputs}
+        return made
+
+    def copy_to_cpu(self, graph: NativeGraph, tensor: int) -> None:
+        if self._closed:
+            raise DelegateError("this GpuDelegate is closed, and with it what the model computed on the GPU")
+        self._boundary.download(graph, tensor)
+
+    def _device(self) -> Device:
+        if self._boundary.device is None:
+            self._boundary.device = open_device(self.options.backend)
+            traits = self._boundary.device.traits
+            if traits.software:
+                log.warning(f"{traits.name} runs on the CPU: without a GPU, LiteRT's CPU interpreter alone is faster")
+        return self._boundary.device
+
+    # Binding ----------------------------------------------------------------------------------------------------------
+
+    def bind_buffer_to_tensor(
+        self,
+        obj: Any,
+        tensor_index: int,
+        *,
+        mean: Values = 0.0,
+        std: Values = 1.0,
+        order: str | None = None,
+        crop: Crop | None = None,
+        rotation: float = 0.0,
+        flip: str = "",
+    ) -> None:
+        """Let the model read (an input) or write (an output) ``obj`` in place of CPU memory, from the next invoke on.
+
+        ``obj`` is a GlTexture or GlBuffer (or a moderngl texture or buffer) of the GL context that the model runs in;
+        the delegate keeps it alive. Binding again replaces; another object of the same kind and format costs nothing.
+
+        A buffer holds float32 values in BHWC order without padding: element (b, y, x, c) is at ((b*H + y)*W + x)*C + c.
+
+        A texture (rgba8, rgba16f, rgba32f; r8, r32f for one channel) holds batch 1 and at most 4 channels; row 0 is the
+        top. A tensor value is (texel - mean) / std with texels from 0 to 1 (rgba8, r8) or as they are (float formats);
+        ``mean`` and ``std`` are one number or one a channel. ``order`` names the texture's channel for each of the
+        tensor's ("rgb" by default, "bgr" ...). An input texture may have any size: the rectangle ``crop`` (x, y, width,
+        height in texels; default: all), turned by ``rotation`` degrees clockwise around its centre and mirrored by
+        ``flip`` ("horizontal", "vertical", "both"), is sampled bilinearly. An output texture has the tensor's size and
+        takes ``flip`` only.
+
+        Raises BindingError where it does not fit, DeviceError off the thread or context of the model.
+        """
+        partitions = self._partitions_with(tensor_index)
+        key = (0, tensor_index)
+        if self._boundary.device is not None:
+            self._boundary.device.check()
+        mapping = TextureMapping(mean, std, order, crop, rotation, flip)
+        infos = [partition.tensor(tensor_index) for partition in partitions]
+        info = infos[0] or self._unresized(tensor_index)
+        self._refuse_shared(tensor_index, obj)
+        self._boundary.bind(key, obj, mapping, info)
+        for partition in partitions:
+            partition.rebind(tensor_index)
+
+    def unbind(self, tensor_index: int) -> None:
+        """Let the tensor be in CPU memory again. Nothing happens where nothing is bound."""
+        for partition in self._partitions_with(tensor_index):
+            partition.rebind(tensor_index)
+        self._boundary.unbind((0, tensor_index))
+
+    def is_bound(self, tensor_index: int) -> bool:
+        """Whether something of the user's is bound to the tensor."""
+        return self._boundary.is_bound((0, tensor_index))
+
+    def _partitions_with(self, tensor: int) -> list[Partition]:
+        """The partitions of the main subgraph that the tensor enters or leaves; BindingError where there is none."""
+        if self._native is None or (graph := self._native.graph(0)) is None:
+            raise BindingError(
+                f"tensor {tensor} cannot be bound yet: give the delegate to an interpreter first, "
+                "with interpreter.modify_graph_with_delegate(delegate)"
+            )
+        subgraph = graph.subgraph
+        if self._closed:
+            raise BindingError(f"tensor {tensor} cannot be bound: this GpuDelegate is closed")
+        found = [p for p in self._partitions if p.subgraph == 0 and tensor in (*p.inputs, *p.outputs)]
+        if found:
+            return found
+        if not 0 <= tensor < len(subgraph.tensors):
+            raise BindingError(f"there is no tensor {tensor}; {_inputs_and_outputs(subgraph)}")
+        what = tensor_label(tensor, subgraph.tensors[tensor])
+        if tensor in subgraph.inputs or tensor in subgraph.outputs:
+            raise BindingError(f"{what} cannot be bound: no operator on the GPU reads or writes it; the log says why")
+        raise BindingError(f"{what} cannot be bound: it is inside the model; {_inputs_and_outputs(subgraph)}")
+
+    def _refuse_shared(self, tensor: int, obj: Any) -> None:
+        """Refuse what cannot work: inputs that CPU operators read too, and textures that stand for what others read."""
+        key, subgraph = (0, tensor), self._subgraph()
+        what = tensor_label(tensor, subgraph.tensors[tensor])
+        if key not in self._boundary.computed and key in self._boundary.read_by_cpu:
+            readers = [f"{o.name} (operator {o.index})" for o in subgraph.operators if tensor in o.inputs]
+            raise BindingError(
+                f"{what} cannot be bound: operators on the CPU read it too ({', '.join(readers)}); use set_tensor"
+            )
+        read = key in self._boundary.read_by_cpu or any(tensor in p.inputs for p in self._partitions if p.subgraph == 0)
+        if key in self._boundary.computed and read and getattr(obj, "format", ""):
+            raise BindingError(f"{what} cannot be bound to a texture: the model itself reads it again; bind a buffer")
+
+    def _unresized(self, tensor: int) -> TensorInfo | None:
+        """The tensor as the file has it; None where an input was resized: its shape is known after allocate_tensors."""
+        assert self._native is not None
+        graph = self._native.graph(0)
+        assert graph is not None
+        tensors = graph.subgraph.tensors
+        resized = any(graph.shape(i) != tensors[i].shape for i in graph.subgraph.inputs if i >= 0)
+        return None if resized else tensors[tensor]
+
+    def _subgraph(self) -> Subgraph:
+        assert self._model is not None
+        return self._model.subgraphs[0]
+
+    # Reading results --------------------------------------------------------------------------------------------------
+
+    def set_allow_buffer_handle_output(self, allow: bool) -> None:
+        """True: outputs stay on the GPU after ``invoke`` and are read after ``ensure_tensor_data_is_readable``."""
+        self._boundary.keep_outputs = allow
+
+    def is_readable(self, tensor_index: int) -> bool:
+        """Whether the CPU's memory of the tensor holds what was computed last."""
+        return (0, tensor_index) not in self._boundary.unreadable
+
+    def ensure_tensor_data_is_readable(self, tensor_index: int) -> None:
+        """Copy an output from the GPU to the CPU's memory, counted, unless that holds it already.
+
+        From a bound texture come the texture's values, (texel - mean) / std: in rgba8 clipped and rounded to 256 steps.
+        """
+        subgraph = self._subgraph() if self._model is not None else None
+        if subgraph is None or not 0 <= tensor_index < len(subgraph.tensors):
+            known = _inputs_and_outputs(subgraph) if subgraph is not None else "the delegate has no model yet"
+            raise BindingError(f"there is no tensor {tensor_index}; {known}")
+        if not self.is_readable(tensor_index):
+            graph = self._native.graph(0) if self._native is not None else None
+            assert graph is not None
+            self.copy_to_cpu(graph, tensor_index)
+
+
+def read_file(path: str | os.PathLike[str]) -> bytes:
+    """A model's bytes. Raises ModelError where the file cannot be read."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ModelError(f"the model {os.fspath(path)} cannot be read: {error.strerror}. Check the path") from error
+
+
+def _inputs_and_outputs(subgraph: Subgraph) -> str:
+    def listed(indices: Sequence[int]) -> str:
+        return ", ".join(f"{i} '{subgraph.tensors[i].name}'" for i in indices)
+
+    return f"the model's inputs are {listed(subgraph.inputs)}, its outputs {listed(subgraph.outputs)}"
+
+
+def _warn_of_refused(subgraph: Subgraph, claims: Claims, taken: int) -> None:
+    """Say which operators the GPU cannot run, and why, in the words of the C++ delegate."""
+    count = len(subgraph.operators)
+    if claims.refused:
+        lines = sorted({f"{subgraph.operators[i].name}: {reason}" for i, reason in claims.refused.items()})
+        here, there = (f"{taken}", f"the remaining {count - taken}") if taken else ("No", f"all {count}")
+        split = f"{here} operations will run on the GPU, and {there} operations will run on the CPU."
+        log.warning("\n".join(["Following operations are not supported by GPU delegate:", *lines, split]))
+    log.info(f"{taken} of {count} operators of subgraph '{subgraph.name}' run on the GPU")

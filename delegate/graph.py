@@ -1,0 +1,50 @@
+"""The graph that one partition of a model becomes: tensors by their flatbuffer index, nodes in execution order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..kernels.operator import Link, Operator, TensorInfo
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operator with parsed attributes. ``links`` are applied to its output in order; their operands are tensor ids.
+
+    ``indices`` are the numbers of the flatbuffer operators that became this node, for messages.
+    """
+
+    operator: Operator
+    attributes: Any
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    links: tuple[Link, ...] = ()
+    indices: tuple[int, ...] = ()
+
+    @property
+    def operands(self) -> tuple[int, ...]:
+        """Every tensor that the node reads: its inputs, then the operands of its links."""
+        return self.inputs + tuple(link.operand for link in self.links if link.operand is not None)
+
+    def __str__(self) -> str:
+        links = "".join(f" -> {link.expression}" for link in self.links)
+        return f"{self.operator.name}{links} {list(self.operands)} -> {list(self.outputs)} from {list(self.indices)}"
+
+
+@dataclass
+class Graph:
+    """Tensors, nodes in execution order, and which tensors come from and go to the outside."""
+
+    tensors: dict[int, TensorInfo]
+    nodes: list[Node]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    changes: list[str] = field(default_factory=list)
+    """What each pass did or declined to do, one sentence each."""
+
+    def consumers(self, tensor: int) -> list[Node]:
+        return [node for node in self.nodes if tensor in node.operands]
+
+    def __str__(self) -> str:
+        return "\n".join([f"inputs {list(self.inputs)}", *map(str, self.nodes), f"outputs {list(self.outputs)}"])

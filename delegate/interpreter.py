@@ -1,0 +1,237 @@
+"""LiteRT's interpreter with what its Python side lacks: delegates made in Python, and results that stay on the GPU."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from ai_edge_litert import interpreter as litert
+
+from ..interop.errors import BindingError, DelegateError, ModelError
+from .gpu_delegate import GpuDelegate, read_file
+from .reader import read_model
+
+
+class Interpreter(litert.Interpreter):
+    """ai_edge_litert.interpreter.Interpreter: the same arguments and methods, and more that the C++ interpreter has.
+
+    Without a delegate it is LiteRT's CPU interpreter. Errors of a GpuDelegate come out as framebind's own, and the
+    interpreter stays usable. Raises ModelError for a model that is missing, truncated or no TensorFlow Lite model.
+    """
+
+    _interpreter: Any
+    _delegates: list[Any]
+
+    def __init__(
+        self,
+        model_path: str | os.PathLike[str] | None = None,
+        model_content: bytes | None = None,
+        experimental_delegates: list[Any] | None = None,
+        num_threads: int | None = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        self._interpreter = None
+        if model_path is not None and model_content is not None:
+            raise ModelError("give Interpreter model_path or model_content, not both")
+        if model_path is None and model_content is None:
+            raise ModelError("give Interpreter a model: model_path or model_content")
+        content = read_file(model_path) if model_path is not None else model_content
+        assert content is not None
+        self._model = read_model(content)
+        self._make: Callable[[litert.Interpreter], None] = lambda interpreter: litert.Interpreter.__init__(
+            interpreter, None, content, None, num_threads, *args, **kwargs
+        )
+        try:
+            self._make(self)
+        except ValueError as error:
+            if "Flatbuffer" not in str(error):
+                raise
+            raise ModelError(f"LiteRT does not take the model: {error}. Download the file again") from error
+        self._allocated = False
+        self._keep_outputs = False
+        for delegate in experimental_delegates or ():
+            self.modify_graph_with_delegate(delegate)
+
+    # Delegates --------------------------------------------------------------------------------------------------------
+
+    def modify_graph_with_delegate(self, delegate: Any) -> None:
+        """Apply a GpuDelegate, or any delegate of LiteRT's. Before ``allocate_tensors`` it is applied at once.
+
+        Afterwards LiteRT's own CPU delegate (XNNPACK) already holds the operators, so LiteRT's interpreter is made
+        anew, with the input shapes and values that it had. Raises DelegateError or DeviceError where it cannot be
+        applied; the interpreter then runs as it did before.
+        """
+        if self._allocated:
+            self._rebuild([*self._delegates, delegate])
+        else:
+            self._apply(self._interpreter, delegate)
+            self._delegates.append(delegate)
+
+    def _apply(self, native: Any, delegate: Any) -> None:
+        if not isinstance(delegate, GpuDelegate):
+            native.ModifyGraphWithDelegate(delegate._get_native_delegate_pointer())
+            return
+        pointer = delegate.attach(self._model)
+        delegate.set_allow_buffer_handle_output(self._keep_outputs)
+        try:
+            native.ModifyGraphWithDelegate(pointer)
+        except RuntimeError as error:
+            original = delegate.take_error()
+            delegate.detach()
+            if original is not None:
+                raise original from error
+            raise DelegateError(f"LiteRT does not apply the delegate: {error}") from error
+
+    def _rebuild(self, delegates: list[Any]) -> None:
+        self._ensure_safe()
+        old, fresh = self._interpreter, litert.Interpreter.__new__(litert.Interpreter)
+        inputs = [i for i in self.inputs() if i >= 0]
+        shapes = [old.TensorSize(i, 0) for i in inputs]
+        values = [self._value(old, i) for i in inputs]
+        self._make(fresh)
+        native: Any = fresh._interpreter
+        applied = [d for d in self._delegates if isinstance(d, GpuDelegate)]
+        for delegate in applied:
+            delegate.detach()
+        for delegate in delegates:
+            self._apply(native, delegate)
+        for index, shape in zip(inputs, shapes, strict=True):
+            native.ResizeInputTensor(index, np.array(shape, np.int32), False)
+        self._interpreter, fresh._interpreter = native, None
+        self._delegates = delegates
+        del old
+        self.allocate_tensors()
+        for index, value in zip(inputs, values, strict=True):
+            if value is not None:
+                self._interpreter.SetTensor(index, value)
+
+    @staticmethod
+    def _value(native: Any, index: int) -> Any:
+        try:
+            return native.GetTensor(index, 0)
+        except ValueError:  # no memory, as long as a resized input was not allocated
+            return None
+
+    @property
+    def _gpu_delegates(self) -> list[GpuDelegate]:
+        return [delegate for delegate in self._delegates or () if isinstance(delegate, GpuDelegate)]
+
+    @contextmanager
+    def _own_errors(self) -> Iterator[None]:
+        """Raise what a delegate's callback raised in place of the text that LiteRT made of it."""
+        try:
+            yield
+        except (RuntimeError, ValueError) as error:
+            self._raise_original(error)
+            raise
+        self._raise_original(None)
+
+    def _raise_original(self, cause: Exception | None) -> None:
+        for delegate in self._delegates or ():
+            original = delegate.take_error() if isinstance(delegate, GpuDelegate) else None
+            if original is not None:
+                raise original from cause
+
+    # Running ----------------------------------------------------------------------------------------------------------
+
+    def allocate_tensors(self) -> None:
+        """As LiteRT's; also sets the shapes of what the GPU computes after inputs were resized."""
+        with self._own_errors():
+            super().allocate_tensors()
+        self._allocated = True
+
+    def invoke(self) -> None:
+        """Run the model once, on the thread and in the GL context where the delegate was applied."""
+        with self._own_errors():
+            super().invoke()
+
+    def inputs(self) -> list[int]:
+        """The indices of the model's input tensors."""
+        return [int(i) for i in self._interpreter.InputIndices()]
+
+    def outputs(self) -> list[int]:
+        """The indices of the model's output tensors."""
+        return [int(i) for i in self._interpreter.OutputIndices()]
+
+    def get_signature_runner(self, signature_key: str | None = None) -> litert.SignatureRunner:
+        """As LiteRT's. What a runner returns is copied to the CPU, whatever ``set_allow_buffer_handle_output`` says."""
+        if signature_key is None:
+            if len(self._signature_defs) != 1:
+                raise ValueError(f"the model has the signatures {list(self._signature_defs)}: give signature_key")
+            signature_key = next(iter(self._signature_defs))
+        return _SignatureRunner(self, signature_key)
+
+    # Results that stay on the GPU -------------------------------------------------------------------------------------
+
+    def set_allow_buffer_handle_output(self, allow: bool) -> None:
+        """True: ``invoke`` leaves outputs on the GPU; ``ensure_tensor_data_is_readable`` fetches one. Default False."""
+        self._keep_outputs = allow
+        for delegate in self._gpu_delegates:
+            delegate.set_allow_buffer_handle_output(allow)
+
+    def ensure_tensor_data_is_readable(self, tensor_index: int) -> None:
+        """Copy an output that is on the GPU to the CPU's memory (counted), for ``get_tensor``."""
+        for delegate in self._gpu_delegates:
+            delegate.ensure_tensor_data_is_readable(tensor_index)
+
+    def _check_readable(self, tensor_index: int) -> None:
+        if not all(delegate.is_readable(tensor_index) for delegate in self._gpu_delegates):
+            raise BindingError(
+                f"tensor {tensor_index} was computed on the GPU and is still there: call "
+                f"ensure_tensor_data_is_readable({tensor_index}) first, or set_allow_buffer_handle_output(False)"
+            )
+
+    def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> np.ndarray:
+        """A copy of a tensor. Raises BindingError where it is on the GPU and was not made readable."""
+        if subgraph_index == 0:
+            self._check_readable(tensor_index)
+        return super().get_tensor(tensor_index, subgraph_index)
+
+    def tensor(self, tensor_index: int) -> Callable[[], np.ndarray]:
+        """As LiteRT's: a function that returns a view of a tensor's memory, or raises as ``get_tensor`` does."""
+
+        def view() -> np.ndarray:
+            self._check_readable(tensor_index)
+            return self._interpreter.tensor(self._interpreter, tensor_index)
+
+        return view
+
+    def set_tensor(self, tensor_index: int, value: Any) -> None:
+        """As LiteRT's. Raises BindingError where something is bound to the tensor: nobody would read the value."""
+        if any(delegate.is_bound(tensor_index) for delegate in self._gpu_delegates):
+            raise BindingError(
+                f"tensor {tensor_index} is bound to a GPU object: write to that object, or unbind({tensor_index}) first"
+            )
+        super().set_tensor(tensor_index, value)
+
+
+class _SignatureRunner(litert.SignatureRunner):
+    """LiteRT's runner on our interpreter, also after that was made anew."""
+
+    def __init__(self, interpreter: Interpreter, signature_key: str) -> None:
+        super().__init__(interpreter, signature_key)
+
+    @property
+    def _interpreter_wrapper(self) -> Any:
+        return self._interpreter._interpreter
+
+    @_interpreter_wrapper.setter
+    def _interpreter_wrapper(self, _: Any) -> None:
+        # LiteRT keeps the native interpreter here; it would count as a view of its memory, and outlive a rebuild.
+        pass
+
+    def __call__(self, **kwargs: Any) -> dict[str, np.ndarray]:
+        delegates = self._interpreter._gpu_delegates
+        try:
+            for delegate in delegates:
+                delegate.set_allow_buffer_handle_output(False)
+            with self._interpreter._own_errors():
+                return super().__call__(**kwargs)
+        finally:
+            self._interpreter._allocated = True
+            for delegate in delegates:
+                delegate.set_allow_buffer_handle_output(self._interpreter._keep_outputs)

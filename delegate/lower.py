@@ -1,0 +1,65 @@
+"""A transformed graph as a flat list of launches, with the shapes of all tensors, scratch tensors included."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..kernels.layout import Shape
+from ..kernels.operator import Launch, Link, Lowering
+from .graph import Graph, Node
+
+
+@dataclass(frozen=True)
+class LabelledLaunch:
+    """A launch, the links of the values it writes as "dst", the operator it belongs to, and its number in the program.
+
+    The number, with an array's name, is the key of that array among the program's constants.
+    """
+
+    launch: Launch
+    links: tuple[Link, ...]
+    label: str
+    number: int
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        return (*self.launch.reads.values(), *(link.operand for link in self.links if link.operand is not None))
+
+
+@dataclass
+class Lowered:
+    """Launches in order, BHWC shapes by tensor, and the tensors that stay f32 whatever the program's storage is.
+
+    Scratch tensors have negative numbers.
+    """
+
+    launches: list[LabelledLaunch] = field(default_factory=list)
+    shapes: dict[int, Shape] = field(default_factory=dict)
+    precise: set[int] = field(default_factory=set)
+
+
+def lower(graph: Graph, group: int) -> Lowered:
+    """Ask every node's operator for its launches. ``group`` is the device's work-group size."""
+    lowered = Lowered(shapes={index: tensor.bhwc for index, tensor in graph.tensors.items()})
+    for node in graph.nodes:
+        lower_node(node, lowered, group)
+    return lowered
+
+
+def lower_node(node: Node, lowered: Lowered, group: int) -> None:
+    """Append one node's launches. Its links belong to the last one, which writes its output."""
+
+    def scratch(shape: Shape) -> int:
+        index = min(0, *lowered.shapes) - 1
+        lowered.shapes[index] = shape
+        return index
+
+    launches = node.operator.lower(
+        Lowering(node.attributes, node.inputs, node.outputs, lowered.shapes.__getitem__, scratch, group)
+    )
+    label = f"{node.operator.name} {','.join(map(str, node.indices))}"
+    for launch in launches:
+        links = node.links if launch is launches[-1] else ()
+        lowered.launches.append(LabelledLaunch(launch, links, label, len(lowered.launches)))
+        tensors = launch.reads | launch.writes
+        lowered.precise.update(tensors[name] for name in launch.precise if name in tensors)

@@ -1,0 +1,39 @@
+"""What a user may ask of the GPU delegate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ..interop.errors import DelegateError
+from ..kernels.layout import Storage
+
+BACKENDS = ("opengl",)
+
+
+@dataclass(frozen=True)
+class GpuDelegateOptions:
+    """Options of ``GpuDelegate``. Raises DelegateError for values that do not exist.
+
+    ``backend``: the API that runs the model, "opengl".
+    ``is_precision_loss_allowed``: keep intermediate tensors and weights in half precision (16 bits), which takes half
+    the memory; arithmetic stays float32. Errors grow from about 1e-6 to about 1e-3 of the largest output value.
+    ``max_delegated_partitions``: run only this many of the largest connected parts of the model on the GPU; None: all.
+    """
+
+    backend: Literal["opengl"] = "opengl"
+    is_precision_loss_allowed: bool = False
+    max_delegated_partitions: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.backend not in BACKENDS:
+            raise DelegateError(f"there is no backend {self.backend!r}: take one of {', '.join(BACKENDS)}")
+        if self.max_delegated_partitions is not None and self.max_delegated_partitions < 1:
+            raise DelegateError(
+                f"max_delegated_partitions is {self.max_delegated_partitions}: give 1 or more, or None for no limit; "
+                "for the CPU alone give the interpreter no delegate"
+            )
+
+    @property
+    def storage(self) -> Storage:
+        return "f16" if self.is_precision_loss_allowed else "f32"

@@ -1,0 +1,102 @@
+"""One partition of a model on the GPU, as LiteRT prepares, runs and frees it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..interop.errors import DelegateError, ModelError
+from ..kernels.layout import Storage
+from ..kernels.operator import TensorInfo
+from .bindings import tensor_label
+from .boundary import Boundary
+from .claims import Claims, build_graph, output_shapes
+from .graph import Graph
+from .program import Program
+from .tflite import NativeGraph, Partitioned
+
+
+class Partition:
+    """Operators that run as one program, which is built at the first run, and again after the inputs were resized."""
+
+    def __init__(
+        self, boundary: Boundary, native: NativeGraph, claims: Claims, partitioned: Partitioned, storage: Storage
+    ) -> None:
+        assert boundary.device is not None
+        self._boundary, self._device, self._native, self._claims = boundary, boundary.device, native, claims
+        self._partitioned = partitioned
+        self._storage: Storage = storage
+        runtime = [i for i in partitioned.inputs if i >= 0 and claims.tensors[i].constant is None]
+        self.inputs, self.outputs = tuple(runtime), partitioned.outputs
+        for tensor in (*self.inputs, *self.outputs):
+            if claims.tensors[tensor].dtype != "float32":
+                raise DelegateError(
+                    f"{tensor_label(tensor, claims.tensors[tensor])} enters or leaves the GPU as "
+                    f"{claims.tensors[tensor].dtype}; only float32 can: this is a defect of framebind, please report it"
+                )
+        self._shapes: dict[int, tuple[int, ...]] = {}
+        self.program: Program | None = None
+        self._unbound: set[int] = set()
+        self._uploads: tuple[int, ...] = ()
+
+    @property
+    def subgraph(self) -> int:
+        """The number of the subgraph that this is a part of."""
+        return self._native.index
+
+    def prepare(self) -> None:
+        """Set the outputs' shapes from the inputs'; drop a program that was made for others."""
+        given = {tensor: self._native.shape(tensor) for tensor in self.inputs}
+        if any(self._shapes.get(tensor) != shape for tensor, shape in given.items()) or not self._shapes:
+            try:
+                self._shapes = output_shapes(self._claims, self._partitioned.operators, given)
+            except ValueError as error:
+                raise ModelError(f"the model does not take input shapes {list(given.values())}: {error}") from error
+            self._drop_program()
+        for tensor in self.outputs:
+            if self._native.shape(tensor) != self._shapes[tensor]:
+                self._native.set_shape(tensor, self._shapes[tensor])
+
+    def tensor(self, tensor: int) -> TensorInfo | None:
+        """What is known of a boundary tensor with its current shape; None before the first ``prepare``."""
+        shape = self._shapes.get(tensor)
+        return None if shape is None else replace(self._claims.tensors[tensor], shape=shape)
+
+    def rebind(self, tensor: int) -> None:
+        """What is bound to the tensor has changed."""
+        if tensor in self.inputs or tensor in self.outputs:
+            self._unbound.add(tensor)
+
+    def invoke(self) -> None:
+        """Bind what changed, copy what comes from the CPU, run, and say that the outputs are on the GPU."""
+        self._device.check()
+        program = self.program or self._build()
+        if self._unbound:
+            self._bind(program)
+        for tensor in self._uploads:
+            self._boundary.upload(self._native, tensor)
+        program.run()
+        for tensor in self.outputs:
+            self._boundary.written(self._native, tensor)
+
+    def _build(self) -> Program:
+        graph = build_graph(self._claims, self._partitioned.operators, self.inputs, self.outputs, self._shapes)
+        self.program = Program(self._device, graph, self._storage)
+        self._unbound = {*graph.inputs, *graph.outputs}
+        return self.program
+
+    def _bind(self, program: Program) -> None:
+        graph: Graph = program.graph
+        for tensor in sorted(self._unbound):
+            if tensor in graph.inputs or tensor in graph.outputs:
+                program.bind(tensor, self._boundary.binding((self._native.index, tensor), graph.tensors[tensor]))
+        self._unbound.clear()
+        from_cpu = {(self._native.index, t) for t in graph.inputs} - self._boundary.computed
+        self._uploads = tuple(t for _, t in sorted(from_cpu) if not self._boundary.is_bound((self._native.index, t)))
+
+    def _drop_program(self) -> None:
+        if self.program is not None:
+            self.program.release()
+            self.program = None
+
+    def release(self) -> None:
+        self._drop_program()

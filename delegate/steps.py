@@ -1,0 +1,174 @@
+"""From launches to steps: where each tensor lies, the kernel source that follows from it, and the operands of its arguments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from ..interop.device import Device, Operand, Resource, Slot, Step
+from ..kernels.dialect import Argument, KernelSource
+from ..kernels.elementwise import COPY, EXPRESSIONS, Elementwise
+from ..kernels.layout import Dense, Picture, Sliced, Storage, Table, View
+from ..kernels.operator import TensorInfo
+from .bindings import Binding
+from .graph import Graph, Node
+from .lower import LabelledLaunch, Lowered, lower_node
+from .plan import Lifetime, Plan, plan_memory
+from .weights import Constant, Key
+
+OUTSIDE = 1 << 32
+"""Added to a tensor's number: the bound object itself, where a conversion stands between it and the kernels."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """How and where a kernel reaches a tensor: view, name of the memory, its resource, and the offset in bytes."""
+
+    view: View
+    memory: str
+    resource: Resource | Slot
+    offset: int = 0
+
+
+@dataclass
+class Layout:
+    """Everything that decides where tensors lie: the graph's tensors, what is bound, constants, and storages by tensor."""
+
+    lowered: Lowered
+    tensors: Mapping[int, TensorInfo]
+    bindings: Mapping[int, Binding]
+    constants: Mapping[Key, Constant]
+    weights: Resource
+    storages: Mapping[int, Storage]
+
+
+def _inner(tensor: int) -> int:
+    return tensor - OUTSIDE if tensor >= OUTSIDE else tensor
+
+
+def slot_name(tensor: int) -> str:
+    """The name of the slot that a bound tensor's object is put in."""
+    return f"tensor_{_inner(tensor)}"
+
+
+def with_conversions(graph: Graph, layout: Layout, group: int) -> list[LabelledLaunch]:
+    """The launches, preceded by copies out of bound pictures and followed by copies into objects that no kernel writes.
+
+    A picture that is read, or written and read again, is copied once instead of sampled by every kernel; all other
+    bound objects are used as they are.
+    """
+    written = {i for entry in layout.lowered.launches for i in entry.launch.writes.values()}
+    read = {i for entry in layout.lowered.launches for i in entry.reads}
+    entries = Lowered([], dict(layout.lowered.shapes))
+    for tensor in graph.inputs:
+        if tensor in read and isinstance(layout.bindings[tensor].view, Picture):
+            _copy(entries, OUTSIDE + tensor, tensor, tensor, group)
+    entries.launches += layout.lowered.launches
+    for tensor in graph.outputs:
+        shared_picture = isinstance(layout.bindings[tensor].view, Picture) and tensor in read
+        if tensor not in written or shared_picture:
+            _copy(entries, tensor, OUTSIDE + tensor, tensor, group)
+    return entries.launches
+
+
+def _copy(entries: Lowered, source: int, target: int, tensor: int, group: int) -> None:
+    entries.shapes[source] = entries.shapes[target] = entries.shapes[tensor]
+    node = Node(COPY, Elementwise(), (source,), (target,))
+    lower_node(node, entries, group)
+
+
+def plan_arena(entries: list[LabelledLaunch], layout: Layout, alignment: int) -> Plan:
+    """Offsets for every tensor that is neither constant nor a bound object."""
+    converted = {_inner(i) for entry in entries for i in _touched(entry) if i >= OUTSIDE}
+    sizes: dict[int, Lifetime] = {}
+    for number, entry in enumerate(entries):
+        for tensor in _touched(entry):
+            bound = tensor in layout.bindings and tensor not in converted
+            constant = tensor in layout.tensors and layout.tensors[tensor].constant is not None
+            if tensor >= OUTSIDE or bound or constant:
+                continue
+            first = sizes[tensor].first if tensor in sizes else number
+            sizes[tensor] = Lifetime(_arena_view(tensor, layout).nbytes, first, number)
+    return plan_memory(sizes, alignment)
+
+
+def _touched(entry: LabelledLaunch) -> Iterable[int]:
+    return (*entry.reads, *entry.launch.writes.values())
+
+
+def _arena_view(tensor: int, layout: Layout) -> Sliced:
+    return Sliced(layout.lowered.shapes[tensor], layout.storages[tensor])
+
+
+def build_steps(
+    device: Device, entries: list[LabelledLaunch], layout: Layout, plan: Plan, arena: Resource
+) -> list[Step]:
+    """A step for each launch, with its kernel compiled (or found) for the views of its arguments."""
+
+    def place(tensor: int, writes: bool) -> Place:
+        info = layout.tensors.get(tensor)
+        if not writes and info is not None and info.constant is not None:
+            constant = layout.constants[tensor]
+            return Place(Sliced(layout.lowered.shapes[tensor], constant.storage), "weights", layout.weights, constant.offset)
+        if tensor in plan.offsets:
+            return Place(_arena_view(tensor, layout), "arena", arena, plan.offsets[tensor])
+        name = slot_name(tensor)
+        return Place(_direct(layout.bindings[_inner(tensor)].view), name, Slot(name))
+
+    return [_step(device, number, entry, layout, place) for number, entry in enumerate(entries)]
+
+
+def _direct(view: View) -> View:
+    """A user's float32 buffer whose channels are a multiple of four is slices already."""
+    return Sliced(view.shape) if isinstance(view, Dense) and view.shape[3] % 4 == 0 else view
+
+
+def _step(
+    device: Device, number: int, entry: LabelledLaunch, layout: Layout, place: Callable[[int, bool], Place]
+) -> Step:
+    launch = entry.launch
+    arguments: list[Argument] = []
+    operands: dict[str, Operand] = {}
+    parameters: dict[str, tuple[float, ...]] = {}
+
+    def add(name: str, tensor: int, writes: bool, broadcast: bool) -> None:
+        where = place(tensor, writes)
+        splat = broadcast and _channels(where.view) == 1 and layout.lowered.shapes[_inner(target)][3] > 1
+        arguments.append(Argument(name, where.view, "w" if writes else "r", where.memory, splat))
+        operands[name] = Operand(where.resource, where.offset, where.view.nbytes)
+        if isinstance(where.view, Picture):
+            parameters[name] = layout.bindings[_inner(tensor)].parameters
+
+    target = next(iter(launch.writes.values()))
+    for name, tensor in launch.reads.items():
+        add(name, tensor, False, name in launch.broadcast)
+    for name, tensor in launch.writes.items():
+        add(name, tensor, True, False)
+    for name in launch.arrays:
+        constant = layout.constants[entry.number, name]
+        table = Table(launch.arrays[name].shape[0], constant.storage)
+        arguments.append(Argument(name, table, "r", "weights"))
+        operands[name] = Operand(layout.weights, constant.offset, constant.nbytes)
+    links = []
+    for position, link in enumerate(entry.links):
+        if link.operand is not None:
+            add(f"link{position}", link.operand, False, True)
+        links.append((_expression(link.expression, link.swapped), f"link{position}" if link.operand is not None else ""))
+    source = KernelSource(
+        launch.kernel, tuple(arguments), device.traits.group, launch.tiles, tuple(launch.constants.items()),
+        launch.shared, tuple(links),
+    )  # fmt: skip
+    return Step(device.kernel(source), operands, launch.tiles, f"{number} {entry.label}", parameters)
+
+
+def _channels(view: View) -> int:
+    return 0 if isinstance(view, Table) else view.shape[3]
+
+
+def _expression(name: str, swapped: bool) -> str:
+    """The text in v and w; swapped, the written value is the right-hand operand."""
+    text = EXPRESSIONS[name]
+    if not swapped:
+        return text
+    return re.sub(r"\b[vw]\b", lambda found: "w" if found[0] == "v" else "v", text)

@@ -1,0 +1,178 @@
+"""What a device must offer. GL, OpenCL and the null device implement exactly this; nothing above asks which one it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..kernels.dialect import KernelSource
+from ..kernels.layout import Access
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What a device can do, for code that chooses kernels and plans memory. Never asked for by name of the API."""
+
+    name: str
+    """The GPU and driver, as the driver names them."""
+    api: str
+    """For messages only: "opengl", "opengl es", "opencl", "null"."""
+    driver: str
+    group: int
+    """The work-group size of every kernel on this device."""
+    local_bytes: int
+    """Local (shared) memory a work-group may use."""
+    max_buffer_bytes: int
+    """The largest buffer that a kernel can address."""
+    offset_alignment: int
+    """Bytes to which the offset of anything inside a buffer must be aligned."""
+    max_memories: int
+    """How many different buffers one kernel may use."""
+    software: bool
+    """The "GPU" is the CPU (llvmpipe, PoCL): the CPU interpreter is then the faster choice."""
+    write_formats: frozenset[str] = frozenset()
+    """The texture formats that kernels can write."""
+
+
+class Resource(Protocol):
+    """A buffer or texture of a device, owned (freed with it) or borrowed (never freed)."""
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def nbytes(self) -> int:
+        """The size of a buffer; 0 for a texture."""
+        ...
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height of a texture in texels; (0, 0) for a buffer."""
+        ...
+
+    @property
+    def format(self) -> str:
+        """A key of layout.TEXTURE_CHANNELS; "" for a buffer."""
+        ...
+
+    @property
+    def released(self) -> bool: ...
+    def release(self) -> None:
+        """Free it, or, where it is borrowed, let go of it. May be called from any thread and more than once."""
+        ...
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A place in a command list whose resource is given, and may be changed, after recording (a bound tensor)."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Operand:
+    """What a kernel's argument is bound to: a range of bytes of a buffer, or a texture, fixed or a slot."""
+
+    resource: Resource | Slot
+    offset: int = 0
+    nbytes: int = 0
+
+
+class Kernel(Protocol):
+    """A compiled kernel."""
+
+    @property
+    def source(self) -> KernelSource: ...
+
+
+@dataclass(frozen=True)
+class Step:
+    """One dispatch: a kernel, an operand for each of its source's arguments, how many tiles, and a label for people.
+
+    ``parameters`` gives, per argument name, float values passed by value (see KernelSource); they can be changed later.
+    """
+
+    kernel: Kernel
+    operands: Mapping[str, Operand]
+    tiles: int
+    label: str
+    parameters: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
+
+class CommandList(Protocol):
+    """Steps checked, ordered by barriers and bound once, to be run many times."""
+
+    @property
+    def steps(self) -> tuple[Step, ...]: ...
+    @property
+    def barriers(self) -> int:
+        """How many barriers a run issues between steps."""
+        ...
+
+    def set_slot(self, name: str, resource: Resource) -> None:
+        """Give a slot its resource (of the same kind and format as before, if there was one). Allocates nothing."""
+        ...
+
+    def set_parameters(self, step: int, argument: str, values: tuple[float, ...]) -> None:
+        """Change the values that step number ``step`` passes for ``argument``."""
+        ...
+
+    def run(self) -> None:
+        """Submit all steps. Raises BindingError where a slot is empty, DeviceError on the wrong thread or context."""
+        ...
+
+    def release(self) -> None: ...
+
+
+class Fence(Protocol):
+    """A point in a device's work."""
+
+    @property
+    def done(self) -> bool: ...
+    def wait(self) -> None:
+        """Block the calling thread until the device has passed this point."""
+        ...
+
+
+class Device(Protocol):
+    """A GPU, ready for use on the thread that owns it."""
+
+    @property
+    def traits(self) -> Traits: ...
+    def buffer(self, nbytes: int, label: str) -> Resource:
+        """A buffer of zeros."""
+        ...
+
+    def texture(self, width: int, height: int, format: str, label: str) -> Resource: ...
+    def borrow(self, native: Any) -> Resource:
+        """A user's own object (or a library wrapper around one) as a resource of this device; BindingError if it cannot be."""
+        ...
+
+    def kernel(self, source: KernelSource) -> Kernel:
+        """Compile, or find among those compiled before. Raises KernelError."""
+        ...
+
+    def record(self, steps: Sequence[Step]) -> CommandList:
+        """Check operands against arguments (raising BindingError with names), find hazards, and bind everything once."""
+        ...
+
+    def write(self, resource: Resource, array: np.ndarray, reason: str, offset: int = 0) -> None:
+        """Host to GPU, counted."""
+        ...
+
+    def read(self, resource: Resource, array: np.ndarray, reason: str, offset: int = 0) -> None:
+        """GPU to host, into a C-contiguous array, counted. Waits for the work that writes the resource."""
+        ...
+
+    def fence(self) -> Fence: ...
+    def check(self) -> None:
+        """Raise DeviceError unless the calling thread may use this device now (its context alive and current)."""
+        ...
+
+    def finish(self) -> None:
+        """Wait until the device has done everything submitted."""
+        ...
+
+    def close(self) -> None: ...

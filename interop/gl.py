@@ -1,0 +1,172 @@
+"""The GL device: desktop OpenGL 4.3 or newer and OpenGL ES 3.1 or newer, on one GlContext."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..kernels.dialect import KernelSource, render_glsl
+from ..kernels.layout import Picture
+from .device import Resource, Step, Traits
+from .errors import BindingError, DeviceError
+from .gl_commands import GlCommandList, GlKernel
+from .gl_context import GlContext
+from .gl_objects import GlBuffer, GlTexture, as_gl_object
+from .gl_program import COMPUTE_SHADER, build_program
+
+_MAX_SHARED_BYTES, _MAX_STORAGE_BLOCK_BYTES, _MAX_COMPUTE_STORAGE_BLOCKS = 0x8262, 0x90DE, 0x90DB
+_COMMANDS_COMPLETE, _FLUSH_BIT, _ALREADY_SIGNALED, _SATISFIED, _WAIT_FAILED = 0x9117, 0x0001, 0x911A, 0x911C, 0x911D
+_SECOND = 1_000_000_000
+
+
+class GlFence:
+    """A point in the context's work. Poll it and wait for it on the context's own thread."""
+
+    def __init__(self, context: GlContext) -> None:
+        self._context = context
+        context.drain()
+        self._sync = context.gl.glFenceSync(_COMMANDS_COMPLETE, 0)
+        context.live["sync"] += 1
+        context.gl.glFlush()
+        weakref.finalize(self, context.defer_delete, "sync", self._sync).atexit = False
+
+    @property
+    def done(self) -> bool:
+        """Whether the GPU has passed this point. Never waits."""
+        return self._passed(0, 0)
+
+    def wait(self) -> None:
+        """Block until the GPU has passed this point."""
+        while not self._passed(_FLUSH_BIT, _SECOND):
+            pass
+
+    def _passed(self, flags: int, nanoseconds: int) -> bool:
+        self._context.check()
+        status = self._context.gl.glClientWaitSync(self._sync, flags, nanoseconds)
+        if status == _WAIT_FAILED:
+            raise DeviceError(
+                f"waiting for {self._context} failed: the GPU was reset or the context lost; make a new one"
+            )
+        return status in (_ALREADY_SIGNALED, _SATISFIED)
+
+
+class GlDevice:
+    """Implements interop.device.Device on a GL context, on the thread where that context is current.
+
+    GL state that a run leaves changed: the program in use, the shader storage buffer bindings 0 and up, the texture bound
+    to GL_TEXTURE_2D on unit 0 and up, and the image units 0 and up. Samplers and the active texture unit are put back
+    to 0. Everything else (framebuffer, viewport, blending, vertex arrays) stays as it was.
+    ``owns_context``: close the context with the device.
+    """
+
+    def __init__(self, context: GlContext, owns_context: bool = False) -> None:
+        self.context, self._owns_context = context, owns_context
+        self._kernels: dict[KernelSource, GlKernel] = {}
+        self.users = 0
+        """How many have opened it (see devices.open_device); the last one to close it closes it."""
+        self.closed = False
+        gl = context.gl
+        writable = {"rgba8", "rgba16f", "rgba32f", "r32f"} | (set() if context.is_es else {"r8"})
+        self.traits = Traits(
+            name=context.renderer,
+            api="opengl es" if context.is_es else "opengl",
+            driver=context.gl.version,
+            # llvmpipe runs a group's invocations in turn; GPUs want a few warps to hide memory latency.
+            group=64 if context.software else 128,
+            local_bytes=gl.integer(_MAX_SHARED_BYTES),
+            max_buffer_bytes=gl.integer(_MAX_STORAGE_BLOCK_BYTES),
+            offset_alignment=16,  # buffers are bound whole, so only the largest element, a vec4, counts
+            max_memories=gl.integer(_MAX_COMPUTE_STORAGE_BLOCKS),
+            software=context.software,
+            write_formats=frozenset(writable),
+        )
+
+    def buffer(self, nbytes: int, label: str) -> GlBuffer:
+        self.check()
+        if nbytes > self.traits.max_buffer_bytes:
+            raise DeviceError(
+                f"'{label}' needs {nbytes} bytes, and kernels on {self.traits.name} address at most "
+                f"{self.traits.max_buffer_bytes} in one buffer: use a smaller input, or f16 storage"
+            )
+        return GlBuffer(nbytes, label=label)
+
+    def texture(self, width: int, height: int, format: str, label: str) -> GlTexture:
+        self.check()
+        return GlTexture(width, height, format, label=label)
+
+    def borrow(self, native: Any) -> GlTexture | GlBuffer:
+        """A GlTexture or GlBuffer of this context as it is, or a moderngl texture or buffer wrapped."""
+        self.check()
+        resource = as_gl_object(native)
+        if resource.context is not self.context:
+            raise BindingError(f"{resource.label} belongs to {resource.context}, and this device to another context")
+        return resource
+
+    def kernel(self, source: KernelSource) -> GlKernel:
+        kernel = self._kernels.get(source)
+        if kernel is None:
+            self.check()
+            self._check_formats(source)
+            text = render_glsl(source, "310 es" if self.context.is_es else "430 core")
+            program = build_program(self.context, source.name, {COMPUTE_SHADER: text})
+            kernel = self._kernels[source] = GlKernel(self.context, source, program, text)
+        return kernel
+
+    def _check_formats(self, source: KernelSource) -> None:
+        for argument in source.pictures:
+            assert isinstance(argument.view, Picture)
+            if argument.access != "r" and argument.view.format not in self.traits.write_formats:
+                known = ", ".join(sorted(self.traits.write_formats))
+                raise BindingError(
+                    f"{self.traits.api} cannot write {argument.view.format} textures: bind one of {known} for writing"
+                )
+
+    def record(self, steps: Sequence[Step]) -> GlCommandList:
+        self.check()
+        return GlCommandList(self.context, self.traits, steps)
+
+    def write(self, resource: Resource, array: np.ndarray, reason: str, offset: int = 0) -> None:
+        self.check()
+        if isinstance(resource, GlBuffer):
+            resource.write(array, reason, offset)
+        else:
+            _texture(resource).write(array, reason)
+
+    def read(self, resource: Resource, array: np.ndarray, reason: str, offset: int = 0) -> None:
+        self.check()
+        if isinstance(resource, GlBuffer):
+            resource.read_into(array, reason, offset)
+        else:
+            array[...] = _texture(resource).read(reason).reshape(array.shape)
+
+    def fence(self) -> GlFence:
+        self.check()
+        return GlFence(self.context)
+
+    def check(self) -> None:
+        self.context.check()
+
+    def finish(self) -> None:
+        self.check()
+        self.context.gl.glFinish()
+
+    def close(self) -> None:
+        """Delete the kernels; destroy the context where the device made it. Shared with others: the last one does it."""
+        self.users -= 1
+        if self.users > 0 or self.closed:
+            return
+        self.closed = True
+        for kernel in self._kernels.values():
+            kernel.release()
+        self._kernels.clear()
+        if self._owns_context:
+            self.context.close()
+
+
+def _texture(resource: Resource) -> GlTexture:
+    if not isinstance(resource, GlTexture):
+        raise BindingError(f"'{resource.label}' is no GL object")
+    return resource

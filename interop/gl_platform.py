@@ -1,0 +1,108 @@
+"""The window-system APIs through which a GL context is current: EGL, GLX, WGL, CGL. Finds which one, never creates."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+GetHandle = Callable[[], int | None]
+
+
+@dataclass(frozen=True)
+class Platform:
+    """One window-system API. ``current()`` is the handle of the calling thread's context (None or 0: none)."""
+
+    name: str
+    current: GetHandle
+    find: Callable[[str], int]
+    """get_proc_address: the address of a GL entry point, or 0."""
+
+
+@functools.cache
+def platforms() -> tuple[Platform, ...]:
+    """The APIs that this machine has, in the order in which to ask them for a current context."""
+    makers = {"win32": (_wgl, _egl), "darwin": (_cgl,)}.get(sys.platform, (_egl, _glx))
+    return tuple(platform for make in makers if (platform := make()) is not None)
+
+
+def current_platform() -> tuple[Platform, int] | None:
+    """The API whose context is current on the calling thread, and its handle; None where there is none."""
+    for platform in platforms():
+        if handle := platform.current():
+            return platform, handle
+    return None
+
+
+def load(*names: str) -> ctypes.CDLL | None:
+    """The first of the shared libraries that the system has."""
+    for name in names:
+        try:
+            return getattr(ctypes, "WinDLL", ctypes.CDLL)(name)
+        except OSError:
+            continue
+    return None
+
+
+def egl_library() -> ctypes.CDLL | None:
+    """The EGL library; it may be there without any driver behind it."""
+    names = {"win32": ("libEGL.dll",), "darwin": ("libEGL.dylib",)}
+    return load(*names.get(sys.platform, ("libEGL.so.1", "libEGL.so")))
+
+
+def handle_getter(library: ctypes.CDLL, name: str) -> GetHandle:
+    """A library's function without arguments that returns a handle."""
+    function = getattr(library, name)
+    function.restype, function.argtypes = ctypes.c_void_p, ()
+    return function
+
+
+def proc_getter(library: ctypes.CDLL, name: str) -> Callable[[str], int]:
+    """A library's get_proc_address."""
+    function = getattr(library, name)
+    function.restype, function.argtypes = ctypes.c_void_p, (ctypes.c_char_p,)
+    return lambda entry: function(entry.encode()) or 0
+
+
+def _egl() -> Platform | None:
+    library = egl_library()
+    if library is None:
+        return None
+    return Platform("EGL", handle_getter(library, "eglGetCurrentContext"), proc_getter(library, "eglGetProcAddress"))
+
+
+def _glx() -> Platform | None:
+    library = load("libGL.so.1", "libGLX.so.0")
+    if library is None or not hasattr(library, "glXGetCurrentContext"):
+        return None
+    return Platform("GLX", handle_getter(library, "glXGetCurrentContext"), proc_getter(library, "glXGetProcAddressARB"))
+
+
+def _wgl() -> Platform | None:
+    library = load("opengl32.dll")
+    if library is None:
+        return None
+    extension = proc_getter(library, "wglGetProcAddress")
+
+    def find(entry: str) -> int:
+        # WGL hands out what is newer than GL 1.1 only, and marks the rest by small numbers or -1.
+        address = extension(entry)
+        if address not in (0, 1, 2, 3, ctypes.c_void_p(-1).value):
+            return address
+        return _exported(library, entry)
+
+    return Platform("WGL", handle_getter(library, "wglGetCurrentContext"), find)
+
+
+def _cgl() -> Platform | None:
+    library = load("/System/Library/Frameworks/OpenGL.framework/OpenGL")
+    if library is None:
+        return None
+    return Platform("CGL", handle_getter(library, "CGLGetCurrentContext"), lambda entry: _exported(library, entry))
+
+
+def _exported(library: ctypes.CDLL, entry: str) -> int:
+    function = getattr(library, entry, None)
+    return ctypes.cast(function, ctypes.c_void_p).value or 0 if function is not None else 0

@@ -1,0 +1,158 @@
+"""A window to show pictures in, with a GL context of its own (GLFW)."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import glfw
+
+from .errors import DeviceError
+from .gl_context import GlContext
+from .gl_draw import Presenter
+from .gl_objects import GlTexture
+
+_KEY_NAMES = {
+    getattr(glfw, name): name.removeprefix("KEY_").lower()
+    for name in dir(glfw)
+    if name.startswith("KEY_") and name not in ("KEY_LAST", "KEY_UNKNOWN")
+}
+
+
+class Window:
+    """A window of ``width`` x ``height`` screen units with a GL context, which is current on the thread that made it.
+
+    Desktop OpenGL 4.3 core or newer, else OpenGL ES 3.1. Use it as a context manager, or call ``close()``. ``vsync`` makes
+    ``show`` wait for the display. Raises DeviceError where there is no display or no such context.
+    """
+
+    def __init__(
+        self, width: int, height: int, title: str = "framebind", vsync: bool = True, visible: bool = True
+    ) -> None:
+        if width <= 0 or height <= 0:
+            raise DeviceError(f"a window of {width} x {height} is impossible: both are at least 1")
+        with _glfw_errors("GLFW cannot open a display: where there is none, use --output FILE, or GlContext.headless()"):
+            if not glfw.init():
+                raise DeviceError("glfw.init() failed")
+        self._keys: list[str] = []
+        self.context = GlContext.owned(lambda: _GlfwOwner(width, height, title, visible))
+        assert isinstance(self.context._owner, _GlfwOwner)  # pyright: ignore[reportPrivateUsage]
+        self._handle = self.context._owner.handle  # pyright: ignore[reportPrivateUsage]
+        with _glfw_errors("setting up the window failed"):
+            glfw.swap_interval(1 if vsync else 0)
+            glfw.set_key_callback(self._handle, self._on_key)
+        self._presenter = Presenter()
+
+    def show(self, texture: GlTexture) -> None:
+        """Draw the texture as large as fits, black around it, put it on the screen and take in events.
+
+        Raises BindingError for a texture of another context, DeviceError off the window's thread.
+        """
+        self.context.check()
+        self._presenter.draw(self, texture)
+        glfw.swap_buffers(self._handle)
+        glfw.poll_events()
+
+    @property
+    def should_close(self) -> bool:
+        """Whether the user closed the window, or ``close()`` was called."""
+        return self.context.closed or bool(glfw.window_should_close(self._handle))
+
+    @property
+    def framebuffer_size(self) -> tuple[int, int]:
+        """Width and height in pixels; on a high-density display that is more than the size in screen units."""
+        return glfw.get_framebuffer_size(self._handle)
+
+    def keys(self) -> list[str]:
+        """The names of the keys pressed since the last call, in order: "a", "escape", "space", "left", "f1" ..."""
+        if not self.context.closed:
+            glfw.poll_events()
+        pressed, self._keys = self._keys, []
+        return pressed
+
+    def close(self) -> None:
+        """Close the window and its context, with everything made in it. More than once."""
+        self.context.close()
+
+    def __enter__(self) -> Window:
+        self.context.make_current()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _on_key(self, _window: Any, key: int, scancode: int, action: int, _modifiers: int) -> None:
+        if action == glfw.PRESS:
+            name = glfw.get_key_name(key, scancode) or _KEY_NAMES.get(key)
+            if name:
+                self._keys.append(name)
+
+
+class _GlfwOwner:
+    """Makes the GLFW window; for GlContext, the owner of its context."""
+
+    def __init__(self, width: int, height: int, title: str, visible: bool) -> None:
+        tried: list[str] = []
+        for hints in (_DESKTOP_HINTS, _ES_HINTS):
+            glfw.default_window_hints()
+            glfw.window_hint(glfw.VISIBLE, int(visible))
+            for hint, value in hints.items():
+                glfw.window_hint(hint, value)
+            try:
+                with _glfw_errors("opening a window with a GL context failed"):
+                    self.handle: Any = glfw.create_window(width, height, title, None, None)
+            except DeviceError as error:
+                tried.append(str(error))
+                continue
+            if self.handle:
+                return
+        raise DeviceError(
+            f"no window with OpenGL 4.3 or OpenGL ES 3.1 can be opened ({'; '.join(tried)}): update the graphics driver, or "
+            "use --output FILE, or GlContext.headless()"
+        )
+
+    def make_current(self) -> None:
+        with _glfw_errors("making the window's GL context current failed"):
+            glfw.make_context_current(self.handle)
+
+    def release(self) -> None:
+        glfw.make_context_current(None)
+
+    def destroy(self) -> None:
+        handle, self.handle = self.handle, None
+        if handle:
+            glfw.destroy_window(handle)
+
+
+_DESKTOP_HINTS = {
+    glfw.CLIENT_API: glfw.OPENGL_API,
+    glfw.CONTEXT_VERSION_MAJOR: 4,
+    glfw.CONTEXT_VERSION_MINOR: 3,
+    glfw.OPENGL_PROFILE: glfw.OPENGL_CORE_PROFILE,
+    glfw.OPENGL_FORWARD_COMPAT: 1,
+}
+_ES_HINTS = {
+    glfw.CLIENT_API: glfw.OPENGL_ES_API,
+    glfw.CONTEXT_CREATION_API: glfw.EGL_CONTEXT_API,
+    glfw.CONTEXT_VERSION_MAJOR: 3,
+    glfw.CONTEXT_VERSION_MINOR: 1,
+}
+
+
+@contextlib.contextmanager
+def _glfw_errors(what: str) -> Iterator[None]:
+    """Raise DeviceError where GLFW reports an error within the block, whichever way its reporting is set up."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", glfw.GLFWError)
+        try:
+            yield
+        except glfw.GLFWError as error:
+            raise DeviceError(f"{what} ({error})") from None
+        except DeviceError:
+            if not any(isinstance(w.message, glfw.GLFWError) for w in caught):
+                raise
+    messages = [str(w.message) for w in caught if isinstance(w.message, glfw.GLFWError)]
+    if messages:
+        raise DeviceError(f"{what} ({'; '.join(messages)})")

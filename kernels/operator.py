@@ -1,0 +1,132 @@
+"""What an operator is: its TensorFlow Lite name and version, the checks that admit it, its shape rule and its kernels.
+
+An operator lives in one file of this room, which ends in a tuple ``OPERATORS``, and has one line in ``registry.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .layout import Shape, bhwc
+
+
+class Unsupported(Exception):  # noqa: N818 - it is a reason, and its reader is the table of operators
+    """Why an operator cannot run on the GPU, as one sentence. The engine catches it and leaves the operator to the CPU."""
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """value = scale * (stored - zero_point): one scale for the tensor, or one for each index along ``axis``."""
+
+    scales: tuple[float, ...]
+    zero_points: tuple[int, ...]
+    axis: int = 0
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """What an operator may know of a tensor while it is checked: its TFLite shape, dtype name and, if constant, its values.
+
+    ``variable`` marks a tensor that keeps its value from one invoke to the next.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    constant: np.ndarray | None = None
+    quantization: Quantization | None = None
+    variable: bool = False
+
+    @property
+    def bhwc(self) -> Shape:
+        return bhwc(self.shape)
+
+
+@dataclass(frozen=True)
+class Link:
+    """An elementwise step applied to every value that a kernel writes: ``expression`` is a key of elementwise.EXPRESSIONS.
+
+    ``operand`` is the id of the second tensor of a binary expression (it broadcasts to the written tensor), or None.
+    ``swapped`` says that the written value is the right-hand side. ``scalar`` is the alpha of LEAKY_RELU and the like.
+    """
+
+    expression: str
+    operand: int | None = None
+    swapped: bool = False
+    scalar: float = 0.0
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """What ``Operator.parse`` makes of a flatbuffer operator.
+
+    ``inputs`` picks the operator's runtime inputs, by position; constants that became part of ``attributes`` are left out.
+    ``links`` are applied to the output in order (fused activations, elementwise operators); here a link's operand is the
+    position of an input too.
+    """
+
+    attributes: Any
+    inputs: tuple[int, ...] = (0,)
+    links: tuple[Link, ...] = ()
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One dispatch: a kernel file, the tensors it reads and writes by argument name, its constants and its tile count.
+
+    ``arrays`` are float32 arrays of shape (n, 4), uploaded once. ``precise`` names tensors and arrays that stay f32
+    whatever the program's storage is; ``broadcast`` names tensors that may be smaller than the written one. A work-group computes one tile; ``shared`` are its local arrays (type, name, count).
+    """
+
+    kernel: str
+    reads: dict[str, int]
+    writes: dict[str, int]
+    tiles: int
+    constants: dict[str, int | float] = field(default_factory=dict)
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    shared: tuple[tuple[str, str, int], ...] = ()
+    precise: frozenset[str] = frozenset()
+    broadcast: frozenset[str] = frozenset()
+
+
+@dataclass
+class Lowering:
+    """What ``Operator.lower`` is given: the node's attributes, its tensors' ids and BHWC shapes, and the work-group size.
+
+    ``scratch(shape)`` makes an f32 tensor that lives between the launches of this node only.
+    """
+
+    attributes: Any
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    shape: Callable[[int], Shape]
+    scratch: Callable[[Shape], int]
+    group: int
+
+    def tiles(self, items: int) -> int:
+        """The number of tiles when each invocation of a work-group computes one of ``items`` items."""
+        return -(-items // self.group)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One row of the table of operators.
+
+    ``parse(options, inputs, outputs)`` gets the flatbuffer's option table (or None), the operator's input tensors in
+    order (None where an optional one is absent) and its output tensors; it returns Parsed or raises Unsupported.
+    ``output_shapes(attributes, shapes)`` gives the TFLite shapes of the outputs for those of the node's operands: its
+    inputs, then the operands of its links.
+    ``lower(lowering)`` returns the launches, in order; the last one writes the outputs.
+    ``custom`` marks an operator that TFLite knows by name only. ``max_version`` 0 means no limit.
+    """
+
+    name: str
+    parse: Callable[[Any, list[TensorInfo | None], list[TensorInfo]], Parsed]
+    output_shapes: Callable[[Any, list[tuple[int, ...]]], list[tuple[int, ...]]]
+    lower: Callable[[Lowering], list[Launch]]
+    max_version: int = 0
+    custom: bool = False

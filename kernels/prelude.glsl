@@ -1,0 +1,37 @@
+#define float4 vec4
+#define int4 ivec4
+#define LOCAL int(gl_LocalInvocationID.x)
+#define BARRIER barrier()
+#define F4(x) vec4(x)
+#define F4V(a, b, c, d) vec4(a, b, c, d)
+#define TO_F(x) float(x)
+#define TO_I(x) int(x)
+#define SELECT4(a, b, condition) mix(a, b, condition)
+#define RSQRT(x) inversesqrt(x)
+#define LANE(v, i) ((v)[i])
+#define fabs(x) abs(x)
+#define UNPACK_HALF4(u) vec4(unpackHalf2x16((u).x), unpackHalf2x16((u).y))
+#define PACK_HALF4(v) uvec2(packHalf2x16((v).xy), packHalf2x16((v).zw))
+#define UNPACK_UNORM6(u) (vec4(unpackUnorm2x16((u).x), unpackUnorm2x16((u).y)) * 6.0f)
+#define PACK_UNORM6(v) uvec2(packUnorm2x16((v).xy * (1.0f / 6.0f)), packUnorm2x16((v).zw * (1.0f / 6.0f)))
+
+// Where pixel (x, y) of a tensor lies in a texture: the rows of an affine map of pixel centres; .w is the texture's size.
+vec2 texel_position(vec4 row0, vec4 row1, float x, float y) {
+  vec3 centre = vec3(x + 0.5, y + 0.5, 1.0);
+  return vec2(dot(row0.xyz, centre), dot(row1.xyz, centre));
+}
+vec4 sample_exact(sampler2D image, vec4 row0, vec4 row1, float x, float y) {
+  return texelFetch(image, ivec2(floor(texel_position(row0, row1, x, y))), 0);
+}
+vec4 sample_bilinear(sampler2D image, vec4 row0, vec4 row1, float x, float y) {
+  vec2 position = texel_position(row0, row1, x, y) - 0.5;
+  vec2 corner = floor(position);
+  vec2 part = position - corner;
+  ivec2 last = ivec2(row0.w, row1.w) - 1;
+  ivec2 low = clamp(ivec2(corner), ivec2(0), last);
+  ivec2 high = clamp(ivec2(corner) + 1, ivec2(0), last);
+  vec4 top = mix(texelFetch(image, low, 0), texelFetch(image, ivec2(high.x, low.y), 0), part.x);
+  vec4 bottom = mix(texelFetch(image, ivec2(low.x, high.y), 0), texelFetch(image, high, 0), part.x);
+  return mix(top, bottom, part.y);
+}
+#define store_texel(image, x, y, row0, row1, texel) imageStore(image, ivec2(floor(texel_position(row0, row1, x, y))), texel)

@@ -1,0 +1,63 @@
+"""RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR with both flags, as the TensorFlow Lite reference kernels define them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .conv import constant
+from .elementwise import require_float
+from .layout import slices
+from .operator import Launch, Lowering, Operator, Parsed, TensorInfo, Unsupported
+
+
+@dataclass(frozen=True)
+class Resize:
+    """``size`` is the output's (height, width). ``align_corners`` maps corner pixels' centres onto each other."""
+
+    size: tuple[int, int]
+    align_corners: bool
+    half_pixel_centers: bool
+    bilinear: bool
+
+
+def _parse(bilinear: bool, options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
+    require_float(inputs[0], *outputs)
+    if inputs[0] is None or len(inputs[0].shape) != 4:
+        raise Unsupported("input must have rank 4")
+    height, width = (int(n) for n in constant(inputs[1], "size").reshape(-1))
+    if min(height, width) < 1:
+        raise Unsupported(f"output size {height}x{width} is empty")
+    corners, half = bool(options.AlignCorners()), bool(options.HalfPixelCenters())
+    if corners and half:
+        raise Unsupported("align_corners and half_pixel_centers exclude each other")
+    return Parsed(Resize((height, width), corners, half, bilinear))
+
+
+def _output_shapes(attributes: Resize, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    return [(shapes[0][0], *attributes.size, shapes[0][3])]
+
+
+def _scale(source: int, target: int, align_corners: bool) -> float:
+    return (source - 1) / (target - 1) if align_corners and target > 1 else source / target
+
+
+def _lower(lowering: Lowering) -> list[Launch]:
+    attributes: Resize = lowering.attributes
+    _, height, width, _ = lowering.shape(lowering.inputs[0])
+    batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
+    constants: dict[str, int | float] = {
+        "SCALE_Y": _scale(height, rows, attributes.align_corners),
+        "SCALE_X": _scale(width, columns, attributes.align_corners),
+        "HALF_PIXEL": int(attributes.half_pixel_centers),
+        "ALIGN_CORNERS": int(attributes.align_corners),
+        "BILINEAR": int(attributes.bilinear),
+    }
+    tiles = lowering.tiles(batch * rows * columns * slices(channels))
+    return [Launch("resize", {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}, tiles, constants)]
+
+
+OPERATORS = (
+    Operator("RESIZE_BILINEAR", lambda *a: _parse(True, *a), _output_shapes, _lower, max_version=3),
+    Operator("RESIZE_NEAREST_NEIGHBOR", lambda *a: _parse(False, *a), _output_shapes, _lower, max_version=3),
+)

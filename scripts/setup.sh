@@ -1,0 +1,36 @@
+#!/bin/sh
+# Makes .venv with the package and its extras in it and, on Debian or Ubuntu, installs the system packages that are missing:
+# software GL and OpenCL drivers, what GLFW loads, and what the tests run (a virtual screen, an API tracer).
+set -eu
+cd "$(dirname "$0")/.."
+python=${PYTHON:-python3}
+
+packages="libegl1 libgl1 libgl1-mesa-dri libgles2 ocl-icd-libopencl1 pocl-opencl-icd
+libx11-6 libxcursor1 libxi6 libxinerama1 libxrandr2 xvfb xauth apitrace"
+
+installed() { dpkg-query -W -f '${Status}' "$1" 2>/dev/null | grep -q '^install ok installed'; }
+
+if command -v dpkg-query >/dev/null; then
+    missing=""
+    for package in $packages; do installed "$package" || missing="$missing $package"; done
+    "$python" -c "import ensurepip, venv" 2>/dev/null || missing="$missing python3-venv"
+    if [ -n "$missing" ]; then
+        install="apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends$missing"
+        if [ "$(id -u)" = 0 ]; then
+            sh -c "$install"
+        elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+            sudo -n sh -c "$install"
+        else
+            echo "setup: these packages are missing, and installing them needs root. Run this line, then make again:" >&2
+            echo "  sudo sh -c '$install'" >&2
+        fi
+    fi
+else
+    echo "setup: not Debian or Ubuntu. Needed beside Python: an EGL and OpenGL driver; for the tests also OpenCL, Xvfb, apitrace." >&2
+fi
+
+[ -x .venv/bin/python ] || "$python" -m venv .venv
+.venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+
+# Where type checkers find the package by its name (see pyproject.toml).
+mkdir -p .venv/typing && ln -sfn ../.. .venv/typing/framebind

@@ -1,0 +1,167 @@
+"""What tests share: the devices, the GL contexts, the models and the photographs.
+
+``FRAMEBIND_DEVICES=null,gl`` narrows the devices. ``FRAMEBIND_EXPECT=gl,gles`` (set by CI) turns a missing one, or
+missing models, into a failure instead of a skip. ``FRAMEBIND_MODELS`` is a folder of models.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+import pytest
+import skimage
+
+# Before anything loads EGL: software GL without a display server, unless the caller chose otherwise.
+os.environ.setdefault("EGL_PLATFORM", "surfaceless")
+
+import framebind as fb
+from framebind.interop.device import Device
+from framebind.interop.null import NullDevice
+
+DEVICES = ("null", "gl", "gles")
+ROOT = Path(__file__).parent.parent
+
+
+def _listed(variable: str) -> frozenset[str] | None:
+    text = os.environ.get(variable)
+    return None if text is None else frozenset(part.strip() for part in text.split(",") if part.strip())
+
+
+def absent(name: str, reason: str) -> None:
+    """Skip the test for want of ``name``, or fail it where FRAMEBIND_EXPECT promises it."""
+    if name in (_listed("FRAMEBIND_EXPECT") or ()):
+        pytest.fail(f"FRAMEBIND_EXPECT promises {name}, but {reason}", pytrace=False)
+    pytest.skip(f"no {name}: {reason}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for variable in ("FRAMEBIND_DEVICES", "FRAMEBIND_EXPECT"):
+        unknown = (_listed(variable) or frozenset()) - {*DEVICES, "models"}
+        if unknown:
+            raise pytest.UsageError(f"{variable} names {sorted(unknown)}; known are {[*DEVICES, 'models']}")
+
+
+class _Gpu:
+    """The contexts and devices of a session, each made when it is first asked for, or why it could not be."""
+
+    def __init__(self) -> None:
+        self._contexts: dict[str, fb.GlContext | fb.DeviceError] = {}
+        self._devices: dict[str, Device] = {}
+
+    def context(self, name: str) -> fb.GlContext:
+        if name not in self._contexts:
+            try:
+                self._contexts[name] = fb.GlContext.headless(es=name == "gles")
+            except fb.DeviceError as error:
+                self._contexts[name] = error
+        context = self._contexts[name]
+        if isinstance(context, fb.DeviceError):
+            absent(name, str(context))
+            raise context
+        context.make_current()
+        return context
+
+    def device(self, name: str) -> Device:
+        if name == "null":
+            return NullDevice()
+        context = self.context(name)
+        if name not in self._devices:
+            from framebind.interop.gl import GlDevice
+
+            self._devices[name] = GlDevice(context)
+        return self._devices[name]
+
+    def close(self) -> None:
+        for context in self._contexts.values():
+            if isinstance(context, fb.GlContext):
+                context.make_current()
+                context.close()
+
+
+@pytest.fixture(scope="session")
+def _gpu() -> Iterator[_Gpu]:
+    gpu = _Gpu()
+    yield gpu
+    gpu.close()
+
+
+def _wanted(request: pytest.FixtureRequest) -> str:
+    name = str(request.param)
+    wanted = _listed("FRAMEBIND_DEVICES")
+    if wanted is not None and name not in wanted:
+        pytest.skip(f"FRAMEBIND_DEVICES leaves out {name}")
+    return name
+
+
+def _errors(context: fb.GlContext) -> list[int]:
+    context.make_current()
+    return context.gl.clear_errors()
+
+
+@pytest.fixture(params=DEVICES[1:])
+def context(request: pytest.FixtureRequest, _gpu: _Gpu) -> Iterator[fb.GlContext]:
+    """A headless GL context, current on this thread: desktop GL, then GL ES. The test leaves no GL error in it."""
+    context = _gpu.context(_wanted(request))
+    assert _errors(context) == [], "a GL error was there before the test"
+    yield context
+    assert [hex(error) for error in _errors(context)] == [], "the test left GL errors"
+
+
+@pytest.fixture(params=DEVICES)
+def device(request: pytest.FixtureRequest, _gpu: _Gpu) -> Iterator[Device]:
+    """Every device in turn: null, desktop GL, GL ES. A GL device's context is current; the test leaves no GL error."""
+    name = _wanted(request)
+    device = _gpu.device(name)
+    if name == "null":
+        yield device
+        return
+    context = _gpu.context(name)
+    assert _errors(context) == [], "a GL error was there before the test"
+    yield device
+    assert [hex(error) for error in _errors(context)] == [], "the test left GL errors"
+
+
+@pytest.fixture(autouse=True)
+def _fresh_counter() -> None:
+    fb.transfers.reset()
+
+
+@pytest.fixture(scope="session")
+def model_path() -> Callable[[str], Path]:
+    """``model_path("deeplabv3_257_mv_gpu")`` is the model's file; skips, saying so, where no models are there."""
+    given = os.environ.get("FRAMEBIND_MODELS")
+    folder = Path(given) if given else ROOT.parent / "shared" / "models"
+
+    def find(name: str) -> Path:
+        if not folder.is_dir():
+            absent("models", f"the folder '{folder}' is not there (set FRAMEBIND_MODELS to a folder of .tflite files)")
+        path = folder / f"{name}.tflite"
+        assert path.is_file(), f"there is a folder of models, '{folder}', without {path.name}"
+        return path
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def photograph() -> Callable[..., npt.NDArray[np.uint8]]:
+    """``photograph("coffee", width, height)``: one of scikit-image's photographs as RGB uint8 (height, width, 3)."""
+
+    def load(name: str = "astronaut", width: int = 0, height: int = 0) -> npt.NDArray[Any]:
+        picture = cv2.imread(os.fspath(photograph_path(name)), cv2.IMREAD_COLOR)
+        assert picture is not None, f"scikit-image {skimage.__version__} ships no {name}.png"
+        if width:
+            picture = cv2.resize(picture, (width, height), interpolation=cv2.INTER_AREA)
+        return np.ascontiguousarray(picture[:, :, ::-1]).astype(np.uint8, copy=False)
+
+    return load
+
+
+def photograph_path(name: str = "astronaut") -> Path:
+    """Where scikit-image keeps a photograph that its wheel ships: astronaut, coffee, chelsea (a cat)."""
+    return Path(skimage.__file__).parent / "data" / f"{name}.png"

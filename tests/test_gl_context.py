@@ -1,0 +1,224 @@
+"""Contexts: made headless, found current, nested, moved between threads, closed; entry points and how calls are counted."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import subprocess
+import sys
+import threading
+import weakref
+from typing import Any
+
+import pytest
+
+import framebind as fb
+from framebind.interop import egl, gl_context, gl_platform
+from framebind.interop.gl_api import SIGNATURES, counting
+
+
+def in_thread(work: Any) -> list[Any]:
+    """What ``work()`` returns or raises on a thread of its own, where no context is current."""
+    result: list[Any] = []
+
+    def run() -> None:
+        try:
+            result.append(work())
+        except Exception as error:
+            result.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    return result
+
+
+@pytest.mark.parametrize("es", [False, True])
+def test_a_headless_context_says_what_it_is(es: bool) -> None:
+    with fb.GlContext.headless(es=es) as context:
+        assert context.is_es is es
+        assert context.version >= ((3, 1) if es else (4, 3))
+        assert context.vendor and context.renderer and context.renderer in str(context)
+        assert context.gl.clear_errors() == []
+        context.check()
+        assert fb.GlContext.current() is context
+
+
+def test_contexts_nest_and_the_outer_one_comes_back() -> None:
+    with fb.GlContext.headless() as outer:
+        with fb.GlContext.headless(es=True) as inner:
+            assert fb.GlContext.current() is inner
+            with pytest.raises(fb.DeviceError, match=r"not current on this thread.*make_current"):
+                outer.check()
+        assert fb.GlContext.current() is outer
+        outer.check()
+        with pytest.raises(fb.DeviceError, match="is closed"):
+            inner.make_current()
+
+
+def test_an_environment_for_displays_does_not_break_headless() -> None:
+    code = "import framebind as fb\nwith fb.GlContext.headless() as c: print(c.version)"
+    for platform in ("x11", "wayland", "surfaceless", "nonsense"):
+        environment = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY")}
+        done = subprocess.run(
+            [sys.executable, "-c", code], env={**environment, "EGL_PLATFORM": platform}, capture_output=True, text=True
+        )
+        assert done.returncode == 0 and done.stdout.startswith("("), f"{platform}: {done.stderr}"
+
+
+def test_without_a_current_context_current_says_how_to_get_one() -> None:
+    (error,) = in_thread(fb.GlContext.current)
+    assert isinstance(error, fb.DeviceError) and "GlContext.headless()" in str(error)
+
+
+def test_a_context_moves_to_another_thread_when_released() -> None:
+    with fb.GlContext.headless() as context:
+        (error,) = in_thread(context.make_current)
+        assert isinstance(error, fb.DeviceError) and "another thread" in str(error)
+        context.release()
+
+        def elsewhere() -> bool:
+            context.make_current()
+            context.check()
+            context.release()
+            return True
+
+        assert in_thread(elsewhere) == [True]
+        with pytest.raises(fb.DeviceError, match="this call came from thread"):
+            context.check()
+        context.make_current()
+        context.check()
+
+
+def foreign_context() -> egl.EglContext:
+    """A context that another library made and made current, without GlContext knowing."""
+    made = egl.create(False, None)
+    made.make_current()
+    return made
+
+
+def test_a_foreign_context_is_borrowed_and_never_destroyed() -> None:
+    def work() -> bool:
+        foreign = foreign_context()
+        with fb.GlContext.current() as context:
+            assert fb.GlContext.current() is context
+            buffer = fb.GlBuffer(16)
+            context.nearest_sampler()
+            context.release()
+            context.make_current()
+        assert context.closed and buffer.released
+        assert dict(+context.live) == {"buffer": 1}, "its helpers are deleted, the user's objects are the user's"
+        again = fb.GlContext.current()
+        assert again is not context
+        again.check()
+        buffer = fb.GlBuffer(16)
+        foreign.release()
+        with pytest.raises(fb.DeviceError, match="not current"):
+            again.check()
+        with pytest.raises(fb.DeviceError, match="foreign: make it current with the library that made it"):
+            again.make_current()
+        foreign.destroy()
+        return True
+
+    assert in_thread(work) == [True]
+
+
+def test_a_dropped_headless_context_is_destroyed() -> None:
+    def work() -> weakref.ref[fb.GlContext]:
+        first = weakref.ref(fb.GlContext.headless())
+        fb.GlContext.headless().close()
+        current = first()
+        assert current is not None, "while it is current on a thread it lives"
+        current.release()
+        return first
+
+    (reference,) = in_thread(work)
+    gc.collect()
+    assert reference() is None
+
+
+def test_no_such_device_is_named() -> None:
+    with pytest.raises(fb.DeviceError, match="no EGL device 99: this machine has"):
+        fb.GlContext.headless(device_index=99)
+
+
+def test_without_an_egl_library_the_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(egl, "egl_library", lambda: None)
+    with pytest.raises(fb.DeviceError, match="apt-get install libegl1 libgl1 libgl1-mesa-dri"):
+        fb.GlContext.headless()
+
+
+def test_without_a_driver_the_displays_tried_are_named() -> None:
+    code = "import framebind as fb\ntry: fb.GlContext.headless()\nexcept fb.DeviceError as error: print(error)"
+    environment = {**os.environ, "__EGL_VENDOR_LIBRARY_FILENAMES": os.devnull}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "no EGL display gives a context with OpenGL 4.3" in done.stdout and "libgl1-mesa-dri" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "text,version",
+    [("4.5 (Core Profile) Mesa 22.3.6", (4, 5)), ("4.6.0 NVIDIA 580.65", (4, 6)), ("OpenGL ES 3.2 Mesa", (3, 2)),
+     ("OpenGL ES 3.1 v1.r32p1", (3, 1)), ("", (0, 0))],
+)  # fmt: skip
+def test_versions_are_read_from_what_drivers_say(text: str, version: tuple[int, int]) -> None:
+    assert gl_context._version(text) == version
+
+
+OLD = """
+import framebind as fb
+from framebind.interop import egl
+made = egl.create(False, None)
+wanted = egl._attributes(egl._MAJOR, 3, egl._MINOR, 1)
+config = egl._config(made.egl, made.display, egl._OPENGL_BIT)
+made.handle = made.egl.eglCreateContext(made.display, config, None, wanted)
+made.make_current()
+try: print("accepted", fb.GlContext.current())
+except fb.DeviceError as error: print(error)
+"""
+
+
+def test_an_old_context_is_refused_with_what_was_found(context: fb.GlContext) -> None:
+    if "Mesa" not in context.gl.version:
+        pytest.skip("only Mesa gives a context that is as old as one asks for")
+    # Mesa gives its newest compatible version unless told that it has an older one; core contexts stay what they are.
+    environment = {**os.environ, "MESA_GL_VERSION_OVERRIDE": "4.2", "MESA_EXTENSION_OVERRIDE": ""}
+    code = OLD.replace("egl.create(False, None)", "egl.create(True, None); made.egl.eglBindAPI(egl._OPENGL_API)")
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "is '4.2" in done.stdout and "needs OpenGL 4.3 or OpenGL ES 3.1" in done.stdout
+
+
+def test_a_missing_entry_point_names_itself_and_the_version(context: fb.GlContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SIGNATURES, "glNoSuchFunction", (None,))
+    monkeypatch.setattr(context.gl, "_find", lambda name: 0)
+    with pytest.raises(fb.DeviceError, match="no glNoSuchFunction"):
+        context.gl.glNoSuchFunction()
+    with pytest.raises(fb.DeviceError) as caught:
+        context.gl.prebound("glNoSuchFunction")
+    assert context.gl.version in str(caught.value)
+
+
+def test_entry_points_come_from_the_context_not_from_pyopengl(context: fb.GlContext) -> None:
+    context.gl.glFlush()
+    address = ctypes.cast(context.gl.glFlush, ctypes.c_void_p).value
+    assert address == context._platform.find("glFlush")
+
+
+def test_calls_are_counted_by_name_and_only_while_asked_for(context: fb.GlContext) -> None:
+    plain = context.gl.glFlush
+    with counting(context.gl) as calls:
+        context.gl.glFlush()
+        context.gl.glFlush()
+        context.gl.integer(0x0D33)
+    assert dict(calls) == {"glFlush": 2, "glGetInteger64v": 1}
+    context.gl.glFlush()
+    assert calls["glFlush"] == 2 and context.gl.glFlush is plain
+
+
+def test_helpers_are_made_once(context: fb.GlContext) -> None:
+    sampler = context.nearest_sampler()
+    live = context.live["sampler"]
+    assert context.nearest_sampler() == sampler != context.linear_sampler()
+    assert context.live["sampler"] <= live + 1
