@@ -15,7 +15,7 @@ test: setup
 	$(BIN)/python -m pytest
 
 demo: setup
-	$(BIN)/python -m framebind.demos.style_transfer --frames 24 --size 512x512 \
+	$(BIN)/python -m framebind.demos.style_transfer --frames 48 --size 512x512 \
 		--output out/style_transfer.mp4 --output out/style_transfer.png
 
 lint: setup

@@ -297,6 +297,6 @@ def _check_order(
         for index in operator.inputs:
             if writer.get(index, -1) >= operator.index and not tensors[index].variable:
                 raise ModelError(
-                    f"{label(operator, index, 'reads')} before operator {writer[index]} {operators[writer[index]].name} "
-                    "computes it: the operators are out of order"
+                    f"{label(operator, index, 'reads')} before operator {writer[index]} {operators[writer[index]].name}"
+                    " computes it: they are out of order"
                 )

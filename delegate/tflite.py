@@ -220,7 +220,7 @@ class NativeDelegate:
             self._graphs[context] = NativeGraph(context, index, subgraph, self.pointer)
             return self._graphs[context]
         raise DelegateError(
-            f"LiteRT {litert_version()} does not show the model that the delegate was given: {'; '.join(reasons)}. "
+            f"LiteRT {litert_version()} shows another model than the delegate was given: {'; '.join(reasons)}. "
             "Give GpuDelegate and the interpreter the same model file; if that is so already, the delegate interface of "
             f"this LiteRT is not the known one: install ai-edge-litert {abi.KNOWN_VERSIONS}"
         )

@@ -52,8 +52,8 @@ class Node(ctypes.Structure):
 class Registration(ctypes.Structure):
     _fields_ = [
         ("init", P), ("free", P), ("prepare", P), ("invoke", P), ("profiling_string", P),
-        ("builtin_code", ctypes.c_int32), ("custom_name", P), ("version", ctypes.c_int), ("registration_external", P), ("async_kernel", P),
-        ("inplace_operator", ctypes.c_uint64),
+        ("builtin_code", ctypes.c_int32), ("custom_name", P), ("version", ctypes.c_int), ("registration_external", P),
+        ("async_kernel", P), ("inplace_operator", ctypes.c_uint64),
     ]  # fmt: skip
 
 

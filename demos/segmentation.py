@@ -44,8 +44,7 @@ void main() {
 
 def prepare(scene: Scene) -> Draw:
     """Bind the scores' buffer once; each frame is bound, segmented, and drawn with the buffer's classes over it."""
-    interpreter, delegate = scene.interpreter, scene.delegate
-    (image,) = interpreter.inputs()
+    interpreter, delegate, (image,) = scene.interpreter, scene.delegate, scene.interpreter.inputs()
     ((output, (_, height, width, channels)),) = shapes(interpreter.get_output_details()).items()
     scores = fb.GlBuffer(width * height * channels * 4, label="the scores")
     delegate.bind_buffer_to_tensor(scores, output)

@@ -17,8 +17,8 @@ _gl_devices: weakref.WeakValueDictionary[GlContext, GlDevice] = weakref.WeakValu
 def open_device(backend: str) -> Device:
     """A device of that backend; call its ``close()`` once when done.
 
-    "opengl" runs in the GL context that is current on the calling thread, or, where there is none, in a headless one of its
-    own, which is current from then on and closed with the device. One device serves all who open it in one context.
+    "opengl" runs in the GL context that is current on the calling thread, or, where there is none, in a headless one
+    of its own, which is current from then on and closed with the device. One device serves all who open one there.
     "null" computes nothing. Raises DeviceError for an unknown backend, or where no driver is found.
     """
     if backend not in _BACKENDS:

@@ -1,7 +1,7 @@
-"""Headless GL contexts through EGL: on a GPU device where the driver has that platform, else Mesa surfaceless, else the display.
+"""Headless GL contexts through EGL: on a GPU device, else on Mesa without a surface, else on the default display.
 
-Linux only (and where else a libEGL is installed). Displays are never terminated: EGL shares one display among all users in
-a process, and terminating it would take their contexts along.
+Linux only (and where else a libEGL is installed). Displays are never terminated: EGL shares one display among all
+users in a process, and terminating it would take their contexts along.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ class EglContext:
     def make_current(self) -> None:
         if not self.egl.eglMakeCurrent(self.display, self.surface, self.surface, self.handle):
             raise DeviceError(
-                f"{self.egl.failed('making the headless GL context current')}. It may be current on another thread, or a "
-                "context of another API (GLX) is current on this one: release that first, or use GlContext.current()"
+                f"{self.egl.failed('making the headless GL context current')}. It may be current on another thread, or "
+                "a context of another API (GLX) is current on this one: release that first, or use GlContext.current()"
             )
 
     def release(self) -> None:
@@ -155,9 +155,13 @@ def _create_on(egl: Egl, display: int | None, es: bool) -> EglContext:
     if not egl.eglBindAPI(_OPENGL_ES_API if es else _OPENGL_API):
         raise egl.failed("choosing OpenGL ES" if es else "choosing desktop OpenGL")
     config = _config(egl, display, _OPENGL_ES3_BIT if es else _OPENGL_BIT)
-    version = (_MAJOR, 3, _MINOR, 1) if es else (_MAJOR, 4, _MINOR, 3, _PROFILE, _CORE_PROFILE_BIT)
-    handle = egl.eglCreateContext(display, config, None, _attributes(*version))
-    if not handle:
+    # Some drivers give exactly the version asked for, so the newest comes first.
+    profile = () if es else (_PROFILE, _CORE_PROFILE_BIT)
+    for major, minor in ((3, 2), (3, 1)) if es else ((4, 6), (4, 5), (4, 3)):
+        handle = egl.eglCreateContext(display, config, None, _attributes(_MAJOR, major, _MINOR, minor, *profile))
+        if handle:
+            break
+    else:
         raise egl.failed("creating the context")
     surface = None
     if b"EGL_KHR_surfaceless_context" not in (egl.eglQueryString(display, _EXTENSIONS) or b""):

@@ -117,7 +117,7 @@ class MotionReader:
         # At scale 1 the picture just covers the frame; where a turned corner leaves it, the picture is mirrored.
         scale = max(self.size[0] / width, self.size[1] / height) * (1.15 + 0.12 * math.sin(2 * phase))
         # A little above the middle, where faces are.
-        centre = (width * (0.5 + 0.05 * math.sin(phase)), height * (0.46 + 0.05 * math.cos(phase)))
+        centre = (width * (0.5 + 0.05 * math.sin(phase)), height * (0.46 - 0.05 * math.cos(phase)))
         matrix = cv2.getRotationMatrix2D(centre, 6 * math.sin(phase), scale)
         matrix[:, 2] += (self.size[0] / 2 - centre[0], self.size[1] / 2 - centre[1])
         cv2.warpAffine(

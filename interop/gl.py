@@ -56,9 +56,9 @@ class GlFence:
 class GlDevice:
     """Implements interop.device.Device on a GL context, on the thread where that context is current.
 
-    GL state that a run leaves changed: the program in use, the shader storage buffer bindings 0 and up, the texture bound
-    to GL_TEXTURE_2D on unit 0 and up, and the image units 0 and up. Samplers and the active texture unit are put back
-    to 0. Everything else (framebuffer, viewport, blending, vertex arrays) stays as it was.
+    GL state that a run leaves changed: the program in use, the shader storage buffer bindings 0 and up, the texture
+    bound to GL_TEXTURE_2D on unit 0 and up, and the image units 0 and up. Samplers and the active texture unit are
+    put back to 0. Everything else (framebuffer, viewport, blending, vertex arrays) stays as it was.
     ``owns_context``: close the context with the device.
     """
 
@@ -154,7 +154,7 @@ class GlDevice:
         self.context.gl.glFinish()
 
     def close(self) -> None:
-        """Delete the kernels; destroy the context where the device made it. Shared with others: the last one does it."""
+        """Delete the kernels, and the context where the device made it. Of several users the last one does it."""
         self.users -= 1
         if self.users > 0 or self.closed:
             return

@@ -117,7 +117,8 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
 class GlApi:
     """One context's entry points as attributes (``api.glFinish()``), looked up when first used.
 
-    ``find`` is the platform's get_proc_address: a name to an address, 0 where there is none. ``version`` is for messages.
+    ``find`` is the platform's get_proc_address: a name to an address, 0 where there is none. ``version`` is for
+    messages.
     """
 
     def __init__(self, find: Callable[[str], int]) -> None:

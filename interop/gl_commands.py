@@ -31,8 +31,8 @@ class GlKernel:
     """A linked compute program, and which values its uniforms hold between runs.
 
     Uniforms live in the program, so a list that needs one set of values only stores them there once (it is then the
-    ``owner``). Other lists set theirs before each use and put the owner's back afterwards; those recorded while there is
-    no owner put nothing back, and as long as such ``visitors`` live nobody becomes the owner.
+    ``owner``). Other lists set theirs before each use and put the owner's back afterwards; those recorded while there
+    is no owner put nothing back, and as long as such ``visitors`` live nobody becomes the owner.
     """
 
     def __init__(self, context: GlContext, source: KernelSource, program: int, text: str) -> None:
@@ -76,7 +76,7 @@ class UniformValues:
 
 @dataclass
 class _SlotUse:
-    """A slot: the ctypes object that stands for its GL name in the recorded calls, and who reads or writes through it."""
+    """A slot: the ctypes object that stands for its GL name in the recorded calls, and where it is used."""
 
     name: str
     id: ctypes.c_uint = field(default_factory=ctypes.c_uint)
@@ -86,7 +86,7 @@ class _SlotUse:
 
 
 class GlCommandList:
-    """Implements interop.device.CommandList on one GL context. See GlDevice for the GL state that a run leaves changed."""
+    """Implements interop.device.CommandList on one GL context. GlDevice says which GL state a run changes."""
 
     def __init__(self, context: GlContext, traits: Traits, steps: Sequence[Step]) -> None:
         self.steps = tuple(steps)
@@ -144,7 +144,7 @@ class GlCommandList:
         return self.steps
 
     def _check_kind(self, resource: Resource, argument: Argument, where: str) -> None:
-        """Raise BindingError where the resource is of another context, kind or format, or one that kernels cannot use so."""
+        """Raise BindingError where the resource is of another context, kind or format than the argument needs."""
         if not isinstance(resource, GlBuffer | GlTexture) or resource.context is not self._context:
             raise BindingError(f"{where}: '{resource.label}' does not belong to {self._context}")
         if resource.released:
@@ -154,8 +154,8 @@ class GlCommandList:
                 raise BindingError(f"{where}: '{resource.label}' is a texture, and a buffer is needed")
             if resource.nbytes > self._traits.max_buffer_bytes:
                 raise BindingError(
-                    f"{where}: '{resource.label}' has {resource.nbytes} bytes, and kernels on {self._traits.name} address "
-                    f"at most {self._traits.max_buffer_bytes}"
+                    f"{where}: '{resource.label}' has {resource.nbytes} bytes, and kernels on {self._traits.name} "
+                    f"address at most {self._traits.max_buffer_bytes}"
                 )
             return
         if not isinstance(resource, GlTexture):
@@ -187,7 +187,7 @@ class GlCommandList:
     # Uniforms --------------------------------------------------------------------------------------------------------
 
     def _claim_kernels(self) -> list[GlKernel]:
-        """Become the owner of the kernels that need one set of values only; the others that must be put back after a run."""
+        """Become the owner of kernels that need one set of values only; returns those to put back after a run."""
         uses: dict[GlKernel, list[int]] = {}
         for number in range(len(self.steps)):
             uses.setdefault(self._kernel(number), []).append(number)
@@ -250,7 +250,7 @@ class GlCommandList:
             self._store(self._kernel(step))
 
     def run(self) -> None:
-        """Submit all steps. Raises BindingError where a slot is empty or released, DeviceError on the wrong thread or context."""
+        """Submit all steps. Raises BindingError for an empty or released slot, DeviceError off thread or context."""
         self._prepare()
         for function, arguments in self._calls:
             function(*arguments)

@@ -49,9 +49,9 @@ _thread = _Thread()
 class GlContext:
     """A GL context: desktop OpenGL 4.3 or newer, or OpenGL ES 3.1 or newer.
 
-    Get one with ``GlContext.headless()`` (new, without a window), ``fb.Window(...)`` or ``GlContext.current()`` (the one
-    that is current on this thread, whoever made it; it is then borrowed and never destroyed). Use it as a context
-    manager, or call ``close()``. It belongs to the thread where it is current: every use from elsewhere is a DeviceError.
+    Get one with ``GlContext.headless()`` (new, without a window), ``fb.Window(...)`` or ``GlContext.current()`` (the
+    one that is current on this thread, whoever made it; it is then borrowed and never destroyed). Use it as a context
+    manager, or call ``close()``. It belongs to the thread where it is current: any use from elsewhere is a DeviceError.
     """
 
     def __init__(self, platform: Platform, handle: int, owner: Owner | None) -> None:
@@ -75,8 +75,8 @@ class GlContext:
         """The renderer is the CPU."""
         if self.version < ((3, 1) if self.is_es else (4, 3)):
             raise DeviceError(
-                f"the {platform.name} context is '{text}' on '{self.renderer}'; framebind needs OpenGL 4.3 or OpenGL ES 3.1. "
-                "Ask for a core profile of that version where the context is made, or update the graphics driver"
+                f"the {platform.name} context is '{text}' on '{self.renderer}'; framebind needs OpenGL 4.3 or "
+                "OpenGL ES 3.1. Ask for a core profile of that version where it is made, or update the graphics driver"
             )
 
     @staticmethod
@@ -102,7 +102,9 @@ class GlContext:
                 owner.make_current()
                 found = current_platform()
                 if found is None:
-                    raise DeviceError("the new GL context did not become current: the driver is not installed correctly")
+                    raise DeviceError(
+                        "the new GL context did not become current: the driver is not installed correctly"
+                    )
                 context = GlContext(*found, owner)
             except DeviceError:
                 owner.release()
@@ -150,8 +152,8 @@ class GlContext:
             raise DeviceError(f"{self} is closed: make a new context, and the objects and programs in it anew")
         if threading.get_ident() != self._thread_id:
             raise DeviceError(
-                f"{self} is current on thread {self._thread_id}, and this call came from thread {threading.get_ident()}: "
-                "call from that thread, or release() it there and make_current() here"
+                f"{self} is current on thread {self._thread_id}, and this call came from thread "
+                f"{threading.get_ident()}: call from that thread, or release() it there and make_current() here"
             )
         raise DeviceError(
             f"{self} is not current on this thread (another context is, or none): call its make_current()"
@@ -183,7 +185,7 @@ class GlContext:
         self.gl.glFinish()
 
     def close(self) -> None:
-        """Delete what the library made in it, destroy it if it is ours, and go back to the context that was current before."""
+        """Delete what the library made in it, destroy it if it is ours, and make the one before it current again."""
         if self.closed:
             return
         if self._find_current() == self._handle and threading.get_ident() == self._thread_id:
@@ -213,7 +215,7 @@ class GlContext:
     # Objects in the context ------------------------------------------------------------------------------------------
 
     def generate(self, kind: Kind) -> int:
-        """A new GL name of that kind (buffer, texture, framebuffer, vertex array, sampler, query), counted in ``live``."""
+        """A new GL name of that kind (any but program and sync), counted in ``live``."""
         self.drain()
         name = ctypes.c_uint()
         getattr(self.gl, _GENERATORS[kind])(1, ctypes.byref(name))
@@ -237,7 +239,7 @@ class GlContext:
                 getattr(self.gl, _DELETERS[kind])(1, ctypes.byref(ctypes.c_uint(name)))
 
     def helper(self, name: str, make: Callable[[], int]) -> int:
-        """A GL object made once per context and deleted when it closes. ``name`` is "kind: what for", as "sampler: nearest"."""
+        """A GL object made once per context. ``name`` is its kind and what it is for, as in "sampler: nearest"."""
         if name not in self._helpers:
             self._helpers[name] = make()
         return self._helpers[name]

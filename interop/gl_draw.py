@@ -57,7 +57,10 @@ class FragmentProgram:
         head = "#version 430 core\n"
         if self.context.is_es:
             head = "#version 310 es\n" + "".join(f"precision highp {t};\n" for t in ("float", "int", "sampler2D"))
-        texts = {VERTEX_SHADER: head + _VERTEX, FRAGMENT_SHADER: f"{head}in vec2 uv;\nout vec4 color;\n#line 1\n{source}"}
+        texts = {
+            VERTEX_SHADER: head + _VERTEX,
+            FRAGMENT_SHADER: f"{head}in vec2 uv;\nout vec4 color;\n#line 1\n{source}",
+        }
         self._program = build_program(self.context, "fragment program", texts)
         weakref.finalize(self, self.context.defer_delete, "program", self._program).atexit = False
         self._vertex_array = self.context.helper("vertex array: empty", lambda: self.context.generate("vertex array"))
@@ -76,13 +79,13 @@ class FragmentProgram:
         uniforms: Mapping[str, Value] | None = None,
         viewport: tuple[int, int, int, int] | None = None,
     ) -> None:
-        """Draw to ``target``, in the rectangle ``viewport`` (x, y from the top left, width, height in pixels) or all of it.
+        """Draw to ``target``, in the rectangle ``viewport`` (x, y from the top left, width, height) or all of it.
 
         Textures are sampled bilinearly, clamped to the edge (r32f and rgba32f with the nearest texel on OpenGL ES). A
         uniform keeps its value until another is given. Raises BindingError for a name that the shader does not use, a
         released object, or a texture that is both read and drawn to.
-        Leaves changed: framebuffer, viewport, program, vertex array, texture bindings; depth, blending, scissor, culling
-        and stencil are off.
+        Leaves changed: framebuffer, viewport, program, vertex array, texture bindings; depth, blending, scissor,
+        culling and stencil are off.
         """
         self.context.check()
         gl, top_down = self.context.gl, isinstance(target, GlTexture)
@@ -110,12 +113,16 @@ class FragmentProgram:
     ) -> None:
         gl = self.context.gl
         for resource in (target, *textures.values(), *buffers.values()):
-            if isinstance(resource, GlTexture | GlBuffer) and (resource.released or resource.context is not self.context):
+            if isinstance(resource, GlTexture | GlBuffer) and (
+                resource.released or resource.context is not self.context
+            ):
                 raise BindingError(f"{resource.label} is released or belongs to another context")
         gl.glUseProgram(self._program)
         for unit, (name, texture) in enumerate(textures.items()):
             if texture is target:
-                raise BindingError(f"{texture.label} cannot be read as '{name}' while it is drawn to: draw to another one")
+                raise BindingError(
+                    f"{texture.label} cannot be read as '{name}' while it is drawn to: draw to another one"
+                )
             if self._units.get(name) != unit:
                 gl.glUniform1i(self._uniform(name)[0], unit)
                 self._units[name] = unit
@@ -164,9 +171,7 @@ class FragmentProgram:
             kind = "buffer block" if interface == _STORAGE_BLOCK else "uniform"
             raise BindingError(f"the fragment program uses no {kind} '{name}': declare it and use it, or leave it out")
         value, asked = ctypes.c_int(), ctypes.c_uint(wanted)
-        gl.glGetProgramResourceiv(
-            self._program, interface, index, 1, ctypes.byref(asked), 1, None, ctypes.byref(value)
-        )
+        gl.glGetProgramResourceiv(self._program, interface, index, 1, ctypes.byref(asked), 1, None, ctypes.byref(value))
         return value.value
 
 
@@ -191,5 +196,7 @@ class Presenter:
         gl.glColorMask(1, 1, 1, 1)
         gl.glClearColor(0.0, 0.0, 0.0, 1.0)
         gl.glClear(_COLOR_BUFFER_BIT)
-        program = self._copy_gray if texture.format.startswith("r") and not texture.format.startswith("rgba") else self._copy
+        program = (
+            self._copy_gray if texture.format.startswith("r") and not texture.format.startswith("rgba") else self._copy
+        )
         program.draw(surface, {"picture": texture}, viewport=letterbox(texture.size, surface.framebuffer_size))

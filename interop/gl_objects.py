@@ -63,8 +63,8 @@ class _GlObject:
 class GlTexture(_GlObject):
     """A 2-D GL texture in one of the formats rgba8, rgba16f, rgba32f, r8, r32f. Row 0 is the top of the picture.
 
-    ``GlTexture(width, height, format, data=None)`` makes one in the current context, with ``data`` as ``write`` takes it
-    or of unspecified content; ``from_array`` takes size and format from an array; ``from_id`` wraps somebody else's.
+    ``GlTexture(width, height, format, data=None)`` makes one in the current context, with ``data`` as ``write`` takes
+    it or of unspecified content; ``from_array`` takes size and format from an array; ``from_id`` wraps somebody else's.
     Raises BindingError for an unknown format or size, DeviceError where no context is current or memory runs out.
     """
 
@@ -105,8 +105,8 @@ class GlTexture(_GlObject):
         suffix = {"uint8": "8", "float16": "32f" if channels == 1 else "16f", "float32": "32f"}.get(array.dtype.name)
         if suffix is None or channels not in (1, 3, 4):
             raise BindingError(
-                f"an array of shape {array.shape} and type {array.dtype} makes no texture: it takes HxW, HxWx1, HxWx3 or "
-                "HxWx4 of uint8, float16 or float32"
+                f"an array of shape {array.shape} and type {array.dtype} makes no texture: it takes HxW, HxWx1, HxWx3 "
+                "or HxWx4 of uint8, float16 or float32"
             )
         return GlTexture(array.shape[1], array.shape[0], ("r" if channels == 1 else "rgba") + suffix, array)
 
@@ -128,7 +128,7 @@ class GlTexture(_GlObject):
         return texture
 
     def check(self, *, write: bool = False) -> None:
-        """Raise BindingError where it is released, or foreign and deleted or changed, or (``write``) not writable by kernels.
+        """Raise BindingError where it is released, deleted or changed by its owner, or (``write``) not writable.
 
         Raises DeviceError on another thread or with another context current.
         """
@@ -232,8 +232,8 @@ class GlTexture(_GlObject):
 class GlBuffer(_GlObject):
     """A GL buffer (SSBO). ``GlBuffer(nbytes, data=None)`` makes one in the current context, of zeros or of ``data``.
 
-    ``from_id`` wraps somebody else's. Raises BindingError for an impossible size, DeviceError where no context is current
-    or memory runs out.
+    ``from_id`` wraps somebody else's. Raises BindingError for an impossible size, DeviceError where no context is
+    current or memory runs out.
     """
 
     size = (0, 0)
@@ -270,7 +270,7 @@ class GlBuffer(_GlObject):
         return buffer
 
     def check(self) -> None:
-        """Raise BindingError where it is released, or foreign and deleted or resized; DeviceError off its thread or context."""
+        """Raise BindingError where it is released, deleted or resized by its owner; DeviceError off its thread."""
         self._check_usable()
         if not self._finalizers and gl_query.buffer(self.context, self.id) != self.nbytes:
             raise BindingError(f"{self.label} has another size by now: wrap it anew with GlBuffer.from_id")
@@ -321,9 +321,9 @@ class GlBuffer(_GlObject):
 
 
 def as_gl_object(native: Any) -> GlTexture | GlBuffer:
-    """One of ours as it is, or a moderngl texture or buffer (anything with ``glo`` and ``size``) wrapped and kept alive.
+    """One of ours as it is; a moderngl texture or buffer (anything with ``glo`` and ``size``) wrapped and kept alive.
 
-    Raises BindingError for everything else, plain ints included: they do not say whether they name a texture or a buffer.
+    Raises BindingError for everything else, plain ints included: they do not say what they name.
     """
     if isinstance(native, GlTexture | GlBuffer):
         native.check()
@@ -335,8 +335,8 @@ def as_gl_object(native: Any) -> GlTexture | GlBuffer:
     id, size = getattr(native, "glo", None), getattr(native, "size", None)
     if not isinstance(id, int) or size is None:
         raise BindingError(
-            f"a {type(native).__name__} is no GL object that framebind knows: wrap its GL name with GlTexture.from_id(...) "
-            "or GlBuffer.from_id(...)"
+            f"a {type(native).__name__} is no GL object that framebind knows: wrap its GL name with "
+            "GlTexture.from_id(...) or GlBuffer.from_id(...)"
         )
     wrapped = GlTexture.from_id(id, *size) if isinstance(size, tuple) else GlBuffer.from_id(id)
     wrapped._keep = native

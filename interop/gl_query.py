@@ -1,4 +1,4 @@
-"""Questions to GL about objects that somebody else made, and the two operations that desktop GL and OpenGL ES do differently."""
+"""Questions to GL about objects that somebody else made; pixel formats; checked calls; clearing a buffer."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ void main() {
 
 @contextlib.contextmanager
 def checked(context: GlContext, what: str) -> Iterator[None]:
-    """Raise DeviceError where the GL calls within the block leave an error. Errors pending before are not ours: dropped."""
+    """Raise DeviceError where the GL calls within the block leave an error. Earlier ones are dropped."""
     context.gl.clear_errors()
     yield
     errors = context.gl.clear_errors()
@@ -91,7 +91,7 @@ def texture(context: GlContext, id: int) -> tuple[tuple[int, int], str]:
 
 
 def check_image(context: GlContext, id: int, size: tuple[int, int], label: str) -> None:
-    """Raise BindingError where kernels cannot write texture ``id``: mutable on OpenGL ES, or incomplete for its own filter."""
+    """Raise BindingError where kernels cannot write texture ``id``: mutable on OpenGL ES, or incomplete."""
     texture(context, id)
     if _parameter(context, _IMMUTABLE):
         return
@@ -104,8 +104,8 @@ def check_image(context: GlContext, id: int, size: tuple[int, int], label: str) 
     last = min(_parameter(context, _MAX_LEVEL), max(size).bit_length() - 1)
     if _level(context, last, _WIDTH) == 0:
         raise BindingError(
-            f"{label} has a mipmap filter and no mipmaps, so GL ignores writes to it: set GL_TEXTURE_MIN_FILTER to GL_LINEAR "
-            "or GL_TEXTURE_MAX_LEVEL to 0"
+            f"{label} has a mipmap filter and no mipmaps, so GL ignores writes to it: set GL_TEXTURE_MIN_FILTER to "
+            "GL_LINEAR or GL_TEXTURE_MAX_LEVEL to 0"
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import glfw
 
@@ -24,8 +24,8 @@ _KEY_NAMES = {
 class Window:
     """A window of ``width`` x ``height`` screen units with a GL context, which is current on the thread that made it.
 
-    Desktop OpenGL 4.3 core or newer, else OpenGL ES 3.1. Use it as a context manager, or call ``close()``. ``vsync`` makes
-    ``show`` wait for the display. Raises DeviceError where there is no display or no such context.
+    Desktop OpenGL 4.3 core or newer, else OpenGL ES 3.1. Use it as a context manager, or call ``close()``. ``vsync``
+    makes ``show`` wait for the display. Raises DeviceError where there is no display or no such context.
     """
 
     def __init__(
@@ -33,7 +33,9 @@ class Window:
     ) -> None:
         if width <= 0 or height <= 0:
             raise DeviceError(f"a window of {width} x {height} is impossible: both are at least 1")
-        with _glfw_errors("GLFW cannot open a display: where there is none, use --output FILE, or GlContext.headless()"):
+        with _glfw_errors(
+            "GLFW cannot open a display: where there is none, use --output FILE, or GlContext.headless()"
+        ):
             if not glfw.init():
                 raise DeviceError("glfw.init() failed")
         self._keys: list[str] = []
@@ -95,7 +97,7 @@ class _GlfwOwner:
 
     def __init__(self, width: int, height: int, title: str, visible: bool) -> None:
         tried: list[str] = []
-        for hints in (_DESKTOP_HINTS, _ES_HINTS):
+        for hints in _HINTS:
             glfw.default_window_hints()
             glfw.window_hint(glfw.VISIBLE, int(visible))
             for hint, value in hints.items():
@@ -109,8 +111,8 @@ class _GlfwOwner:
             if self.handle:
                 return
         raise DeviceError(
-            f"no window with OpenGL 4.3 or OpenGL ES 3.1 can be opened ({'; '.join(tried)}): update the graphics driver, or "
-            "use --output FILE, or GlContext.headless()"
+            f"no window with OpenGL 4.3 or OpenGL ES 3.1 can be opened ({'; '.join(tried)}): update the graphics "
+            "driver, or use --output FILE, or GlContext.headless()"
         )
 
     def make_current(self) -> None:
@@ -118,7 +120,7 @@ class _GlfwOwner:
             glfw.make_context_current(self.handle)
 
     def release(self) -> None:
-        glfw.make_context_current(None)
+        glfw.make_context_current(cast("Any", None))  # what GLFW takes for none; its stub does not say so
 
     def destroy(self) -> None:
         handle, self.handle = self.handle, None
@@ -126,10 +128,10 @@ class _GlfwOwner:
             glfw.destroy_window(handle)
 
 
+# Some drivers give exactly the version asked for, so the newest comes first.
 _DESKTOP_HINTS = {
     glfw.CLIENT_API: glfw.OPENGL_API,
     glfw.CONTEXT_VERSION_MAJOR: 4,
-    glfw.CONTEXT_VERSION_MINOR: 3,
     glfw.OPENGL_PROFILE: glfw.OPENGL_CORE_PROFILE,
     glfw.OPENGL_FORWARD_COMPAT: 1,
 }
@@ -139,6 +141,7 @@ _ES_HINTS = {
     glfw.CONTEXT_VERSION_MAJOR: 3,
     glfw.CONTEXT_VERSION_MINOR: 1,
 }
+_HINTS = (*({**_DESKTOP_HINTS, glfw.CONTEXT_VERSION_MINOR: minor} for minor in (6, 5, 3)), _ES_HINTS)
 
 
 @contextlib.contextmanager

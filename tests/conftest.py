@@ -1,12 +1,13 @@
 """What tests share: the devices, the GL contexts, the models and the photographs.
 
-``FRAMEBIND_DEVICES=null,gl`` narrows the devices. ``FRAMEBIND_EXPECT=gl,gles`` (set by CI) turns a missing one, or
-missing models, into a failure instead of a skip. ``FRAMEBIND_MODELS`` is a folder of models.
+``FRAMEBIND_DEVICES=null,gl`` narrows the devices. ``FRAMEBIND_EXPECT=gl,gles,models`` (set by CI) turns a missing one,
+or missing models or tools, into a failure instead of a skip. ``FRAMEBIND_MODELS`` is a folder of models.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ from framebind.interop.device import Device
 from framebind.interop.null import NullDevice
 
 DEVICES = ("null", "gl", "gles")
+OTHERS = ("models", "xvfb", "apitrace")
+"""What FRAMEBIND_EXPECT can promise besides devices."""
 ROOT = Path(__file__).parent.parent
 
 
@@ -42,9 +45,9 @@ def absent(name: str, reason: str) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     for variable in ("FRAMEBIND_DEVICES", "FRAMEBIND_EXPECT"):
-        unknown = (_listed(variable) or frozenset()) - {*DEVICES, "models"}
+        unknown = (_listed(variable) or frozenset()) - {*DEVICES, *OTHERS}
         if unknown:
-            raise pytest.UsageError(f"{variable} names {sorted(unknown)}; known are {[*DEVICES, 'models']}")
+            raise pytest.UsageError(f"{variable} names {sorted(unknown)}; known are {[*DEVICES, *OTHERS]}")
 
 
 class _Gpu:
@@ -144,6 +147,19 @@ def model_path() -> Callable[[str], Path]:
         path = folder / f"{name}.tflite"
         assert path.is_file(), f"there is a folder of models, '{folder}', without {path.name}"
         return path
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def tool() -> Callable[[str], str]:
+    """``tool("xvfb-run")`` is the path of a program of that name; skips, saying so, where it is not installed."""
+
+    def find(name: str) -> str:
+        path = shutil.which(name)
+        if path is None:
+            absent(name.removesuffix("-run"), f"{name} is not installed ('make setup' installs it)")
+        return str(path)
 
     return find
 

@@ -1,4 +1,4 @@
-"""Contexts: made headless, found current, nested, moved between threads, closed; entry points and how calls are counted."""
+"""Contexts: made headless, found current, nested, moved between threads, closed; entry points and their counting."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import framebind as fb
-from framebind.interop import egl, gl_context, gl_platform
+from framebind.interop import egl, gl_context
 from framebind.interop.gl_api import SIGNATURES, counting
 
 
@@ -190,7 +190,9 @@ def test_an_old_context_is_refused_with_what_was_found(context: fb.GlContext) ->
     assert "is '4.2" in done.stdout and "needs OpenGL 4.3 or OpenGL ES 3.1" in done.stdout
 
 
-def test_a_missing_entry_point_names_itself_and_the_version(context: fb.GlContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_entry_point_names_itself_and_the_version(
+    context: fb.GlContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(SIGNATURES, "glNoSuchFunction", (None,))
     monkeypatch.setattr(context.gl, "_find", lambda name: 0)
     with pytest.raises(fb.DeviceError, match="no glNoSuchFunction"):

@@ -1,4 +1,4 @@
-"""The GL devices (desktop and ES): conversions between every pair of layouts, recording, slots, uniforms, barriers, errors."""
+"""The GL devices, desktop and ES: conversions between layouts, recording, slots, uniforms, barriers, errors."""
 
 from __future__ import annotations
 
@@ -185,8 +185,8 @@ def texels(format: str, height: int, width: int, seed: int = 0) -> Array:
     return rng.normal(size=(height, width, channels)).astype(np.float16 if format.endswith("16f") else np.float32)
 
 
-FORMATS = [("rgba8", "rgb"), ("rgba8", "bgr"), ("rgba16f", "rgba"), ("rgba32f", "rgb"), ("rgba32f", "ba"), ("rgba8", "g"),
-           ("r8", "r"), ("r32f", "r")]  # fmt: skip
+FORMATS = [("rgba8", "rgb"), ("rgba8", "bgr"), ("rgba16f", "rgba"), ("rgba32f", "rgb"), ("rgba32f", "ba"),
+           ("rgba8", "g"), ("r8", "r"), ("r32f", "r")]  # fmt: skip
 PLACES: list[dict[str, Any]] = [
     {},
     {"crop": (3.0, 2.0, 5.0, 4.0)},
@@ -258,7 +258,7 @@ def test_a_texture_is_written_with_mean_std_and_crop(gl: GlDevice, format: str, 
 
 
 def write_picture(gl: GlDevice, x: Array, format: str, order: str, place: dict[str, Any]) -> tuple[Array, Array]:
-    """Write tensor ``x`` into a texture: its content afterwards and before. The texture is 8x9 where there is a crop."""
+    """Write tensor ``x`` into a texture: its content afterwards and before. It is 8x9 where there is a crop."""
     width, height = (8, 9) if "crop" in place else (x.shape[2], x.shape[1])
     before = texels(format, height, width, 5)
     texture, buffer = fb.GlTexture.from_array(before), gl.buffer(x.nbytes, "x")
@@ -366,7 +366,7 @@ def test_lists_that_share_a_kernel_do_not_disturb_each_other(gl: GlDevice) -> No
     arenas, lists = [], []
     for offset in (1024, 2048, 4096):
         arena = gl.buffer(8192, "arena")
-        gl.write(arena, np.full(SHAPE[:3] + (8,), offset, np.float32), "test")
+        gl.write(arena, np.full((*SHAPE[:3], 8), offset, np.float32), "test")
         arenas.append(arena)
         lists.append(
             gl.record([step(gl, source, Operand(arena, 0, sliced.nbytes), Operand(arena, offset, sliced.nbytes))])
@@ -611,5 +611,5 @@ def test_a_device_makes_its_own_context_where_none_is_current() -> None:
 
 
 def test_an_unknown_backend_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(fb.DeviceError, match="'vulkan'.*null, opengl"):
+    with pytest.raises(fb.DeviceError, match=r"'vulkan'.*null, opengl"):
         open_device("vulkan")

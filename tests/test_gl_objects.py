@@ -1,4 +1,4 @@
-"""Textures and buffers: made, wrapped, read, written, counted, released, refused; and drawing with a fragment shader."""
+"""Textures and buffers: made, wrapped, read, written, counted, released, refused; and drawing with a shader."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_transfers_are_counted_and_can_be_forbidden(context: fb.GlContext) -> No
 
 
 def test_impossible_textures_are_refused(context: fb.GlContext) -> None:
-    with pytest.raises(fb.BindingError, match="no texture format 'rgb8'.*rgba8"):
+    with pytest.raises(fb.BindingError, match=r"no texture format 'rgb8'.*rgba8"):
         fb.GlTexture(4, 4, "rgb8")
     with pytest.raises(fb.BindingError, match="0 x 4 texels is impossible"):
         fb.GlTexture(0, 4, "rgba8")
@@ -305,7 +305,9 @@ def test_drawing_refuses_what_cannot_be_drawn(context: fb.GlContext) -> None:
     texture, target = fb.GlTexture(8, 6, "rgba8"), fb.GlTexture(8, 6, "rgba8")
     with pytest.raises(fb.KernelError, match="nonsense"):
         FragmentProgram("void main() { color = nonsense; }")
-    program = FragmentProgram("uniform sampler2D frame;\nuniform float k;\nvoid main() { color = texture(frame, uv) * k; }")
+    program = FragmentProgram(
+        "uniform sampler2D frame;\nuniform float k;\nvoid main() { color = texture(frame, uv) * k; }"
+    )
     with pytest.raises(fb.BindingError, match="uses no uniform 'other'"):
         program.draw(target, {"other": texture})
     with pytest.raises(fb.BindingError, match="cannot be read as 'frame' while it is drawn to"):

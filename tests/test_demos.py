@@ -1,0 +1,211 @@
+"""The demos as a person runs them: the pictures they make against LiteRT's CPU interpreter, the copies they count."""
+
+from __future__ import annotations
+
+import colorsys
+import hashlib
+import http.server
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import ai_edge_litert.interpreter as litert
+import cv2
+import numpy as np
+import numpy.typing as npt
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import framebind as fb
+from framebind.demos import models, segmentation, style_transfer
+from framebind.demos.options import Options
+from framebind.demos.run import Report, run
+
+Picture = npt.NDArray[np.uint8]
+Photograph = Callable[..., Picture]
+ModelPath = Callable[[str], Path]
+
+
+# There is a GL driver; the demos then make a desktop context of their own.
+pytestmark = [pytest.mark.usefixtures("context"), pytest.mark.parametrize("context", ["gl"], indirect=True)]
+
+
+def on_cpu(path: Path, **inputs: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """The model's output for inputs given by "c" + their number of channels."""
+    interpreter = litert.Interpreter(model_path=str(path))
+    interpreter.allocate_tensors()
+    for detail in interpreter.get_input_details():
+        interpreter.set_tensor(detail["index"], inputs[f"c{detail['shape'][-1]}"].reshape(detail["shape"]))
+    interpreter.invoke()
+    return np.array(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]))[0]
+
+
+def save(path: Path, rgb: Picture) -> Path:
+    cv2.imwrite(str(path), rgb[..., ::-1])
+    return path
+
+
+def load(path: Path) -> npt.NDArray[np.float32]:
+    picture = cv2.imread(str(path))
+    assert picture is not None
+    return picture[..., ::-1].astype(np.float32)
+
+
+def test_style_transfer_paints_as_the_cpu_does(tmp_path: Path, photograph: Photograph, model_path: ModelPath) -> None:
+    rgb = photograph("astronaut", 384, 384)
+    path = model_path("style_transfer_f16_384")
+    options = Options(str(path), str(save(tmp_path / "frame.png", rgb)), [tmp_path / "painted.png"])
+    run(partial(style_transfer.prepare, style=style_transfer.STYLE), options)
+    vector = style_transfer.style_vector(style_transfer.STYLE)
+    expected = on_cpu(path, c3=rgb.astype(np.float32) / 255, c100=vector) * 255
+    assert expected.std() > 40, "a picture, not a plain colour"
+    # Rounding to 256 steps is half a step.
+    np.testing.assert_allclose(load(tmp_path / "painted.png"), expected, atol=0.6)
+
+
+def test_segmentation_colours_what_the_cpu_finds(tmp_path: Path, photograph: Photograph, model_path: ModelPath) -> None:
+    rgb = photograph("astronaut", 257, 257)
+    path = model_path("deeplabv3_257_mv_gpu")
+    options = Options(str(path), str(save(tmp_path / "frame.png", rgb)), [tmp_path / "coloured.png"])
+    run(segmentation.prepare, options)
+    scores = on_cpu(path, c3=(rgb / 255 - 0.5).astype(np.float32) / 0.5)
+    classes = scores.argmax(axis=-1)
+    assert (classes == 15).mean() > 0.2, "class 15 is a person"
+    palette = np.array([colorsys.hsv_to_rgb(0.62 + 0.618034 * c, 0.8, 1.0) for c in range(21)]) * 255
+    expected = np.where((classes == 0)[..., None], rgb, 0.4 * rgb + 0.6 * palette[classes])
+    best = np.sort(scores, axis=-1)
+    clear = best[..., -1] - best[..., -2] > 1e-3 * np.abs(scores).max()
+    assert clear.mean() > 0.99
+    np.testing.assert_allclose(load(tmp_path / "coloured.png")[clear], expected[clear], atol=0.6)
+
+
+def test_segmentation_of_a_person_by_a_mask_of_one_channel(
+    tmp_path: Path, photograph: Photograph, model_path: ModelPath
+) -> None:
+    rgb = photograph("astronaut", 256, 256)
+    path = model_path("selfie_segmentation")
+    options = Options(str(path), str(save(tmp_path / "frame.png", rgb)), [tmp_path / "person.png"])
+    run(segmentation.prepare, options)
+    mask = on_cpu(path, c3=rgb.astype(np.float32) / 255)
+    assert 0.2 < (mask > 0.5).mean() < 0.8
+    t = np.clip((mask - 0.3) / 0.4, 0, 1)
+    person = t * t * (3 - 2 * t)
+    gray = rgb @ np.array([[0.3], [0.6], [0.1]])
+    background = 0.4 * gray + 0.6 * 255 * np.array(colorsys.hsv_to_rgb(0.62, 0.8, 1.0))
+    expected = background * (1 - person) + rgb * person
+    # The blending multiplies an error of the mask (1e-4 of 1) by 255 and by the slope of smoothstep, 3.75.
+    np.testing.assert_allclose(load(tmp_path / "person.png"), expected, atol=0.7)
+
+
+def test_the_steady_state_copies_only_camera_and_recording(tmp_path: Path, model_path: ModelPath) -> None:
+    options = Options(
+        str(model_path("selfie_segmentation")), "synthetic", [tmp_path / "a.avi", tmp_path / "a.png"],
+        frames=5, size="128x96",
+    )  # fmt: skip
+    report = run(segmentation.prepare, options)
+    pixels = 128 * 96
+    assert (report.frames, report.uploaded, report.recorded, report.copied) == (4, 4 * pixels * 3, 4 * pixels * 4, 0)
+    assert f"{pixels * 7} in all, of which {pixels * 3} the source's upload" in str(report)
+    capture = cv2.VideoCapture(str(tmp_path / "a.avi"))
+    assert capture.get(cv2.CAP_PROP_FRAME_COUNT) == 5
+    frames = [capture.read()[1] for _ in range(5)]
+    assert np.abs(frames[-1].astype(int) - cv2.imread(str(tmp_path / "a.png"))).mean() < 5, "the PNG is the last frame"
+    assert (frames[0] != frames[-1]).any()
+
+
+def test_a_copy_in_the_steady_state_ends_the_demo(tmp_path: Path, model_path: ModelPath) -> None:
+    def prepare(scene: Any) -> Callable[[fb.GlTexture], None]:
+        draw = segmentation.prepare(scene)
+        return lambda frame: (draw(frame), scene.picture.read("a careless look"))[0]
+
+    options = Options(str(model_path("selfie_segmentation")), "synthetic", [tmp_path / "a.png"], frames=3, size="64x64")
+    with pytest.raises(fb.TransferError, match="a careless look"):
+        run(prepare, options)
+
+
+def test_a_run_of_one_frame_has_no_figures() -> None:
+    assert "too few" in str(Report())
+
+
+def command_line(module: Any, *arguments: object) -> tuple[int, str]:
+    app = typer.Typer()
+    app.command()(module.command)
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    return result.exit_code, " ".join(result.output.split())
+
+
+def test_mistakes_on_the_command_line(tmp_path: Path, model_path: ModelPath) -> None:
+    picture = tmp_path / "a.png"
+    for arguments, message in (
+        (["--source", "99", "--output", picture], "SourceError: camera 99 cannot be opened"),
+        (["--source", tmp_path / "missing.mp4", "--output", picture], "there is no file or folder"),
+        (
+            ["--model", "missing.tflite", "--output", picture, "--frames", 1],
+            "ModelError: there is no model file 'missing.tflite'",
+        ),
+        (["--model", "nonsense", "--output", picture, "--frames", 1], "none of the known models deeplabv3_257_mv_gpu"),
+        (["--output", picture], "has no end: say how many --frames"),
+        (["--output", tmp_path / "a.xyz", "--frames", 1], "no known format"),
+    ):
+        code, output = command_line(segmentation, *arguments)
+        assert code == 1 and message in output, output
+    code, output = command_line(segmentation, "--size", "large", "--output", picture)
+    assert code == 2 and "WIDTHxHEIGHT" in output
+    code, output = command_line(style_transfer, "--style", picture / "no", "--output", picture, "--frames", 1)
+    assert code == 1 and "is no picture that can be read" in output
+    code, output = command_line(style_transfer, "--model", "selfie_segmentation", "--output", picture, "--frames", 1)
+    assert code == 1 and "takes [3] channels, not 3 (picture) and 100 (style)" in output
+
+
+def test_a_window_shows_the_picture(tmp_path: Path, model_path: ModelPath, tool: Callable[[str], str]) -> None:
+    command = [sys.executable, "-m", "framebind.demos.segmentation", "--model", str(model_path("selfie_segmentation"))]
+    command += ["--window", "--frames", "4", "--size", "96x64", "--output", str(tmp_path / "a.png")]
+    environment = {k: v for k, v in os.environ.items() if k != "EGL_PLATFORM"}
+    done = subprocess.run(
+        [tool("xvfb-run"), "-a", *command], capture_output=True, text=True, timeout=120, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    assert "3 frames after the first" in done.stderr and "0 anything else" in " ".join(done.stderr.split())
+    assert load(tmp_path / "a.png").std() > 20
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    """The address of a server of one file, ``/model.tflite``."""
+    folder = tmp_path / "served"
+    folder.mkdir()
+    (folder / "model.tflite").write_bytes(b"a model")
+    handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as httpd:
+        thread = threading.Thread(target=httpd.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{httpd.server_address[1]}/model.tflite"
+        httpd.shutdown()
+        thread.join()
+
+
+def test_models_are_found_or_downloaded_and_checked(
+    tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(models, "SHARED", tmp_path / "nothing")
+    monkeypatch.delenv("FRAMEBIND_MODELS", raising=False)
+    sha256 = hashlib.sha256(b"a model").hexdigest()
+    known = {"good": (sha256, server), "forged": ("0" * 64, server), "gone": (sha256, server + ".gone")}
+    monkeypatch.setattr(models, "MODELS", known)
+    assert models.find_model("good").read_bytes() == b"a model"
+    assert (tmp_path / "cache") in models.find_model("good").parents
+    for name in ("forged", "gone"):
+        with pytest.raises(fb.ModelError, match="set FRAMEBIND_MODELS to that folder") as caught:
+            models.find_model(name)
+        assert server in str(caught.value) and known[name][0] in str(caught.value)
+    monkeypatch.setenv("FRAMEBIND_MODELS", str(tmp_path))
+    (tmp_path / "gone.tflite").write_bytes(b"mine")
+    assert models.find_model("gone") == tmp_path / "gone.tflite"
