@@ -36,8 +36,8 @@ class Boundary:
         self.keep_outputs = False
         self.computed: set[Key] = set()
         """What partitions compute: it comes from the GPU, not from the CPU."""
-        self.read_by_cpu: set[Key] = set()
-        """What operators on the CPU read."""
+        self.read_by_cpu: dict[Key, list[int]] = {}
+        """What operators on the CPU read, and the numbers of those operators."""
         self.unreadable: set[Key] = set()
         """What was computed, and not copied to the CPU since."""
         self._bound: dict[Key, _Bound] = {}

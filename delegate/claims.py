@@ -1,4 +1,4 @@
-"""Which operators of a model go to the GPU, and why the others do not; and the graph of a partition of the claimed ones."""
+"""Which operators of a model go to the GPU, why the others do not, and the graph of a partition of those that do."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ def _parse(raw: RawOperator, tensors: Mapping[int, TensorInfo]) -> Node:
         parsed = operator.parse(raw.options, inputs, [tensors[i] for i in raw.outputs])
     except (IndexError, AttributeError, ValueError, TypeError) as error:
         raise Unsupported(f"its inputs, outputs or options are not those of {raw.name}: {error}") from error
-    links = tuple(link if link.operand is None else replace(link, operand=raw.inputs[link.operand]) for link in parsed.links)
+    links = tuple(
+        link if link.operand is None else replace(link, operand=raw.inputs[link.operand]) for link in parsed.links
+    )
     picked = tuple(raw.inputs[i] for i in parsed.inputs)
     return Node(operator, parsed.attributes, picked, raw.outputs, links, (raw.index,))
 
@@ -65,7 +67,9 @@ def _find(raw: RawOperator) -> Operator:
 
 
 def _check_shapes(node: Node, tensors: Mapping[int, TensorInfo]) -> None:
-    """Refuse ranks and sizes without a BHWC form, and outputs whose declared shape is not what the operator computes."""
+    """Refuse ranks and sizes without a BHWC form, and outputs whose declared shape is not what the operator
+    computes.
+    """
     for index in (*node.operands, *node.outputs):
         shape = tensors[index].shape
         if len(shape) > 4:
@@ -100,7 +104,9 @@ def output_shapes(claims: Claims, indices: Sequence[int], shapes: Shapes) -> Sha
 def build_graph(
     claims: Claims, indices: Sequence[int], inputs: Sequence[int], outputs: Sequence[int], shapes: Shapes
 ) -> Graph:
-    """The graph of one partition: operators ``indices`` in execution order, its boundary tensors, and current shapes."""
+    """The graph of one partition: operators ``indices`` in execution order, its boundary tensors, and current
+    shapes.
+    """
     nodes = [claims.nodes[index] for index in indices]
     used = {i for node in nodes for i in (*node.operands, *node.outputs)} | set(inputs) | set(outputs)
     tensors = {i: replace(claims.tensors[i], shape=shapes.get(i, claims.tensors[i].shape)) for i in used}

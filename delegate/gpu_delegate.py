@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +11,6 @@ from typing import Any
 from ..interop.device import Device
 from ..interop.devices import open_device
 from ..interop.errors import BindingError, DelegateError, ModelError
-from ..kernels.operator import TensorInfo
 from .bindings import Crop, TextureMapping, Values, tensor_label
 from .boundary import Boundary
 from .claims import Claims, claim
@@ -110,8 +110,10 @@ class GpuDelegate:
         chosen = self._choose(graph, claims, [i for i in plan if i in claims.nodes])
         if chosen:
             self._device()
-        cpu = [i for i in range(len(subgraph.operators)) if i not in set(chosen)]
-        self._boundary.read_by_cpu |= {(graph.index, t) for i in cpu for t in subgraph.operators[i].inputs}
+        on_cpu = set(range(len(subgraph.operators))) - set(chosen)
+        for operator in (subgraph.operators[i] for i in sorted(on_cpu)):
+            for tensor in operator.inputs:
+                self._boundary.read_by_cpu.setdefault((graph.index, tensor), []).append(operator.index)
         _warn_of_refused(subgraph, claims, len(chosen))
         return chosen
 
@@ -130,8 +132,10 @@ class GpuDelegate:
         """LiteRT applies its delegates to a subgraph again after inputs were resized."""
         index = graph.index
         self._partitions = [p for p in self._partitions if p.subgraph != index]
-        for keys in (self._boundary.computed, self._boundary.read_by_cpu, self._boundary.unreadable):
+        for keys in (self._boundary.computed, self._boundary.unreadable):
             keys -= {key for key in keys if key[0] == index}
+        for key in [key for key in self._boundary.read_by_cpu if key[0] == index]:
+            del self._boundary.read_by_cpu[key]
 
     def make_kernel(self, graph: NativeGraph, partition: Partitioned) -> Partition:
         claims = self._claims[graph.index]
@@ -148,9 +152,8 @@ class GpuDelegate:
     def _device(self) -> Device:
         if self._boundary.device is None:
             self._boundary.device = open_device(self.options.backend)
-            traits = self._boundary.device.traits
-            if traits.software:
-                log.warning(f"{traits.name} runs on the CPU: without a GPU, LiteRT's CPU interpreter alone is faster")
+            if self._boundary.device.traits.software:
+                _warn_of_software(self._boundary.device.traits.name)
         return self._boundary.device
 
     # Binding ----------------------------------------------------------------------------------------------------------
@@ -185,14 +188,11 @@ class GpuDelegate:
         Raises BindingError where it does not fit, DeviceError off the thread or context of the model.
         """
         partitions = self._partitions_with(tensor_index)
-        key = (0, tensor_index)
         if self._boundary.device is not None:
             self._boundary.device.check()
         mapping = TextureMapping(mean, std, order, crop, rotation, flip)
-        infos = [partition.tensor(tensor_index) for partition in partitions]
-        info = infos[0] or self._unresized(tensor_index)
         self._refuse_shared(tensor_index, obj)
-        self._boundary.bind(key, obj, mapping, info)
+        self._boundary.bind((0, tensor_index), obj, mapping, partitions[0].tensor(tensor_index))
         for partition in partitions:
             partition.rebind(tensor_index)
 
@@ -231,22 +231,13 @@ class GpuDelegate:
         key, subgraph = (0, tensor), self._subgraph()
         what = tensor_label(tensor, subgraph.tensors[tensor])
         if key not in self._boundary.computed and key in self._boundary.read_by_cpu:
-            readers = [f"{o.name} (operator {o.index})" for o in subgraph.operators if tensor in o.inputs]
+            readers = [f"{i} {subgraph.operators[i].name}" for i in self._boundary.read_by_cpu[key]]
             raise BindingError(
                 f"{what} cannot be bound: operators on the CPU read it too ({', '.join(readers)}); use set_tensor"
             )
         read = key in self._boundary.read_by_cpu or any(tensor in p.inputs for p in self._partitions if p.subgraph == 0)
         if key in self._boundary.computed and read and getattr(obj, "format", ""):
             raise BindingError(f"{what} cannot be bound to a texture: the model itself reads it again; bind a buffer")
-
-    def _unresized(self, tensor: int) -> TensorInfo | None:
-        """The tensor as the file has it; None where an input was resized: its shape is known after allocate_tensors."""
-        assert self._native is not None
-        graph = self._native.graph(0)
-        assert graph is not None
-        tensors = graph.subgraph.tensors
-        resized = any(graph.shape(i) != tensors[i].shape for i in graph.subgraph.inputs if i >= 0)
-        return None if resized else tensors[tensor]
 
     def _subgraph(self) -> Subgraph:
         assert self._model is not None
@@ -290,6 +281,12 @@ def _inputs_and_outputs(subgraph: Subgraph) -> str:
         return ", ".join(f"{i} '{subgraph.tensors[i].name}'" for i in indices)
 
     return f"the model's inputs are {listed(subgraph.inputs)}, its outputs {listed(subgraph.outputs)}"
+
+
+@functools.cache
+def _warn_of_software(name: str) -> None:
+    """Once a process."""
+    log.warning(f"{name} runs on the CPU: without a GPU, LiteRT's CPU interpreter alone is faster")
 
 
 def _warn_of_refused(subgraph: Subgraph, claims: Claims, taken: int) -> None:

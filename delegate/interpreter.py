@@ -65,64 +65,66 @@ class Interpreter(litert.Interpreter):
         anew, with the input shapes and values that it had. Raises DelegateError or DeviceError where it cannot be
         applied; the interpreter then runs as it did before.
         """
-        if self._allocated:
-            self._rebuild([*self._delegates, delegate])
-        else:
-            self._apply(self._interpreter, delegate)
-            self._delegates.append(delegate)
+        if isinstance(delegate, GpuDelegate) and self._gpu_delegate is not None:
+            raise DelegateError("this interpreter already has a GpuDelegate; one runs all that the GPU can")
+        with self._application_errors(delegate):
+            if self._allocated:
+                self._rebuild([*self._delegates, delegate])
+            else:
+                self._apply(self, delegate)
+        self._delegates = [*self._delegates, delegate]
 
-    def _apply(self, native: Any, delegate: Any) -> None:
-        if not isinstance(delegate, GpuDelegate):
-            native.ModifyGraphWithDelegate(delegate._get_native_delegate_pointer())
-            return
-        pointer = delegate.attach(self._model)
-        delegate.set_allow_buffer_handle_output(self._keep_outputs)
-        try:
-            native.ModifyGraphWithDelegate(pointer)
-        except RuntimeError as error:
-            original = delegate.take_error()
-            delegate.detach()
-            if original is not None:
-                raise original from error
-            raise DelegateError(f"LiteRT does not apply the delegate: {error}") from error
+    def _apply(self, target: Any, delegate: Any) -> None:
+        """Apply a delegate to this interpreter, or to the one that is about to take its place."""
+        # No variable holds the native interpreter: in an exception's traceback it would count as a view of its memory.
+        if isinstance(delegate, GpuDelegate):
+            pointer = delegate.attach(self._model)
+            delegate.set_allow_buffer_handle_output(self._keep_outputs)
+        else:
+            pointer = delegate._get_native_delegate_pointer()
+        target._interpreter.ModifyGraphWithDelegate(pointer)
 
     def _rebuild(self, delegates: list[Any]) -> None:
         self._ensure_safe()
-        old, fresh = self._interpreter, litert.Interpreter.__new__(litert.Interpreter)
         inputs = [i for i in self.inputs() if i >= 0]
-        shapes = [old.TensorSize(i, 0) for i in inputs]
-        values = [self._value(old, i) for i in inputs]
+        shapes = [self._interpreter.TensorSize(i, 0) for i in inputs]
+        values = [self._input_value(i) for i in inputs]
+        fresh: Any = litert.Interpreter.__new__(litert.Interpreter)
         self._make(fresh)
-        native: Any = fresh._interpreter
-        applied = [d for d in self._delegates if isinstance(d, GpuDelegate)]
-        for delegate in applied:
-            delegate.detach()
         for delegate in delegates:
-            self._apply(native, delegate)
+            self._apply(fresh, delegate)
         for index, shape in zip(inputs, shapes, strict=True):
-            native.ResizeInputTensor(index, np.array(shape, np.int32), False)
-        self._interpreter, fresh._interpreter = native, None
-        self._delegates = delegates
-        del old
-        self.allocate_tensors()
+            fresh._interpreter.ResizeInputTensor(index, np.array(shape, np.int32), False)
+        fresh._interpreter.AllocateTensors()
         for index, value in zip(inputs, values, strict=True):
             if value is not None:
-                self._interpreter.SetTensor(index, value)
+                fresh._interpreter.SetTensor(index, value)
+        self._interpreter, fresh._interpreter = fresh._interpreter, None
 
-    @staticmethod
-    def _value(native: Any, index: int) -> Any:
+    def _input_value(self, index: int) -> Any:
         try:
-            return native.GetTensor(index, 0)
+            return self._interpreter.GetTensor(index, 0)
         except ValueError:  # no memory, as long as a resized input was not allocated
             return None
 
     @property
-    def _gpu_delegates(self) -> list[GpuDelegate]:
-        return [delegate for delegate in self._delegates or () if isinstance(delegate, GpuDelegate)]
+    def _gpu_delegate(self) -> GpuDelegate | None:
+        return next((delegate for delegate in self._delegates or () if isinstance(delegate, GpuDelegate)), None)
+
+    @contextmanager
+    def _application_errors(self, delegate: Any) -> Iterator[None]:
+        """While a delegate is applied: raise what its callbacks raised, and let go of it."""
+        try:
+            yield
+        except RuntimeError as error:
+            original = delegate.take_error() if isinstance(delegate, GpuDelegate) else None
+            if isinstance(delegate, GpuDelegate):
+                delegate.detach()
+            raise original or DelegateError(f"LiteRT does not apply the delegate: {error}") from error
 
     @contextmanager
     def _own_errors(self) -> Iterator[None]:
-        """Raise what a delegate's callback raised in place of the text that LiteRT made of it."""
+        """Raise what the delegate's callbacks raised, in place of the text that LiteRT made of it."""
         try:
             yield
         except (RuntimeError, ValueError) as error:
@@ -131,10 +133,10 @@ class Interpreter(litert.Interpreter):
         self._raise_original(None)
 
     def _raise_original(self, cause: Exception | None) -> None:
-        for delegate in self._delegates or ():
-            original = delegate.take_error() if isinstance(delegate, GpuDelegate) else None
-            if original is not None:
-                raise original from cause
+        delegate = self._gpu_delegate
+        original = delegate.take_error() if delegate is not None else None
+        if original is not None:
+            raise original from cause
 
     # Running ----------------------------------------------------------------------------------------------------------
 
@@ -145,7 +147,12 @@ class Interpreter(litert.Interpreter):
         self._allocated = True
 
     def invoke(self) -> None:
-        """Run the model once, on the thread and in the GL context where the delegate was applied."""
+        """Run the model once, on the thread and in the GL context where the delegate was applied.
+
+        Allocates the tensors first where ``allocate_tensors`` was not called yet.
+        """
+        if not self._allocated:
+            self.allocate_tensors()
         with self._own_errors():
             super().invoke()
 
@@ -170,16 +177,16 @@ class Interpreter(litert.Interpreter):
     def set_allow_buffer_handle_output(self, allow: bool) -> None:
         """True: ``invoke`` leaves outputs on the GPU; ``ensure_tensor_data_is_readable`` fetches one. Default False."""
         self._keep_outputs = allow
-        for delegate in self._gpu_delegates:
-            delegate.set_allow_buffer_handle_output(allow)
+        if self._gpu_delegate is not None:
+            self._gpu_delegate.set_allow_buffer_handle_output(allow)
 
     def ensure_tensor_data_is_readable(self, tensor_index: int) -> None:
         """Copy an output that is on the GPU to the CPU's memory (counted), for ``get_tensor``."""
-        for delegate in self._gpu_delegates:
-            delegate.ensure_tensor_data_is_readable(tensor_index)
+        if self._gpu_delegate is not None:
+            self._gpu_delegate.ensure_tensor_data_is_readable(tensor_index)
 
     def _check_readable(self, tensor_index: int) -> None:
-        if not all(delegate.is_readable(tensor_index) for delegate in self._gpu_delegates):
+        if self._gpu_delegate is not None and not self._gpu_delegate.is_readable(tensor_index):
             raise BindingError(
                 f"tensor {tensor_index} was computed on the GPU and is still there: call "
                 f"ensure_tensor_data_is_readable({tensor_index}) first, or set_allow_buffer_handle_output(False)"
@@ -202,7 +209,7 @@ class Interpreter(litert.Interpreter):
 
     def set_tensor(self, tensor_index: int, value: Any) -> None:
         """As LiteRT's. Raises BindingError where something is bound to the tensor: nobody would read the value."""
-        if any(delegate.is_bound(tensor_index) for delegate in self._gpu_delegates):
+        if self._gpu_delegate is not None and self._gpu_delegate.is_bound(tensor_index):
             raise BindingError(
                 f"tensor {tensor_index} is bound to a GPU object: write to that object, or unbind({tensor_index}) first"
             )
@@ -225,13 +232,12 @@ class _SignatureRunner(litert.SignatureRunner):
         pass
 
     def __call__(self, **kwargs: Any) -> dict[str, np.ndarray]:
-        delegates = self._interpreter._gpu_delegates
+        interpreter = self._interpreter
+        keep = interpreter._keep_outputs
+        interpreter.set_allow_buffer_handle_output(False)
         try:
-            for delegate in delegates:
-                delegate.set_allow_buffer_handle_output(False)
-            with self._interpreter._own_errors():
+            with interpreter._own_errors():
                 return super().__call__(**kwargs)
         finally:
-            self._interpreter._allocated = True
-            for delegate in delegates:
-                delegate.set_allow_buffer_handle_output(self._interpreter._keep_outputs)
+            interpreter._allocated = True
+            interpreter.set_allow_buffer_handle_output(keep)

@@ -34,6 +34,7 @@ class Partition:
                     f"{claims.tensors[tensor].dtype}; only float32 can: this is a defect of framebind, please report it"
                 )
         self._shapes: dict[int, tuple[int, ...]] = {}
+        self._prepared_for = self._model_shapes(as_in_file=True)
         self.program: Program | None = None
         self._unbound: set[int] = set()
         self._uploads: tuple[int, ...] = ()
@@ -52,14 +53,23 @@ class Partition:
             except ValueError as error:
                 raise ModelError(f"the model does not take input shapes {list(given.values())}: {error}") from error
             self._drop_program()
+        self._prepared_for = self._model_shapes()
         for tensor in self.outputs:
             if self._native.shape(tensor) != self._shapes[tensor]:
                 self._native.set_shape(tensor, self._shapes[tensor])
 
+    def _model_shapes(self, *, as_in_file: bool = False) -> list[tuple[int, ...]]:
+        """The shapes of the model's inputs."""
+        subgraph = self._native.subgraph
+        inputs = [i for i in subgraph.inputs if i >= 0]
+        return [subgraph.tensors[i].shape if as_in_file else self._native.shape(i) for i in inputs]
+
     def tensor(self, tensor: int) -> TensorInfo | None:
-        """What is known of a boundary tensor with its current shape; None before the first ``prepare``."""
-        shape = self._shapes.get(tensor)
-        return None if shape is None else replace(self._claims.tensors[tensor], shape=shape)
+        """A boundary tensor with its current shape; None after an input was resized and before ``prepare``."""
+        if self._model_shapes() != self._prepared_for:
+            return None
+        info = self._claims.tensors[tensor]
+        return replace(info, shape=self._shapes.get(tensor, info.shape))
 
     def rebind(self, tensor: int) -> None:
         """What is bound to the tensor has changed."""

@@ -1,7 +1,7 @@
-"""Transformations of a partition's graph, in the order of PASSES. Each is a function that changes the graph and says what it did.
+"""Transformations of a partition's graph, in the order of PASSES.
 
-A pass appends one sentence a change to ``graph.changes``. None changes what the graph computes, beyond the rounding of a
-different order of operations.
+A pass is a function that changes the graph and appends one sentence a change, or a change declined, to
+``graph.changes``. None changes what the graph computes, beyond the rounding of a different order of operations.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from dataclasses import replace
 
 from ..kernels.conv import Convolution
 from ..kernels.depthwise import Depthwise
-from ..kernels.elementwise import COMMUTATIVE, Elementwise
+from ..kernels.elementwise import Elementwise
 from ..kernels.move import Concatenation, Reshape
 from ..kernels.operator import Link
 from ..kernels.pad import Pad
-from ..kernels.reduce import INSTANCE_NORM, InstanceNorm, Mean
 from ..kernels.resize import Resize
 from ..kernels.window import VALID
 from .graph import Graph, Node
+from .instance_norm import fuse_instance_norm
 
 
 def transform(graph: Graph) -> Graph:
@@ -44,7 +44,9 @@ def remove_unused(graph: Graph) -> None:
 
 
 def remove_identities(graph: Graph) -> None:
-    """Drop resizes, reshapes, pads and concatenations that change neither shape nor values; their readers read the input."""
+    """Drop resizes, reshapes, pads and concatenations that change neither shape nor values; their readers read the
+    input.
+    """
     for node in list(graph.nodes):
         source, target = node.inputs[0], node.outputs[0]
         same = graph.tensors[source].bhwc == graph.tensors[target].bhwc
@@ -90,95 +92,11 @@ def _with_padding(reader: Node, pad: Pad) -> Convolution | Depthwise | str:
     if pad.mode == "symmetric" or pad.value != 0:
         return f"a convolution has no {pad.mode} padding with {pad.value}"
     window = attributes.window
-    if pad.mode == "reflect" and window.padding != VALID or window.extra != (0, 0, 0, 0):
+    if (pad.mode == "reflect" and window.padding != VALID) or window.extra != (0, 0, 0, 0):
         return "the convolution pads by itself"
     mode = "zero" if pad.mode == "constant" else "reflect"
     extra = (*pad.amounts[1], *pad.amounts[2])
     return replace(attributes, window=replace(window, extra=extra, mode=mode))
-
-
-def fuse_instance_norm(graph: Graph) -> None:
-    """Find the ten operators that spell out an instance normalization and make them one node.
-
-    mean(x), mean((x - mean)^2), rsqrt(variance + epsilon), factor = rsqrt * gamma, y = x * factor + (beta - mean * factor)
-    """
-    for node in list(graph.nodes):
-        match = _match_instance_norm(graph, node) if isinstance(node.attributes, Mean) else None
-        if match is None:
-            continue
-        members, norm = match
-        last = graph.nodes.index(members[-1])
-        graph.nodes[last] = norm
-        graph.nodes = [other for other in graph.nodes if all(other is not member for member in members[:-1])]
-        graph.changes.append(f"fused instance normalization {list(norm.indices)}")
-
-
-def _match_instance_norm(graph: Graph, mean: Node) -> tuple[list[Node], Node] | None:
-    x, m = mean.inputs[0], mean.outputs[0]
-    difference = _reader(graph, "SQUARED_DIFFERENCE", {x, m})
-    variance = difference and _single(graph, difference.outputs[0])
-    shifted = variance and isinstance(variance.attributes, Mean) and _single(graph, variance.outputs[0])
-    inverse = shifted and _single(graph, shifted.outputs[0])
-    factor = inverse and _single(graph, inverse.outputs[0])
-    if not (mean.attributes.axes == (1, 2) and mean.attributes.rank == 4 and mean.attributes.keep):
-        return None
-    if not (variance and shifted and inverse and factor) or variance.attributes != mean.attributes:
-        return None
-    epsilon = _other(shifted, "ADD", variance.outputs[0])
-    gamma = _other(factor, "MUL", inverse.outputs[0])
-    if epsilon is None or gamma is None or [link.expression for link in inverse.links] != ["RSQRT"]:
-        return None
-    value = graph.tensors[epsilon].constant
-    scaled = _reader(graph, "MUL", {x, factor.outputs[0]})
-    scaled_mean = _reader(graph, "MUL", {m, factor.outputs[0]})
-    offset = scaled_mean and _single(graph, scaled_mean.outputs[0])
-    result = scaled and _single(graph, scaled.outputs[0])
-    if not (scaled and scaled_mean and offset and result) or value is None or value.size != 1:
-        return None
-    beta = _subtracted_from(offset, scaled_mean.outputs[0])
-    head, tail = replace(result, links=result.links[:1]), result.links[1:]  # an activation may follow in the same node
-    if beta is None or _other(head, "ADD", scaled.outputs[0]) != offset.outputs[0]:
-        return None
-    members = [mean, difference, variance, shifted, inverse, factor, scaled, scaled_mean, offset, result]
-    inner = {i for node in members[:-1] for i in node.outputs}
-    if inner & set(graph.outputs) or any(r not in members for i in inner for r in graph.consumers(i)):
-        return None
-    members.sort(key=graph.nodes.index)
-    indices = tuple(sorted(i for node in members for i in node.indices))
-    norm = Node(INSTANCE_NORM, InstanceNorm(float(value.reshape(-1)[0])), (x, gamma, beta), result.outputs, tail, indices)
-    return (members, norm) if members[-1] is result else None
-
-
-def _single(graph: Graph, tensor: int) -> Node | None:
-    readers = graph.consumers(tensor)
-    return readers[0] if len(readers) == 1 else None
-
-
-def _is_elementwise(node: Node, expression: str) -> bool:
-    return isinstance(node.attributes, Elementwise) and [link.expression for link in node.links] == [expression]
-
-
-def _reader(graph: Graph, expression: str, operands: set[int]) -> Node | None:
-    """The only node that is this expression of exactly these tensors."""
-    found = [n for n in graph.nodes if _is_elementwise(n, expression) and set(n.operands) == operands]
-    return found[0] if len(found) == 1 else None
-
-
-def _other(node: Node, expression: str, operand: int) -> int | None:
-    """The second operand of a commutative expression, given one of them."""
-    if not _is_elementwise(node, expression) or operand not in node.operands or expression not in COMMUTATIVE:
-        return None
-    first, second = node.operands
-    return second if first == operand else first
-
-
-def _subtracted_from(node: Node, operand: int) -> int | None:
-    """a, where the node computes a - operand."""
-    if not _is_elementwise(node, "SUB"):
-        return None
-    value, other = node.operands
-    left, right = (other, value) if node.links[0].swapped else (value, other)
-    return left if right == operand else None
 
 
 def fuse_links(graph: Graph) -> None:
@@ -196,12 +114,16 @@ def fuse_links(graph: Graph) -> None:
             graph.nodes[next(i for i, n in enumerate(graph.nodes) if n is node)] = fused
             graph.nodes = [other for other in graph.nodes if other is not producer]
             names = ", ".join(link.expression for link in node.links)
-            graph.changes.append(f"linked {names} {list(node.indices)} to {producer.operator.name} {list(producer.indices)}")
+            graph.changes.append(
+                f"linked {names} {list(node.indices)} to {producer.operator.name} {list(producer.indices)}"
+            )
             break
 
 
 def _orders(graph: Graph, node: Node) -> list[tuple[int, tuple[Link, ...]]]:
-    """The ways to see an elementwise node: which operand is the value, and the links then. The later computed value first."""
+    """The ways to see an elementwise node: which operand is the value, and the links then. The later computed value
+    first.
+    """
     ways = [(node.inputs[0], node.links)]
     first = node.links[0]
     if first.operand is not None and graph.tensors[first.operand].constant is None:

@@ -24,7 +24,9 @@ class Plan:
 
 
 def plan_memory(lifetimes: Mapping[int, Lifetime], alignment: int) -> Plan:
-    """Greedy by size: the largest tensor first, each at the lowest offset that no tensor alive at the same time covers."""
+    """Greedy by size: the largest tensor first, each at the lowest offset that no tensor alive at the same time
+    covers.
+    """
     placed: list[tuple[int, int, Lifetime]] = []
     offsets: dict[int, int] = {}
     for tensor, life in sorted(lifetimes.items(), key=lambda item: (-item[1].nbytes, item[0])):

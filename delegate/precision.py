@@ -1,6 +1,7 @@
 """Which storage each intermediate tensor gets when 16 bits are allowed.
 
-Halves everywhere cost pose_landmark_lite's mask 6% of its range and selfie_segmentation's 8%: skip connections carry the
+Halves everywhere cost pose_landmark_lite's mask 6% of its range and selfie_segmentation's 8%: skip connections carry
+the
 rounding of the first layers, and squeeze-and-excite gates multiply whole channels by theirs. So 16 bits go where they
 are harmless, and that is also where weights are read most:
 
@@ -9,7 +10,8 @@ are harmless, and that is also where weights are read most:
   their way, and tensors of one pixel, which cost nothing;
 * what an instance normalization reads and writes, at any resolution, since it rescales the values.
 
-What RELU6 clamps lies in [0, 6], where 16-bit fixed point (unorm6, steps of 9e-5) is up to forty times finer than halves.
+What RELU6 clamps lies in [0, 6], where 16-bit fixed point (unorm6, steps of 9e-5) is up to forty times finer than
+halves.
 """
 
 from __future__ import annotations

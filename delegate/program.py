@@ -1,4 +1,4 @@
-"""A partition's graph as a program of one device: constants uploaded once, steps recorded once, tensors bound, run often."""
+"""A partition's graph as a program of one device: constants uploaded and steps recorded once, run many times."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ class Program:
     def _buffer(self, what: str, nbytes: int) -> Resource:
         traits = self._device.traits
         if nbytes > traits.max_buffer_bytes:
-            raise ModelError(f"the model's {what} take {nbytes} bytes; a buffer of {traits.name} holds {traits.max_buffer_bytes}")
+            raise ModelError(
+                f"the model's {what} take {nbytes} bytes; a buffer of {traits.name} holds {traits.max_buffer_bytes}"
+            )
         return self._device.buffer(max(nbytes, 16), what)
 
     @property
@@ -111,7 +113,9 @@ class Program:
         self._pictures.clear()
         for number, step in enumerate(steps):
             for argument in step.kernel.source.pictures:
-                self._pictures.setdefault(int(argument.memory.removeprefix("tensor_")), []).append((number, argument.name))
+                self._pictures.setdefault(int(argument.memory.removeprefix("tensor_")), []).append(
+                    (number, argument.name)
+                )
         commands = device.record(steps)
         operands = [operand.resource for step in steps for operand in step.operands.values()]
         self._slots = {resource.name for resource in operands if isinstance(resource, Slot)}

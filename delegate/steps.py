@@ -1,4 +1,4 @@
-"""From launches to steps: where each tensor lies, the kernel source that follows from it, and the operands of its arguments."""
+"""From launches to steps: where each tensor lies, the kernel source that follows, and its arguments' operands."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ class Place:
 
 @dataclass
 class Layout:
-    """Everything that decides where tensors lie: the graph's tensors, what is bound, constants, and storages by tensor."""
+    """Everything that decides where tensors lie: the graph's tensors, what is bound, constants, and storages by
+    tensor.
+    """
 
     lowered: Lowered
     tensors: Mapping[int, TensorInfo]
@@ -110,7 +112,9 @@ def build_steps(
         info = layout.tensors.get(tensor)
         if not writes and info is not None and info.constant is not None:
             constant = layout.constants[tensor]
-            return Place(Sliced(layout.lowered.shapes[tensor], constant.storage), "weights", layout.weights, constant.offset)
+            return Place(
+                Sliced(layout.lowered.shapes[tensor], constant.storage), "weights", layout.weights, constant.offset
+            )
         if tensor in plan.offsets:
             return Place(_arena_view(tensor, layout), "arena", arena, plan.offsets[tensor])
         name = slot_name(tensor)
@@ -154,7 +158,9 @@ def _step(
     for position, link in enumerate(entry.links):
         if link.operand is not None:
             add(f"link{position}", link.operand, False, True)
-        links.append((_expression(link.expression, link.swapped), f"link{position}" if link.operand is not None else ""))
+        links.append(
+            (_expression(link.expression, link.swapped), f"link{position}" if link.operand is not None else "")
+        )
     source = KernelSource(
         launch.kernel, tuple(arguments), device.traits.group, launch.tiles, tuple(launch.constants.items()),
         launch.shared, tuple(links),

@@ -122,6 +122,14 @@ class NativeGraph:
             raise DelegateError("LiteRT does not give its execution plan")
         return read_ints(plan.value)
 
+    def user_data(self, node: int) -> int | None:
+        """What the kernel of a node was given by its ``init``."""
+        address, registration = P(), P()
+        get = abi.GET_NODE(self._context.get_node_and_registration)
+        if get(self._address, node, ctypes.byref(address), ctypes.byref(registration)) != OK or not address.value:
+            raise DelegateError(f"LiteRT does not give node {node}")
+        return abi.Node.from_address(address.value).user_data
+
     def preview(self, operators: Sequence[int]) -> list[Partitioned]:
         """The partitions that taking these operators would give."""
         nodes, array, count = _int_array(operators), P(), ctypes.c_int()
@@ -163,8 +171,9 @@ class NativeDelegate:
         self._native = abi.Delegate(prepare=prepare, copy_from_buffer_handle=copy_from, flags=abi.ALLOW_DYNAMIC_TENSORS)
         self._name = ctypes.create_string_buffer(b"FramebindGpuDelegate")
         self._registration = abi.Registration(
-            init, free, prepare_kernel, invoke, None, abi.DELEGATE_CODE, ctypes.cast(self._name, P), 1, None, None, 0
-        )
+            init=init, free=free, prepare=prepare_kernel, invoke=invoke, builtin_code=abi.DELEGATE_CODE, version=1,
+            custom_name=ctypes.cast(self._name, P),
+        )  # fmt: skip
 
     @property
     def pointer(self) -> int:
@@ -199,10 +208,14 @@ class NativeDelegate:
     def _take_over(self, context: int) -> None:
         graph = self._find_graph(context)
         operators = self._owner.claim(graph)
+        before = set(self._kernels)
         if operators and graph.replace(operators, self._registration) != OK:
             raise DelegateError("LiteRT does not replace the claimed operators")
         if self._error is not None:  # raised by _init, which has no status to return
             raise self._error
+        carried = {graph.user_data(node) for node in graph.plan() if node >= len(graph.subgraph.operators)}
+        if not set(self._kernels) - before <= carried:
+            raise self._unknown("the delegate's nodes do not carry what it gave them")
 
     def _find_graph(self, context: int) -> NativeGraph:
         """Match LiteRT's subgraph with one of the file's: those not matched yet, in order."""
@@ -219,10 +232,14 @@ class NativeDelegate:
                 continue
             self._graphs[context] = NativeGraph(context, index, subgraph, self.pointer)
             return self._graphs[context]
-        raise DelegateError(
-            f"LiteRT {litert_version()} shows another model than the delegate was given: {'; '.join(reasons)}. "
-            "Give GpuDelegate and the interpreter the same model file; if that is so already, the delegate interface of "
-            f"this LiteRT is not the known one: install ai-edge-litert {abi.KNOWN_VERSIONS}"
+        raise self._unknown("; ".join(reasons))
+
+    @staticmethod
+    def _unknown(seen: str) -> DelegateError:
+        return DelegateError(
+            f"LiteRT {litert_version()} shows another model than the delegate was given: {seen}. "
+            "Give GpuDelegate and the interpreter the same model file; if that is so already, the delegate interface "
+            f"of this LiteRT is not the known one: install ai-edge-litert {abi.KNOWN_VERSIONS}"
         )
 
     def _init(self, context: int, parameters: int, _: int) -> int:

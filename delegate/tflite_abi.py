@@ -185,7 +185,7 @@ def check_layout(address: int, subgraph: Subgraph) -> None:
 def _check_tensor(memory: _Memory, context: Context, subgraph: Subgraph, index: int) -> None:
     expected = subgraph.tensors[index]
     what = f"tensor {index} '{expected.name}'"
-    tensor = memory.structure(Tensor, context.tensors + index * ctypes.sizeof(Tensor), what)
+    tensor = memory.structure(Tensor, (context.tensors or 0) + index * ctypes.sizeof(Tensor), what)
     number = tensor.type
     dtype = TYPE_NAMES[number] if 0 <= number < len(TYPE_NAMES) else f"type {number}"
     _expect(f"the type of {what}", dtype, expected.dtype.removeprefix("sparse "))
@@ -220,6 +220,7 @@ def _check_node(memory: _Memory, context: Context, address: int, subgraph: Subgr
         _expect(name, memory.ints(address, name, MAX_NODE_TENSORS), tensors)
     kind = memory.structure(Registration, registration.value, what)
     _expect(f"the code of {what}", kind.builtin_code, expected.code)
+    _expect(f"the version of {what}", kind.version, expected.version)
     if expected.custom:
         name = expected.name.encode()
         _expect(f"the name of {what}", memory.bytes(kind.custom_name, len(name) + 1, what), name + b"\0")

@@ -141,7 +141,6 @@ def _scene(options: Options, picture: fb.GlTexture) -> Scene:
     delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=options.backend))
     interpreter.modify_graph_with_delegate(delegate)
     interpreter.set_allow_buffer_handle_output(True)
-    interpreter.allocate_tensors()
     return Scene(interpreter, delegate, picture)
 
 

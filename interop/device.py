@@ -1,4 +1,4 @@
-"""What a device must offer. GL, OpenCL and the null device implement exactly this; nothing above asks which one it holds."""
+"""What a device must offer. GL, OpenCL and null device implement exactly this; nothing above asks which one it is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..kernels.dialect import KernelSource
-from ..kernels.layout import Access
 
 
 @dataclass(frozen=True)
@@ -147,7 +146,9 @@ class Device(Protocol):
 
     def texture(self, width: int, height: int, format: str, label: str) -> Resource: ...
     def borrow(self, native: Any) -> Resource:
-        """A user's own object (or a library wrapper around one) as a resource of this device; BindingError if it cannot be."""
+        """A user's own object (or a library wrapper around one) as a resource of this device; BindingError if it
+        cannot be.
+        """
         ...
 
     def kernel(self, source: KernelSource) -> Kernel:
@@ -155,7 +156,9 @@ class Device(Protocol):
         ...
 
     def record(self, steps: Sequence[Step]) -> CommandList:
-        """Check operands against arguments (raising BindingError with names), find hazards, and bind everything once."""
+        """Check operands against arguments (raising BindingError with names), find hazards, and bind everything
+        once.
+        """
         ...
 
     def write(self, resource: Resource, array: np.ndarray, reason: str, offset: int = 0) -> None:

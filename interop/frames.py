@@ -20,6 +20,8 @@ import numpy.typing as npt
 from .errors import SourceError
 
 Frame = npt.NDArray[np.uint8]
+_TURNS = {90: cv2.ROTATE_90_CLOCKWISE, 180: cv2.ROTATE_180, 270: cv2.ROTATE_90_COUNTERCLOCKWISE}
+"""By the clockwise degrees that a file asks for."""
 PICTURES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff"})
 
 
@@ -44,18 +46,29 @@ class FrameReader(Protocol):
 
 
 class CaptureReader:
-    """A camera (``live``) or a video file, decoded by OpenCV straight into the memory given to ``read``."""
+    """A camera (``live``) or a video file, decoded by OpenCV straight into the memory given to ``read``.
+
+    A file that is to be shown turned (most videos of phones are) is decoded as it is, and then turned into place.
+    """
 
     def __init__(self, capture: cv2.VideoCapture, name: str, live: bool) -> None:
         self._capture, self.name, self.live = capture, name, live
+        self._turn = None if live else _TURNS.get(int(capture.get(cv2.CAP_PROP_ORIENTATION_META)))
         self.size = (int(capture.get(cv2.CAP_PROP_FRAME_WIDTH)), int(capture.get(cv2.CAP_PROP_FRAME_HEIGHT)))
         self.fps = capture.get(cv2.CAP_PROP_FPS) or None
         frames = 0 if live else int(capture.get(cv2.CAP_PROP_FRAME_COUNT))
         self.length = frames if frames > 0 else None
         self._number = 0
+        self._unturned: Frame | None = None
+        if self._turn is not None:
+            # OpenCV turns frames by itself unless told not to, but then never into the memory that it is given.
+            capture.set(cv2.CAP_PROP_ORIENTATION_AUTO, 0)
+            width, height = (int(capture.get(p)) for p in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT))
+            self._unturned = np.empty((height, width, 3), np.uint8)
 
     def read(self, view: Frame) -> bool:
-        found, frame = self._capture.read(view)
+        place = view if self._unturned is None else self._unturned
+        found, frame = self._capture.read(place)
         if not found:
             if self.live:
                 raise SourceError(f"{self.name} gives no more frames: is it unplugged, or used by another program?")
@@ -63,11 +76,13 @@ class CaptureReader:
                 raise SourceError(f"{self.name} has no frame that OpenCV can decode: is the file complete?")
             return False
         # Where shape or dtype do not fit, OpenCV leaves the view as it was and returns a new array, without a word.
-        if frame is not view:
+        if frame is not place:
             raise SourceError(
-                f"frame {self._number} of {self.name} is {_describe(frame)}, not {_describe(view)} as announced: "
+                f"frame {self._number} of {self.name} is {_describe(frame)}, not {_describe(place)} as announced: "
                 "re-encode the file with one size, or give the camera a size that it supports"
             )
+        if self._turn is not None:
+            cv2.rotate(place, self._turn, dst=view)
         self._number += 1
         return True
 

@@ -63,6 +63,10 @@ class GlContext:
         self._deletions: deque[tuple[str, int]] = deque()
         self._helpers: dict[str, int] = {}
         self.closed = False
+        self.closing: list[Callable[[], None]] = []
+        """Called by ``close`` first: whoever lets another thread write to mapped memory must stop it before that
+        goes.
+        """
         self.live: Counter[str] = Counter()
         """How many GL objects of each kind the library has made in this context and not deleted yet."""
         self.gl = GlApi(platform.find)
@@ -188,6 +192,8 @@ class GlContext:
         """Delete what the library made in it, destroy it if it is ours, and make the one before it current again."""
         if self.closed:
             return
+        for stop in tuple(self.closing):
+            stop()
         if self._find_current() == self._handle and threading.get_ident() == self._thread_id:
             self._delete_all()
             if self._owner is not None:

@@ -1,4 +1,4 @@
-"""A device that records everything and computes nothing: for tests, dispatch counts and generated sources without a driver."""
+"""A device that records everything and computes nothing: for tests, counts and generated sources without a driver."""
 
 from __future__ import annotations
 

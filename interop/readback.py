@@ -14,14 +14,14 @@ from .frames import Frame
 from .gl_context import GlContext
 from .gl_objects import PIXEL_PACK_BUFFER, GlTexture
 from .transfers import transfers
-from .upload import wait_and_delete
+from .upload import make_fence, wait_and_delete
 
 VIDEO_FRAME = "video frame"
 """The reason under which ``transfers`` counts these copies."""
 
 _READ_FRAMEBUFFER, _READ_FRAMEBUFFER_BINDING = 0x8CA8, 0x8CAA
 _RGBA, _UNSIGNED_BYTE, _STREAM_READ, _MAP_READ = 0x1908, 0x1401, 0x88E1, 0x01
-_SYNC_GPU_COMMANDS_COMPLETE, _WRITTEN_BARRIER = 0x9117, 0x400 | 0x80  # framebuffer, pixel buffer
+_WRITTEN_BARRIER = 0x400 | 0x80  # framebuffer, pixel buffer
 _PACK = ((0x0D02, 0), (0x0D03, 0), (0x0D04, 0), (0x0D05, 4))  # row length, skipped rows, skipped pixels, alignment
 _DEPTH = 2
 
@@ -63,7 +63,7 @@ class ReadbackRing:
         gl.glReadPixels(0, 0, *self._size, _RGBA, _UNSIGNED_BYTE, None)
         gl.glBindBuffer(PIXEL_PACK_BUFFER, 0)
         gl.glBindFramebuffer(_READ_FRAMEBUFFER, previous)
-        self._pending.append((buffer, gl.glFenceSync(_SYNC_GPU_COMMANDS_COMPLETE, 0)))
+        self._pending.append((buffer, make_fence(self._context)))
         return self._fetch() if len(self._pending) > _DEPTH else None
 
     def drain(self) -> Iterator[Frame]:
@@ -74,11 +74,12 @@ class ReadbackRing:
     def release(self) -> None:
         """Free the buffers. Frames still on their way are lost."""
         for _, fence in self._pending:
-            self._context.gl.glDeleteSync(fence)
+            self._context.defer_delete("sync", fence)
         self._pending.clear()
         self._finalizer()
 
     def _fetch(self) -> Frame:
+        self._context.check()
         buffer, fence = self._pending.popleft()
         wait_and_delete(self._context, fence)
         gl = self._context.gl

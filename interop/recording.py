@@ -1,4 +1,4 @@
-"""What every device does before it records: check each step's operands, and find where one step must wait for another."""
+"""What every device does before it records: check each step's operands, and find where steps must wait."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from .errors import BindingError
 
 
 def check_steps(steps: Sequence[Step]) -> None:
-    """Raise BindingError, naming step and argument, where an operand is missing, too small, misaligned or of a wrong kind."""
+    """Raise BindingError, naming step and argument, where an operand is missing, too small, misaligned or of a wrong
+    kind.
+    """
     for step in steps:
         source = step.kernel.source
         missing = {a.name for a in source.arguments} ^ set(step.operands)

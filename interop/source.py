@@ -95,6 +95,7 @@ class Source:
         try:
             for slot in range(SLOTS):
                 self._handover.give(slot, ring.view(slot))
+            context.closing.append(self.stop)
             self._worker.start()
             while (slot := self._handover.take(LIVE_TIMEOUT if self.live else None, self.name)) is not None:
                 uploaded.append(slot)
@@ -107,6 +108,8 @@ class Source:
                 yield texture
         finally:
             self.stop()
+            if self.stop in context.closing:
+                context.closing.remove(self.stop)
             ring.release()
 
     def stop(self) -> None:

@@ -30,7 +30,9 @@ class Hop:
 
 
 class Transfers:
-    """Calls and bytes of every copy between host and GPU, by direction and reason. ``framebind.transfers`` is the instance.
+    """Calls and bytes of every copy between host and GPU, by direction and reason.
+
+    ``framebind.transfers`` is the instance.
 
     ``reset()`` starts anew; ``bytes`` and ``calls`` are the totals; ``by_reason`` maps (direction, reason) to a Hop.
     """
@@ -47,7 +49,7 @@ class Transfers:
             text = f"{direction} of {nbytes} bytes between host and GPU: {reason}"
             if self._guard == "disallow":
                 raise TransferError(
-                    f"{text}. transfer_guard('disallow') is on: bind a GPU object to that tensor, or allow the copy by name"
+                    f"{text}. transfer_guard('disallow') is on: bind a GPU object to that tensor, or exempt this reason"
                 )
             log.warning(text)
         with self._lock:
@@ -75,7 +77,8 @@ class Transfers:
             self.by_reason.clear()
 
     def __str__(self) -> str:
-        rows = [f"{way:8} {reason}: {hop.calls} calls, {hop.bytes} bytes" for (way, reason), hop in self.by_reason.items()]
+        hops = self.by_reason.items()
+        rows = [f"{way:8} {reason}: {hop.calls} calls, {hop.bytes} bytes" for (way, reason), hop in hops]
         return "\n".join(rows) or "no transfers between host and GPU"
 
 

@@ -54,6 +54,9 @@ class UploadRing:
     GPU read it; after ``wait`` (owner thread) it may be filled again. Where the driver can keep a buffer mapped while
     the GPU uses it, a view is always the same memory (``persistent``); elsewhere each ``view`` maps and ``to_texture``
     unmaps.
+
+    GL state that it leaves changed: no program, no buffer for pixel transfers, image unit 0, and texture unit 0, active
+    and without a texture or sampler; pixel storage at its defaults.
     """
 
     def __init__(self, context: GlContext, width: int, height: int, slots: int = 3) -> None:
@@ -96,7 +99,7 @@ class UploadRing:
         gl.glTexSubImage2D(TEXTURE_2D, 0, 0, 0, self._width, self._height, _RGB, _UNSIGNED_BYTE, None)
         gl.glPixelStorei(*_UNPACK_ALIGNMENT_DEFAULT)
         gl.glBindBuffer(PIXEL_UNPACK_BUFFER, 0)
-        self._fences[slot] = gl.glFenceSync(_SYNC_GPU_COMMANDS_COMPLETE, 0)
+        self._fences[slot] = make_fence(context)
         gl.glUseProgram(self._program)
         gl.glBindSampler(0, 0)
         gl.glBindImageTexture(0, texture.id, 0, 0, 0, _WRITE_ONLY, _RGBA8)
@@ -113,10 +116,13 @@ class UploadRing:
             wait_and_delete(self._context, fence)
 
     def release(self) -> None:
-        """Free the buffers; no thread may write to a view any more. The textures live while somebody holds them."""
-        if not self._context.closed:
-            for slot in range(len(self._buffers)):
-                self.wait(slot)
+        """Free the buffers; no thread may write to a view any more. The textures live while somebody holds them.
+
+        Any thread may call this, also after the context is closed.
+        """
+        for fence in filter(None, self._fences):
+            self._context.defer_delete("sync", fence)
+        self._fences = [None] * len(self._buffers)
         self._views = [None] * len(self._buffers)
         self._finalizer()
 
@@ -150,10 +156,17 @@ class UploadRing:
         return np.ctypeslib.as_array(memory).reshape(self._height, self._width, 3)
 
 
+def make_fence(context: GlContext) -> int:
+    """A GL sync object at this point of the context's work, counted among its live objects."""
+    context.live["sync"] += 1
+    return context.gl.glFenceSync(_SYNC_GPU_COMMANDS_COMPLETE, 0)
+
+
 def wait_and_delete(context: GlContext, fence: int) -> None:
     """Block until the GPU has passed a GL sync object, then delete it."""
     result = context.gl.glClientWaitSync(fence, _SYNC_FLUSH_COMMANDS, _FOREVER)
     context.gl.glDeleteSync(fence)
+    context.live["sync"] -= 1
     if result == _WAIT_FAILED:
         raise DeviceError(f"{context} does not finish its work: the GPU was reset or the context lost. Make a new one")
 

@@ -1,1 +1,1 @@
-"""What runs on the GPU: kernel sources and, per operator, the Python that picks and specializes one. Imports nothing of ours."""
+"""What runs on the GPU: kernel sources, and the Python that picks and specializes one per operator."""

@@ -1,4 +1,4 @@
-"""CONV_2D with constant weights, and FULLY_CONNECTED, which is one with a 1x1 window. Weights are OHWI, as in TFLite."""
+"""CONV_2D with constant weights (OHWI, as in TFLite), and FULLY_CONNECTED, which is one with a 1x1 window."""
 
 from __future__ import annotations
 
@@ -86,7 +86,9 @@ def _parse_convolution(options: Any, inputs: list[TensorInfo | None], outputs: l
     if source is None or len(source.shape) != 4 or weights.ndim != 4:
         raise Unsupported("input and weights must have rank 4")
     if weights.shape[3] != source.shape[3]:
-        raise Unsupported(f"grouped convolution ({source.shape[3]} channels, weights for {weights.shape[3]}) is not supported")
+        raise Unsupported(
+            f"grouped convolution ({source.shape[3]} channels, weights for {weights.shape[3]}) is not supported"
+        )
     window = Window(
         weights.shape[1:3],
         (options.StrideH(), options.StrideW()),

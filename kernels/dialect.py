@@ -53,7 +53,8 @@ class Argument:
 
 @dataclass(frozen=True)
 class KernelSource:
-    """Everything that decides a kernel's text. ``links`` are (expression in v and w, name of the argument read as w or "").
+    """Everything that decides a kernel's text. ``links`` are (expression in v and w, name of the argument read as w
+    or "").
 
     By value a kernel takes one int per buffer argument (its offset in units) and PICTURE_PARAMETERS floats per Picture,
     each in the order of ``arguments``.
@@ -101,7 +102,9 @@ def render_glsl(source: KernelSource, version: str = "430 core") -> str:
     for binding, (memory, arguments) in enumerate(source.memories.items()):
         element = _glsl_element(arguments)
         readonly = "readonly " if all(a.access == "r" for a in arguments) else ""
-        lines.append(f"layout(std430, binding = {binding}) {readonly}buffer block_{memory} {{ {element} {memory}[]; }};")
+        lines.append(
+            f"layout(std430, binding = {binding}) {readonly}buffer block_{memory} {{ {element} {memory}[]; }};"
+        )
     location = len(source.buffers)
     if location:  # one array, so that one call sets them all
         lines.append(f"layout(location = 0) uniform int offsets[{location}];")
@@ -164,7 +167,7 @@ def _body(name: str) -> tuple[str, str]:
 
 
 def _definitions(source: KernelSource, slice_access: SliceAccess) -> list[str]:
-    """The constants and access macros of every argument. ``slice_access(argument, index, value)`` is the dialect's part."""
+    """The constants and access macros of every argument."""
     lines = [f"#define GROUP {source.group}", f"#define TILES {source.tiles}"]
     for name, value in source.constants:
         lines.append(f"#define {name} {_literal(value)}")
@@ -189,20 +192,25 @@ def _shape_constants(argument: Argument) -> list[str]:
     if isinstance(view, Table):
         return []
     batch, height, width, channels = view.shape
-    values = dict(B=batch, H=height, W=width, C=channels, S=slices(channels), COUNT=batch * height * width * slices(channels))
+    values = dict(
+        B=batch, H=height, W=width, C=channels, S=slices(channels), COUNT=batch * height * width * slices(channels)
+    )
     lines = [f"#define {name}_{key} {value}" for key, value in values.items()]
     position = [f"int s_ = (i_) % {name}_S", f"int x_ = (i_) / {name}_S % {name}_W"]
-    position += [f"int y_ = (i_) / ({name}_S * {name}_W) % {name}_H", f"int b_ = (i_) / ({name}_S * {name}_W * {name}_H)"]
+    position += [
+        f"int y_ = (i_) / ({name}_S * {name}_W) % {name}_H",
+        f"int b_ = (i_) / ({name}_S * {name}_W * {name}_H)",
+    ]
     return [*lines, f"#define POSITION_{name}(i_, b_, y_, x_, s_) {'; '.join(position)}"]
 
 
 def _pixel(shape: tuple[int, ...]) -> str:
     """The number of a pixel; a dimension of size 1 is left out, so that a smaller operand broadcasts."""
-    batch, height, width, _ = shape
-    text = "(b_)" if batch > 1 else ""
-    for size, name in ((height, "(y_)"), (width, "(x_)")):
-        text = f"({text}) * {size} + {name}" if text and size > 1 else name if size > 1 else f"({text}) * 1" if text else ""
-    return text or "0"
+    text = "0"
+    for size, name in zip(shape[:3], ("(b_)", "(y_)", "(x_)"), strict=True):
+        if size > 1:
+            text = name if text == "0" else f"({text}) * {size} + {name}"
+    return text
 
 
 def _read_macro(argument: Argument, slice_access: SliceAccess) -> str:
@@ -270,7 +278,7 @@ def _glsl_picture(argument: Argument, unit: int) -> str:
 
 
 def _picture_read(argument: Argument) -> str:
-    """A function that puts a texel's channels in the tensor's order, and a macro that reads tensor pixel (x, y) with it."""
+    """A function that puts a texel's channels in the tensor's order, and a macro that reads a pixel with it."""
     view, name = argument.view, argument.name
     assert isinstance(view, Picture)
     lanes = [f"t.{'xyzw'['rgba'.index(channel)]}" for channel in view.order] + ["0.0f"] * (4 - len(view.order))
@@ -290,16 +298,18 @@ def _picture_store(argument: Argument) -> str:
     if TEXTURE_CHANNELS[view.format] == 4 and len(view.order) == 1:
         channels = [f"{texel}.x"] * 3 + ["1.0f"]
     else:
-        channels = [f"{texel}.{'xyzw'[view.order.index(c)]}" if c in view.order else "01"[c == "a"] + ".0f" for c in "rgba"]
+        channels = [
+            f"{texel}.{'xyzw'[view.order.index(c)]}" if c in view.order else "01"[c == "a"] + ".0f" for c in "rgba"
+        ]
     place = f"TO_F(x_), TO_F(y_), {name}_parameter0, {name}_parameter1"
     return f"store_texel({name}_image, {place}, F4V({', '.join(channels)}))"
 
 
-# What the two dialects do differently with a slice ---------------------------------------------------------------------
+# What the two dialects do differently with a slice ------------------------------------------------------------------
 
 
 def _glsl_element(arguments: list[Argument]) -> str:
-    """The element type of a buffer block: float4 where all is f32, pairs of words as soon as one argument has 16 bits."""
+    """The element type of a buffer block: float4 where all is f32, pairs of words where an argument has 16 bits."""
     if any(isinstance(a.view, Dense) for a in arguments):
         if not all(isinstance(a.view, Dense) for a in arguments):
             raise ValueError(f"memory '{arguments[0].memory}' mixes a user's float32 layout with slices")
@@ -320,7 +330,11 @@ def _glsl_slice(source: KernelSource) -> SliceAccess:
         memory = argument.memory
         if argument.unit == SLICE_BYTES["f16"]:
             packing = _packing(argument)
-            return f"UNPACK_{packing}({memory}[{index}])" if value is None else f"{memory}[{index}] = PACK_{packing}({value})"
+            return (
+                f"UNPACK_{packing}({memory}[{index}])"
+                if value is None
+                else f"{memory}[{index}] = PACK_{packing}({value})"
+            )
         if elements[memory] == "vec4":
             return f"{memory}[{index}]" if value is None else f"{memory}[{index}] = {value}"
         # f32 slices in a block that also holds halves: two elements of two words each.

@@ -34,7 +34,7 @@ def bhwc(shape: tuple[int, ...]) -> Shape:
     """
     if len(shape) > 4:
         raise ValueError(f"rank {len(shape)} has no BHWC form")
-    full = (1, 1, 1, 1) + tuple(int(n) for n in shape)
+    full = (1, 1, 1, 1, *(int(n) for n in shape))
     if len(shape) in (2, 3):
         return (full[4], 1, full[5] if len(shape) == 3 else 1, full[-1])
     return (full[-4], full[-3], full[-2], full[-1])
@@ -100,7 +100,8 @@ class Picture:
     """A tensor that is a 2-D texture: batch 1, at most four channels.
 
     ``format`` is a key of TEXTURE_CHANNELS. ``order`` names the texture's channels in the order of the tensor's
-    ("rgb", "bgr", "r", "rgba" ...). ``sampling`` is "exact" where every tensor pixel is one texel, "bilinear" otherwise.
+    ("rgb", "bgr", "r", "rgba" ...). ``sampling`` is "exact" where every tensor pixel is one texel, "bilinear"
+    otherwise.
     Where the pixels lie in the texture and what a texel means (mean, std) are four float4 parameters of the dispatch,
     not part of the source: see ``picture_parameters``.
     """
@@ -129,9 +130,11 @@ def picture_parameters(
     std: tuple[float, ...] = (1.0,),
     write: bool = False,
 ) -> tuple[float, ...]:
-    """The sixteen floats that place a tensor of BHWC ``shape`` in a texture of (width, height) texels and scale its values.
+    """The sixteen floats that place a tensor of BHWC ``shape`` in a texture of (width, height) texels and scale its
+    values.
 
-    Row 0 of the tensor is row 0 of the texture. The tensor covers the rectangle ``crop`` (x, y, width, height in texels;
+    Row 0 of the tensor is row 0 of the texture. The tensor covers the rectangle ``crop`` (x, y, width, height in
+    texels;
     by default the whole texture) turned by ``rotation`` degrees clockwise around the rectangle's centre; ``flip``
     mirrors it first: "horizontal", "vertical" or "both". A value is (texel - mean) / std when read, and the texel is
     value * std + mean when written. They are, as float4: two rows of the affine map from tensor pixel centres to texels

@@ -15,7 +15,9 @@ from .layout import Shape, bhwc
 
 
 class Unsupported(Exception):  # noqa: N818 - it is a reason, and its reader is the table of operators
-    """Why an operator cannot run on the GPU, as one sentence. The engine catches it and leaves the operator to the CPU."""
+    """Why an operator cannot run on the GPU, as one sentence. The engine catches it and leaves the operator to the
+    CPU.
+    """
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,8 @@ class Quantization:
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """What an operator may know of a tensor while it is checked: its TFLite shape, dtype name and, if constant, its values.
+    """What an operator may know of a tensor while it is checked: its TFLite shape, dtype name and, if constant, its
+    values.
 
     ``variable`` marks a tensor that keeps its value from one invoke to the next.
     """
@@ -48,7 +51,8 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class Link:
-    """An elementwise step applied to every value that a kernel writes: ``expression`` is a key of elementwise.EXPRESSIONS.
+    """An elementwise step applied to every value that a kernel writes: ``expression`` is a key of
+    elementwise.EXPRESSIONS.
 
     ``operand`` is the id of the second tensor of a binary expression (it broadcasts to the written tensor), or None.
     ``swapped`` says that the written value is the right-hand side. ``scalar`` is the alpha of LEAKY_RELU and the like.
@@ -64,9 +68,10 @@ class Link:
 class Parsed:
     """What ``Operator.parse`` makes of a flatbuffer operator.
 
-    ``inputs`` picks the operator's runtime inputs, by position; constants that became part of ``attributes`` are left out.
-    ``links`` are applied to the output in order (fused activations, elementwise operators); here a link's operand is the
-    position of an input too.
+    ``inputs`` picks the operator's runtime inputs, by position; constants that became part of ``attributes`` are
+    left out.
+    ``links`` are applied to the output in order (fused activations, elementwise operators); here a link's operand is
+    the position of an input too.
     """
 
     attributes: Any
@@ -79,7 +84,8 @@ class Launch:
     """One dispatch: a kernel file, the tensors it reads and writes by argument name, its constants and its tile count.
 
     ``arrays`` are float32 arrays of shape (n, 4), uploaded once. ``precise`` names tensors and arrays that stay f32
-    whatever the program's storage is; ``broadcast`` names tensors that may be smaller than the written one. A work-group computes one tile; ``shared`` are its local arrays (type, name, count).
+    whatever the program's storage is; ``broadcast`` names tensors that may be smaller than the written one. A
+    work-group computes one tile; ``shared`` are its local arrays (type, name, count).
     """
 
     kernel: str
@@ -95,7 +101,8 @@ class Launch:
 
 @dataclass
 class Lowering:
-    """What ``Operator.lower`` is given: the node's attributes, its tensors' ids and BHWC shapes, and the work-group size.
+    """What ``Operator.lower`` is given: the node's attributes, its tensors' ids and BHWC shapes, and the work-group
+    size.
 
     ``scratch(shape)`` makes an f32 tensor that lives between the launches of this node only.
     """

@@ -46,7 +46,9 @@ def lower_mean(lowering: Lowering, axes: frozenset[int]) -> Launch:
     kept = {f"KEPT_{name}": 1 if axis in axes else shape[axis] for axis, name in enumerate("BHW")}
     tiles = kept["KEPT_B"] * kept["KEPT_H"] * kept["KEPT_W"] * slices(shape[3])
     shared = (("float4", "partial", lowering.group),)
-    return Launch("mean", {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}, tiles, {**sizes, **kept}, {}, shared)
+    return Launch(
+        "mean", {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}, tiles, {**sizes, **kept}, {}, shared
+    )
 
 
 def _parse_mean(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:

@@ -1,4 +1,4 @@
-"""TRANSPOSE_CONV, and MediaPipe's custom operator Convolution2DTransposeBias, which takes its output size from its input."""
+"""TRANSPOSE_CONV, and MediaPipe's custom operator Convolution2DTransposeBias."""
 
 from __future__ import annotations
 

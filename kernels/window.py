@@ -30,7 +30,9 @@ class Window:
 
     def __post_init__(self) -> None:
         if min(*self.size, *self.strides, *self.dilations) < 1:
-            raise Unsupported(f"kernel {self.size}, strides {self.strides} and dilations {self.dilations} must be positive")
+            raise Unsupported(
+                f"kernel {self.size}, strides {self.strides} and dilations {self.dilations} must be positive"
+            )
         if self.padding not in (SAME, VALID):
             raise Unsupported(f"padding scheme {self.padding} is unknown")
 

@@ -38,7 +38,9 @@ CASES = (
 
 
 def random_inputs(shapes: dict[int, tuple[int, ...]], case: Case, seed: int = 0) -> dict[int, Array]:
-    """A random value for every input of a model, by tensor: white noise in a picture's range, else from a normal law."""
+    """A random value for every input of a model, by tensor: white noise in a picture's range, else from a normal
+    law.
+    """
     generator = np.random.default_rng(seed)
     values: dict[int, Array] = {}
     for tensor, shape in shapes.items():

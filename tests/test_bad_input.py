@@ -4,52 +4,66 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
-import framebind as fb
 import numpy as np
 import pytest
-from framebind.delegate.reader import read_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+import framebind as fb
+from framebind.delegate.reader import read_model
 from tiny_models import CPU_ONLY, G, Op, T, build, chain
 
 SOUND = chain("EXP", "TANH")
 
 
-def add(**changes: object) -> bytes:
+def add(**changes: Any) -> bytes:
     """x + w, with one thing changed."""
-    parts = {"tensors": [T("x", (1, 4)), T("w", (1, 4), 1.0), T("y", (1, 4))], "operators": [Op("ADD", [0, 1], [2])]}
-    return build(G(**{**parts, "inputs": [0], "outputs": [2], **changes}))  # type: ignore[arg-type]
+    parts: dict[str, Any] = {
+        "tensors": [T("x", (1, 4)), T("w", (1, 4), 1.0), T("y", (1, 4))],
+        "operators": [Op("ADD", [0, 1], [2])],
+    }
+    return build(G(**{**parts, "inputs": [0], "outputs": [2], **changes}))
 
 
-@pytest.mark.parametrize(
-    "content, says",
-    [
-        (b"", "0 bytes without the identifier TFL3"),
-        (b"PK\x03\x04 an archive of something else entirely", "no TensorFlow Lite model"),
-        (b"<!doctype html><html>404</html>", "no TensorFlow Lite model"),
-        (SOUND[:8], "truncated or damaged"),
-        (SOUND[:40], "truncated or damaged"),
-        (build(G([T("x", (1,))], [], [0], [0]), version=2), "schema version 2"),
-        (build(), "no subgraph"),
-        (add(operators=[Op("ADD", [0, 7], [2])]), "operator 0 ADD: its inputs name tensor 7, but there are 3 tensors"),
-        (add(operators=[Op("ADD", [0, -2], [2])]), "operator 0 ADD: its inputs name tensor -2"),
-        (add(operators=[Op("ADD", [0, 1], [-1])]), "operator 0 ADD: its outputs name tensor -1"),
-        (add(outputs=[3]), "subgraph 0: its outputs name tensor 3"),
-        (add(tensors=[T("x", (1, 4)), T("w", (1, 4), buffer=99), T("y", (1, 4))]), "tensor 1 'w' has its values in buffer 99"),
-        (add(tensors=[T("x", (1, 4)), T("w", (1, 4), raw=bytes(12)), T("y", (1, 4))]), "tensor 1 'w': shape .* takes 16 bytes, but its buffer has 12"),
-        (add(tensors=[T("x", (1, 4)), T("w", (2**30, 2**30), raw=bytes(16)), T("y", (1, 4))]), "tensor 1 'w'.* takes 4611686018427387904 bytes"),
-        (add(tensors=[T("x", (1, -4)), T("w", (1, 4), 1.0), T("y", (1, 4))]), "tensor 0 'x' has the impossible shape"),
-        (add(tensors=[T("x", [1] * 40), T("w", (1, 4), 1.0), T("y", (1, 4))]), "tensor 0 'x' has the impossible shape"),
-        (add(tensors=[T("x", (1, 4)), T("w", (1, 4), 1, "int8", scales=[1, 2, 3], zero_points=[0, 0, 0], axis=1), T("y", (1, 4))]), "tensor 1 'w' has 3 scales along axis 1"),
-        (add(operators=[Op("ADD", [0, 2], [2])]), "operator 0 ADD reads tensor 2 'y' before operator 0 ADD computes it"),
-        (add(operators=[Op("ADD", [0, 1], [2]), Op("ADD", [0, 1], [2])]), "operator 1 ADD writes tensor 2 'y', which operator 0 writes too"),
-        (add(operators=[Op("ADD", [0, 0], [1])]), "operator 0 ADD writes tensor 1 'w', which is a constant"),
-        (build(G([T("x", (2,)), T("a", (2,)), T("b", (2,))], [Op("ADD", [0, 2], [1]), Op("EXP", [1], [2])], [0], [2])), "operator 0 ADD reads tensor 2 'b' before operator 1 EXP computes it"),
-    ],
-)  # fmt: skip
+def weight(name: str = "w", shape: Sequence[int] = (1, 4), **changes: Any) -> bytes:
+    """x + w, with another w."""
+    return add(tensors=[T("x", (1, 4)), T(name, shape, **changes), T("y", (1, 4))])
+
+
+TOO_LATE = [Op("ADD", [0, 2], [1]), Op("EXP", [1], [2])]
+BAD_MODELS = [
+    (b"", "0 bytes without the identifier TFL3"),
+    (b"PK\x03\x04 an archive of something else entirely", "no TensorFlow Lite model"),
+    (b"<!doctype html><html>404</html>", "no TensorFlow Lite model"),
+    (SOUND[:8], "truncated or damaged"),
+    (SOUND[:40], "truncated or damaged"),
+    (build(G([T("x", (1,))], [], [0], [0]), version=2), "schema version 2"),
+    (build(), "no subgraph"),
+    (add(operators=[Op("ADD", [0, 7], [2])]), "operator 0 ADD: its inputs name tensor 7, but there are 3 tensors"),
+    (add(operators=[Op("ADD", [0, -2], [2])]), "operator 0 ADD: its inputs name tensor -2"),
+    (add(operators=[Op("ADD", [0, 1], [-1])]), "operator 0 ADD: its outputs name tensor -1"),
+    (add(outputs=[3]), "subgraph 0: its outputs name tensor 3"),
+    (weight(buffer=99), "tensor 1 'w' has its values in buffer 99"),
+    (weight(raw=bytes(12)), r"tensor 1 'w': shape \[1, 4\] of type float32 takes 16 bytes, but its buffer has 12"),
+    (weight(shape=(2**30, 2**30), raw=bytes(16)), "tensor 1 'w'.* takes 4611686018427387904 bytes"),
+    (weight(shape=(1, -4)), "tensor 1 'w' has the impossible shape"),
+    (weight(shape=[1] * 40), "tensor 1 'w' has the impossible shape"),
+    (weight(values=1, dtype="int8", scales=[1, 2, 3], zero_points=[0] * 3, axis=1), "tensor 1 'w' has 3 scales"),
+    (add(operators=[Op("ADD", [0, 2], [2])]), "operator 0 ADD reads tensor 2 'y' before operator 0 ADD computes it"),
+    (add(operators=[Op("ADD", [0, 1], [2])] * 2), "operator 1 ADD writes tensor 2 'y', which operator 0 writes too"),
+    (add(operators=[Op("ADD", [0, 0], [1])]), "operator 0 ADD writes tensor 1 'w', which is a constant"),
+    (
+        build(G([T(name, (2,)) for name in "xab"], TOO_LATE, [0], [2])),
+        "operator 0 ADD reads tensor 2 'b' before operator 1 EXP computes it",
+    ),
+]
+
+
+@pytest.mark.parametrize("content, says", BAD_MODELS, ids=[says[:40] for _, says in BAD_MODELS])
 def test_a_bad_model_is_one_model_error(content: bytes, says: str) -> None:
     with pytest.raises(fb.ModelError, match=says):
         read_model(content)
@@ -124,13 +138,17 @@ def test_the_library_goes_on_after_an_error(context: fb.GlContext) -> None:
         fb.Interpreter(model_content=SOUND[:100], experimental_delegates=[fb.GpuDelegate()])
     interpreter = fb.Interpreter(model_content=SOUND, experimental_delegates=[fb.GpuDelegate()])
     interpreter.allocate_tensors()
+    interpreter.set_tensor(0, np.zeros((1, 4, 5, 3), np.float32))
     interpreter.invoke()
     np.testing.assert_allclose(interpreter.get_tensor(2), np.tanh(1.0), atol=1e-6)
 
 
 @pytest.mark.parametrize(
     "options, says",
-    [({"backend": "metal"}, "no backend 'metal': take one of opengl"), ({"max_delegated_partitions": 0}, "give 1 or more")],
+    [
+        ({"backend": "metal"}, "no backend 'metal': take one of opengl"),
+        ({"max_delegated_partitions": 0}, "give 1 or more"),
+    ],
 )
 def test_options_are_checked(options: dict[str, object], says: str) -> None:
     with pytest.raises(fb.DelegateError, match=says):

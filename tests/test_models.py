@@ -1,4 +1,4 @@
-"""The six models of stage A: errors against LiteRT's CPU interpreter on real devices, and dispatches and memory on none."""
+"""The six models of stage A: errors against LiteRT's CPU interpreter; dispatches and memory on the null device."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pytest
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 from ai_edge_litert.interpreter import OpResolverType
-from cases import CASES, TOLERANCE, Case, Photograph, random_inputs, relative_error, sample_bilinear
 
 import framebind as fb
+from cases import CASES, TOLERANCE, Case, Photograph, random_inputs, relative_error, sample_bilinear
 from framebind.delegate.bindings import Binding
 from framebind.delegate.claims import build_graph, claim
 from framebind.delegate.program import Program

@@ -10,6 +10,7 @@ import pytest
 import tflite
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
 from framebind.delegate.reader import read_model
 from framebind.kernels.operator import Quantization
 from tiny_models import G, Op, T, build

@@ -1,0 +1,296 @@
+"""Every operator against NumPy, on every device, in f32 and 16-bit storage, with odd channel counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from cases import OPERATOR_TOLERANCE, relative_error
+from framebind.delegate import program as program_module
+from framebind.delegate.bindings import Binding
+from framebind.delegate.graph import Graph, Node
+from framebind.delegate.lower import Lowered
+from framebind.delegate.program import Program
+from framebind.interop.device import Device
+from framebind.kernels.conv import Convolution, FullyConnected
+from framebind.kernels.depthwise import Depthwise
+from framebind.kernels.elementwise import BINARY, UNARY, Elementwise
+from framebind.kernels.layout import Dense, Storage
+from framebind.kernels.move import Concatenation, Dequantize, Reshape
+from framebind.kernels.operator import Link, TensorInfo
+from framebind.kernels.pad import Pad
+from framebind.kernels.pool import Pooling
+from framebind.kernels.reduce import INSTANCE_NORM, InstanceNorm, Mean
+from framebind.kernels.registry import OPERATORS
+from framebind.kernels.resize import Resize
+from framebind.kernels.transpose_conv import TransposeConvolution
+from framebind.kernels.window import SAME, VALID, Window
+from references import ELEMENTWISE, Array, convolve, depthwise, instance_norm, pool, resize, transpose_convolve, values
+
+
+@dataclass(frozen=True)
+class Case:
+    """An operator with attributes, its inputs, and what NumPy says comes out (float64 inside)."""
+
+    label: str
+    operator: str
+    attributes: Any
+    inputs: tuple[Array, ...]
+    expected: Callable[..., npt.NDArray[np.floating]]
+    links: tuple[Link, ...] = ()
+
+
+# Cases --------------------------------------------------------------------------------------------------------------
+
+
+def convolution_cases() -> list[Case]:
+    cases = []
+    for label, shape, out, window in [
+        ("1x1", (1, 4, 5, 5), 13, Window((1, 1), (1, 1))),
+        ("3x3 same stride 2", (1, 9, 8, 3), 6, Window((3, 3), (2, 2))),
+        ("3x3 valid dilated", (2, 9, 9, 4), 3, Window((3, 3), (1, 1), (2, 2), VALID)),
+        ("5x3 same", (1, 7, 6, 1), 4, Window((5, 3), (1, 2))),
+        (
+            "reflecting border",
+            (1, 6, 7, 5),
+            5,
+            Window((3, 3), (1, 1), padding=VALID, extra=(1, 1, 1, 1), mode="reflect"),
+        ),
+        ("merged zero border", (1, 6, 7, 3), 5, Window((3, 3), (2, 2), padding=VALID, extra=(1, 0, 0, 1))),
+        ("blocks of pixels", (1, 96, 97, 3), 32, Window((3, 3), (1, 1))),
+    ]:
+        attributes = Convolution(window, values(out, *window.size, shape[3]), values(out) if out % 2 else None)
+        cases.append(Case(label, "CONV_2D", attributes, (values(*shape),), convolve(attributes)))
+    for label, channels, multiplier, window in [
+        ("3x3", 5, 1, Window((3, 3), (1, 1))),
+        ("5x5 stride 2", 13, 1, Window((5, 5), (2, 2))),
+        ("dilated", 8, 1, Window((3, 3), (1, 1), (4, 4))),
+        ("multiplier 3", 5, 3, Window((3, 3), (2, 1), padding=VALID)),
+        ("one to eight channels", 1, 8, Window((3, 3), (1, 1))),
+        ("reflecting border", 4, 1, Window((3, 3), (1, 1), padding=VALID, extra=(1, 1, 1, 1), mode="reflect")),
+    ]:
+        weights = values(1, *window.size, channels * multiplier)
+        attributes = Depthwise(window, multiplier, weights, values(channels * multiplier))
+        cases.append(Case(label, "DEPTHWISE_CONV_2D", attributes, (values(2, 9, 10, channels),), depthwise(attributes)))
+    for label, kernel, strides, padding in [("2x2", 2, 2, SAME), ("3x3", 3, 2, SAME), ("4x4 valid", 4, 3, VALID)]:
+        attributes = TransposeConvolution((strides, strides), padding, None, values(3, kernel, kernel, 5), values(3))
+        cases.append(
+            Case(label, "Convolution2DTransposeBias", attributes, (values(1, 4, 5, 5),), transpose_convolve(attributes))
+        )
+    sized = TransposeConvolution((2, 2), SAME, (7, 9), values(6, 3, 3, 2), None)
+    cases.append(Case("given size", "TRANSPOSE_CONV", sized, (values(2, 4, 5, 2),), transpose_convolve(sized)))
+    return cases
+
+
+def fully_connected_cases() -> list[Case]:
+    weights, bias = values(7, 13), values(7)
+    dense = FullyConnected(weights, bias)
+    flat = FullyConnected(values(5, 2 * 3 * 5), None)
+    kept = FullyConnected(weights, bias, keep_dimensions=True)
+    return [
+        Case("vector", "FULLY_CONNECTED", dense, (values(3, 13),), lambda x: x @ weights.T + bias),
+        Case("flattened", "FULLY_CONNECTED", flat, (values(2, 2, 3, 5),), lambda x: x.reshape(2, -1) @ flat.weights.T),
+        Case("kept dimensions", "FULLY_CONNECTED", kept, (values(1, 4, 13),), lambda x: x @ weights.T + bias),
+    ]
+
+
+def window_cases() -> list[Case]:
+    cases = []
+    for maximum in (False, True):
+        for label, window in [
+            ("2x2", Window((2, 2), (2, 2), padding=VALID)),
+            ("3x3 same", Window((3, 3), (2, 2))),
+            ("everything", Window((7, 6), (1, 1), padding=VALID)),
+        ]:
+            attributes = Pooling(window, maximum)
+            name = "MAX_POOL_2D" if maximum else "AVERAGE_POOL_2D"
+            cases.append(Case(label, name, attributes, (values(2, 7, 6, 5),), pool(attributes)))
+    for bilinear in (True, False):
+        for corners, half in [(False, False), (True, False), (False, True)]:
+            for size in [(9, 12), (3, 2), (1, 1)]:
+                attributes = Resize(size, corners, half, bilinear)
+                name = "RESIZE_BILINEAR" if bilinear else "RESIZE_NEAREST_NEIGHBOR"
+                label = f"{size} corners {corners} half {half}"
+                cases.append(Case(label, name, attributes, (values(1, 4, 5, 5),), resize(attributes)))
+    return cases
+
+
+def moving_cases() -> list[Case]:
+    x = values(2, 3, 4, 5)
+    pads = ((0, 0), (1, 2), (2, 0), (1, 2))
+    return [
+        Case("constant", "PADV2", Pad(pads, value=0.5), (x,), lambda v: np.pad(v, pads, constant_values=0.5)),
+        Case(
+            "batch and channels",
+            "PAD",
+            Pad(((1, 0), (0, 0), (0, 0), (0, 3))),
+            (x,),
+            lambda v: np.pad(v, ((1, 0), (0, 0), (0, 0), (0, 3))),
+        ),
+        Case("rank 2", "PAD", Pad(((1, 1), (2, 1))), (values(3, 5),), lambda v: np.pad(v, ((1, 1), (2, 1)))),
+        Case("reflect", "MIRROR_PAD", Pad(pads, "reflect"), (x,), lambda v: np.pad(v, pads, mode="reflect")),
+        Case("symmetric", "MIRROR_PAD", Pad(pads, "symmetric"), (x,), lambda v: np.pad(v, pads, mode="symmetric")),
+        Case("channels change", "RESHAPE", Reshape((2, 6, 10)), (x,), lambda v: v.reshape(2, 6, 10)),
+        Case("one unknown size", "RESHAPE", Reshape((-1, 3)), (values(1, 2, 3, 4),), lambda v: v.reshape(-1, 3)),
+        Case(
+            "channels", "CONCATENATION", Concatenation(3, 4), (x, values(2, 3, 4, 3)), lambda *v: np.concatenate(v, 3)
+        ),
+        Case(
+            "aligned channels",
+            "CONCATENATION",
+            Concatenation(3, 4),
+            (values(1, 2, 2, 8), values(1, 2, 2, 5)),
+            lambda *v: np.concatenate(v, 3),
+        ),
+        Case(
+            "rows",
+            "CONCATENATION",
+            Concatenation(1, 3),
+            (values(1, 5, 3), values(1, 2, 3)),
+            lambda *v: np.concatenate(v, 1),
+        ),
+        Case(
+            "three columns",
+            "CONCATENATION",
+            Concatenation(2, 4),
+            (x, values(2, 3, 1, 5), values(2, 3, 2, 5)),
+            lambda *v: np.concatenate(v, 2),
+        ),
+        Case("batches", "CONCATENATION", Concatenation(0, 4), (x, values(1, 3, 4, 5)), lambda *v: np.concatenate(v, 0)),
+        Case("half constant", "DEQUANTIZE", Dequantize(), (x,), lambda v: v),
+    ]
+
+
+def reduction_cases() -> list[Case]:
+    x, gamma, beta = values(2, 9, 31, 5) + 3, values(2, 1, 1, 5, seed=1), values(2, 1, 1, 5, seed=2)
+    return [
+        Case("kept", "MEAN", Mean((1, 2), 4, True), (x,), lambda v: v.mean((1, 2), keepdims=True, dtype=np.float64)),
+        Case("dropped", "MEAN", Mean((1, 2), 4, False), (x,), lambda v: v.mean((1, 2), dtype=np.float64)),
+        Case("rows", "MEAN", Mean((1,), 4, True), (x,), lambda v: v.mean(1, keepdims=True, dtype=np.float64)),
+        Case("dropped columns", "MEAN", Mean((2,), 4, False), (x,), lambda v: v.mean(2, dtype=np.float64)),
+        Case("rank 3", "MEAN", Mean((1,), 3, False), (values(2, 7, 5),), lambda v: v.mean(1, dtype=np.float64)),
+        Case("large mean", "INSTANCE_NORM", InstanceNorm(1e-5), (x + 100, gamma, beta), instance_norm(1e-5)),
+        Case(
+            "many pixels",
+            "INSTANCE_NORM",
+            InstanceNorm(1e-3),
+            (values(1, 60, 50, 8), values(1, 1, 1, 8), values(1, 1, 1, 8)),
+            instance_norm(1e-3),
+        ),
+    ]
+
+
+def elementwise_cases() -> list[Case]:
+    cases = []
+    for name in UNARY:
+        positive = name in ("LOG", "SQRT", "RSQRT")
+        x = np.abs(values(1, 3, 4, 5)) + 0.1 if positive else values(1, 3, 4, 5) * 4
+        cases.append(Case("", name, Elementwise(), (x,), ELEMENTWISE[name], (Link(name),)))
+    shapes = {"same": (1, 3, 4, 5), "channels": (1, 1, 1, 5), "scalar": (1, 1, 1, 1), "row": (1, 1, 4, 5)}
+    for name in BINARY:
+        for label, shape in shapes.items():
+            x, w = values(1, 3, 4, 5), np.abs(values(*shape, seed=5)) + 0.5
+            cases.append(Case(label, name, Elementwise(), (x, w), ELEMENTWISE[name], (Link(name, 1),)))
+    turned = lambda v, w: w - v  # noqa: E731
+    cases.append(
+        Case("turned", "SUB", Elementwise(), (values(1, 3, 4, 5), values(1, 1, 1, 5)), turned, (Link("SUB", 1, True),))
+    )
+    small = Case(
+        "smaller value", "ADD", Elementwise(), (values(1, 1, 1, 1), values(1, 3, 4, 5)), np.add, (Link("ADD", 1),)
+    )
+    chain = (Link("ADD", 1), Link("RELU6"), Link("MUL", 1))
+    linked = lambda v, w: np.clip(v + w, 0, 6) * w  # noqa: E731
+    return [
+        *cases,
+        small,
+        Case("chain", "ADD", Elementwise(), (values(1, 3, 4, 5), values(1, 3, 4, 5, seed=3)), linked, chain),
+    ]
+
+
+CASES: list[Case] = [
+    *convolution_cases(),
+    *fully_connected_cases(),
+    *window_cases(),
+    *moving_cases(),
+    *reduction_cases(),
+    *elementwise_cases(),
+]
+
+
+def run(device: Device, case: Case, storage: Storage) -> Array:
+    """Run one node on the device, inputs and output bound to float32 buffers."""
+    operator = INSTANCE_NORM if case.operator == "INSTANCE_NORM" else OPERATORS[case.operator]
+    shapes = [tuple(x.shape) for x in case.inputs]
+    target = len(case.inputs)
+    expected = case.expected(*case.inputs)
+    shape = operator.output_shapes(case.attributes, shapes)[0]
+    assert shape == expected.shape
+    tensors = {i: TensorInfo(f"in{i}", s, "float32") for i, s in enumerate([*shapes, shape])}
+    linked = [link.operand for link in case.links]
+    inputs = tuple(i for i in range(target) if i not in linked)
+    node = Node(operator, case.attributes, inputs, (target,), case.links, (0,))
+    nodes = [node] if storage == "f32" else through_halves(node, tensors)
+    program = Program(device, Graph(tensors, nodes, tuple(range(target)), (target,)), storage)
+    for i, x in enumerate(case.inputs):
+        bind(device, program, i, tensors[i], -x if storage == "f16" else x)
+    result = np.empty(shape, np.float32)
+    out = bind(device, program, target, tensors[target], None)
+    program.run()
+    device.read(out, result, "test")
+    program.release()
+    return result
+
+
+def all_halves(lowered: Lowered, storage: Storage) -> dict[int, Storage]:
+    """16 bits for every tensor that may have them, where precision.py would keep most of a single operator's in f32."""
+    return {tensor: "f32" if tensor in lowered.precise else "f16" for tensor in lowered.shapes}
+
+
+def through_halves(node: Node, tensors: dict[int, TensorInfo]) -> list[Node]:
+    """The node reading negated copies of its inputs, so that they are in the arena, which the test keeps in halves."""
+    copies: dict[int, int] = {}
+    for i in node.operands:
+        copies.setdefault(i, 100 + i)
+        tensors[100 + i] = tensors[i]
+    negated = [Node(OPERATORS["NEG"], Elementwise(), (i,), (copy,), (Link("NEG"),)) for i, copy in copies.items()]
+    links = tuple(link if link.operand is None else replace(link, operand=copies[link.operand]) for link in node.links)
+    return [*negated, replace(node, inputs=tuple(copies[i] for i in node.inputs), links=links)]
+
+
+def bind(device: Device, program: Program, tensor: int, info: TensorInfo, content: Array | None) -> Any:
+    view = Dense(info.bhwc)
+    resource = device.buffer(view.nbytes, info.name)
+    if content is not None:
+        device.write(resource, content, "test")
+    program.bind(tensor, Binding(resource, view))
+    return resource
+
+
+@pytest.mark.parametrize("storage", ["f32", "f16"])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.operator} {case.label}".strip())
+def test_operator(device: Device, case: Case, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    if storage == "f16":
+        monkeypatch.setattr(program_module, "assign_storages", all_halves)
+        case = replace(case, inputs=tuple(x.astype(np.float16).astype(np.float32) for x in case.inputs))
+    result = run(device, case, storage)
+    if device.traits.api == "null":  # it computes nothing: the shapes and the generated sources are what is tested
+        assert result.shape == case.expected(*case.inputs).shape
+        return
+    assert relative_error(result, case.expected(*case.inputs)) <= OPERATOR_TOLERANCE[storage]
+
+
+def test_every_operator_has_a_case() -> None:
+    assert set(OPERATORS) <= {case.operator for case in CASES}
+
+
+def names(cases: Sequence[Case]) -> list[str]:
+    return [f"{case.operator} {case.label}" for case in cases]
+
+
+def test_cases_have_names_of_their_own() -> None:
+    assert len(set(names(CASES))) == len(CASES)
