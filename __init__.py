@@ -3,6 +3,8 @@
 from .delegate.gpu_delegate import GpuDelegate
 from .delegate.interpreter import Interpreter
 from .delegate.options import GpuDelegateOptions
+from .interop.cl_context import ClContext
+from .interop.cl_objects import ClBuffer, ClImage
 from .interop.errors import (
     BindingError,
     DelegateError,
@@ -23,6 +25,9 @@ from .interop.window import Window
 
 __all__ = [
     "BindingError",
+    "ClBuffer",
+    "ClContext",
+    "ClImage",
     "DelegateError",
     "DeviceError",
     "FragmentProgram",

@@ -45,9 +45,15 @@ class Boundary:
         self._staging: dict[Key, Resource] = {}
 
     @property
-    def _open_device(self) -> Device:
+    def open_device(self) -> Device:
+        """The device, where a partition exists."""
         assert self.device is not None, "a partition exists, so its device was opened"
         return self.device
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing is bound, and nothing of ours is on the device."""
+        return not self._bound and not self._staging
 
     def is_bound(self, key: Key) -> bool:
         return key in self._bound
@@ -64,7 +70,7 @@ class Boundary:
 
     def _negotiate(self, key: Key, bound: _Bound, tensor: TensorInfo) -> Binding:
         write = key in self.computed
-        return make_binding(self._open_device, bound.obj, tensor, key[1], write=write, mapping=bound.mapping)
+        return make_binding(self.open_device, bound.obj, tensor, key[1], write=write, mapping=bound.mapping)
 
     def unbind(self, key: Key) -> None:
         self._bound.pop(key, None)
@@ -88,7 +94,7 @@ class Boundary:
         if buffer is None or buffer.nbytes != nbytes:
             if buffer is not None:
                 buffer.release()
-            buffer = self._open_device.buffer(nbytes, f"staging of {tensor_label(key[1], tensor)}")
+            buffer = self.open_device.buffer(nbytes, f"staging of {tensor_label(key[1], tensor)}")
             self._staging[key] = buffer
         return buffer
 
@@ -96,7 +102,7 @@ class Boundary:
         """Copy the CPU's values of a tensor that nothing is bound to."""
         name = graph.subgraph.tensors[tensor].name
         staging = self._staging[graph.index, tensor]
-        self._open_device.write(staging, graph.array(tensor), f"input tensor {tensor} '{name}' from the CPU")
+        self.open_device.write(staging, graph.array(tensor), f"input tensor {tensor} '{name}' from the CPU")
 
     def written(self, graph: NativeGraph, tensor: int) -> None:
         """A partition has computed the tensor: the CPU's copy is out of date."""
@@ -114,7 +120,7 @@ class Boundary:
         if key not in self._bindings:
             raise BindingError(f"{tensor_label(tensor, info)} has not been computed: call invoke() first")
         reason = f"output tensor {tensor} '{info.name}' to the CPU"
-        read_back(self._open_device, self._bindings[key], graph.array(tensor), reason)
+        read_back(self.open_device, self._bindings[key], graph.array(tensor), reason)
         self.unreadable.discard(key)
 
     def release(self) -> None:

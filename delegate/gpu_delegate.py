@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..interop.device import Device
-from ..interop.devices import open_device
+from ..interop.devices import device_of, open_device
 from ..interop.errors import BindingError, DelegateError, ModelError
 from .bindings import Crop, TextureMapping, Values, tensor_label
 from .boundary import Boundary
@@ -154,6 +154,31 @@ class GpuDelegate:
             self._boundary.device = open_device(self.options.backend)
             if self._boundary.device.traits.software:
                 _warn_of_software(self._boundary.device.traits.name)
+        return self._boundary.device
+
+    def _follow(self, obj: Any) -> None:
+        """Backend "auto": run on the API of the first object that is bound, while nothing is on the other one yet."""
+        device = self._boundary.device
+        untouched = self._boundary.is_empty and not any(partition.program for partition in self._partitions)
+        if self.options.backend == "auto" and device is not None and untouched:
+            other = device_of(obj, device)
+            if other is not None:
+                device.close()
+                self._boundary.device = other
+
+    # Order ------------------------------------------------------------------------------------------------------------
+
+    def wait_for(self, events: Sequence[Any]) -> None:
+        """Let what is run from now on begin after these events (pyopencl's; OpenGL has none). The CPU does not wait."""
+        self._running_device().wait_for(events)
+
+    def event(self) -> Any:
+        """An event that completes when what was run so far has: a ``pyopencl.Event``; None on OpenGL."""
+        return self._running_device().event()
+
+    def _running_device(self) -> Device:
+        if self._closed or self._boundary.device is None:
+            raise DelegateError("no operator runs on the GPU, so that there is nothing to wait for; the log says why")
         return self._boundary.device
 
     # Binding ----------------------------------------------------------------------------------------------------------

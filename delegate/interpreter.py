@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -146,15 +146,28 @@ class Interpreter(litert.Interpreter):
             super().allocate_tensors()
         self._allocated = True
 
-    def invoke(self) -> None:
-        """Run the model once, on the thread and in the GL context where the delegate was applied.
+    def invoke(self, wait_for: Sequence[Any] | None = None) -> Any:
+        """Run the model once; on OpenGL, on the thread and in the context where the delegate was applied.
 
         Allocates the tensors first where ``allocate_tensors`` was not called yet.
+
+        On OpenCL, ``wait_for`` is a list of ``pyopencl.Event`` that the model's first kernel waits for on the GPU, and
+        the return value an event that completes with its last one; give ``[]`` to get the event alone. OpenGL has no
+        events: BindingError for a list that is not empty. Without ``wait_for`` the return value is None, as LiteRT's.
         """
         if not self._allocated:
             self.allocate_tensors()
+        if wait_for is None:
+            with self._own_errors():
+                super().invoke()
+            return None
+        delegate = self._gpu_delegate
+        if delegate is None:
+            raise DelegateError("this interpreter has no GpuDelegate, so that invoke(wait_for=...) has nothing to order")
+        delegate.wait_for(wait_for)
         with self._own_errors():
             super().invoke()
+        return delegate.event()
 
     def inputs(self) -> list[int]:
         """The indices of the model's input tensors."""

@@ -8,20 +8,23 @@ from typing import Literal
 from ..interop.errors import DelegateError
 from ..kernels.layout import Storage
 
-BACKENDS = ("opengl",)
+BACKENDS = ("auto", "opengl", "opencl")
 
 
 @dataclass(frozen=True)
 class GpuDelegateOptions:
     """Options of ``GpuDelegate``. Raises DelegateError for values that do not exist.
 
-    ``backend``: the API that runs the model, "opengl".
+    ``backend``: the API that runs the model. "opengl" and "opencl" run in the GlContext or ClContext that is current on
+    the thread where the delegate is applied, or else in one of their own, and never on the other API. "auto" takes the
+    API whose context is current there (a ClContext before a GL context), or of the first object that is bound; where
+    neither says, a GPU before a CPU. It logs in one line why it did not take the first choice.
     ``is_precision_loss_allowed``: keep intermediate tensors and weights in half precision (16 bits), which takes half
     the memory; arithmetic stays float32. Errors grow from about 1e-6 to about 1e-3 of the largest output value.
     ``max_delegated_partitions``: run only this many of the largest connected parts of the model on the GPU; None: all.
     """
 
-    backend: Literal["opengl"] = "opengl"
+    backend: Literal["auto", "opengl", "opencl"] = "auto"
     is_precision_loss_allowed: bool = False
     max_delegated_partitions: int | None = None
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..interop.errors import DelegateError, ModelError
+from ..interop.device import Resource
+from ..interop.errors import BindingError, DelegateError, ModelError
 from ..kernels.layout import Storage
 from ..kernels.operator import TensorInfo
 from .bindings import tensor_label
@@ -21,8 +22,7 @@ class Partition:
     def __init__(
         self, boundary: Boundary, native: NativeGraph, claims: Claims, partitioned: Partitioned, storage: Storage
     ) -> None:
-        assert boundary.device is not None
-        self._boundary, self._device, self._native, self._claims = boundary, boundary.device, native, claims
+        self._boundary, self._native, self._claims = boundary, native, claims
         self._partitioned = partitioned
         self._storage: Storage = storage
         runtime = [i for i in partitioned.inputs if i >= 0 and claims.tensors[i].constant is None]
@@ -38,6 +38,7 @@ class Partition:
         self.program: Program | None = None
         self._unbound: set[int] = set()
         self._uploads: tuple[int, ...] = ()
+        self._resources: dict[int, Resource] = {}
 
     @property
     def subgraph(self) -> int:
@@ -78,7 +79,7 @@ class Partition:
 
     def invoke(self) -> None:
         """Bind what changed, copy what comes from the CPU, run, and say that the outputs are on the GPU."""
-        self._device.check()
+        self._boundary.open_device.check()
         program = self.program or self._build()
         if self._unbound:
             self._bind(program)
@@ -90,7 +91,7 @@ class Partition:
 
     def _build(self) -> Program:
         graph = build_graph(self._claims, self._partitioned.operators, self.inputs, self.outputs, self._shapes)
-        self.program = Program(self._device, graph, self._storage)
+        self.program = Program(self._boundary.open_device, graph, self._storage)
         self._unbound = {*graph.inputs, *graph.outputs}
         return self.program
 
@@ -98,15 +99,29 @@ class Partition:
         graph: Graph = program.graph
         for tensor in sorted(self._unbound):
             if tensor in graph.inputs or tensor in graph.outputs:
-                program.bind(tensor, self._boundary.binding((self._native.index, tensor), graph.tensors[tensor]))
+                binding = self._boundary.binding((self._native.index, tensor), graph.tensors[tensor])
+                program.bind(tensor, binding)
+                self._resources[tensor] = binding.resource
+        self._refuse_aliases()
         self._unbound.clear()
         from_cpu = {(self._native.index, t) for t in graph.inputs} - self._boundary.computed
         self._uploads = tuple(t for _, t in sorted(from_cpu) if not self._boundary.is_bound((self._native.index, t)))
+
+    def _refuse_aliases(self) -> None:
+        """One object cannot be written and read (or written twice) in the same run: the order is the model's own."""
+        for output in self.outputs:
+            for other, resource in self._resources.items():
+                if other != output and resource is self._resources.get(output):
+                    raise BindingError(
+                        f"{resource.label} is bound to {tensor_label(output, self._claims.tensors[output])} and to "
+                        f"tensor {other}: bind another object to one of them, and swap the two between invokes"
+                    )
 
     def _drop_program(self) -> None:
         if self.program is not None:
             self.program.release()
             self.program = None
+            self._resources.clear()
 
     def release(self) -> None:
         self._drop_program()

@@ -14,8 +14,8 @@ import numpy as np
 
 from .reader import Subgraph
 
-KNOWN_VERSIONS = "2.3"
-"""The ai-edge-litert versions whose structures are known to be these."""
+KNOWN_VERSIONS = "2.0 to 2.3"
+"""The ai-edge-litert versions whose structures are these: seen with 2.0.2, 2.0.3, 2.1.0, 2.1.6, 2.2.0 and 2.3.0."""
 
 P = ctypes.c_void_p
 OK, ERROR = 0, 1

@@ -170,6 +170,17 @@ class Device(Protocol):
         ...
 
     def fence(self) -> Fence: ...
+    def wait_for(self, events: Sequence[Any]) -> None:
+        """Let work submitted from now on begin after these events of the device's API, without waiting on the CPU.
+
+        Raises BindingError for what is no such event, and for any event where the API has none.
+        """
+        ...
+
+    def event(self) -> Any:
+        """An event of the device's API that completes when everything submitted so far has; None where it has none."""
+        ...
+
     def check(self) -> None:
         """Raise DeviceError unless the calling thread may use this device now (its context alive and current)."""
         ...

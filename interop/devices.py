@@ -1,25 +1,37 @@
-"""Which devices there are, by the name of their backend."""
+"""Which devices there are, by the name of their backend, and which one "auto" takes."""
 
 from __future__ import annotations
 
+import logging
 import weakref
 from collections.abc import Callable
+from typing import Any
 
+from .cl import ClDevice
+from .cl_context import ClContext
+from .cl_objects import is_cl_object
 from .device import Device
 from .errors import DeviceError
 from .gl import GlDevice
 from .gl_context import GlContext
+from .gl_objects import is_gl_object
 from .null import NullDevice
 
+log = logging.getLogger("framebind")
+
 _gl_devices: weakref.WeakValueDictionary[GlContext, GlDevice] = weakref.WeakValueDictionary()
+_cl_devices: weakref.WeakValueDictionary[ClContext, ClDevice] = weakref.WeakValueDictionary()
 
 
 def open_device(backend: str) -> Device:
     """A device of that backend; call its ``close()`` once when done.
 
     "opengl" runs in the GL context that is current on the calling thread, or, where there is none, in a headless one
-    of its own, which is current from then on and closed with the device. One device serves all who open one there.
-    "null" computes nothing. Raises DeviceError for an unknown backend, or where no driver is found.
+    of its own, which is current from then on and closed with the device. "opencl" runs in the ClContext that is current
+    on the thread, or else in one of its own. One device serves all who open one there. "auto" takes the API whose
+    context is current (a ClContext before a GL context: somebody asked for it); where none is, a GPU before a CPU, and
+    of two GPUs OpenGL's, where a dispatch costs less. Where that one is out it takes the other one, and logs why in one
+    line. "null" computes nothing. Raises DeviceError for an unknown backend, or where no driver is found.
     """
     if backend not in _BACKENDS:
         raise DeviceError(f"there is no backend '{backend}': take one of {', '.join(sorted(_BACKENDS))}")
@@ -36,4 +48,55 @@ def _open_gl() -> GlDevice:
     return device
 
 
-_BACKENDS: dict[str, Callable[[], Device]] = {"opengl": _open_gl, "null": NullDevice}
+def _open_cl() -> ClDevice:
+    owns_context = not ClContext.is_current()
+    context = ClContext() if owns_context else ClContext.current()
+    device = _cl_devices.get(context)
+    if device is None or device.closed:
+        device = _cl_devices[context] = ClDevice(context, owns_context)
+    device.users += 1
+    return device
+
+
+def _open_auto() -> Device:
+    asked_for = ClContext.is_current() or GlContext.is_current()
+    first, second = (_open_cl, _open_gl) if ClContext.is_current() else (_open_gl, _open_cl)
+    device: Device | None = None
+    try:
+        device = first()
+        if asked_for or not device.traits.software:
+            return device
+        reason = f"{device.traits.name} is the CPU"
+    except DeviceError as error:
+        reason = str(error)
+    # Of two devices that are the CPU, OpenCL's is the faster one: PoCL runs models in a fifth of llvmpipe's time.
+    try:
+        other = second()
+    except DeviceError as error:
+        if device is None:
+            raise DeviceError(f"neither OpenGL nor OpenCL works here: {reason}; {error}") from error
+        log.info(f"backend auto: {device.traits.api} on {device.traits.name}, because {error}")
+        return device
+    if device is not None:
+        device.close()
+    log.log(logging.INFO if device else logging.WARNING, f"backend auto: {other.traits.api}, because {reason}")
+    return other
+
+
+def device_of(native: Any, device: Device) -> Device | None:
+    """A device of the API of a user's object, where ``device`` is of the other API and a context of the object's is
+    current on this thread; else None.
+    """
+    if isinstance(device, ClDevice) and is_gl_object(native) and GlContext.is_current():
+        return _open_gl()
+    if isinstance(device, GlDevice) and is_cl_object(native) and ClContext.is_current():
+        return _open_cl()
+    return None
+
+
+_BACKENDS: dict[str, Callable[[], Device]] = {
+    "auto": _open_auto,
+    "opencl": _open_cl,
+    "opengl": _open_gl,
+    "null": NullDevice,
+}

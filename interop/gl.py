@@ -146,6 +146,17 @@ class GlDevice:
         self.check()
         return GlFence(self.context)
 
+    def wait_for(self, events: Sequence[Any]) -> None:
+        """GL has no events: its commands run in the order in which they are issued."""
+        if events:
+            raise BindingError(
+                "the model runs on OpenGL, which has no events to wait for: leave wait_for out (commands run "
+                "in the order in which they are issued), or use the backend 'opencl'"
+            )
+
+    def event(self) -> None:
+        return None
+
     def check(self) -> None:
         self.context.check()
 

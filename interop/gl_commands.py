@@ -11,12 +11,12 @@ from typing import Any
 
 from ..kernels.dialect import PICTURE_PARAMETERS, Argument, KernelSource
 from ..kernels.layout import Picture
-from .device import Operand, Resource, Slot, Step, Traits
+from .device import Resource, Slot, Step, Traits
 from .errors import BindingError
 from .gl_context import GlContext
 from .gl_objects import SHADER_STORAGE_BUFFER, GlBuffer, GlTexture
 from .gl_query import FORMATS, TEXTURE_2D
-from .recording import check_resource, check_steps, hazards
+from .recording import SlotUse, check_resource, check_slot, check_steps, check_view, hazards
 
 _TEXTURE0, _WRITE_ONLY, _TIMESTAMP, _QUERY_RESULT = 0x84C0, 0x88B9, 0x8E28, 0x8866
 _STORAGE_BARRIER, _TEXTURE_BARRIER, _IMAGE_BARRIER = 0x2000, 0x0008, 0x0020
@@ -75,14 +75,10 @@ class UniformValues:
 
 
 @dataclass
-class _SlotUse:
-    """A slot: the ctypes object that stands for its GL name in the recorded calls, and where it is used."""
+class _SlotUse(SlotUse):
+    """A slot with the ctypes object that stands for its GL name in the recorded calls."""
 
-    name: str
     id: ctypes.c_uint = field(default_factory=ctypes.c_uint)
-    resource: GlBuffer | GlTexture | None = None
-    places: list[tuple[int, Argument, Operand, str]] = field(default_factory=list)
-    checked: bool = False
 
 
 class GlCommandList:
@@ -149,40 +145,9 @@ class GlCommandList:
             raise BindingError(f"{where}: '{resource.label}' does not belong to {self._context}")
         if resource.released:
             raise BindingError(f"{where}: '{resource.label}' is released")
-        if not isinstance(argument.view, Picture):
-            if not isinstance(resource, GlBuffer):
-                raise BindingError(f"{where}: '{resource.label}' is a texture, and a buffer is needed")
-            if resource.nbytes > self._traits.max_buffer_bytes:
-                raise BindingError(
-                    f"{where}: '{resource.label}' has {resource.nbytes} bytes, and kernels on {self._traits.name} "
-                    f"address at most {self._traits.max_buffer_bytes}"
-                )
-            return
-        if not isinstance(resource, GlTexture):
-            raise BindingError(f"{where}: '{resource.label}' is a buffer, and a texture is needed")
-        if resource.format != argument.view.format:
-            raise BindingError(
-                f"{where}: '{resource.label}' is {resource.format}, and {argument.view.format} is needed"
-            )
-        if argument.access != "r":
+        check_view(resource, argument, self._traits, where)
+        if isinstance(resource, GlTexture) and argument.access != "r":
             resource.check(write=True)
-
-    def _check_slot(self, use: _SlotUse) -> None:
-        if use.resource is None:
-            raise BindingError(f"nothing is bound to '{use.name}': bind a texture or a buffer before running")
-        if use.resource.released:
-            raise BindingError(f"'{use.resource.label}', bound to '{use.name}', is released: bind another one")
-        if use.checked:
-            return
-        for number, argument, _, where in use.places:
-            if isinstance(argument.view, Picture):
-                parameters = self._values[number].parameters[argument.name]
-                if (parameters[3], parameters[7]) != use.resource.size:
-                    raise BindingError(
-                        f"{where}: '{use.resource.label}' is {use.resource.size[0]}x{use.resource.size[1]}, and its "
-                        f"parameters were made for {parameters[3]:.0f}x{parameters[7]:.0f}: set them for its size"
-                    )
-        use.checked = True
 
     # Uniforms --------------------------------------------------------------------------------------------------------
 
@@ -263,7 +228,7 @@ class GlCommandList:
             raise BindingError("this command list is released: record the steps again")
         for use in self._slot_uses:
             if not use.checked or use.resource is None or use.resource.released:
-                self._check_slot(use)
+                check_slot(use, [values.parameters for values in self._values])
         self._context.drain()
 
     def timings(self) -> list[tuple[str, int]]:

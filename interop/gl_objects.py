@@ -320,6 +320,11 @@ class GlBuffer(_GlObject):
             raise BindingError(f"bytes {offset} to {offset + nbytes} lie outside {self.label}, which has {self.nbytes}")
 
 
+def is_gl_object(native: Any) -> bool:
+    """Whether ``as_gl_object`` knows such objects."""
+    return isinstance(native, GlTexture | GlBuffer) or isinstance(getattr(native, "glo", None), int)
+
+
 def as_gl_object(native: Any) -> GlTexture | GlBuffer:
     """One of ours as it is; a moderngl texture or buffer (anything with ``glo`` and ``size``) wrapped and kept alive.
 
@@ -336,7 +341,7 @@ def as_gl_object(native: Any) -> GlTexture | GlBuffer:
     if not isinstance(id, int) or size is None:
         raise BindingError(
             f"a {type(native).__name__} is no GL object that framebind knows: wrap its GL name with "
-            "GlTexture.from_id(...) or GlBuffer.from_id(...)"
+            "GlTexture.from_id(...) or GlBuffer.from_id(...); OpenCL objects need the backend 'opencl'"
         )
     wrapped = GlTexture.from_id(id, *size) if isinstance(size, tuple) else GlBuffer.from_id(id)
     wrapped._keep = native

@@ -111,6 +111,13 @@ class NullDevice:
     def fence(self) -> NullFence:
         return NullFence()
 
+    def wait_for(self, events: Sequence[Any]) -> None:
+        if events:
+            raise BindingError("the null device has no events")
+
+    def event(self) -> None:
+        return None
+
     def check(self) -> None:
         return
 

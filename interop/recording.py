@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from ..kernels.dialect import PICTURE_PARAMETERS
+from ..kernels.dialect import PICTURE_PARAMETERS, Argument
 from ..kernels.layout import Picture
-from .device import Operand, Resource, Slot, Step
+from .device import Operand, Resource, Slot, Step, Traits
 from .errors import BindingError
+
+
+@dataclass
+class SlotUse:
+    """A slot of a command list: what it holds now, and each place where it is used (step number, argument, operand, and
+    the two in words).
+    """
+
+    name: str
+    resource: Resource | None = None
+    places: list[tuple[int, Argument, Operand, str]] = field(default_factory=list)
+    checked: bool = False
+    """What is in the slot fits the parameters of the steps that use it."""
 
 
 def check_steps(steps: Sequence[Step]) -> None:
@@ -71,3 +86,43 @@ def hazards(steps: Sequence[Step]) -> list[int]:
 def _conflict(old: tuple[Resource | Slot, int, int, bool], new: tuple[Resource | Slot, int, int, bool]) -> bool:
     same = old[0] is new[0] or (isinstance(old[0], Slot) and old[0] == new[0])
     return same and (old[3] or new[3]) and old[1] < new[2] and new[1] < old[2]
+
+
+def check_view(resource: Resource, argument: Argument, traits: Traits, where: str) -> None:
+    """Raise BindingError where the resource is of another kind, size or format than the argument's view takes."""
+    if not isinstance(argument.view, Picture):
+        if resource.format:
+            raise BindingError(f"{where}: '{resource.label}' is a texture, and a buffer is needed")
+        if resource.nbytes > traits.max_buffer_bytes:
+            raise BindingError(
+                f"{where}: '{resource.label}' has {resource.nbytes} bytes, and kernels on {traits.name} "
+                f"address at most {traits.max_buffer_bytes}"
+            )
+        return
+    if not resource.format:
+        raise BindingError(f"{where}: '{resource.label}' is a buffer, and a texture is needed")
+    if resource.format != argument.view.format:
+        raise BindingError(f"{where}: '{resource.label}' is {resource.format}, and {argument.view.format} is needed")
+
+
+def check_slot(use: SlotUse, parameters: Sequence[Mapping[str, Any]]) -> None:
+    """Raise BindingError where a slot is empty, or holds what is released or of another size than ``parameters`` say.
+
+    ``parameters`` are, per step and argument, the floats that the step passes (see layout.picture_parameters).
+    """
+    resource = use.resource
+    if resource is None:
+        raise BindingError(f"nothing is bound to '{use.name}': bind a texture or a buffer before running")
+    if resource.released:
+        raise BindingError(f"'{resource.label}', bound to '{use.name}', is released: bind another one")
+    if use.checked:
+        return
+    for number, argument, _, where in use.places:
+        if isinstance(argument.view, Picture):
+            given = parameters[number][argument.name]
+            if (given[3], given[7]) != resource.size:
+                raise BindingError(
+                    f"{where}: '{resource.label}' is {resource.size[0]}x{resource.size[1]}, and its parameters were "
+                    f"made for {given[3]:.0f}x{given[7]:.0f}: set them for its size"
+                )
+    use.checked = True

@@ -250,6 +250,21 @@ def test_binding_another_kind_of_object_replaces(context: fb.GlContext) -> None:
         close(interpreter.get_tensor(2), np.full(SHAPE, np.tanh(np.exp(value))))
 
 
+def test_one_object_cannot_be_input_and_output(context: fb.GlContext) -> None:
+    interpreter, delegate = ready(chain("EXP", "TANH"))
+    one, two = fb.GlBuffer(X.nbytes, X), fb.GlBuffer(X.nbytes)
+    delegate.bind_buffer_to_tensor(one, 0)
+    delegate.bind_buffer_to_tensor(one, 2)
+    with pytest.raises(fb.BindingError, match=r"is bound to tensor 2 't2' .* and to tensor 0: bind another"):
+        interpreter.invoke()
+    delegate.bind_buffer_to_tensor(two, 2)
+    interpreter.invoke()
+    delegate.bind_buffer_to_tensor(two, 0)  # in passing both are the same: only an invoke would be an error
+    delegate.bind_buffer_to_tensor(one, 2)
+    interpreter.invoke()
+    close(one.read().reshape(SHAPE), np.tanh(np.exp(EXP_TANH)))
+
+
 def test_a_refused_binding_leaves_the_old_one(context: fb.GlContext) -> None:
     interpreter, delegate = ready(chain("EXP", "TANH"))
     delegate.bind_buffer_to_tensor(fb.GlBuffer(X.nbytes, X), 0)
@@ -397,7 +412,7 @@ def test_another_model_than_litert_has_is_refused(other: bytes, says: str, conte
     interpreter._model = fb.GpuDelegate(model_content=other)._model  # what only a foreign LiteRT could show
     with pytest.raises(fb.DelegateError, match=says) as error:
         interpreter.modify_graph_with_delegate(fb.GpuDelegate())
-    assert f"LiteRT {tflite_version()}" in str(error.value) and "install ai-edge-litert 2.3" in str(error.value)
+    assert f"LiteRT {tflite_version()}" in str(error.value) and "install ai-edge-litert 2.0 to 2.3" in str(error.value)
     interpreter.allocate_tensors()
     close(run(interpreter), EXP_TANH)
 

@@ -1,0 +1,203 @@
+"""The OpenCL device: OpenCL 1.2 or newer, on one ClContext."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from ..kernels.dialect import KernelSource, render_opencl
+from .cl_api import own_errors
+from .cl_command_buffer import CommandBuffers
+from .cl_commands import ClCommandList, ClKernel
+from .cl_context import ClContext, build
+from .cl_objects import IMAGE_FORMATS, ClBuffer, ClImage, as_cl_object
+from .device import Resource, Step, Traits
+from .errors import BindingError, DeviceError, KernelError
+
+_READ_WRITE, _IMAGE2D = cl.mem_flags.READ_WRITE, cl.mem_object_type.IMAGE2D
+_ZEROS = np.zeros(4, np.float32)
+_POINTER_BYTES, _BYTES_FOR_VALUES = 8, 512
+_LAST_FLOAT = (1 << 31) - 1
+"""Kernels count in ints."""
+
+
+class ClFence:
+    """A point in the queue's work."""
+
+    def __init__(self, context: ClContext) -> None:
+        self._context = context
+        with own_errors(f"marking a point in {context}"):
+            self.event = cl.enqueue_marker(context.queue)
+            context.queue.flush()
+
+    @property
+    def done(self) -> bool:
+        """Whether the device has passed this point. Never waits."""
+        return self.event.command_execution_status <= cl.command_execution_status.COMPLETE
+
+    def wait(self) -> None:
+        """Block until the device has passed this point."""
+        with own_errors(f"waiting for {self._context}"):
+            self.event.wait()
+
+
+class ClDevice:
+    """Implements interop.device.Device on a ClContext. ``owns_context``: close the context with the device."""
+
+    def __init__(self, context: ClContext, owns_context: bool = False) -> None:
+        self.context, self._owns_context = context, owns_context
+        self._kernels: dict[KernelSource, ClKernel] = {}
+        self.users = 0
+        """How many have opened it (see devices.open_device); the last one to close it closes it."""
+        self.closed = False
+        self._command_buffers = CommandBuffers.on(context.queue)
+        device = context.device
+        self.traits = Traits(
+            name=context.name,
+            api="opencl",
+            driver=f"{device.version.strip()}, driver {device.driver_version.strip()}",
+            # A CPU runs a group's work-items in turn; GPUs want a few warps to hide memory latency.
+            group=min(64 if context.software else 128, device.max_work_group_size),
+            local_bytes=device.local_mem_size,
+            max_buffer_bytes=min(device.max_mem_alloc_size, 4 * _LAST_FLOAT),
+            offset_alignment=16,  # buffers are bound whole, so only the largest element, a float4, counts
+            max_memories=(device.max_parameter_size - _BYTES_FOR_VALUES) // _POINTER_BYTES,
+            software=context.software,
+            write_formats=_formats(context, cl.mem_flags.WRITE_ONLY),
+        )
+        self._read_formats = _formats(context, cl.mem_flags.READ_ONLY)
+
+    def buffer(self, nbytes: int, label: str) -> ClBuffer:
+        self.check()
+        if nbytes > self.traits.max_buffer_bytes:
+            raise DeviceError(
+                f"'{label}' needs {nbytes} bytes, and kernels on {self.traits.name} address at most "
+                f"{self.traits.max_buffer_bytes} in one buffer: use a smaller input, or f16 storage"
+            )
+        if nbytes <= 0:
+            raise BindingError(f"a buffer of {nbytes} bytes is impossible: it has at least 1")
+        whole = -(-nbytes // _ZEROS.nbytes) * _ZEROS.nbytes
+        try:
+            memory = cl.Buffer(self.context.context, _READ_WRITE, whole)
+            cl.enqueue_fill_buffer(self.context.queue, memory, _ZEROS, 0, whole)
+        except cl.Error as error:
+            raise DeviceError(f"{self.context} has no room for '{label}' of {nbytes} bytes: {error}") from error
+        return ClBuffer(memory, nbytes, label)
+
+    def texture(self, width: int, height: int, format: str, label: str) -> ClImage:
+        self.check()
+        usable = self.traits.write_formats & self._read_formats
+        if format not in usable:
+            known = ", ".join(sorted(usable)) or "none at all"
+            raise BindingError(f"{self.traits.name} has no images of format '{format}': it has {known}")
+        order, kind, _ = IMAGE_FORMATS[format]
+        description = cl.ImageDescriptor()
+        description.image_type, description.shape, description.buffer = _IMAGE2D, (width, height, 0), None
+        description.array_size = description.num_mip_levels = description.num_samples = 0
+        description.pitches = (0, 0)
+        try:
+            make_image: Any = cl.Image  # its type annotations know only the older form
+            memory = make_image(self.context.context, _READ_WRITE, cl.ImageFormat(order, kind), description)
+        except cl.Error as error:
+            size = f"{width} x {height} texels"
+            raise BindingError(f"{self.context} makes no image '{label}' of {size}, {format}: {error}") from error
+        return ClImage(memory, label)
+
+    def borrow(self, native: Any) -> ClBuffer | ClImage:
+        """A pyopencl Buffer, Image or Array, or a ClBuffer or ClImage, of this context."""
+        self.check()
+        resource = as_cl_object(native)
+        if not resource.released and resource.memory.context != self.context.context:
+            raise BindingError(
+                f"{resource.label} belongs to another OpenCL context than the model, which runs in {self.context}: "
+                "apply the delegate inside 'with fb.ClContext(queue=...):' with your own queue"
+            )
+        return resource
+
+    def kernel(self, source: KernelSource) -> ClKernel:
+        kernel = self._kernels.get(source)
+        if kernel is None:
+            self.check()
+            text = render_opencl(source)
+            try:
+                program = build(self.context.context, text, source.name)
+            except cl.Error as error:
+                raise KernelError(source.name, str(self.context), str(error), text) from error
+            kernel = self._kernels[source] = ClKernel(self.context, source, program, text)
+        return kernel
+
+    def record(self, steps: Sequence[Step]) -> ClCommandList:
+        self.check()
+        return ClCommandList(self.context, self.traits, steps, self._command_buffers)
+
+    def write(self, resource: Resource, array: np.ndarray, reason: str, offset: int = 0) -> None:
+        self.check()
+        with own_errors(f"writing to {resource.label}"):
+            if isinstance(resource, ClBuffer):
+                resource.write(self.context.queue, array, reason, offset)
+            else:
+                _image(resource).write(self.context.queue, array, reason)
+
+    def read(self, resource: Resource, array: np.ndarray, reason: str, offset: int = 0) -> None:
+        self.check()
+        with own_errors(f"reading {resource.label}"):
+            if isinstance(resource, ClBuffer):
+                resource.read(self.context.queue, array, reason, offset)
+            else:
+                _image(resource).read(self.context.queue, array, reason)
+
+    def fence(self) -> ClFence:
+        self.check()
+        return ClFence(self.context)
+
+    def wait_for(self, events: Sequence[Any]) -> None:
+        """Let everything submitted from now on begin after these pyopencl events. The CPU does not wait."""
+        self.check()
+        wrong = [event for event in events if not isinstance(event, cl.Event)]
+        if wrong:
+            raise BindingError(f"wait_for takes pyopencl events, and was given a {type(wrong[0]).__name__}")
+        if not events:
+            return
+        try:
+            cl.enqueue_barrier(self.context.queue, wait_for=list(events))
+        except cl.Error as error:
+            raise BindingError(f"{self.context} cannot wait for these events: {error}") from error
+
+    def event(self) -> cl.Event:
+        """An event that completes when everything submitted so far has."""
+        self.check()
+        return ClFence(self.context).event
+
+    def check(self) -> None:
+        self.context.check()
+
+    def finish(self) -> None:
+        self.context.finish()
+
+    def close(self) -> None:
+        """Drop the kernels, and close the context where the device made it. Of several users the last one does it."""
+        self.users -= 1
+        if self.users > 0 or self.closed:
+            return
+        self.closed = True
+        self._kernels.clear()
+        if self._owns_context:
+            self.context.close()
+
+
+def _image(resource: Resource) -> ClImage:
+    if not isinstance(resource, ClImage):
+        raise BindingError(f"'{resource.label}' is no OpenCL object")
+    return resource
+
+
+def _formats(context: ClContext, access: Any) -> frozenset[str]:
+    """The formats of 2-D images that kernels can read, or write."""
+    if not context.device.image_support:
+        return frozenset()
+    supported = cl.get_supported_image_formats(context.context, access, _IMAGE2D)
+    pairs = {(image.channel_order, image.channel_data_type) for image in supported}
+    return frozenset(name for name, (order, kind, _) in IMAGE_FORMATS.items() if (order, kind) in pairs)

@@ -1,0 +1,199 @@
+"""An OpenCL context as the library sees it: which device runs, on which queue; and which one a thread uses now."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+import warnings
+from collections.abc import Sequence
+
+import pyopencl as cl
+
+from .errors import DeviceError
+
+log = logging.getLogger("framebind")
+
+_TYPES = {"gpu": cl.device_type.GPU, "cpu": cl.device_type.CPU, "accelerator": cl.device_type.ACCELERATOR}
+_OUT_OF_ORDER = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+_INSTALL = "install an OpenCL driver (of the GPU's vendor, or the package pocl-opencl-icd for the CPU)"
+
+
+class _Thread(threading.local):
+    """The contexts that each thread made or made current, the last one last."""
+
+    def __init__(self) -> None:
+        self.contexts: list[ClContext] = []
+
+
+_thread = _Thread()
+
+
+class ClContext:
+    """An OpenCL device with a context and an in-order queue, on which models run with the backend "opencl".
+
+    ``ClContext()`` takes the first device that works, GPUs before CPUs; ``ClContext("nvidia")`` one whose platform,
+    name or version contains that text, ``ClContext("cpu")`` one of that type, ``ClContext(1)`` the second of all
+    (GPUs counted first). ``ClContext(queue=queue)`` is your own ``pyopencl.CommandQueue``, so that your kernels and
+    the model's run in the order in which they are enqueued; ``ClContext(context=context)`` your ``pyopencl.Context``
+    with a queue of ours. What is yours is never released.
+
+    It is current on the thread where it was made, until it is closed: a delegate that is applied in between runs on it.
+    Use it as a context manager, or call ``close()``. Raises DeviceError where no such device works, saying why.
+    """
+
+    def __init__(
+        self,
+        device: int | str | cl.Device | None = None,
+        *,
+        context: cl.Context | None = None,
+        queue: cl.CommandQueue | None = None,
+    ) -> None:
+        if queue is not None:
+            if device is not None or (context is not None and context != queue.context):
+                raise DeviceError("a queue has its context and device: give ClContext the queue alone")
+            if queue.properties & _OUT_OF_ORDER:
+                raise DeviceError(
+                    "the queue runs out of order, and models need an in-order one: make it without "
+                    "OUT_OF_ORDER_EXEC_MODE_ENABLE"
+                )
+            context, self.device = queue.context, queue.device
+        else:
+            self.device = _choose(_gpus_first(context.devices) if context is not None else all_devices(), device)
+        self.context: cl.Context = context or cl.Context([self.device])
+        self.queue: cl.CommandQueue = queue or cl.CommandQueue(self.context, self.device)
+        self.name: str = self.device.name.strip()
+        self.software = bool(self.device.type & cl.device_type.CPU)
+        """The device is the CPU."""
+        self.closed = False
+        self.make_current()
+
+    @staticmethod
+    def current() -> ClContext:
+        """The context that is current on the calling thread. Raises DeviceError where there is none."""
+        if not ClContext.is_current():
+            raise DeviceError("no ClContext is current on this thread: make one, or use 'with fb.ClContext():'")
+        return _thread.contexts[-1]
+
+    @staticmethod
+    def is_current() -> bool:
+        """Whether a ClContext is current on the calling thread."""
+        while _thread.contexts and _thread.contexts[-1].closed:
+            _thread.contexts.pop()
+        return bool(_thread.contexts)
+
+    def make_current(self) -> None:
+        """Make it current on the calling thread, for delegates that are applied there from now on."""
+        self.check()
+        if self in _thread.contexts:
+            _thread.contexts.remove(self)
+        _thread.contexts.append(self)
+
+    def check(self) -> None:
+        """Raise DeviceError where it is closed. OpenCL does not care for threads."""
+        if self.closed:
+            raise DeviceError(f"{self} is closed: make a new ClContext, and the objects and programs in it anew")
+
+    def finish(self) -> None:
+        """Wait until the device has done everything submitted to the queue."""
+        self.check()
+        self.queue.finish()
+
+    def close(self) -> None:
+        """Wait for the queue; the context before this one is current again on this thread. More than once."""
+        if self.closed:
+            return
+        self.queue.finish()
+        self.closed = True
+        if self in _thread.contexts:
+            _thread.contexts.remove(self)
+
+    def __enter__(self) -> ClContext:
+        self.make_current()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __str__(self) -> str:
+        return f"the OpenCL context on '{self.name}' ({self.device.platform.name.strip()})"
+
+
+# Choosing a device ----------------------------------------------------------------------------------------------------
+
+
+def all_devices() -> list[cl.Device]:
+    """Every device of every OpenCL platform, GPUs first, CPUs last, whether it works or not."""
+    try:
+        platforms = cl.get_platforms()
+    except cl.Error as error:  # no driver is installed
+        raise DeviceError(f"there is no OpenCL platform: {_INSTALL}") from error
+    found: list[cl.Device] = []
+    for platform in platforms:
+        try:
+            found += platform.get_devices()
+        except cl.Error as error:  # a driver without its hardware
+            log.info(f"the OpenCL platform {platform.name} has no device: {error}")
+    return _gpus_first(found)
+
+
+def _gpus_first(devices: Sequence[cl.Device]) -> list[cl.Device]:
+    return sorted(devices, key=lambda d: 0 if d.type & cl.device_type.GPU else 2 if d.type & cl.device_type.CPU else 1)
+
+
+def _choose(devices: list[cl.Device], wanted: int | str | cl.Device | None) -> cl.Device:
+    """The first of ``devices`` that is wanted and works. Raises DeviceError with what there is and what is wrong."""
+    if isinstance(wanted, cl.Device):
+        candidates = [wanted]
+    elif isinstance(wanted, int):
+        candidates = devices[wanted : wanted + 1] if wanted >= 0 else []
+    elif wanted is None:
+        candidates = devices
+    else:
+        candidates = [d for d in devices if _matches(d, wanted.lower())]
+    reasons: list[str] = []
+    for device in candidates:
+        reason = why_unusable(device)
+        if not reason:
+            return device
+        reasons.append(f"'{device.name.strip()}' of {device.platform.name.strip()}: {reason}")
+    if reasons:
+        raise DeviceError(f"no OpenCL device works; {_INSTALL}. Tried {'; '.join(reasons)}")
+    if not devices:
+        raise DeviceError(f"no OpenCL platform has a device: {_INSTALL}")
+    known = ", ".join(f"{i} '{d.name.strip()}' of {d.platform.name.strip()}" for i, d in enumerate(devices))
+    raise DeviceError(f"there is no OpenCL device {wanted!r}: there are {known}")
+
+
+def _matches(device: cl.Device, text: str) -> bool:
+    if text in _TYPES:
+        return bool(device.type & _TYPES[text])
+    platform = device.platform
+    return text in f"{platform.name} {platform.version} {device.name} {device.version}".lower()
+
+
+@functools.cache
+def why_unusable(device: cl.Device) -> str:
+    """What is wrong with a device, found by building a kernel of one line on it; "" where nothing is.
+
+    Drivers exist that offer a device for which they cannot compile (Clover; PoCL's wheel on newer CPUs).
+    """
+    if not device.available or not device.compiler_available:
+        return "the driver says that it is not available"
+    try:
+        build(cl.Context([device]), "__kernel void one_line(__global float* x) { x[0] = 1.0f; }", "one_line")
+    except cl.Error as error:
+        return f"it cannot build a kernel of one line: {str(error).strip().splitlines()[-1]}"
+    return ""
+
+
+def build(context: cl.Context, text: str, name: str) -> cl.Program:
+    """A program of OpenCL C 1.2 text, built, with a kernel called ``name``. Raises pyopencl.Error with the log."""
+    with warnings.catch_warnings():
+        # Compilers say a lot about kernels that are right; and pyopencl warns that we go around its cache.
+        warnings.simplefilter("ignore")
+        program = cl.Program(context, text)
+        program.int_ptr  # noqa: B018 - made now, so that the driver's own cache serves it and no failure leaves a file
+        program.build(["-cl-std=CL1.2"])
+    cl.Kernel(program, name)
+    return program
