@@ -163,7 +163,7 @@ class Interpreter(litert.Interpreter):
             return None
         delegate = self._gpu_delegate
         if delegate is None:
-            raise DelegateError("this interpreter has no GpuDelegate, so that invoke(wait_for=...) has nothing to order")
+            raise DelegateError("this interpreter has no GpuDelegate: nothing can wait for wait_for's events")
         delegate.wait_for(wait_for)
         with self._own_errors():
             super().invoke()

@@ -16,6 +16,7 @@ from .cl_context import ClContext, build
 from .cl_objects import IMAGE_FORMATS, ClBuffer, ClImage, as_cl_object
 from .device import Resource, Step, Traits
 from .errors import BindingError, DeviceError, KernelError
+from .recording import check_formats
 
 _READ_WRITE, _IMAGE2D = cl.mem_flags.READ_WRITE, cl.mem_object_type.IMAGE2D
 _ZEROS = np.zeros(4, np.float32)
@@ -94,13 +95,8 @@ class ClDevice:
             known = ", ".join(sorted(usable)) or "none at all"
             raise BindingError(f"{self.traits.name} has no images of format '{format}': it has {known}")
         order, kind, _ = IMAGE_FORMATS[format]
-        description = cl.ImageDescriptor()
-        description.image_type, description.shape, description.buffer = _IMAGE2D, (width, height, 0), None
-        description.array_size = description.num_mip_levels = description.num_samples = 0
-        description.pitches = (0, 0)
         try:
-            make_image: Any = cl.Image  # its type annotations know only the older form
-            memory = make_image(self.context.context, _READ_WRITE, cl.ImageFormat(order, kind), description)
+            memory = cl.create_image(self.context.context, _READ_WRITE, cl.ImageFormat(order, kind), (width, height))
         except cl.Error as error:
             size = f"{width} x {height} texels"
             raise BindingError(f"{self.context} makes no image '{label}' of {size}, {format}: {error}") from error
@@ -121,6 +117,7 @@ class ClDevice:
         kernel = self._kernels.get(source)
         if kernel is None:
             self.check()
+            check_formats(source, self.traits)
             text = render_opencl(source)
             try:
                 program = build(self.context.context, text, source.name)

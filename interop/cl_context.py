@@ -39,7 +39,8 @@ class ClContext:
     with a queue of ours. What is yours is never released.
 
     It is current on the thread where it was made, until it is closed: a delegate that is applied in between runs on it.
-    Use it as a context manager, or call ``close()``. Raises DeviceError where no such device works, saying why.
+    Use it as a context manager, or call ``close()``; what runs on it cannot be used afterwards. Raises DeviceError
+    where no such device works, saying why.
     """
 
     def __init__(
@@ -89,6 +90,11 @@ class ClContext:
             _thread.contexts.remove(self)
         _thread.contexts.append(self)
 
+    def release(self) -> None:
+        """Let the context before this one be current on the calling thread. Objects and programs in it stay usable."""
+        if self in _thread.contexts:
+            _thread.contexts.remove(self)
+
     def check(self) -> None:
         """Raise DeviceError where it is closed. OpenCL does not care for threads."""
         if self.closed:
@@ -105,8 +111,7 @@ class ClContext:
             return
         self.queue.finish()
         self.closed = True
-        if self in _thread.contexts:
-            _thread.contexts.remove(self)
+        self.release()
 
     def __enter__(self) -> ClContext:
         self.make_current()

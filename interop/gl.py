@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from ..kernels.dialect import KernelSource, render_glsl
-from ..kernels.layout import Picture
 from .device import Resource, Step, Traits
 from .errors import BindingError, DeviceError
 from .gl_commands import GlCommandList, GlKernel
 from .gl_context import GlContext
 from .gl_objects import GlBuffer, GlTexture, as_gl_object
 from .gl_program import COMPUTE_SHADER, build_program
+from .recording import check_formats
 
 _MAX_SHARED_BYTES, _MAX_STORAGE_BLOCK_BYTES, _MAX_COMPUTE_STORAGE_BLOCKS = 0x8262, 0x90DE, 0x90DB
 _COMMANDS_COMPLETE, _FLUSH_BIT, _ALREADY_SIGNALED, _SATISFIED, _WAIT_FAILED = 0x9117, 0x0001, 0x911A, 0x911C, 0x911D
@@ -109,20 +109,11 @@ class GlDevice:
         kernel = self._kernels.get(source)
         if kernel is None:
             self.check()
-            self._check_formats(source)
+            check_formats(source, self.traits)
             text = render_glsl(source, "310 es" if self.context.is_es else "430 core")
             program = build_program(self.context, source.name, {COMPUTE_SHADER: text})
             kernel = self._kernels[source] = GlKernel(self.context, source, program, text)
         return kernel
-
-    def _check_formats(self, source: KernelSource) -> None:
-        for argument in source.pictures:
-            assert isinstance(argument.view, Picture)
-            if argument.access != "r" and argument.view.format not in self.traits.write_formats:
-                known = ", ".join(sorted(self.traits.write_formats))
-                raise BindingError(
-                    f"{self.traits.api} cannot write {argument.view.format} textures: bind one of {known} for writing"
-                )
 
     def record(self, steps: Sequence[Step]) -> GlCommandList:
         self.check()

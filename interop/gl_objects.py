@@ -282,6 +282,8 @@ class GlBuffer(_GlObject):
         self._check_range(offset, array.nbytes)
         transfers.count("upload", array.nbytes, reason)
         gl = self.context.gl
+        # NVIDIA 580: an upload of more than 64 KiB overtakes work on the buffer that was not flushed (glClearBufferData).
+        gl.glFlush()
         gl.glBindBuffer(COPY_WRITE_BUFFER, self.id)
         gl.glBufferSubData(COPY_WRITE_BUFFER, offset, array.nbytes, array.ctypes.data_as(ctypes.c_void_p))
         gl.glBindBuffer(COPY_WRITE_BUFFER, 0)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..kernels.dialect import PICTURE_PARAMETERS, Argument
+from ..kernels.dialect import PICTURE_PARAMETERS, Argument, KernelSource
 from ..kernels.layout import Picture
 from .device import Operand, Resource, Slot, Step, Traits
 from .errors import BindingError
@@ -23,6 +23,17 @@ class SlotUse:
     places: list[tuple[int, Argument, Operand, str]] = field(default_factory=list)
     checked: bool = False
     """What is in the slot fits the parameters of the steps that use it."""
+
+
+def check_formats(source: KernelSource, traits: Traits) -> None:
+    """Raise BindingError where a kernel writes textures of a format that the device cannot write."""
+    for argument in source.pictures:
+        assert isinstance(argument.view, Picture)
+        if argument.access != "r" and argument.view.format not in traits.write_formats:
+            known = ", ".join(sorted(traits.write_formats)) or "none at all"
+            raise BindingError(
+                f"{traits.api} cannot write {argument.view.format} textures: bind one of {known} for writing"
+            )
 
 
 def check_steps(steps: Sequence[Step]) -> None:

@@ -1,7 +1,8 @@
-"""What tests share: the devices, the GL contexts, the models and the photographs.
+"""What tests share: the devices, the GL and OpenCL contexts, the models and the photographs.
 
-``FRAMEBIND_DEVICES=null,gl`` narrows the devices. ``FRAMEBIND_EXPECT=gl,gles,models`` (set by CI) turns a missing one,
-or missing models or tools, into a failure instead of a skip. ``FRAMEBIND_MODELS`` is a folder of models.
+``FRAMEBIND_DEVICES=null,gl`` narrows the devices; ``cl:NAME`` is an OpenCL device as ClContext takes it.
+``FRAMEBIND_EXPECT=gl,gles,cl:pocl,models`` (set by CI) turns a missing one, or missing models or tools, into a failure
+instead of a skip. ``FRAMEBIND_MODELS`` is a folder of models.
 """
 
 from __future__ import annotations
@@ -20,12 +21,17 @@ import skimage
 
 # Before anything loads EGL: software GL without a display server, unless the caller chose otherwise.
 os.environ.setdefault("EGL_PLATFORM", "surfaceless")
+# Before anything loads OpenCL: Mesa's driver for the CPU, which is off by default.
+os.environ.setdefault("RUSTICL_ENABLE", "llvmpipe")
 
 import framebind as fb
+from framebind.interop.cl import ClDevice
 from framebind.interop.device import Device
+from framebind.interop.gl import GlDevice
 from framebind.interop.null import NullDevice
 
-DEVICES = ("null", "gl", "gles")
+GL_DEVICES, CL_DEVICES = ("gl", "gles"), ("cl:pocl", "cl:rusticl")
+DEVICES = ("null", *GL_DEVICES, *CL_DEVICES)
 OTHERS = ("models", "xvfb", "apitrace")
 """What FRAMEBIND_EXPECT can promise besides devices."""
 ROOT = Path(__file__).parent.parent
@@ -54,15 +60,20 @@ class _Gpu:
     """The contexts and devices of a session, each made when it is first asked for, or why it could not be."""
 
     def __init__(self) -> None:
-        self._contexts: dict[str, fb.GlContext | fb.DeviceError] = {}
+        self._contexts: dict[str, fb.GlContext | fb.ClContext | fb.DeviceError] = {}
         self._devices: dict[str, Device] = {}
 
-    def context(self, name: str) -> fb.GlContext:
+    def _make(self, name: str) -> fb.GlContext | fb.ClContext | fb.DeviceError:
+        try:
+            if name in GL_DEVICES:
+                return fb.GlContext.headless(es=name == "gles")
+            return fb.ClContext(name.removeprefix("cl:"))
+        except fb.DeviceError as error:
+            return error
+
+    def _context(self, name: str) -> fb.GlContext | fb.ClContext:
         if name not in self._contexts:
-            try:
-                self._contexts[name] = fb.GlContext.headless(es=name == "gles")
-            except fb.DeviceError as error:
-                self._contexts[name] = error
+            self._contexts[name] = self._make(name)
         context = self._contexts[name]
         if isinstance(context, fb.DeviceError):
             absent(name, str(context))
@@ -70,19 +81,27 @@ class _Gpu:
         context.make_current()
         return context
 
+    def context(self, name: str) -> fb.GlContext:
+        context = self._context(name)
+        assert isinstance(context, fb.GlContext)
+        return context
+
+    def cl_context(self, name: str) -> fb.ClContext:
+        context = self._context(name)
+        assert isinstance(context, fb.ClContext)
+        return context
+
     def device(self, name: str) -> Device:
         if name == "null":
             return NullDevice()
-        context = self.context(name)
+        context = self._context(name)
         if name not in self._devices:
-            from framebind.interop.gl import GlDevice
-
-            self._devices[name] = GlDevice(context)
+            self._devices[name] = GlDevice(context) if isinstance(context, fb.GlContext) else ClDevice(context)
         return self._devices[name]
 
     def close(self) -> None:
         for context in self._contexts.values():
-            if isinstance(context, fb.GlContext):
+            if not isinstance(context, fb.DeviceError):
                 context.make_current()
                 context.close()
 
@@ -107,7 +126,7 @@ def _errors(context: fb.GlContext) -> list[int]:
     return context.gl.clear_errors()
 
 
-@pytest.fixture(params=DEVICES[1:])
+@pytest.fixture(params=GL_DEVICES)
 def context(request: pytest.FixtureRequest, _gpu: _Gpu) -> Iterator[fb.GlContext]:
     """A headless GL context, current on this thread: desktop GL, then GL ES. The test leaves no GL error in it."""
     context = _gpu.context(_wanted(request))
@@ -116,18 +135,35 @@ def context(request: pytest.FixtureRequest, _gpu: _Gpu) -> Iterator[fb.GlContext
     assert [hex(error) for error in _errors(context)] == [], "the test left GL errors"
 
 
+@pytest.fixture(params=CL_DEVICES)
+def cl_context(request: pytest.FixtureRequest, _gpu: _Gpu) -> Iterator[fb.ClContext]:
+    """An OpenCL context, current on this thread: PoCL's, then rusticl's."""
+    context = _gpu.cl_context(_wanted(request))
+    yield context
+    context.release()
+
+
 @pytest.fixture(params=DEVICES)
 def device(request: pytest.FixtureRequest, _gpu: _Gpu) -> Iterator[Device]:
-    """Every device in turn: null, desktop GL, GL ES. A GL device's context is current; the test leaves no GL error."""
-    name = _wanted(request)
-    device = _gpu.device(name)
-    if name == "null":
-        yield device
-        return
-    context = _gpu.context(name)
-    assert _errors(context) == [], "a GL error was there before the test"
+    """Every device in turn: null, desktop GL, GL ES, OpenCL's. Its context is current; the test leaves no GL error."""
+    yield from _device(_wanted(request), _gpu)
+
+
+@pytest.fixture(params=DEVICES[1:])
+def gpu(request: pytest.FixtureRequest, _gpu: _Gpu) -> Iterator[Device]:
+    """The same without the null device: those that compute."""
+    yield from _device(_wanted(request), _gpu)
+
+
+def _device(name: str, gpu: _Gpu) -> Iterator[Device]:
+    device = gpu.device(name)
+    if name in GL_DEVICES:
+        assert _errors(gpu.context(name)) == [], "a GL error was there before the test"
     yield device
-    assert [hex(error) for error in _errors(context)] == [], "the test left GL errors"
+    if name in GL_DEVICES:
+        assert [hex(error) for error in _errors(gpu.context(name))] == [], "the test left GL errors"
+    elif isinstance(device, ClDevice):
+        device.context.release()
 
 
 @pytest.fixture(autouse=True)

@@ -325,3 +325,13 @@ def test_letterboxing_keeps_the_shape_and_centres() -> None:
     assert letterbox((640, 480), (640, 480)) == (0, 0, 640, 480)
     assert letterbox((640, 480), (800, 480)) == (80, 0, 640, 480)
     assert letterbox((100, 50), (200, 200)) == (0, 50, 200, 100)
+
+
+def test_a_large_upload_right_after_making_the_buffer_arrives(context: fb.GlContext) -> None:
+    """NVIDIA 580 let uploads of more than 64 KiB overtake the clearing of the new buffer (write flushes before it)."""
+    values = np.random.default_rng(0).random(300_000).astype(np.float32)
+    for _ in range(5):
+        buffer = fb.GlBuffer(values.nbytes)
+        buffer.write(values, "test")
+        assert np.array_equal(buffer.read(), values)
+        buffer.release()

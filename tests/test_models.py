@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import pyopencl
 import pytest
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 from ai_edge_litert.interpreter import OpResolverType
@@ -18,6 +19,8 @@ from framebind.delegate.bindings import Binding
 from framebind.delegate.claims import build_graph, claim
 from framebind.delegate.program import Program
 from framebind.delegate.reader import read_model
+from framebind.interop.cl import ClDevice
+from framebind.interop.device import Device
 from framebind.interop.null import NullDevice
 from framebind.kernels.layout import Dense, Picture, Storage, picture_parameters
 
@@ -52,9 +55,10 @@ def own_disagreement(path: Path, inputs: Values) -> dict[int, float]:
     return {tensor: max(relative_error(other[tensor], value) for other in others) for tensor, value in expected.items()}
 
 
-def on_gpu(path: Path, storage: str) -> tuple[fb.Interpreter, fb.GpuDelegate]:
-    """An interpreter whose whole model runs in the current GL context."""
-    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend="opengl", is_precision_loss_allowed=storage == "f16"))
+def on_gpu(gpu: Device, path: Path, storage: str) -> tuple[fb.Interpreter, fb.GpuDelegate]:
+    """An interpreter whose whole model runs in the context that is current, the one of ``gpu``."""
+    backend = "opencl" if isinstance(gpu, ClDevice) else "opengl"
+    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend, is_precision_loss_allowed=storage == "f16"))
     interpreter = fb.Interpreter(model_path=path)
     interpreter.modify_graph_with_delegate(delegate)
     interpreter.allocate_tensors()
@@ -65,11 +69,19 @@ def input_shapes(interpreter: fb.Interpreter) -> dict[int, tuple[int, ...]]:
     return {detail["index"]: tuple(detail["shape"]) for detail in interpreter.get_input_details()}
 
 
+def picture_on(gpu: Device, picture: npt.NDArray[np.uint8]) -> fb.GlTexture | pyopencl.Image:
+    """A photograph (height, width, 3) as a user's own rgba8 texture or image."""
+    if not isinstance(gpu, ClDevice):
+        return fb.GlTexture.from_array(picture)
+    rgba = np.dstack([picture, np.full(picture.shape[:2], 255, np.uint8)])
+    return pyopencl.image_from_array(gpu.context.context, rgba, 4, norm_int=True)
+
+
 @by_name
 @by_storage
-def test_random_input(context: fb.GlContext, model_path: FindModel, case: Case, storage: str) -> None:
+def test_random_input(gpu: Device, model_path: FindModel, case: Case, storage: str) -> None:
     path = model_path(case.name)
-    interpreter, delegate = on_gpu(path, storage)
+    interpreter, delegate = on_gpu(gpu, path, storage)
     inputs = random_inputs(input_shapes(interpreter), case)
     expected = reference(path, inputs)
     bounds = dict.fromkeys(expected, TOLERANCE[storage])
@@ -86,18 +98,17 @@ def test_random_input(context: fb.GlContext, model_path: FindModel, case: Case, 
 @by_name
 @by_storage
 def test_photograph_through_a_bound_texture(
-    context: fb.GlContext, model_path: FindModel, photograph: Photograph, case: Case, storage: str
+    gpu: Device, model_path: FindModel, photograph: Photograph, case: Case, storage: str
 ) -> None:
     picture = photograph("astronaut", 640, 480)
-    interpreter, delegate = on_gpu(model_path(case.name), storage)
+    interpreter, delegate = on_gpu(gpu, model_path(case.name), storage)
     shapes = input_shapes(interpreter)
     inputs = random_inputs(shapes, case)
     frame = interpreter.inputs()[0]
     sampled = sample_bilinear(picture, *shapes[frame][1:3])
     inputs[frame] = (sampled - np.float32(case.mean)) / np.float32(case.std)
     expected = reference(model_path(case.name), inputs)
-    texture = fb.GlTexture.from_array(picture)
-    delegate.bind_buffer_to_tensor(texture, frame, mean=case.mean, std=case.std)
+    delegate.bind_buffer_to_tensor(picture_on(gpu, picture), frame, mean=case.mean, std=case.std)
     for tensor, value in inputs.items():
         if tensor != frame:
             interpreter.set_tensor(tensor, value)
