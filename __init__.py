@@ -18,6 +18,7 @@ from .interop.errors import (
 from .interop.gl_context import GlContext
 from .interop.gl_draw import FragmentProgram
 from .interop.gl_objects import GlBuffer, GlTexture
+from .interop.share import SharingReport, sharing_report
 from .interop.sink import Sink, open_sink
 from .interop.source import Source, open_source
 from .interop.transfers import transfer_guard, transfers
@@ -40,6 +41,7 @@ __all__ = [
     "Interpreter",
     "KernelError",
     "ModelError",
+    "SharingReport",
     "Sink",
     "Source",
     "SourceError",
@@ -47,6 +49,7 @@ __all__ = [
     "Window",
     "open_sink",
     "open_source",
+    "sharing_report",
     "transfer_guard",
     "transfers",
 ]

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..interop.device import Device, Resource
+from ..interop.device import Device, Resource, StagedTexture
 from ..interop.errors import BindingError
 from ..kernels.layout import TEXTURE_CHANNELS, Dense, Picture, picture_parameters
 from ..kernels.operator import TensorInfo
@@ -53,11 +53,18 @@ class TextureMapping:
 
 
 def make_binding(
-    device: Device, obj: Any, tensor: TensorInfo, index: int, *, write: bool, mapping: TextureMapping | None = None
+    device: Device,
+    obj: Any,
+    tensor: TensorInfo,
+    index: int,
+    *,
+    write: bool,
+    mapping: TextureMapping | None = None,
+    previous: Binding | None = None,
 ) -> Binding:
     """Decide how ``obj`` (a texture or buffer of ``device``, or a wrapper that it can borrow) is tensor ``index``.
 
-    ``write``: the model writes it (an output). Raises BindingError, naming tensor and object, where it cannot be.
+    ``write``: the model writes it (an output). ``previous`` is the tensor's binding until now. Raises BindingError, naming tensor and object, where it cannot be.
     """
     mapping = mapping or TextureMapping()
     what = tensor_label(index, tensor)
@@ -73,7 +80,16 @@ def make_binding(
         raise BindingError(f"{what} cannot be bound: its rank is {len(tensor.shape)}, and at most 4 has a BHWC form")
     if not resource.format:
         return _buffer(resource, tensor, what, mapping)
-    return _texture(device, resource, tensor, what, write, mapping)
+    binding = _texture(device, resource, tensor, what, write, mapping)
+    return _staged(binding, write, previous) if isinstance(resource, StagedTexture) else binding
+
+
+def _staged(binding: Binding, write: bool, previous: Binding | None) -> Binding:
+    """The same with a buffer in place of a texture that kernels cannot address."""
+    texture, view = binding.resource, binding.view
+    assert isinstance(texture, StagedTexture) and isinstance(view, Picture)
+    buffer = texture.stage(view, binding.parameters, write, previous.resource if previous else None)
+    return Binding(buffer, Dense(view.shape), how="one conversion dispatch")
 
 
 def tensor_label(index: int, tensor: TensorInfo) -> str:
@@ -169,7 +185,7 @@ def _check_mapping(where: str, mapping: TextureMapping, channels: int) -> None:
 def _check_writable(
     device: Device, where: str, resource: Resource, size: tuple[int, int], mapping: TextureMapping
 ) -> None:
-    formats = device.traits.write_formats
+    formats = resource.write_formats if isinstance(resource, StagedTexture) else device.traits.write_formats
     if resource.format not in formats:
         raise BindingError(
             f"{where}: kernels of {device.traits.name} cannot write {resource.format}; "

@@ -69,8 +69,11 @@ class Boundary:
             staging.release()
 
     def _negotiate(self, key: Key, bound: _Bound, tensor: TensorInfo) -> Binding:
-        write = key in self.computed
-        return make_binding(self.open_device, bound.obj, tensor, key[1], write=write, mapping=bound.mapping)
+        before = self._bound.get(key)
+        return make_binding(
+            self.open_device, bound.obj, tensor, key[1], write=key in self.computed, mapping=bound.mapping,
+            previous=before.binding if before else None,
+        )  # fmt: skip
 
     def unbind(self, key: Key) -> None:
         self._bound.pop(key, None)

@@ -21,12 +21,12 @@ from .tflite import NativeDelegate, NativeGraph, Partitioned, log
 
 
 class GpuDelegate:
-    """A TfLiteDelegate that runs a model's operators on the GPU, in the GL context that is current, or else its own.
+    """A TfLiteDelegate that runs a model's operators on the GPU, in the context that is current, or else in its own.
 
     Give it to ``framebind.Interpreter`` (``modify_graph_with_delegate`` or ``experimental_delegates``), or, with
     ``model_path`` or ``model_content``, to LiteRT's own ``Interpreter(experimental_delegates=[delegate])``. One
-    delegate serves one interpreter, on the thread and in the GL context where it was applied. Raises ModelError for a
-    damaged model.
+    delegate serves one interpreter, in the GlContext or ClContext where it was applied, and with GL on that thread.
+    Which of the two it is, ``GpuDelegateOptions.backend`` says. Raises ModelError for a damaged model.
     """
 
     def __init__(
@@ -197,8 +197,9 @@ class GpuDelegate:
     ) -> None:
         """Let the model read (an input) or write (an output) ``obj`` in place of CPU memory, from the next invoke on.
 
-        ``obj`` is a GlTexture or GlBuffer (or a moderngl texture or buffer) of the GL context that the model runs in;
-        the delegate keeps it alive. Binding again replaces; another object of the same kind and format costs nothing.
+        ``obj`` is a GlTexture or GlBuffer (or a moderngl texture or buffer) of the GL context that the model runs in,
+        or a pyopencl Buffer, Image or Array (or a ClBuffer or ClImage) of its OpenCL context; the delegate keeps it
+        alive. Binding again replaces; another object of the same kind and format costs nothing.
 
         A buffer holds float32 values in BHWC order without padding: element (b, y, x, c) is at ((b*H + y)*W + x)*C + c.
 
@@ -213,6 +214,7 @@ class GpuDelegate:
         Raises BindingError where it does not fit, DeviceError off the thread or context of the model.
         """
         partitions = self._partitions_with(tensor_index)
+        self._follow(obj)
         if self._boundary.device is not None:
             self._boundary.device.check()
         mapping = TextureMapping(mean, std, order, crop, rotation, flip)

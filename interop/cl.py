@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,12 @@ from .cl_api import own_errors
 from .cl_command_buffer import CommandBuffers
 from .cl_commands import ClCommandList, ClKernel
 from .cl_context import ClContext, build
-from .cl_objects import IMAGE_FORMATS, ClBuffer, ClImage, as_cl_object
+from .cl_objects import IMAGE_FORMATS, ClBuffer, ClImage, Use, as_cl_object
 from .device import Resource, Step, Traits
 from .errors import BindingError, DeviceError, KernelError
+from .gl_context import GlContext
+from .gl_objects import is_gl_object
+from .gl_partner import GlPartner, StagedTexture
 from .recording import check_formats
 
 _READ_WRITE, _IMAGE2D = cl.mem_flags.READ_WRITE, cl.mem_object_type.IMAGE2D
@@ -54,6 +58,7 @@ class ClDevice:
         self.users = 0
         """How many have opened it (see devices.open_device); the last one to close it closes it."""
         self.closed = False
+        self._gl_partners: dict[GlContext, GlPartner] = {}
         self._command_buffers = CommandBuffers.on(context.queue)
         device = context.device
         self.traits = Traits(
@@ -102,9 +107,13 @@ class ClDevice:
             raise BindingError(f"{self.context} makes no image '{label}' of {size}, {format}: {error}") from error
         return ClImage(memory, label)
 
-    def borrow(self, native: Any) -> ClBuffer | ClImage:
-        """A pyopencl Buffer, Image or Array, or a ClBuffer or ClImage, of this context."""
+    def borrow(self, native: Any) -> ClBuffer | ClImage | StagedTexture:
+        """A pyopencl Buffer, Image or Array, or a ClBuffer or ClImage, of this context; or a GL object of the GL context
+        that is current, where the two share memory.
+        """
         self.check()
+        if is_gl_object(native):
+            return self._gl_partner().borrow(native)
         resource = as_cl_object(native)
         if not resource.released and resource.memory.context != self.context.context:
             raise BindingError(
@@ -112,6 +121,12 @@ class ClDevice:
                 "apply the delegate inside 'with fb.ClContext(queue=...):' with your own queue"
             )
         return resource
+
+    def _gl_partner(self) -> GlPartner:
+        context = GlContext.current()
+        if context not in self._gl_partners:
+            self._gl_partners[context] = GlPartner(context, self.context)
+        return self._gl_partners[context]
 
     def kernel(self, source: KernelSource) -> ClKernel:
         kernel = self._kernels.get(source)
@@ -132,7 +147,7 @@ class ClDevice:
 
     def write(self, resource: Resource, array: np.ndarray, reason: str, offset: int = 0) -> None:
         self.check()
-        with own_errors(f"writing to {resource.label}"):
+        with own_errors(f"writing to {resource.label}"), _shared(resource, "rw"):
             if isinstance(resource, ClBuffer):
                 resource.write(self.context.queue, array, reason, offset)
             else:
@@ -140,7 +155,7 @@ class ClDevice:
 
     def read(self, resource: Resource, array: np.ndarray, reason: str, offset: int = 0) -> None:
         self.check()
-        with own_errors(f"reading {resource.label}"):
+        with own_errors(f"reading {resource.label}"), _shared(resource, "r"):
             if isinstance(resource, ClBuffer):
                 resource.read(self.context.queue, array, reason, offset)
             else:
@@ -181,8 +196,26 @@ class ClDevice:
             return
         self.closed = True
         self._kernels.clear()
+        for partner in self._gl_partners.values():
+            partner.close()
+        self._gl_partners.clear()
         if self._owns_context:
             self.context.close()
+
+
+@contextlib.contextmanager
+def _shared(resource: Resource, access: str) -> Iterator[None]:
+    """Within the block the resource is OpenCL's, where its memory is another API's too."""
+    partner = resource.partner if isinstance(resource, ClBuffer | ClImage) else None
+    if partner is None or not isinstance(resource, ClBuffer | ClImage):
+        yield
+        return
+    uses = [Use(resource, access, resource.nbytes)]
+    partner.before_run(uses)
+    try:
+        yield
+    finally:
+        partner.after_run(uses)
 
 
 def _image(resource: Resource) -> ClImage:

@@ -39,6 +39,19 @@ def device_bits(device: cl.Device, parameter: int) -> int:
     return 0 if ask(*place, ctypes.byref(value), None) else value.value
 
 
+def is_object(pointer: int) -> bool:
+    """Whether an OpenCL handle is alive, as far as memory shows: objects begin with their driver's table of functions.
+
+    For handles that were alive once. A call with a freed one would crash the process.
+    """
+    return ctypes.c_void_p.from_address(pointer).value in _function_tables()
+
+
+@functools.cache
+def _function_tables() -> frozenset[int | None]:
+    return frozenset(ctypes.c_void_p.from_address(platform.int_ptr).value for platform in cl.get_platforms())
+
+
 def check(status: int, what: str) -> None:
     """Raise DeviceError where a call has failed, saying which and with OpenCL's name of the error."""
     if status:

@@ -10,6 +10,7 @@ from typing import Any
 import pyopencl as cl
 
 from .cl_api import check, device_bits, extension
+from .cl_context import wait_for_all
 
 _P, _UINT, _INT = ctypes.c_void_p, ctypes.c_uint, ctypes.c_int
 _CAPABILITIES, _REQUIRED_QUEUE_PROPERTIES, _SIMULTANEOUS_USE_CAPABILITY = 0x12A9, 0x12AA, 1 << 2
@@ -69,5 +70,5 @@ class CommandBuffer:
 
 
 def _release(function: Any, queue: cl.CommandQueue, handle: int) -> None:
-    queue.finish()
+    wait_for_all(queue)
     function(handle)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,8 +14,8 @@ import pyopencl as cl
 from ..kernels.dialect import PICTURE_PARAMETERS, Argument, KernelSource
 from .cl_api import check, loader
 from .cl_command_buffer import CommandBuffer, CommandBuffers, Dispatch
-from .cl_context import ClContext
-from .cl_objects import ClBuffer, ClImage
+from .cl_context import ClContext, wait_for_all
+from .cl_objects import ClBuffer, ClImage, Partner, Use
 from .device import Resource, Slot, Step, Traits
 from .errors import BindingError
 from .recording import SlotUse, check_resource, check_slot, check_steps, check_view
@@ -59,6 +60,8 @@ class ClCommandList:
         self._command_buffers: list[CommandBuffer] = []
         self._calls = self._record(command_buffers)
         self._slot_uses, self._fixed_resources = tuple(self._slots.values()), tuple(self._fixed.values())
+        self._partners: tuple[tuple[Partner, list[Use]], ...] = ()
+        self._find_partners()
 
     @property
     def calls_per_run(self) -> int:
@@ -169,6 +172,23 @@ class ClCommandList:
         for kernel, index in use.arguments:
             kernel.set_arg(index, resource.memory)
         use.resource, use.checked = resource, False
+        self._find_partners()
+
+    def _find_partners(self) -> None:
+        """Whom a run must tell that it uses memory of theirs, and which; found anew when a slot changes."""
+        uses = [Use(resource, "rw", resource.nbytes) for resource in self._fixed.values() if resource.partner]
+        for slot in self._slots.values():
+            resource = slot.resource
+            if isinstance(resource, ClBuffer | ClImage) and resource.partner is not None:
+                access = "".join(argument.access for _, argument, _, _ in slot.places)
+                nbytes = max(operand.offset + operand.nbytes for _, _, operand, _ in slot.places)
+                uses.append(Use(resource, access, nbytes))
+        partners = {use.resource.partner for use in uses}
+        self._partners = tuple(
+            (partner, [use for use in uses if use.resource.partner is partner])
+            for partner in partners
+            if partner is not None
+        )
 
     def set_parameters(self, step: int, argument: str, values: tuple[float, ...]) -> None:
         """Change the sixteen floats (see layout.picture_parameters) that step number ``step`` passes for a picture."""
@@ -186,10 +206,29 @@ class ClCommandList:
     def run(self) -> None:
         """Submit all steps. Raises BindingError for an empty or released slot, DeviceError for a closed context."""
         self._prepare()
+        if self._partners:
+            with self._partners_told():
+                self._submit()
+        else:
+            self._submit()
+
+    def _submit(self) -> None:
         for function, arguments in self._calls:
             status = function(*arguments)
             if status:
                 check(status, f"running on {self._context}")
+
+    @contextlib.contextmanager
+    def _partners_told(self) -> Iterator[None]:
+        told: list[tuple[Partner, list[Use]]] = []
+        try:
+            for partner, uses in self._partners:
+                partner.before_run(uses)
+                told.append((partner, uses))
+            yield
+        finally:
+            for partner, uses in told:
+                partner.after_run(uses)
 
     def _prepare(self) -> None:
         self._context.check()
@@ -213,7 +252,7 @@ class ClCommandList:
             cl.enqueue_nd_range_kernel(queue, kernel, tuple(global_size), tuple(local_size))
             for kernel, global_size, local_size in self._dispatches
         ]
-        queue.finish()
+        wait_for_all(queue)
         return [(s.label, e.profile.end - e.profile.start) for s, e in zip(self.steps, events, strict=True)]
 
     def release(self) -> None:
@@ -221,7 +260,7 @@ class ClCommandList:
         self._released = True
         for buffer in self._command_buffers:
             buffer.release()
-        self.steps, self._calls, self._slot_uses, self._fixed_resources = (), [], (), ()
+        self.steps, self._calls, self._slot_uses, self._fixed_resources, self._partners = (), [], (), (), ()
         for held in (self._command_buffers, self._dispatches, self._parameters, self._slots, self._fixed):
             held.clear()
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import pyopencl as cl
 
+from . import cl_gl
 from .errors import DeviceError
 
 log = logging.getLogger("framebind")
@@ -38,6 +39,10 @@ class ClContext:
     the model's run in the order in which they are enqueued; ``ClContext(context=context)`` your ``pyopencl.Context``
     with a queue of ours. What is yours is never released.
 
+    Made while a GL context is current on this thread, it shares objects with that where the drivers can. GL objects
+    that are bound to a model are then read and written in place, or by way of memory that both address: see
+    ``sharing_report``. Where there is no such way, ``copies_allowed`` lets them be copied through the CPU, counted.
+
     It is current on the thread where it was made, until it is closed: a delegate that is applied in between runs on it.
     Use it as a context manager, or call ``close()``; what runs on it cannot be used afterwards. Raises DeviceError
     where no such device works, saying why.
@@ -49,6 +54,7 @@ class ClContext:
         *,
         context: cl.Context | None = None,
         queue: cl.CommandQueue | None = None,
+        copies_allowed: bool = False,
     ) -> None:
         if queue is not None:
             if device is not None or (context is not None and context != queue.context):
@@ -61,11 +67,12 @@ class ClContext:
             context, self.device = queue.context, queue.device
         else:
             self.device = _choose(_gpus_first(context.devices) if context is not None else all_devices(), device)
-        self.context: cl.Context = context or cl.Context([self.device])
+        self.context: cl.Context = context or cl_gl.make_context(self.device) or cl.Context([self.device])
         self.queue: cl.CommandQueue = queue or cl.CommandQueue(self.context, self.device)
         self.name: str = self.device.name.strip()
         self.software = bool(self.device.type & cl.device_type.CPU)
         """The device is the CPU."""
+        self.copies_allowed = copies_allowed
         self.closed = False
         self.make_current()
 
@@ -103,13 +110,13 @@ class ClContext:
     def finish(self) -> None:
         """Wait until the device has done everything submitted to the queue."""
         self.check()
-        self.queue.finish()
+        wait_for_all(self.queue)
 
     def close(self) -> None:
         """Wait for the queue; the context before this one is current again on this thread. More than once."""
         if self.closed:
             return
-        self.queue.finish()
+        wait_for_all(self.queue)
         self.closed = True
         self.release()
 
@@ -122,6 +129,12 @@ class ClContext:
 
     def __str__(self) -> str:
         return f"the OpenCL context on '{self.name}' ({self.device.platform.name.strip()})"
+
+
+def wait_for_all(queue: cl.CommandQueue) -> None:
+    """Wait until everything submitted to an in-order queue is done."""
+    # clFinish would do, but that of Mesa's rusticl (22.3) returns at once.
+    cl.enqueue_marker(queue).wait()
 
 
 # Choosing a device ----------------------------------------------------------------------------------------------------

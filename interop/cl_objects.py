@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import sys
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import pyopencl as cl
 
+from .cl_api import is_object
 from .errors import BindingError
 from .transfers import transfers
+
+log = logging.getLogger("framebind")
 
 _ORDER, _TYPE = cl.channel_order, cl.channel_type
 IMAGE_FORMATS: dict[str, tuple[int, int, Any]] = {
@@ -23,6 +29,13 @@ IMAGE_FORMATS: dict[str, tuple[int, int, Any]] = {
 _FLAGS, _KINDS = cl.mem_flags, cl.mem_object_type
 
 
+class Partner(Protocol):
+    """Who must be told before and after a run, because the memory that it touches is another API's too."""
+
+    def before_run(self, uses: Sequence[Use]) -> None: ...
+    def after_run(self, uses: Sequence[Use]) -> None: ...
+
+
 class _ClObject:
     """What buffers and images share: a reference to the memory that is given up on release.
 
@@ -30,6 +43,7 @@ class _ClObject:
     """
 
     label: str
+    partner: Partner | None = None
 
     def _adopt(self, memory: cl.MemoryObjectHolder, keep: Any) -> None:
         self._memory: cl.MemoryObjectHolder | None = memory
@@ -79,7 +93,7 @@ class ClBuffer(_ClObject):
         """A buffer that somebody else made, by its cl_mem (C, OpenCV's ``UMat.handle``). It stays alive until released.
 
         The size is asked from OpenCL; ``nbytes``, where given, must agree. Raises BindingError where it does not, or
-        where the object is no buffer. The pointer must be a live cl_mem: OpenCL cannot tell others from it.
+        where the object is no buffer. The pointer must be a cl_mem: other numbers crash.
         """
         memory = _retained(pointer, cl.Buffer)
         _check_kind(memory, _KINDS.BUFFER)
@@ -135,8 +149,8 @@ class ClImage(_ClObject):
     def from_int_ptr(pointer: int) -> ClImage:
         """An image that somebody else made, by its cl_mem. It stays alive until it is released.
 
-        Raises BindingError where the object is no 2-D image of a supported format. The pointer must be a live cl_mem:
-        OpenCL cannot tell others from it.
+        Raises BindingError where the object is no 2-D image of a supported format. The pointer must be a
+        cl_mem: other numbers crash.
         """
         memory = _retained(pointer, cl.Image)
         _check_kind(memory, _KINDS.IMAGE2D)
@@ -163,6 +177,15 @@ class ClImage(_ClObject):
                 f"{self.label} takes an array (height, width, channels) of {wanted} and {dtype}, "
                 f"not {array.shape} of {array.dtype}"
             )
+
+
+@dataclass(frozen=True)
+class Use:
+    """What a run does with an object that has a partner: "r", "w" or "rw", and with how many of a buffer's bytes."""
+
+    resource: ClBuffer | ClImage
+    access: str
+    nbytes: int
 
 
 def is_cl_object(native: Any) -> bool:
@@ -216,11 +239,13 @@ def _array(array: Any) -> ClBuffer:
 
 def _retained(pointer: int, kind: Any) -> Any:
     if not pointer:
-        raise BindingError("a cl_mem of 0 is no memory object: it was never made, or is released")
+        raise BindingError("a cl_mem of 0 is no memory object: it was never made")
     try:
-        return kind.from_int_ptr(pointer, retain=True)
+        if is_object(pointer):
+            return kind.from_int_ptr(pointer, retain=True)
     except cl.Error as error:
-        raise BindingError(f"OpenCL object {pointer:#x} is released, or no memory object: {error}") from error
+        log.debug(f"OpenCL does not take {pointer:#x}: {error}")
+    raise BindingError(f"OpenCL object {pointer:#x} is released, or no memory object: bind one that is alive")
 
 
 def _check_kind(memory: Any, kind: int) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from ..kernels.dialect import KernelSource
+from ..kernels.layout import Picture
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,21 @@ class Resource(Protocol):
     def released(self) -> bool: ...
     def release(self) -> None:
         """Free it, or, where it is borrowed, let go of it. May be called from any thread and more than once."""
+        ...
+
+
+@runtime_checkable
+class StagedTexture(Resource, Protocol):
+    """A texture that kernels of the device cannot address: they read or write a buffer in its place."""
+
+    write_formats: frozenset[str]
+    """The formats in which such a texture can be written."""
+
+    def stage(self, view: Picture, parameters: tuple[float, ...], write: bool, previous: Resource | None) -> Resource:
+        """A buffer of the tensor's values, as layout.Dense, that each run fills from the texture or (``write``) brings
+        to it. ``parameters`` are layout.picture_parameters. ``previous``, what stood for the same tensor before, is
+        used again where it fits: then nothing is allocated.
+        """
         ...
 
 

@@ -25,8 +25,8 @@ _FRAMEBUFFER, _FRAMEBUFFER_BINDING, _COLOR_ATTACHMENT0, _FRAMEBUFFER_COMPLETE = 
 _UNPACK_DEFAULTS = ((0x0CF2, 0), (0x0CF3, 0), (0x0CF4, 0))  # row length, skipped rows, skipped pixels
 _PACK_DEFAULTS = ((0x0D02, 0), (0x0D03, 0), (0x0D04, 0))
 _UNPACK_ALIGNMENT, _PACK_ALIGNMENT = 0x0CF5, 0x0D05
-_MAP_READ_BIT, _DYNAMIC_COPY = 0x0001, 0x88EA
-_BARRIERS_BEFORE_READ = 0x0200 | 0x0400 | 0x4000  # buffer update, framebuffer, client-mapped buffer
+_MAP_READ_BIT, _DYNAMIC_COPY, _STREAM_DRAW = 0x0001, 0x88EA, 0x88E0
+_BUFFER_BARRIERS = 0x0200 | 0x0400 | 0x4000  # buffer update, framebuffer, client-mapped buffer
 
 
 class _GlObject:
@@ -188,7 +188,7 @@ class GlTexture(_GlObject):
         texels = np.empty((self.size[1], self.size[0], channels), dtype)
         transfers.count("download", texels.nbytes, reason)
         previous = gl.integer(_FRAMEBUFFER_BINDING)
-        gl.glMemoryBarrier(_BARRIERS_BEFORE_READ)
+        gl.glMemoryBarrier(_BUFFER_BARRIERS)
         gl.glBindFramebuffer(_FRAMEBUFFER, self.framebuffer())
         gl.glBindBuffer(PIXEL_PACK_BUFFER, 0)
         for name, value in (*_PACK_DEFAULTS, (_PACK_ALIGNMENT, 1)):
@@ -281,11 +281,23 @@ class GlBuffer(_GlObject):
         array = np.ascontiguousarray(array)
         self._check_range(offset, array.nbytes)
         transfers.count("upload", array.nbytes, reason)
-        gl = self.context.gl
-        # NVIDIA 580: an upload of more than 64 KiB overtakes work on the buffer that was not flushed (glClearBufferData).
-        gl.glFlush()
+        if array.nbytes:
+            self._upload(array, offset)
+
+    def _upload(self, array: np.ndarray, offset: int) -> None:
+        """Through fresh staging memory and a copy on the GPU, which stays behind the GPU work submitted before it.
+
+        NVIDIA 580 lets a glBufferSubData of more than 64 KiB overtake an earlier glClearBufferData.
+        """
+        context, gl = self.context, self.context.gl
+        staging = context.helper("buffer: upload staging", lambda: context.generate("buffer"))
+        gl.glBindBuffer(COPY_READ_BUFFER, staging)
+        gl.glBufferData(COPY_READ_BUFFER, array.nbytes, array.ctypes.data_as(ctypes.c_void_p), _STREAM_DRAW)
         gl.glBindBuffer(COPY_WRITE_BUFFER, self.id)
-        gl.glBufferSubData(COPY_WRITE_BUFFER, offset, array.nbytes, array.ctypes.data_as(ctypes.c_void_p))
+        gl.glMemoryBarrier(_BUFFER_BARRIERS)
+        gl.glCopyBufferSubData(COPY_READ_BUFFER, COPY_WRITE_BUFFER, 0, offset, array.nbytes)
+        gl.glBufferData(COPY_READ_BUFFER, 1, None, _STREAM_DRAW)  # lets go of the staging memory
+        gl.glBindBuffer(COPY_READ_BUFFER, 0)
         gl.glBindBuffer(COPY_WRITE_BUFFER, 0)
 
     def read(self, dtype: Any = np.float32, reason: str = "buffer readback") -> np.ndarray:
@@ -304,7 +316,7 @@ class GlBuffer(_GlObject):
             return
         transfers.count("download", array.nbytes, reason)
         gl = self.context.gl
-        gl.glMemoryBarrier(_BARRIERS_BEFORE_READ)
+        gl.glMemoryBarrier(_BUFFER_BARRIERS)
         gl.glBindBuffer(COPY_READ_BUFFER, self.id)
         address = gl.glMapBufferRange(COPY_READ_BUFFER, offset, array.nbytes, _MAP_READ_BIT)
         if not address:

@@ -1,6 +1,6 @@
 """What tests share: the devices, the GL and OpenCL contexts, the models and the photographs.
 
-``FRAMEBIND_DEVICES=null,gl`` narrows the devices; ``cl:NAME`` is an OpenCL device as ClContext takes it.
+``FRAMEBIND_DEVICES=null,gl`` narrows the devices; ``cl:NAME`` is the OpenCL device ``ClContext("NAME")``, of any name.
 ``FRAMEBIND_EXPECT=gl,gles,cl:pocl,models`` (set by CI) turns a missing one, or missing models or tools, into a failure
 instead of a skip. ``FRAMEBIND_MODELS`` is a folder of models.
 """
@@ -30,7 +30,9 @@ from framebind.interop.device import Device
 from framebind.interop.gl import GlDevice
 from framebind.interop.null import NullDevice
 
-GL_DEVICES, CL_DEVICES = ("gl", "gles"), ("cl:pocl", "cl:rusticl")
+GL_DEVICES = ("gl", "gles")
+NAMED = os.environ.get("FRAMEBIND_DEVICES", "").split(",")
+CL_DEVICES = tuple(dict.fromkeys(["cl:pocl", "cl:rusticl", *(name for name in NAMED if name.startswith("cl:"))]))
 DEVICES = ("null", *GL_DEVICES, *CL_DEVICES)
 OTHERS = ("models", "xvfb", "apitrace")
 """What FRAMEBIND_EXPECT can promise besides devices."""

@@ -1,10 +1,8 @@
-"""What only the OpenCL device does: choosing it, the user's own objects, command buffers, events, freeing in any order."""
+"""What only the OpenCL device does: choosing it, objects of the user's own, command buffers, events, freeing."""
 
 from __future__ import annotations
 
 import gc
-import itertools
-import logging
 import os
 import subprocess
 import sys
@@ -15,7 +13,6 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array
 import pytest
-from tiny_models import G, Op, T, build
 
 import framebind as fb
 from device_steps import SHAPE, bound, chain, content, convert, random, texels
@@ -28,6 +25,7 @@ from framebind.interop.devices import open_device
 from framebind.interop.gl import GlDevice
 from framebind.interop.null import NullDevice
 from framebind.kernels.layout import Dense, Sliced
+from tiny_models import G, Op, T, build
 
 READ_WRITE = cl.mem_flags.READ_WRITE
 TENSOR = (1, 4, 5, 3)
@@ -154,8 +152,17 @@ def kinds(context: fb.ClContext, array: np.ndarray) -> dict[str, Any]:
         "array": cl.array.to_device(context.queue, array),
         "cl_mem": fb.ClBuffer.from_int_ptr(raw.int_ptr, array.nbytes),
         "sub-buffer": buffer_of(context, np.concatenate([np.zeros(1024, np.float32), array.ravel()]))[4096:],
-        "image": cl.image_from_array(context.context, np.dstack([array[0], np.ones((4, 5, 1), np.float32)]), 4),
+        "image": image_of(context, np.dstack([array[0], np.ones((4, 5, 1), np.float32)])),
     }
+
+
+def image_of(context: fb.ClContext, picture: np.ndarray) -> cl.Image:
+    """A float image with the content of ``picture`` (height, width, 4)."""
+    form = cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.FLOAT)
+    size = (picture.shape[1], picture.shape[0])
+    image = cl.create_image(context.context, READ_WRITE, form, size)
+    cl.enqueue_copy(context.queue, image, picture, origin=(0, 0), region=size, is_blocking=True)
+    return image
 
 
 def content_of(context: fb.ClContext, native: Any) -> np.ndarray:
@@ -206,7 +213,8 @@ def test_what_cannot_be_bound_is_refused_and_the_interpreter_stays_usable(cl_con
     other = cl.create_image(
         context, READ_WRITE, cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.UNSIGNED_INT8), (5, 4)
     )
-    released = fb.ClBuffer.from_int_ptr(buffer_of(cl_context, X).int_ptr)
+    good = buffer_of(cl_context, X)
+    released = fb.ClBuffer.from_int_ptr(good.int_ptr)
     released.release()
     transposed = cl.array.to_device(queue, np.asfortranarray(X))
     shifted = cl.array.to_device(queue, np.zeros(61, np.float32))[1:]
@@ -235,8 +243,363 @@ def test_what_cannot_be_bound_is_refused_and_the_interpreter_stays_usable(cl_con
         close(interpreter.get_tensor(1), np.exp(X))
     with pytest.raises(fb.BindingError, match="of 0 is no memory object"):
         fb.ClBuffer.from_int_ptr(0)
-    with pytest.raises(fb.BindingError, match="has 384 bytes, not 4"):
-        fb.ClBuffer.from_int_ptr(wide.int_ptr if False else buffer_of(cl_context, np.zeros(96, np.float32)).int_ptr, 4)
+    with pytest.raises(fb.BindingError, match="has 240 bytes, not 4"):
+        fb.ClBuffer.from_int_ptr(good.int_ptr, 4)
     with pytest.raises(fb.BindingError, match="of type IMAGE2D, and BUFFER is needed"):
         fb.ClBuffer.from_int_ptr(wide.int_ptr)
     delegate.close()
+
+
+def test_objects_of_another_context_are_refused_with_the_remedy(cl_context: fb.ClContext) -> None:
+    interpreter, delegate = on_cl()
+    foreign = cl.Context([cl_context.device])
+    with pytest.raises(fb.BindingError, match=r"another OpenCL context .*with fb.ClContext\(queue="):
+        delegate.bind_buffer_to_tensor(cl.Buffer(foreign, READ_WRITE, X.nbytes), 0)
+    interpreter.set_tensor(0, X)
+    interpreter.invoke()
+    interpreter.ensure_tensor_data_is_readable(1)
+    close(interpreter.get_tensor(1), np.exp(X))
+    delegate.close()
+
+
+def test_a_bound_object_stays_alive_when_its_owner_lets_go(cl_context: fb.ClContext) -> None:
+    interpreter, delegate = on_cl()
+    source, target, raw = buffer_of(cl_context, X), buffer_of(cl_context, X), buffer_of(cl_context, 2 * X)
+    wrapped = fb.ClBuffer.from_int_ptr(raw.int_ptr)
+    delegate.bind_buffer_to_tensor(source, 0)
+    delegate.bind_buffer_to_tensor(target, 1)
+    source.release()
+    del source
+    gc.collect()
+    interpreter.invoke()
+    close(values(cl_context, target), np.exp(X))
+    delegate.bind_buffer_to_tensor(wrapped, 0)
+    raw.release()
+    interpreter.invoke()
+    close(values(cl_context, target), np.exp(2 * X))
+    delegate.close()
+
+
+def test_what_was_bound_is_not_freed_and_not_held_any_longer(cl_context: fb.ClContext) -> None:
+    interpreter, delegate = on_cl()
+    source, target = buffer_of(cl_context, X), buffer_of(cl_context, X)
+    before = source.reference_count
+    for _ in range(3):
+        delegate.bind_buffer_to_tensor(source, 0)
+        delegate.bind_buffer_to_tensor(target, 1)
+        interpreter.invoke()
+    assert source.reference_count > before
+    delegate.close()
+    del interpreter, delegate
+    gc.collect()
+    cl_context.finish()
+    assert source.reference_count == before
+    close(values(cl_context, source), X)
+
+
+# Command lists --------------------------------------------------------------------------------------------------------
+
+
+def test_what_follows_each_other_without_slots_is_one_command_buffer(device: ClDevice) -> None:
+    steps, _ = chain(device, SHAPE)
+    recorded = device.record(steps)
+    device._command_buffers = None
+    plain = device.record(steps)
+    # Five kernels and a flush; where the device has the extension, the three in the middle are one call.
+    assert plain.calls_per_run == 6
+    assert recorded.calls_per_run == (4 if CommandBuffers.on(device.context.queue) else 6)
+    assert recorded.barriers == plain.barriers == 0
+    for list_ in (recorded, plain):
+        for seed in (1, 2):
+            target = bound(device, list_, random(SHAPE, seed))
+            list_.run()
+            assert np.array_equal(content(device, target), random(SHAPE, seed))
+
+
+def test_pocl_has_command_buffers(cl_context: fb.ClContext) -> None:
+    has = "cl_khr_command_buffer" in cl_context.device.extensions.split()
+    assert (CommandBuffers.on(cl_context.queue) is not None) == has
+    assert has or "Portable" not in cl_context.device.platform.name
+
+
+def test_runs_are_submitted_before_the_ones_before_are_done(device: ClDevice) -> None:
+    steps, _ = chain(device, SHAPE)
+    list_ = device.record(steps)
+    sources = [buffer_of(device.context, random(SHAPE, seed)) for seed in range(20)]
+    targets = [device.buffer(Dense(SHAPE).nbytes, f"target {i}") for i in range(20)]
+    gate = cl.UserEvent(device.context.context)
+    device.wait_for([gate])
+    for source, target in zip(sources, targets, strict=True):
+        list_.set_slot("in", device.borrow(source))
+        list_.set_slot("out", target)
+        list_.run()
+    assert not device.fence().done
+    gate.set_status(cl.command_execution_status.COMPLETE)
+    for seed, target in enumerate(targets):
+        assert np.array_equal(content(device, target), random(SHAPE, seed))
+
+
+def test_running_on_what_was_freed_is_an_error_and_no_crash(device: ClDevice) -> None:
+    steps, arena = chain(device, SHAPE)
+    list_ = device.record(steps)
+    bound(device, list_, random(SHAPE))
+    list_.run()
+    arena.release()
+    with pytest.raises(fb.BindingError, match="'arena' is released: record the steps again"):
+        list_.run()
+    list_.release()
+    list_.release()
+    with pytest.raises(fb.BindingError, match="this command list is released"):
+        list_.run()
+
+
+def test_a_thousand_runs_leak_nothing(device: ClDevice) -> None:
+    steps, _ = chain(device, SHAPE)
+    list_ = device.record(steps)
+    target = bound(device, list_, random(SHAPE))
+    list_.run()
+    device.finish()
+    gc.collect()
+    held = device.context.context.reference_count, device.context.queue.reference_count
+    fb.transfers.reset()
+    for _ in range(1000):
+        list_.run()
+    device.finish()
+    assert (device.context.context.reference_count, device.context.queue.reference_count) == held
+    assert fb.transfers.calls == 0
+    assert np.array_equal(content(device, target), random(SHAPE))
+
+
+def test_lists_kernels_and_buffers_are_freed(device: ClDevice) -> None:
+    def once() -> None:
+        steps, _ = chain(device, SHAPE)
+        list_ = device.record(steps)
+        target = bound(device, list_, random(SHAPE))
+        list_.run()
+        assert np.array_equal(content(device, target), random(SHAPE))
+
+    once()
+    device.finish()
+    gc.collect()
+    held = device.context.context.reference_count, device.context.queue.reference_count
+    for _ in range(50):
+        once()
+    device.finish()
+    gc.collect()
+    assert (device.context.context.reference_count, device.context.queue.reference_count) == held
+
+
+def test_a_closed_context_says_so(cl_context: fb.ClContext) -> None:
+    with fb.ClContext(cl_context.device) as context:
+        device = ClDevice(context)
+        steps, _ = chain(device, SHAPE)
+        list_ = device.record(steps)
+        bound(device, list_, random(SHAPE))
+        list_.run()
+    for attempt in (list_.run, device.finish, device.fence, lambda: device.buffer(16, "b")):
+        with pytest.raises(fb.DeviceError, match="is closed: make a new ClContext"):
+            attempt()
+
+
+def test_kernels_of_another_device_are_refused(device: ClDevice) -> None:
+    steps, _ = chain(device, SHAPE)
+    with fb.ClContext(device.context.device) as context:
+        with pytest.raises(fb.BindingError, match="compiled for another device"):
+            ClDevice(context).record(steps)
+
+
+def test_kernels_are_compiled_once_per_context(cl_context: fb.ClContext) -> None:
+    first, second = open_device("opencl"), open_device("opencl")
+    assert first is second and isinstance(first, ClDevice) and first.context is cl_context
+    steps, _ = chain(first, SHAPE)
+    assert second.kernel(steps[0].kernel.source) is steps[0].kernel
+    first.close()
+    assert second.kernel(steps[0].kernel.source) is steps[0].kernel
+    second.close()
+    assert open_device("opencl") is not first
+
+
+def test_build_failures_leave_no_file_and_no_warning(
+    device: ClDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    import tempfile
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(cl.Error):
+        cl_context_module.build(device.context.context, "__kernel void f() { nonsense; }", "f")
+    x = random(SHAPE)
+    convert(device, Dense(SHAPE), Sliced(SHAPE), x)
+    assert not list(tmp_path.glob("*.cl")) and not recwarn.list
+
+
+# Events ---------------------------------------------------------------------------------------------------------------
+
+
+def test_invoke_waits_for_events_on_the_gpu_and_returns_one(cl_context: fb.ClContext) -> None:
+    interpreter, delegate = on_cl()
+    source, target = buffer_of(cl_context, X), buffer_of(cl_context, np.zeros_like(X))
+    delegate.bind_buffer_to_tensor(source, 0)
+    delegate.bind_buffer_to_tensor(target, 1)
+    assert interpreter.invoke() is None
+    users = cl.CommandQueue(cl_context.context)
+    gate = cl.UserEvent(cl_context.context)
+    filled = cl.enqueue_copy(users, source, 3 * X, is_blocking=False, wait_for=[gate])
+    users.flush()
+    done = interpreter.invoke(wait_for=[filled])
+    assert isinstance(done, cl.Event)
+    assert done.command_execution_status != cl.command_execution_status.COMPLETE
+    after = np.empty_like(X)
+    read = cl.enqueue_copy(users, after, target, is_blocking=False, wait_for=[done])
+    gate.set_status(cl.command_execution_status.COMPLETE)
+    read.wait()
+    close(after, np.exp(3 * X))
+    assert done.command_execution_status == cl.command_execution_status.COMPLETE
+    assert isinstance(interpreter.invoke(wait_for=[]), cl.Event)
+    delegate.close()
+
+
+def test_wrong_events_are_refused(cl_context: fb.ClContext) -> None:
+    interpreter, delegate = on_cl()
+    interpreter.set_tensor(0, X)
+    with pytest.raises(fb.BindingError, match="pyopencl events, and was given a str"):
+        interpreter.invoke(wait_for=["now"])
+    foreign = cl.Context([cl_context.device])
+    with pytest.raises(fb.BindingError, match="cannot wait for these events"):
+        interpreter.invoke(wait_for=[cl.UserEvent(foreign)])
+    interpreter.invoke(wait_for=[])
+    delegate.close()
+    with pytest.raises(fb.DelegateError):
+        interpreter.invoke(wait_for=[])
+    with pytest.raises(fb.DelegateError, match="no GpuDelegate"):
+        fb.Interpreter(model_content=EXP).invoke(wait_for=[])
+
+
+def test_opengl_has_no_events(context: fb.GlContext) -> None:
+    interpreter, delegate = on_cl("opengl")
+    interpreter.set_tensor(0, X)
+    with pytest.raises(fb.BindingError, match="runs on OpenGL, which has no events"):
+        interpreter.invoke(wait_for=["event"])
+    assert interpreter.invoke(wait_for=[]) is None
+    delegate.close()
+
+
+# Which API ------------------------------------------------------------------------------------------------------------
+
+
+def runs_on(delegate: fb.GpuDelegate) -> type:
+    return type(delegate._boundary.device)
+
+
+def test_auto_takes_the_api_whose_context_is_current(cl_context: fb.ClContext, context: fb.GlContext) -> None:
+    _, on_opencl = on_cl("auto")
+    assert runs_on(on_opencl) is ClDevice
+    cl_context.release()
+    _, on_opengl = on_cl("auto")
+    assert runs_on(on_opengl) is GlDevice
+    on_opencl.close()
+    on_opengl.close()
+
+
+def test_auto_follows_the_first_object_that_is_bound(cl_context: fb.ClContext, context: fb.GlContext) -> None:
+    interpreter, delegate = on_cl("auto")
+    delegate.bind_buffer_to_tensor(fb.GlBuffer(X.nbytes, X), 0)
+    assert runs_on(delegate) is GlDevice
+    interpreter.invoke()
+    interpreter.ensure_tensor_data_is_readable(1)
+    close(interpreter.get_tensor(1), np.exp(X))
+    with pytest.raises(fb.BindingError, match=r"no GL object that framebind knows.*backend 'opencl'"):
+        delegate.bind_buffer_to_tensor(buffer_of(cl_context, X), 1)
+    delegate.close()
+    cl_context.release()
+    interpreter, delegate = on_cl("auto")
+    assert runs_on(delegate) is GlDevice
+    cl_context.make_current()
+    source = buffer_of(cl_context, X)
+    delegate.bind_buffer_to_tensor(source, 0)
+    assert runs_on(delegate) is ClDevice
+    interpreter.invoke()
+    interpreter.ensure_tensor_data_is_readable(1)
+    close(interpreter.get_tensor(1), np.exp(X))
+    delegate.close()
+
+
+@pytest.mark.parametrize("backend", ["opencl", "opengl"])
+def test_a_backend_that_was_asked_for_is_never_left(
+    cl_context: fb.ClContext, context: fb.GlContext, backend: str
+) -> None:
+    _, delegate = on_cl(backend)
+    native, other = fb.GlBuffer(X.nbytes), buffer_of(cl_context, X)
+    with pytest.raises(fb.BindingError, match="object that framebind knows"):
+        delegate.bind_buffer_to_tensor(native if backend == "opencl" else other, 0)
+    assert runs_on(delegate) is (ClDevice if backend == "opencl" else GlDevice)
+    delegate.close()
+
+
+def in_a_process(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    prelude = "import gc, logging, itertools\nimport numpy as np, pyopencl as cl\nimport framebind as fb\n"
+    prelude += "logging.basicConfig(level=logging.INFO, format='LOG %(levelname)s %(message)s')\n"
+    prelude += "from framebind.interop.devices import open_device\n"
+    return subprocess.run(
+        [sys.executable, "-c", prelude + code], env={**os.environ, **environment}, capture_output=True, text=True,
+        timeout=120, check=False,
+    )  # fmt: skip
+
+
+NO_OPENCL, NO_OPENGL = {"OCL_ICD_VENDORS": "/nonexistent"}, {"__EGL_VENDOR_LIBRARY_FILENAMES": "/nonexistent.json"}
+
+
+def log_lines(ran: subprocess.CompletedProcess[str]) -> list[str]:
+    return [line for line in ran.stderr.splitlines() if line.startswith("LOG") and "backend auto" in line]
+
+
+@pytest.mark.parametrize("missing,taken", [(NO_OPENCL, "opengl"), (NO_OPENGL, "opencl")], ids=["no CL", "no GL"])
+def test_auto_falls_back_with_one_line_saying_why(
+    cl_context: fb.ClContext, context: fb.GlContext, missing: dict[str, str], taken: str
+) -> None:
+    ran = in_a_process("print(open_device('auto').traits.api)", **missing)
+    assert ran.stdout.split() == [taken], ran.stderr
+    assert len(log_lines(ran)) == 1 and f"backend auto: {taken}" in log_lines(ran)[0], ran.stderr
+    other = "opengl" if taken == "opencl" else "opencl"
+    ran = in_a_process(f"open_device('{other}')", **missing)
+    assert ran.returncode == 1 and "DeviceError" in ran.stderr and "LOG" not in ran.stderr
+
+
+def test_auto_says_so_where_neither_works() -> None:
+    ran = in_a_process("open_device('auto')", **NO_OPENCL, **NO_OPENGL)
+    assert "DeviceError: neither OpenGL nor OpenCL works here" in ran.stderr
+
+
+# The end --------------------------------------------------------------------------------------------------------------
+
+FREED = """
+model = {model!r}
+x = np.ones({shape}, np.float32)
+for order in [*itertools.permutations(range(6))][::{stride}]:
+    context = fb.ClContext({name!r})
+    own = cl.CommandQueue(context.context)
+    context = fb.ClContext(queue=own)
+    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend='opencl'))
+    interpreter = fb.Interpreter(model_content=model)
+    interpreter.modify_graph_with_delegate(delegate)
+    source = cl.Buffer(context.context, 1 | 32, hostbuf=x)
+    target = cl.Buffer(context.context, 1, x.nbytes)
+    delegate.bind_buffer_to_tensor(source, 0)
+    delegate.bind_buffer_to_tensor(target, 1)
+    event = interpreter.invoke(wait_for=[])
+    things = [context, own, delegate, interpreter, (source, target), event]
+    del context, own, delegate, interpreter, source, target, event
+    for i in order:
+        if i == 0:
+            things[i].close()
+        elif i == 4:
+            [memory.release() for memory in things[i]]
+        things[i] = None
+print('alive')
+kept = fb.ClContext({name!r})
+last = cl.Buffer(kept.context, 1, 64), kept.queue, open_device('opencl').buffer(64, 'last')
+"""
+
+
+def test_objects_freed_in_any_order_do_not_crash(cl_context: fb.ClContext) -> None:
+    ran = in_a_process(FREED.format(model=EXP, shape=TENSOR, stride=31, name=cl_context.device.name))
+    assert (ran.returncode, ran.stdout.split()) == (0, ["alive"]), ran.stderr[-2000:]

@@ -328,7 +328,7 @@ def test_letterboxing_keeps_the_shape_and_centres() -> None:
 
 
 def test_a_large_upload_right_after_making_the_buffer_arrives(context: fb.GlContext) -> None:
-    """NVIDIA 580 let uploads of more than 64 KiB overtake the clearing of the new buffer (write flushes before it)."""
+    """NVIDIA 580 lets a plain glBufferSubData overtake the clearing of the new buffer: see GlBuffer.write."""
     values = np.random.default_rng(0).random(300_000).astype(np.float32)
     for _ in range(5):
         buffer = fb.GlBuffer(values.nbytes)
