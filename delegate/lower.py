@@ -28,14 +28,10 @@ class LabelledLaunch:
 
 @dataclass
 class Lowered:
-    """Launches in order, BHWC shapes by tensor, and the tensors that stay f32 whatever the program's storage is.
-
-    Scratch tensors have negative numbers.
-    """
+    """Launches in order, and BHWC shapes by tensor. Scratch tensors have negative numbers."""
 
     launches: list[LabelledLaunch] = field(default_factory=list)
     shapes: dict[int, Shape] = field(default_factory=dict)
-    precise: set[int] = field(default_factory=set)
 
 
 def lower(graph: Graph, group: int) -> Lowered:
@@ -61,5 +57,3 @@ def lower_node(node: Node, lowered: Lowered, group: int) -> None:
     for launch in launches:
         links = node.links if launch is launches[-1] else ()
         lowered.launches.append(LabelledLaunch(launch, links, label, len(lowered.launches)))
-        tensors = launch.reads | launch.writes
-        lowered.precise.update(tensors[name] for name in launch.precise if name in tensors)

@@ -31,12 +31,9 @@ def pack_constants(
 ) -> tuple[np.ndarray, dict[Key, Constant]]:
     """The block (uint8) and where each constant lies in it."""
     arrays: dict[Key, np.ndarray] = {}
-    precise: set[Key] = set()
     for number, entry in enumerate(lowered.launches):
         for name, array in entry.launch.arrays.items():
             arrays[number, name] = array
-            if name in entry.launch.precise:
-                precise.add((number, name))
         for tensor in entry.reads:
             info = tensors.get(tensor)
             if info is not None and info.constant is not None:
@@ -45,7 +42,7 @@ def pack_constants(
     parts: list[bytes] = []
     end = 0
     for key, array in arrays.items():
-        fits = storage == "f16" and key not in precise and float(np.abs(array).max(initial=0.0)) <= LARGEST_HALF
+        fits = storage == "f16" and float(np.abs(array).max(initial=0.0)) <= LARGEST_HALF
         kept: Storage = "f16" if fits else "f32"
         part = array.astype(np.float16 if fits else np.float32).tobytes()
         assert len(part) == array.shape[0] * SLICE_BYTES[kept]

@@ -317,24 +317,14 @@ def _glsl_element(arguments: list[Argument]) -> str:
     return "uvec2" if any(a.unit == SLICE_BYTES["f16"] for a in arguments) else "vec4"
 
 
-def _packing(argument: Argument) -> str:
-    """Which of the prelude's macros pack a slice into 16-bit numbers."""
-    assert isinstance(argument.view, Sliced | Table)
-    return {"f16": "HALF4", "unorm6": "UNORM6"}[argument.view.storage]
-
-
 def _glsl_slice(source: KernelSource) -> SliceAccess:
     elements = {memory: _glsl_element(arguments) for memory, arguments in source.memories.items()}
 
     def access(argument: Argument, index: str, value: str | None) -> str:
         memory = argument.memory
         if argument.unit == SLICE_BYTES["f16"]:
-            packing = _packing(argument)
-            return (
-                f"UNPACK_{packing}({memory}[{index}])"
-                if value is None
-                else f"{memory}[{index}] = PACK_{packing}({value})"
-            )
+            place = f"{memory}[{index}]"
+            return f"UNPACK_HALF4({place})" if value is None else f"{place} = PACK_HALF4({value})"
         if elements[memory] == "vec4":
             return f"{memory}[{index}]" if value is None else f"{memory}[{index}] = {value}"
         # f32 slices in a block that also holds halves: two elements of two words each.
@@ -350,9 +340,8 @@ def _opencl_slice(source: KernelSource) -> SliceAccess:
     def access(argument: Argument, index: str, value: str | None) -> str:
         const = "const " if all(a.access == "r" for a in source.memories[argument.memory]) else ""
         if argument.unit == SLICE_BYTES["f16"]:
-            packing = _packing(argument)
-            place = f"{index}, (__global {const}{'half' if packing == 'HALF4' else 'ushort'}*){argument.memory}"
-            return f"UNPACK_{packing}({place})" if value is None else f"PACK_{packing}({value}, {place})"
+            place = f"{index}, (__global {const}half*){argument.memory}"
+            return f"vload_half4({place})" if value is None else f"vstore_half4({value}, {place})"
         slice_ = f"((__global {const}float4*){argument.memory})[{index}]"
         return slice_ if value is None else f"{slice_} = {value}"
 

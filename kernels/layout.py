@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Shape = tuple[int, int, int, int]
-Storage = Literal["f32", "f16", "unorm6"]
-"""float32, half, or 16-bit fixed point of [0, 6] (steps of 6 / 65535): finer than halves for what RELU6 clamps."""
-
-SLICE_BYTES: dict[str, int] = {"f32": 16, "f16": 8, "unorm6": 8}
+Storage = Literal["f32", "f16"]
+SLICE_BYTES: dict[str, int] = {"f32": 16, "f16": 8}
 """Bytes that one slice (four channels of one pixel) takes in each storage."""
 
 TEXTURE_CHANNELS: dict[str, int] = {"rgba8": 4, "rgba16f": 4, "rgba32f": 4, "r8": 1, "r32f": 1}
@@ -50,7 +48,7 @@ def bhwc_axis(axis: int, rank: int) -> int:
 
 @dataclass(frozen=True)
 class Sliced:
-    """A tensor in a buffer, channels in slices of four: one float4 (f32) or four 16-bit numbers a slice.
+    """A tensor in a buffer, channels in slices of four: one float4 (f32) or four halves (f16) a slice.
 
     The channels after the last real one are zero: every kernel's WRITE keeps that.
     ``pixel_stride`` is the number of slices from a pixel to the next; it is larger than the tensor's own number of

@@ -83,9 +83,8 @@ class Parsed:
 class Launch:
     """One dispatch: a kernel file, the tensors it reads and writes by argument name, its constants and its tile count.
 
-    ``arrays`` are float32 arrays of shape (n, 4), uploaded once. ``precise`` names tensors and arrays that stay f32
-    whatever the program's storage is; ``broadcast`` names tensors that may be smaller than the written one. A
-    work-group computes one tile; ``shared`` are its local arrays (type, name, count).
+    ``arrays`` are float32 arrays of shape (n, 4), uploaded once. ``broadcast`` names tensors that may be smaller than
+    the written one. A work-group computes one tile; ``shared`` are its local arrays (type, name, count).
     """
 
     kernel: str
@@ -95,7 +94,6 @@ class Launch:
     constants: dict[str, int | float] = field(default_factory=dict)
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     shared: tuple[tuple[str, str, int], ...] = ()
-    precise: frozenset[str] = frozenset()
     broadcast: frozenset[str] = frozenset()
 
 

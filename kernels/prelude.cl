@@ -7,10 +7,6 @@
 #define SELECT4(a, b, condition) ((condition) ? (b) : (a))
 #define RSQRT(x) rsqrt(x)
 #define LANE(v, i) ((i) == 0 ? (v).x : (i) == 1 ? (v).y : (i) == 2 ? (v).z : (v).w)
-#define UNPACK_HALF4(i, p) vload_half4(i, p)
-#define PACK_HALF4(v, i, p) vstore_half4(v, i, p)
-#define UNPACK_UNORM6(i, p) (convert_float4(vload4(i, p)) * (6.0f / 65535.0f))
-#define PACK_UNORM6(v, i, p) vstore4(convert_ushort4_sat_rte((v) * (65535.0f / 6.0f)), i, p)
 
 __constant sampler_t texel_sampler = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP_TO_EDGE | CLK_FILTER_NEAREST;
 

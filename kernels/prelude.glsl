@@ -12,8 +12,6 @@
 #define fabs(x) abs(x)
 #define UNPACK_HALF4(u) vec4(unpackHalf2x16((u).x), unpackHalf2x16((u).y))
 #define PACK_HALF4(v) uvec2(packHalf2x16((v).xy), packHalf2x16((v).zw))
-#define UNPACK_UNORM6(u) (vec4(unpackUnorm2x16((u).x), unpackUnorm2x16((u).y)) * 6.0f)
-#define PACK_UNORM6(v) uvec2(packUnorm2x16((v).xy * (1.0f / 6.0f)), packUnorm2x16((v).zw * (1.0f / 6.0f)))
 
 // Where pixel (x, y) of a tensor lies in a texture: the rows of an affine map of pixel centres; .w is the texture's size.
 vec2 texel_position(vec4 row0, vec4 row1, float x, float y) {

@@ -81,7 +81,7 @@ def _lower_instance_norm(lowering: Lowering) -> list[Launch]:
     shared = (("float4", "sum_of", lowering.group), ("float4", "square_of", lowering.group))
     partial = Launch(
         "moments", {"src": source}, {"sums": sums, "squares": squares}, batch * slices(channels) * parts,
-        {"PARTS": parts}, {}, shared, frozenset({"sums", "squares"}),
+        {"PARTS": parts}, {}, shared,
     )  # fmt: skip
     per_group = lowering.group * 4
     constants = {"PARTS": parts, "EPSILON": float(lowering.attributes.epsilon), "ITEMS": per_group}
@@ -91,7 +91,7 @@ def _lower_instance_norm(lowering: Lowering) -> list[Launch]:
     shared = (("float4", "factor", slices(channels)), ("float4", "addend", slices(channels)))
     apply = Launch(
         "instance_norm", reads, {"dst": lowering.outputs[0]}, batch * tiles_per_picture,
-        constants | {"TILES_PER_PICTURE": tiles_per_picture}, {}, shared, frozenset({"sums", "squares"}),
+        constants | {"TILES_PER_PICTURE": tiles_per_picture}, {}, shared,
     )  # fmt: skip
     return [partial, apply]
 

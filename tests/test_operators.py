@@ -247,8 +247,8 @@ def run(device: Device, case: Case, storage: Storage) -> Array:
 
 
 def all_halves(lowered: Lowered, storage: Storage) -> dict[int, Storage]:
-    """16 bits for every tensor that may have them, where precision.py would keep most of a single operator's in f32."""
-    return {tensor: "f32" if tensor in lowered.precise else "f16" for tensor in lowered.shapes}
+    """Halves for every tensor but scratch, where precision.py would keep most of a single operator's in f32."""
+    return {tensor: "f16" if tensor >= 0 else "f32" for tensor in lowered.shapes}
 
 
 def through_halves(node: Node, tensors: dict[int, TensorInfo]) -> list[Node]:
