@@ -13,6 +13,10 @@ from .operator import Launch, Lowering, Operator, Parsed, TensorInfo, Unsupporte
 from .window import VALID, Window
 
 
+BLOCK, BLOCK_FROM = 4, 1 << 18
+"""How many pixels an invocation computes, and from how many output slices on: below, a GPU is short of invocations."""
+
+
 @dataclass(frozen=True)
 class Convolution:
     """``weights`` is (O, H, W, I) and ``bias`` (O,) or None, float32 or float16; arrays compare by identity."""
@@ -71,7 +75,7 @@ def launch_convolution(lowering: Lowering, source: int, attributes: Convolution)
     _, height, width, _ = lowering.shape(source)
     batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
     pixels = batch * rows * columns
-    block = min(columns, 4) if pixels * slices(channels) >= 1 << 16 else 1
+    block = min(columns, BLOCK) if pixels * slices(channels) >= BLOCK_FROM else 1
     blocks = -(-columns // block)
     items = batch * rows * blocks * slices(channels)
     constants = attributes.window.constants(height, width) | {"BLOCK": block, "BLOCKS": blocks, "ITEMS": items}
