@@ -5,6 +5,7 @@ from .delegate.interpreter import Interpreter
 from .delegate.options import GpuDelegateOptions
 from .interop.cl_context import ClContext
 from .interop.cl_objects import ClBuffer, ClImage
+from .interop.compatibility import BestOptions, CompatibilityList
 from .interop.errors import (
     BindingError,
     DelegateError,
@@ -25,10 +26,12 @@ from .interop.transfers import transfer_guard, transfers
 from .interop.window import Window
 
 __all__ = [
+    "BestOptions",
     "BindingError",
     "ClBuffer",
     "ClContext",
     "ClImage",
+    "CompatibilityList",
     "DelegateError",
     "DeviceError",
     "FragmentProgram",

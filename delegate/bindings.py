@@ -11,8 +11,9 @@ import numpy as np
 
 from ..interop.device import Device, Resource, StagedTexture
 from ..interop.errors import BindingError
-from ..kernels.layout import TEXTURE_CHANNELS, Dense, Picture, picture_parameters
+from ..kernels.layout import TEXTURE_CHANNELS, Dense, Picture, Quantized, picture_parameters
 from ..kernels.operator import TensorInfo
+from ..kernels.quantize import stored_values
 
 ORDERS = {1: "r", 2: "rg", 3: "rgb", 4: "rgba"}
 FLIPS = ("", "horizontal", "vertical", "both")
@@ -32,7 +33,7 @@ class Binding:
     """
 
     resource: Resource
-    view: Dense | Picture
+    view: Dense | Picture | Quantized
     parameters: tuple[float, ...] = ()
     how: How = "direct"
 
@@ -64,7 +65,8 @@ def make_binding(
 ) -> Binding:
     """Decide how ``obj`` (a texture or buffer of ``device``, or a wrapper that it can borrow) is tensor ``index``.
 
-    ``write``: the model writes it (an output). ``previous`` is the tensor's binding until now. Raises BindingError, naming tensor and object, where it cannot be.
+    ``write``: the model writes it (an output). ``previous`` is the tensor's binding until now, whose memory may be used
+    again. Raises BindingError, naming tensor and object, where it cannot be.
     """
     mapping = mapping or TextureMapping()
     what = tensor_label(index, tensor)
@@ -207,15 +209,23 @@ def _is_exact(texture: tuple[int, int], size: tuple[int, int], mapping: TextureM
     return size == (texture if mapping.rotation % 180 == 0 else texture[::-1])
 
 
-def read_back(device: Device, binding: Binding, array: np.ndarray, reason: str) -> None:
-    """Copy a bound output to a C-contiguous float32 array of the tensor's shape, counted as ``reason``.
+def read_back(device: Device, binding: Binding, tensor: TensorInfo, array: np.ndarray, reason: str) -> None:
+    """Copy an output to a C-contiguous array of the type and shape that ``tensor`` has in the model, counted as
+    ``reason``.
 
-    From a texture come the values that the texture holds: in rgba8 clipped and rounded to 256 steps.
+    A user's object holds real numbers, also where the tensor's are quantized: the CPU makes integers of them. From a
+    texture come the values that the texture holds: in rgba8 clipped and rounded to 256 steps.
     """
     view = binding.view
-    if isinstance(view, Dense):
+    if isinstance(view, Quantized) or (isinstance(view, Dense) and array.dtype == np.float32):
         device.read(binding.resource, array, reason)
         return
+    if array.dtype != np.float32:
+        values = np.empty(array.shape, np.float32)
+        read_back(device, binding, tensor, values, reason)
+        array[...] = stored_values(tensor, values) if tensor.quantization else values  # ARG_MAX's are whole already
+        return
+    assert isinstance(view, Picture)
     _, height, width, channels = view.shape
     texels = np.empty((height, width, TEXTURE_CHANNELS[view.format]), _TEXEL_DTYPES[view.format])
     device.read(binding.resource, texels, reason)

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ..interop.device import Device, Resource
 from ..interop.errors import BindingError
-from ..kernels.layout import Dense
+from ..kernels.elementwise import WHOLE
+from ..kernels.layout import Dense, Quantized
 from ..kernels.operator import TensorInfo
+from ..kernels.quantize import stored_view
 from .bindings import Binding, TextureMapping, make_binding, read_back, tensor_label
 from .tflite import NativeGraph
 
@@ -83,7 +87,8 @@ class Boundary:
         """What stands for the tensor now: the user's object, negotiated for this shape, or its staging buffer."""
         bound = self._bound.get(key)
         if bound is None:
-            binding = Binding(self._staging_buffer(key, tensor), Dense(tensor.bhwc))
+            view = stored_view(tensor) or Dense(tensor.bhwc)
+            binding = Binding(self._staging_buffer(key, tensor, view), view)
         elif bound.binding is not None and bound.binding.view.shape == tensor.bhwc:
             binding = bound.binding
         else:
@@ -91,21 +96,22 @@ class Boundary:
         self._bindings[key] = binding
         return binding
 
-    def _staging_buffer(self, key: Key, tensor: TensorInfo) -> Resource:
-        nbytes = Dense(tensor.bhwc).nbytes
+    def _staging_buffer(self, key: Key, tensor: TensorInfo, view: Dense | Quantized) -> Resource:
         buffer = self._staging.get(key)
-        if buffer is None or buffer.nbytes != nbytes:
+        if buffer is None or buffer.nbytes != view.nbytes:
             if buffer is not None:
                 buffer.release()
-            buffer = self.open_device.buffer(nbytes, f"staging of {tensor_label(key[1], tensor)}")
+            buffer = self.open_device.buffer(view.nbytes, f"staging of {tensor_label(key[1], tensor)}")
             self._staging[key] = buffer
         return buffer
 
     def upload(self, graph: NativeGraph, tensor: int) -> None:
         """Copy the CPU's values of a tensor that nothing is bound to."""
-        name = graph.subgraph.tensors[tensor].name
-        staging = self._staging[graph.index, tensor]
-        self.open_device.write(staging, graph.array(tensor), f"input tensor {tensor} '{name}' from the CPU")
+        info = graph.subgraph.tensors[tensor]
+        staging, values = self._staging[graph.index, tensor], graph.array(tensor)
+        if info.dtype in WHOLE and info.quantization is None:
+            values = values.astype(np.float32)  # what operators on the GPU make of truth values and indices
+        self.open_device.write(staging, values, f"input tensor {tensor} '{info.name}' from the CPU")
 
     def written(self, graph: NativeGraph, tensor: int) -> None:
         """A partition has computed the tensor: the CPU's copy is out of date."""
@@ -123,7 +129,7 @@ class Boundary:
         if key not in self._bindings:
             raise BindingError(f"{tensor_label(tensor, info)} has not been computed: call invoke() first")
         reason = f"output tensor {tensor} '{info.name}' to the CPU"
-        read_back(self.open_device, self._bindings[key], graph.array(tensor), reason)
+        read_back(self.open_device, self._bindings[key], info, graph.array(tensor), reason)
         self.unreadable.discard(key)
 
     def release(self) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..kernels.layout import bhwc
+from ..kernels.layout import INTEGERS, bhwc
 from ..kernels.operator import Operator, TensorInfo, Unsupported
+from ..kernels.quantize import Dequantize, float_view, rounding_links
 from ..kernels.registry import OPERATORS
 from .graph import Graph, Node
 from .reader import RawOperator, Subgraph
@@ -18,7 +19,8 @@ Shapes = dict[int, tuple[int, ...]]
 class Claims:
     """``nodes`` are the operators that the GPU can run, by operator number; ``refused`` has a reason for each other.
 
-    ``tensors`` are the subgraph's tensors, with the values of those that only depend on constants filled in.
+    ``tensors`` are the subgraph's tensors, quantized ones as their float views, with the values of those that only
+    depend on constants filled in.
     """
 
     nodes: dict[int, Node] = field(default_factory=dict)
@@ -26,32 +28,46 @@ class Claims:
     tensors: dict[int, TensorInfo] = field(default_factory=dict)
 
 
-def claim(subgraph: Subgraph) -> Claims:
-    """Parse every operator; one that cannot be parsed is refused with the reason."""
-    claims = Claims(tensors=dict(enumerate(subgraph.tensors)))
+def claim(subgraph: Subgraph, *, quantized: bool = True) -> Claims:
+    """Parse every operator; one that cannot be parsed is refused with the reason.
+
+    ``quantized`` says whether operators with integer tensors that stand for real numbers are taken.
+    """
+    claims = Claims(
+        tensors={i: float_view(tensor) if quantized else tensor for i, tensor in enumerate(subgraph.tensors)}
+    )
     for raw in subgraph.operators:
         try:
+            if not quantized:
+                _refuse_quantized(raw, subgraph)
             node = _parse(raw, claims.tensors)
             _check_shapes(node, claims.tensors)
         except Unsupported as reason:
             claims.refused[raw.index] = str(reason)
             continue
         claims.nodes[raw.index] = node
-        if node.operator.name == "DEQUANTIZE":
+        if isinstance(node.attributes, Dequantize):
             constant = claims.tensors[node.inputs[0]].constant
             claims.tensors[node.outputs[0]] = replace(claims.tensors[node.outputs[0]], constant=constant)
     return claims
 
 
+def _refuse_quantized(raw: RawOperator, subgraph: Subgraph) -> None:
+    for tensor in (subgraph.tensors[i] for i in (*raw.inputs, *raw.outputs) if i >= 0):
+        if tensor.quantization is not None and tensor.dtype in INTEGERS:
+            raise Unsupported(f"tensor '{tensor.name}' is quantized {tensor.dtype}, and enable_quantization is False")
+
+
 def _parse(raw: RawOperator, tensors: Mapping[int, TensorInfo]) -> Node:
     operator = _find(raw)
-    inputs = [tensors[i] if i >= 0 else None for i in raw.inputs]
+    inputs, outputs = [tensors[i] if i >= 0 else None for i in raw.inputs], [tensors[i] for i in raw.outputs]
     try:
-        parsed = operator.parse(raw.options, inputs, [tensors[i] for i in raw.outputs])
+        parsed = operator.parse(raw.options, inputs, outputs)
     except (IndexError, AttributeError, ValueError, TypeError) as error:
         raise Unsupported(f"its inputs, outputs or options are not those of {raw.name}: {error}") from error
     links = tuple(
-        link if link.operand is None else replace(link, operand=raw.inputs[link.operand]) for link in parsed.links
+        link if link.operand is None else replace(link, operand=raw.inputs[link.operand])
+        for link in (*parsed.links, *rounding_links(raw.name, parsed, inputs, outputs))
     )
     picked = tuple(raw.inputs[i] for i in parsed.inputs)
     return Node(operator, parsed.attributes, picked, raw.outputs, links, (raw.index,))

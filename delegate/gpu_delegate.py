@@ -104,7 +104,7 @@ class GpuDelegate:
     def claim(self, graph: NativeGraph) -> Sequence[int]:
         """The operators of a subgraph that go to the GPU; logs those that do not, with the reasons."""
         subgraph = graph.subgraph
-        claims = self._claims[graph.index] = claim(subgraph)
+        claims = self._claims[graph.index] = claim(subgraph, quantized=self.options.enable_quantization)
         self._forget_partitions(graph)
         plan = graph.plan()
         chosen = self._choose(graph, claims, [i for i in plan if i in claims.nodes])
@@ -202,6 +202,7 @@ class GpuDelegate:
         alive. Binding again replaces; another object of the same kind and format costs nothing.
 
         A buffer holds float32 values in BHWC order without padding: element (b, y, x, c) is at ((b*H + y)*W + x)*C + c.
+        For a quantized tensor of the model they are the numbers that its integers stand for, not the integers.
 
         A texture (rgba8, rgba16f, rgba32f; r8, r32f for one channel) holds batch 1 and at most 4 channels; row 0 is the
         top. A tensor value is (texel - mean) / std with texels from 0 to 1 (rgba8, r8) or as they are (float formats);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..kernels.operator import Link, Operator, TensorInfo
@@ -48,3 +48,12 @@ class Graph:
 
     def __str__(self) -> str:
         return "\n".join([f"inputs {list(self.inputs)}", *map(str, self.nodes), f"outputs {list(self.outputs)}"])
+
+
+def redirect(graph: Graph, old: int, new: int) -> None:
+    """Make every reader of tensor ``old`` read ``new``."""
+    for number, node in enumerate(graph.nodes):
+        if old in node.operands:
+            inputs = tuple(new if i == old else i for i in node.inputs)
+            links = tuple(replace(link, operand=new) if link.operand == old else link for link in node.links)
+            graph.nodes[number] = replace(node, inputs=inputs, links=links)

@@ -3,6 +3,9 @@
 m = mean(x)                 v = mean((x - m)^2)            over height and width
 factor = rsqrt(v + epsilon) * gamma
 y = x * factor + (beta - m * factor)
+
+In a quantized model each of these is rounded to 8 bits. Only the rounding of y is kept: those inside cost accuracy that
+the quantized model need not lose.
 """
 
 from __future__ import annotations
@@ -10,7 +13,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..kernels.elementwise import COMMUTATIVE, Elementwise
-from ..kernels.reduce import INSTANCE_NORM, InstanceNorm, Mean
+from ..kernels.operator import Link
+from ..kernels.reduce import INSTANCE_NORM, InstanceNorm, Reduction
 from .graph import Graph, Node
 
 
@@ -21,7 +25,7 @@ class _NoMatchError(Exception):
 def fuse_instance_norm(graph: Graph) -> None:
     """Replace each group of ten nodes by one INSTANCE_NORM node, in the place of the last."""
     for node in list(graph.nodes):
-        if not isinstance(node.attributes, Mean):
+        if not isinstance(node.attributes, Reduction):
             continue
         try:
             members, norm = _match(graph, node)
@@ -34,10 +38,10 @@ def fuse_instance_norm(graph: Graph) -> None:
 def _match(graph: Graph, mean: Node) -> tuple[list[Node], Node]:
     """The ten nodes, the one that computes y last, and the node that stands for them."""
     x, m = mean.inputs[0], mean.outputs[0]
-    _require(mean.attributes == Mean((1, 2), 4, True) and not mean.links)
+    _require(mean.attributes == Reduction((1, 2), 4, True) and not _exact(mean))
     difference = _reader(graph, "SQUARED_DIFFERENCE", {x, m})
     variance = _only_reader(graph, difference)
-    _require(variance.attributes == mean.attributes and not variance.links)
+    _require(variance.attributes == mean.attributes and not _exact(variance))
     shifted = _only_reader(graph, variance)
     epsilon = graph.tensors[_other_operand(shifted, "ADD", variance)].constant
     inverse = _only_reader(graph, shifted)
@@ -74,7 +78,12 @@ def _only_reader(graph: Graph, node: Node) -> Node:
 
 
 def _is(node: Node, expression: str) -> bool:
-    return isinstance(node.attributes, Elementwise) and [link.expression for link in node.links] == [expression]
+    return isinstance(node.attributes, Elementwise) and [link.expression for link in _exact(node)] == [expression]
+
+
+def _exact(node: Node) -> tuple[Link, ...]:
+    """The node's links without those that only round."""
+    return tuple(link for link in node.links if link.expression != "QUANTIZE")
 
 
 def _reader(graph: Graph, expression: str, operands: set[int]) -> Node:

@@ -22,11 +22,14 @@ class GpuDelegateOptions:
     ``is_precision_loss_allowed``: keep intermediate tensors and weights in half precision (16 bits), which takes half
     the memory; arithmetic stays float32. Errors grow from about 1e-6 to about 1e-3 of the largest output value.
     ``max_delegated_partitions``: run only this many of the largest connected parts of the model on the GPU; None: all.
+    ``enable_quantization``: run operators of 8-bit and 16-bit quantized tensors too, in float32 on the values that the
+    integers stand for, rounded after each operator as the integers would be. False leaves them to the CPU.
     """
 
     backend: Literal["auto", "opengl", "opencl"] = "auto"
     is_precision_loss_allowed: bool = False
     max_delegated_partitions: int | None = None
+    enable_quantization: bool = True
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from ..interop.device import Resource
 from ..interop.errors import BindingError, DelegateError, ModelError
+from ..kernels.elementwise import WHOLE
 from ..kernels.layout import Storage
 from ..kernels.operator import TensorInfo
 from .bindings import tensor_label
@@ -28,10 +29,10 @@ class Partition:
         runtime = [i for i in partitioned.inputs if i >= 0 and claims.tensors[i].constant is None]
         self.inputs, self.outputs = tuple(runtime), partitioned.outputs
         for tensor in (*self.inputs, *self.outputs):
-            if claims.tensors[tensor].dtype != "float32":
+            if claims.tensors[tensor].dtype not in {"float32", *WHOLE}:
                 raise DelegateError(
                     f"{tensor_label(tensor, claims.tensors[tensor])} enters or leaves the GPU as "
-                    f"{claims.tensors[tensor].dtype}; only float32 can: this is a defect of framebind, please report it"
+                    f"{claims.tensors[tensor].dtype}, which none can: this is a defect of framebind, please report it"
                 )
         self._shapes: dict[int, tuple[int, ...]] = {}
         self._prepared_for = self._model_shapes(as_in_file=True)

@@ -15,10 +15,14 @@ from ..kernels.elementwise import Elementwise
 from ..kernels.move import Concatenation, Reshape
 from ..kernels.operator import Link
 from ..kernels.pad import Pad
+from ..kernels.quantize import Dequantize
+from ..kernels.rank import ExpandDimensions, Squeeze
 from ..kernels.resize import Resize
 from ..kernels.window import VALID
-from .graph import Graph, Node
+from .graph import Graph, Node, redirect
 from .instance_norm import fuse_instance_norm
+from .ranks import align_ranks
+from .rounding import merge_rounding
 
 
 def transform(graph: Graph) -> Graph:
@@ -44,19 +48,19 @@ def remove_unused(graph: Graph) -> None:
 
 
 def remove_identities(graph: Graph) -> None:
-    """Drop resizes, reshapes, pads and concatenations that change neither shape nor values; their readers read the
-    input.
+    """Drop resizes, reshapes, pads, concatenations and dequantizations that change neither shape nor values; their
+    readers read the input.
     """
-    for node in list(graph.nodes):
+    for node in graph.nodes[::-1]:  # the last first: a removal makes new nodes of its readers, which come later
         source, target = node.inputs[0], node.outputs[0]
         same = graph.tensors[source].bhwc == graph.tensors[target].bhwc
-        moves_only = isinstance(node.attributes, Resize | Reshape | Pad) or (
+        moves_only = isinstance(node.attributes, Resize | Reshape | Squeeze | ExpandDimensions | Pad | Elementwise) or (
             isinstance(node.attributes, Concatenation) and len(node.inputs) == 1
         )
         if not (same and moves_only) or node.links or target in graph.outputs:
             continue
         graph.nodes.remove(node)
-        _redirect(graph, target, source)
+        redirect(graph, target, source)
         graph.changes.append(f"removed {node.operator.name} {list(node.indices)}: it changes nothing")
 
 
@@ -102,7 +106,7 @@ def _with_padding(reader: Node, pad: Pad) -> Convolution | Depthwise | str:
 def fuse_links(graph: Graph) -> None:
     """Append elementwise nodes to the node that computes their value, so that it is written once, already done."""
     for node in list(graph.nodes):
-        if not isinstance(node.attributes, Elementwise) or node.operator.name == "DEQUANTIZE":
+        if not isinstance(node.attributes, Elementwise):
             continue
         for value, links in _orders(graph, node):
             producer = next((p for p in graph.nodes if value in p.outputs), None)
@@ -125,6 +129,8 @@ def _orders(graph: Graph, node: Node) -> list[tuple[int, tuple[Link, ...]]]:
     first.
     """
     ways = [(node.inputs[0], node.links)]
+    if not node.links:
+        return ways
     first = node.links[0]
     if first.operand is not None and graph.tensors[first.operand].constant is None:
         turned = replace(first, operand=node.inputs[0], swapped=not first.swapped)
@@ -136,21 +142,14 @@ def _orders(graph: Graph, node: Node) -> list[tuple[int, tuple[Link, ...]]]:
 def _may_absorb(graph: Graph, producer: Node, node: Node, value: int) -> bool:
     alone = graph.consumers(value) == [node] and node.operands.count(value) == 1 and value not in graph.outputs
     same = graph.tensors[value].bhwc == graph.tensors[node.outputs[0]].bhwc
-    return alone and same and len(producer.outputs) == 1 and producer.operator.name != "DEQUANTIZE"
-
-
-def _redirect(graph: Graph, old: int, new: int) -> None:
-    """Make every reader of tensor ``old`` read ``new``."""
-    for number, node in enumerate(graph.nodes):
-        if old in node.operands:
-            inputs = tuple(new if i == old else i for i in node.inputs)
-            links = tuple(replace(link, operand=new) if link.operand == old else link for link in node.links)
-            graph.nodes[number] = replace(node, inputs=inputs, links=links)
+    return alone and same and len(producer.outputs) == 1 and not isinstance(producer.attributes, Dequantize)
 
 
 PASSES: tuple[Callable[[Graph], None], ...] = (
+    align_ranks,
     remove_unused,
     remove_identities,
+    merge_rounding,
     merge_padding,
     fuse_instance_norm,
     fuse_links,

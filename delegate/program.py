@@ -30,7 +30,7 @@ class Program:
         self._arena: Resource | None = None
         self._pictures: dict[int, list[tuple[int, str]]] = {}
         self._slots: set[str] = set()
-        lowered = lower(self.graph, device.traits.group)
+        lowered = lower(self.graph, device.traits.grid)
         block, constants = pack_constants(lowered, self.graph.tensors, storage, device.traits.offset_alignment)
         self._weights = self._buffer("constants", block.nbytes)
         if block.nbytes:
@@ -103,7 +103,7 @@ class Program:
         if missing:
             raise BindingError(f"tensors {missing} are not bound")
         device, layout = self._device, self._layout
-        entries = with_conversions(self.graph, layout, device.traits.group)
+        entries = with_conversions(self.graph, layout, device.traits.grid)
         plan = plan_arena(entries, layout, device.traits.offset_alignment)
         if self._arena is None or self._arena.nbytes < plan.nbytes:
             if self._arena is not None:

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from ..interop.device import Device, Operand, Resource, Slot, Step
 from ..kernels.dialect import Argument, KernelSource
 from ..kernels.elementwise import COPY, EXPRESSIONS, Elementwise
-from ..kernels.layout import Dense, Picture, Sliced, Storage, Table, View
-from ..kernels.operator import TensorInfo
+from ..kernels.layout import Dense, Picture, Quantized, Sliced, Storage, Table, View
+from ..kernels.operator import Grid, Link, Operator, TensorInfo
+from ..kernels.quantize import STORE
 from .bindings import Binding
 from .graph import Graph, Node
-from .lower import LabelledLaunch, Lowered, lower_node
+from .lower import VALUES, LabelledLaunch, Lowered, lower_node
 from .plan import Lifetime, Plan, plan_memory
 from .weights import Constant, Key
 
@@ -54,8 +55,8 @@ def slot_name(tensor: int) -> str:
     return f"tensor_{_inner(tensor)}"
 
 
-def with_conversions(graph: Graph, layout: Layout, group: int) -> list[LabelledLaunch]:
-    """The launches, preceded by copies out of bound pictures and followed by copies into objects that no kernel writes.
+def with_conversions(graph: Graph, layout: Layout, grid: Grid) -> list[LabelledLaunch]:
+    """The launches, preceded by copies out of pictures and integers, followed by copies into what no kernel writes.
 
     A picture that is read, or written and read again, is copied once instead of sampled by every kernel; all other
     bound objects are used as they are.
@@ -64,20 +65,21 @@ def with_conversions(graph: Graph, layout: Layout, group: int) -> list[LabelledL
     read = {i for entry in layout.lowered.launches for i in entry.reads}
     entries = Lowered([], dict(layout.lowered.shapes))
     for tensor in graph.inputs:
-        if tensor in read and isinstance(layout.bindings[tensor].view, Picture):
-            _copy(entries, OUTSIDE + tensor, tensor, tensor, group)
+        if tensor in read and isinstance(layout.bindings[tensor].view, Picture | Quantized):
+            _copy(entries, OUTSIDE + tensor, tensor, tensor, grid)
     entries.launches += layout.lowered.launches
     for tensor in graph.outputs:
-        shared_picture = isinstance(layout.bindings[tensor].view, Picture) and tensor in read
-        if tensor not in written or shared_picture:
-            _copy(entries, tensor, OUTSIDE + tensor, tensor, group)
+        view = layout.bindings[tensor].view
+        shared_picture = isinstance(view, Picture) and tensor in read
+        if tensor not in written or shared_picture or isinstance(view, Quantized):
+            _copy(entries, tensor, OUTSIDE + tensor, tensor, grid, STORE if isinstance(view, Quantized) else COPY)
     return entries.launches
 
 
-def _copy(entries: Lowered, source: int, target: int, tensor: int, group: int) -> None:
+def _copy(entries: Lowered, source: int, target: int, tensor: int, grid: Grid, operator: Operator = COPY) -> None:
     entries.shapes[source] = entries.shapes[target] = entries.shapes[tensor]
-    node = Node(COPY, Elementwise(), (source,), (target,))
-    lower_node(node, entries, group)
+    node = Node(operator, Elementwise(), (source,), (target,))
+    lower_node(node, entries, grid)
 
 
 def plan_arena(entries: list[LabelledLaunch], layout: Layout, alignment: int) -> Plan:
@@ -149,18 +151,17 @@ def _step(
         add(name, tensor, False, name in launch.broadcast)
     for name, tensor in launch.writes.items():
         add(name, tensor, True, False)
-    for name in launch.arrays:
+    for name, array in entry.arrays.items():
         constant = layout.constants[entry.number, name]
-        table = Table(launch.arrays[name].shape[0], constant.storage)
+        table = Table(array.shape[0], constant.storage)
         arguments.append(Argument(name, table, "r", "weights"))
         operands[name] = Operand(layout.weights, constant.offset, constant.nbytes)
     links = []
     for position, link in enumerate(entry.links):
         if link.operand is not None:
             add(f"link{position}", link.operand, False, True)
-        links.append(
-            (_expression(link.expression, link.swapped), f"link{position}" if link.operand is not None else "")
-        )
+        operand = f"link{position}" if link.operand is not None else ""
+        links.append((_expression(link, f"LOAD4_{VALUES}{position}(0)"), operand))
     source = KernelSource(
         launch.kernel, tuple(arguments), device.traits.group, launch.tiles, tuple(launch.constants.items()),
         launch.shared, tuple(links),
@@ -172,9 +173,9 @@ def _channels(view: View) -> int:
     return 0 if isinstance(view, Table) else view.shape[3]
 
 
-def _expression(name: str, swapped: bool) -> str:
-    """The text in v and w; swapped, the written value is the right-hand operand."""
-    text = EXPRESSIONS[name]
-    if not swapped:
+def _expression(link: Link, values: str) -> str:
+    """The text in v and w; swapped, the written value is the right-hand operand. ``values`` stands for p."""
+    text = re.sub(r"\bp\b", values, EXPRESSIONS[link.expression])
+    if not link.swapped:
         return text
     return re.sub(r"\b[vw]\b", lambda found: "w" if found[0] == "v" else "v", text)

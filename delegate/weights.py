@@ -9,7 +9,7 @@ import numpy as np
 
 from ..kernels.layout import SLICE_BYTES, Shape, Storage, slices
 from ..kernels.operator import TensorInfo
-from .lower import Lowered
+from .lower import VALUES, Lowered
 
 Key = int | tuple[int, str]
 """A constant tensor's number, or a launch's number and the name of one of its arrays."""
@@ -29,20 +29,28 @@ class Constant:
 def pack_constants(
     lowered: Lowered, tensors: Mapping[int, TensorInfo], storage: Storage, alignment: int
 ) -> tuple[np.ndarray, dict[Key, Constant]]:
-    """The block (uint8) and where each constant lies in it."""
+    """The block (uint8) and where each constant lies in it.
+
+    Constants of launches that round to the steps of a quantized tensor stay f32: 16 bits move sums across steps.
+    """
     arrays: dict[Key, np.ndarray] = {}
+    precise: set[Key] = set()
     for number, entry in enumerate(lowered.launches):
-        for name, array in entry.launch.arrays.items():
+        for name, array in entry.arrays.items():
             arrays[number, name] = array
+            if entry.rounds or name.startswith(VALUES):
+                precise.add((number, name))
         for tensor in entry.reads:
             info = tensors.get(tensor)
             if info is not None and info.constant is not None:
                 arrays[tensor] = pack_slices(info.constant, lowered.shapes[tensor])
+                if entry.rounds or info.constant.dtype.kind != "f":  # indices are exact
+                    precise.add(tensor)
     places: dict[Key, Constant] = {}
     parts: list[bytes] = []
     end = 0
     for key, array in arrays.items():
-        fits = storage == "f16" and float(np.abs(array).max(initial=0.0)) <= LARGEST_HALF
+        fits = storage == "f16" and key not in precise and float(np.abs(array).max(initial=0.0)) <= LARGEST_HALF
         kept: Storage = "f16" if fits else "f32"
         part = array.astype(np.float16 if fits else np.float32).tobytes()
         assert len(part) == array.shape[0] * SLICE_BYTES[kept]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pyopencl
+
 from .cl_context import ClContext
 from .cl_objects import ClBuffer, ClImage, Use
 from .gl_context import GlContext
@@ -68,4 +70,5 @@ class Channel:
     def wait_for_cl(self) -> None:
         """On the CPU, counted."""
         self.host_waits += 1
-        self.cl.queue.finish()
+        # Not clFinish: rusticl 22.3 does not wait there for what was flushed before.
+        pyopencl.enqueue_marker(self.cl.queue).wait()

@@ -67,6 +67,7 @@ class ClDevice:
             driver=f"{device.version.strip()}, driver {device.driver_version.strip()}",
             # A CPU runs a group's work-items in turn; GPUs want a few warps to hide memory latency.
             group=min(64 if context.software else 128, device.max_work_group_size),
+            invocations=1 if context.software else device.max_compute_units * 2048,
             local_bytes=device.local_mem_size,
             max_buffer_bytes=min(device.max_mem_alloc_size, 4 * _LAST_FLOAT),
             offset_alignment=16,  # buffers are bound whole, so only the largest element, a float4, counts
@@ -108,7 +109,7 @@ class ClDevice:
         return ClImage(memory, label)
 
     def borrow(self, native: Any) -> ClBuffer | ClImage | StagedTexture:
-        """A pyopencl Buffer, Image or Array, or a ClBuffer or ClImage, of this context; or a GL object of the GL context
+        """A pyopencl Buffer, Image or Array, or a ClBuffer or ClImage, of this context; or an object of the GL context
         that is current, where the two share memory.
         """
         self.check()
@@ -124,6 +125,7 @@ class ClDevice:
 
     def _gl_partner(self) -> GlPartner:
         context = GlContext.current()
+        self._gl_partners = {gl: partner for gl, partner in self._gl_partners.items() if not gl.closed}
         if context not in self._gl_partners:
             self._gl_partners[context] = GlPartner(context, self.context)
         return self._gl_partners[context]

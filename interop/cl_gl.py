@@ -27,7 +27,7 @@ _MAX_DEVICES = 64
 
 def make_context(device: pyopencl.Device) -> pyopencl.Context | None:
     """A CL context of that device that shares objects with the GL context current on this thread; None where there is
-    no GL context, or the two cannot: the reason is logged, and ``why_not`` gives it again.
+    no GL context, or the two cannot: ``why_not`` then gives the reason.
     """
     found = current_platform()
     if found is None:
@@ -40,7 +40,7 @@ def make_context(device: pyopencl.Device) -> pyopencl.Context | None:
         if handle and not status.value:
             return pyopencl.Context.from_int_ptr(handle, retain=False)
         reason = f"clCreateContext with the GL context gives {_status(status.value)}"
-    log.info(f"'{device.name.strip()}' shares no objects with the GL context: {reason}")
+    log.debug(f"'{device.name.strip()}' shares no objects with the GL context: {reason}")
     return None
 
 
@@ -57,14 +57,16 @@ def why_not(context: pyopencl.Context, device: pyopencl.Device) -> str | None:
 def from_gl_buffer(context: pyopencl.Context, name: int) -> pyopencl.Buffer:
     """The GL buffer of that name as an OpenCL buffer. Raises DeviceError where the driver refuses it."""
     handle = _create("clCreateFromGLBuffer", (_P, _BITS, _UINT, _P), context.int_ptr, _READ_WRITE, name)
-    return pyopencl.Buffer.from_int_ptr(handle, retain=False)
+    memory: Any = pyopencl.Buffer.from_int_ptr(handle, retain=False)
+    return memory
 
 
 def from_gl_texture(context: pyopencl.Context, name: int) -> pyopencl.Image:
     """Level 0 of the 2-D GL texture of that name as an OpenCL image. Raises DeviceError where the driver refuses it."""
     types = (_P, _BITS, _UINT, _INT, _UINT, _P)
     handle = _create("clCreateFromGLTexture", types, context.int_ptr, _READ_WRITE, _TEXTURE_2D, 0, name)
-    return pyopencl.Image.from_int_ptr(handle, retain=False)
+    memory: Any = pyopencl.Image.from_int_ptr(handle, retain=False)
+    return memory
 
 
 def acquire(queue: pyopencl.CommandQueue, memories: Sequence[int]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..kernels.dialect import KernelSource
 from ..kernels.layout import Picture
+from ..kernels.operator import Grid
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class Traits:
     driver: str
     group: int
     """The work-group size of every kernel on this device."""
+    invocations: int
+    """How many invocations at once keep the device busy: with fewer, kernels split their work further."""
     local_bytes: int
     """Local (shared) memory a work-group may use."""
     max_buffer_bytes: int
@@ -35,6 +38,11 @@ class Traits:
     """The "GPU" is the CPU (llvmpipe, PoCL): the CPU interpreter is then the faster choice."""
     write_formats: frozenset[str] = frozenset()
     """The texture formats that kernels can write."""
+
+    @property
+    def grid(self) -> Grid:
+        """What operators are told of the device when they are lowered."""
+        return Grid(self.group, self.invocations)
 
 
 class Resource(Protocol):

@@ -122,6 +122,12 @@ def create(es: bool, device_index: int | None) -> EglContext:
     raise DeviceError(f"no EGL display gives a context with {wanted} ({found}). {PACKAGES}")
 
 
+def count_devices() -> int:
+    """How many devices EGL lists; 0 where it cannot list them, or there is no EGL."""
+    library = egl_library()
+    return len(_devices(Egl(library))) if library is not None else 0
+
+
 def _displays(egl: Egl, device_index: int | None) -> Iterator[tuple[str, int | None]]:
     """Name and handle of every display worth trying, best first."""
     extensions = (egl.eglQueryString(None, _EXTENSIONS) or b"").decode().split()

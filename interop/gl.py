@@ -76,6 +76,8 @@ class GlDevice:
             driver=context.gl.version,
             # llvmpipe runs a group's invocations in turn; GPUs want a few warps to hide memory latency.
             group=64 if context.software else 128,
+            # GL does not tell how wide a GPU is: this is a large desktop GPU, and a small one loses little by it.
+            invocations=1 if context.software else 1 << (16 if context.is_es else 18),
             local_bytes=gl.integer(_MAX_SHARED_BYTES),
             max_buffer_bytes=gl.integer(_MAX_STORAGE_BLOCK_BYTES),
             offset_alignment=16,  # buffers are bound whole, so only the largest element, a vec4, counts

@@ -14,7 +14,10 @@ from .errors import DeviceError
 from .gl_api import GlApi
 from .gl_platform import Platform, current_platform
 
-Kind = Literal["buffer", "texture", "framebuffer", "vertex array", "sampler", "query", "program", "sync"]
+Kind = Literal[
+    "buffer", "texture", "framebuffer", "vertex array", "sampler", "query", "program", "sync", "memory object",
+    "semaphore",
+]  # fmt: skip
 
 _VENDOR, _RENDERER, _VERSION = 0x1F00, 0x1F01, 0x1F02
 _NEAREST, _LINEAR, _MAG_FILTER, _MIN_FILTER, _WRAP_S, _WRAP_T = 0x2600, 0x2601, 0x2800, 0x2801, 0x2802, 0x2803
@@ -22,6 +25,7 @@ _CLAMP_TO_EDGE = 0x812F
 _DELETERS = {
     "buffer": "glDeleteBuffers", "texture": "glDeleteTextures", "framebuffer": "glDeleteFramebuffers",
     "vertex array": "glDeleteVertexArrays", "sampler": "glDeleteSamplers", "query": "glDeleteQueries",
+    "memory object": "glDeleteMemoryObjectsEXT", "semaphore": "glDeleteSemaphoresEXT",
 }  # fmt: skip
 _GENERATORS = {kind: name.replace("Delete", "Gen") for kind, name in _DELETERS.items()}
 _SOFTWARE = ("llvmpipe", "softpipe", "swrast", "swiftshader", "software rasterizer", "gdi generic")

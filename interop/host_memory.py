@@ -64,7 +64,7 @@ def _copied(channel: HostMemory) -> str | None:
     queue = channel.cl.queue
     shared = channel.buffer(_PROBE_BYTES, "probe")
     host: np.ndarray = shared.memory.hostbuf
-    pyopencl.enqueue_fill_buffer(queue, shared.memory, np.uint8(_PROBE_VALUE), 0, _PROBE_BYTES)
+    pyopencl.enqueue_fill_buffer(queue, shared.memory, np.full(1, _PROBE_VALUE, np.uint8), 0, _PROBE_BYTES)
     queue.finish()
     written_in_place = bool((host == _PROBE_VALUE).all())
     host[:] = _PROBE_VALUE + 1

@@ -76,7 +76,8 @@ class NullDevice:
 
     def __init__(self, group: int = 64, max_buffer_bytes: int = 1 << 31) -> None:
         self.traits = Traits(
-            name="null", api="null", driver="null", group=group, local_bytes=32768, max_buffer_bytes=max_buffer_bytes,
+            name="null", api="null", driver="null", group=group, invocations=1,
+            local_bytes=32768, max_buffer_bytes=max_buffer_bytes,
             offset_alignment=256, max_memories=16, software=True,
             write_formats=frozenset({"rgba8", "rgba16f", "rgba32f", "r8", "r32f"}),
         )  # fmt: skip

@@ -15,7 +15,7 @@ from .channel import Channel, SharedBuffer
 from .cl_context import ClContext
 from .cl_objects import ClBuffer, ClImage, Use
 from .errors import BindingError, DeviceError
-from .external_memory import ExternalMemory
+from .external_memory import ExternalMemory, OrderedExternalMemory
 from .gl_context import GlContext
 from .gl_objects import GlBuffer, GlTexture
 from .host_memory import HostMemory
@@ -106,7 +106,7 @@ class Copies(Channel):
                 buffer.gl.write(array, reason)
 
 
-STRATEGIES: tuple[type[Channel], ...] = (GlObjects, ExternalMemory, HostMemory, Copies)
+STRATEGIES: tuple[type[Channel], ...] = (GlObjects, OrderedExternalMemory, ExternalMemory, HostMemory, Copies)
 """Best first."""
 
 _channels: weakref.WeakValueDictionary[tuple[int, int], Channel] = weakref.WeakValueDictionary()

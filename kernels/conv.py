@@ -1,4 +1,4 @@
-"""CONV_2D with constant weights (OHWI, as in TFLite), and FULLY_CONNECTED, which is one with a 1x1 window."""
+"""CONV_2D with constant weights (OHWI, as in TFLite)."""
 
 from __future__ import annotations
 
@@ -9,30 +9,26 @@ import numpy as np
 
 from .elementwise import activation_links, require_float
 from .layout import slices
-from .operator import Launch, Lowering, Operator, Parsed, TensorInfo, Unsupported
-from .window import VALID, Window
+from .operator import Grid, Launch, Lowering, Operator, Parsed, TensorInfo, Unsupported
+from .window import Window
 
-
-BLOCK, BLOCK_FROM = 4, 1 << 18
-"""How many pixels an invocation computes, and from how many output slices on: below, a GPU is short of invocations."""
+BLOCK = 4
+"""How many neighbouring pixels an invocation computes where there are more than enough invocations."""
+LARGEST_SPLIT, LEAST_SHARE = 32, 4
+"""Where there are too few: among how many invocations at most a sum is split, and how many input slices each has."""
 
 
 @dataclass(frozen=True)
 class Convolution:
-    """``weights`` is (O, H, W, I) and ``bias`` (O,) or None, float32 or float16; arrays compare by identity."""
+    """``weights`` is (O, H, W, I) and ``bias`` (O,) or None, float32 or float16; arrays compare by identity.
+
+    With ``groups``, I is a group's share of the input channels, and both I and O / groups are multiples of four.
+    """
 
     window: Window
     weights: np.ndarray = field(compare=False)
     bias: np.ndarray | None = field(compare=False, default=None)
-
-
-@dataclass(frozen=True)
-class FullyConnected:
-    """``weights`` is (units, inputs). The input is flattened to rows of ``inputs`` values."""
-
-    weights: np.ndarray = field(compare=False)
-    bias: np.ndarray | None = field(compare=False, default=None)
-    keep_dimensions: bool = False
+    groups: int = 1
 
 
 def constant(tensor: TensorInfo | None, what: str) -> np.ndarray:
@@ -71,17 +67,31 @@ def pack_weights(weights: np.ndarray) -> np.ndarray:
 
 
 def launch_convolution(lowering: Lowering, source: int, attributes: Convolution) -> Launch:
-    """One dispatch: each invocation computes BLOCK neighbouring pixels of one output slice."""
-    _, height, width, _ = lowering.shape(source)
+    """One dispatch, with as many invocations as fill the device: blocks of pixels, single slices, or split sums."""
+    _, height, width, depth = lowering.shape(source)
     batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
-    pixels = batch * rows * columns
-    block = min(columns, BLOCK) if pixels * slices(channels) >= BLOCK_FROM else 1
-    blocks = -(-columns // block)
-    items = batch * rows * blocks * slices(channels)
-    constants = attributes.window.constants(height, width) | {"BLOCK": block, "BLOCKS": blocks, "ITEMS": items}
+    constants = attributes.window.constants(height, width)
     arrays = {"weights": pack_weights(attributes.weights), "bias": pack_bias(attributes.bias, channels)}
     reads, writes = {"src": source}, {"dst": lowering.outputs[0]}
+    items = batch * rows * columns * slices(channels)
+    split = split_sums(items, attributes.window.size[0] * attributes.window.size[1] * slices(depth), lowering.grid)
+    if split > 1:
+        tiles = -(-items // (lowering.group // split))
+        shared = (("float4", "partial", lowering.group),)
+        return Launch("conv_split", reads, writes, tiles, constants | {"SPLIT": split}, arrays, shared)
+    block = min(columns, BLOCK) if items >= lowering.grid.invocations else 1
+    blocks = -(-columns // block)
+    items = batch * rows * blocks * slices(channels)
+    constants |= {"BLOCK": block, "BLOCKS": blocks, "ITEMS": items}
     return Launch("conv", reads, writes, lowering.tiles(items), constants, arrays)
+
+
+def split_sums(items: int, terms: int, grid: Grid) -> int:
+    """Among how many invocations of a work-group to split a sum of ``terms`` input slices; a power of two."""
+    split = 1
+    while 2 * split * items <= grid.invocations and 2 * split * LEAST_SHARE <= terms and split < LARGEST_SPLIT:
+        split *= 2
+    return min(split, grid.group)
 
 
 def _parse_convolution(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
@@ -89,18 +99,29 @@ def _parse_convolution(options: Any, inputs: list[TensorInfo | None], outputs: l
     source, weights = inputs[0], constant(inputs[1], "weights")
     if source is None or len(source.shape) != 4 or weights.ndim != 4:
         raise Unsupported("input and weights must have rank 4")
-    if weights.shape[3] != source.shape[3]:
-        raise Unsupported(
-            f"grouped convolution ({source.shape[3]} channels, weights for {weights.shape[3]}) is not supported"
-        )
+    groups, rest = divmod(source.shape[3], weights.shape[3])
+    if rest or groups == 0 or weights.shape[0] % groups:
+        raise Unsupported(f"weights of shape {weights.shape} do not divide {source.shape[3]} channels into groups")
+    if weights.shape[3] % 4 or weights.shape[0] // groups % 4:
+        weights, groups = ungrouped(weights, groups), 1
     window = Window(
         weights.shape[1:3],
         (options.StrideH(), options.StrideW()),
         (options.DilationHFactor(), options.DilationWFactor()),
         options.Padding(),
     )
-    attributes = Convolution(window, weights, optional_bias(inputs, weights.shape[0]))
+    attributes = Convolution(window, weights, optional_bias(inputs, weights.shape[0]), groups)
     return Parsed(attributes, (0,), activation_links(options.FusedActivationFunction()))
+
+
+def ungrouped(weights: np.ndarray, groups: int) -> np.ndarray:
+    """The weights of a grouped convolution for all input channels: zeros outside a group's own."""
+    out, height, width, share = weights.shape
+    full = np.zeros((out, height, width, share * groups), weights.dtype)
+    for group in range(groups):
+        rows = slice(group * out // groups, (group + 1) * out // groups)
+        full[rows, :, :, group * share : (group + 1) * share] = weights[rows]
+    return full
 
 
 def _convolution_shapes(attributes: Convolution, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -109,46 +130,20 @@ def _convolution_shapes(attributes: Convolution, shapes: list[tuple[int, ...]]) 
 
 
 def _lower_convolution(lowering: Lowering) -> list[Launch]:
+    if lowering.attributes.groups > 1:
+        return [_launch_grouped(lowering, lowering.attributes)]
     return [launch_convolution(lowering, lowering.inputs[0], lowering.attributes)]
 
 
-def _parse_fully_connected(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(*inputs, *outputs)
-    source, weights = inputs[0], constant(inputs[1], "weights")
-    if source is None or weights.ndim != 2:
-        raise Unsupported("weights must have rank 2")
-    if options.WeightsFormat():
-        raise Unsupported("only the default weights format is supported")
-    attributes = FullyConnected(weights, optional_bias(inputs, weights.shape[0]), bool(options.KeepNumDims()))
-    if np.prod(source.shape, dtype=np.int64) % weights.shape[1]:
-        raise Unsupported(f"input {source.shape} is no number of rows of {weights.shape[1]} values")
-    return Parsed(attributes, (0,), activation_links(options.FusedActivationFunction()))
+def _launch_grouped(lowering: Lowering, attributes: Convolution) -> Launch:
+    """One dispatch, one invocation for each slice of each output pixel."""
+    _, height, width, _ = lowering.shape(lowering.inputs[0])
+    batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
+    constants = attributes.window.constants(height, width) | {"GROUPS": attributes.groups}
+    arrays = {"weights": pack_weights(attributes.weights), "bias": pack_bias(attributes.bias, channels)}
+    tiles = lowering.tiles(batch * rows * columns * slices(channels))
+    reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
+    return Launch("grouped_conv", reads, writes, tiles, constants, arrays)
 
 
-def _fully_connected_shapes(attributes: FullyConnected, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    units, inputs = attributes.weights.shape
-    if attributes.keep_dimensions:
-        return [(*shapes[0][:-1], units)]
-    return [(int(np.prod(shapes[0], dtype=np.int64)) // inputs, units)]
-
-
-def _lower_fully_connected(lowering: Lowering) -> list[Launch]:
-    """A 1x1 convolution, after a reshape where the rows to multiply are not the pixels' channels already."""
-    attributes: FullyConnected = lowering.attributes
-    units, inputs = attributes.weights.shape
-    source, launches = lowering.inputs[0], []
-    batch, rows, columns, _ = lowering.shape(lowering.outputs[0])
-    if lowering.shape(source) != (batch, rows, columns, inputs):
-        flat = lowering.scratch((batch, rows, columns, inputs))
-        items = batch * rows * columns * slices(inputs)
-        launches.append(Launch("reshape", {"src": source}, {"dst": flat}, lowering.tiles(items)))
-        source = flat
-    weights = attributes.weights.reshape(units, 1, 1, inputs)
-    convolution = Convolution(Window((1, 1), (1, 1), padding=VALID), weights, attributes.bias)
-    return [*launches, launch_convolution(lowering, source, convolution)]
-
-
-OPERATORS = (
-    Operator("CONV_2D", _parse_convolution, _convolution_shapes, _lower_convolution, max_version=6),
-    Operator("FULLY_CONNECTED", _parse_fully_connected, _fully_connected_shapes, _lower_fully_connected, max_version=9),
-)
+OPERATORS = (Operator("CONV_2D", _parse_convolution, _convolution_shapes, _lower_convolution, max_version=6),)

@@ -8,6 +8,7 @@ always braces. Helper functions take and return values only. Memory is reached t
     READ(src, b, y, x, s)          one slice (float4) of a tensor, whatever memory and storage it has
     WRITE(dst, b, y, x, s, value)  the same, after the links (fused elementwise steps); a statement
     LOAD4(table, i)                float4 number i of a table of constants
+    STORE4(dst, i, value)          the i-th four values of a Quantized tensor in memory order; all it can be written by
     POSITION(dst, i, b, y, x, s)   declares the ints b, y, x, s: where item number i of a tensor's slices lies
     dst_B dst_H dst_W dst_C dst_S dst_COUNT   a tensor's batch, height, width, channels, slices, and B*H*W*S
 
@@ -18,12 +19,26 @@ those macros only.
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from .layout import SLICE_BYTES, TEXTURE_CHANNELS, Access, Dense, Picture, Sliced, Table, View, slices
+from .integers import glsl_integers, opencl_integers
+from .layout import (
+    INTEGERS,
+    SLICE_BYTES,
+    TEXTURE_CHANNELS,
+    Access,
+    Dense,
+    Picture,
+    Quantized,
+    Sliced,
+    Table,
+    View,
+    slices,
+)
 
 HERE = Path(__file__).parent
 PICTURE_PARAMETERS = 16
@@ -163,7 +178,7 @@ def _body(name: str) -> tuple[str, str]:
     helpers, marker, body = text.partition("KERNEL ")
     if not marker:
         raise ValueError(f"{name}.kern has no KERNEL")
-    return helpers, re.sub(r"\b(READ|WRITE|LOAD4|POSITION)\((\w+),\s*", r"\1_\2(", body)
+    return helpers, re.sub(r"\b(READ|WRITE|LOAD4|STORE4|POSITION)\((\w+),\s*", r"\1_\2(", body)
 
 
 def _definitions(source: KernelSource, slice_access: SliceAccess) -> list[str]:
@@ -175,7 +190,9 @@ def _definitions(source: KernelSource, slice_access: SliceAccess) -> list[str]:
         lines += _shape_constants(argument)
         if "r" in argument.access:
             lines.append(_read_macro(argument, slice_access))
-        if "w" in argument.access:
+        if isinstance(argument.view, Quantized) and "w" in argument.access:
+            lines.append(_quantized_store(argument, slice_access))
+        elif "w" in argument.access:
             lines.append(_write_macro(argument, source.links if argument.name == "dst" else (), slice_access))
     return lines
 
@@ -220,6 +237,8 @@ def _read_macro(argument: Argument, slice_access: SliceAccess) -> str:
     if isinstance(view, Picture):
         return _picture_read(argument)
     channels = view.shape[3]
+    if isinstance(view, Quantized):
+        return _quantized_read(argument, slice_access)
     if isinstance(view, Dense):
         base = f"{name}_offset + ({_pixel(view.shape)}) * {channels}"
         lanes = [_dense_lane(argument.memory, base, lane, channels) for lane in range(4)]
@@ -229,6 +248,32 @@ def _read_macro(argument: Argument, slice_access: SliceAccess) -> str:
         value = slice_access(argument, f"{name}_offset + ({_pixel(view.shape)}) * {view.stride} + {slice_index}", None)
         value = f"F4({value}.x)" if argument.splat else value
     return f"#define READ_{name}(b_, y_, x_, s_) {value}"
+
+
+def _quantized_read(argument: Argument, slice_access: SliceAccess) -> str:
+    view = argument.view
+    assert isinstance(view, Quantized)
+    channels = view.shape[3]
+    if channels % 4 == 0:
+        stored = slice_access(argument, f"({_pixel(view.shape)}) * {channels // 4} + (s_)", None)
+    else:
+        first, lanes = f"({_pixel(view.shape)}) * {channels} + (s_) * 4", []
+        for lane in range(4):
+            place = f"min({first} + {lane}, {math.prod(view.shape) - 1})"
+            lanes.append(f"LANE({slice_access(argument, f'({place}) / 4', None)}, ({place}) % 4)")
+        stored = f"F4V({', '.join(lanes)})"
+    value = f"({stored} - F4({_literal(float(view.zero_point))})) * F4({_literal(view.scale)})"
+    return f"#define READ_{argument.name}(b_, y_, x_, s_) ({value})"
+
+
+def _quantized_store(argument: Argument, slice_access: SliceAccess) -> str:
+    view = argument.view
+    assert isinstance(view, Quantized)
+    kind = INTEGERS[view.dtype]
+    stored = f"RINT((v_) / F4({_literal(view.scale)})) + F4({_literal(float(view.zero_point))})"
+    limits = f"F4({_literal(float(kind.lowest))}), F4({_literal(float(kind.highest))})"
+    store = slice_access(argument, "(i_)", "link_v")
+    return f"#define STORE4_{argument.name}(i_, v_) {{ float4 link_v = clamp({stored}, {limits}); {store}; }}"
 
 
 def _dense_lane(memory: str, base: str, lane: int, channels: int) -> str:
@@ -241,8 +286,8 @@ def _dense_lane(memory: str, base: str, lane: int, channels: int) -> str:
 def _write_macro(argument: Argument, links: tuple[tuple[str, str], ...], slice_access: SliceAccess) -> str:
     """A block: the value, each link applied to it, padding lanes set to zero, and the store."""
     name, view = argument.name, argument.view
-    if isinstance(view, Table):
-        raise ValueError(f"{name}: a table of constants is read only")
+    if isinstance(view, Table | Quantized):
+        raise ValueError(f"{name}: a table of constants is read only, and a Quantized tensor written by STORE4 only")
     statements = ["float4 link_v = (v_)"]
     for expression, operand in links:
         text = re.sub(r"\bv\b", "link_v", expression)
@@ -314,6 +359,8 @@ def _glsl_element(arguments: list[Argument]) -> str:
         if not all(isinstance(a.view, Dense) for a in arguments):
             raise ValueError(f"memory '{arguments[0].memory}' mixes a user's float32 layout with slices")
         return "float"
+    if any(isinstance(a.view, Quantized) for a in arguments):
+        return "uint"
     return "uvec2" if any(a.unit == SLICE_BYTES["f16"] for a in arguments) else "vec4"
 
 
@@ -322,6 +369,8 @@ def _glsl_slice(source: KernelSource) -> SliceAccess:
 
     def access(argument: Argument, index: str, value: str | None) -> str:
         memory = argument.memory
+        if isinstance(argument.view, Quantized):
+            return glsl_integers(memory, argument.view.dtype, index, value)
         if argument.unit == SLICE_BYTES["f16"]:
             place = f"{memory}[{index}]"
             return f"UNPACK_HALF4({place})" if value is None else f"{place} = PACK_HALF4({value})"
@@ -339,6 +388,8 @@ def _glsl_slice(source: KernelSource) -> SliceAccess:
 def _opencl_slice(source: KernelSource) -> SliceAccess:
     def access(argument: Argument, index: str, value: str | None) -> str:
         const = "const " if all(a.access == "r" for a in source.memories[argument.memory]) else ""
+        if isinstance(argument.view, Quantized):
+            return opencl_integers(argument.memory, argument.view.dtype, index, value)
         if argument.unit == SLICE_BYTES["f16"]:
             place = f"{index}, (__global {const}half*){argument.memory}"
             return f"vload_half4({place})" if value is None else f"vstore_half4({value}, {place})"

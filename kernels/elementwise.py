@@ -1,6 +1,7 @@
 """Elementwise operators: one line of the table each. They are links, applied to whatever kernel writes the value.
 
-``v`` is the value about to be written and ``w`` the second operand. Formulas: the TensorFlow Lite reference kernels.
+``v`` is the value about to be written, ``w`` the second operand and ``p`` the link's numbers. Formulas: the TensorFlow
+Lite reference kernels.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from .operator import Launch, Link, Lowering, Operator, Parsed, TensorInfo, Unsu
 UNARY: dict[str, str] = {
     "ABS": "fabs(v)",
     "COS": "cos(v)",
+    "ELU": "max(v, F4(0.0f)) + (exp(min(v, F4(0.0f))) - F4(1.0f))",
     "EXP": "exp(v)",
     "FLOOR": "floor(v)",
     "HARD_SWISH": "v * clamp(v + F4(3.0f), F4(0.0f), F4(6.0f)) * F4(0.16666667f)",
@@ -24,7 +26,9 @@ UNARY: dict[str, str] = {
     "RELU6": "clamp(v, F4(0.0f), F4(6.0f))",
     "RELU_0_TO_1": "clamp(v, F4(0.0f), F4(1.0f))",
     "RELU_N1_TO_1": "clamp(v, F4(-1.0f), F4(1.0f))",
+    "ROUND": "RINT(v)",
     "RSQRT": "RSQRT(v)",
+    "SIGN": "sign(v)",
     "SIN": "sin(v)",
     "SQRT": "sqrt(v)",
     "SQUARE": "v * v",
@@ -34,16 +38,44 @@ UNARY: dict[str, str] = {
 BINARY: dict[str, str] = {
     "ADD": "v + w",
     "DIV": "v / w",
+    "FLOOR_DIV": "floor_div(v, w)",
+    "FLOOR_MOD": "floor_mod(v, w)",
     "MAXIMUM": "max(v, w)",
     "MINIMUM": "min(v, w)",
     "MUL": "v * w",
+    "POW": "power(v, w)",
+    "PRELU": "max(v, F4(0.0f)) + w * min(v, F4(0.0f))",
     "SQUARED_DIFFERENCE": "(v - w) * (v - w)",
     "SUB": "v - w",
 }
 
 COMMUTATIVE = frozenset({"ADD", "MAXIMUM", "MINIMUM", "MUL", "SQUARED_DIFFERENCE"})
 
-EXPRESSIONS = UNARY | BINARY
+WITH_OPTIONS: dict[str, str] = {
+    "GELU": "F4(0.5f) * v * (F4(1.0f) + error_function(v * F4(0.70710678f)))",
+    "GELU_TANH": "F4(0.5f) * v * (F4(1.0f) + saturating_tanh(v * (F4(0.79788456f) + F4(0.03567741f) * v * v)))",
+    "LEAKY_RELU": "max(v, F4(0.0f)) + F4(p.x) * min(v, F4(0.0f))",
+}
+
+LOGIC: dict[str, str] = {
+    "EQUAL": "is_equal(v, w)",
+    "GREATER": "is_less(w, v)",
+    "GREATER_EQUAL": "is_less(w, v) + is_equal(v, w)",
+    "LESS": "is_less(v, w)",
+    "LESS_EQUAL": "is_less(v, w) + is_equal(v, w)",
+    "LOGICAL_AND": "v * w",
+    "LOGICAL_NOT": "F4(1.0f) - v",
+    "LOGICAL_OR": "max(v, w)",
+    "NOT_EQUAL": "F4(1.0f) - is_equal(v, w)",
+    "TO_BOOL": "F4(1.0f) - is_equal(v, F4(0.0f))",
+    "TO_WHOLE": "trunc(v)",
+}
+"""What logic.py makes links of."""
+
+WHOLE = frozenset({"int32", "int64", "bool"})
+"""Types that some operators take as float32: truth values as 0 and 1, and indices, which are exact up to 2 ** 24."""
+
+EXPRESSIONS = UNARY | BINARY | WITH_OPTIONS | LOGIC | {"QUANTIZE": "round_to_steps(v, p)"}
 
 ACTIVATIONS = (None, "RELU", "RELU_N1_TO_1", "RELU6", "TANH")
 """The fused activation functions of the schema, by number; 5 (SIGN_BIT) has no GPU form."""
@@ -88,8 +120,21 @@ def require_float(*tensors: TensorInfo | None) -> None:
             raise Unsupported(f"tensor '{tensor.name}' is {tensor.dtype}; only float32 is supported")
 
 
+def require_type(dtypes: frozenset[str], *tensors: TensorInfo | None) -> None:
+    """Raise Unsupported unless every tensor present is of one of these types."""
+    for tensor in tensors:
+        if tensor and tensor.dtype not in dtypes:
+            raise Unsupported(
+                f"tensor '{tensor.name}' is {tensor.dtype}; only {', '.join(sorted(dtypes))} is supported"
+            )
+
+
 def _output_shapes(attributes: Elementwise, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
     return [broadcast_shape(shapes)]
+
+
+def _same_shape(attributes: Elementwise, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    return [shapes[0]]
 
 
 def _unary(name: str) -> Operator:
@@ -97,7 +142,7 @@ def _unary(name: str) -> Operator:
         require_float(*inputs, *outputs)
         return Parsed(Elementwise(), (0,), (Link(name),))
 
-    return Operator(name, parse, _output_shapes, lower_copy, max_version=2)
+    return Operator(name, parse, _same_shape, lower_copy, max_version=2)
 
 
 def _binary(name: str) -> Operator:
@@ -108,11 +153,8 @@ def _binary(name: str) -> Operator:
             raise Unsupported("it needs two operands")
         try:
             broadcast_shape([left.shape, right.shape])
-            bhwc_broadcast = all(_aligned(tensor, outputs[0]) for tensor in (left, right))
         except ValueError as error:
             raise Unsupported(str(error)) from error
-        if not bhwc_broadcast:
-            raise Unsupported(f"shapes {left.shape} and {right.shape} broadcast across axes that BHWC keeps apart")
         activation = options.FusedActivationFunction() if hasattr(options, "FusedActivationFunction") else 0
         # The larger operand is the value, the other is read beside it; a constant is never the value.
         swapped = left.constant is not None or _size(left) < _size(right)
@@ -131,15 +173,32 @@ def _size(tensor: TensorInfo) -> int:
     return size
 
 
-def _aligned(tensor: TensorInfo, output: TensorInfo) -> bool:
-    """Whether broadcasting the BHWC forms means the same as broadcasting the TFLite shapes."""
-    if len(tensor.shape) == len(output.shape):
-        return True
-    padded = (1,) * (len(output.shape) - len(tensor.shape)) + tensor.shape
-    return TensorInfo("", padded, "").bhwc == tensor.bhwc
+def _parse_gelu(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
+    require_float(*inputs, *outputs)
+    return Parsed(Elementwise(), (0,), (Link("GELU_TANH" if options and options.Approximate() else "GELU"),))
+
+
+def _parse_leaky_relu(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
+    require_float(*inputs, *outputs)
+    return Parsed(Elementwise(), (0,), (Link("LEAKY_RELU", values=(float(options.Alpha()),)),))
+
+
+def _parse_add_n(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
+    require_float(*inputs, *outputs)
+    runtime = [i for i, tensor in enumerate(inputs) if tensor is not None and tensor.constant is None]
+    if not runtime or any(tensor is None or tensor.shape != outputs[0].shape for tensor in inputs):
+        raise Unsupported("it needs inputs of one shape, and one at least that is not constant")
+    others = (i for i in range(len(inputs)) if i != runtime[0])
+    return Parsed(Elementwise(), (runtime[0],), tuple(Link("ADD", operand=i) for i in others))
 
 
 COPY = Operator("COPY", lambda *_: Parsed(Elementwise()), _output_shapes, lower_copy)
 """Not a TFLite operator: what the engine uses to move a tensor between memories."""
 
-OPERATORS = (*map(_unary, UNARY), *map(_binary, BINARY))
+OPERATORS = (
+    *map(_unary, UNARY),
+    *map(_binary, BINARY),
+    Operator("ADD_N", _parse_add_n, _output_shapes, lower_copy, max_version=2),
+    Operator("GELU", _parse_gelu, _same_shape, lower_copy, max_version=2),
+    Operator("LEAKY_RELU", _parse_leaky_relu, _same_shape, lower_copy, max_version=2),
+)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Shape = tuple[int, int, int, int]
 Storage = Literal["f32", "f16"]
@@ -17,6 +17,20 @@ SLICE_BYTES: dict[str, int] = {"f32": 16, "f16": 8}
 
 TEXTURE_CHANNELS: dict[str, int] = {"rgba8": 4, "rgba16f": 4, "rgba32f": 4, "r8": 1, "r32f": 1}
 """The texture formats that a tensor can be bound to, and how many channels a texel has."""
+
+
+class Integers(NamedTuple):
+    """A type of stored integers: bytes of one, the smallest and the largest."""
+
+    nbytes: int
+    lowest: int
+    highest: int
+
+
+INTEGERS: dict[str, Integers] = {
+    "int8": Integers(1, -128, 127), "uint8": Integers(1, 0, 255), "int16": Integers(2, -32768, 32767)
+}  # fmt: skip
+"""The types of integers that stand for real numbers in computed tensors."""
 
 
 def slices(channels: int) -> int:
@@ -82,6 +96,28 @@ class Dense:
 
 
 @dataclass(frozen=True)
+class Quantized:
+    """A tensor as a quantized model stores it: BHWC integers without padding; value = scale * (stored - zero_point).
+
+    ``dtype`` is a key of INTEGERS. The buffer holds a multiple of four integers.
+    """
+
+    shape: Shape
+    dtype: str
+    scale: float
+    zero_point: int
+
+    @property
+    def fours(self) -> int:
+        """How many groups of four integers hold the tensor."""
+        return -(-math.prod(self.shape) // 4)
+
+    @property
+    def nbytes(self) -> int:
+        return self.fours * 4 * INTEGERS[self.dtype].nbytes
+
+
+@dataclass(frozen=True)
 class Table:
     """Constants that a kernel reads by its own index: ``count`` float4 values in f32 or f16."""
 
@@ -112,7 +148,7 @@ class Picture:
     nbytes = 0
 
 
-View = Sliced | Dense | Table | Picture
+View = Sliced | Dense | Quantized | Table | Picture
 Access = Literal["r", "w", "rw"]
 
 

@@ -1,4 +1,4 @@
-"""Operators that only move values: RESHAPE, CONCATENATION, and DEQUANTIZE of float16 constants."""
+"""Operators that only move values: RESHAPE and CONCATENATION."""
 
 from __future__ import annotations
 
@@ -25,11 +25,6 @@ class Concatenation:
 
     axis: int
     rank: int
-
-
-@dataclass(frozen=True)
-class Dequantize:
-    """float16 constants as float32: folded before anything runs, unless the outside asks for the tensor itself."""
 
 
 def _parse_reshape(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
@@ -91,15 +86,7 @@ def _lower_concatenation(lowering: Lowering) -> list[Launch]:
     return launches
 
 
-def _parse_dequantize(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    source = inputs[0]
-    if source is None or source.dtype != "float16" or source.constant is None:
-        raise Unsupported("only float16 constants are dequantized")
-    return Parsed(Dequantize())
-
-
 OPERATORS = (
     Operator("RESHAPE", _parse_reshape, _reshape_shapes, _lower_reshape, max_version=1),
     Operator("CONCATENATION", _parse_concatenation, _concatenation_shapes, _lower_concatenation, max_version=2),
-    Operator("DEQUANTIZE", _parse_dequantize, lambda _, shapes: [shapes[0]], lower_copy, max_version=3),
 )

@@ -34,7 +34,8 @@ class TensorInfo:
     """What an operator may know of a tensor while it is checked: its TFLite shape, dtype name and, if constant, its
     values.
 
-    ``variable`` marks a tensor that keeps its value from one invoke to the next.
+    ``variable`` marks a tensor that keeps its value from one invoke to the next. ``stored_dtype`` is the integer type
+    of the model's tensor where this is its float view (see quantize.py), else "".
     """
 
     name: str
@@ -43,6 +44,7 @@ class TensorInfo:
     constant: np.ndarray | None = None
     quantization: Quantization | None = None
     variable: bool = False
+    stored_dtype: str = ""
 
     @property
     def bhwc(self) -> Shape:
@@ -55,13 +57,15 @@ class Link:
     elementwise.EXPRESSIONS.
 
     ``operand`` is the id of the second tensor of a binary expression (it broadcasts to the written tensor), or None.
-    ``swapped`` says that the written value is the right-hand side. ``scalar`` is the alpha of LEAKY_RELU and the like.
+    ``swapped`` says that the written value is the right-hand side. ``values`` are up to four numbers (the alpha of
+    LEAKY_RELU and the like) that the expression reads as the float4 ``p``; they are constants in memory, so that steps
+    that differ in them share a kernel.
     """
 
     expression: str
     operand: int | None = None
     swapped: bool = False
-    scalar: float = 0.0
+    values: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,14 @@ class Launch:
     broadcast: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True)
+class Grid:
+    """How a device is filled: the invocations of a work-group, and how many at once keep the whole device busy."""
+
+    group: int
+    invocations: int
+
+
 @dataclass
 class Lowering:
     """What ``Operator.lower`` is given: the node's attributes, its tensors' ids and BHWC shapes, and the work-group
@@ -110,7 +122,11 @@ class Lowering:
     outputs: tuple[int, ...]
     shape: Callable[[int], Shape]
     scratch: Callable[[Shape], int]
-    group: int
+    grid: Grid
+
+    @property
+    def group(self) -> int:
+        return self.grid.group
 
     def tiles(self, items: int) -> int:
         """The number of tiles when each invocation of a work-group computes one of ``items`` items."""

@@ -8,7 +8,7 @@ from typing import Any
 from .elementwise import activation_links, require_float
 from .layout import slices
 from .operator import Launch, Lowering, Operator, Parsed, TensorInfo, Unsupported
-from .reduce import lower_mean
+from .reduce import lower_reduction
 from .window import VALID, Window
 
 
@@ -39,7 +39,7 @@ def _lower(lowering: Lowering) -> list[Launch]:
     window = attributes.window
     whole = window.size == (height, width) and (rows, columns) == (1, 1) and window.padding == VALID
     if whole and not attributes.maximum:  # a mean over all pixels: one work-group a slice instead of one invocation
-        return [lower_mean(lowering, frozenset({1, 2}))]
+        return lower_reduction(lowering, frozenset({1, 2}))
     constants = window.constants(height, width) | {"MAXIMUM": int(attributes.maximum)}
     tiles = lowering.tiles(batch * rows * columns * slices(channels))
     return [Launch("pool", {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}, tiles, constants)]

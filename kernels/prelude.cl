@@ -6,6 +6,7 @@
 #define TO_I(x) ((int)(x))
 #define SELECT4(a, b, condition) ((condition) ? (b) : (a))
 #define RSQRT(x) rsqrt(x)
+#define RINT(x) rint(x)
 #define LANE(v, i) ((i) == 0 ? (v).x : (i) == 1 ? (v).y : (i) == 2 ? (v).z : (v).w)
 
 __constant sampler_t texel_sampler = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP_TO_EDGE | CLK_FILTER_NEAREST;

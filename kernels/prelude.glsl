@@ -8,10 +8,23 @@
 #define TO_I(x) int(x)
 #define SELECT4(a, b, condition) mix(a, b, condition)
 #define RSQRT(x) inversesqrt(x)
+#define RINT(x) roundEven(x)
 #define LANE(v, i) ((v)[i])
 #define fabs(x) abs(x)
 #define UNPACK_HALF4(u) vec4(unpackHalf2x16((u).x), unpackHalf2x16((u).y))
+#define UNPACK_BYTES(w) vec4(bitfieldExtract(w, 0, 8), bitfieldExtract(w, 8, 8), bitfieldExtract(w, 16, 8), bitfieldExtract(w, 24, 8))
+#define UNPACK_SHORTS(a, b) vec4(bitfieldExtract(a, 0, 16), bitfieldExtract(a, 16, 16), bitfieldExtract(b, 0, 16), bitfieldExtract(b, 16, 16))
 #define PACK_HALF4(v) uvec2(packHalf2x16((v).xy), packHalf2x16((v).zw))
+
+// Integers that are floats, as one word: four bytes, or two of 16 bits.
+uint PACK_BYTES(vec4 v) {
+  uvec4 u = uvec4(ivec4(v)) & 255u;
+  return u.x | u.y << 8 | u.z << 16 | u.w << 24;
+}
+uint PACK_SHORTS(vec2 v) {
+  uvec2 u = uvec2(ivec2(v)) & 65535u;
+  return u.x | u.y << 16;
+}
 
 // Where pixel (x, y) of a tensor lies in a texture: the rows of an affine map of pixel centres; .w is the texture's size.
 vec2 texel_position(vec4 row0, vec4 row1, float x, float y) {

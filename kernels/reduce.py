@@ -1,4 +1,4 @@
-"""MEAN over height and width, and the instance normalization that converters spell out with it.
+"""MEAN, SUM, REDUCE_MAX, REDUCE_MIN and REDUCE_PROD, and the instance normalization that converters spell out.
 
 The normalization takes two dispatches: partial sums by many work-groups, then every work-group adds those up for itself
 and scales its share of the pixels. Sums are of differences to a pixel of the same channel, which keeps them small.
@@ -16,14 +16,24 @@ from .elementwise import require_float
 from .layout import bhwc_axis, slices
 from .operator import Launch, Lowering, Operator, Parsed, TensorInfo, Unsupported
 
+KINDS = {"SUM": 0, "REDUCE_MAX": 1, "REDUCE_MIN": 2, "REDUCE_PROD": 3, "MEAN": 0}
+"""The kernel's number of each reduction; a mean is a sum, divided."""
+
+LARGEST = 3.4028234663852886e38
+IDENTITY = (0.0, -LARGEST, LARGEST, 1.0)
+"""What a reduction of nothing gives, by the kernel's number."""
+
 
 @dataclass(frozen=True)
-class Mean:
-    """``axes`` of a TFLite shape of ``rank`` dimensions, not negative; ``keep`` says that they stay with size 1."""
+class Reduction:
+    """A reduction, by its TFLite name: ``axes`` of a TFLite shape of ``rank`` dimensions, not negative; ``keep`` says
+    that they stay with size 1.
+    """
 
     axes: tuple[int, ...]
     rank: int
     keep: bool
+    kind: str = "MEAN"
 
 
 @dataclass(frozen=True)
@@ -36,41 +46,55 @@ class InstanceNorm:
     epsilon: float
 
 
-def lower_mean(lowering: Lowering, axes: frozenset[int]) -> Launch:
-    """One dispatch, one work-group for each slice of each output pixel. ``axes`` are BHWC's.
+def lower_reduction(lowering: Lowering, axes: frozenset[int], kind: str = "MEAN") -> list[Launch]:
+    """One dispatch that reduces ``axes``, which are BHWC's, and a reshape where channels are what is dropped.
 
-    Pixels keep their order whether the reduced axes are dropped or kept, so the kernel counts output pixels.
+    Pixels keep their order whether other reduced axes are dropped or kept, so the kernel counts output pixels.
     """
     shape = lowering.shape(lowering.inputs[0])
-    sizes = {f"REDUCED_{name}": shape[axis] if axis in axes else 1 for axis, name in enumerate("BHW")}
-    kept = {f"KEPT_{name}": 1 if axis in axes else shape[axis] for axis, name in enumerate("BHW")}
-    tiles = kept["KEPT_B"] * kept["KEPT_H"] * kept["KEPT_W"] * slices(shape[3])
-    shared = (("float4", "partial", lowering.group),)
-    return Launch(
-        "mean", {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}, tiles, {**sizes, **kept}, {}, shared
-    )
+    places = (shape[0], shape[1], shape[2], slices(shape[3]))
+    sizes = {f"REDUCED_{name}": places[axis] if axis in axes else 1 for axis, name in enumerate("BHWS")}
+    kept = {f"KEPT_{name}": 1 if axis in axes else places[axis] for axis, name in enumerate("BHWS")}
+    items, count = int(np.prod(list(kept.values()))), int(np.prod(list(sizes.values())))
+    cooperative = count >= lowering.group // 2
+    values = int(np.prod([shape[axis] for axis in axes], dtype=np.int64))
+    constants: dict[str, int | float] = {**sizes, **kept, "ITEMS": items, "COOPERATIVE": int(cooperative)}
+    constants |= {"KIND": KINDS[kind], "IDENTITY": IDENTITY[KINDS[kind]], "CHANNELS": int(3 in axes)}
+    constants["DIVISOR"] = float(values) if kind == "MEAN" else 1.0
+    shared = (("float4", "partial", lowering.group if cooperative else 1),)
+    tiles = items if cooperative else lowering.tiles(items)
+    reads, target = {"src": lowering.inputs[0]}, lowering.outputs[0]
+    batch, rows, columns, channels = lowering.shape(target)
+    if channels == (1 if 3 in axes else shape[3]):
+        return [Launch("reduce", reads, {"dst": target}, tiles, constants, {}, shared)]
+    kept_shape = (*(1 if axis in axes else size for axis, size in enumerate(shape)),)
+    reduced = lowering.scratch((kept_shape[0], kept_shape[1], kept_shape[2], kept_shape[3]))
+    items = batch * rows * columns * slices(channels)
+    return [
+        Launch("reduce", reads, {"dst": reduced}, tiles, constants, {}, shared),
+        Launch("reshape", {"src": reduced}, {"dst": target}, lowering.tiles(items)),
+    ]
 
 
-def _parse_mean(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
+def _parse(kind: str, options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
     require_float(inputs[0], *outputs)
     source = inputs[0]
-    if source is None:
-        raise Unsupported("it needs an input")
+    if source is None or not source.shape:
+        raise Unsupported("it needs an input of rank 1 or more")
     rank = len(source.shape)
     axes = tuple(sorted({int(axis) % rank for axis in constant(inputs[1], "axes").reshape(-1)}))
-    if bhwc_axis(rank - 1, rank) in {bhwc_axis(axis, rank) for axis in axes}:
-        raise Unsupported("a mean over channels is not supported")
-    return Parsed(Mean(axes, rank, bool(options.KeepDims())))
+    return Parsed(Reduction(axes, rank, bool(options.KeepDims()), kind))
 
 
-def _mean_shapes(attributes: Mean, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+def _output_shapes(attributes: Reduction, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
     kept = [1 if axis in attributes.axes else size for axis, size in enumerate(shapes[0])]
     return [tuple(size for axis, size in enumerate(kept) if attributes.keep or axis not in attributes.axes)]
 
 
-def _lower_mean(lowering: Lowering) -> list[Launch]:
-    attributes: Mean = lowering.attributes
-    return [lower_mean(lowering, frozenset(bhwc_axis(axis, attributes.rank) for axis in attributes.axes))]
+def _lower(lowering: Lowering) -> list[Launch]:
+    attributes: Reduction = lowering.attributes
+    axes = frozenset(bhwc_axis(axis, attributes.rank) for axis in attributes.axes)
+    return lower_reduction(lowering, axes, attributes.kind)
 
 
 def _lower_instance_norm(lowering: Lowering) -> list[Launch]:
@@ -101,4 +125,9 @@ INSTANCE_NORM = Operator(
 )
 """Not a TFLite operator: passes.py makes it of the ten that spell it out."""
 
-OPERATORS = (Operator("MEAN", _parse_mean, _mean_shapes, _lower_mean, max_version=3),)
+
+def _reduction(kind: str) -> Operator:
+    return Operator(kind, lambda *a: _parse(kind, *a), _output_shapes, _lower, max_version=3)
+
+
+OPERATORS = tuple(map(_reduction, KINDS))

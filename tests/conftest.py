@@ -34,7 +34,7 @@ GL_DEVICES = ("gl", "gles")
 NAMED = os.environ.get("FRAMEBIND_DEVICES", "").split(",")
 CL_DEVICES = tuple(dict.fromkeys(["cl:pocl", "cl:rusticl", *(name for name in NAMED if name.startswith("cl:"))]))
 DEVICES = ("null", *GL_DEVICES, *CL_DEVICES)
-OTHERS = ("models", "xvfb", "apitrace")
+OTHERS = ("models", "xvfb", "apitrace", "share:objects", "share:semaphores", "share:external", "share:host")
 """What FRAMEBIND_EXPECT can promise besides devices."""
 ROOT = Path(__file__).parent.parent
 
@@ -155,6 +155,17 @@ def device(request: pytest.FixtureRequest, _gpu: _Gpu) -> Iterator[Device]:
 def gpu(request: pytest.FixtureRequest, _gpu: _Gpu) -> Iterator[Device]:
     """The same without the null device: those that compute."""
     yield from _device(_wanted(request), _gpu)
+
+
+@pytest.fixture
+def gl_and_cl(_gpu: _Gpu) -> Iterator[tuple[Device, Device]]:
+    """Desktop GL and PoCL at once, their contexts current on this thread."""
+    wanted = _listed("FRAMEBIND_DEVICES")
+    if wanted is not None and not {"gl", "cl:pocl"} <= wanted:
+        pytest.skip("FRAMEBIND_DEVICES leaves out gl or cl:pocl")
+    for gl in _device("gl", _gpu):
+        for opencl in _device("cl:pocl", _gpu):
+            yield gl, opencl
 
 
 def _device(name: str, gpu: _Gpu) -> Iterator[Device]:

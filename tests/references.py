@@ -121,5 +121,7 @@ ELEMENTWISE: dict[str, Callable[..., npt.NDArray]] = {
     "RELU": lambda v: np.maximum(v, 0), "RELU6": lambda v: np.clip(v, 0, 6),
     "RELU_0_TO_1": lambda v: np.clip(v, 0, 1), "RELU_N1_TO_1": lambda v: np.clip(v, -1, 1),
     "ADD": np.add, "DIV": np.divide, "MAXIMUM": np.maximum, "MINIMUM": np.minimum, "MUL": np.multiply, "SUB":
-    np.subtract, "SQUARED_DIFFERENCE": lambda v, w: np.square(v - w),
+    np.subtract, "SQUARED_DIFFERENCE": lambda v, w: np.square(v - w), "ROUND": np.round, "SIGN": np.sign,
+    "ELU": lambda v: np.where(v < 0, np.expm1(v), v), "FLOOR_DIV": lambda v, w: np.floor(v / w), "FLOOR_MOD": np.mod,
+    "POW": np.power, "PRELU": lambda v, w: np.where(v < 0, v * w, v),
 }  # fmt: skip

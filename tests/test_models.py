@@ -118,6 +118,28 @@ def test_photograph_through_a_bound_texture(
     delegate.close()
 
 
+@by_name
+@by_storage
+def test_gl_and_opencl_agree(
+    gl_and_cl: tuple[Device, Device], model_path: FindModel, photograph: Photograph, case: Case, storage: str
+) -> None:
+    outputs: list[Values] = []
+    for gpu in gl_and_cl:
+        interpreter, delegate = on_gpu(gpu, model_path(case.name), storage)
+        shapes = input_shapes(interpreter)
+        inputs = random_inputs(shapes, case)
+        frame = interpreter.inputs()[0]
+        sampled = sample_bilinear(photograph("coffee", 640, 480), *shapes[frame][1:3])
+        inputs[frame] = (sampled - np.float32(case.mean)) / np.float32(case.std)
+        for tensor, value in inputs.items():
+            interpreter.set_tensor(tensor, value)
+        interpreter.invoke()
+        outputs.append({tensor: interpreter.get_tensor(tensor) for tensor in interpreter.outputs()})
+        delegate.close()
+    errors = {tensor: relative_error(outputs[1][tensor], value) for tensor, value in outputs[0].items()}
+    assert max(errors.values()) <= TOLERANCE[storage], errors
+
+
 def bound_program(path: Path, storage: Storage) -> Program:
     """The model on the null device, pictures bound to textures of another size, all else to buffers."""
     subgraph = read_model(path.read_bytes()).subgraphs[0]

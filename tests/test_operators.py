@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+import operator_cases
 from cases import OPERATOR_TOLERANCE, relative_error
 from framebind.delegate import program as program_module
 from framebind.delegate.bindings import Binding
@@ -17,15 +18,18 @@ from framebind.delegate.graph import Graph, Node
 from framebind.delegate.lower import Lowered
 from framebind.delegate.program import Program
 from framebind.interop.device import Device
-from framebind.kernels.conv import Convolution, FullyConnected
+from framebind.kernels import conv
+from framebind.kernels.conv import Convolution
 from framebind.kernels.depthwise import Depthwise
 from framebind.kernels.elementwise import BINARY, UNARY, Elementwise
+from framebind.kernels.fully_connected import FullyConnected
 from framebind.kernels.layout import Dense, Storage
-from framebind.kernels.move import Concatenation, Dequantize, Reshape
-from framebind.kernels.operator import Link, TensorInfo
+from framebind.kernels.move import Concatenation, Reshape
+from framebind.kernels.operator import Grid, Link, TensorInfo
 from framebind.kernels.pad import Pad
 from framebind.kernels.pool import Pooling
-from framebind.kernels.reduce import INSTANCE_NORM, InstanceNorm, Mean
+from framebind.kernels.quantize import Dequantize
+from framebind.kernels.reduce import INSTANCE_NORM, InstanceNorm, Reduction
 from framebind.kernels.registry import OPERATORS
 from framebind.kernels.resize import Resize
 from framebind.kernels.transpose_conv import TransposeConvolution
@@ -169,11 +173,13 @@ def moving_cases() -> list[Case]:
 def reduction_cases() -> list[Case]:
     x, gamma, beta = values(2, 9, 31, 5) + 3, values(2, 1, 1, 5, seed=1), values(2, 1, 1, 5, seed=2)
     return [
-        Case("kept", "MEAN", Mean((1, 2), 4, True), (x,), lambda v: v.mean((1, 2), keepdims=True, dtype=np.float64)),
-        Case("dropped", "MEAN", Mean((1, 2), 4, False), (x,), lambda v: v.mean((1, 2), dtype=np.float64)),
-        Case("rows", "MEAN", Mean((1,), 4, True), (x,), lambda v: v.mean(1, keepdims=True, dtype=np.float64)),
-        Case("dropped columns", "MEAN", Mean((2,), 4, False), (x,), lambda v: v.mean(2, dtype=np.float64)),
-        Case("rank 3", "MEAN", Mean((1,), 3, False), (values(2, 7, 5),), lambda v: v.mean(1, dtype=np.float64)),
+        Case(
+            "kept", "MEAN", Reduction((1, 2), 4, True), (x,), lambda v: v.mean((1, 2), keepdims=True, dtype=np.float64)
+        ),
+        Case("dropped", "MEAN", Reduction((1, 2), 4, False), (x,), lambda v: v.mean((1, 2), dtype=np.float64)),
+        Case("rows", "MEAN", Reduction((1,), 4, True), (x,), lambda v: v.mean(1, keepdims=True, dtype=np.float64)),
+        Case("dropped columns", "MEAN", Reduction((2,), 4, False), (x,), lambda v: v.mean(2, dtype=np.float64)),
+        Case("rank 3", "MEAN", Reduction((1,), 3, False), (values(2, 7, 5),), lambda v: v.mean(1, dtype=np.float64)),
         Case("large mean", "INSTANCE_NORM", InstanceNorm(1e-5), (x + 100, gamma, beta), instance_norm(1e-5)),
         Case(
             "many pixels",
@@ -195,7 +201,11 @@ def elementwise_cases() -> list[Case]:
     for name in BINARY:
         for label, shape in shapes.items():
             x, w = values(1, 3, 4, 5), np.abs(values(*shape, seed=5)) + 0.5
+            x = np.abs(x) + 0.1 if name == "POW" else x
             cases.append(Case(label, name, Elementwise(), (x, w), ELEMENTWISE[name], (Link(name, 1),)))
+    rounding = Link("QUANTIZE", values=(0.25, -3, 2))
+    steps = lambda v: np.clip(np.rint(v / np.float64(0.25)), -3, 2) * 0.25  # noqa: E731
+    cases.append(Case("quarters", "QUANTIZE", Elementwise(), (values(1, 3, 4, 5),), steps, (rounding,)))
     turned = lambda v, w: w - v  # noqa: E731
     cases.append(
         Case("turned", "SUB", Elementwise(), (values(1, 3, 4, 5), values(1, 1, 1, 5)), turned, (Link("SUB", 1, True),))
@@ -285,7 +295,8 @@ def test_operator(device: Device, case: Case, storage: Storage, monkeypatch: pyt
 
 
 def test_every_operator_has_a_case() -> None:
-    assert set(OPERATORS) <= {case.operator for case in CASES}
+    compared_with_litert = {case.operator for case in operator_cases.CASES}
+    assert set(OPERATORS) <= {case.operator for case in CASES} | compared_with_litert
 
 
 def names(cases: Sequence[Case]) -> list[str]:
@@ -294,3 +305,19 @@ def names(cases: Sequence[Case]) -> list[str]:
 
 def test_cases_have_names_of_their_own() -> None:
     assert len(set(names(CASES))) == len(CASES)
+
+
+@pytest.mark.parametrize("split", [2, 16])
+@pytest.mark.parametrize("case", convolution_cases()[:7] + fully_connected_cases(), ids=lambda case: case.label)
+def test_split_convolution_agrees(device: Device, case: Case, split: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel for few outputs and long sums, which wide GPUs get, computes what the general one does."""
+    monkeypatch.setattr(conv, "split_sums", lambda items, terms, grid: split)
+    result = run(device, case, "f32")
+    assert device.traits.api == "null" or relative_error(result, case.expected(*case.inputs)) <= 1e-5
+
+
+def test_sums_are_split_only_where_invocations_are_short() -> None:
+    assert conv.split_sums(items=1000, terms=64, grid=Grid(64, 1)) == 1
+    assert conv.split_sums(items=1 << 17, terms=64, grid=Grid(128, 1 << 17)) == 1
+    assert conv.split_sums(items=16, terms=168, grid=Grid(128, 1 << 18)) == 32
+    assert conv.split_sums(items=16, terms=12, grid=Grid(128, 1 << 18)) == 2

@@ -13,7 +13,7 @@ from ai_edge_litert import schema_py_generated as schema
 CPU_ONLY = "CEIL"
 """A float operator that LiteRT has and the GPU does not."""
 
-_TYPES = {"float32": 0, "float16": 1, "int32": 2, "uint8": 3, "int64": 4, "bool": 6, "int8": 9}
+_TYPES = {"float32": 0, "float16": 1, "int32": 2, "uint8": 3, "int64": 4, "bool": 6, "int16": 7, "int8": 9}
 
 
 @dataclass

@@ -47,9 +47,9 @@ class Pipeline:
         return len(partition.program.steps)
 
 
-def make_pipeline(model: Path) -> Pipeline:
-    """face_detection_front in the current GL context. The scores go to two buffers in turn."""
-    delegate = fb.GpuDelegate()
+def make_pipeline(model: Path, options: fb.GpuDelegateOptions | None = None) -> Pipeline:
+    """face_detection_front on objects of the current GL context. The scores go to two buffers in turn."""
+    delegate = fb.GpuDelegate(options)
     interpreter = fb.Interpreter(model_path=model)
     interpreter.modify_graph_with_delegate(delegate)
     interpreter.set_allow_buffer_handle_output(True)

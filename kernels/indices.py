@@ -1,0 +1,148 @@
+"""Operators that compute or read whole numbers: ARG_MAX, ARG_MIN, ONE_HOT and GATHER."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from .conv import constant
+from .elementwise import require_float, require_type
+from .layout import slices
+from .operator import Launch, Lowering, Operator, Parsed, TensorInfo, Unsupported
+from .view import ranked
+
+INTEGERS = frozenset({"int32", "int64"})
+
+
+@dataclass(frozen=True)
+class ArgExtreme:
+    """Where along ``axis`` of ``rank`` dimensions the largest (``maximum``) or smallest value is."""
+
+    axis: int
+    rank: int
+    maximum: bool
+
+
+@dataclass(frozen=True)
+class OneHot:
+    """``on`` at the index and ``off`` elsewhere, along a new dimension ``axis`` of ``depth`` values."""
+
+    axis: int
+    rank: int
+    depth: int
+    on: float
+    off: float
+
+
+@dataclass(frozen=True)
+class Gather:
+    """Rows along ``axis``; the first ``batches`` dimensions of the indices are the input's own.
+
+    ``ranks`` are those of input and indices. An index that is computed outside the axis takes the nearest row.
+    """
+
+    axis: int
+    batches: int
+    ranks: tuple[int, int]
+
+
+def _tiles(lowering: Lowering) -> int:
+    batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
+    return lowering.tiles(batch * rows * columns * slices(channels))
+
+
+def _parse_arg(maximum: bool, options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
+    require_float(inputs[0])
+    require_type(INTEGERS, *outputs)
+    rank = len(inputs[0].shape) if inputs[0] else 0
+    axis = int(constant(inputs[1], "axis").reshape(-1)[0])
+    if not -rank <= axis < rank:
+        raise Unsupported(f"axis {axis} is outside rank {rank}")
+    return Parsed(ArgExtreme(axis % rank, rank, maximum))
+
+
+def _lower_arg(lowering: Lowering) -> list[Launch]:
+    attributes: ArgExtreme = lowering.attributes
+    shape = ranked(lowering.shape(lowering.inputs[0]), attributes.rank)
+    inner = math.prod(shape[attributes.axis + 1 :])
+    constants: dict[str, int | float] = {
+        "AXIS": shape[attributes.axis], "INNER": inner, "MAXIMUM": int(attributes.maximum)
+    }  # fmt: skip
+    reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
+    return [Launch("arg_extreme", reads, writes, _tiles(lowering), constants)]
+
+
+def _parse_one_hot(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
+    require_type(INTEGERS, inputs[0])
+    require_float(*inputs[2:], *outputs)
+    depth, on, off = (constant(inputs[i], what).reshape(-1)[0] for i, what in ((1, "depth"), (2, "on"), (3, "off")))
+    rank = len(inputs[0].shape) + 1 if inputs[0] else 1
+    if depth < 1:
+        raise Unsupported(f"depth {depth} must be positive")
+    return Parsed(OneHot(options.Axis() % rank, rank, int(depth), float(on), float(off)))
+
+
+def _one_hot_shapes(attributes: OneHot, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    return [(*shapes[0][: attributes.axis], attributes.depth, *shapes[0][attributes.axis :])]
+
+
+def _lower_one_hot(lowering: Lowering) -> list[Launch]:
+    attributes: OneHot = lowering.attributes
+    shape = ranked(lowering.shape(lowering.outputs[0]), attributes.rank)
+    constants: dict[str, int | float] = {
+        "INNER": math.prod(shape[attributes.axis + 1 :]), "DEPTH": attributes.depth, "ON": attributes.on,
+        "OFF": attributes.off,
+    }  # fmt: skip
+    reads, writes = {"indices": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
+    return [Launch("one_hot", reads, writes, _tiles(lowering), constants)]
+
+
+def _parse_gather(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
+    require_float(inputs[0], *outputs)
+    require_type(INTEGERS, inputs[1])
+    source, indices = inputs[0], inputs[1]
+    if source is None or indices is None or not source.shape:
+        raise Unsupported("it needs indices, and an input of rank 1 or more")
+    axis, batches = options.Axis() % len(source.shape), options.BatchDims() % (len(indices.shape) + 1)
+    if batches > axis or indices.shape[:batches] != source.shape[:batches]:
+        raise Unsupported(f"indices {indices.shape} do not share {batches} batch dimensions with {source.shape}")
+    known = indices.constant
+    if known is not None and known.size and not 0 <= known.min() <= known.max() < source.shape[axis]:
+        raise Unsupported(f"indices are outside axis {axis} of {source.shape}")
+    return Parsed(Gather(axis, batches, (len(source.shape), len(indices.shape))), (0, 1))
+
+
+def _gather_shapes(attributes: Gather, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    (shape, indices), axis, batches = shapes, attributes.axis, attributes.batches
+    if shape[:batches] != indices[:batches]:
+        raise ValueError(f"indices {indices} do not share {batches} batch dimensions with {shape}")
+    return [(*shape[:axis], *indices[batches:], *shape[axis + 1 :])]
+
+
+def _lower_gather(lowering: Lowering) -> list[Launch]:
+    attributes: Gather = lowering.attributes
+    axis, batches = attributes.axis, attributes.batches
+    tensors = zip(lowering.inputs, attributes.ranks, strict=True)
+    shape, indices = (ranked(lowering.shape(tensor), rank) for tensor, rank in tensors)
+    constants: dict[str, int | float] = {
+        "INNER": math.prod(shape[axis + 1 :]), "AXIS": shape[axis], "OUTER": math.prod(shape[batches:axis]),
+        "INDICES": math.prod(indices[batches:]),
+    }  # fmt: skip
+    reads, writes = {"src": lowering.inputs[0], "indices": lowering.inputs[1]}, {"dst": lowering.outputs[0]}
+    return [Launch("gather", reads, writes, _tiles(lowering), constants)]
+
+
+def _arg(name: str) -> Operator:
+    def shapes(attributes: ArgExtreme, given: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        return [(*given[0][: attributes.axis], *given[0][attributes.axis + 1 :])]
+
+    return Operator(name, lambda *a: _parse_arg(name == "ARG_MAX", *a), shapes, _lower_arg, max_version=3)
+
+
+OPERATORS = (
+    _arg("ARG_MAX"),
+    _arg("ARG_MIN"),
+    Operator("ONE_HOT", _parse_one_hot, _one_hot_shapes, _lower_one_hot, max_version=1),
+    Operator("GATHER", _parse_gather, _gather_shapes, _lower_gather, max_version=7),
+)
