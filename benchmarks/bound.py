@@ -14,7 +14,7 @@ import numpy as np
 
 import framebind as fb
 from framebind.delegate.program import Program
-from framebind.interop.gl_commands import GlCommandList
+from framebind.interop.device import CommandList, Device, Resource
 
 MODELS = (
     "deeplabv3_257_mv_gpu",
@@ -51,7 +51,7 @@ class BoundModel:
 
     interpreter: fb.Interpreter
     delegate: fb.GpuDelegate
-    ring: Iterator[fb.GlTexture]
+    ring: Iterator[Resource]
     picture: int
     """The input that takes the frames."""
 
@@ -65,18 +65,19 @@ class BoundModel:
         return [partition.program for partition in self.delegate._partitions if partition.program is not None]
 
     @property
-    def commands(self) -> list[GlCommandList]:
+    def commands(self) -> list[CommandList]:
         """What each program recorded."""
-        return [p.commands for p in self.programs if isinstance(p.commands, GlCommandList)]
+        return [p.commands for p in self.programs]
 
 
-def bind(path: Path, storage: str) -> BoundModel:
-    """The model in the current GL context: a picture (1 to 4 channels) as texture, all else as buffers of noise.
+def bind(path: Path, storage: str, device: Device, backend: str) -> BoundModel:
+    """The model on the device, whose context is current: a picture (1 to 4 channels) as texture, else buffers of noise.
 
-    ``storage`` is "f32" or "f16". Raises BindingError where an input or output is not on the GPU.
+    ``storage`` is "f32" or "f16", ``backend`` "opengl" or "opencl". Raises BindingError where an input or output is not
+    on the GPU.
     """
     interpreter = fb.Interpreter(model_path=path)
-    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(is_precision_loss_allowed=storage == "f16"))
+    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend, is_precision_loss_allowed=storage == "f16"))
     interpreter.modify_graph_with_delegate(delegate)
     interpreter.set_allow_buffer_handle_output(True)
     noise, picture = np.random.default_rng(0), None
@@ -85,10 +86,15 @@ def bind(path: Path, storage: str) -> BoundModel:
             picture = tensor
         else:
             values = noise.normal(size=shape).astype(np.float32)
-            delegate.bind_buffer_to_tensor(fb.GlBuffer(values.nbytes, values), tensor)
+            buffer = device.buffer(values.nbytes, "input")
+            device.write(buffer, values, "noise for the benchmark")
+            delegate.bind_buffer_to_tensor(buffer, tensor)
     if picture is None:
         raise fb.ModelError(f"{path.name} takes no picture: these benchmarks feed frames")
     for tensor, shape in shapes(interpreter.get_output_details()).items():
-        delegate.bind_buffer_to_tensor(fb.GlBuffer(math.prod(shape) * 4), tensor)
-    frames = noise.integers(0, 256, (3, FRAME[1], FRAME[0], 4), np.uint8)
-    return BoundModel(interpreter, delegate, itertools.cycle([fb.GlTexture.from_array(f) for f in frames]), picture)
+        delegate.bind_buffer_to_tensor(device.buffer(math.prod(shape) * 4, "output"), tensor)
+    ring = [device.texture(*FRAME, "rgba8", f"frame {number}") for number in range(3)]
+    for texture in ring:
+        frame = noise.integers(0, 256, (FRAME[1], FRAME[0], 4), np.uint8)
+        device.write(texture, frame, "noise for the benchmark")
+    return BoundModel(interpreter, delegate, itertools.cycle(ring), picture)

@@ -15,7 +15,9 @@ from rich.console import Console
 from rich.table import Table
 
 import framebind as fb
+from framebind.interop.devices import open_device
 from framebind.interop.gl_api import counting
+from framebind.interop.gl_commands import GlCommandList
 
 COLUMNS = ("model", "storage", "dispatches", "barriers", "GL calls", "others", "arena KiB", "constants KiB")
 """Barriers are those between dispatches; others, the GL calls that are in no recorded list of commands."""
@@ -23,12 +25,12 @@ COLUMNS = ("model", "storage", "dispatches", "barriers", "GL calls", "others", "
 
 def count(context: fb.GlContext, path: Path, storage: str) -> list[str]:
     """A row of COLUMNS."""
-    model = bind(path, storage)
+    model = bind(path, storage, open_device("opengl"), "opengl")
     model.frame()
     with counting(context.gl) as calls:
         model.frame()
     programs = model.programs
-    recorded = sum(commands.calls_per_run for commands in model.commands)
+    recorded = sum(c.calls_per_run for c in model.commands if isinstance(c, GlCommandList))
     barriers = sum(commands.barriers for commands in model.commands)
     memory = [sum(p.arena_nbytes for p in programs) / 1024, sum(p.weights_nbytes for p in programs) / 1024]
     model.delegate.close()

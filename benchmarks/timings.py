@@ -1,6 +1,7 @@
 """Measures how long each model takes a frame, inputs and outputs bound and nothing read. See docs/performance.md.
 
-python benchmarks/timings.py [MODEL ...] [--runs N] [--profile] [--compare litert-cpu] [--json FILE]
+python benchmarks/timings.py [MODEL ...] [--backend opengl|opencl] [--runs N] [--profile] [--compare litert-cpu]
+                             [--json FILE]
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from rich.console import Console
 from rich.table import Table
 
 import framebind as fb
-from framebind.interop.gl import GlFence
+from framebind.interop.device import Device
+from framebind.interop.devices import open_device
 
 WARM_UP_SECONDS = 0.5
 """At least; GPUs that idled raise their clocks meanwhile."""
@@ -53,8 +55,8 @@ def warm_up(frame: Callable[[], Any]) -> None:
         frame()
 
 
-def time_frames(context: fb.GlContext, model: BoundModel, runs: int) -> Row:
-    """Milliseconds until a fence after the frame is passed; of that the CPU's to submit it, and to make the recorded GL
+def time_frames(device: Device, model: BoundModel, runs: int) -> Row:
+    """Milliseconds until a fence after the frame is passed; of that the CPU's to submit it, and to make the recorded
     calls alone; and of a frame in a stream, where nobody waits between frames.
     """
     waited, submitted, recorded = [], [], []
@@ -62,7 +64,7 @@ def time_frames(context: fb.GlContext, model: BoundModel, runs: int) -> Row:
     def stream() -> None:
         for _ in range(runs):
             model.frame()
-        context.finish()
+        device.finish()
 
     def run_recorded() -> None:
         for commands in model.commands:
@@ -71,11 +73,11 @@ def time_frames(context: fb.GlContext, model: BoundModel, runs: int) -> Row:
     for _ in range(runs):
         started = time.perf_counter()
         submitted.append(milliseconds(model.frame))
-        GlFence(context).wait()
+        device.fence().wait()
         waited.append((time.perf_counter() - started) * 1e3)
     for _ in range(runs):
         recorded.append(milliseconds(run_recorded))
-        context.finish()
+        device.finish()
     return {
         **summary(waited),
         "stream": milliseconds(stream) / runs,
@@ -94,11 +96,11 @@ def profile(model: BoundModel) -> list[tuple[str, float]]:
     return sorted(steps, key=lambda step: -step[1])
 
 
-def measure(context: fb.GlContext, path: Path, storage: str, runs: int, profiled: bool) -> Row:
-    model = bind(path, storage)
-    first = milliseconds(lambda: (model.frame(), context.finish()))
-    warm_up(lambda: (model.frame(), context.finish()))
-    row = {"model": path.stem, "on": f"gpu {storage}", **time_frames(context, model, runs), "first": first}
+def measure(device: Device, backend: str, path: Path, storage: str, runs: int, profiled: bool) -> Row:
+    model = bind(path, storage, device, backend)
+    first = milliseconds(lambda: (model.frame(), device.finish()))
+    warm_up(lambda: (model.frame(), device.finish()))
+    row = {"model": path.stem, "on": f"gpu {storage}", **time_frames(device, model, runs), "first": first}
     if profiled:
         row["steps"] = profile(model)
     model.delegate.close()
@@ -115,11 +117,11 @@ def measure_litert(path: Path, runs: int) -> Row:
     return {"model": path.stem, "on": "litert-cpu", **summary(times), "first": first}
 
 
-def environment(context: fb.GlContext) -> dict[str, str]:
+def environment(device: Device) -> dict[str, str]:
     packages = ("framebind", "ai-edge-litert", "numpy")
     return {
-        "device": f"{context.renderer} ({context.vendor})",
-        "driver": context.gl.version,
+        "device": f"{device.traits.name} ({device.traits.api})",
+        "driver": device.traits.driver,
         "system": f"{platform.platform()}, {os.cpu_count()} CPUs",
         "python": platform.python_version(),
         **{package: version(package) for package in packages},
@@ -145,18 +147,20 @@ def print_rows(rows: list[Row]) -> None:
 
 def main(
     models: Annotated[list[str] | None, typer.Argument(help="Names, or .tflite files.")] = None,
+    backend: Annotated[Literal["opengl", "opencl"], typer.Option(help="The API that the models run on.")] = "opengl",
     runs: Annotated[int, typer.Option(min=1, help="Frames of each measurement.")] = 200,
     profiled: Annotated[bool, typer.Option("--profile", help="Also the ten longest steps on the GPU.")] = False,
     compare: Annotated[Literal["litert-cpu"] | None, typer.Option(help="Also time LiteRT's CPU interpreter.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write all figures there.")] = None,
 ) -> None:
     rows: list[Row] = []
-    with fb.GlContext.headless() as context:
-        about = environment(context)
+    with fb.GlContext.headless() if backend == "opengl" else fb.ClContext():
+        device = open_device(backend)
+        about = environment(device)
         for what, text in about.items():
             console.print(f"{what:15}{text}", highlight=False)
         for path in map(model_path, models or MODELS):
-            rows += [measure(context, path, storage, runs, profiled) for storage in ("f32", "f16")]
+            rows += [measure(device, backend, path, storage, runs, profiled) for storage in ("f32", "f16")]
             if compare is not None:
                 rows.append(measure_litert(path, runs))
     print_rows(rows)

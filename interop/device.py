@@ -146,6 +146,10 @@ class CommandList(Protocol):
         """Submit all steps. Raises BindingError where a slot is empty, DeviceError on the wrong thread or context."""
         ...
 
+    def timings(self) -> list[tuple[str, int]]:
+        """Run once, waiting, and return each step's label and nanoseconds on the GPU. For measurements."""
+        ...
+
     def release(self) -> None: ...
 
 

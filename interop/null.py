@@ -58,6 +58,9 @@ class NullCommandList:
     def run(self) -> None:
         self.runs += 1
 
+    def timings(self) -> list[tuple[str, int]]:
+        return [(step.label, 0) for step in self.steps]
+
     def release(self) -> None:
         self.slots.clear()
 

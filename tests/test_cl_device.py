@@ -388,9 +388,10 @@ def test_a_thousand_runs_leak_nothing(device: ClDevice) -> None:
     for _ in range(1000):
         list_.run()
     assert fb.transfers.calls == 0
-    # It waits for all of them: rusticl lets go of the last event a moment after finish().
+    # It waits for all of them. rusticl lets go of the last event a moment later: one reference, where a leak has 1000.
     assert np.array_equal(content(device, target), random(SHAPE))
-    assert (device.context.context.reference_count, device.context.queue.reference_count) == held
+    now = device.context.context.reference_count, device.context.queue.reference_count
+    assert all(after - before <= 1 for after, before in zip(now, held, strict=True)), (now, held)
 
 
 def test_lists_kernels_and_buffers_are_freed(device: ClDevice) -> None:
