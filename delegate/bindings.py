@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -84,6 +84,22 @@ def make_binding(
         return _buffer(resource, tensor, what, mapping)
     binding = _texture(device, resource, tensor, what, write, mapping)
     return _staged(binding, write, previous) if isinstance(resource, StagedTexture) else binding
+
+
+def rebound(device: Device, obj: Any, previous: Binding) -> Binding | None:
+    """``previous`` with another object, where everything that was decided then holds for it: a ring's next texture.
+
+    None where it has to be decided anew: another kind, size or format, or an object that ``make_binding`` refuses.
+    """
+    try:
+        resource = device.borrow(obj)
+    except BindingError:
+        return None
+    before = previous.resource
+    alike = resource.format == before.format and resource.size == before.size and resource.nbytes == before.nbytes
+    if not alike or resource.released or isinstance(resource, StagedTexture) or type(resource) is not type(before):
+        return None
+    return replace(previous, resource=resource)
 
 
 def _staged(binding: Binding, write: bool, previous: Binding | None) -> Binding:

@@ -13,7 +13,7 @@ from ..kernels.elementwise import WHOLE
 from ..kernels.layout import Dense, Quantized
 from ..kernels.operator import TensorInfo
 from ..kernels.quantize import stored_view
-from .bindings import Binding, TextureMapping, make_binding, read_back, tensor_label
+from .bindings import Binding, TextureMapping, make_binding, read_back, rebound, tensor_label
 from .tflite import NativeGraph
 
 Key = tuple[int, int]
@@ -74,6 +74,10 @@ class Boundary:
 
     def _negotiate(self, key: Key, bound: _Bound, tensor: TensorInfo) -> Binding:
         before = self._bound.get(key)
+        if before and before.binding and before.mapping == bound.mapping and before.binding.view.shape == tensor.bhwc:
+            again = rebound(self.open_device, bound.obj, before.binding)
+            if again is not None:
+                return again
         return make_binding(
             self.open_device, bound.obj, tensor, key[1], write=key in self.computed, mapping=bound.mapping,
             previous=before.binding if before else None,
