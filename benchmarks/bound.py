@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -29,6 +29,8 @@ FRAME = (640, 480)
 
 WIDTH = 110
 """Of the tables, in characters, also where the output is no terminal."""
+
+Backend = Literal["opengl", "opencl"]
 
 
 def model_path(name: str) -> Path:
@@ -70,7 +72,7 @@ class BoundModel:
         return [p.commands for p in self.programs]
 
 
-def bind(path: Path, storage: str, device: Device, backend: str) -> BoundModel:
+def bind(path: Path, storage: str, device: Device, backend: Backend) -> BoundModel:
     """The model on the device, whose context is current: a picture (1 to 4 channels) as texture, else buffers of noise.
 
     ``storage`` is "f32" or "f16", ``backend`` "opengl" or "opencl". Raises BindingError where an input or output is not

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal
 import ai_edge_litert.interpreter as litert
 import numpy as np
 import typer
-from bound import MODELS, WIDTH, BoundModel, bind, model_path
+from bound import MODELS, WIDTH, Backend, BoundModel, bind, model_path
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
@@ -96,7 +96,7 @@ def profile(model: BoundModel) -> list[tuple[str, float]]:
     return sorted(steps, key=lambda step: -step[1])
 
 
-def measure(device: Device, backend: str, path: Path, storage: str, runs: int, profiled: bool) -> Row:
+def measure(device: Device, backend: Backend, path: Path, storage: str, runs: int, profiled: bool) -> Row:
     model = bind(path, storage, device, backend)
     first = milliseconds(lambda: (model.frame(), device.finish()))
     warm_up(lambda: (model.frame(), device.finish()))

@@ -61,8 +61,8 @@ def _reasons(function: Callable[..., Any], seen: set[Callable[..., Any]]) -> Ite
         called = known.get(name)
         if inspect.isfunction(called):
             yield from _reasons(called, seen)
-        elif inspect.isclass(called) and hasattr(called, "__post_init__"):
-            yield from _reasons(called.__post_init__, seen)
+        elif inspect.isclass(called) and inspect.isfunction(check := getattr(called, "__post_init__", None)):
+            yield from _reasons(check, seen)
     for node in nodes:
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
             text = _text(node.exc.args[0])

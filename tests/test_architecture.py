@@ -14,16 +14,18 @@ MAY_IMPORT = {
     "interop": {"interop", "kernels"},
     "delegate": {"delegate", "interop", "kernels"},
     "demos": {"demos", ""},
+    "__main__": {"demos", ""},
     "": {"delegate", "interop", "kernels"},
 }
-"""By room ("" is __init__.py): the rooms whose modules its files may import."""
+"""By room ("" is __init__.py, "__main__" the file __main__.py): the rooms whose modules its files may import."""
 GPU_LIBRARIES = {"OpenGL", "pyopencl", "glfw", "ctypes", "moderngl"}
 CTYPES_FOR_LITERT = {"delegate/tflite.py", "delegate/tflite_abi.py"}
 """LiteRT's delegate is a C structure too; no other file outside interop may touch C."""
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 50
 
-FILES = sorted(p for room in MAY_IMPORT for p in (ROOT / room).glob("**/*.py" if room else "__init__.py"))
+PATTERNS = {"": "__init__.py", "__main__": "__main__.py"}
+FILES = sorted(p for room in MAY_IMPORT for p in ROOT.glob(PATTERNS.get(room, f"{room}/**/*.py")))
 
 
 def parse(path: Path) -> ast.Module:
@@ -109,7 +111,7 @@ def test_gpu_calls_live_in_interop(path: Path) -> None:
     assert not found
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if name_of(p).startswith("demos/")], ids=name_of)
+@pytest.mark.parametrize("path", [p for p in FILES if room_of(module_of(p)) in ("demos", "__main__")], ids=name_of)
 def test_demos_use_public_names_only(path: Path) -> None:
     import framebind
 
@@ -133,6 +135,15 @@ def test_files_and_functions_stay_short(path: Path) -> None:
         and node.end_lineno - node.lineno + 1 > MAX_FUNCTION_LINES
     ]
     assert not long
+
+
+def test_every_room_and_sub_room_is_installed() -> None:
+    """setuptools takes the packages that pyproject.toml lists, and no others."""
+    listed = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    folders = [path.relative_to(ROOT).parent for path in FILES if path.name == "__init__.py"]
+    packages = [".".join(["framebind", *folder.parts]) for folder in folders]
+    assert "framebind.demos.commands" in packages
+    assert not [package for package in packages if f'"{package}"' not in listed]
 
 
 def test_the_rules_see_what_they_forbid(monkeypatch: pytest.MonkeyPatch) -> None:

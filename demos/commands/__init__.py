@@ -1,0 +1,1 @@
+"""The commands of ``python -m framebind``: each is one function, in the file of its name."""

@@ -1,0 +1,54 @@
+"""``python -m framebind devices``."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from rich.table import Table
+
+import framebind as fb
+
+from .output import AsJson, add_row, make_table, print_json, print_line, print_table
+
+
+def devices(as_json: AsJson = False) -> None:
+    """List the GL and OpenCL devices, how they share memory, and what a model is best run on.
+
+    Example: python -m framebind devices --json
+    """
+    found = fb.CompatibilityList()
+    best = found.best_options_for_this_device()
+    if as_json:
+        print_json(
+            {
+                "devices": [dataclasses.asdict(device) for device in found.devices],
+                "sharing": [dataclasses.asdict(report) for report in found.sharing],
+                "delegate_supported": found.is_delegate_supported_on_this_device(),
+                "best_options": dataclasses.asdict(best),
+            }
+        )
+        return
+    print_table(_device_table(found))
+    print_table(_sharing_table(found))
+    advice = (
+        f"GpuDelegate with the backend '{best.backend}'"
+        if best.backend
+        else f"no delegate, and Interpreter(num_threads={best.num_threads})"
+    )
+    print_line(f"Best here: {advice}: {best.reason}.")
+
+
+def _device_table(found: fb.CompatibilityList) -> Table:
+    table = make_table("Devices", "API", "device", "version", "f16", "usable")
+    for device in found.devices:
+        usable = device.unusable or ("yes, but it is the CPU" if device.software else "yes")
+        add_row(table, device.api, device.name, device.version, device.f16, usable)
+    return table
+
+
+def _sharing_table(found: fb.CompatibilityList) -> Table:
+    table = make_table("GL objects in models on OpenCL", "OpenGL", "OpenCL", "shared by", "not by")
+    for report in found.sharing:
+        refused = "\n".join(f"{name}: {reason}" for name, reason in report.refused.items())
+        add_row(table, report.gl, report.cl, report.strategy or "nothing", refused)
+    return table

@@ -1,0 +1,41 @@
+"""What commands print: tables for people, in colours where the output is a terminal, and JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+
+def print_json(content: Any) -> None:
+    """Print what consists of dicts, lists, texts, numbers and None."""
+    print(json.dumps(content, indent=2))
+
+
+def print_table(table: Table) -> None:
+    """Print a table, as wide as the terminal, or as COLUMNS says."""
+    Console().print(table)
+
+
+def print_line(line: str) -> None:
+    """Print a line of text as it is: square brackets are no markup, and only a terminal breaks it."""
+    Console(soft_wrap=True).print(Text(line))
+
+
+def make_table(title: str, *columns: str) -> Table:
+    """An empty table with these columns, whose cells show text as it is where it is added by ``add_row``."""
+    table = Table(title=title, title_justify="left", show_lines=True)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def add_row(table: Table, *cells: object) -> None:
+    """Add a row of plain text: names of devices and tensors may hold square brackets."""
+    table.add_row(*(Text(str(cell)) for cell in cells))
