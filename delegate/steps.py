@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from ..interop.device import Device, Operand, Resource, Slot, Step
-from ..kernels.dialect import Argument, KernelSource
 from ..kernels.elementwise import COPY, EXPRESSIONS, Elementwise
 from ..kernels.layout import Dense, Picture, Quantized, Sliced, Storage, Table, View
 from ..kernels.operator import Grid, Link, Operator, TensorInfo
 from ..kernels.quantize import STORE
+from ..kernels.source import Argument, KernelSource
 from .bindings import Binding
 from .graph import Graph, Node
 from .lower import VALUES, LabelledLaunch, Lowered, lower_node

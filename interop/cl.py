@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from ..kernels.dialect import KernelSource, render_opencl
+from ..kernels.dialect import render_opencl
+from ..kernels.source import KernelSource
 from .cl_api import own_errors
 from .cl_command_buffer import CommandBuffers
 from .cl_commands import ClCommandList, ClKernel

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from ..kernels.dialect import PICTURE_PARAMETERS, Argument, KernelSource
+from ..kernels.source import PICTURE_PARAMETERS, Argument, KernelSource
 from .cl_api import check, loader
 from .cl_command_buffer import CommandBuffer, CommandBuffers, Dispatch
 from .cl_context import ClContext, wait_for_all

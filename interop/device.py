@@ -8,9 +8,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from ..kernels.dialect import KernelSource
 from ..kernels.layout import Picture
 from ..kernels.operator import Grid
+from ..kernels.source import KernelSource
 
 
 @dataclass(frozen=True)

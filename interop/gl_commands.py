@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..kernels.dialect import PICTURE_PARAMETERS, Argument, KernelSource
 from ..kernels.layout import Picture
+from ..kernels.source import PICTURE_PARAMETERS, Argument, KernelSource
 from .device import Resource, Slot, Step, Traits
 from .errors import BindingError
 from .gl_context import GlContext

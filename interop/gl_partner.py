@@ -6,8 +6,8 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from ..kernels.dialect import Argument, KernelSource
 from ..kernels.layout import Dense, Picture, slices
+from ..kernels.source import Argument, KernelSource
 from .channel import SharedBuffer
 from .cl_context import ClContext
 from .cl_objects import ClBuffer, ClImage, Use

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.dialect import KernelSource, render_glsl, render_opencl
+from ..kernels.dialect import render_glsl, render_opencl
+from ..kernels.source import KernelSource
 from .device import Resource, Step, Traits
 from .errors import BindingError
 from .recording import check_steps, hazards

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..kernels.dialect import PICTURE_PARAMETERS, Argument, KernelSource
 from ..kernels.layout import Picture
+from ..kernels.source import PICTURE_PARAMETERS, Argument, KernelSource
 from .device import Operand, Resource, Slot, Step, Traits
 from .errors import BindingError
 

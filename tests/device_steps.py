@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from framebind.interop.device import CommandList, Device, Operand, Slot, Step
-from framebind.kernels.dialect import Argument, KernelSource
 from framebind.kernels.layout import Dense, Shape, Sliced, Table, View, slices
+from framebind.kernels.source import Argument, KernelSource
 
 Array = npt.NDArray[Any]
 SHAPE: Shape = (1, 3, 5, 6)

@@ -28,8 +28,8 @@ from device_steps import (
 )  # fmt: skip
 from framebind.interop.device import Device, Operand, Slot, Step
 from framebind.interop.null import NullDevice
-from framebind.kernels.dialect import Argument, KernelSource
 from framebind.kernels.layout import Dense, Picture, Shape, Sliced, picture_parameters
+from framebind.kernels.source import Argument, KernelSource
 
 # Buffers --------------------------------------------------------------------------------------------------------------
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 import framebind
-from framebind.kernels.dialect import Argument, KernelSource, render_glsl, render_opencl
+from framebind.kernels.dialect import render_glsl, render_opencl
 from framebind.kernels.layout import Dense, Picture, Sliced
+from framebind.kernels.source import Argument, KernelSource
 
 KERNELS = sorted((Path(framebind.__file__).parent / "kernels").glob("*.kern"))
 RESERVED = {"half", "input", "output", "sample", "filter", "common", "buffer", "kernel", "global", "local", "constant"}

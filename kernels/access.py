@@ -1,0 +1,225 @@
+"""Access macros: how READ, WRITE, LOAD4, STORE4 and POSITION of each argument come out for its view and storage."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+
+from .integers import glsl_integers, opencl_integers
+from .layout import INTEGERS, SLICE_BYTES, TEXTURE_CHANNELS, Dense, Picture, Quantized, Table, slices
+from .source import Argument, KernelSource
+
+SliceAccess = Callable[[Argument, str, str | None], str]
+"""(argument, index, value): the text that loads slice number ``index``, or, where ``value`` is given, stores it."""
+
+
+def definitions(source: KernelSource, slice_access: SliceAccess) -> list[str]:
+    """The constants and access macros of every argument."""
+    lines = [f"#define GROUP {source.group}", f"#define TILES {source.tiles}"]
+    for name, value in source.constants:
+        lines.append(f"#define {name} {_literal(value)}")
+    for argument in source.arguments:
+        lines += _shape_constants(argument)
+        if "r" in argument.access:
+            lines.append(_read_macro(argument, slice_access))
+        if isinstance(argument.view, Quantized) and "w" in argument.access:
+            lines.append(_quantized_store(argument, slice_access))
+        elif "w" in argument.access:
+            lines.append(_write_macro(argument, source.links if argument.name == "dst" else (), slice_access))
+    return lines
+
+
+def _literal(value: int | float) -> str:
+    if isinstance(value, float):
+        text = repr(value)
+        return f"({text}f)" if "." in text or "e" in text else f"({text}.0f)"
+    return f"({int(value)})"
+
+
+def _shape_constants(argument: Argument) -> list[str]:
+    name, view = argument.name, argument.view
+    if isinstance(view, Table):
+        return []
+    batch, height, width, channels = view.shape
+    values = dict(
+        B=batch, H=height, W=width, C=channels, S=slices(channels), COUNT=batch * height * width * slices(channels)
+    )
+    lines = [f"#define {name}_{key} {value}" for key, value in values.items()]
+    position = [f"int s_ = (i_) % {name}_S", f"int x_ = (i_) / {name}_S % {name}_W"]
+    position += [
+        f"int y_ = (i_) / ({name}_S * {name}_W) % {name}_H",
+        f"int b_ = (i_) / ({name}_S * {name}_W * {name}_H)",
+    ]
+    return [*lines, f"#define POSITION_{name}(i_, b_, y_, x_, s_) {'; '.join(position)}"]
+
+
+def _pixel(shape: tuple[int, ...]) -> str:
+    """The number of a pixel; a dimension of size 1 is left out, so that a smaller operand broadcasts."""
+    text = "0"
+    for size, name in zip(shape[:3], ("(b_)", "(y_)", "(x_)"), strict=True):
+        if size > 1:
+            text = name if text == "0" else f"({text}) * {size} + {name}"
+    return text
+
+
+def _read_macro(argument: Argument, slice_access: SliceAccess) -> str:
+    name, view = argument.name, argument.view
+    if isinstance(view, Table):
+        return f"#define LOAD4_{name}(i_) {slice_access(argument, f'{name}_offset + (i_)', None)}"
+    if isinstance(view, Picture):
+        return _picture_read(argument)
+    channels = view.shape[3]
+    if isinstance(view, Quantized):
+        return _quantized_read(argument, slice_access)
+    if isinstance(view, Dense):
+        base = f"{name}_offset + ({_pixel(view.shape)}) * {channels}"
+        lanes = [_dense_lane(argument.memory, base, lane, channels) for lane in range(4)]
+        value = f"F4({argument.memory}[{base}])" if argument.splat else f"F4V({', '.join(lanes)})"
+    else:
+        slice_index = "0" if argument.splat else "(s_)"
+        value = slice_access(argument, f"{name}_offset + ({_pixel(view.shape)}) * {view.stride} + {slice_index}", None)
+        value = f"F4({value}.x)" if argument.splat else value
+    return f"#define READ_{name}(b_, y_, x_, s_) {value}"
+
+
+def _quantized_read(argument: Argument, slice_access: SliceAccess) -> str:
+    view = argument.view
+    assert isinstance(view, Quantized)
+    channels = view.shape[3]
+    if channels % 4 == 0:
+        stored = slice_access(argument, f"({_pixel(view.shape)}) * {channels // 4} + (s_)", None)
+    else:
+        first, lanes = f"({_pixel(view.shape)}) * {channels} + (s_) * 4", []
+        for lane in range(4):
+            place = f"min({first} + {lane}, {math.prod(view.shape) - 1})"
+            lanes.append(f"LANE({slice_access(argument, f'({place}) / 4', None)}, ({place}) % 4)")
+        stored = f"F4V({', '.join(lanes)})"
+    value = f"({stored} - F4({_literal(float(view.zero_point))})) * F4({_literal(view.scale)})"
+    return f"#define READ_{argument.name}(b_, y_, x_, s_) ({value})"
+
+
+def _quantized_store(argument: Argument, slice_access: SliceAccess) -> str:
+    view = argument.view
+    assert isinstance(view, Quantized)
+    kind = INTEGERS[view.dtype]
+    stored = f"RINT((v_) / F4({_literal(view.scale)})) + F4({_literal(float(view.zero_point))})"
+    limits = f"F4({_literal(float(kind.lowest))}), F4({_literal(float(kind.highest))})"
+    store = slice_access(argument, "(i_)", "link_v")
+    return f"#define STORE4_{argument.name}(i_, v_) {{ float4 link_v = clamp({stored}, {limits}); {store}; }}"
+
+
+def _dense_lane(memory: str, base: str, lane: int, channels: int) -> str:
+    if channels < 4:
+        return f"{memory}[{base} + {lane}]" if lane < channels else "0.0f"
+    inside = f"{memory}[{base} + (s_) * 4 + {lane}]"
+    return f"((s_) * 4 + {lane} < {channels} ? {inside} : 0.0f)" if channels % 4 else inside
+
+
+def _write_macro(argument: Argument, links: tuple[tuple[str, str], ...], slice_access: SliceAccess) -> str:
+    """A block: the value, each link applied to it, padding lanes set to zero, and the store."""
+    name, view = argument.name, argument.view
+    if isinstance(view, Table | Quantized):
+        raise ValueError(f"{name}: a table of constants is read only, and a Quantized tensor written by STORE4 only")
+    statements = ["float4 link_v = (v_)"]
+    for expression, operand in links:
+        text = re.sub(r"\bv\b", "link_v", expression)
+        if operand:
+            text = re.sub(r"\bw\b", f"READ_{operand}(b_, y_, x_, s_)", text)
+        statements.append(f"link_v = {text}")
+    channels = view.shape[3]
+    if isinstance(view, Picture):
+        statements.append(_picture_store(argument))
+    elif isinstance(view, Dense):
+        statements.append(f"int link_i = {name}_offset + ({_pixel(view.shape)}) * {channels} + (s_) * 4")
+        for lane, component in enumerate("xyzw"):
+            inside = "" if channels % 4 == 0 or lane < channels % 4 else f"if ((s_) * 4 + {lane} < {channels}) "
+            if lane < channels:
+                statements.append(f"{inside}{{ {argument.memory}[link_i + {lane}] = link_v.{component}; }}")
+    else:
+        if channels % 4:
+            kept = [f"link_v.{c}" if lane < channels % 4 else "0.0f" for lane, c in enumerate("xyzw")]
+            statements.append(f"if ((s_) == {slices(channels) - 1}) {{ link_v = F4V({', '.join(kept)}); }}")
+        index = f"{name}_offset + ({_pixel(view.shape)}) * {view.stride} + (s_)"
+        statements.append(slice_access(argument, index, "link_v"))
+    return f"#define WRITE_{name}(b_, y_, x_, s_, v_) {{ {'; '.join(statements)}; }}"
+
+
+# Pictures -------------------------------------------------------------------------------------------------------------
+
+
+def _picture_read(argument: Argument) -> str:
+    """A function that puts a texel's channels in the tensor's order, and a macro that reads a pixel with it."""
+    view, name = argument.view, argument.name
+    assert isinstance(view, Picture)
+    lanes = [f"t.{'xyzw'['rgba'.index(channel)]}" for channel in view.order] + ["0.0f"] * (4 - len(view.order))
+    place = f"{name}_parameter0, {name}_parameter1, TO_F(x_), TO_F(y_)"
+    texel = f"order_{name}(sample_{view.sampling}({name}_image, {place}))"
+    return (
+        f"float4 order_{name}(float4 t) {{ return F4V({', '.join(lanes)}); }}\n"
+        f"#define READ_{name}(b_, y_, x_, s_) ({texel} * {name}_parameter2 + {name}_parameter3)"
+    )
+
+
+def _picture_store(argument: Argument) -> str:
+    """Store a tensor pixel as a texel: std and mean undone, channels placed, alpha 1 where the tensor has none."""
+    view, name = argument.view, argument.name
+    assert isinstance(view, Picture)
+    texel = f"(link_v * {name}_parameter2 + {name}_parameter3)"
+    if TEXTURE_CHANNELS[view.format] == 4 and len(view.order) == 1:
+        channels = [f"{texel}.x"] * 3 + ["1.0f"]
+    else:
+        channels = [
+            f"{texel}.{'xyzw'[view.order.index(c)]}" if c in view.order else "01"[c == "a"] + ".0f" for c in "rgba"
+        ]
+    place = f"TO_F(x_), TO_F(y_), {name}_parameter0, {name}_parameter1"
+    return f"store_texel({name}_image, {place}, F4V({', '.join(channels)}))"
+
+
+# What the two dialects do differently with a slice ------------------------------------------------------------------
+
+
+def glsl_element(arguments: list[Argument]) -> str:
+    """The element type of a buffer block: float4 where all is f32, pairs of words where an argument has 16 bits."""
+    if any(isinstance(a.view, Dense) for a in arguments):
+        if not all(isinstance(a.view, Dense) for a in arguments):
+            raise ValueError(f"memory '{arguments[0].memory}' mixes a user's float32 layout with slices")
+        return "float"
+    if any(isinstance(a.view, Quantized) for a in arguments):
+        return "uint"
+    return "uvec2" if any(a.unit == SLICE_BYTES["f16"] for a in arguments) else "vec4"
+
+
+def glsl_slice(source: KernelSource) -> SliceAccess:
+    elements = {memory: glsl_element(arguments) for memory, arguments in source.memories.items()}
+
+    def access(argument: Argument, index: str, value: str | None) -> str:
+        memory = argument.memory
+        if isinstance(argument.view, Quantized):
+            return glsl_integers(memory, argument.view.dtype, index, value)
+        if argument.unit == SLICE_BYTES["f16"]:
+            place = f"{memory}[{index}]"
+            return f"UNPACK_HALF4({place})" if value is None else f"{place} = PACK_HALF4({value})"
+        if elements[memory] == "vec4":
+            return f"{memory}[{index}]" if value is None else f"{memory}[{index}] = {value}"
+        # f32 slices in a block that also holds halves: two elements of two words each.
+        if value is None:
+            return f"uintBitsToFloat(uvec4({memory}[({index}) * 2], {memory}[({index}) * 2 + 1]))"
+        bits = f"uvec4 link_bits = floatBitsToUint({value}); int link_i = ({index}) * 2"
+        return f"{bits}; {memory}[link_i] = link_bits.xy; {memory}[link_i + 1] = link_bits.zw"
+
+    return access
+
+
+def opencl_slice(source: KernelSource) -> SliceAccess:
+    def access(argument: Argument, index: str, value: str | None) -> str:
+        const = "const " if all(a.access == "r" for a in source.memories[argument.memory]) else ""
+        if isinstance(argument.view, Quantized):
+            return opencl_integers(argument.memory, argument.view.dtype, index, value)
+        if argument.unit == SLICE_BYTES["f16"]:
+            place = f"{index}, (__global {const}half*){argument.memory}"
+            return f"vload_half4({place})" if value is None else f"vstore_half4({value}, {place})"
+        slice_ = f"((__global {const}float4*){argument.memory})[{index}]"
+        return slice_ if value is None else f"{slice_} = {value}"
+
+    return access
