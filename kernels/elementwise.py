@@ -14,6 +14,7 @@ from .operator import Launch, Link, Lowering, Operator, Parsed, TensorInfo, Unsu
 
 UNARY: dict[str, str] = {
     "ABS": "fabs(v)",
+    "CEIL": "ceil(v)",
     "COS": "cos(v)",
     "ELU": "max(v, F4(0.0f)) + (exp(min(v, F4(0.0f))) - F4(1.0f))",
     "EXP": "exp(v)",
@@ -37,6 +38,7 @@ UNARY: dict[str, str] = {
 
 BINARY: dict[str, str] = {
     "ADD": "v + w",
+    "ATAN2": "arc_tangent(v, w)",
     "DIV": "v / w",
     "FLOOR_DIV": "floor_div(v, w)",
     "FLOOR_MOD": "floor_mod(v, w)",

@@ -154,7 +154,7 @@ def normalizations() -> Iterable[ModelCase]:
 
 
 UNARY = (
-    *"ABS COS ELU EXP FLOOR HARD_SWISH LOGISTIC NEG RELU RELU6".split(),
+    *"ABS CEIL COS ELU EXP FLOOR HARD_SWISH LOGISTIC NEG RELU RELU6".split(),
     *"RELU_0_TO_1 RELU_N1_TO_1 ROUND SIGN SIN SQUARE TANH".split(),
 )
 POSITIVE = ("LOG", "SQRT", "RSQRT")
@@ -172,8 +172,8 @@ PAIRS: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
 def elementwise() -> Iterable[ModelCase]:
     for number, shape in enumerate([*SHAPES, *((1, 2, 3, c) for c in range(1, 13))]):
         for operator in UNARY:
-            x = values(*shape) * (40 if operator in ("ROUND", "FLOOR") else 4)
-            halves = operator not in ("ROUND", "FLOOR", "SIGN")
+            x = values(*shape) * (40 if operator in ("CEIL", "ROUND", "FLOOR") else 4)
+            halves = operator not in ("CEIL", "ROUND", "FLOOR", "SIGN")
             yield ModelCase(operator, f"{shape}", (x,), exact=not halves, halves=halves)
         for operator in POSITIVE:
             yield ModelCase(operator, f"{shape}", (np.abs(values(*shape)) * 4 + 0.1,))
@@ -186,6 +186,10 @@ def elementwise() -> Iterable[ModelCase]:
         inputs = tuple(values(*shape, seed=seed) for seed in range(count))
         yield ModelCase("ADD_N", f"{shape} {count}", inputs, options("AddN"))
         yield ModelCase("ADD_N", f"{shape} {count} constant", (*inputs[1:], Const(inputs[0])), options("AddN"))
+        y, x = values(*shape), values(*shape, seed=5) * (number % 2)  # every second one on the axis
+        yield ModelCase(
+            "ATAN2", f"{shape}", (y, Const(x) if number % 3 else x), options("ATan2"), halves=bool(number % 2)
+        )
     for left, right in PAIRS:
         for operator, table in BINARY.items():
             yield from binary(operator, table, left, right)

@@ -115,7 +115,8 @@ def instance_norm(epsilon: float) -> Callable[[Array, Array, Array], npt.NDArray
 
 
 ELEMENTWISE: dict[str, Callable[..., npt.NDArray]] = {
-    "ABS": np.abs, "COS": np.cos, "EXP": np.exp, "FLOOR": np.floor, "LOG": np.log, "NEG": np.negative, "SIN": np.sin,
+    "ABS": np.abs, "ATAN2": np.arctan2, "CEIL": np.ceil,
+    "COS": np.cos, "EXP": np.exp, "FLOOR": np.floor, "LOG": np.log, "NEG": np.negative, "SIN": np.sin,
     "SQRT": np.sqrt, "SQUARE": np.square, "TANH": np.tanh, "RSQRT": lambda v: 1 / np.sqrt(v),
     "HARD_SWISH": lambda v: v * np.clip(v + 3, 0, 6) / 6, "LOGISTIC": lambda v: 1 / (1 + np.exp(-v)),
     "RELU": lambda v: np.maximum(v, 0), "RELU6": lambda v: np.clip(v, 0, 6),

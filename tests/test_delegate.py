@@ -13,16 +13,17 @@ import pytest
 
 import framebind as fb
 from framebind.delegate import tflite_abi
-from tiny_models import CPU_ONLY, G, Op, T, build, chain
+from operator_models import options
+from tiny_models import CPU_ONLY, G, Op, T, build, chain, cpu_only
 
 SHAPE = (1, 4, 5, 3)
 X = np.linspace(-1, 1, 60, dtype=np.float32).reshape(SHAPE)
 EXP_TANH = np.tanh(np.exp(X))
 
-# EXP on the GPU, CEIL on the CPU, and an addition on the GPU that reads both results.
+# EXP on the GPU, CPU_ONLY on the CPU, and an addition on the GPU that reads both results.
 FORK = build(
     G(
-        [T("x", SHAPE), T("exp", SHAPE), T("ceil", SHAPE), T("y", SHAPE)],
+        [T("x", SHAPE), T("exp", SHAPE), T("normal", SHAPE), T("y", SHAPE)],
         [Op("EXP", [0], [1]), Op(CPU_ONLY, [1], [2]), Op("ADD", [1, 2], [3])],
         [0],
         [3],
@@ -88,40 +89,40 @@ def test_without_a_delegate_it_is_the_cpu_interpreter() -> None:
 def test_a_result_goes_between_partitions_on_the_gpu(context: fb.GlContext) -> None:
     """The addition reads EXP's result where the GPU left it; the CPU operator gets a copy, once."""
     interpreter, _ = ready(FORK)
-    close(run(interpreter), np.exp(X) + np.ceil(np.exp(X)))
+    close(run(interpreter), np.exp(X) + cpu_only(np.exp(X)))
     assert hops() == {
         "input tensor 0 'x' from the CPU": X.nbytes,
         "output tensor 1 'exp' to the CPU": X.nbytes,
-        "input tensor 2 'ceil' from the CPU": X.nbytes,
+        "input tensor 2 'normal' from the CPU": X.nbytes,
         "output tensor 3 'y' to the CPU": X.nbytes,
     }
-    close(run(interpreter, X + 1), np.exp(X + 1) + np.ceil(np.exp(X + 1)))
+    close(run(interpreter, X + 1), np.exp(X + 1) + cpu_only(np.exp(X + 1)))
 
 
 def test_the_number_of_partitions_can_be_limited(context: fb.GlContext) -> None:
     interpreter, _ = ready(chain("EXP", CPU_ONLY, "TANH", "NEG"), max_delegated_partitions=1)
-    close(run(interpreter), -np.tanh(np.ceil(np.exp(X))))
+    close(run(interpreter), -np.tanh(cpu_only(np.exp(X))))
     assert set(hops()) == {"input tensor 2 't2' from the CPU", "output tensor 4 't4' to the CPU"}
 
 
 def test_nothing_claimed_runs_on_the_cpu_and_says_why(caplog: pytest.LogCaptureFixture) -> None:
     """No GL context is needed, nor made, where nothing goes to the GPU."""
     interpreter, delegate = ready(chain(CPU_ONLY))
-    assert (
-        "Following operations are not supported by GPU delegate:\nCEIL: the operator is not supported\n" in caplog.text
-    )
+    heading = "Following operations are not supported by GPU delegate"
+    assert f"{heading}:\n{CPU_ONLY}: the operator is not supported\n" in caplog.text
     assert "No operations will run on the GPU, and all 1 operations will run on the CPU." in caplog.text
-    close(run(interpreter), np.ceil(X))
+    close(run(interpreter), cpu_only(X))
     with pytest.raises(fb.BindingError, match="no operator on the GPU reads or writes it"):
         delegate.bind_buffer_to_tensor(object(), 0)
 
 
 def test_constants_that_only_the_cpu_needs_are_left_to_it(context: fb.GlContext) -> None:
-    tensors = [T("x", (1, 4)), T("w", (1, 4), 2.0, "float16"), T("d", (1, 4)), T("c", (1, 4)), T("y", (1, 4))]
-    operators = [Op("DEQUANTIZE", [1], [2]), Op(CPU_ONLY, [0], [3]), Op("ATAN2", [3, 2], [4])]
+    tensors = [T("x", SHAPE), T("w", SHAPE, 2.0, "float16"), T("d", SHAPE), T("c", SHAPE), T("y", SHAPE)]
+    add = options("Add", fusedActivationFunction=5)  # the GPU has no SIGN_BIT, and the CPU ignores it
+    operators = [Op("DEQUANTIZE", [1], [2]), Op(CPU_ONLY, [0], [3]), Op("ADD", [3, 2], [4], add)]
     interpreter, delegate = ready(build(G(tensors, operators, [0], [4])))
     assert delegate._partitions == []
-    close(run(interpreter, np.full((1, 4), 4.5, np.float32)), np.full((1, 4), np.arctan2(5.0, 2.0)))
+    close(run(interpreter), cpu_only(X) + 2)
 
 
 # Results that stay on the GPU ----------------------------------------------------------------------------------------
@@ -153,7 +154,7 @@ def test_what_the_cpu_reads_is_copied_even_then(context: fb.GlContext) -> None:
     assert "output tensor 1 'exp' to the CPU" in hops()
     assert "output tensor 3 'y' to the CPU" not in hops()
     interpreter.ensure_tensor_data_is_readable(3)
-    close(interpreter.get_tensor(3), np.exp(X) + np.ceil(np.exp(X)))
+    close(interpreter.get_tensor(3), np.exp(X) + cpu_only(np.exp(X)))
 
 
 def test_unknown_tensors_are_named(context: fb.GlContext) -> None:
@@ -295,13 +296,13 @@ def test_what_the_model_reads_elsewhere_cannot_be_a_texture_or_come_from_one(con
         delegate.bind_buffer_to_tensor(fb.GlTexture(5, 4, "rgba32f"), 1)
     middle = fb.GlBuffer(X.nbytes)
     delegate.bind_buffer_to_tensor(middle, 1)
-    close(run(interpreter), np.exp(X) + np.ceil(np.exp(X)))
+    close(run(interpreter), np.exp(X) + cpu_only(np.exp(X)))
     close(middle.read().reshape(SHAPE), np.exp(X))
     both = build(
         G([T("x", SHAPE), T("a", SHAPE), T("b", SHAPE)], [Op("EXP", [0], [1]), Op(CPU_ONLY, [0], [2])], [0], [1, 2])
     )
     _, delegate = ready(both)
-    with pytest.raises(fb.BindingError, match=r"the CPU read it too \(1 CEIL\); use set_tensor"):
+    with pytest.raises(fb.BindingError, match=rf"the CPU read it too \(1 {CPU_ONLY}\); use set_tensor"):
         delegate.bind_buffer_to_tensor(fb.GlBuffer(X.nbytes), 0)
 
 
@@ -310,14 +311,14 @@ def test_what_the_model_reads_elsewhere_cannot_be_a_texture_or_come_from_one(con
 
 def test_resizing_an_input_rebuilds_the_program(context: fb.GlContext) -> None:
     interpreter, _ = ready(FORK)
-    close(run(interpreter), np.exp(X) + np.ceil(np.exp(X)))
+    close(run(interpreter), np.exp(X) + cpu_only(np.exp(X)))
     for shape in ((1, 7, 2, 3), (2, 3, 3, 5), SHAPE):
         x = np.random.default_rng(1).random(shape, np.float32)
         interpreter.resize_tensor_input(0, shape)
         interpreter.allocate_tensors()
         result = run(interpreter, x)
         assert result.shape == shape
-        close(result, np.exp(x) + np.ceil(np.exp(x)))
+        close(result, np.exp(x) + cpu_only(np.exp(x)))
 
 
 def test_a_bound_object_is_checked_again_after_resizing(context: fb.GlContext) -> None:

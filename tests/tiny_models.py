@@ -8,10 +8,24 @@ from typing import Any
 
 import flatbuffers
 import numpy as np
+import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
-CPU_ONLY = "CEIL"
-"""A float operator that LiteRT has and the GPU does not."""
+CPU_ONLY = "LOCAL_RESPONSE_NORMALIZATION"
+"""A float operator of rank 4 that LiteRT has and the GPU does not; ``cpu_only`` is what it computes in these models."""
+
+
+def cpu_only(x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """x divided by the root of 1 + the squares of it and of its neighbouring channels."""
+    squares = np.pad(np.square(x), [(0, 0)] * 3 + [(1, 1)])
+    return x / np.sqrt(1 + squares[..., :-2] + squares[..., 1:-1] + squares[..., 2:])
+
+
+def _cpu_only_options() -> Any:
+    table = schema.LocalResponseNormalizationOptionsT()
+    table.radius, table.bias, table.alpha, table.beta = 1, 1.0, 1.0, 0.5
+    return table
+
 
 _TYPES = {"float32": 0, "float16": 1, "int32": 2, "uint8": 3, "int64": 4, "bool": 6, "int16": 7, "int8": 9}
 
@@ -95,11 +109,12 @@ class _Builder:
         operator = schema.OperatorT()
         operator.opcodeIndex = self.code(given.name, given.version)
         operator.inputs, operator.outputs = list(given.inputs), list(given.outputs)
-        if isinstance(given.options, bytes):
-            operator.customOptions = list(given.options)
-        elif given.options is not None:
-            operator.builtinOptions = given.options
-            operator.builtinOptionsType = getattr(schema.BuiltinOptions, type(given.options).__name__.removesuffix("T"))
+        options = _cpu_only_options() if given.name == CPU_ONLY else given.options
+        if isinstance(options, bytes):
+            operator.customOptions = list(options)
+        elif options is not None:
+            operator.builtinOptions = options
+            operator.builtinOptionsType = getattr(schema.BuiltinOptions, type(options).__name__.removesuffix("T"))
         return operator
 
     def subgraph(self, given: G) -> Any:
