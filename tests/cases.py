@@ -19,16 +19,19 @@ OPERATOR_TOLERANCE = {"f32": 1e-5, "f16": 2e-3}
 
 @dataclass(frozen=True)
 class Case:
-    """A model of stage A: the range of its picture input (mean and std of a texture), and its limit of dispatches."""
+    """A float model: the range of its picture input (mean and std of a texture), its limit of dispatches, and whether
+    its only output has a score for each class.
+    """
 
     name: str
     mean: float = 0.0
     std: float = 1.0
     dispatches: int = 120
+    classes: bool = False
 
 
 CASES = (
-    Case("deeplabv3_257_mv_gpu", 0.5, 0.5, 62),
+    Case("deeplabv3_257_mv_gpu", 0.5, 0.5, 62, classes=True),
     Case("style_transfer_f16_384", dispatches=75),
     Case("selfie_segmentation", dispatches=90),
     Case("face_detection_front", 0.5, 0.5),

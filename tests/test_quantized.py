@@ -188,6 +188,7 @@ def test_enable_quantization_false_leaves_quantized_operators_to_the_cpu(gpu: De
 
 # The models -----------------------------------------------------------------------------------------------------------
 
+APIS = ["gl", "cl:pocl"]
 POSENET = "posenet_mobilenet_v1_100_257x257_multi_kpt_stripped_integer_quant"
 
 
@@ -212,7 +213,7 @@ def steps_off(result: Values, expected: Values) -> npt.NDArray[np.float64]:
     return np.concatenate(off)
 
 
-@pytest.mark.parametrize("gpu", ["gl"], indirect=True)
+@pytest.mark.parametrize("gpu", APIS, indirect=True)
 @pytest.mark.parametrize("half", [False, True], ids=["f32", "f16"])
 @pytest.mark.parametrize("name", [POSENET, "style_predict_quantized_256"])
 def test_model_is_within_four_steps_of_litert(
@@ -232,7 +233,21 @@ def test_model_is_within_four_steps_of_litert(
     delegate.close()
 
 
-@pytest.mark.parametrize("gpu", ["gl"], indirect=True)
+@pytest.mark.parametrize("name", [POSENET, "style_predict_quantized_256"])
+def test_gl_and_opencl_agree_within_four_steps(
+    gl_and_cl: tuple[Device, Device], model_path: FindModel, photograph: Photograph, name: str
+) -> None:
+    model = model_path(name).read_bytes()
+    mean, std = (0.5, 0.5) if name == POSENET else (0.0, 1.0)
+    results: list[Values] = []
+    for gpu in gl_and_cl:
+        interpreter, delegate = on_gpu(gpu, model)
+        results.append(run(interpreter, pictures_as_inputs(interpreter, photograph, mean, std)))
+        delegate.close()
+    assert (steps_off(*results) <= 4.001).mean() >= 0.999
+
+
+@pytest.mark.parametrize("gpu", APIS, indirect=True)
 def test_quantized_style_transfer_is_closer_to_the_float_model_than_litert(
     gpu: Device, model_path: FindModel, photograph: Photograph
 ) -> None:
