@@ -2,7 +2,8 @@
 
 from .delegate.gpu_delegate import GpuDelegate
 from .delegate.interpreter import Interpreter
-from .delegate.options import GpuDelegateOptions
+from .delegate.options import GpuDelegateOptions, InferencePreference, InferencePriority, WaitType
+from .delegate.report import DelegatedOp, PartitionReport
 from .interop.cl_context import ClContext
 from .interop.cl_objects import ClBuffer, ClImage
 from .interop.compatibility import BestOptions, CompatibilityList
@@ -33,6 +34,7 @@ __all__ = [
     "ClImage",
     "CompatibilityList",
     "DelegateError",
+    "DelegatedOp",
     "DeviceError",
     "FragmentProgram",
     "FramebindError",
@@ -41,14 +43,18 @@ __all__ = [
     "GlTexture",
     "GpuDelegate",
     "GpuDelegateOptions",
+    "InferencePreference",
+    "InferencePriority",
     "Interpreter",
     "KernelError",
     "ModelError",
+    "PartitionReport",
     "SharingReport",
     "Sink",
     "Source",
     "SourceError",
     "TransferError",
+    "WaitType",
     "Window",
     "open_sink",
     "open_source",

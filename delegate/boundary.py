@@ -14,6 +14,7 @@ from ..kernels.layout import Dense, Quantized
 from ..kernels.operator import TensorInfo
 from ..kernels.quantize import stored_view
 from .bindings import Binding, TextureMapping, make_binding, read_back, rebound, tensor_label
+from .options import WaitType
 from .tflite import NativeGraph
 
 Key = tuple[int, int]
@@ -32,10 +33,12 @@ class _Bound:
 class Boundary:
     """All boundary tensors of one delegate. Keeps every bound object alive, and copies where nothing is bound, counted.
 
-    ``keep_outputs`` says that results stay on the GPU until somebody asks for them by ``make_readable``.
+    ``keep_outputs`` says that results stay on the GPU until somebody asks for them by ``make_readable``; ``wait_type``,
+    what a run waits for.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, wait_type: WaitType) -> None:
+        self._wait_type = wait_type
         self.device: Device | None = None
         self.keep_outputs = False
         self.computed: set[Key] = set()
@@ -135,6 +138,17 @@ class Boundary:
         reason = f"output tensor {tensor} '{info.name}' to the CPU"
         read_back(self.open_device, self._bindings[key], info, graph.array(tensor), reason)
         self.unreadable.discard(key)
+
+    def wait(self) -> None:
+        """Wait for what was submitted, as the user chose. By default this makes no call: frames are not held up."""
+        if self._wait_type is WaitType.DO_NOT_WAIT:
+            return
+        fence = self.open_device.fence()
+        if self._wait_type is WaitType.PASSIVE:
+            fence.wait()
+        else:
+            while not fence.done:
+                pass
 
     def release(self) -> None:
         """Free the staging buffers; forget what is computed, but not what the user bound."""

@@ -13,10 +13,12 @@ from ..interop.devices import device_of, open_device
 from ..interop.errors import BindingError, DelegateError, ModelError
 from .bindings import Crop, TextureMapping, Values, tensor_label
 from .boundary import Boundary
+from .choice import Choice, choose
 from .claims import Claims, claim
 from .options import GpuDelegateOptions
 from .partition import Partition
 from .reader import Model, Subgraph, read_model
+from .report import DelegatedOp, PartitionReport, describe_operators, warning_text
 from .tflite import NativeDelegate, NativeGraph, Partitioned, log
 
 
@@ -39,9 +41,11 @@ class GpuDelegate:
         if model_path is not None and model_content is not None:
             raise DelegateError("give GpuDelegate model_path or model_content, not both")
         self.options = options or GpuDelegateOptions()
-        self._boundary = Boundary()
+        self._boundary = Boundary(self.options.wait_type)
         self._partitions: list[Partition] = []
         self._claims: dict[int, Claims] = {}
+        self._choices: dict[int, Choice] = {}
+        self._reported: set[int] = set()
         self._native: NativeDelegate | None = None
         self._retired: list[NativeDelegate] = []
         self._closed = False
@@ -77,7 +81,8 @@ class GpuDelegate:
         for partition in self._partitions:
             partition.release()
         self._partitions.clear()
-        self._claims.clear()
+        for known in (self._claims, self._choices, self._reported):
+            known.clear()
         self._boundary.release()
         if self._native is not None:
             self._retired.append(self._native)  # LiteRT still calls it when it destroys the interpreter
@@ -102,31 +107,29 @@ class GpuDelegate:
     # What LiteRT calls through tflite.NativeDelegate ------------------------------------------------------------------
 
     def claim(self, graph: NativeGraph) -> Sequence[int]:
-        """The operators of a subgraph that go to the GPU; logs those that do not, with the reasons."""
+        """The operators of a subgraph that go to the GPU; logs those that do not, with the reasons, once."""
         subgraph = graph.subgraph
         claims = self._claims[graph.index] = claim(subgraph, quantized=self.options.enable_quantization)
         self._forget_partitions(graph)
-        plan = graph.plan()
-        chosen = self._choose(graph, claims, [i for i in plan if i in claims.nodes])
-        if chosen:
+        choice = self._choices[graph.index] = choose(graph, claims, self.options)
+        if choice.operators:
             self._device()
-        on_cpu = set(range(len(subgraph.operators))) - set(chosen)
+        on_cpu = set(range(len(subgraph.operators))) - set(choice.operators)
         for operator in (subgraph.operators[i] for i in sorted(on_cpu)):
             for tensor in operator.inputs:
                 self._boundary.read_by_cpu.setdefault((graph.index, tensor), []).append(operator.index)
-        _warn_of_refused(subgraph, claims, len(chosen))
-        return chosen
+        self._report(graph, claims, len(choice.operators))
+        return choice.operators
 
-    def _choose(self, graph: NativeGraph, claims: Claims, claimed: list[int]) -> list[int]:
-        """Of the claimed operators, those in partitions that are worth it and within the limit."""
-
-        def computes(partition: Partitioned) -> bool:
-            outputs = (t for i in partition.operators for t in graph.subgraph.operators[i].outputs)
-            return any(claims.tensors[t].constant is None for t in outputs)
-
-        partitions = [p for p in graph.preview(claimed) if computes(p)]
-        partitions.sort(key=lambda p: (-len(p.operators), p.operators))
-        return sorted(i for p in partitions[: self.options.max_delegated_partitions] for i in p.operators)
+    def _report(self, graph: NativeGraph, claims: Claims, taken: int) -> None:
+        """To the log, once a subgraph: LiteRT asks again whenever inputs were resized."""
+        if graph.index in self._reported:
+            return
+        self._reported.add(graph.index)
+        subgraph = graph.subgraph
+        if claims.refused:
+            log.warning(warning_text(graph.index, subgraph, claims.refused, taken))
+        log.info(f"{taken} of {len(subgraph.operators)} operators of subgraph '{subgraph.name}' run on the GPU")
 
     def _forget_partitions(self, graph: NativeGraph) -> None:
         """LiteRT applies its delegates to a subgraph again after inputs were resized."""
@@ -165,6 +168,36 @@ class GpuDelegate:
             if other is not None:
                 device.close()
                 self._boundary.device = other
+
+    # Reports ----------------------------------------------------------------------------------------------------------
+
+    def delegated_ops(self) -> list[DelegatedOp]:
+        """A record for each operator of the model: on the GPU and in which partition, or on the CPU and why.
+
+        As of the last ``allocate_tensors``. Raises DelegateError before the delegate was given to an interpreter.
+        """
+        if self._model is None or self._native is None:
+            raise DelegateError("this GpuDelegate serves no interpreter, so that no operator has been given to it")
+        reasons = {
+            (number, operator): reason
+            for number, claims in self._claims.items()
+            for operator, reason in (*claims.refused.items(), *self._choices[number].left.items())
+        }
+        numbers = {(report.subgraph, i): report.number for report in self.partitions() for i in report.operators}
+        return describe_operators(self._model, numbers, reasons, "LiteRT does not delegate this subgraph")
+
+    def partitions(self) -> list[PartitionReport]:
+        """A record for each part of the model that runs on the GPU, numbered in the order of the model's operators."""
+        ordered = sorted(self._partitions, key=lambda partition: (partition.subgraph, partition.operators))
+        return [partition.report(number) for number, partition in enumerate(ordered)]
+
+    def record(self) -> None:
+        """Compile, upload the constants and record all commands now, which the first ``invoke`` does otherwise.
+
+        Call ``allocate_tensors`` first: it gives the tensors their shapes. Raises what ``invoke`` would.
+        """
+        dispatches = [len(partition.bound_program().steps) for partition in self._partitions]
+        log.info(f"recorded {sum(dispatches)} dispatches in {len(dispatches)} partitions")
 
     # Order ------------------------------------------------------------------------------------------------------------
 
@@ -315,14 +348,3 @@ def _inputs_and_outputs(subgraph: Subgraph) -> str:
 def _warn_of_software(name: str) -> None:
     """Once a process."""
     log.warning(f"{name} runs on the CPU: without a GPU, LiteRT's CPU interpreter alone is faster")
-
-
-def _warn_of_refused(subgraph: Subgraph, claims: Claims, taken: int) -> None:
-    """Say which operators the GPU cannot run, and why, in the words of the C++ delegate."""
-    count = len(subgraph.operators)
-    if claims.refused:
-        lines = sorted({f"{subgraph.operators[i].name}: {reason}" for i, reason in claims.refused.items()})
-        here, there = (f"{taken}", f"the remaining {count - taken}") if taken else ("No", f"all {count}")
-        split = f"{here} operations will run on the GPU, and {there} operations will run on the CPU."
-        log.warning("\n".join(["Following operations are not supported by GPU delegate:", *lines, split]))
-    log.info(f"{taken} of {count} operators of subgraph '{subgraph.name}' run on the GPU")

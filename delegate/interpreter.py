@@ -13,6 +13,7 @@ from ai_edge_litert import interpreter as litert
 from ..interop.errors import BindingError, DelegateError, ModelError
 from .gpu_delegate import GpuDelegate, read_file
 from .reader import read_model
+from .report import DelegatedOp, describe_operators
 
 
 class Interpreter(litert.Interpreter):
@@ -137,6 +138,16 @@ class Interpreter(litert.Interpreter):
         original = delegate.take_error() if delegate is not None else None
         if original is not None:
             raise original from cause
+
+    def delegated_ops(self) -> list[DelegatedOp]:
+        """A record for each operator of the model: whether it runs on the GPU or the CPU, and why not on the GPU.
+
+        As of the last ``allocate_tensors``: resized inputs do not move operators, but LiteRT partitions anew.
+        """
+        delegate = self._gpu_delegate
+        if delegate is None:
+            return describe_operators(self._model, {}, {}, "this interpreter has no GpuDelegate")
+        return delegate.delegated_ops()
 
     # Running ----------------------------------------------------------------------------------------------------------
 

@@ -1,45 +1,198 @@
-"""What a user may ask of the GPU delegate."""
+"""What a user may ask of the GPU delegate: the fields of TensorFlow Lite's TfLiteGpuDelegateOptionsV2, and the backend.
+
+docs/options.md sets what each one does here beside what it does in C++.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import dataclass
+from enum import Enum
 from typing import Literal
 
 from ..interop.errors import DelegateError
 from ..kernels.layout import Storage
 
-BACKENDS = ("auto", "opengl", "opencl")
+BACKENDS = ("auto", "opengl", "opencl", "null")
+
+
+class InferencePriority(Enum):
+    """What matters to the user, from most to least; AUTO leaves the rest of the order to the delegate."""
+
+    AUTO = 0
+    MAX_PRECISION = 1
+    MIN_LATENCY = 2
+    MIN_MEMORY_USAGE = 3
+
+
+class InferencePreference(Enum):
+    """How the model is going to be run. All three do the same here: nothing is tuned by trying it out yet."""
+
+    FAST_SINGLE_ANSWER = 0
+    SUSTAINED_SPEED = 1
+    BALANCED = 2
+
+
+class WaitType(Enum):
+    """What ``invoke`` waits for once a part of the model was submitted to the GPU; a read of a result always waits.
+
+    ``PASSIVE``: the thread sleeps until the GPU is done. ``ACTIVE``: it polls, which takes a CPU core and wakes sooner.
+    ``DO_NOT_WAIT``: nothing, ``invoke`` returns at once. ``AGGRESSIVE``: as ACTIVE; Metal's also keeps the GPU awake
+    between runs, which nothing does here.
+    """
+
+    PASSIVE = 0
+    ACTIVE = 1
+    DO_NOT_WAIT = 2
+    AGGRESSIVE = 3
+
+
+_AUTO = InferencePriority.AUTO
+_COMPLETED = {
+    InferencePriority.MAX_PRECISION: (InferencePriority.MIN_LATENCY, InferencePriority.MIN_MEMORY_USAGE),
+    InferencePriority.MIN_LATENCY: (InferencePriority.MIN_MEMORY_USAGE, InferencePriority.MAX_PRECISION),
+    InferencePriority.MIN_MEMORY_USAGE: (InferencePriority.MAX_PRECISION, InferencePriority.MIN_LATENCY),
+}
+"""What follows each first priority where the others are AUTO, as in TensorFlow Lite's ResolveAutoPriority."""
 
 
 @dataclass(frozen=True)
 class GpuDelegateOptions:
-    """Options of ``GpuDelegate``. Raises DelegateError for values that do not exist.
+    """Options of ``GpuDelegate``. Raises DelegateError, naming the fields, for values that do not go together.
 
     ``backend``: the API that runs the model. "opengl" and "opencl" run in the GlContext or ClContext that is current on
     the thread where the delegate is applied, or else in one of their own, and never on the other API. "auto" takes the
     API whose context is current there (a ClContext before a GL context), or of the first object that is bound; where
-    neither says, a GPU before a CPU. It logs in one line why it did not take the first choice.
-    ``is_precision_loss_allowed``: keep intermediate tensors and weights in half precision (16 bits), which takes half
-    the memory; arithmetic stays float32. Errors grow from about 1e-6 to about 1e-3 of the largest output value.
+    neither says, a GPU before a CPU. It logs in one line why it did not take the first choice. "null" records the
+    model's commands and computes nothing (outputs are zeros), to look at a model where there is no GPU.
+
+    ``inference_priority1`` to ``3``: what matters most, next, and least. AUTO may only end the list, and is filled in:
+    MAX_PRECISION, MIN_LATENCY, MIN_MEMORY_USAGE in turn, from the first one on. Where MAX_PRECISION does not come
+    first, weights and some intermediate tensors are kept in 16 bits, which takes half the memory; arithmetic stays
+    float32. Errors grow from about 1e-6 to about 1e-3 of the largest output value. The order of the other two makes
+    no difference.
+    ``is_precision_loss_allowed``: the older way to say it: False is MAX_PRECISION first, True is MIN_LATENCY first,
+    None (C++'s -1) leaves it to the priorities.
+    ``inference_preference``: see InferencePreference.
+
     ``max_delegated_partitions``: run only this many of the largest connected parts of the model on the GPU; None: all.
+    ``first_delegate_node_index``, ``last_delegate_node_index``: leave operators before the one and after the other to
+    the CPU (numbers in each subgraph; None: no end), to find the operator behind a wrong result.
     ``enable_quantization``: run operators of 8-bit and 16-bit quantized tensors too, in float32 on the values that the
     integers stand for, rounded after each operator as the integers would be. False leaves them to the CPU.
+
+    ``wait_type``: see WaitType. The default waits for nothing, so that the CPU prepares the next frame meanwhile; what
+    reads results, on the GPU or the CPU, is ordered behind the model in any case.
+    ``serialization_dir``, ``model_token``: the folder where compiled programs are kept between runs, and the model's
+    name there (letters, digits, ``-_.``). They go together. Nothing is kept yet, so that giving them is an error.
     """
 
-    backend: Literal["auto", "opengl", "opencl"] = "auto"
-    is_precision_loss_allowed: bool = False
+    backend: Literal["auto", "opengl", "opencl", "null"] = "auto"
+    is_precision_loss_allowed: bool | None = None
     max_delegated_partitions: int | None = None
     enable_quantization: bool = True
+    inference_preference: InferencePreference = InferencePreference.FAST_SINGLE_ANSWER
+    inference_priority1: InferencePriority = InferencePriority.MAX_PRECISION
+    inference_priority2: InferencePriority = InferencePriority.AUTO
+    inference_priority3: InferencePriority = InferencePriority.AUTO
+    first_delegate_node_index: int = 0
+    last_delegate_node_index: int | None = None
+    wait_type: WaitType = WaitType.DO_NOT_WAIT
+    serialization_dir: str | os.PathLike[str] | None = None
+    model_token: str | None = None
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
             raise DelegateError(f"there is no backend {self.backend!r}: take one of {', '.join(BACKENDS)}")
+        self._check_kinds()
+        self._check_priorities()
+        self._check_operators()
+        self._check_serialization()
+
+    @property
+    def priorities(self) -> tuple[InferencePriority, InferencePriority, InferencePriority]:
+        """The three priorities in order, without AUTO."""
+        first, second, third = self.inference_priority1, self.inference_priority2, self.inference_priority3
+        if self.is_precision_loss_allowed is not None:
+            first = InferencePriority.MIN_LATENCY if self.is_precision_loss_allowed else InferencePriority.MAX_PRECISION
+        if second is _AUTO:
+            return first, *_COMPLETED[first]
+        if third is _AUTO:
+            third = next(priority for priority in _COMPLETED if priority not in (first, second))
+        return first, second, third
+
+    @property
+    def storage(self) -> Storage:
+        """How tensors may be kept on the GPU: "f32", or "f16" where another priority goes before MAX_PRECISION."""
+        return "f32" if self.priorities[0] is InferencePriority.MAX_PRECISION else "f16"
+
+    def _check_kinds(self) -> None:
+        if self.is_precision_loss_allowed not in (None, False, True):
+            raise DelegateError(
+                f"is_precision_loss_allowed is {self.is_precision_loss_allowed!r}: give True, False, or None, which is "
+                "C++'s -1 and leaves it to the priorities"
+            )
+        kinds: dict[str, type[Enum]] = {
+            "inference_preference": InferencePreference,
+            "inference_priority1": InferencePriority,
+            "inference_priority2": InferencePriority,
+            "inference_priority3": InferencePriority,
+            "wait_type": WaitType,
+        }
+        for field, kind in kinds.items():
+            if not isinstance(getattr(self, field), kind):
+                members = ", ".join(member.name for member in kind)
+                raise DelegateError(f"{field} is {getattr(self, field)!r}: take one of {kind.__name__}'s {members}")
+
+    def _check_priorities(self) -> None:
+        given = (self.inference_priority1, self.inference_priority2, self.inference_priority3)
+        first, second, third = (priority.name for priority in given)
+        if self.is_precision_loss_allowed is not None and given != (InferencePriority.MAX_PRECISION, _AUTO, _AUTO):
+            raise DelegateError(
+                f"is_precision_loss_allowed is {self.is_precision_loss_allowed} and the inference priorities are "
+                f"{first}, {second}, {third}: both say what matters most, so give only one of them"
+            )
+        if given[0] is _AUTO:
+            raise DelegateError("inference_priority1 is AUTO: say what matters most, AUTO may follow")
+        if given[1] is _AUTO and given[2] is not _AUTO:
+            raise DelegateError(
+                f"inference_priority3 is {third} behind an inference_priority2 that is AUTO: make {third} the second"
+            )
+        named = [priority for priority in given if priority is not _AUTO]
+        if len(set(named)) < len(named):
+            raise DelegateError(
+                f"inference_priority1, inference_priority2 and inference_priority3 are {first}, {second}, {third}: "
+                "name each once, and end with AUTO"
+            )
+
+    def _check_operators(self) -> None:
         if self.max_delegated_partitions is not None and self.max_delegated_partitions < 1:
             raise DelegateError(
                 f"max_delegated_partitions is {self.max_delegated_partitions}: give 1 or more, or None for no limit; "
                 "for the CPU alone give the interpreter no delegate"
             )
+        first, last = self.first_delegate_node_index, self.last_delegate_node_index
+        if first < 0 or (last is not None and last < first):
+            raise DelegateError(
+                f"first_delegate_node_index is {first} and last_delegate_node_index {last}: the first is 0 or more, "
+                "the last not before it, or None for the model's last operator"
+            )
 
-    @property
-    def storage(self) -> Storage:
-        return "f16" if self.is_precision_loss_allowed else "f32"
+    def _check_serialization(self) -> None:
+        folder, token = self.serialization_dir, self.model_token
+        if folder is None and token is None:
+            return
+        if folder is None or token is None:
+            raise DelegateError(
+                f"serialization_dir is {folder!r} and model_token {token!r}: give both or neither, the folder and the "
+                "model's name in it"
+            )
+        if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}", token):
+            raise DelegateError(
+                f"model_token is {token!r}: it becomes part of a file's name, so give 1 to 128 letters, digits, '-', "
+                "'_' and '.', without '.' in front; a hash of the model's file will do"
+            )
+        raise DelegateError(
+            "serialization_dir and model_token are given, but this version keeps no compiled programs: leave both out"
+        )

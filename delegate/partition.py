@@ -14,6 +14,7 @@ from .boundary import Boundary
 from .claims import Claims, build_graph, output_shapes
 from .graph import Graph
 from .program import Program
+from .report import PartitionReport
 from .tflite import NativeGraph, Partitioned
 
 
@@ -45,6 +46,11 @@ class Partition:
     def subgraph(self) -> int:
         """The number of the subgraph that this is a part of."""
         return self._native.index
+
+    @property
+    def operators(self) -> tuple[int, ...]:
+        """The numbers of its operators in the subgraph, in execution order."""
+        return self._partitioned.operators
 
     def prepare(self) -> None:
         """Set the outputs' shapes from the inputs'; drop a program that was made for others."""
@@ -80,15 +86,36 @@ class Partition:
 
     def invoke(self) -> None:
         """Bind what changed, copy what comes from the CPU, run, and say that the outputs are on the GPU."""
-        self._boundary.open_device.check()
-        program = self.program or self._build()
-        if self._unbound:
-            self._bind(program)
+        program = self.bound_program()
         for tensor in self._uploads:
             self._boundary.upload(self._native, tensor)
         program.run()
         for tensor in self.outputs:
             self._boundary.written(self._native, tensor)
+        self._boundary.wait()
+
+    def bound_program(self) -> Program:
+        """The program, built if it was not, with everything bound that is bound now."""
+        self._boundary.open_device.check()
+        program = self.program or self._build()
+        if self._unbound:
+            self._bind(program)
+        return program
+
+    def report(self, number: int) -> PartitionReport:
+        """What it consists of and, once it was recorded, takes."""
+        program = self.program if not self._unbound else None
+        return PartitionReport(
+            number,
+            self.subgraph,
+            self.operators,
+            self.inputs,
+            self.outputs,
+            dispatches=len(program.steps) if program else None,
+            barriers=program.commands.barriers if program else None,
+            constants_nbytes=program.weights_nbytes if program else None,
+            arena_nbytes=program.arena_nbytes if program else None,
+        )
 
     def _build(self) -> Program:
         graph = build_graph(self._claims, self._partitioned.operators, self.inputs, self.outputs, self._shapes)

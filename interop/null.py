@@ -82,7 +82,7 @@ class NullDevice:
         self.traits = Traits(
             name="null", api="null", driver="null", group=group, invocations=1,
             local_bytes=32768, max_buffer_bytes=max_buffer_bytes,
-            offset_alignment=256, max_memories=16, software=True,
+            offset_alignment=256, max_memories=16, software=False,
             write_formats=frozenset({"rgba8", "rgba16f", "rgba32f", "r8", "r32f"}),
         )  # fmt: skip
         self.kernels: dict[KernelSource, NullKernel] = {}
