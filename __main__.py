@@ -18,8 +18,9 @@ except ImportError as error:  # it names the packages that are missing, and how 
 import typer
 
 from framebind.demos.commands.devices import devices
+from framebind.demos.commands.inspect import inspect
 
-COMMANDS = (devices,)
+COMMANDS = (devices, inspect)
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 for command in COMMANDS:

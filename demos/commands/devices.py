@@ -39,7 +39,7 @@ def devices(as_json: AsJson = False) -> None:
 
 
 def _device_table(found: fb.CompatibilityList) -> Table:
-    table = make_table("Devices", "API", "device", "version", "f16", "usable")
+    table = make_table("Devices", "API", "device", "version", "f16", "usable", lines=True)
     for device in found.devices:
         usable = device.unusable or ("yes, but it is the CPU" if device.software else "yes")
         add_row(table, device.api, device.name, device.version, device.f16, usable)
@@ -47,7 +47,7 @@ def _device_table(found: fb.CompatibilityList) -> Table:
 
 
 def _sharing_table(found: fb.CompatibilityList) -> Table:
-    table = make_table("GL objects in models on OpenCL", "OpenGL", "OpenCL", "shared by", "not by")
+    table = make_table("GL objects in models on OpenCL", "OpenGL", "OpenCL", "shared by", "not by", lines=True)
     for report in found.sharing:
         refused = "\n".join(f"{name}: {reason}" for name, reason in report.refused.items())
         add_row(table, report.gl, report.cl, report.strategy or "nothing", refused)

@@ -28,14 +28,14 @@ def print_line(line: str) -> None:
     Console(soft_wrap=True).print(Text(line))
 
 
-def make_table(title: str, *columns: str) -> Table:
-    """An empty table with these columns, whose cells show text as it is where it is added by ``add_row``."""
-    table = Table(title=title, title_justify="left", show_lines=True)
+def make_table(title: str, *columns: str, lines: bool = False) -> Table:
+    """An empty table with these columns, for ``add_row``; ``lines`` between its rows."""
+    table = Table(title=title, title_justify="left", show_lines=lines)
     for column in columns:
         table.add_column(column, overflow="fold")
     return table
 
 
-def add_row(table: Table, *cells: object) -> None:
-    """Add a row of plain text: names of devices and tensors may hold square brackets."""
-    table.add_row(*(Text(str(cell)) for cell in cells))
+def add_row(table: Table, *cells: object, style: str = "") -> None:
+    """Add a row of plain text: names of devices and tensors may hold square brackets, which are no markup."""
+    table.add_row(*(Text(str(cell)) for cell in cells), style=style)

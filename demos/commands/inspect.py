@@ -1,0 +1,138 @@
+"""``python -m framebind inspect``."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.filesize import decimal
+from rich.table import Table
+
+import framebind as fb
+
+from ..models import find_model
+from .output import AsJson, add_row, make_table, print_json, print_line, print_table
+
+ModelName = Annotated[str, typer.Argument(metavar="MODEL", help="A .tflite file, or the name of a known model.")]
+Backend = Annotated[
+    Literal["null", "auto", "opengl", "opencl"],
+    typer.Option(
+        help="The API whose commands are recorded. null needs no GPU: it compiles nothing and stands for any."
+    ),
+]
+
+
+def inspect(model: ModelName, backend: Backend = "null", as_json: AsJson = False) -> None:
+    """Show a model's inputs and outputs, which operators run on the GPU, and why the others do not.
+
+    Example: python -m framebind inspect deeplabv3_257_mv_gpu.tflite
+    """
+    logging.getLogger("framebind").setLevel(logging.ERROR)  # the tables say what the warnings would
+    content, failure = _inspected(find_model(model), backend)
+    if as_json:
+        print_json(content)
+    else:
+        _print(content)
+    if failure is not None:
+        raise fb.ModelError(f"the model does not run: {failure}") from failure
+
+
+def _inspected(path: Path, backend: Backend) -> tuple[dict[str, Any], Exception | None]:
+    """What there is to say about the model, and why it cannot be made ready to run, if it cannot."""
+    interpreter = fb.Interpreter(path)
+    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend))
+    interpreter.modify_graph_with_delegate(delegate)
+    failure: Exception | None = None
+    try:
+        interpreter.allocate_tensors()
+        delegate.record()
+    except (fb.FramebindError, RuntimeError, ValueError) as error:  # ours, and LiteRT's two
+        failure = error
+    content = {
+        "model": path.name,
+        "inputs": [_tensor(detail) for detail in interpreter.get_input_details()],
+        "outputs": [_tensor(detail) for detail in interpreter.get_output_details()],
+        "operators": [dataclasses.asdict(operator) for operator in interpreter.delegated_ops()],
+        "partitions": [dataclasses.asdict(partition) for partition in delegate.partitions()],
+        "error": None if failure is None else str(failure),
+    }
+    delegate.close()
+    return content, failure
+
+
+def _tensor(detail: dict[str, Any]) -> dict[str, Any]:
+    """Of LiteRT's details of a tensor what a program can read as JSON. Sizes that may change are -1."""
+    quantization = detail["quantization_parameters"]
+    scales = [float(scale) for scale in quantization["scales"]]
+    return {
+        "index": int(detail["index"]),
+        "name": str(detail["name"]),
+        "shape": [int(size) for size in detail["shape_signature"]] or [int(size) for size in detail["shape"]],
+        "dtype": detail["dtype"].__name__,
+        "scales": scales,
+        "zero_points": [int(point) for point in quantization["zero_points"]],
+        "quantized_dimension": int(quantization["quantized_dimension"]) if len(scales) > 1 else None,
+    }
+
+
+def _print(content: dict[str, Any]) -> None:
+    operators, partitions = content["operators"], content["partitions"]
+    print_table(_tensor_table(content))
+    print_table(_operator_table(operators))
+    if partitions:
+        print_table(_partition_table(partitions))
+    on_gpu = sum(operator["runs_on"] == "gpu" for operator in operators)
+    parts = f"{len(partitions)} partition{'' if len(partitions) == 1 else 's'}"
+    on_cpu = len(operators) - on_gpu
+    print_line(f"{content['model']}: operators on the GPU: {on_gpu}, in {parts}; on the CPU: {on_cpu}.")
+
+
+def _tensor_table(content: dict[str, Any]) -> Table:
+    table = make_table("Inputs and outputs", "", "tensor", "name", "shape", "type", "quantization")
+    for direction in ("inputs", "outputs"):
+        for tensor in content[direction]:
+            shape = " x ".join("any" if size == -1 else str(size) for size in tensor["shape"])
+            cells = (direction[:-1], tensor["index"], tensor["name"], shape, tensor["dtype"], _quantization(tensor))
+            add_row(table, *cells)
+    return table
+
+
+def _quantization(tensor: dict[str, Any]) -> str:
+    scales, points = tensor["scales"], tensor["zero_points"]
+    if not scales:
+        return ""
+    if len(scales) > 1:
+        return f"{len(scales)} scales along dimension {tensor['quantized_dimension']}"
+    return f"{scales[0]:.6g} * (q - {points[0]})" if points and points[0] else f"{scales[0]:.6g} * q"
+
+
+def _operator_table(operators: list[dict[str, Any]]) -> Table:
+    several = any(operator["subgraph"] for operator in operators)
+    table = make_table(
+        "Operators", *(["subgraph"] if several else []), "", "operator", "runs on", "partition", "because"
+    )
+    for operator in operators:
+        on_gpu = operator["runs_on"] == "gpu"
+        cells = [operator["index"], operator["name"], operator["runs_on"].upper()]
+        cells += [operator["partition"], ""] if on_gpu else ["", operator["reason"]]
+        add_row(table, *([operator["subgraph"]] if several else []), *cells, style="" if on_gpu else "yellow")
+    return table
+
+
+def _partition_table(partitions: list[dict[str, Any]]) -> Table:
+    table = make_table("Partitions", "", "operators", "inputs", "outputs", "dispatches", "constants", "arena")
+    for partition in partitions:
+        dispatches, memories = partition["dispatches"], (partition["constants_nbytes"], partition["arena_nbytes"])
+        add_row(
+            table,
+            partition["number"],
+            len(partition["operators"]),
+            ", ".join(map(str, partition["inputs"])),
+            ", ".join(map(str, partition["outputs"])),
+            "unknown" if dispatches is None else dispatches,
+            *("unknown" if nbytes is None else decimal(nbytes) for nbytes in memories),
+        )
+    return table
