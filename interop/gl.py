@@ -16,11 +16,14 @@ from .gl_commands import GlCommandList, GlKernel
 from .gl_context import GlContext
 from .gl_objects import GlBuffer, GlTexture, as_gl_object
 from .gl_program import COMPUTE_SHADER, build_program
+from .gl_state import buffers, kept, pixel_storage, program, storage_buffers, texture
 from .recording import check_formats
 
 _MAX_SHARED_BYTES, _MAX_STORAGE_BLOCK_BYTES, _MAX_COMPUTE_STORAGE_BLOCKS = 0x8262, 0x90DE, 0x90DB
 _COMMANDS_COMPLETE, _FLUSH_BIT, _ALREADY_SIGNALED, _SATISFIED, _WAIT_FAILED = 0x9117, 0x0001, 0x911A, 0x911C, 0x911D
 _SECOND = 1_000_000_000
+_OBJECTS = (program, buffers, pixel_storage, texture, storage_buffers(1))
+"""The state that making, filling and reading buffers and textures changes."""
 
 
 class GlFence:
@@ -57,9 +60,9 @@ class GlFence:
 class GlDevice:
     """Implements interop.device.Device on a GL context, on the thread where that context is current.
 
-    GL state that a run leaves changed: the program in use, the shader storage buffer bindings 0 and up, the texture
-    bound to GL_TEXTURE_2D on unit 0 and up, and the image units 0 and up. Samplers and the active texture unit are
-    put back to 0. Everything else (framebuffer, viewport, blending, vertex arrays) stays as it was.
+    In a foreign context all GL state is after each call as it was before (see gl_state.py). In one of ours a run leaves
+    changed: the program in use, the shader storage buffer bindings 0 and up, the texture bound to GL_TEXTURE_2D on
+    unit 0 and up, and the image units 0 and up; samplers and the active texture unit are put back to 0.
     ``owns_context``: close the context with the device.
     """
 
@@ -94,16 +97,19 @@ class GlDevice:
                 f"'{label}' needs {nbytes} bytes, and kernels on {self.traits.name} address at most "
                 f"{self.traits.max_buffer_bytes} in one buffer: use a smaller input, or f16 storage"
             )
-        return GlBuffer(nbytes, label=label)
+        with kept(self.context, *_OBJECTS):
+            return GlBuffer(nbytes, label=label)
 
     def texture(self, width: int, height: int, format: str, label: str) -> GlTexture:
         self.check()
-        return GlTexture(width, height, format, label=label)
+        with kept(self.context, *_OBJECTS):
+            return GlTexture(width, height, format, label=label)
 
     def borrow(self, native: Any) -> GlTexture | GlBuffer:
         """A GlTexture or GlBuffer of this context as it is, or a moderngl texture or buffer wrapped."""
         self.check()
-        resource = as_gl_object(native)
+        with kept(self.context, buffers, texture):
+            resource = as_gl_object(native)
         if resource.context is not self.context:
             raise BindingError(f"{resource.label} belongs to {resource.context}, and this device to another context")
         return resource
@@ -124,17 +130,19 @@ class GlDevice:
 
     def write(self, resource: Resource, array: np.ndarray, reason: str, offset: int = 0) -> None:
         self.check()
-        if isinstance(resource, GlBuffer):
-            resource.write(array, reason, offset)
-        else:
-            _texture(resource).write(array, reason)
+        with kept(self.context, *_OBJECTS):
+            if isinstance(resource, GlBuffer):
+                resource.write(array, reason, offset)
+            else:
+                _texture(resource).write(array, reason)
 
     def read(self, resource: Resource, array: np.ndarray, reason: str, offset: int = 0) -> None:
         self.check()
-        if isinstance(resource, GlBuffer):
-            resource.read_into(array, reason, offset)
-        else:
-            array[...] = _texture(resource).read(reason).reshape(array.shape)
+        with kept(self.context, *_OBJECTS):
+            if isinstance(resource, GlBuffer):
+                resource.read_into(array, reason, offset)
+            else:
+                array[...] = _texture(resource).read(reason).reshape(array.shape)
 
     def fence(self) -> GlFence:
         self.check()

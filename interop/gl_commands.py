@@ -16,6 +16,7 @@ from .errors import BindingError
 from .gl_context import GlContext
 from .gl_objects import SHADER_STORAGE_BUFFER, GlBuffer, GlTexture
 from .gl_query import FORMATS, TEXTURE_2D
+from .gl_state import Part, image_units, kept, program, storage_buffers, texture_units
 from .recording import SlotUse, check_resource, check_slot, check_steps, check_view, hazards
 
 _TEXTURE0, _WRITE_ONLY, _TIMESTAMP, _QUERY_RESULT = 0x84C0, 0x88B9, 0x8E28, 0x8866
@@ -107,6 +108,7 @@ class GlCommandList:
             self.marks.append(len(recorder.calls))
         recorder.finish(restored)
         self._calls = recorder.calls
+        self._changed = recorder.changed() if context.is_foreign else ()
         self._calls_by_name = Counter(recorder.names)
         self._slot_uses = tuple(self._slots.values())
 
@@ -178,9 +180,10 @@ class GlCommandList:
     def _store(self, kernel: GlKernel) -> None:
         """Put the resident values into the program now."""
         gl = self._context.gl
-        gl.glUseProgram(kernel.program)
-        for name, arguments in _uniform_calls(kernel, kernel.resident):
-            getattr(gl, name)(*arguments)
+        with kept(self._context, program):
+            gl.glUseProgram(kernel.program)
+            for name, arguments in _uniform_calls(kernel, kernel.resident):
+                getattr(gl, name)(*arguments)
 
     # Running ---------------------------------------------------------------------------------------------------------
 
@@ -217,6 +220,13 @@ class GlCommandList:
     def run(self) -> None:
         """Submit all steps. Raises BindingError for an empty or released slot, DeviceError off thread or context."""
         self._prepare()
+        if self._changed:
+            with kept(self._context, *self._changed):
+                self._submit()
+        else:
+            self._submit()
+
+    def _submit(self) -> None:
         for function, arguments in self._calls:
             function(*arguments)
         if self._context.gl.calls is not None:
@@ -339,6 +349,16 @@ class _Recorder:
                 continue
             self._state[key] = arguments[2]
             self.call(name, *arguments)
+
+    def changed(self) -> tuple[Part, ...]:
+        """The parts of the state that the calls recorded so far change."""
+        counts = dict.fromkeys(("buffer", "sampler", "image"), 0)
+        for what, unit in self._state:
+            if what in counts:
+                counts[what] = max(counts[what], unit + 1)
+        return (
+            program, storage_buffers(counts["buffer"]), texture_units(counts["sampler"]), image_units(counts["image"])
+        )  # fmt: skip
 
     def finish(self, restored: list[GlKernel]) -> None:
         """Make all writes visible to whatever comes next, and undo what would disturb the user's own drawing."""

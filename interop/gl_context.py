@@ -147,6 +147,11 @@ class GlContext:
         context._thread_id = threading.get_ident()
         return context
 
+    @property
+    def is_foreign(self) -> bool:
+        """Somebody else made it: its state is theirs, and it is never destroyed here."""
+        return self._owner is None
+
     @staticmethod
     def is_current() -> bool:
         """Whether any GL context, ours or foreign, is current on the calling thread."""
