@@ -37,7 +37,14 @@ def choose(graph: NativeGraph, claims: Claims, options: GpuDelegateOptions) -> C
     for partition in partitions[limit:] if limit is not None else []:
         size = f"its partition has {len(partition.operators)} operators"
         left |= dict.fromkeys(partition.operators, f"{size}; max_delegated_partitions takes the {limit} largest")
-    return Choice(tuple(sorted(i for p in partitions[:limit] for i in p.operators)), left)
+    chosen = tuple(sorted(i for p in partitions[:limit] for i in p.operators))
+    if any(operator.name == "DENSIFY" and operator.index not in chosen for operator in graph.subgraph.operators):
+        # LiteRT's XNNPACK computes with zeros in place of sparse constants when it is given a part of the graph.
+        left |= dict.fromkeys(
+            chosen, "sparse constants stay on the CPU, where LiteRT unpacks them for whole models only"
+        )
+        return Choice((), left)
+    return Choice(chosen, left)
 
 
 def _computes(partition: Partitioned, graph: NativeGraph, claims: Claims) -> bool:

@@ -16,6 +16,7 @@ import tflite
 
 from ..interop.errors import ModelError
 from ..kernels.operator import Quantization, TensorInfo
+from .sparse import dense
 
 T = TypeVar("T")
 
@@ -171,18 +172,20 @@ class _Reader:
         dtype = _DTYPE_NAMES.get(tensor.Type())
         if dtype is None:
             raise ModelError(f"{label} has the unknown type number {tensor.Type()}: the model is too new")
-        sparse = tensor.Sparsity() is not None
+        sparse = tensor.Sparsity()
         return TensorInfo(
             name=_text(tensor.Name()),
             shape=shape,
-            # A dtype that no operator accepts: sparse constants are not arrays of the tensor's shape.
-            dtype=f"sparse {dtype}" if sparse else dtype,
+            # A dtype that DENSIFY alone accepts: LiteRT does not have this tensor as an array of its shape.
+            dtype=dtype if sparse is None else f"sparse {dtype}",
             constant=self._constant(label, tensor.Buffer(), shape, dtype, sparse),
             quantization=self._quantization(label, tensor, shape),
             variable=bool(tensor.IsVariable()),
         )
 
-    def _constant(self, label: str, index: int, shape: tuple[int, ...], dtype: str, sparse: bool) -> np.ndarray | None:
+    def _constant(
+        self, label: str, index: int, shape: tuple[int, ...], dtype: str, sparse: tflite.SparsityParameters | None
+    ) -> np.ndarray | None:
         if index == 0:  # buffer 0 is always empty: a tensor that is computed
             return None
         if index >= self._buffers:
@@ -190,14 +193,25 @@ class _Reader:
         data = self._data(label, index)
         if data is None:
             return None
-        if sparse or dtype not in _NUMPY_NAMES:
+        if dtype not in _NUMPY_NAMES:
             return data
+        if sparse is not None:
+            return self._dense(label, data, shape, dtype, sparse)
         needed = math.prod(shape) * np.dtype(dtype).itemsize
         if data.nbytes != needed:
             raise ModelError(
                 f"{label}: shape {list(shape)} of type {dtype} takes {needed} bytes, but its buffer has {data.nbytes}"
             )
         return data.view(dtype).reshape(shape)
+
+    @staticmethod
+    def _dense(
+        label: str, data: np.ndarray, shape: tuple[int, ...], dtype: str, table: tflite.SparsityParameters
+    ) -> np.ndarray:
+        try:
+            return dense(data.view(dtype), shape, table)
+        except _DAMAGE as error:
+            raise ModelError(f"{label} is sparse, and its values cannot be placed: {error}") from error
 
     def _data(self, label: str, index: int) -> np.ndarray | None:
         """A buffer's bytes, read-only, from inside the flatbuffer or (large models) from behind it; None if empty."""

@@ -32,7 +32,9 @@ _RAW = frozenset({"BITCAST", "BITWISE_XOR", "CAST", "RIGHT_SHIFT"})
 
 @dataclass(frozen=True)
 class Dequantize:
-    """A float16 or integer constant as float32: folded before anything runs, unless the outside asks for the tensor."""
+    """A float16, integer or sparse constant as a float one: folded before anything runs, unless the outside asks for
+    the tensor.
+    """
 
 
 def float_view(tensor: TensorInfo) -> TensorInfo:
@@ -127,6 +129,15 @@ def _parse_dequantize(options: Any, inputs: list[TensorInfo | None], outputs: li
     return Parsed(Dequantize() if source is not None and source.constant is not None else Elementwise())
 
 
+def _parse_densify(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
+    source = inputs[0]
+    if source is None or source.constant is None or not source.dtype.startswith("sparse "):
+        raise Unsupported("its input is no sparse constant")
+    if source.constant.shape != outputs[0].shape or source.constant.dtype.name not in ("float16", "float32"):
+        raise Unsupported("its output is not its input, of type float16 or float32")
+    return Parsed(Dequantize())
+
+
 def _same_shape(attributes: Any, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
     return [shapes[0]]
 
@@ -141,6 +152,7 @@ STORE = Operator("STORE", lambda *_: Parsed(Elementwise()), _same_shape, _lower_
 """Not a TFLite operator: what the engine uses to bring a tensor to memory as layout.Quantized."""
 
 OPERATORS = (
+    Operator("DENSIFY", _parse_densify, _same_shape, lower_copy, max_version=1),
     Operator("QUANTIZE", _parse_quantize, _same_shape, lower_copy, max_version=3),
     Operator("DEQUANTIZE", _parse_dequantize, _same_shape, lower_copy, max_version=6),
 )

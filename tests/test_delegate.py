@@ -582,3 +582,16 @@ def test_garbage_in_place_of_a_context_is_refused() -> None:
         words[2] = random.choice(np.array([garbage.ctypes.data, 0, 8, 2**47 - 4096, 2**63], np.uint64))
         with pytest.raises(tflite_abi.LayoutMismatch):
             tflite_abi.check_layout(garbage.ctypes.data, subgraph)
+
+
+def test_a_custom_operator_of_a_newer_version_is_the_file_s_own(context: fb.GlContext) -> None:
+    """LiteRT shows version 1 for each custom operator that it does not know (face_landmark_with_attention has 2)."""
+    tensors = [T(name, (1, 4)) for name in "xabcy"]
+    operators = [Op("EXP", [0], [1]), Op("TANH", [1], [2]), Op("SomebodysOwn", [2], [3], b"", 2), Op("EXP", [3], [4])]
+    interpreter = fb.Interpreter(model_content=build(G(tensors, operators, [0], [4])))
+    delegate = fb.GpuDelegate()
+    interpreter.modify_graph_with_delegate(delegate)
+    assert [partition.operators for partition in delegate.partitions()] == [(0, 1)]
+    with pytest.raises(RuntimeError, match="unresolved custom op: SomebodysOwn"):
+        interpreter.allocate_tensors()
+    delegate.close()

@@ -158,7 +158,7 @@ def test_indices_cross_between_gpu_and_cpu(context: fb.GlContext) -> None:
     assert "input tensor 5 'more' from the CPU" in reasons
 
 
-ELSEWHERE = {"Convolution2DTransposeBias", "DEQUANTIZE", "QUANTIZE"}
+ELSEWHERE = {"Convolution2DTransposeBias", "DENSIFY", "DEQUANTIZE", "QUANTIZE"}
 """LiteRT has no CPU kernel of the first (test_operators.py has NumPy); the others are tested with quantized models."""
 
 

@@ -45,6 +45,8 @@ class T:
     zero_points: Sequence[int] = ()
     axis: int = 0
     signature: Sequence[int] | None = None
+    sparsity: Any = None
+    """A schema SparsityParametersT; ``raw`` has the values that are stored then."""
 
 
 @dataclass
@@ -93,7 +95,7 @@ class _Builder:
         tensor = schema.TensorT()
         tensor.name, tensor.shape, tensor.type = given.name, list(given.shape), _TYPES[given.dtype]
         tensor.isVariable = given.variable
-        tensor.shapeSignature = given.signature
+        tensor.shapeSignature, tensor.sparsity = given.signature, given.sparsity
         tensor.quantization = _quantization(given) if given.scales else None
         data = given.raw
         if given.values is not None:
