@@ -4,6 +4,7 @@ from .delegate.gpu_delegate import GpuDelegate
 from .delegate.interpreter import Interpreter
 from .delegate.options import GpuDelegateOptions, InferencePreference, InferencePriority, WaitType
 from .delegate.report import DelegatedOp, PartitionReport
+from .delegate.statistics import Statistics, StepTime
 from .interop.cl_context import ClContext
 from .interop.cl_objects import ClBuffer, ClImage
 from .interop.compatibility import BestOptions, CompatibilityList
@@ -53,6 +54,8 @@ __all__ = [
     "Sink",
     "Source",
     "SourceError",
+    "Statistics",
+    "StepTime",
     "TransferError",
     "WaitType",
     "Window",

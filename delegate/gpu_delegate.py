@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..interop.device import Device
+from ..interop.device import Device, Fence
 from ..interop.devices import device_of, open_device
 from ..interop.errors import BindingError, DelegateError, ModelError
 from .bindings import Crop, TextureMapping, Values, tensor_label
@@ -17,8 +17,11 @@ from .choice import Choice, choose
 from .claims import Claims, claim
 from .options import GpuDelegateOptions
 from .partition import Partition
+from .program import Program
 from .reader import Model, Subgraph, read_model
 from .report import DelegatedOp, PartitionReport, describe_operators, warning_text
+from .statistics import Statistics, StepTime, gather, step_times
+from .stopwatch import Stopwatch
 from .tflite import NativeDelegate, NativeGraph, Partitioned, log
 
 
@@ -49,11 +52,13 @@ class GpuDelegate:
         self._native: NativeDelegate | None = None
         self._retired: list[NativeDelegate] = []
         self._closed = False
+        self._stopwatch = Stopwatch()
         self._model: Model | None = None
         if model_path is not None:
             model_content = read_file(model_path)
         if model_content is not None:
-            self._model = read_model(model_content)
+            with self._stopwatch.phase("read"):
+                self._model = read_model(model_content)
 
     # LiteRT's interpreter and ours ------------------------------------------------------------------------------------
 
@@ -61,8 +66,10 @@ class GpuDelegate:
         """What LiteRT's Interpreter asks of everything in its experimental_delegates, once."""
         return self.attach(None)
 
-    def attach(self, model: Model | None) -> int:
-        """The address of the TfLiteDelegate, for one interpreter; framebind.Interpreter gives its model along."""
+    def attach(self, model: Model | None, read_seconds: float = 0.0) -> int:
+        """The address of the TfLiteDelegate, for one interpreter; framebind.Interpreter gives its model along, and how
+        long it took to read it.
+        """
         if self._closed:
             raise DelegateError("this GpuDelegate is closed: make a new one")
         if self._native is not None:
@@ -73,6 +80,7 @@ class GpuDelegate:
                 "LiteRT's own Interpreter does not tell a delegate which model it runs: make it with "
                 "GpuDelegate(model_path=...), or use framebind.Interpreter"
             )
+        self._stopwatch.seconds["read"] += read_seconds
         self._native = NativeDelegate(self, self._model)
         return self._native.pointer
 
@@ -109,7 +117,8 @@ class GpuDelegate:
     def claim(self, graph: NativeGraph) -> Sequence[int]:
         """The operators of a subgraph that go to the GPU; logs those that do not, with the reasons, once."""
         subgraph = graph.subgraph
-        claims = self._claims[graph.index] = claim(subgraph, quantized=self.options.enable_quantization)
+        with self._stopwatch.phase("read"):
+            claims = self._claims[graph.index] = claim(subgraph, quantized=self.options.enable_quantization)
         self._forget_partitions(graph)
         choice = self._choices[graph.index] = choose(graph, claims, self.options)
         if choice.operators:
@@ -142,7 +151,7 @@ class GpuDelegate:
 
     def make_kernel(self, graph: NativeGraph, partition: Partitioned) -> Partition:
         claims = self._claims[graph.index]
-        made = Partition(self._boundary, graph, claims, partition, self.options.storage)
+        made = Partition(self._boundary, graph, claims, partition, self.options.storage, self._stopwatch)
         self._partitions.append(made)
         self._boundary.computed |= {(graph.index, t) for t in made.outputs}
         return made
@@ -213,6 +222,31 @@ class GpuDelegate:
         if self._closed or self._boundary.device is None:
             raise DelegateError("no operator runs on the GPU, so that there is nothing to wait for; the log says why")
         return self._boundary.device
+
+    def fence(self) -> Fence:
+        """A point behind all that was run so far: ``wait()`` blocks until the GPU has passed it, ``done`` only asks."""
+        return self._running_device().fence()
+
+    # Figures ----------------------------------------------------------------------------------------------------------
+
+    def statistics(self) -> Statistics:
+        """What the model's programs are and cost. Raises DelegateError where nothing runs on the GPU."""
+        device, graphs = self._running_device(), self._model.subgraphs if self._model else ()
+        operators = sum(len(graph.operators) for graph in graphs), sum(len(p.operators) for p in self._partitions)
+        return gather(device.traits, self._programs(), operators, len(self._partitions), self._stopwatch.seconds)
+
+    def profile(self) -> list[StepTime]:
+        """Run what ``invoke`` would run on the GPU, each dispatch after the one before has ended, and time each.
+
+        Nothing is copied. Raises DelegateError before the first ``invoke``, DeviceError on OpenGL ES drivers without
+        GL_EXT_disjoint_timer_query.
+        """
+        if not self._programs():
+            raise DelegateError("nothing has run on the GPU yet: call invoke() first")
+        return step_times(self._programs())
+
+    def _programs(self) -> list[Program]:
+        return [partition.program for partition in self._partitions if partition.program is not None]
 
     # Binding ----------------------------------------------------------------------------------------------------------
 

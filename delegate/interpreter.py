@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -42,7 +43,9 @@ class Interpreter(litert.Interpreter):
             raise ModelError("give Interpreter a model: model_path or model_content")
         content = read_file(model_path) if model_path is not None else model_content
         assert content is not None
+        started = time.perf_counter()
         self._model = read_model(content)
+        self._read_seconds = time.perf_counter() - started
         self._make: Callable[[litert.Interpreter], None] = lambda interpreter: litert.Interpreter.__init__(
             interpreter, None, content, None, num_threads, *args, **kwargs
         )
@@ -79,7 +82,7 @@ class Interpreter(litert.Interpreter):
         """Apply a delegate to this interpreter, or to the one that is about to take its place."""
         # No variable holds the native interpreter: in an exception's traceback it would count as a view of its memory.
         if isinstance(delegate, GpuDelegate):
-            pointer = delegate.attach(self._model)
+            pointer = delegate.attach(self._model, self._read_seconds)
             delegate.set_allow_buffer_handle_output(self._keep_outputs)
         else:
             pointer = delegate._get_native_delegate_pointer()

@@ -15,6 +15,7 @@ from .claims import Claims, build_graph, output_shapes
 from .graph import Graph
 from .program import Program
 from .report import PartitionReport
+from .stopwatch import Stopwatch
 from .tflite import NativeGraph, Partitioned
 
 
@@ -22,11 +23,18 @@ class Partition:
     """Operators that run as one program, which is built at the first run, and again after the inputs were resized."""
 
     def __init__(
-        self, boundary: Boundary, native: NativeGraph, claims: Claims, partitioned: Partitioned, storage: Storage
+        self,
+        boundary: Boundary,
+        native: NativeGraph,
+        claims: Claims,
+        partitioned: Partitioned,
+        storage: Storage,
+        stopwatch: Stopwatch,
     ) -> None:
         self._boundary, self._native, self._claims = boundary, native, claims
         self._partitioned = partitioned
         self._storage: Storage = storage
+        self._stopwatch = stopwatch
         runtime = [i for i in partitioned.inputs if i >= 0 and claims.tensors[i].constant is None]
         self.inputs, self.outputs = tuple(runtime), partitioned.outputs
         for tensor in (*self.inputs, *self.outputs):
@@ -118,8 +126,9 @@ class Partition:
         )
 
     def _build(self) -> Program:
-        graph = build_graph(self._claims, self._partitioned.operators, self.inputs, self.outputs, self._shapes)
-        self.program = Program(self._boundary.open_device, graph, self._storage)
+        with self._stopwatch.phase("transform"):
+            graph = build_graph(self._claims, self._partitioned.operators, self.inputs, self.outputs, self._shapes)
+        self.program = Program(self._boundary.open_device, graph, self._storage, self._stopwatch)
         self._unbound = {*graph.inputs, *graph.outputs}
         return self.program
 

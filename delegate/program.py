@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ..interop.device import CommandList, Device, Resource, Slot, Step
+from ..interop.device import CommandList, Device, Kernel, Resource, Slot, Step
 from ..interop.errors import BindingError, ModelError
+from ..kernels.dialect import KernelSource
 from ..kernels.layout import Storage
 from .bindings import Binding
 from .graph import Graph
@@ -11,6 +12,7 @@ from .lower import lower
 from .passes import transform
 from .precision import assign_storages
 from .steps import Layout, build_steps, plan_arena, slot_name, with_conversions
+from .stopwatch import Stopwatch
 from .weights import pack_constants
 
 
@@ -22,20 +24,23 @@ class Program:
     same view as the one before neither compiles nor allocates; another view records the steps anew.
     """
 
-    def __init__(self, device: Device, graph: Graph, storage: Storage) -> None:
-        self.graph = transform(graph)
+    def __init__(self, device: Device, graph: Graph, storage: Storage, stopwatch: Stopwatch | None = None) -> None:
         self._device = device
+        self._stopwatch = stopwatch or Stopwatch()
         self._bindings: dict[int, Binding] = {}
         self._commands: CommandList | None = None
         self._arena: Resource | None = None
         self._pictures: dict[int, list[tuple[int, str]]] = {}
         self._slots: set[str] = set()
-        lowered = lower(self.graph, device.traits.grid)
-        block, constants = pack_constants(lowered, self.graph.tensors, storage, device.traits.offset_alignment)
-        self._weights = self._buffer("constants", block.nbytes)
-        if block.nbytes:
-            device.write(self._weights, block, "constants of the model")
-        storages = assign_storages(lowered, storage)
+        with self._stopwatch.phase("transform"):
+            self.graph = transform(graph)
+            lowered = lower(self.graph, device.traits.grid)
+            block, constants = pack_constants(lowered, self.graph.tensors, storage, device.traits.offset_alignment)
+            storages = assign_storages(lowered, storage)
+        with self._stopwatch.phase("upload"):
+            self._weights = self._buffer("constants", block.nbytes)
+            if block.nbytes:
+                device.write(self._weights, block, "constants of the model")
         self._layout = Layout(lowered, self.graph.tensors, self._bindings, constants, self._weights, storages)
 
     def _buffer(self, what: str, nbytes: int) -> Resource:
@@ -50,7 +55,8 @@ class Program:
     def commands(self) -> CommandList:
         """The recorded steps, for counts and timings. Recorded now if they were not."""
         if self._commands is None:
-            self._commands = self._record()
+            with self._stopwatch.phase("transform"):
+                self._commands = self._record()
         return self._commands
 
     @property
@@ -98,6 +104,10 @@ class Program:
         self._commands = self._arena = None
         self._bindings.clear()
 
+    def _kernel(self, source: KernelSource) -> Kernel:
+        with self._stopwatch.phase("compile"):
+            return self._device.kernel(source)
+
     def _record(self) -> CommandList:
         missing = [t for t in (*self.graph.inputs, *self.graph.outputs) if t not in self._bindings]
         if missing:
@@ -108,15 +118,17 @@ class Program:
         if self._arena is None or self._arena.nbytes < plan.nbytes:
             if self._arena is not None:
                 self._arena.release()
-            self._arena = self._buffer("intermediate tensors", plan.nbytes)
-        steps = build_steps(device, entries, layout, plan, self._arena)
+            with self._stopwatch.phase("upload"):
+                self._arena = self._buffer("intermediate tensors", plan.nbytes)
+        steps = build_steps(entries, layout, plan, self._arena, device.traits.group, self._kernel)
         self._pictures.clear()
         for number, step in enumerate(steps):
             for argument in step.kernel.source.pictures:
                 self._pictures.setdefault(int(argument.memory.removeprefix("tensor_")), []).append(
                     (number, argument.name)
                 )
-        commands = device.record(steps)
+        with self._stopwatch.phase("record"):
+            commands = device.record(steps)
         operands = [operand.resource for step in steps for operand in step.operands.values()]
         self._slots = {resource.name for resource in operands if isinstance(resource, Slot)}
         for tensor, binding in self._bindings.items():

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from ..interop.device import Device, Operand, Resource, Slot, Step
+from ..interop.device import Kernel, Operand, Resource, Slot, Step
 from ..kernels.elementwise import COPY, EXPRESSIONS, Elementwise
 from ..kernels.layout import Dense, Picture, Quantized, Sliced, Storage, Table, View
 from ..kernels.operator import Grid, Link, Operator, TensorInfo
@@ -20,6 +20,8 @@ from .weights import Constant, Key
 
 OUTSIDE = 1 << 32
 """Added to a tensor's number: the bound object itself, where a conversion stands between it and the kernels."""
+
+Compile = Callable[[KernelSource], Kernel]
 
 
 @dataclass(frozen=True)
@@ -106,9 +108,9 @@ def _arena_view(tensor: int, layout: Layout) -> Sliced:
 
 
 def build_steps(
-    device: Device, entries: list[LabelledLaunch], layout: Layout, plan: Plan, arena: Resource
+    entries: list[LabelledLaunch], layout: Layout, plan: Plan, arena: Resource, group: int, compile: Compile
 ) -> list[Step]:
-    """A step for each launch, with its kernel compiled (or found) for the views of its arguments."""
+    """A step for each launch; ``compile`` makes (or finds) a kernel for the views of its arguments."""
 
     def place(tensor: int, writes: bool) -> Place:
         info = layout.tensors.get(tensor)
@@ -122,7 +124,7 @@ def build_steps(
         name = slot_name(tensor)
         return Place(_direct(layout.bindings[_inner(tensor)].view), name, Slot(name))
 
-    return [_step(device, number, entry, layout, place) for number, entry in enumerate(entries)]
+    return [_step(number, entry, layout, place, group, compile) for number, entry in enumerate(entries)]
 
 
 def _direct(view: View) -> View:
@@ -131,7 +133,12 @@ def _direct(view: View) -> View:
 
 
 def _step(
-    device: Device, number: int, entry: LabelledLaunch, layout: Layout, place: Callable[[int, bool], Place]
+    number: int,
+    entry: LabelledLaunch,
+    layout: Layout,
+    place: Callable[[int, bool], Place],
+    group: int,
+    compile: Compile,
 ) -> Step:
     launch = entry.launch
     arguments: list[Argument] = []
@@ -163,10 +170,10 @@ def _step(
         operand = f"link{position}" if link.operand is not None else ""
         links.append((_expression(link, f"LOAD4_{VALUES}{position}(0)"), operand))
     source = KernelSource(
-        launch.kernel, tuple(arguments), device.traits.group, launch.tiles, tuple(launch.constants.items()),
+        launch.kernel, tuple(arguments), group, launch.tiles, tuple(launch.constants.items()),
         launch.shared, tuple(links),
     )  # fmt: skip
-    return Step(device.kernel(source), operands, launch.tiles, f"{number} {entry.label}", parameters)
+    return Step(compile(source), operands, launch.tiles, f"{number} {entry.label}", parameters)
 
 
 def _channels(view: View) -> int:

@@ -134,6 +134,11 @@ class CommandList(Protocol):
         """How many barriers a run issues between steps."""
         ...
 
+    @property
+    def calls_per_run(self) -> int:
+        """How many calls of the API one run issues."""
+        ...
+
     def set_slot(self, name: str, resource: Resource) -> None:
         """Give a slot its resource (of the same kind and format as before, if there was one). Allocates nothing."""
         ...

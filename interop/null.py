@@ -50,6 +50,11 @@ class NullCommandList:
         self.slots: dict[str, Resource] = {}
         self.parameters: dict[tuple[int, str], tuple[float, ...]] = {}
 
+    @property
+    def calls_per_run(self) -> int:
+        """None: there is no API to call."""
+        return 0
+
     def set_slot(self, name: str, resource: Resource) -> None:
         self.slots[name] = resource
 

@@ -1,0 +1,77 @@
+"""Figures of a delegate: what its programs are and what a run of them costs, and where initialization took its time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..interop.device import Traits
+from .program import Program
+from .stopwatch import Phase
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Of a GpuDelegate. What depends on recorded steps is 0 before the first ``invoke``.
+
+    ``dispatches``, ``barriers`` and ``api_calls`` (GL or OpenCL, all that ``invoke`` issues where everything is bound)
+    are those of a run; ``kernels`` are the different ones among the dispatches. ``arena_nbytes`` hold the intermediate
+    tensors, ``constants_nbytes`` the weights. ``initialization`` has seconds for "read", "transform", "compile",
+    "upload" and "record".
+    """
+
+    device: str
+    api: str
+    driver: str
+    software: bool
+    operators: int
+    operators_on_gpu: int
+    partitions: int
+    dispatches: int
+    barriers: int
+    api_calls: int
+    kernels: int
+    arena_nbytes: int
+    constants_nbytes: int
+    initialization: Mapping[Phase, float]
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """A dispatch: its label (number, operator, numbers of the model's operators) and its nanoseconds on the GPU."""
+
+    label: str
+    kernel: str
+    nanoseconds: int
+
+
+def gather(
+    traits: Traits,
+    programs: Sequence[Program],
+    operators: tuple[int, int],
+    partitions: int,
+    times: Mapping[Phase, float],
+) -> Statistics:
+    """``operators``: how many the model has, and how many of them run on the GPU. ``times``: seconds by phase."""
+    lists = [program.commands for program in programs]
+    return Statistics(
+        device=traits.name, api=traits.api, driver=traits.driver, software=traits.software,
+        operators=operators[0], operators_on_gpu=operators[1], partitions=partitions,
+        dispatches=sum(len(commands.steps) for commands in lists),
+        barriers=sum(commands.barriers for commands in lists),
+        api_calls=sum(commands.calls_per_run for commands in lists),
+        kernels=len({step.kernel for commands in lists for step in commands.steps}),
+        arena_nbytes=sum(program.arena_nbytes for program in programs),
+        constants_nbytes=sum(program.weights_nbytes for program in programs),
+        initialization=dict(times),
+    )  # fmt: skip
+
+
+def step_times(programs: Sequence[Program]) -> list[StepTime]:
+    """Run each program once, waiting between steps."""
+    times: list[StepTime] = []
+    for program in programs:
+        names = [step.kernel.source.name for step in program.steps]
+        for (label, nanoseconds), name in zip(program.commands.timings(), names, strict=True):
+            times.append(StepTime(label, name, nanoseconds))
+    return times

@@ -1,0 +1,40 @@
+"""Where the time of an initialization goes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal, get_args
+
+Phase = Literal["read", "transform", "compile", "upload", "record"]
+
+
+class Stopwatch:
+    """Seconds by phase. A phase within another one is counted for itself only.
+
+    "read": the flatbuffer and its operators. "transform": passes, lowering, packing of constants, memory plan.
+    "compile": kernels. "upload": GPU memory and what is copied to it. "record": command lists.
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[Phase, float] = dict.fromkeys(get_args(Phase), 0.0)
+        self._phases: list[Phase] = []
+        self._since = 0.0
+
+    @contextmanager
+    def phase(self, name: Phase) -> Iterator[None]:
+        """Count the time within the block for ``name``."""
+        self._count()
+        self._phases.append(name)
+        try:
+            yield
+        finally:
+            self._count()
+            self._phases.pop()
+
+    def _count(self) -> None:
+        now = time.perf_counter()
+        if self._phases:
+            self.seconds[self._phases[-1]] += now - self._since
+        self._since = now
