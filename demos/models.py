@@ -32,7 +32,7 @@ SHARED = Path(__file__).parents[2] / "shared" / "models"
 
 
 def find_model(name: str) -> Path:
-    """The file of a model: ``name`` may be a path, or a key of MODELS.
+    """The file of a model: ``name`` may be a path, the name of a file in a folder of models, or a key of MODELS.
 
     Looked for in the folder FRAMEBIND_MODELS, then in ``../shared/models``, then downloaded to the user's cache, where
     the file must have the pinned SHA-256. Raises ModelError that says what to do.
@@ -42,11 +42,14 @@ def find_model(name: str) -> Path:
         if not path.is_file():
             raise fb.ModelError(f"there is no model file '{path}'")
         return path
-    if name not in MODELS:
-        raise fb.ModelError(f"'{name}' is no .tflite file and none of the known models {', '.join(MODELS)}")
     for folder in (os.environ.get("FRAMEBIND_MODELS"), SHARED):
         if folder and (path := Path(folder) / f"{name}.tflite").is_file():
             return path
+    if name not in MODELS:
+        raise fb.ModelError(
+            f"'{name}' is no .tflite file, none in the folder FRAMEBIND_MODELS, and none of the known models "
+            f"{', '.join(MODELS)}"
+        )
     return _download(name)
 
 

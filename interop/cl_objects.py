@@ -11,7 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 import pyopencl as cl
 
-from .cl_api import is_object
+from .cl_api import is_object, own_errors
+from .cl_context import ClContext
 from .errors import BindingError
 from .transfers import transfers
 
@@ -102,6 +103,19 @@ class ClBuffer(_ClObject):
             raise BindingError(f"OpenCL buffer {pointer:#x} has {found} bytes, not {nbytes}")
         return ClBuffer(memory, found, f"OpenCL buffer {pointer:#x} ({found} bytes)")
 
+    @staticmethod
+    def from_array(array: np.ndarray) -> ClBuffer:
+        """A new buffer in the current ClContext with the bytes of ``array``; the copy is counted.
+
+        Raises DeviceError where no ClContext is current, or where memory runs out.
+        """
+        context = ClContext.current()
+        with own_errors(f"making a buffer of {array.nbytes} bytes in {context}"):
+            memory = cl.Buffer(context.context, _FLAGS.READ_WRITE, array.nbytes)
+        buffer = ClBuffer(memory, array.nbytes, f"OpenCL buffer {memory.int_ptr:#x} ({array.nbytes} bytes)")
+        buffer.write(context.queue, array, "buffer upload")
+        return buffer
+
     def check_range(self, offset: int, nbytes: int) -> None:
         """Raise BindingError where the bytes lie outside."""
         if offset < 0 or offset + nbytes > self.nbytes:
@@ -155,6 +169,27 @@ class ClImage(_ClObject):
         memory = _retained(pointer, cl.Image)
         _check_kind(memory, _KINDS.IMAGE2D)
         return ClImage(memory)
+
+    @staticmethod
+    def from_array(array: np.ndarray) -> ClImage:
+        """A new image in the current ClContext with the content of ``array``: HxWx4 or HxWx1 of uint8 or float32, or
+        HxWx4 of float16; the copy is counted.
+
+        Raises BindingError for another array, DeviceError where no ClContext is current or memory runs out.
+        """
+        context, channels = ClContext.current(), array.shape[2] if array.ndim == 3 else 0
+        kinds = {"uint8": _TYPE.UNORM_INT8, "float16": _TYPE.HALF_FLOAT, "float32": _TYPE.FLOAT}
+        if channels not in (1, 4) or array.dtype.name not in kinds:
+            raise BindingError(
+                f"an array of shape {array.shape} and type {array.dtype} makes no image: it takes HxWx4 or HxWx1 of "
+                "uint8, float16 or float32"
+            )
+        kind = cl.ImageFormat(_ORDER.RGBA if channels == 4 else _ORDER.R, kinds[array.dtype.name])
+        with own_errors(f"making an image of {array.shape} in {context}"):
+            memory = cl.create_image(context.context, _FLAGS.READ_WRITE, kind, array.shape[1::-1])
+        image = ClImage(memory)
+        image.write(context.queue, array, "image upload")
+        return image
 
     def write(self, queue: cl.CommandQueue, array: np.ndarray, reason: str) -> None:
         """Replace the whole content by ``array`` (height, width, channels), after what was enqueued before. Counted."""

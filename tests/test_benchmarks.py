@@ -1,55 +1,180 @@
-"""The benchmarks run as programs, and count what the engine counts."""
+"""The commands benchmark and diff: what they print, and that they count what the engine counts."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-import subprocess
-import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from typer.testing import CliRunner, Result
 
 import framebind as fb
-from conftest import ROOT
+from framebind.__main__ import app
+from framebind.demos import peers
+from framebind.demos.measure import Measurement
+from framebind.interop.gl_api import counting
 
 FindModel = Callable[[str], Path]
 GOLDEN = Path(__file__).parent / "golden.txt"
-
-# There is a GL driver; the benchmarks then make a desktop context of their own.
-pytestmark = [pytest.mark.usefixtures("context"), pytest.mark.parametrize("context", ["gl"], indirect=True)]
-
-
-def output(script: str, *arguments: object) -> str:
-    command = [sys.executable, str(ROOT / "benchmarks" / script), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+MODEL = "face_detection_front"
+desktop = pytest.mark.parametrize("context", ["gl"], indirect=True)
 
 
-def test_counts(model_path: FindModel) -> None:
-    (line,) = [line for line in GOLDEN.read_text().splitlines() if line.startswith("face_detection_front f16:")]
-    dispatches, barriers = line.split()[2:4]
-    text = output("counts.py", model_path("face_detection_front"))
-    rows = [line.split() for line in text.splitlines() if " f16 " in line]
-    assert [row[2:4] for row in rows] == [[dispatches, barriers]]
-    calls, others = map(int, rows[0][4:6])
-    # Dispatches and barriers are calls, and so is the barrier at the end; nothing is called beside what is recorded.
-    assert calls > int(dispatches) + int(barriers) and others == 0
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
 
 
-def test_timings(model_path: FindModel, context: fb.GlContext, tmp_path: Path) -> None:
-    file = tmp_path / "timings.json"
-    options = ("--runs", 2, "--profile", "--compare", "litert-cpu", "--json", file)
-    text = output("timings.py", model_path("face_detection_front"), *options)
-    figures = json.loads(file.read_text())
-    assert figures["environment"]["driver"] == context.gl.version and context.gl.version in text
-    rows = {row["on"]: row for row in figures["milliseconds"]}
-    assert list(rows) == ["gpu f32", "gpu f16", "litert-cpu"]
-    for on, row in rows.items():
-        assert on in text and 0 < row["min"] <= row["median"] <= row["p95"]
-    for on in ("gpu f32", "gpu f16"):
-        row = rows[on]
-        assert 0 < row["submit"] <= row["p95"] and row["stream"] > 0
-        times = [took for _, took in row["steps"]]
-        assert len(times) > 50 and times == sorted(times, reverse=True) and min(times) >= 0 < max(times)
+def rows(*arguments: object) -> list[dict[str, Any]]:
+    done = run("benchmark", *arguments, "--json")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)["runs"]
+
+
+def golden(storage: str) -> list[int]:
+    """Dispatches, barriers, kernels, arena bytes, constant bytes."""
+    (line,) = [line for line in GOLDEN.read_text().splitlines() if line.startswith(f"{MODEL} {storage}:")]
+    return [int(word) for word in line.split()[2:]]
+
+
+@desktop
+def test_benchmark_counts_what_the_engine_counts(model_path: FindModel, context: fb.GlContext) -> None:
+    found = rows(model_path(MODEL), "--precision", "f32,f16", "--runs", 2, "--warmup-runs", 0)
+    assert [row["on"] for row in found] == ["gl f32", "gl f16"]
+    for row, storage in zip(found, ("f32", "f16"), strict=True):
+        dispatches, barriers = golden(storage)[:2]
+        counts = row["statistics"]
+        assert (counts["dispatches"], counts["barriers"]) == (dispatches, barriers)
+        assert counts["device"] == context.renderer and counts["driver"] == context.gl.version
+        assert counts["operators"] == counts["operators_on_gpu"] and counts["partitions"] == 1
+        assert counts["constants_nbytes"] > 0 and row["latency"]["count"] == 2
+        assert {"read", "transform", "compile", "upload", "record"} == set(row["initialization"])
+        assert all(took > 0 for took in row["initialization"].values())
+        latency = row["latency"]
+        assert 0 < latency["min"] <= latency["median"] <= latency["p95"] <= latency["max"]
+        assert 0 < row["submit"] and 0 < row["stream"]
+
+
+@desktop
+def test_api_calls_are_all_that_invoke_issues(model_path: FindModel, context: fb.GlContext) -> None:
+    interpreter = fb.Interpreter(model_path=model_path(MODEL))
+    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend="opengl"))
+    interpreter.modify_graph_with_delegate(delegate)
+    interpreter.set_allow_buffer_handle_output(True)
+    (picture,) = interpreter.inputs()
+    delegate.bind_buffer_to_tensor(fb.GlTexture(640, 480), picture)
+    interpreter.invoke()
+    with counting(context.gl) as calls:
+        interpreter.invoke()
+    figures = delegate.statistics()
+    assert calls.total() == figures.api_calls and calls["glDispatchCompute"] == figures.dispatches
+    assert delegate.profile()[0].label.startswith("0 COPY")
+    assert len(delegate.profile()) == figures.dispatches
+    fence = delegate.fence()
+    fence.wait()
+    assert fence.done
+    delegate.close()
+
+
+def test_statistics_and_profile_before_anything_ran() -> None:
+    delegate = fb.GpuDelegate()
+    with pytest.raises(fb.DelegateError, match="no operator runs on the GPU"):
+        delegate.statistics()
+    with pytest.raises(fb.DelegateError, match="call invoke"):
+        delegate.profile()
+
+
+@desktop
+def test_a_trace_has_every_dispatch_in_order(model_path: FindModel, context: fb.GlContext, tmp_path: Path) -> None:
+    file = tmp_path / "trace.json"
+    done = run("benchmark", model_path(MODEL), "--runs", 1, "--warmup-runs", 0, "--profile", "--trace", file)
+    assert done.exit_code == 0, done.output
+    events = [event for event in json.loads(file.read_text())["traceEvents"] if event["ph"] == "X"]
+    assert len(events) == golden("f32")[0]
+    assert [int(event["name"].split()[0]) for event in events] == list(range(len(events)))
+    for event, after in pairwise(events):
+        assert event["ts"] + event["dur"] == pytest.approx(after["ts"]), "a dispatch begins where the one before ends"
+    assert f"the longest of {len(events)} dispatches" in " ".join(done.stdout.split())
+    assert "will be completely executed by the delegate w/ 1 delegate kernels" in done.stdout
+
+
+@desktop
+def test_csv_has_a_line_for_each_row(model_path: FindModel, context: fb.GlContext) -> None:
+    options = ("--backend", "gl,cpu", "--read", "--runs", 1, "--warmup-runs", 0, "--threads", 1, "--csv")
+    done = run("benchmark", model_path(MODEL), *options)
+    lines = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert [(line["on"], line["io"]) for line in lines] == [("gl f32", "read"), ("litert-cpu, 1 threads", "read")]
+    # Nothing is copied out of a texture: the input comes as numbers.
+    assert int(lines[0]["dispatches"]) == golden("f32")[0] - 1 and lines[1]["dispatches"] == ""
+
+
+@pytest.mark.parametrize("cl_context", ["cl:pocl"], indirect=True)
+def test_models_run_on_opencl(model_path: FindModel, cl_context: fb.ClContext) -> None:
+    (row,) = rows(model_path("selfie_segmentation"), "--backend", "opencl", "--runs", 1, "--warmup-runs", 0)
+    assert row["on"] == "cl f32" and row["statistics"]["api"] == "opencl" and row["io"] == "bound"
+    assert row["statistics"]["device"] == cl_context.name
+
+
+@desktop
+def test_a_peer_that_is_not_there_is_said_to_be_missing(
+    model_path: FindModel, context: fb.GlContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(path: Path, threads: int, warm_up_runs: int, runs: int) -> Measurement:
+        monkeypatch.setitem(__import__("sys").modules, "ai_edge_litert.compiled_model", None)
+        return peers.litert_gpu(path, threads, warm_up_runs, runs)
+
+    monkeypatch.setitem(peers.PEERS, "litert-gpu", missing)
+    options = ("--runs", 1, "--warmup-runs", 0, "--compare", "litert-gpu")
+    row = rows(model_path(MODEL), *options)[1]
+    assert row["on"] == "litert-gpu" and row["latency"] is None and row["error"].startswith("not available here")
+    done = run("benchmark", model_path(MODEL), *options)
+    assert done.exit_code == 0 and "not available here" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--backend", "metal"), "'metal' is none of gl, opengl, cl, opencl, cpu"),
+        (("--precision", "f64"), "'f64' is none of f32, f16"),
+        (("--compare", "torch"), "'torch' is none of litert-cpu, litert-gpu"),
+        (("--runs", "0"), "greater than or equal to 1"),
+    ],
+    ids=str,
+)
+def test_benchmark_names_a_wrong_option(arguments: tuple[str, ...], message: str) -> None:
+    done = run("benchmark", "any", *arguments)
+    assert done.exit_code == 2 and message in " ".join(done.output.replace("│", "").split())
+
+
+@desktop
+def test_diff_finds_what_the_engine_is_off_by(model_path: FindModel, context: fb.GlContext) -> None:
+    options = (model_path(MODEL), "--runs", 3, "--json")
+    done = run("diff", *options, "--tolerance", 1e-4)
+    assert done.exit_code == 0, done.output
+    figures = json.loads(done.stdout)
+    assert [output["name"] for output in figures["outputs"]] == ["regressors", "classificators"]
+    assert all(0 < output["avg_error"] < output["max_error"] <= 1e-4 for output in figures["outputs"])
+    assert json.loads(run("diff", *options).stdout)["outputs"] == figures["outputs"], "the same seed, the same errors"
+    assert json.loads(run("diff", *options, "--seed", 1).stdout)["outputs"] != figures["outputs"]
+    assert run("diff", *options, "--tolerance", 1e-12).exit_code == 1
+
+
+@desktop
+def test_diff_sees_an_engine_that_is_wrong(
+    model_path: FindModel, context: fb.GlContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = fb.Interpreter.get_tensor
+
+    def wrong(self: fb.Interpreter, tensor_index: int, subgraph_index: int = 0) -> Any:
+        value = real(self, tensor_index, subgraph_index)
+        return value * np.float32("nan") if self._gpu_delegate is not None else value
+
+    monkeypatch.setattr(fb.Interpreter, "get_tensor", wrong)
+    done = run("diff", model_path(MODEL), "--runs", 2, "--tolerance", 1e9)
+    assert done.exit_code == 1 and "Off by more than" in done.stdout
+    assert "Num evaluation runs: 2" in done.stdout and "OutputDiff[1]: avg_error=nan" in done.stdout

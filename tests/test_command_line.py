@@ -15,7 +15,7 @@ import pytest
 
 from tiny_models import CPU_ONLY, G, Op, T, build, chain
 
-COMMANDS = ("devices", "inspect")
+COMMANDS = ("devices", "inspect", "benchmark", "diff")
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

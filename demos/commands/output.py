@@ -6,6 +6,7 @@ import json
 from typing import Annotated, Any
 
 import typer
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -39,3 +40,17 @@ def make_table(title: str, *columns: str, lines: bool = False) -> Table:
 def add_row(table: Table, *cells: object, style: str = "") -> None:
     """Add a row of plain text: names of devices and tensors may hold square brackets, which are no markup."""
     table.add_row(*(Text(str(cell)) for cell in cells), style=style)
+
+
+def print_figures(title: str, texts: tuple[str, ...], figures: tuple[str, ...], rows: list[list[str]]) -> None:
+    """Print lines of numbers under each other, ``figures`` to the right, behind ``texts``. No cell is ever broken."""
+    table = Table(title=title, title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
+    for column in texts:
+        table.add_column(column, no_wrap=True)
+    for column in figures:
+        table.add_column(column, no_wrap=True, justify="right")
+    for row in rows:
+        add_row(table, *row)
+    console = Console()
+    natural = console.measure(table, options=console.options.update(width=1000)).maximum
+    Console(width=max(console.width, natural), height=console.height).print(table)

@@ -1,0 +1,241 @@
+"""``python -m framebind benchmark``: TFLite's benchmark_model for this engine."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+import os
+import platform
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+import typer
+
+from ..measure import Backend, Measurement, Precision, on_gpu, open_context
+from ..models import find_model
+from ..peers import PEERS, litert_cpu
+from .output import AsJson, print_figures, print_json, print_line
+
+BACKENDS: dict[str, Backend | None] = {
+    "gl": "opengl", "opengl": "opengl", "cl": "opencl", "opencl": "opencl", "cpu": None,
+}  # fmt: skip
+CPUS = os.cpu_count() or 1
+LONGEST = 10
+"""Dispatches that the table of a profile shows."""
+
+Models = Annotated[list[str], typer.Argument(help=".tflite files, or names of models in FRAMEBIND_MODELS.")]
+Backends = Annotated[str, typer.Option("--backend", help="gl, cl, cpu, or several: gl,cl.")]
+Precisions = Annotated[str, typer.Option("--precision", help="f32, f16, or both: f32,f16.")]
+Runs = Annotated[int, typer.Option("--runs", "--num_runs", min=1, help="Timed frames.")]
+WarmUpRuns = Annotated[
+    int,
+    typer.Option("--warmup-runs", "--warmup_runs", min=0, help="Frames before, for half a second at least."),
+]
+Bound = Annotated[
+    bool, typer.Option("--bound/--read", help="Inputs and outputs on the GPU and nothing copied, or in CPU memory.")
+]
+Threads = Annotated[int, typer.Option("--threads", "--num_threads", min=1, help="Of the CPU interpreter.")]
+Compare = Annotated[str, typer.Option(help="Peers in the same run: litert-cpu,litert-gpu.")]
+Profile = Annotated[bool, typer.Option("--profile", help="Also the time of each dispatch, by the GPU's own clock.")]
+Trace = Annotated[
+    Path | None, typer.Option(help="Write the dispatches' times there, for chrome://tracing or ui.perfetto.dev.")
+]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV instead of tables.")]
+
+
+def benchmark(
+    models: Models,
+    backend: Backends = "gl",
+    precision: Precisions = "f32",
+    runs: Runs = 50,
+    warmup_runs: WarmUpRuns = 1,
+    bound: Bound = True,
+    threads: Threads = CPUS,
+    compare: Compare = "",
+    profile: Profile = False,
+    trace: Trace = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+) -> None:
+    """Time models: latency, initialization, memory, dispatches and API calls, on one backend or several.
+
+    Example: python -m framebind benchmark selfie_segmentation --backend gl,cl --precision f16 --compare litert-cpu
+
+    Example: python -m framebind benchmark model.tflite --read --profile --trace trace.json
+    """
+    backends: list[Backend | None] = [BACKENDS[name] for name in _listed("--backend", backend, tuple(BACKENDS))]
+    precisions = _listed("--precision", precision, get_args(Precision))
+    peers = _listed("--compare", compare, tuple(PEERS)) if compare else []
+    rows: list[Measurement] = []
+    for path in [find_model(name) for name in models]:
+        for api in backends:
+            if api is None:
+                rows.append(litert_cpu(path, threads, warmup_runs, runs))
+                continue
+            with open_context(api):
+                for kept in precisions:
+                    assert kept == "f32" or kept == "f16"
+                    profiled = profile or trace is not None
+                    rows.append(on_gpu(path, api, kept, bound, warmup_runs, runs, profiled))
+        rows += [PEERS[name](path, threads, warmup_runs, runs) for name in peers]
+    if trace is not None:
+        trace.write_text(json.dumps(_trace(rows)) + "\n")
+    if as_json:
+        print_json({"environment": _environment(), "runs": [dataclasses.asdict(row) for row in rows]})
+    elif as_csv:
+        _print_csv(rows)
+    else:
+        _print_tables(rows, profile)
+
+
+def _listed(option: str, text: str, known: tuple[str, ...]) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in known:
+            raise typer.BadParameter(f"'{name}' is none of {', '.join(known)}", param_hint=option)
+    return list(dict.fromkeys(names))
+
+
+def _environment() -> dict[str, Any]:
+    packages = ("framebind", "ai-edge-litert", "numpy")
+    return {
+        "python": platform.python_version(),
+        "cpus": os.cpu_count(),
+        **{package: version(package) for package in packages},
+        "peak_rss_bytes": _peak_rss(),
+    }
+
+
+def _peak_rss() -> int | None:
+    """The most memory that this process ever held; None on Windows."""
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+# Output ---------------------------------------------------------------------------------------------------------------
+
+LATENCY = ("min", "median", "p95", "max", "avg", "std")
+COUNTS = ("dispatches", "barriers", "api_calls", "kernels", "arena_nbytes", "constants_nbytes")
+PHASES = ("read", "transform", "compile", "upload", "record")
+
+
+def _print_csv(rows: list[Measurement]) -> None:
+    """A line for each row, milliseconds and bytes; empty where there is no figure."""
+    writer = csv.writer(sys.stdout)
+    times = ("first", "warm_up", *LATENCY)
+    writer.writerow(["model", "on", "io", "error", "init", *times, "stream", "submit", *PHASES, *COUNTS])
+    for row in rows:
+        latency = [getattr(row.latency, name) if row.latency else "" for name in times]
+        other = ["" if figure is None else figure for figure in (row.stream, row.submit)]
+        phases = [row.initialization.get(phase, "") for phase in PHASES]
+        counts = [getattr(row.statistics, name) if row.statistics else "" for name in COUNTS]
+        writer.writerow([row.model, row.on, row.io, row.error, row.init, *latency, *other, *phases, *counts])
+
+
+def _print_tables(rows: list[Measurement], profile: bool) -> None:
+    for row in rows:
+        _print_story(row)
+    _print_latencies(rows)
+    made = [row for row in rows if row.statistics is not None]
+    if made:
+        _print_initializations(made)
+        _print_counts(made)
+    for row in made if profile else ():
+        _print_profile(row)
+    peak = _peak_rss()
+    if peak is not None:
+        print_line(f"Peak memory footprint (MB) of this process, all models and peers: {peak / 1e6:.1f}")
+
+
+def _print_story(row: Measurement) -> None:
+    """In the words of benchmark_model, which scripts look for."""
+    print_line(f"{row.model} on {row.on}")
+    if row.statistics is not None:
+        figures = row.statistics
+        completely = "completely" if figures.operators == figures.operators_on_gpu else "partially"
+        print_line(f"  {figures.device} ({figures.driver})")
+        print_line(
+            f"  Explicitly applied GPU delegate, and the model graph will be {completely} executed by the delegate "
+            f"w/ {figures.partitions} delegate kernels."
+        )
+    if row.latency is None:
+        print_line(f"  {row.error}")
+        return
+    microseconds = [row.init, row.latency.first, row.latency.warm_up, row.latency.avg]
+    init, first, warm_up, average = (f"{time * 1e3:.1f}" for time in microseconds)
+    print_line(
+        f"  Inference timings in us: Init: {init}, First inference: {first}, Warmup (avg): {warm_up}, "
+        f"Inference (avg): {average}"
+    )
+
+
+def _number(value: float | None, digits: int = 3) -> str:
+    return "" if value is None else f"{value:,.{digits}f}"
+
+
+def _print_latencies(rows: list[Measurement]) -> None:
+    lines: list[list[str]] = []
+    for row in rows:
+        if row.latency is not None:
+            latency = [_number(getattr(row.latency, name)) for name in LATENCY]
+            lines.append([row.model, row.on, row.io, *latency, _number(row.stream), _number(row.submit)])
+    print_figures("Milliseconds a frame", ("model", "on", "in, out"), (*LATENCY, "stream", "submit"), lines)
+
+
+def _print_initializations(rows: list[Measurement]) -> None:
+    lines: list[list[str]] = []
+    for row in rows:
+        first = row.latency.first if row.latency else None
+        phases = [_number(row.initialization[phase], 1) for phase in PHASES]
+        lines.append([row.model, row.on, _number(row.init, 1), _number(first, 1), *phases])
+    print_figures("Milliseconds of initialization", ("model", "on"), ("init", "first inference", *PHASES), lines)
+
+
+def _print_counts(rows: list[Measurement]) -> None:
+    columns = ("dispatches", "barriers", "API calls", "kernels", "arena KiB", "constants KiB")
+    lines: list[list[str]] = []
+    for row in rows:
+        figures = [getattr(row.statistics, name) for name in COUNTS]
+        kibibytes = [_number(n / 1024, 0) for n in figures[4:]]
+        lines.append([row.model, row.on, *(_number(n, 0) for n in figures[:4]), *kibibytes])
+    print_figures("What a frame takes", ("model", "on"), columns, lines)
+
+
+def _print_profile(row: Measurement) -> None:
+    total = sum(step.nanoseconds for step in row.steps) or 1
+    title = f"{row.model} on {row.on}: the longest of {len(row.steps)} dispatches, {total / 1e6:.3f} ms in all"
+    lines: list[list[str]] = []
+    for step in sorted(row.steps, key=lambda step: -step.nanoseconds)[:LONGEST]:
+        share = 100 * step.nanoseconds / total
+        lines.append([step.label, step.kernel, _number(step.nanoseconds / 1e6), _number(share, 1)])
+    print_figures(title, ("dispatch", "kernel"), ("milliseconds", "%"), lines)
+
+
+def _trace(rows: list[Measurement]) -> dict[str, Any]:
+    """Chrome's trace events: a process for each row, the dispatches one behind the other, in microseconds."""
+    events: list[dict[str, Any]] = []
+    for number, row in enumerate(row for row in rows if row.steps):
+        name = {"name": f"{row.model} on {row.on}"}
+        events.append({"ph": "M", "name": "process_name", "pid": number, "tid": 0, "args": name})
+        start = 0.0
+        for step in row.steps:
+            took = step.nanoseconds / 1e3
+            event = {
+                "ph": "X",
+                "name": step.label,
+                "cat": step.kernel,
+                "ts": start,
+                "dur": took,
+                "pid": number,
+                "tid": 0,
+            }
+            events.append(event)
+            start += took
+    return {"traceEvents": events, "displayTimeUnit": "ns"}

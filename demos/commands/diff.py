@@ -1,0 +1,166 @@
+"""``python -m framebind diff``: TFLite's inference_diff for this engine."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+import typer
+
+import framebind as fb
+
+from ..measure import Backend, open_context, shapes
+from ..models import find_model
+from .output import AsJson, print_figures, print_json, print_line
+
+BACKENDS: dict[str, Backend] = {"gl": "opengl", "opengl": "opengl", "cl": "opencl", "opencl": "opencl"}
+Array = npt.NDArray[Any]
+Outputs = list[Array]
+
+Model = Annotated[str, typer.Argument(help="A .tflite file, or the name of a model in FRAMEBIND_MODELS.")]
+BackendName = Annotated[str, typer.Option("--backend", help="gl or cl.")]
+HalfPrecision = Annotated[bool, typer.Option("--f16/--f32", help="Keep tensors in 16 bits where the engine does.")]
+Runs = Annotated[int, typer.Option("--runs", "--num_runs", min=1, help="Random inputs, of which each is run on both.")]
+Seed = Annotated[int, typer.Option(min=0, help="Of the random inputs: the same seed gives the same inputs.")]
+Tolerance = Annotated[
+    float | None, typer.Option(min=0.0, help="Exit with 1 where an output is off by more than this anywhere.")
+]
+
+
+@dataclass(frozen=True)
+class OutputDifference:
+    """Of an output's absolute errors: mean over runs of the mean over elements, standard deviation of that over runs,
+    and the largest of all.
+    """
+
+    name: str
+    avg_error: float
+    std_dev: float
+    max_error: float
+
+
+@dataclass(frozen=True)
+class Times:
+    """Of one interpreter's ``invoke`` in microseconds."""
+
+    avg: float
+    std_dev: float
+
+
+def diff(
+    model: Model,
+    backend: BackendName = "gl",
+    half: HalfPrecision = False,
+    runs: Runs = 50,
+    seed: Seed = 0,
+    tolerance: Tolerance = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare a model on the GPU with LiteRT's CPU interpreter on one thread: errors of each output, latency of both.
+
+    Inputs are random: floats of a Gaussian of mean 0 and standard deviation 1/3, cut off at -1 and 1; integers over
+    their type's range likewise.
+
+    Example: python -m framebind diff selfie_segmentation --backend cl --tolerance 1e-4
+    """
+    if backend not in BACKENDS:
+        raise typer.BadParameter(f"'{backend}' is none of {', '.join(BACKENDS)}", param_hint="--backend")
+    path = find_model(model)
+    with open_context(BACKENDS[backend]):
+        delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=BACKENDS[backend], is_precision_loss_allowed=half))
+        try:
+            reference, test, differences = _compare(path, delegate, runs, seed)
+            device = delegate.statistics().device
+        finally:
+            delegate.close()
+    exceeded = [d.name for d in differences if tolerance is not None and not d.max_error <= tolerance]
+    if as_json:
+        content = {"model": path.stem, "device": device, "runs": runs, "seed": seed, "tolerance": tolerance}
+        figures = {"reference_us": dataclasses.asdict(reference), "test_us": dataclasses.asdict(test)}
+        print_json({**content, **figures, "outputs": [dataclasses.asdict(d) for d in differences]})
+    else:
+        _print(path, device, runs, reference, test, differences)
+    if exceeded:
+        if not as_json:
+            print_line(f"Off by more than {tolerance}: {', '.join(exceeded)}")
+        raise typer.Exit(1)
+
+
+def _print(
+    path: Path, device: str, runs: int, reference: Times, test: Times, differences: list[OutputDifference]
+) -> None:
+    """In the words of inference_diff, with names and the largest errors in a table."""
+    print_line(f"{path.stem}: {device} against LiteRT's CPU interpreter on one thread")
+    print_line(f"Num evaluation runs: {runs}")
+    for what, times in (("Reference", reference), ("Test", test)):
+        print_line(f"{what} run latency: avg={times.avg:.1f}(us), std_dev={times.std_dev:.1f}(us)")
+    for number, d in enumerate(differences):
+        print_line(f"OutputDiff[{number}]: avg_error={d.avg_error:.6g}, std_dev={d.std_dev:.6g}")
+    rows = [[d.name, f"{d.avg_error:.3g}", f"{d.max_error:.3g}", f"{d.std_dev:.3g}"] for d in differences]
+    print_figures("Absolute errors", ("output",), ("avg", "max", "std"), rows)
+
+
+def _compare(path: Path, delegate: fb.GpuDelegate, runs: int, seed: int) -> tuple[Times, Times, list[OutputDifference]]:
+    on_cpu = fb.Interpreter(model_path=path, num_threads=1)
+    on_gpu = fb.Interpreter(model_path=path)
+    on_gpu.modify_graph_with_delegate(delegate)
+    inputs: list[dict[str, Any]] = on_cpu.get_input_details()
+    names = [str(detail["name"]) for detail in on_cpu.get_output_details()]
+    run_reference, reference_times = _runner(on_cpu)
+    run_test, test_times = _runner(on_gpu)
+    random = np.random.default_rng(seed)
+    averages, largest = np.zeros((runs, len(names))), np.zeros(len(names))
+    for run in range(runs):
+        values = [_gaussian(detail, random) for detail in inputs]
+        for number, (expected, found) in enumerate(zip(run_reference(values), run_test(values), strict=True)):
+            errors = np.abs(expected.astype(np.float64) - found.astype(np.float64))
+            averages[run, number] = errors.mean()
+            largest[number] = np.maximum(largest[number], errors.max())  # a NaN stays one
+    differences = [
+        OutputDifference(name, float(averages[:, i].mean()), float(averages[:, i].std()), float(largest[i]))
+        for i, name in enumerate(names)
+    ]
+    return _times(reference_times), _times(test_times), differences
+
+
+def _times(seconds: list[float]) -> Times:
+    # The first run loads weights and compiles kernels.
+    counted = np.array(seconds[1:] or seconds) * 1e6
+    return Times(float(counted.mean()), float(counted.std()))
+
+
+def _runner(interpreter: fb.Interpreter) -> tuple[Callable[[list[Array]], Outputs], list[float]]:
+    """A function that runs the model on inputs, and the list to which it adds the seconds that each run took."""
+    interpreter.allocate_tensors()
+    inputs, outputs = tuple(shapes(interpreter.get_input_details())), tuple(shapes(interpreter.get_output_details()))
+    seconds: list[float] = []
+
+    def run(values: list[Array]) -> Outputs:
+        for tensor, value in zip(inputs, values, strict=True):
+            interpreter.set_tensor(tensor, value)
+        started = time.perf_counter()
+        interpreter.invoke()
+        found = [interpreter.get_tensor(tensor) for tensor in outputs]
+        seconds.append(time.perf_counter() - started)
+        return found
+
+    return run, seconds
+
+
+def _gaussian(detail: dict[str, Any], random: np.random.Generator) -> Array:
+    """As inference_diff's: a Gaussian around the middle of the type's range, with a third of its half as deviation."""
+    shape, dtype = tuple(int(n) for n in detail["shape"]), np.dtype(detail["dtype"])
+    values = np.clip(random.normal(0.0, 1 / 3, shape), -1.0, 1.0)
+    if dtype.kind == "f":
+        return values.astype(dtype)
+    if dtype.kind == "b":
+        return values > 0
+    limits = np.iinfo(dtype)
+    low, high = (limits.min, limits.max) if limits.bits == 8 else (0, 99)  # indices stay small
+    return np.rint(low + (values + 1) / 2 * (high - low)).astype(dtype)

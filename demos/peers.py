@@ -1,0 +1,59 @@
+"""Other ways to run the same models, measured alike: LiteRT's CPU interpreter, and LiteRT's own GPU accelerator."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import framebind as fb
+
+from .measure import Measurement, Subject, random_input, read_and_write, time_frames
+
+
+def litert_cpu(path: Path, threads: int, warm_up_runs: int, runs: int) -> Measurement:
+    """LiteRT's CPU interpreter (XNNPACK). A frame writes every input, runs and reads every output."""
+    started = time.perf_counter()
+    interpreter = fb.Interpreter(model_path=path, num_threads=threads)
+    interpreter.allocate_tensors()
+    init = (time.perf_counter() - started) * 1e3
+    latency, _ = time_frames(read_and_write(interpreter), warm_up_runs, runs)
+    return Measurement(path.stem, f"litert-cpu, {threads} threads", "read", init=init, latency=latency)
+
+
+def litert_gpu(path: Path, threads: int, warm_up_runs: int, runs: int) -> Measurement:
+    """LiteRT's own GPU accelerator (CompiledModel), with its defaults. A frame writes every input, runs and reads every
+    output. Where it does not run on this machine, ``error`` says so. ``threads`` mean nothing to it.
+    """
+    row = Measurement(path.stem, "litert-gpu", "read")
+    try:
+        from ai_edge_litert.compiled_model import CompiledModel
+        from ai_edge_litert.hardware_accelerator import HardwareAccelerator
+
+        started = time.perf_counter()
+        model = CompiledModel.from_file(str(path), HardwareAccelerator.GPU)
+        inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
+        row.init = (time.perf_counter() - started) * 1e3
+    except (ImportError, RuntimeError, OSError) as error:
+        row.error = f"not available here ({type(error).__name__}; LiteRT's own log says more)"
+        return row
+    random = np.random.default_rng(0)
+    values = [random_input(buffer.get_tensor_details(), random) for buffer in inputs]
+    results = [buffer.get_tensor_details() for buffer in outputs]
+
+    def frame() -> None:
+        for buffer, value in zip(inputs, values, strict=True):
+            buffer.write(value)
+        model.run_by_index(0, inputs, outputs)
+        for buffer, result in zip(outputs, results, strict=True):
+            buffer.read(math.prod(result["shape"]), np.dtype(result["dtype"]).type)
+
+    row.latency, _ = time_frames(Subject(frame), warm_up_runs, runs)
+    return row
+
+
+PEERS: dict[str, Callable[[Path, int, int, int], Measurement]] = {"litert-cpu": litert_cpu, "litert-gpu": litert_gpu}
+"""By name: (model, threads, warm-up runs, runs) to a row."""
