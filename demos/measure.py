@@ -45,8 +45,8 @@ class Latency:
 
 @dataclass
 class Measurement:
-    """A row. Times are milliseconds. ``init`` makes interpreter and delegate and binds; the GPU's programs are made by
-    the first inference, and ``initialization`` says what that and ``init`` consist of, by phase (see fb.Statistics).
+    """A row. Times are milliseconds. ``init`` makes interpreter, delegate and the GPU's programs, and ``initialization``
+    says what it consists of, by phase (see fb.Statistics).
 
     ``stream`` is a frame among as many as ``latency.count``, back to back with one wait at the end; ``submit`` is the
     CPU's part of a frame. ``error`` says why there are no figures.
@@ -145,6 +145,7 @@ def on_gpu(
     init = (time.perf_counter() - started) * 1e3
     try:
         subject = _bound(interpreter, delegate, backend) if bound else read_and_write(interpreter)
+        init += milliseconds(delegate.record)
         latency, submit = time_frames(subject, warm_up_runs, runs)
         statistics = delegate.statistics()
         row = Measurement(
