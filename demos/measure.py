@@ -45,8 +45,8 @@ class Latency:
 
 @dataclass
 class Measurement:
-    """A row. Times are milliseconds. ``init`` makes interpreter, delegate and the GPU's programs, and ``initialization``
-    says what it consists of, by phase (see fb.Statistics).
+    """A row. Times are milliseconds. ``init`` makes interpreter, delegate and the GPU's programs, and
+    ``initialization`` says what it consists of, by phase (see fb.Statistics).
 
     ``stream`` is a frame among as many as ``latency.count``, back to back with one wait at the end; ``submit`` is the
     CPU's part of a frame. ``error`` says why there are no figures.
