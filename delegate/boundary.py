@@ -47,6 +47,8 @@ class Boundary:
         """What operators on the CPU read, and the numbers of those operators."""
         self.unreadable: set[Key] = set()
         """What was computed, and not copied to the CPU since."""
+        self.uploaded: set[Key] = set()
+        """What some partition copies from the CPU, for all later ones."""
         self._bound: dict[Key, _Bound] = {}
         self._bindings: dict[Key, Binding] = {}
         self._staging: dict[Key, Resource] = {}
@@ -123,7 +125,8 @@ class Boundary:
     def written(self, graph: NativeGraph, tensor: int) -> None:
         """A partition has computed the tensor: the CPU's copy is out of date."""
         key = (graph.index, tensor)
-        if self.keep_outputs and key not in self.read_by_cpu:
+        # IF and WHILE on the CPU read what the other subgraphs return.
+        if self.keep_outputs and graph.index == 0 and key not in self.read_by_cpu:
             self.unreadable.add(key)
             graph.mark_current(tensor)  # or LiteRT would copy it at the end of each invoke
         else:
@@ -154,7 +157,9 @@ class Boundary:
         """Free the staging buffers; forget what is computed, but not what the user bound."""
         for buffer in self._staging.values():
             buffer.release()
-        for known in (self._staging, self._bindings, self.computed, self.read_by_cpu, self.unreadable):
+        for known in (
+            self._staging, self._bindings, self.computed, self.read_by_cpu, self.unreadable, self.uploaded
+        ):  # fmt: skip
             known.clear()
 
     def forget_bound(self) -> None:

@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ..interop.device import Traits
 from ..kernels.layout import INTEGERS, bhwc
 from ..kernels.operator import Operator, TensorInfo, Unsupported
 from ..kernels.quantize import Dequantize, float_view, rounding_links
 from ..kernels.registry import OPERATORS
 from .graph import Graph, Node
+from .lower import check_lowering
 from .reader import RawOperator, Subgraph
 
 Shapes = dict[int, tuple[int, ...]]
+
+_VARYING = frozenset(
+    "CALL CALL_ONCE HASHTABLE HASHTABLE_FIND HASHTABLE_IMPORT HASHTABLE_SIZE IF MULTINOMIAL RANDOM_STANDARD_NORMAL "
+    "RANDOM_UNIFORM READ_VARIABLE STABLEHLO_COMPOSITE STABLEHLO_RNG_BIT_GENERATOR STABLEHLO_WHILE VAR_HANDLE "
+    "WHILE".split()
+)
+"""Operators that may give another result for the same inputs."""
 
 
 @dataclass
@@ -36,14 +45,18 @@ def claim(subgraph: Subgraph, *, quantized: bool = True) -> Claims:
     claims = Claims(
         tensors={i: float_view(tensor) if quantized else tensor for i, tensor in enumerate(subgraph.tensors)}
     )
+    from_cpu: set[int] = set()
     for raw in subgraph.operators:
         try:
             if not quantized:
                 _refuse_quantized(raw, subgraph)
+            _refuse_variable(raw, subgraph)
+            _refuse_unknown_rank(raw, subgraph, from_cpu)
             node = _parse(raw, claims.tensors)
             _check_shapes(node, claims.tensors)
         except Unsupported as reason:
             claims.refused[raw.index] = str(reason)
+            from_cpu.update(raw.outputs)
             continue
         claims.nodes[raw.index] = node
         if isinstance(node.attributes, Dequantize):
@@ -58,13 +71,53 @@ def _refuse_quantized(raw: RawOperator, subgraph: Subgraph) -> None:
             raise Unsupported(f"tensor '{tensor.name}' is quantized {tensor.dtype}, and enable_quantization is False")
 
 
+def _refuse_variable(raw: RawOperator, subgraph: Subgraph) -> None:
+    """A variable tensor is updated in place by operators that LiteRT does not order against those that read it."""
+    for tensor in (subgraph.tensors[i] for i in (*raw.inputs, *raw.outputs) if i >= 0):
+        if tensor.variable:
+            raise Unsupported(f"tensor '{tensor.name}' is a variable, whose value the CPU keeps between invokes")
+
+
+def _refuse_unknown_rank(raw: RawOperator, subgraph: Subgraph, from_cpu: set[int]) -> None:
+    """A tensor of unknown rank has the shape () in the file, like a scalar; operators are parsed for one rank."""
+    for tensor in (subgraph.tensors[i] for i in raw.inputs if i in from_cpu):
+        if tensor.shape == ():
+            raise Unsupported(f"tensor '{tensor.name}' comes from the CPU, and has no rank before the model runs")
+
+
+def _refuse_needless(claims: Claims, subgraph: Subgraph) -> None:
+    """Leave a constant's DEQUANTIZE to the CPU where its values are needed there: they are the same in every frame."""
+    on_cpu = {i for index in claims.refused for i in subgraph.operators[index].inputs} | set(subgraph.outputs)
+    for index, node in list(claims.nodes.items()):
+        if isinstance(node.attributes, Dequantize) and node.outputs[0] in on_cpu:
+            claims.refused[index] = "the CPU needs its result, which is constant; operators on the GPU have it already"
+            del claims.nodes[index]
+
+
+def steady_tensors(subgraph: Subgraph) -> frozenset[int]:
+    """The computed tensors that depend on constants alone: they are the same in every frame."""
+    steady: set[int] = set()
+    for raw in subgraph.operators:
+        if raw.name in _VARYING or raw.custom or not raw.inputs:
+            continue
+        tensors = subgraph.tensors
+        if all(i in steady or (i >= 0 and tensors[i].constant is not None) or i < 0 for i in raw.inputs):
+            steady.update(raw.outputs)
+    return frozenset(steady)
+
+
 def _parse(raw: RawOperator, tensors: Mapping[int, TensorInfo]) -> Node:
     operator = _find(raw)
     inputs, outputs = [tensors[i] if i >= 0 else None for i in raw.inputs], [tensors[i] for i in raw.outputs]
     try:
         parsed = operator.parse(raw.options, inputs, outputs)
-    except (IndexError, AttributeError, ValueError, TypeError) as error:
-        raise Unsupported(f"its inputs, outputs or options are not those of {raw.name}: {error}") from error
+    except Unsupported:
+        raise
+    except Exception as error:  # damaged option tables raise whatever flatbuffers, NumPy and arithmetic do
+        names = ", ".join(f"'{tensor.name}'" for tensor in (*inputs, *outputs) if tensor is not None)
+        raise Unsupported(
+            f"its options, or its tensors {names}, are not those of {raw.name} ({type(error).__name__}: {error})"
+        ) from error
     links = tuple(
         link if link.operand is None else replace(link, operand=raw.inputs[link.operand])
         for link in (*parsed.links, *rounding_links(raw.name, parsed, inputs, outputs))
@@ -94,11 +147,36 @@ def _check_shapes(node: Node, tensors: Mapping[int, TensorInfo]) -> None:
             raise Unsupported(f"tensor '{tensors[index].name}' has the empty or dynamic shape {shape}")
     try:
         computed = node.operator.output_shapes(node.attributes, [tensors[i].shape for i in node.operands])
-    except ValueError as error:
-        raise Unsupported(str(error)) from error
+    except Exception as error:  # a shape rule may meet any attributes
+        raise Unsupported(f"no output shapes follow from its inputs: {error}") from error
     declared = [tensors[i].shape for i in node.outputs]
     if [bhwc(shape) for shape in computed] != [bhwc(shape) for shape in declared]:
         raise Unsupported(f"the model declares output shapes {declared}, its inputs give {computed}")
+
+
+def refuse_unlowered(claims: Claims, subgraph: Subgraph, traits: Traits) -> None:
+    """Leave to the CPU what cannot be lowered for a device of these ``traits``: those operators alone.
+
+    A program's constants lie in one buffer: an operator whose constants would overfill it stays on the CPU too.
+    """
+    known: set[int | str] = set()
+    total = 0
+    for index, node in list(claims.nodes.items()):
+        try:
+            constants = check_lowering(node, claims.tensors, traits)
+            more = sum(nbytes for key, nbytes in constants.items() if key not in known)
+            if total + more > traits.max_buffer_bytes:
+                raise Unsupported(
+                    f"with its constants those on the GPU take {total + more} bytes; a buffer of {traits.name} holds "
+                    f"{traits.max_buffer_bytes}"
+                )
+        except Unsupported as reason:
+            claims.refused[index] = str(reason)
+            del claims.nodes[index]
+            continue
+        known |= constants.keys()
+        total += more
+    _refuse_needless(claims, subgraph)
 
 
 def output_shapes(claims: Claims, indices: Sequence[int], shapes: Shapes) -> Shapes:
@@ -112,7 +190,7 @@ def output_shapes(claims: Claims, indices: Sequence[int], shapes: Shapes) -> Sha
         operands = [known.get(i, claims.tensors[i].shape) for i in node.operands]
         try:
             known |= dict(zip(node.outputs, node.operator.output_shapes(node.attributes, operands), strict=True))
-        except (ValueError, IndexError) as error:
+        except Exception as error:  # a shape rule may meet any shapes
             raise ValueError(f"operator {index} {node.operator.name}: {error}") from error
     return known
 

@@ -14,7 +14,7 @@ from ..interop.errors import BindingError, DelegateError, ModelError
 from .bindings import Crop, TextureMapping, Values, tensor_label
 from .boundary import Boundary
 from .choice import Choice, choose
-from .claims import Claims, claim
+from .claims import Claims, claim, refuse_unlowered
 from .options import GpuDelegateOptions
 from .partition import Partition
 from .program import Program
@@ -119,10 +119,12 @@ class GpuDelegate:
         subgraph = graph.subgraph
         with self._stopwatch.phase("read"):
             claims = self._claims[graph.index] = claim(subgraph, quantized=self.options.enable_quantization)
+        if claims.nodes:
+            traits = self._device().traits
+            with self._stopwatch.phase("transform"):
+                refuse_unlowered(claims, subgraph, traits)
         self._forget_partitions(graph)
         choice = self._choices[graph.index] = choose(graph, claims, self.options)
-        if choice.operators:
-            self._device()
         on_cpu = set(range(len(subgraph.operators))) - set(choice.operators)
         for operator in (subgraph.operators[i] for i in sorted(on_cpu)):
             for tensor in operator.inputs:
@@ -144,7 +146,7 @@ class GpuDelegate:
         """LiteRT applies its delegates to a subgraph again after inputs were resized."""
         index = graph.index
         self._partitions = [p for p in self._partitions if p.subgraph != index]
-        for keys in (self._boundary.computed, self._boundary.unreadable):
+        for keys in (self._boundary.computed, self._boundary.unreadable, self._boundary.uploaded):
             keys -= {key for key in keys if key[0] == index}
         for key in [key for key in self._boundary.read_by_cpu if key[0] == index]:
             del self._boundary.read_by_cpu[key]

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..kernels.layout import Shape
-from ..kernels.operator import Grid, Launch, Link, Lowering
+from ..interop.device import Traits
+from ..kernels.layout import Shape, Sliced
+from ..kernels.operator import Grid, Launch, Link, Lowering, TensorInfo, Unsupported
 from .graph import Graph, Node
 
 VALUES = "values"
 """The start of the names of the arrays that hold links' numbers."""
+
+_LOCAL_BYTES = {"float": 4, "int": 4, "float4": 16, "int4": 16}
+"""Of one element of a kernel's local arrays, by its type."""
 
 
 @dataclass(frozen=True)
@@ -73,3 +78,41 @@ def lower_node(node: Node, lowered: Lowered, grid: Grid) -> None:
     for launch in launches:
         links = node.links if launch is launches[-1] else ()
         lowered.launches.append(LabelledLaunch(launch, links, label, len(lowered.launches)))
+
+
+def check_lowering(node: Node, tensors: Mapping[int, TensorInfo], traits: Traits) -> dict[int | str, int]:
+    """Lower one node by itself for a device of these ``traits``; the bytes that each of its constants takes in 32 bits.
+
+    Raises Unsupported where its operator fails, or a kernel needs more than the device has.
+    """
+    lowered = Lowered(shapes={i: tensors[i].bhwc for i in (*node.operands, *node.outputs)})
+    try:
+        lower_node(node, lowered, traits.grid)
+    except Unsupported:
+        raise
+    except Exception as error:  # whatever attributes and shapes that nobody thought of raise
+        raise Unsupported(f"it cannot be lowered ({type(error).__name__}: {error})") from error
+    for tensor, shape in lowered.shapes.items():
+        nbytes = Sliced(shape).nbytes
+        if nbytes > traits.max_buffer_bytes:
+            name = f"tensor '{tensors[tensor].name}'" if tensor in tensors else "an intermediate result"
+            raise Unsupported(f"{name} takes {nbytes} bytes; a buffer of {traits.name} holds {traits.max_buffer_bytes}")
+    constants: dict[int | str, int] = {}
+    for entry in lowered.launches:
+        _check_launch(entry, tensors, traits)
+        fixed = (i for i in entry.reads if i in tensors and tensors[i].constant is not None)
+        constants |= {i: Sliced(lowered.shapes[i]).nbytes for i in fixed}
+        constants |= {f"{entry.label} {entry.number} {name}": a.size * 4 for name, a in entry.arrays.items()}
+    return constants
+
+
+def _check_launch(entry: LabelledLaunch, tensors: Mapping[int, TensorInfo], traits: Traits) -> None:
+    """Raise Unsupported where the kernel uses more local memory, or more buffers, than the device gives it."""
+    local = sum(_LOCAL_BYTES[kind] * count for kind, _, count in entry.launch.shared)
+    if local > traits.local_bytes:
+        raise Unsupported(f"a work-group needs {local} bytes of local memory; {traits.name} has {traits.local_bytes}")
+    touched = {*entry.reads, *entry.launch.writes.values()}
+    constant = {i for i in touched if i in tensors and tensors[i].constant is not None}
+    memories = len(touched - constant) + bool(constant or entry.arrays)
+    if memories > traits.max_memories:
+        raise Unsupported(f"a kernel of it uses {memories} buffers; {traits.name} gives it {traits.max_memories}")

@@ -11,7 +11,7 @@ from ..kernels.layout import Storage
 from ..kernels.operator import TensorInfo
 from .bindings import tensor_label
 from .boundary import Boundary
-from .claims import Claims, build_graph, output_shapes
+from .claims import Claims, build_graph, output_shapes, steady_tensors
 from .graph import Graph
 from .program import Program
 from .report import PartitionReport
@@ -47,7 +47,13 @@ class Partition:
         self._prepared_for = self._model_shapes(as_in_file=True)
         self.program: Program | None = None
         self._unbound: set[int] = set()
+        keys = {(native.index, tensor) for tensor in self.inputs}
+        # Partitions are made in the order in which they run: what an earlier one has copied from the CPU is here too.
+        self._copied_here = keys - boundary.uploaded
+        boundary.uploaded |= keys
         self._uploads: tuple[int, ...] = ()
+        self._first_uploads: tuple[int, ...] = ()
+        self._empty = False
         self._resources: dict[int, Resource] = {}
 
     @property
@@ -69,10 +75,21 @@ class Partition:
             except ValueError as error:
                 raise ModelError(f"the model does not take input shapes {list(given.values())}: {error}") from error
             self._drop_program()
+            self._empty = self._is_empty()
         self._prepared_for = self._model_shapes()
         for tensor in self.outputs:
             if self._native.shape(tensor) != self._shapes[tensor]:
                 self._native.set_shape(tensor, self._shapes[tensor])
+
+    def _is_empty(self) -> bool:
+        """Whether all outputs have no elements, so that there is nothing to compute; ModelError if only others have."""
+        empty = [tensor for tensor, shape in self._shapes.items() if 0 in shape]
+        if empty and not all(tensor in empty for tensor in self.outputs):
+            raise ModelError(
+                f"{tensor_label(empty[0], self._claims.tensors[empty[0]])} has the shape {self._shapes[empty[0]]}: the "
+                "GPU computes nothing of an empty tensor; give the model other inputs, or run it without the delegate"
+            )
+        return bool(empty)
 
     def _model_shapes(self, *, as_in_file: bool = False) -> list[tuple[int, ...]]:
         """The shapes of the model's inputs."""
@@ -94,7 +111,11 @@ class Partition:
 
     def invoke(self) -> None:
         """Bind what changed, copy what comes from the CPU, run, and say that the outputs are on the GPU."""
+        if self._empty:
+            return
         program = self.bound_program()
+        if self._first_uploads:
+            self._upload_once()
         for tensor in self._uploads:
             self._boundary.upload(self._native, tensor)
         program.run()
@@ -125,6 +146,12 @@ class Partition:
             arena_nbytes=program.arena_nbytes if program else None,
         )
 
+    def _upload_once(self) -> None:
+        """Copy what the CPU computes of constants alone."""
+        for tensor in self._first_uploads:
+            self._boundary.upload(self._native, tensor)
+        self._first_uploads = ()
+
     def _build(self) -> Program:
         with self._stopwatch.phase("transform"):
             graph = build_graph(self._claims, self._partitioned.operators, self.inputs, self.outputs, self._shapes)
@@ -141,8 +168,11 @@ class Partition:
                 self._resources[tensor] = binding.resource
         self._refuse_aliases()
         self._unbound.clear()
-        from_cpu = {(self._native.index, t) for t in graph.inputs} - self._boundary.computed
-        self._uploads = tuple(t for _, t in sorted(from_cpu) if not self._boundary.is_bound((self._native.index, t)))
+        from_cpu = sorted(self._copied_here - self._boundary.computed)
+        copied = [tensor for key in from_cpu if not self._boundary.is_bound(key) for tensor in key[1:]]
+        steady = steady_tensors(self._native.subgraph)
+        self._first_uploads = tuple(tensor for tensor in copied if tensor in steady)
+        self._uploads = tuple(tensor for tensor in copied if tensor not in steady)
 
     def _refuse_aliases(self) -> None:
         """One object cannot be written and read (or written twice) in the same run: the order is the model's own."""

@@ -24,6 +24,9 @@ from .instance_norm import fuse_instance_norm
 from .ranks import align_ranks
 from .rounding import merge_rounding
 
+_MOST_OUTSIDE = 4
+"""How many of the graph's inputs a node may read after links were added: each is a buffer, and a kernel has few."""
+
 
 def transform(graph: Graph) -> Graph:
     """Run every pass once, in order. Changes the graph given and returns it."""
@@ -142,6 +145,8 @@ def _orders(graph: Graph, node: Node) -> list[tuple[int, tuple[Link, ...]]]:
 def _may_absorb(graph: Graph, producer: Node, node: Node, value: int) -> bool:
     alone = graph.consumers(value) == [node] and node.operands.count(value) == 1 and value not in graph.outputs
     same = graph.tensors[value].bhwc == graph.tensors[node.outputs[0]].bhwc
+    if len({*producer.operands, *node.operands} & set(graph.inputs)) > _MOST_OUTSIDE:
+        return False
     return alone and same and len(producer.outputs) == 1 and not isinstance(producer.attributes, Dequantize)
 
 

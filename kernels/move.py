@@ -32,6 +32,8 @@ def _parse_reshape(options: Any, inputs: list[TensorInfo | None], outputs: list[
     target = inputs[1] if len(inputs) > 1 else None
     if target is not None and target.constant is not None:
         return Parsed(Reshape(tuple(int(n) for n in target.constant.reshape(-1))))
+    if target is not None:
+        raise Unsupported(f"tensor '{target.name}', its shape, is known only while the model runs")
     if target is None and options is not None and options.NewShapeLength():
         return Parsed(Reshape(tuple(int(n) for n in options.NewShapeAsNumpy())))
     return Parsed(Reshape(outputs[0].shape))

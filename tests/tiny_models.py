@@ -27,7 +27,9 @@ def _cpu_only_options() -> Any:
     return table
 
 
-_TYPES = {"float32": 0, "float16": 1, "int32": 2, "uint8": 3, "int64": 4, "bool": 6, "int16": 7, "int8": 9}
+_TYPES = {
+    "float32": 0, "float16": 1, "int32": 2, "uint8": 3, "int64": 4, "bool": 6, "int16": 7, "int8": 9, "resource": 13
+}  # fmt: skip
 
 
 @dataclass
