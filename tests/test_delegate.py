@@ -591,7 +591,7 @@ def test_a_custom_operator_of_a_newer_version_is_the_file_s_own(context: fb.GlCo
     interpreter = fb.Interpreter(model_content=build(G(tensors, operators, [0], [4])))
     delegate = fb.GpuDelegate()
     interpreter.modify_graph_with_delegate(delegate)
-    assert [partition.operators for partition in delegate.partitions()] == [(0, 1)]
+    assert [partition.operators for partition in delegate.partitions()] == [(0, 1), (3,)]
     with pytest.raises(RuntimeError, match="unresolved custom op: SomebodysOwn"):
         interpreter.allocate_tensors()
     delegate.close()
