@@ -81,11 +81,11 @@ class NullFence:
 
 
 class NullDevice:
-    """Implements interop.device.Device. ``group`` and ``storage_limit`` stand for a real device's traits."""
+    """Implements interop.device.Device. The arguments stand for a real device's traits."""
 
-    def __init__(self, group: int = 64, max_buffer_bytes: int = 1 << 31) -> None:
+    def __init__(self, group: int = 64, max_buffer_bytes: int = 1 << 31, invocations: int = 1) -> None:
         self.traits = Traits(
-            name="null", api="null", driver="null", group=group, invocations=1,
+            name="null", api="null", driver="null", group=group, invocations=invocations,
             local_bytes=32768, max_buffer_bytes=max_buffer_bytes,
             offset_alignment=256, max_memories=16, software=False,
             write_formats=frozenset({"rgba8", "rgba16f", "rgba32f", "r8", "r32f"}),

@@ -7,15 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from .blocks import choose_block
 from .elementwise import activation_links, require_float
 from .layout import slices
-from .operator import Grid, Launch, Lowering, Operator, Parsed, TensorInfo, Unsupported
+from .operator import Launch, Lowering, Operator, Parsed, TensorInfo, Unsupported
 from .window import Window
-
-BLOCK = 4
-"""How many neighbouring pixels an invocation computes where there are more than enough invocations."""
-LARGEST_SPLIT, LEAST_SHARE = 32, 4
-"""Where there are too few: among how many invocations at most a sum is split, and how many input slices each has."""
 
 
 @dataclass(frozen=True)
@@ -67,31 +63,27 @@ def pack_weights(weights: np.ndarray) -> np.ndarray:
 
 
 def launch_convolution(lowering: Lowering, source: int, attributes: Convolution) -> Launch:
-    """One dispatch, with as many invocations as fill the device: blocks of pixels, single slices, or split sums."""
-    _, height, width, depth = lowering.shape(source)
-    batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
-    constants = attributes.window.constants(height, width)
+    """One dispatch, with the largest blocks of which there are enough to fill the device."""
+    batch, height, width, depth = lowering.shape(source)
+    _, rows, columns, channels = lowering.shape(lowering.outputs[0])
+    window = attributes.window
+    constants = window.constants(height, width)
+    flat = window.size == window.strides == (1, 1) and not constants["PADDED"]
+    rows, columns = (1, batch * rows * columns) if flat else (rows, columns)
+    pictures = 1 if flat else batch
+    taps = window.size[0] * window.size[1]
+    block = choose_block(pictures * rows, columns, slices(channels), taps, slices(depth), lowering.grid)
+    step, row_blocks = -(-slices(channels) // block.slices), -(-columns // block.pixels)
+    blocks = pictures * rows * row_blocks * step
+    constants |= {
+        "PIXELS": block.pixels, "SLICES": block.slices, "SPLIT": block.split, "SPLIT_SLICES": block.split_slices,
+        "SLICE_STEP": step, "ROW_BLOCKS": row_blocks, "ROWS": rows, "COLUMNS": columns, "BLOCKS": blocks,
+        "FLAT": int(flat),
+    }  # fmt: skip
     arrays = {"weights": pack_weights(attributes.weights), "bias": pack_bias(attributes.bias, channels)}
-    reads, writes = {"src": source}, {"dst": lowering.outputs[0]}
-    items = batch * rows * columns * slices(channels)
-    split = split_sums(items, attributes.window.size[0] * attributes.window.size[1] * slices(depth), lowering.grid)
-    if split > 1:
-        tiles = -(-items // (lowering.group // split))
-        shared = (("float4", "partial", lowering.group),)
-        return Launch("conv_split", reads, writes, tiles, constants | {"SPLIT": split}, arrays, shared)
-    block = min(columns, BLOCK) if items >= lowering.grid.invocations else 1
-    blocks = -(-columns // block)
-    items = batch * rows * blocks * slices(channels)
-    constants |= {"BLOCK": block, "BLOCKS": blocks, "ITEMS": items}
-    return Launch("conv", reads, writes, lowering.tiles(items), constants, arrays)
-
-
-def split_sums(items: int, terms: int, grid: Grid) -> int:
-    """Among how many invocations of a work-group to split a sum of ``terms`` input slices; a power of two."""
-    split = 1
-    while 2 * split * items <= grid.invocations and 2 * split * LEAST_SHARE <= terms and split < LARGEST_SPLIT:
-        split *= 2
-    return min(split, grid.group)
+    shared = (("float4", "partial", lowering.group * block.pixels * block.slices if block.split > 1 else 1),)
+    tiles = -(-blocks // (lowering.group // block.split))
+    return Launch("conv", {"src": source}, {"dst": lowering.outputs[0]}, tiles, constants, arrays, shared)
 
 
 def _parse_convolution(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:

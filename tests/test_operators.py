@@ -19,6 +19,7 @@ from framebind.delegate.lower import Lowered
 from framebind.delegate.program import Program
 from framebind.interop.device import Device
 from framebind.kernels import conv
+from framebind.kernels.blocks import Block, choose_block
 from framebind.kernels.conv import Convolution
 from framebind.kernels.depthwise import Depthwise
 from framebind.kernels.elementwise import BINARY, UNARY, Elementwise
@@ -307,17 +308,31 @@ def test_cases_have_names_of_their_own() -> None:
     assert len(set(names(CASES))) == len(CASES)
 
 
-@pytest.mark.parametrize("split", [2, 16])
+BLOCKS = (
+    Block(1, 1, 1, 1),
+    Block(4, 1, 2, 1),
+    Block(2, 1, 16, 4),
+    Block(4, 2, 1, 1),
+    Block(4, 2, 4, 2),
+    Block(8, 1, 8, 8),
+)
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=str)
 @pytest.mark.parametrize("case", convolution_cases()[:7] + fully_connected_cases(), ids=lambda case: case.label)
-def test_split_convolution_agrees(device: Device, case: Case, split: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel for few outputs and long sums, which wide GPUs get, computes what the general one does."""
-    monkeypatch.setattr(conv, "split_sums", lambda items, terms, grid: split)
+def test_every_block_agrees(device: Device, case: Case, block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However the outputs of a convolution are divided among invocations, it computes the same."""
+    monkeypatch.setattr(conv, "choose_block", lambda *_: block)
     result = run(device, case, "f32")
     assert device.traits.api == "null" or relative_error(result, case.expected(*case.inputs)) <= 1e-5
 
 
-def test_sums_are_split_only_where_invocations_are_short() -> None:
-    assert conv.split_sums(items=1000, terms=64, grid=Grid(64, 1)) == 1
-    assert conv.split_sums(items=1 << 17, terms=64, grid=Grid(128, 1 << 17)) == 1
-    assert conv.split_sums(items=16, terms=168, grid=Grid(128, 1 << 18)) == 32
-    assert conv.split_sums(items=16, terms=12, grid=Grid(128, 1 << 18)) == 2
+def test_blocks_fill_a_device() -> None:
+    wide, software = Grid(128, 132 * 2048), Grid(64, 1)
+    assert choose_block(33, 33, 20, 1, 120, software) == Block(4, 2, 1, 1)  # one CPU: the fewest loads
+    assert choose_block(384, 384, 2, 9, 4, wide) == Block(4, 2, 1, 1)  # enough blocks without a split
+    assert choose_block(384, 384, 1, 81, 2, wide) == Block(8, 1, 2, 2)  # a single output slice
+    assert choose_block(96, 96, 8, 9, 8, wide) == Block(4, 2, 4, 4)  # too few blocks: four share their sums
+    assert choose_block(1, 256, 8, 1, 32, wide) == Block(1, 1, 16, 16)  # far too few: small blocks, split sums
+    assert choose_block(1, 1, 2, 1, 6, wide) == Block(1, 1, 2, 2)  # shares are not split further
+    assert choose_block(384, 384, 1, 81, 1, wide) == Block(8, 1, 2, 1)  # one input slice: taps are split

@@ -1,0 +1,59 @@
+"""How the outputs of a convolution are divided among invocations, so that they fill a device and load little."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .operator import Grid
+
+SIZES = ((4, 2), (8, 1), (4, 1), (2, 1), (1, 1))
+"""Blocks of (pixels, output slices), the one with the fewest loads a product first."""
+LARGEST_SPLIT, LEAST_SHARE = 32, 2
+"""Among how many invocations at most the sums of a block are split, and how many terms each has at least."""
+BUSY = 8
+"""A device is busy with this part of the invocations that it holds, when each computes eight independent sums."""
+
+
+class Block(NamedTuple):
+    """What an invocation computes, and how many share its sums: ``split``, a power of two, of which ``split_slices``
+    divide the input slices and the others the taps of the window.
+    """
+
+    pixels: int
+    slices: int
+    split: int
+    split_slices: int
+
+
+def choose_block(rows: int, columns: int, slices: int, taps: int, depth: int, grid: Grid) -> Block:
+    """For outputs of ``rows`` (of all pictures) by ``columns`` pixels by ``slices``, each a sum over ``taps`` times
+    ``depth`` input slices: the largest block of which there are enough.
+    """
+    wanted = max(grid.invocations // BUSY, 1)
+    most = min(LARGEST_SPLIT, grid.group)
+    best = Block(1, 1, 1, 1)
+    for size in SIZES:
+        if size[0] > columns or size[1] > slices:
+            continue
+        blocks = rows * -(-columns // size[0]) * -(-slices // size[1])
+        split = split_sums(blocks, taps * depth, wanted, most)
+        best = Block(*size, split, _split_slices(split, taps, depth))
+        if blocks * split >= wanted // 2:
+            break
+    return best
+
+
+def split_sums(blocks: int, terms: int, wanted: int, most: int) -> int:
+    """Among how many invocations to split sums of ``terms`` products for ``wanted`` of them; a power of two."""
+    split = 1
+    while split * blocks < wanted and 2 * split * LEAST_SHARE <= terms and 2 * split <= most:
+        split *= 2
+    return split
+
+
+def _split_slices(split: int, taps: int, depth: int) -> int:
+    """The part of the split that divides input slices: all of it, unless they are too few and there are taps."""
+    part = split
+    while part > 1 and (part > depth or depth % part) and split // part < taps:
+        part //= 2
+    return part
