@@ -43,7 +43,7 @@ def test_both_dialects_come_of_one_source() -> None:
     source = relu_source(src=Dense((1, 5, 7, 3)), dst=Sliced((1, 5, 7, 3), "f16"))
     glsl, opencl = render_glsl(source), render_opencl(source)
     assert "buffer block_arena { uvec2 arena[]; }" in glsl and "readonly buffer block_frame { float frame[]; }" in glsl
-    assert "__kernel" in opencl and "vstore_half4" in opencl and "__global const float* frame" in opencl
+    assert "__kernel" in opencl and "vstorea_half4" in opencl and "__global const float* frame" in opencl
     body = "WRITE_dst(b, y, x, s, READ_src(b, y, x, s));"
     assert body in glsl and body in opencl
 
