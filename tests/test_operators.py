@@ -330,9 +330,9 @@ def test_every_block_agrees(device: Device, case: Case, block: Block, monkeypatc
 def test_blocks_fill_a_device() -> None:
     wide, software = Grid(128, 132 * 2048), Grid(64, 1)
     assert choose_block(33, 33, 20, 1, 120, software) == Block(4, 2, 1, 1)  # one CPU: the fewest loads
-    assert choose_block(384, 384, 2, 9, 4, wide) == Block(4, 2, 1, 1)  # enough blocks without a split
-    assert choose_block(384, 384, 1, 81, 2, wide) == Block(8, 1, 2, 2)  # a single output slice
-    assert choose_block(96, 96, 8, 9, 8, wide) == Block(4, 2, 4, 4)  # too few blocks: four share their sums
-    assert choose_block(1, 256, 8, 1, 32, wide) == Block(1, 1, 16, 16)  # far too few: small blocks, split sums
+    assert choose_block(768, 384, 4, 9, 4, wide) == Block(4, 2, 1, 1)  # enough blocks without a split
+    assert choose_block(384, 384, 1, 81, 2, wide) == Block(8, 1, 4, 2)  # a single output slice
+    assert choose_block(96, 96, 8, 9, 8, wide) == Block(4, 2, 8, 8)  # too few blocks: eight share their sums
+    assert choose_block(1, 256, 8, 1, 32, wide) == Block(1, 1, 8, 8)  # far too few: small blocks, split sums
     assert choose_block(1, 1, 2, 1, 6, wide) == Block(1, 1, 2, 2)  # shares are not split further
-    assert choose_block(384, 384, 1, 81, 1, wide) == Block(8, 1, 2, 1)  # one input slice: taps are split
+    assert choose_block(384, 384, 2, 81, 1, wide) == Block(4, 2, 2, 1)  # one input slice: taps are split
