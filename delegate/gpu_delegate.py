@@ -207,6 +207,8 @@ class GpuDelegate:
 
         Call ``allocate_tensors`` first: it gives the tensors their shapes. Raises what ``invoke`` would.
         """
+        if self._closed:
+            raise DelegateError("this GpuDelegate is closed: make a new one, and an interpreter for it")
         dispatches = [len(partition.bound_program().steps) for partition in self._partitions]
         log.info(f"recorded {sum(dispatches)} dispatches in {len(dispatches)} partitions")
 

@@ -16,7 +16,6 @@ from tiny_models import G, Op, T, build, chain
 
 AUTO, PRECISION, LATENCY, MEMORY = fb.InferencePriority
 SHAPE = (1, 4, 5, 3)
-X = np.linspace(-1, 1, 60, dtype=np.float32).reshape(SHAPE)
 
 
 def options(*priorities: fb.InferencePriority, **others: Any) -> fb.GpuDelegateOptions:
@@ -129,19 +128,24 @@ def test_operators_outside_the_range_stay_on_the_cpu(
 @pytest.mark.parametrize("gpu", ["gl", "cl:pocl"], indirect=True)
 @pytest.mark.parametrize("wait_type", fb.WaitType, ids=lambda wait: wait.name)
 def test_what_invoke_waits_for(gpu: Device, wait_type: fb.WaitType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By default no fence is made. Otherwise one, which the GPU has passed when invoke returns."""
+    """By default no fence is made. Otherwise one, which the GPU has passed when invoke returns.
+
+    The model takes the software GPUs milliseconds, so that without the wait they would not have.
+    """
+    shape = (1, 256, 256, 8)
+    x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
     fences: list[Fence] = []
 
     def fence() -> Fence:
         fences.append(real())
         return fences[-1]
 
-    interpreter = fb.Interpreter(model_content=chain("EXP", "TANH"))
+    interpreter = fb.Interpreter(model_content=chain("EXP", "TANH", shape=shape))
     delegate = fb.GpuDelegate(options(wait_type=wait_type))
     interpreter.modify_graph_with_delegate(delegate)
     interpreter.set_allow_buffer_handle_output(True)
     interpreter.allocate_tensors()
-    interpreter.set_tensor(0, X)
+    interpreter.set_tensor(0, x)
     device = delegate._boundary.open_device
     real = device.fence
     monkeypatch.setattr(device, "fence", fence)
@@ -150,7 +154,7 @@ def test_what_invoke_waits_for(gpu: Device, wait_type: fb.WaitType, monkeypatch:
         assert all(made.done for made in fences)
     assert len(fences) == (0 if wait_type is fb.WaitType.DO_NOT_WAIT else 3)
     interpreter.ensure_tensor_data_is_readable(2)
-    np.testing.assert_allclose(interpreter.get_tensor(2), np.tanh(np.exp(X)), atol=2e-6)
+    np.testing.assert_allclose(interpreter.get_tensor(2), np.tanh(np.exp(x)), atol=2e-6)
     delegate.close()
 
 

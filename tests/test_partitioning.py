@@ -10,6 +10,9 @@ import pytest
 import tflite
 
 import framebind as fb
+from framebind.delegate.reader import read_model
+from framebind.delegate.report import warning_text
+from framebind.delegate.tflite import NativeDelegate, NativeGraph
 from framebind.interop.device import Device
 from tiny_models import CPU_ONLY, G, Op, T, build, chain, cpu_only
 
@@ -47,7 +50,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 @pytest.mark.parametrize("gpu", ["gl", "gles", "cl:pocl"], indirect=True)
 def test_one_unsupported_operator_in_the_middle(gpu: Device, caplog: pytest.LogCaptureFixture) -> None:
-    """It runs, is right, and warns once: not again for other inputs, shapes, or signatures."""
+    """It runs, is right, and warns once, not again for other inputs or shapes."""
     interpreter, delegate = delegated(IN_THE_MIDDLE, "auto")
     for shape in (SHAPE, (2, 3, 3, 5)):
         x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
@@ -66,6 +69,39 @@ def test_one_unsupported_operator_in_the_middle(gpu: Device, caplog: pytest.LogC
         ]
     assert warnings(caplog) == [WARNING]
     delegate.close()
+
+
+class Idle:
+    """A delegate that takes nothing and, without the flag for dynamic tensors, has LiteRT apply all delegates anew
+    whenever an input was resized.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        self._native = NativeDelegate(self, read_model(content))  # type: ignore[arg-type]
+        self._native._native.flags = 0
+        self.applied = 0
+
+    def _get_native_delegate_pointer(self) -> int:
+        return self._native.pointer
+
+    def claim(self, _: NativeGraph) -> list[int]:
+        self.applied += 1
+        return []
+
+
+def test_it_warns_once_though_it_is_applied_again(caplog: pytest.LogCaptureFixture) -> None:
+    interpreter = fb.Interpreter(model_content=IN_THE_MIDDLE)
+    delegate, idle = fb.GpuDelegate(fb.GpuDelegateOptions(backend="null")), Idle(IN_THE_MIDDLE)
+    for given in (delegate, idle):
+        interpreter.modify_graph_with_delegate(given)
+    interpreter.allocate_tensors()
+    for shape in ((1, 2, 2, 3), (2, 3, 3, 5)):
+        interpreter.resize_tensor_input(0, shape)
+        interpreter.allocate_tensors()
+        assert [op.partition for op in interpreter.delegated_ops()] == [0, 0, None, 1]
+        assert len(delegate.partitions()) == 2
+    assert idle.applied == 3
+    assert warnings(caplog) == [WARNING]
 
 
 def test_none_supported_runs_on_the_cpu_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
@@ -136,9 +172,6 @@ def test_what_only_unpacks_constants_for_the_cpu_stays_there() -> None:
 
 def test_the_warning_has_each_reason_once_and_each_code() -> None:
     """Custom operators share one code; the GPU knows neither of these two."""
-    from framebind.delegate.reader import read_model
-    from framebind.delegate.report import warning_text
-
     subgraph = read_model(chain("Mine", CPU_ONLY, "Yours", "Mine", "EXP")).subgraphs[0]
     refused = dict.fromkeys(range(4), "the operator is not supported")
     assert warning_text(0, subgraph, refused, 1).splitlines() == [
@@ -198,6 +231,21 @@ def test_without_a_delegate_all_is_on_the_cpu() -> None:
     interpreter = fb.Interpreter(model_content=chain("EXP"))
     (op,) = interpreter.delegated_ops()
     assert op == fb.DelegatedOp(0, "EXP", 0, "cpu", None, "this interpreter has no GpuDelegate")
+
+
+def test_a_delegate_applied_late_is_reported_too() -> None:
+    """LiteRT's own CPU delegate holds the operators by then, so the interpreter is made anew."""
+    interpreter = fb.Interpreter(model_content=IN_THE_MIDDLE)
+    interpreter.allocate_tensors()
+    interpreter.modify_graph_with_delegate(fb.GpuDelegate(fb.GpuDelegateOptions(backend="null")))
+    assert [op.partition for op in interpreter.delegated_ops()] == [0, 0, None, 1]
+
+
+def test_a_closed_delegate_records_nothing() -> None:
+    _, delegate = delegated(IN_THE_MIDDLE)
+    delegate.close()
+    with pytest.raises(fb.DelegateError, match="this GpuDelegate is closed"):
+        delegate.record()
 
 
 def test_a_delegate_without_an_interpreter_has_no_operators() -> None:
