@@ -239,7 +239,7 @@ def read_back(device: Device, binding: Binding, tensor: TensorInfo, array: np.nd
     if array.dtype != np.float32:
         values = np.empty(array.shape, np.float32)
         read_back(device, binding, tensor, values, reason)
-        array[...] = stored_values(tensor, values) if tensor.quantization else values  # ARG_MAX's are whole already
+        array[...] = stored_values(tensor, values)
         return
     assert isinstance(view, Picture)
     _, height, width, channels = view.shape

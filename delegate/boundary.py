@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ..interop.device import Device, Resource
 from ..interop.errors import BindingError
-from ..kernels.elementwise import WHOLE
 from ..kernels.layout import Dense, Quantized
 from ..kernels.operator import TensorInfo
 from ..kernels.quantize import stored_view
@@ -117,10 +114,8 @@ class Boundary:
     def upload(self, graph: NativeGraph, tensor: int) -> None:
         """Copy the CPU's values of a tensor that nothing is bound to."""
         info = graph.subgraph.tensors[tensor]
-        staging, values = self._staging[graph.index, tensor], graph.array(tensor)
-        if info.dtype in WHOLE and info.quantization is None:
-            values = values.astype(np.float32)  # what operators on the GPU make of truth values and indices
-        self.open_device.write(staging, values, f"input tensor {tensor} '{info.name}' from the CPU")
+        staging = self._staging[graph.index, tensor]
+        self.open_device.write(staging, graph.array(tensor), f"input tensor {tensor} '{info.name}' from the CPU")
 
     def written(self, graph: NativeGraph, tensor: int) -> None:
         """A partition has computed the tensor: the CPU's copy is out of date."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 
 from .integers import glsl_integers, opencl_integers
-from .layout import INTEGERS, SLICE_BYTES, TEXTURE_CHANNELS, Dense, Picture, Quantized, Table, slices
+from .layout import SLICE_BYTES, STORED, TEXTURE_CHANNELS, Dense, Picture, Quantized, Table, slices
 from .source import Argument, KernelSource
 
 SliceAccess = Callable[[Argument, str, str | None], str]
@@ -102,7 +102,7 @@ def _quantized_read(argument: Argument, slice_access: SliceAccess) -> str:
 def _quantized_store(argument: Argument, slice_access: SliceAccess) -> str:
     view = argument.view
     assert isinstance(view, Quantized)
-    kind = INTEGERS[view.dtype]
+    kind = STORED[view.dtype]
     stored = f"RINT((v_) / F4({_literal(view.scale)})) + F4({_literal(float(view.zero_point))})"
     limits = f"F4({_literal(float(kind.lowest))}), F4({_literal(float(kind.highest))})"
     store = slice_access(argument, "(i_)", "link_v")

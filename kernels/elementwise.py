@@ -10,6 +10,7 @@ import itertools
 from dataclasses import dataclass
 from typing import Any
 
+from .layout import WHOLE_NUMBERS
 from .operator import Launch, Link, Lowering, Operator, Parsed, TensorInfo, Unsupported
 
 UNARY: dict[str, str] = {
@@ -74,7 +75,7 @@ LOGIC: dict[str, str] = {
 }
 """What logic.py makes links of."""
 
-WHOLE = frozenset({"int32", "int64", "bool"})
+WHOLE = frozenset(WHOLE_NUMBERS)
 """Types that some operators take as float32: truth values as 0 and 1, and indices, which are exact up to 2 ** 24."""
 
 EXPRESSIONS = UNARY | BINARY | WITH_OPTIONS | LOGIC | {"QUANTIZE": "round_to_steps(v, p)"}

@@ -1,25 +1,34 @@
-"""The texts that load and store four stored integers of a quantized tensor at once, in each dialect.
+"""The texts that load and store four stored integers of a tensor at once, in each dialect.
 
 Integers are floats in kernels. ``index`` counts groups of four; without ``value`` the text loads, else it stores.
 """
 
 from __future__ import annotations
 
-from .layout import INTEGERS
+from .layout import STORED
 
-_OPENCL = {"int8": "char", "uint8": "uchar", "int16": "short"}
+_OPENCL = {"int8": "char", "uint8": "uchar", "int16": "short", "bool": "uchar", "int32": "int", "int64": "long"}
 
 
 def glsl_integers(memory: str, dtype: str, index: str, value: str | None) -> str:
-    """``memory`` is a buffer of uint: one word of bytes, or two of 16-bit integers."""
-    signed = "int" if INTEGERS[dtype].lowest else "uint"
-    if INTEGERS[dtype].nbytes == 1:
-        word = f"{memory}[{index}]"
-        return f"UNPACK_BYTES({signed}({word}))" if value is None else f"{word} = PACK_BYTES({value})"
-    first, second = f"{memory}[({index}) * 2]", f"{memory}[({index}) * 2 + 1]"
+    """``memory`` is a buffer of uint: four integers are as many words as one integer has bytes."""
+    kind = STORED[dtype]
+    signed = "int" if kind.lowest else "uint"
+    words = [f"{memory}[({index}) * {kind.nbytes} + {word}]" for word in range(kind.nbytes)]
     if value is None:
-        return f"UNPACK_SHORTS({signed}({first}), {signed}({second}))"
-    return f"{first} = PACK_SHORTS({value}.xy); {second} = PACK_SHORTS({value}.zw)"
+        if kind.nbytes > 2:
+            return f"UNPACK_{'INTS' if kind.nbytes == 4 else 'LONGS'}({', '.join(words)})"
+        packed = ", ".join(f"{signed}({word})" for word in words)
+        return f"UNPACK_{'BYTES' if kind.nbytes == 1 else 'SHORTS'}({packed})"
+    if kind.nbytes == 1:
+        return f"{words[0]} = PACK_BYTES({value})"
+    if kind.nbytes == 2:
+        return f"{words[0]} = PACK_SHORTS({value}.xy); {words[1]} = PACK_SHORTS({value}.zw)"
+    if kind.nbytes == 4:
+        return "; ".join(f"{word} = uint(int({value}.{lane}))" for word, lane in zip(words, "xyzw", strict=True))
+    stores = [f"uvec2 long_{lane} = PACK_LONG({value}.{lane})" for lane in "xyzw"]
+    stores += [f"{word} = long_{'xyzw'[i // 2]}.{'xy'[i % 2]}" for i, word in enumerate(words)]
+    return "; ".join(stores)
 
 
 def opencl_integers(memory: str, dtype: str, index: str, value: str | None) -> str:

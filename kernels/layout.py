@@ -32,6 +32,16 @@ INTEGERS: dict[str, Integers] = {
 }  # fmt: skip
 """The types of integers that stand for real numbers in computed tensors."""
 
+WHOLE_NUMBERS: dict[str, Integers] = {
+    "bool": Integers(1, 0, 1),
+    "int32": Integers(4, -(1 << 31), (1 << 31) - (1 << 7)),
+    "int64": Integers(8, -(1 << 63), (1 << 63) - (1 << 39)),
+}
+"""The types of truth values and indices. The largest are the largest that a float32 holds."""
+
+STORED: dict[str, Integers] = INTEGERS | WHOLE_NUMBERS
+"""All types of integers that a tensor can be in outside a partition."""
+
 
 def slices(channels: int) -> int:
     """How many slices of four channels hold ``channels`` channels; the last one is padded with zeros."""
@@ -97,9 +107,9 @@ class Dense:
 
 @dataclass(frozen=True)
 class Quantized:
-    """A tensor as a quantized model stores it: BHWC integers without padding; value = scale * (stored - zero_point).
+    """A tensor as the model stores it: BHWC integers without padding; value = scale * (stored - zero_point).
 
-    ``dtype`` is a key of INTEGERS. The buffer holds a multiple of four integers.
+    ``dtype`` is a key of STORED; truth values and indices have scale 1 and zero point 0. The buffer holds a multiple of four integers.
     """
 
     shape: Shape
@@ -114,7 +124,7 @@ class Quantized:
 
     @property
     def nbytes(self) -> int:
-        return self.fours * 4 * INTEGERS[self.dtype].nbytes
+        return self.fours * 4 * STORED[self.dtype].nbytes
 
 
 @dataclass(frozen=True)

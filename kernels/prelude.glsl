@@ -16,6 +16,22 @@
 #define UNPACK_SHORTS(a, b) vec4(bitfieldExtract(a, 0, 16), bitfieldExtract(a, 16, 16), bitfieldExtract(b, 0, 16), bitfieldExtract(b, 16, 16))
 #define PACK_HALF4(v) uvec2(packHalf2x16((v).xy), packHalf2x16((v).zw))
 
+// 64-bit integers are two words, the lower one first.
+float unpack_long(uint low, uint high) {
+  bool small = int(high) == int(low) >> 31;
+  return small ? float(int(low)) : float(int(high)) * 4294967296.0 + float(low);
+}
+uvec2 PACK_LONG(float v) {
+  if (abs(v) < 2147483648.0) {
+    int i = int(v);
+    return uvec2(uint(i), uint(i >> 31));
+  }
+  float high = floor(v / 4294967296.0);
+  return uvec2(uint(v - high * 4294967296.0), uint(int(high)));
+}
+#define UNPACK_INTS(a, b, c, d) vec4(ivec4(a, b, c, d))
+#define UNPACK_LONGS(a, b, c, d, e, f, g, h) vec4(unpack_long(a, b), unpack_long(c, d), unpack_long(e, f), unpack_long(g, h))
+
 // Integers that are floats, as one word: four bytes, or two of 16 bits.
 uint PACK_BYTES(vec4 v) {
   uvec4 u = uvec4(ivec4(v)) & 255u;

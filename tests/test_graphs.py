@@ -67,7 +67,10 @@ def frames(*shapes: Sequence[int], count: int = 3) -> list[list[Array]]:
 def same(actual: Sequence[Array], expected: Sequence[Array]) -> None:
     for ours, theirs in zip(actual, expected, strict=True):
         assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
-        np.testing.assert_allclose(ours, theirs, atol=2e-6, rtol=2e-6)
+        if ours.dtype == np.float32:
+            np.testing.assert_allclose(ours, theirs, atol=2e-6, rtol=2e-6)
+        else:
+            np.testing.assert_array_equal(ours, theirs)
 
 
 def check(gpu: Device, model: bytes, given: Sequence[Sequence[Array]], taken: Sequence[int]) -> fb.Interpreter:
@@ -425,3 +428,37 @@ def test_local_memory_and_buffers_are_limited() -> None:
     added = [T(f"x{i}", SHAPE) for i in range(5)]
     said = refused(build(G([*added, Y], [Op("ADD_N", range(5), [5])], range(5), [5])), device)
     assert said == {0: "a kernel of it uses 6 buffers; null gives it 3"}
+
+
+# Truth values and indices ---------------------------------------------------------------------------------------------
+
+
+def cast(source: str, target: str) -> Any:
+    options = schema.CastOptionsT()
+    numbers = {"float32": 0, "int32": 2, "int64": 4, "bool": 6}
+    options.inDataType, options.outDataType = numbers[source], numbers[target]
+    return options
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int32", "int64"])
+@pytest.mark.parametrize("shape", [(1, 3, 5, 3), (2, 3, 2, 8), (7,)], ids=str)
+def test_truth_values_and_indices_cross_as_they_are(gpu: Device, dtype: str, shape: Sequence[int]) -> None:
+    """They enter and leave in their own type, and the GPU converts them: the CPU copies bytes."""
+    tensors = [T("x", shape), T("i", shape, dtype=dtype), T("made", shape, dtype=dtype), T("real", shape)]
+    operators = [Op("CAST", [0], [2], cast("float32", dtype)), Op("CAST", [1], [3], cast(dtype, "float32"))]
+    model = build(G(tensors, operators, [0, 1], [2, 3]))
+    count = int(np.prod(shape))
+    reals = [0.0, -0.0, 1.0, -1.0, 2.5, -2.5, 2.0**24, -(2.0**24), 2.0**31 - 128, 128 - 2.0**31, 0.5]
+    wide = {"bool": [0, 1, 1], "int32": [0, 1, -1, 2**24, -(2**24), 2**31 - 128, -(2**31)]}
+    wide["int64"] = [*wide["int32"], 2**31, -(2**31) - 256, 2**40, -(2**40) - 2**17, 2**62, -(2**63)]
+    if dtype == "int64":
+        reals += [2.0**32, -(2.0**32) - 512, 3e9, -3e9, 1e18, -1e18]
+    inputs = [np.resize(np.array(reals, np.float32), shape), np.resize(np.array(wide[dtype], dtype), shape)]
+    interpreter = check(gpu, model, [inputs, [-inputs[0], inputs[1][..., ::-1]]], [0, 1])
+    size = np.dtype(dtype).itemsize
+    assert crossings(interpreter, inputs) == {
+        ("upload", "x"): (1, count * 4),
+        ("upload", "i"): (1, count * size),
+        ("download", "made"): (1, count * size),
+        ("download", "real"): (1, count * 4),
+    }
