@@ -28,6 +28,7 @@ MODELS = {
     ),
 }
 """Name: (SHA-256 of the file that the demos were made with, an address that it is offered at)."""
+DEFAULT_STYLE = "style_transfer_f16_384"
 SHARED = Path(__file__).parents[2] / "shared" / "models"
 
 

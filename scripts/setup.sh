@@ -1,12 +1,14 @@
 #!/bin/sh
 # Makes .venv with the package and its extras in it and, on Debian or Ubuntu, installs the system packages that are missing:
-# software GL and OpenCL drivers, what GLFW loads, and what the tests run (a virtual screen, an API tracer).
+# software GL and OpenCL drivers, what GLFW loads, and what the tests run (a virtual screen, an API tracer, what Qt loads).
 set -eu
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
 
 packages="libegl1 libgl1 libgl1-mesa-dri libgles2 ocl-icd-libopencl1 pocl-opencl-icd
-libx11-6 libxcursor1 libxi6 libxinerama1 libxrandr2 xvfb xauth apitrace"
+libx11-6 libxcursor1 libxi6 libxinerama1 libxrandr2 xvfb xauth apitrace
+libxcb-cursor0 libxcb-icccm4 libxcb-keysyms1 libxcb-image0 libxcb-render-util0 libxcb-shape0 libxkbcommon-x11-0
+libdbus-1-3 libfontconfig1 libglib2.0-0"
 
 installed() { dpkg-query -W -f '${Status}' "$1" 2>/dev/null | grep -q '^install ok installed'; }
 
