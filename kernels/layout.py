@@ -109,7 +109,8 @@ class Dense:
 class Quantized:
     """A tensor as the model stores it: BHWC integers without padding; value = scale * (stored - zero_point).
 
-    ``dtype`` is a key of STORED; truth values and indices have scale 1 and zero point 0. The buffer holds a multiple of four integers.
+    ``dtype`` is a key of STORED; truth values and indices have scale 1 and zero point 0. The buffer holds a multiple of
+    four integers.
     """
 
     shape: Shape
