@@ -19,7 +19,7 @@ class Choice:
 
 def choose(graph: NativeGraph, claims: Claims, options: GpuDelegateOptions) -> Choice:
     """The largest partitions of a subgraph's claimed operators; of two that are as large the earlier one."""
-    left: dict[int, str] = {}
+    left = dict(claims.needless)
     plan, first, last = set(graph.plan()), options.first_delegate_node_index, options.last_delegate_node_index
     for index in claims.nodes:
         if index not in plan:

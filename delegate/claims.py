@@ -27,6 +27,7 @@ _VARYING = frozenset(
 @dataclass
 class Claims:
     """``nodes`` are the operators that the GPU can run, by operator number; ``refused`` has a reason for each other.
+    ``needless`` are left out of both, with reasons: the GPU could run them, and has no use for it.
 
     ``tensors`` are the subgraph's tensors, quantized ones as their float views, with the values of those that only
     depend on constants filled in.
@@ -34,6 +35,7 @@ class Claims:
 
     nodes: dict[int, Node] = field(default_factory=dict)
     refused: dict[int, str] = field(default_factory=dict)
+    needless: dict[int, str] = field(default_factory=dict)
     tensors: dict[int, TensorInfo] = field(default_factory=dict)
 
 
@@ -85,12 +87,12 @@ def _refuse_unknown_rank(raw: RawOperator, subgraph: Subgraph, from_cpu: set[int
             raise Unsupported(f"tensor '{tensor.name}' comes from the CPU, and has no rank before the model runs")
 
 
-def _refuse_needless(claims: Claims, subgraph: Subgraph) -> None:
+def _leave_needless(claims: Claims, subgraph: Subgraph) -> None:
     """Leave a constant's DEQUANTIZE to the CPU where its values are needed there: they are the same in every frame."""
     on_cpu = {i for index in claims.refused for i in subgraph.operators[index].inputs} | set(subgraph.outputs)
     for index, node in list(claims.nodes.items()):
         if isinstance(node.attributes, Dequantize) and node.outputs[0] in on_cpu:
-            claims.refused[index] = "the CPU needs its result, which is constant; operators on the GPU have it already"
+            claims.needless[index] = "the CPU needs its result, which is constant; operators on the GPU have it already"
             del claims.nodes[index]
 
 
@@ -176,7 +178,7 @@ def refuse_unlowered(claims: Claims, subgraph: Subgraph, traits: Traits) -> None
             continue
         known |= constants.keys()
         total += more
-    _refuse_needless(claims, subgraph)
+    _leave_needless(claims, subgraph)
 
 
 def output_shapes(claims: Claims, indices: Sequence[int], shapes: Shapes) -> Shapes:

@@ -209,7 +209,7 @@ class GpuDelegate:
         """
         if self._closed:
             raise DelegateError("this GpuDelegate is closed: make a new one, and an interpreter for it")
-        dispatches = [len(partition.bound_program().steps) for partition in self._partitions]
+        dispatches = [partition.record() for partition in self._partitions]
         log.info(f"recorded {sum(dispatches)} dispatches in {len(dispatches)} partitions")
 
     # Order ------------------------------------------------------------------------------------------------------------

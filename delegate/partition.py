@@ -113,7 +113,7 @@ class Partition:
         """Bind what changed, copy what comes from the CPU, run, and say that the outputs are on the GPU."""
         if self._empty:
             return
-        program = self.bound_program()
+        program = self._bound_program()
         if self._first_uploads:
             self._upload_once()
         for tensor in self._uploads:
@@ -123,7 +123,11 @@ class Partition:
             self._boundary.written(self._native, tensor)
         self._boundary.wait()
 
-    def bound_program(self) -> Program:
+    def record(self) -> int:
+        """Build, bind and record what a run needs, and return the number of its dispatches."""
+        return 0 if self._empty else len(self._bound_program().steps)
+
+    def _bound_program(self) -> Program:
         """The program, built if it was not, with everything bound that is bound now."""
         self._boundary.open_device.check()
         program = self.program or self._build()

@@ -159,12 +159,20 @@ def test_a_limited_model_is_right(gpu: Device) -> None:
     delegate.close()
 
 
-def test_what_only_unpacks_constants_for_the_cpu_stays_there() -> None:
+def test_what_only_unpacks_constants_for_the_cpu_stays_there(caplog: pytest.LogCaptureFixture) -> None:
     tensors = [T("x", SHAPE), T("w", SHAPE, 2.0, "float16"), T("d", SHAPE), T("c", SHAPE), T("y", SHAPE)]
     operators = [Op("DEQUANTIZE", [1], [2]), Op(CPU_ONLY, [2], [3]), Op("ADD", [0, 3], [4])]
     interpreter, _ = delegated(build(G(tensors, operators, [0], [4])))
     assert where(interpreter) == [("DEQUANTIZE", "cpu", None), (CPU_ONLY, "cpu", None), ("ADD", "gpu", 0)]
-    assert interpreter.delegated_ops()[0].reason == "it computes constants that the CPU alone reads"
+    assert interpreter.delegated_ops()[0].reason.startswith("the CPU needs its result, which is constant")
+    assert "DEQUANTIZE" not in warnings(caplog)[0], "the GPU could run it"
+
+
+def test_what_unpacks_constants_for_operators_that_a_limit_leaves_out_stays_with_them() -> None:
+    tensors = [T("x", SHAPE), T("w", SHAPE, 2.0, "float16"), T("d", SHAPE), T("c", SHAPE), T("y", SHAPE), T("z", SHAPE)]
+    operators = [Op("DEQUANTIZE", [1], [2]), Op("ADD", [0, 2], [3]), Op(CPU_ONLY, [3], [4]), Op("NEG", [4], [5])]
+    interpreter, _ = delegated(build(G(tensors, operators, [0], [5])), first_delegate_node_index=3)
+    assert [op.runs_on for op in interpreter.delegated_ops()] == ["cpu", "cpu", "cpu", "gpu"]
 
 
 # Records and the log -------------------------------------------------------------------------------------------------
@@ -222,9 +230,12 @@ def test_a_partition_tells_what_it_takes_once_it_is_recorded() -> None:
         ((3,), (4,), 1),
     ]
     assert all(report.constants_nbytes is not None and report.arena_nbytes is not None for report in reports)
-    interpreter.resize_tensor_input(0, (1, 2, 2, 3))
-    interpreter.allocate_tensors()
-    assert [report.dispatches for report in delegate.partitions()] == [None, None]
+    for shape in ((1, 2, 2, 3), (1, 0, 2, 3)):
+        interpreter.resize_tensor_input(0, shape)
+        interpreter.allocate_tensors()
+        assert [report.dispatches for report in delegate.partitions()] == [None, None]
+    delegate.record()
+    assert [report.dispatches for report in delegate.partitions()] == [None, None], "of an empty tensor nothing is made"
 
 
 def test_without_a_delegate_all_is_on_the_cpu() -> None:
