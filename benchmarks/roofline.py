@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import typer
-from bound import FRAME, MODELS, WIDTH, model_path
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
@@ -19,11 +18,23 @@ from framebind.delegate.bindings import Binding
 from framebind.delegate.claims import build_graph, claim
 from framebind.delegate.program import Program
 from framebind.delegate.reader import read_model
+from framebind.demos.measure import FRAME
+from framebind.demos.models import find_model
 from framebind.interop.device import Step
 from framebind.interop.null import NullDevice
 from framebind.kernels.layout import Dense, Picture, Storage, picture_parameters
 from framebind.kernels.layout import Table as Constants
 
+MODELS = (
+    "deeplabv3_257_mv_gpu",
+    "style_transfer_f16_384",
+    "selfie_segmentation",
+    "face_detection_front",
+    "hand_landmark_lite",
+    "pose_landmark_lite",
+)
+WIDTH = 110
+"""Of the table, in characters, also where the output is no terminal."""
 BYTES_PER_US = 4.3e6
 """What an NVIDIA H200's memory moves, of 4.8e6 by its data sheet. Most tensors here fit its cache, which is faster."""
 MULTIPLY_ADDS_PER_US = 33.5e6
@@ -65,7 +76,7 @@ def work(step: Step) -> Work:
 
 def program_for(name: str, storage: Storage) -> Program:
     """The model on the null device, pictures bound to frames and all else to buffers."""
-    subgraph = read_model(model_path(name).read_bytes()).subgraphs[0]
+    subgraph = read_model(find_model(name).read_bytes()).subgraphs[0]
     claims = claim(subgraph)
     graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs, {})
     device = NullDevice(group=128, invocations=INVOCATIONS)
@@ -98,7 +109,7 @@ def main(
         floor = sum(item.floor_us for item in items) + launches
         times = (nbytes / BYTES_PER_US, adds / MULTIPLY_ADDS_PER_US, launches, floor)
         table.add_row(
-            model_path(name).stem,
+            find_model(name).stem,
             str(len(items)),
             f"{nbytes / 1e6:.1f}",
             f"{adds / 1e6:,.0f}",

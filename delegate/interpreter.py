@@ -52,9 +52,11 @@ class Interpreter(litert.Interpreter):
         try:
             self._make(self)
         except ValueError as error:
-            if "Flatbuffer" not in str(error):
+            if "num_threads" in str(error) or "op resolver" in str(error):  # the arguments' fault, not the model's
                 raise
-            raise ModelError(f"LiteRT does not take the model: {error}. Download the file again") from error
+            newer = "Install a newer ai-edge-litert, or convert the model for this one"
+            cure = newer if "Didn't find op" in str(error) else "Download the file again"
+            raise ModelError(f"LiteRT does not take the model: {str(error).strip()} {cure}") from error
         self._allocated = False
         self._keep_outputs = False
         for delegate in experimental_delegates or ():

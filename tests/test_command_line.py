@@ -81,6 +81,7 @@ def test_without_the_extra_packages_it_says_what_to_install(package: str, tmp_pa
 
 # inspect -------------------------------------------------------------------------------------------------------------
 
+NEWER = G([T("x", (1, 4)), T("y", (1, 4))], [Op("EXP", [0], [1], version=99)], [0], [1])
 NO_GPU = {"EGL_PLATFORM": "nonsense", "OCL_ICD_VENDORS": "/nonexistent"}
 """An environment in which neither GL nor OpenCL has a device."""
 
@@ -188,8 +189,12 @@ def test_a_backend_that_is_missing_is_one_message(inspected: Callable[..., Any])
     [
         (b"<html>", "ModelError: this is no TensorFlow Lite model: 6 bytes"),
         (chain("EXP", "TANH")[:200], "ModelError: the operator codes cannot be read"),
+        (
+            build(NEWER),
+            "ModelError: LiteRT does not take the model: Didn't find op for builtin opcode 'EXP' version '99'",
+        ),
     ],
-    ids=["a web page", "truncated"],
+    ids=["a web page", "truncated", "an operator that LiteRT does not know"],
 )
 def test_inspect_says_what_is_wrong_with_a_broken_model(
     content: bytes, says: str, inspected: Callable[..., Any]
