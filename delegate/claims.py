@@ -12,7 +12,7 @@ from ..kernels.quantize import Dequantize, float_view, rounding_links
 from ..kernels.registry import OPERATORS
 from .graph import Graph, Node
 from .lower import check_lowering
-from .reader import RawOperator, Subgraph
+from .model import RawOperator, Subgraph
 
 Shapes = dict[int, tuple[int, ...]]
 

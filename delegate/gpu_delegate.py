@@ -15,10 +15,11 @@ from .bindings import Crop, TextureMapping, Values, tensor_label
 from .boundary import Boundary
 from .choice import Choice, choose
 from .claims import Claims, claim, refuse_unlowered
+from .model import Model, Subgraph
 from .options import GpuDelegateOptions
 from .partition import Partition
 from .program import Program
-from .reader import Model, Subgraph, read_model
+from .reader import read_model
 from .report import DelegatedOp, PartitionReport, describe_operators, warning_text
 from .statistics import Statistics, StepTime, gather, step_times
 from .stopwatch import Stopwatch

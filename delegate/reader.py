@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,6 +15,8 @@ import tflite
 
 from ..interop.errors import ModelError
 from ..kernels.operator import Quantization, TensorInfo
+from .checks import check_calls, check_subgraph
+from .model import OPTIONAL, Model, RawOperator, Subgraph
 from .sparse import dense
 
 T = TypeVar("T")
@@ -23,8 +24,6 @@ T = TypeVar("T")
 IDENTIFIER = b"TFL3"
 SCHEMA_VERSION = 3
 MAX_RANK = 32
-OPTIONAL = -1
-"""The tensor index of an optional input that is left out."""
 
 _DTYPE_NAMES = {code: name.lower() for name, code in vars(tflite.TensorType).items() if not name.startswith("_")}
 _BUILTIN_NAMES = {code: name for name, code in vars(tflite.BuiltinOperator).items() if not name.startswith("_")}
@@ -40,42 +39,6 @@ _NUMPY_NAMES = frozenset(
 
 _DAMAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError, AttributeError, KeyError, RecursionError)
 """What flatbuffers and NumPy raise on bytes that are not what they claim to be."""
-
-
-@dataclass(frozen=True)
-class RawOperator:
-    """One operator as the file has it: ``inputs`` may hold -1 (an optional input left out).
-
-    ``options`` is the builtin operator's option table (for instance tflite.Conv2DOptions), the bytes of a custom one's
-    options, or None. ``code`` is its number in tflite.BuiltinOperator.
-    """
-
-    index: int
-    name: str
-    version: int
-    custom: bool
-    options: Any
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    code: int = 0
-
-
-@dataclass(frozen=True)
-class Subgraph:
-    """Tensors, operators in execution order, and the indices of the input and output tensors."""
-
-    name: str
-    tensors: tuple[TensorInfo, ...]
-    operators: tuple[RawOperator, ...]
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Model:
-    """A whole file; subgraph 0 is the one that ``invoke`` runs."""
-
-    subgraphs: tuple[Subgraph, ...]
 
 
 def read_model(content: bytes) -> Model:
@@ -96,7 +59,10 @@ def read_model(content: bytes) -> Model:
     count = reader.count("subgraphs", _guarded("the model's header", model.SubgraphsLength))
     if count == 0:
         raise ModelError("the model has no subgraph, so there is nothing to run")
-    return Model(tuple(reader.subgraph(i) for i in range(count)))
+    subgraphs = tuple(reader.subgraph(i) for i in range(count))
+    check_calls(subgraphs)
+    reader.signatures(subgraphs)
+    return Model(subgraphs)
 
 
 def _guarded(what: str, read: Callable[[], T]) -> T:
@@ -133,8 +99,30 @@ class _Reader:
             self._indices(f"{where}: its {kind}", read, len(tensors), optional=False)
             for kind, read in (("inputs", table.InputsAsNumpy), ("outputs", table.OutputsAsNumpy))
         )
-        _check_order(where, tensors, operators, inputs)
-        return Subgraph(name, tensors, operators, inputs, outputs)
+        subgraph = Subgraph(name, tensors, operators, inputs, outputs)
+        check_subgraph(where, subgraph)
+        return subgraph
+
+    def signatures(self, subgraphs: Sequence[Subgraph]) -> None:
+        """Check the table of signatures, which LiteRT reads for itself: names, subgraphs and tensors."""
+        for i in range(self.count("signatures", _guarded("the signatures", self._model.SignatureDefsLength))):
+            where = f"signature {i}"
+            table = self._item(where, self._model.SignatureDefs, i)
+            _guarded(where, lambda t=table: (t.SignatureKey() or b"").decode())
+            number = _guarded(where, table.SubgraphIndex)
+            if number >= len(subgraphs):
+                raise ModelError(f"{where} names subgraph {number}, but there are {len(subgraphs)} subgraphs")
+            for length, get in ((table.InputsLength, table.Inputs), (table.OutputsLength, table.Outputs)):
+                for j in range(self.count(f"tensors in {where}", _guarded(where, length))):
+                    self._signature_tensor(
+                        f"{where}, tensor {j}", self._item(f"{where}, tensor {j}", get, j), subgraphs[number]
+                    )
+
+    def _signature_tensor(self, where: str, table: tflite.TensorMap, subgraph: Subgraph) -> None:
+        _guarded(where, lambda: (table.Name() or b"").decode())
+        index = _guarded(where, table.TensorIndex)
+        if index >= len(subgraph.tensors):
+            raise ModelError(f"{where} names tensor {index}, but there are {len(subgraph.tensors)} tensors")
 
     def _item(self, where: str, get: Callable[[int], T | None], index: int) -> T:
         item = _guarded(where, lambda: get(index))
@@ -289,28 +277,3 @@ def _options(operator: tflite.Operator, code: int) -> Any:
     table.Init(union.Bytes, union.Pos)
     table._tab.Offset(1 << 14)  # a field that no table has: a table outside the file raises here, not in a parse
     return table
-
-
-def _check_order(
-    where: str, tensors: tuple[TensorInfo, ...], operators: tuple[RawOperator, ...], inputs: tuple[int, ...]
-) -> None:
-    """Raise ModelError where an operator reads what it or a later one writes, or where two write one tensor."""
-
-    def label(operator: RawOperator, index: int, verb: str) -> str:
-        return f"{where}, operator {operator.index} {operator.name} {verb} tensor {index} '{tensors[index].name}'"
-
-    writer: dict[int, int] = {}
-    for operator in operators:
-        for index in operator.outputs:
-            if index in writer:
-                raise ModelError(f"{label(operator, index, 'writes')}, which operator {writer[index]} writes too")
-            if index in inputs or tensors[index].constant is not None:
-                raise ModelError(f"{label(operator, index, 'writes')}, which is a constant or an input")
-            writer[index] = operator.index
-    for operator in operators:
-        for index in operator.inputs:
-            if writer.get(index, -1) >= operator.index and not tensors[index].variable:
-                raise ModelError(
-                    f"{label(operator, index, 'reads')} before operator {writer[index]} {operators[writer[index]].name}"
-                    " computes it: they are out of order"
-                )

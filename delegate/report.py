@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from .reader import Model, Subgraph
+from .model import Model, Subgraph
 
 Location = tuple[int, int]
 """Number of the subgraph, and of the operator in it."""

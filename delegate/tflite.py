@@ -16,7 +16,7 @@ import numpy as np
 
 from ..interop.errors import DelegateError
 from . import tflite_abi as abi
-from .reader import Model, Subgraph
+from .model import Model, Subgraph
 from .tflite_abi import ERROR, OK, P, read_ints
 
 log = logging.getLogger("framebind.delegate")

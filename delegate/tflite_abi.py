@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from .reader import Subgraph
+from .model import Subgraph
 
 KNOWN_VERSIONS = "2.0 to 2.3"
 """The ai-edge-litert versions whose structures are these: seen with 2.0.2, 2.0.3, 2.1.0, 2.1.6, 2.2.0 and 2.3.0."""

@@ -8,13 +8,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import flatbuffers
 import numpy as np
 import pytest
+from ai_edge_litert import schema_py_generated as schema
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import framebind as fb
 from framebind.delegate.reader import read_model
+from operator_models import options
 from tiny_models import CPU_ONLY, G, Op, T, build, chain, cpu_only
 
 SOUND = chain("EXP", "TANH")
@@ -32,6 +35,25 @@ def add(**changes: Any) -> bytes:
 def weight(name: str = "w", shape: Sequence[int] = (1, 4), **changes: Any) -> bytes:
     """x + w, with another w."""
     return add(tensors=[T("x", (1, 4)), T(name, shape, **changes), T("y", (1, 4))])
+
+
+def calling(operator: str, **fields: int) -> bytes:
+    """Subgraph 0 has one operator that runs subgraphs; subgraph 1 is x + x."""
+    called = G([T("x", (1, 4)), T("y", (1, 4))], [Op("ADD", [0, 0], [1])], [0], [1], "called")
+    kind = {"WHILE": "While", "CALL_ONCE": "CallOnce"}[operator]
+    return build(G(called.tensors, [Op(operator, [0], [1], options(kind, **fields))], [0], [1]), called)
+
+
+def signed(input: dict[str, Any] | None = None, **fields: Any) -> bytes:
+    """A model with a signature, of which something is changed."""
+    model: Any = schema.ModelT.InitFromObj(schema.Model.GetRootAs(chain("EXP", signature="serve"), 0))
+    (signature,) = model.signatureDefs
+    for target, changes in ((signature, fields), (signature.inputs[0], input or {})):
+        for name, value in changes.items():
+            setattr(target, name, value)
+    flat = flatbuffers.Builder(1024)
+    flat.Finish(model.Pack(flat), b"TFL3")
+    return bytes(flat.Output())
 
 
 TOO_LATE = [Op("ADD", [0, 2], [1]), Op("EXP", [1], [2])]
@@ -61,6 +83,28 @@ BAD_MODELS = [
         "operator 0 ADD reads tensor 2 'b' before operator 1 EXP computes it",
     ),
 ]
+
+DAMAGED_PARTS = [
+    (add(operators=[Op("ADD", [0, -1], [2])]), "operator 0 ADD has no input 1: it needs one"),
+    (add(operators=[Op("ADD", [0], [2])]), r"operator 0 ADD has the inputs \[0\]: it needs 2"),
+    (add(operators=[Op("EXP", [], [2])]), r"operator 0 EXP has the inputs \[\]: it needs 1"),
+    (add(operators=[Op("EXP", [0], [])]), "operator 0 EXP has no output"),
+    (add(operators=[Op("SPLIT", [1, 0], [2], options("Split", numSplits=7))]), "SPLIT splits into 7 parts, but has 1"),
+    (add(operators=[Op("SPLIT", [1, 0], [2])]), "SPLIT splits into 0 parts, but has 1"),
+    (
+        build(G([T("w", (2, 6), 1.0, "float16"), T("d", (2, 2305))], [Op("DEQUANTIZE", [0], [1])], [], [1])),
+        r"operator 0 DEQUANTIZE makes tensor 1 'd' of shape \[2, 2305\] from the constant 'w' of shape \[2, 6\]",
+    ),
+    (calling("WHILE", condSubgraphIndex=0, bodySubgraphIndex=1), "without end: subgraph 0 -> subgraph 0"),
+    (calling("WHILE", condSubgraphIndex=1, bodySubgraphIndex=9), "operator 0 WHILE runs subgraph 9 of 2"),
+    (calling("CALL_ONCE", initSubgraphIndex=-1), "operator 0 CALL_ONCE runs subgraph -1 of 2"),
+    (signed(subgraphIndex=7), "signature 0 names subgraph 7"),
+    (signed(signatureKey=b"\xff\xfe"), "signature 0 cannot be read .*utf-8"),
+    (signed(input={"tensorIndex": 99}), "signature 0, tensor 0 names tensor 99, but there are 2 tensors"),
+    (signed(input={"name": b"\xff"}), "signature 0, tensor 0 cannot be read .*utf-8"),
+]
+"""LiteRT crashes on most of these, or runs them in spite of what they say."""
+BAD_MODELS.extend(DAMAGED_PARTS)
 
 
 @pytest.mark.parametrize("content, says", BAD_MODELS, ids=[says[:40] for _, says in BAD_MODELS])
