@@ -118,11 +118,11 @@ class GpuDelegate:
     def claim(self, graph: NativeGraph) -> Sequence[int]:
         """The operators of a subgraph that go to the GPU; logs those that do not, with the reasons, once."""
         subgraph = graph.subgraph
-        with self._stopwatch.phase("read"):
+        with self._stopwatch.phase("claim"):
             claims = self._claims[graph.index] = claim(subgraph, quantized=self.options.enable_quantization)
         if claims.nodes:
             traits = self._device().traits
-            with self._stopwatch.phase("transform"):
+            with self._stopwatch.phase("claim"):
                 refuse_unlowered(claims, subgraph, traits)
         self._forget_partitions(graph)
         choice = self._choices[graph.index] = choose(graph, claims, self.options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from ..kernels.operator import Link, Operator, TensorInfo
@@ -22,7 +23,7 @@ class Node:
     links: tuple[Link, ...] = ()
     indices: tuple[int, ...] = ()
 
-    @property
+    @cached_property
     def operands(self) -> tuple[int, ...]:
         """Every tensor that the node reads: its inputs, then the operands of its links."""
         return self.inputs + tuple(link.operand for link in self.links if link.operand is not None)

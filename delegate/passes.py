@@ -6,7 +6,7 @@ A pass is a function that changes the graph and appends one sentence a change, o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ..kernels.conv import Convolution
@@ -108,28 +108,36 @@ def _with_padding(reader: Node, pad: Pad) -> Convolution | Depthwise | str:
 
 def fuse_links(graph: Graph) -> None:
     """Append elementwise nodes to the node that computes their value, so that it is written once, already done."""
-    for node in list(graph.nodes):
+    nodes = dict(enumerate(graph.nodes))
+    made = {output: number for number, node in nodes.items() for output in node.outputs}
+    readers: dict[int, set[int]] = {}
+    for number, node in nodes.items():
+        for tensor in node.operands:
+            readers.setdefault(tensor, set()).add(number)
+    for number, node in list(nodes.items()):
         if not isinstance(node.attributes, Elementwise):
             continue
-        for value, links in _orders(graph, node):
-            producer = next((p for p in graph.nodes if value in p.outputs), None)
-            if producer is None or not _may_absorb(graph, producer, node, value):
+        for value, links in _orders(graph, node, made):
+            before = made.get(value)
+            if before is None or readers[value] != {number} or not _may_absorb(graph, nodes[before], node, value):
                 continue
-            fused = replace(
+            producer = nodes.pop(before)
+            nodes[number] = replace(
                 producer, outputs=node.outputs, links=producer.links + links, indices=producer.indices + node.indices
             )
-            graph.nodes[next(i for i, n in enumerate(graph.nodes) if n is node)] = fused
-            graph.nodes = [other for other in graph.nodes if other is not producer]
+            for tensor in producer.operands:
+                readers[tensor] = readers[tensor] - {before} | {number}
             names = ", ".join(link.expression for link in node.links)
             graph.changes.append(
                 f"linked {names} {list(node.indices)} to {producer.operator.name} {list(producer.indices)}"
             )
             break
+    graph.nodes = list(nodes.values())
 
 
-def _orders(graph: Graph, node: Node) -> list[tuple[int, tuple[Link, ...]]]:
+def _orders(graph: Graph, node: Node, made: Mapping[int, int]) -> list[tuple[int, tuple[Link, ...]]]:
     """The ways to see an elementwise node: which operand is the value, and the links then. The later computed value
-    first.
+    first: ``made`` has the number of the node that computes a tensor.
     """
     ways = [(node.inputs[0], node.links)]
     if not node.links:
@@ -138,12 +146,11 @@ def _orders(graph: Graph, node: Node) -> list[tuple[int, tuple[Link, ...]]]:
     if first.operand is not None and graph.tensors[first.operand].constant is None:
         turned = replace(first, operand=node.inputs[0], swapped=not first.swapped)
         ways.append((first.operand, (turned, *node.links[1:])))
-    made = {output: number for number, other in enumerate(graph.nodes) for output in other.outputs}
     return sorted(ways, key=lambda way: made.get(way[0], -1), reverse=True)
 
 
 def _may_absorb(graph: Graph, producer: Node, node: Node, value: int) -> bool:
-    alone = graph.consumers(value) == [node] and node.operands.count(value) == 1 and value not in graph.outputs
+    alone = node.operands.count(value) == 1 and value not in graph.outputs
     same = graph.tensors[value].bhwc == graph.tensors[node.outputs[0]].bhwc
     if len({*producer.operands, *node.operands} & set(graph.inputs)) > _MOST_OUTSIDE:
         return False

@@ -27,14 +27,16 @@ def plan_memory(lifetimes: Mapping[int, Lifetime], alignment: int) -> Plan:
     """Greedy by size: the largest tensor first, each at the lowest offset that no tensor alive at the same time
     covers.
     """
-    placed: list[tuple[int, int, Lifetime]] = []
     offsets: dict[int, int] = {}
+    alive: dict[int, list[int]] = {}
     for tensor, life in sorted(lifetimes.items(), key=lambda item: (-item[1].nbytes, item[0])):
+        steps = range(life.first, life.last + 1)
+        beside = {other for step in steps for other in alive.get(step, ())}
         offset = 0
-        for start, end, other in sorted(placed, key=lambda entry: entry[:2]):
-            overlaps = other.first <= life.last and life.first <= other.last
-            if overlaps and offset + life.nbytes > start and end > offset:
+        for start, end in sorted((offsets[other], offsets[other] + lifetimes[other].nbytes) for other in beside):
+            if offset + life.nbytes > start and end > offset:
                 offset = -(-end // alignment) * alignment
         offsets[tensor] = offset
-        placed.append((offset, offset + life.nbytes, life))
-    return Plan(offsets, max((end for _, end, _ in placed), default=0))
+        for step in steps:
+            alive.setdefault(step, []).append(tensor)
+    return Plan(offsets, max((offsets[tensor] + life.nbytes for tensor, life in lifetimes.items()), default=0))

@@ -34,9 +34,11 @@ class Program:
         self._slots: set[str] = set()
         with self._stopwatch.phase("transform"):
             self.graph = transform(graph)
+        with self._stopwatch.phase("lower"):
             lowered = lower(self.graph, device.traits.grid)
-            block, constants = pack_constants(lowered, self.graph.tensors, storage, device.traits.offset_alignment)
             storages = assign_storages(lowered, storage)
+        with self._stopwatch.phase("pack"):
+            block, constants = pack_constants(lowered, self.graph.tensors, storage, device.traits.offset_alignment)
         with self._stopwatch.phase("upload"):
             self._weights = self._buffer("constants", block.nbytes)
             if block.nbytes:
@@ -55,7 +57,7 @@ class Program:
     def commands(self) -> CommandList:
         """The recorded steps, for counts and timings. Recorded now if they were not."""
         if self._commands is None:
-            with self._stopwatch.phase("transform"):
+            with self._stopwatch.phase("plan"):
                 self._commands = self._record()
         return self._commands
 

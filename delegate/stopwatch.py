@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal, get_args
 
-Phase = Literal["read", "transform", "compile", "upload", "record"]
+Phase = Literal["read", "claim", "transform", "lower", "pack", "plan", "compile", "upload", "record"]
 
 
 class Stopwatch:
     """Seconds by phase. A phase within another one is counted for itself only.
 
-    "read": the flatbuffer and its operators. "transform": passes, lowering, packing of constants, memory plan.
-    "compile": kernels. "upload": GPU memory and what is copied to it. "record": command lists.
+    "read": the flatbuffer. "claim": its operators parsed, and each lowered by itself. "transform": passes. "lower":
+    launches. "pack": constants in device layout. "plan": places in memory, and the steps that follow. "compile":
+    kernels. "upload": GPU memory and what is copied to it. "record": command lists.
     """
 
     def __init__(self) -> None:

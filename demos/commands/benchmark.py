@@ -123,7 +123,7 @@ def _peak_rss() -> int | None:
 
 LATENCY = ("min", "median", "p95", "max", "avg", "std")
 COUNTS = ("dispatches", "barriers", "api_calls", "kernels", "arena_nbytes", "constants_nbytes")
-PHASES = ("read", "transform", "compile", "upload", "record")
+PHASES = ("read", "claim", "transform", "lower", "pack", "plan", "compile", "upload", "record")
 
 
 def _print_csv(rows: list[Measurement]) -> None:
