@@ -21,6 +21,7 @@ from .interop.errors import (
 from .interop.gl_context import GlContext
 from .interop.gl_draw import FragmentProgram
 from .interop.gl_objects import GlBuffer, GlTexture
+from .interop.overlay import Overlay
 from .interop.share import SharingReport, sharing_report
 from .interop.sink import Sink, open_sink
 from .interop.source import Source, open_source
@@ -49,6 +50,7 @@ __all__ = [
     "Interpreter",
     "KernelError",
     "ModelError",
+    "Overlay",
     "PartitionReport",
     "SharingReport",
     "Sink",

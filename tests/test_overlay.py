@@ -1,0 +1,88 @@
+"""Text, boxes, lines and points: where they are drawn, on textures, on OpenGL and OpenGL ES."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import framebind as fb
+from framebind.interop.gl_api import counting
+
+WHITE, RED = (1.0, 1.0, 1.0), (1.0, 0.0, 0.0)
+
+
+def canvas() -> fb.GlTexture:
+    return fb.GlTexture.from_array(np.full((64, 128, 4), (0, 0, 0, 255), np.uint8))
+
+
+def drawn(overlay: fb.Overlay) -> np.ndarray:
+    """What the overlay makes of a black picture: (64, 128, 4), uint8."""
+    texture = canvas()
+    overlay.draw(texture)
+    return texture.read()
+
+
+def test_a_filled_rectangle_covers_its_pixels_and_no_others(context: fb.GlContext) -> None:
+    overlay = fb.Overlay()
+    overlay.fill(10, 20, 30, 8, RED)
+    expected = np.zeros((64, 128, 4), np.uint8)
+    expected[..., 3] = 255
+    expected[20:28, 10:40, 0] = 255
+    assert np.array_equal(drawn(overlay), expected)
+    assert not drawn(overlay)[..., :3].any(), "what was drawn is forgotten"
+
+
+def test_a_box_is_its_outline(context: fb.GlContext) -> None:
+    overlay = fb.Overlay()
+    overlay.box(11, 21, 40, 20, RED, thickness=2)
+    expected = np.zeros((64, 128), np.uint8)
+    expected[20:42, 10:52] = 255
+    expected[22:40, 12:50] = 0
+    assert np.array_equal(drawn(overlay)[..., 0], expected)
+
+
+def test_lines_and_points(context: fb.GlContext) -> None:
+    overlay = fb.Overlay()
+    overlay.line(10, 10, 10, 50, WHITE, thickness=4)
+    overlay.point(80.5, 30.5, RED, diameter=21)
+    red = drawn(overlay)[..., 0]
+    assert (red[10:50, 8:12] == 255).all() and not red[:, 13:60].any() and not red[:9].any()
+    ys, xs = np.mgrid[0:64, 0:128]
+    distance = np.hypot(xs - 80, ys - 30)
+    assert (red[distance < 9] == 255).all() and not red[(distance > 12) & (xs > 40)].any()
+
+
+def test_opacity_mixes_with_what_is_there(context: fb.GlContext) -> None:
+    texture = fb.GlTexture.from_array(np.full((64, 128, 4), 255, np.uint8))
+    overlay = fb.Overlay()
+    overlay.fill(0, 0, 128, 64, (0.0, 0.0, 0.0, 0.5))
+    overlay.draw(texture)
+    pixels = texture.read()
+    assert np.abs(pixels[..., :3].astype(int) - 127).max() <= 1 and (pixels[..., 3] == 255).all()
+
+
+@pytest.mark.parametrize("height", [16, 40])
+def test_text_is_as_wide_and_high_as_it_says(context: fb.GlContext, height: int) -> None:
+    overlay = fb.Overlay()
+    overlay.text("HIH", 5, 4, height=height)
+    ys, xs = np.nonzero(drawn(overlay)[..., 0] > 64)
+    width = overlay.text_width("HIH", height)
+    assert xs.min() >= 5 and xs.max() <= 5 + width and xs.max() - xs.min() > width * 0.7
+    assert ys.min() >= 4 and ys.max() < 4 + height and ys.max() - ys.min() > height * 0.35
+    overlay.text("HIH\nI", 5, 4, height=24)
+    overlay.text(" \u2603", 80, 4)
+    assert drawn(overlay)[28:52, 5:20, 0].any(), "the second line is below the first"
+
+
+def test_many_strokes_are_a_few_calls_and_allocate_nothing(context: fb.GlContext) -> None:
+    overlay, texture = fb.Overlay(), canvas()
+    texture.framebuffer()
+    live = dict(context.live)
+    fb.transfers.reset()
+    for i in range(130):
+        overlay.point(i % 128 + 0.5, 30.5, WHITE, 3)
+    with counting(context.gl) as calls:
+        overlay.draw(texture)
+    assert calls["glDrawArraysInstanced"] == 3, "64 strokes a call"
+    assert dict(context.live) == live and fb.transfers.bytes == 0
+    assert (texture.read()[30, 1:127, 0] > 200).all()
