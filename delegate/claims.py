@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..interop.device import Traits
+from ..kernels.constants import Constant
 from ..kernels.layout import INTEGERS, bhwc
 from ..kernels.operator import Operator, TensorInfo, Unsupported
 from ..kernels.quantize import Dequantize, float_view, rounding_links
@@ -61,8 +62,13 @@ def claim(subgraph: Subgraph, *, quantized: bool = True) -> Claims:
             from_cpu.update(raw.outputs)
             continue
         claims.nodes[raw.index] = node
+        for output in raw.outputs:
+            claims.tensors[output] = replace(claims.tensors[output], whole=True)
         if isinstance(node.attributes, Dequantize):
             constant = claims.tensors[node.inputs[0]].constant
+            claims.tensors[node.outputs[0]] = replace(claims.tensors[node.outputs[0]], constant=constant)
+        elif isinstance(node.attributes, Constant):
+            constant = node.attributes.values
             claims.tensors[node.outputs[0]] = replace(claims.tensors[node.outputs[0]], constant=constant)
     return claims
 

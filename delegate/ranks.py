@@ -25,7 +25,11 @@ def align_ranks(graph: Graph) -> None:
     nodes: list[Node] = []
     for node in graph.nodes:
         if isinstance(node.attributes, Elementwise | Select):
-            aligned = {i: _aligned(graph, nodes, i, len(graph.tensors[node.outputs[0]].shape)) for i in node.operands}
+            rank = len(graph.tensors[node.outputs[0]].shape)
+            rows = isinstance(node.attributes, Select) and node.attributes.rows
+            aligned = {
+                i: _aligned(graph, nodes, i, rank, first=rows and place == 0) for place, i in enumerate(node.operands)
+            }
             links = tuple(_with_operand(link, aligned) for link in node.links)
             node = replace(node, inputs=tuple(aligned[i] for i in node.inputs), links=links)
         nodes.append(node)
@@ -36,10 +40,14 @@ def _with_operand(link: Link, aligned: dict[int, int]) -> Link:
     return link if link.operand is None else replace(link, operand=aligned[link.operand])
 
 
-def _aligned(graph: Graph, nodes: list[Node], tensor: int, rank: int) -> int:
-    """The tensor, or a new one with the same values and ``rank`` dimensions, appending the node that computes it."""
+def _aligned(graph: Graph, nodes: list[Node], tensor: int, rank: int, *, first: bool) -> int:
+    """The tensor, or a new one with the same values and ``rank`` dimensions, appending the node that computes it.
+
+    New dimensions come before the tensor's own, or, where these are the ``first``, after them.
+    """
     info = graph.tensors[tensor]
-    shape = (1,) * (rank - len(info.shape)) + info.shape
+    ones = (1,) * (rank - len(info.shape))
+    shape = info.shape + ones if first else ones + info.shape
     if bhwc(shape) == info.bhwc:
         return tensor
     new = max(graph.tensors) + 1

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .conv import constant
-from .elementwise import require_float
+from .elementwise import require_movable
 from .layout import bhwc, slices
 from .operator import Launch, Lowering, Operator, Parsed, TensorInfo, Unsupported
 from .view import launch_view, ranked, strides_of
@@ -26,7 +26,7 @@ class BatchSpace:
 
 
 def _parse(to_batch: bool, options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(inputs[0], *outputs)
+    require_movable(inputs[:1], outputs)
     block = tuple(int(n) for n in constant(inputs[1], "block shape").reshape(-1))
     table = constant(inputs[2], "paddings" if to_batch else "crops")
     rank = len(inputs[0].shape) if inputs[0] else 0

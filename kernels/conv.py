@@ -1,4 +1,4 @@
-"""CONV_2D with constant weights (OHWI, as in TFLite)."""
+"""CONV_2D with constant weights (OHWI, as in TFLite); computed_conv.py has computed ones."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from .blocks import choose_block
+from .computed_conv import ComputedConvolution, bias_links, convolution_shapes, lower_convolution
 from .elementwise import activation_links, require_float
 from .layout import slices
-from .operator import Launch, Lowering, Operator, Parsed, TensorInfo, Unsupported
+from .operator import Launch, Link, Lowering, Operator, Parsed, TensorInfo, Unsupported
 from .window import Window
 
 
@@ -35,13 +36,22 @@ def constant(tensor: TensorInfo | None, what: str) -> np.ndarray:
 
 
 def optional_bias(inputs: list[TensorInfo | None], channels: int) -> np.ndarray | None:
-    """The bias, input 2, checked to have one value per output channel; None where there is none."""
-    if len(inputs) < 3 or inputs[2] is None:
+    """The constant bias, input 2, checked to have one value per output channel; None where there is none.
+
+    A bias that is computed is a link: see ``computed_bias``.
+    """
+    if len(inputs) < 3 or inputs[2] is None or inputs[2].constant is None:
         return None
-    bias = constant(inputs[2], "bias").reshape(-1)
+    bias = inputs[2].constant.reshape(-1)
     if bias.size != channels:
         raise Unsupported(f"bias has {bias.size} values for {channels} output channels")
     return bias
+
+
+def computed_bias(inputs: list[TensorInfo | None], channels: int, *, position: int = 2) -> tuple[Link, ...]:
+    """The link that adds a bias that is not constant."""
+    bias = inputs[position] if len(inputs) > position else None
+    return () if bias is None or bias.constant is not None else bias_links(inputs, channels, position=position)
 
 
 def pack_bias(bias: np.ndarray | None, channels: int) -> np.ndarray:
@@ -88,22 +98,24 @@ def launch_convolution(lowering: Lowering, source: int, attributes: Convolution)
 
 def _parse_convolution(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
     require_float(*inputs, *outputs)
-    source, weights = inputs[0], constant(inputs[1], "weights")
-    if source is None or len(source.shape) != 4 or weights.ndim != 4:
+    source, weights = inputs[0], inputs[1]
+    if source is None or weights is None or len(source.shape) != 4 or len(weights.shape) != 4:
         raise Unsupported("input and weights must have rank 4")
-    groups, rest = divmod(source.shape[3], weights.shape[3])
-    if rest or groups == 0 or weights.shape[0] % groups:
+    out, height, width, share = weights.shape
+    groups, rest = divmod(source.shape[3], max(share, 1))
+    if rest or groups == 0 or out % groups:
         raise Unsupported(f"weights of shape {weights.shape} do not divide {source.shape[3]} channels into groups")
-    if weights.shape[3] % 4 or weights.shape[0] // groups % 4:
-        weights, groups = ungrouped(weights, groups), 1
-    window = Window(
-        weights.shape[1:3],
-        (options.StrideH(), options.StrideW()),
-        (options.DilationHFactor(), options.DilationWFactor()),
-        options.Padding(),
-    )
-    attributes = Convolution(window, weights, optional_bias(inputs, weights.shape[0]), groups)
-    return Parsed(attributes, (0,), activation_links(options.FusedActivationFunction()))
+    strides, dilations = (options.StrideH(), options.StrideW()), (options.DilationHFactor(), options.DilationWFactor())
+    window = Window((height, width), strides, dilations, options.Padding())
+    activation = activation_links(options.FusedActivationFunction())
+    if weights.constant is None:
+        links = (*bias_links(inputs, out), *activation)
+        return Parsed(ComputedConvolution(window, groups, out), (0, 1), links)
+    values = weights.constant
+    if share % 4 or out // groups % 4:
+        values, groups = ungrouped(values, groups), 1
+    attributes = Convolution(window, values, optional_bias(inputs, out), groups)
+    return Parsed(attributes, (0,), (*computed_bias(inputs, out), *activation))
 
 
 def ungrouped(weights: np.ndarray, groups: int) -> np.ndarray:
@@ -116,12 +128,18 @@ def ungrouped(weights: np.ndarray, groups: int) -> np.ndarray:
     return full
 
 
-def _convolution_shapes(attributes: Convolution, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+def _convolution_shapes(
+    attributes: Convolution | ComputedConvolution, shapes: list[tuple[int, ...]]
+) -> list[tuple[int, ...]]:
+    if isinstance(attributes, ComputedConvolution):
+        return convolution_shapes(attributes, shapes)
     batch, height, width, _ = shapes[0]
     return [(batch, *attributes.window.output_size(height, width), attributes.weights.shape[0])]
 
 
 def _lower_convolution(lowering: Lowering) -> list[Launch]:
+    if isinstance(lowering.attributes, ComputedConvolution):
+        return lower_convolution(lowering)
     if lowering.attributes.groups > 1:
         return [_launch_grouped(lowering, lowering.attributes)]
     return [launch_convolution(lowering, lowering.inputs[0], lowering.attributes)]

@@ -1,4 +1,7 @@
-"""DEPTHWISE_CONV_2D with constant weights (1, H, W, O): output channel o reads input channel o / multiplier."""
+"""DEPTHWISE_CONV_2D with constant weights (1, H, W, O): output channel o reads input channel o / multiplier.
+
+Computed weights: computed_conv.py.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from .conv import constant, optional_bias, pack_bias
+from .computed_conv import ComputedDepthwise, bias_links, depthwise_shapes, lower_depthwise
+from .conv import computed_bias, optional_bias, pack_bias
 from .elementwise import activation_links, require_float
 from .layout import slices
 from .operator import Launch, Lowering, Operator, Parsed, TensorInfo, Unsupported
@@ -26,28 +30,40 @@ class Depthwise:
 
 def _parse(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
     require_float(*inputs, *outputs)
-    source, weights = inputs[0], constant(inputs[1], "weights")
-    if source is None or len(source.shape) != 4 or weights.ndim != 4 or weights.shape[0] != 1:
+    source, weights = inputs[0], inputs[1]
+    if (
+        source is None
+        or weights is None
+        or len(source.shape) != 4
+        or [*weights.shape[:1], len(weights.shape)] != [1, 4]
+    ):
         raise Unsupported("input must have rank 4 and weights the shape [1, height, width, channels]")
     channels, out = source.shape[3], weights.shape[3]
     if channels == 0 or out % channels:
         raise Unsupported(f"{out} output channels are no multiple of {channels} input channels")
     window = Window(
-        weights.shape[1:3],
+        (weights.shape[1], weights.shape[2]),
         (options.StrideH(), options.StrideW()),
         (options.DilationHFactor(), options.DilationWFactor()),
         options.Padding(),
     )
-    attributes = Depthwise(window, out // channels, weights, optional_bias(inputs, out))
-    return Parsed(attributes, (0,), activation_links(options.FusedActivationFunction()))
+    activation = activation_links(options.FusedActivationFunction())
+    if weights.constant is None:
+        return Parsed(ComputedDepthwise(window, out // channels), (0, 1), (*bias_links(inputs, out), *activation))
+    attributes = Depthwise(window, out // channels, weights.constant, optional_bias(inputs, out))
+    return Parsed(attributes, (0,), (*computed_bias(inputs, out), *activation))
 
 
-def _output_shapes(attributes: Depthwise, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+def _output_shapes(attributes: Depthwise | ComputedDepthwise, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    if isinstance(attributes, ComputedDepthwise):
+        return depthwise_shapes(attributes, shapes)
     batch, height, width, _ = shapes[0]
     return [(batch, *attributes.window.output_size(height, width), attributes.weights.shape[3])]
 
 
 def _lower(lowering: Lowering) -> list[Launch]:
+    if isinstance(lowering.attributes, ComputedDepthwise):
+        return lower_depthwise(lowering)
     attributes: Depthwise = lowering.attributes
     _, height, width, _ = lowering.shape(lowering.inputs[0])
     batch, rows, columns, channels = lowering.shape(lowering.outputs[0])

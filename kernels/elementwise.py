@@ -7,10 +7,13 @@ Lite reference kernels.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .layout import WHOLE_NUMBERS
+import numpy as np
+
+from .layout import STORED
 from .operator import Launch, Link, Lowering, Operator, Parsed, TensorInfo, Unsupported
 
 UNARY: dict[str, str] = {
@@ -75,8 +78,10 @@ LOGIC: dict[str, str] = {
 }
 """What logic.py makes links of."""
 
-WHOLE = frozenset(WHOLE_NUMBERS)
-"""Types that some operators take as float32: truth values as 0 and 1, and indices, which are exact up to 2 ** 24."""
+WHOLE = frozenset(STORED)
+"""Types that some operators take as float32: truth values as 0 and 1, and integers, which are exact up to 2 ** 24."""
+
+LARGEST_WHOLE = 1 << 24
 
 EXPRESSIONS = UNARY | BINARY | WITH_OPTIONS | LOGIC | {"QUANTIZE": "round_to_steps(v, p)"}
 
@@ -121,6 +126,27 @@ def require_float(*tensors: TensorInfo | None) -> None:
     for tensor in tensors:
         if tensor and tensor.dtype != "float32" and not (tensor.dtype == "float16" and tensor.constant is not None):
             raise Unsupported(f"tensor '{tensor.name}' is {tensor.dtype}; only float32 is supported")
+
+
+def require_movable(sources: Sequence[TensorInfo | None], outputs: Sequence[TensorInfo]) -> None:
+    """Raise Unsupported unless an operator can move values from sources to outputs: float32, or what fits into one."""
+    for tensor in sources:
+        if tensor and (tensor.dtype not in WHOLE or (tensor.quantization and tensor.dtype != "float32")):
+            require_float(tensor)
+        elif tensor and not _is_exact(tensor):
+            raise Unsupported(
+                f"tensor '{tensor.name}' is {tensor.dtype}, and may hold integers that a float32 does not"
+            )
+    for tensor in outputs:
+        if not sources or sources[0] is None or tensor.dtype != sources[0].dtype:
+            require_float(tensor)
+
+
+def _is_exact(tensor: TensorInfo) -> bool:
+    """Whether a float32 holds every value of a tensor of truth values or integers."""
+    if tensor.dtype not in ("int32", "int64") or tensor.whole:
+        return True
+    return tensor.constant is not None and int(np.abs(tensor.constant).max(initial=0)) <= LARGEST_WHOLE
 
 
 def require_type(dtypes: frozenset[str], *tensors: TensorInfo | None) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .conv import Convolution, launch_convolution, optional_bias
+from .conv import Convolution, computed_bias, launch_convolution, optional_bias
 from .elementwise import activation_links, require_float
 from .layout import slices
 from .matmul import launch_product
@@ -36,10 +36,11 @@ def _parse(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorIn
         raise Unsupported("only the default weights format is supported")
     units, length = weights.shape
     attributes = FullyConnected(weights.constant, optional_bias(inputs, units), bool(options.KeepNumDims()))
-    if np.prod(source.shape, dtype=np.int64) % length:
+    if length == 0 or np.prod(source.shape, dtype=np.int64) % length:
         raise Unsupported(f"input {source.shape} is no number of rows of {length} values")
     runtime = (0,) if weights.constant is not None else (0, 1)
-    return Parsed(attributes, runtime, activation_links(options.FusedActivationFunction()))
+    links = (*computed_bias(inputs, units), *activation_links(options.FusedActivationFunction()))
+    return Parsed(attributes, runtime, links)
 
 
 def _output_shapes(attributes: FullyConnected, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .conv import constant
-from .elementwise import require_float, require_type
+from .elementwise import require_float, require_movable, require_type
 from .layout import slices
 from .operator import Launch, Lowering, Operator, Parsed, TensorInfo, Unsupported
 from .view import ranked
@@ -99,7 +99,7 @@ def _lower_one_hot(lowering: Lowering) -> list[Launch]:
 
 
 def _parse_gather(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(inputs[0], *outputs)
+    require_movable(inputs[:1], outputs)
     require_type(INTEGERS, inputs[1])
     source, indices = inputs[0], inputs[1]
     if source is None or indices is None or not source.shape:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .elementwise import WHOLE, Elementwise, broadcast_shape, lower_copy, require_float, require_type
-from .layout import slices
+from .elementwise import WHOLE, Elementwise, broadcast_shape, lower_copy, require_float, require_movable, require_type
+from .layout import INTEGERS, Integers, slices
 from .operator import Launch, Link, Lowering, Operator, Parsed, TensorInfo, Unsupported
 
 COMPARISONS = ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
@@ -16,7 +16,12 @@ BOOLEAN = frozenset({"bool"})
 
 @dataclass(frozen=True)
 class Select:
-    """The first of two values where a condition holds, else the second; all three broadcast."""
+    """The first of two values where a condition holds, else the second; all three broadcast.
+
+    ``rows`` says that the condition has one dimension, the first of the values'.
+    """
+
+    rows: bool = False
 
 
 def _broadcast(attributes: Any, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -49,20 +54,40 @@ def _parse_cast(options: Any, inputs: list[TensorInfo | None], outputs: list[Ten
     if inputs[0] is None:
         raise Unsupported("it needs an input")
     source, target = inputs[0].dtype, outputs[0].dtype
-    if source != target and target != "float32":
-        if target != "bool" and source not in ("float32", "bool"):
-            raise Unsupported(f"{source} to {target} has values that a float32 does not hold")
-        return Parsed(Elementwise(), (0,), (Link("TO_BOOL" if target == "bool" else "TO_WHOLE"),))
+    if target in ("float32", source) or source == "bool":
+        return Parsed(Elementwise(), (0,))
+    if target == "bool":
+        return Parsed(Elementwise(), (0,), (Link("TO_BOOL"),))
+    if source == "float32":
+        return Parsed(Elementwise(), (0,), (Link("TO_WHOLE"),))
+    if target in INTEGERS and (source not in INTEGERS or not _fits(INTEGERS[source], INTEGERS[target])):
+        raise Unsupported(f"{source} to {target} wraps around, which a float32 does not")
+    require_movable(inputs, [])
     return Parsed(Elementwise(), (0,))
+
+
+def _fits(source: Integers, target: Integers) -> bool:
+    return target.lowest <= source.lowest and source.highest <= target.highest
 
 
 def _parse_select(first: bool, options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
     require_type(BOOLEAN, inputs[0])
-    require_float(*inputs[1:], *outputs)
-    shapes = {tensor.shape for tensor in inputs if tensor is not None and tensor.shape}
-    if first and len(shapes) > 1:
-        raise Unsupported("SELECT with a condition of another shape is not supported")
-    return Parsed(Select(), (0, 1, 2))
+    require_movable(inputs[1:], outputs)
+    shapes = [tensor.shape for tensor in inputs if tensor is not None]
+    if len(shapes) < 3:
+        raise Unsupported("it needs a condition and two operands")
+    rows = first and len(shapes[0]) == 1 and len(shapes[1]) > 1
+    if first and (shapes[1] != shapes[2] or not (rows or shapes[0] in ((), shapes[1]))):
+        raise Unsupported(f"a condition of shape {shapes[0]} does not choose between {shapes[1]} and {shapes[2]}")
+    return Parsed(Select(rows), (0, 1, 2))
+
+
+def _select_shapes(attributes: Select, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    if not attributes.rows:
+        return [broadcast_shape(shapes)]
+    if shapes[0] != shapes[1][:1]:
+        raise ValueError(f"a condition of shape {shapes[0]} does not choose rows of {shapes[1]}")
+    return [shapes[1]]
 
 
 def _lower_select(lowering: Lowering) -> list[Launch]:
@@ -76,6 +101,6 @@ OPERATORS = (
     *map(_binary, (*COMPARISONS, *LOGICAL)),
     Operator("LOGICAL_NOT", _parse_not, _broadcast, lower_copy, max_version=1),
     Operator("CAST", _parse_cast, _broadcast, lower_copy, max_version=6),
-    Operator("SELECT", lambda *a: _parse_select(True, *a), _broadcast, _lower_select, max_version=4),
-    Operator("SELECT_V2", lambda *a: _parse_select(False, *a), _broadcast, _lower_select, max_version=2),
+    Operator("SELECT", lambda *a: _parse_select(True, *a), _select_shapes, _lower_select, max_version=4),
+    Operator("SELECT_V2", lambda *a: _parse_select(False, *a), _select_shapes, _lower_select, max_version=2),
 )

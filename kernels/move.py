@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .elementwise import activation_links, lower_copy, require_float
+from .elementwise import activation_links, lower_copy, require_movable
 from .layout import bhwc_axis, slices
 from .operator import Launch, Lowering, Operator, Parsed, TensorInfo, Unsupported
 
@@ -28,7 +28,7 @@ class Concatenation:
 
 
 def _parse_reshape(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(inputs[0], *outputs)
+    require_movable(inputs[:1], outputs)
     target = inputs[1] if len(inputs) > 1 else None
     if target is not None and target.constant is not None:
         return Parsed(Reshape(tuple(int(n) for n in target.constant.reshape(-1))))
@@ -55,7 +55,7 @@ def _lower_reshape(lowering: Lowering) -> list[Launch]:
 
 
 def _parse_concatenation(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(*inputs, *outputs)
+    require_movable(inputs, outputs)
     if any(tensor is None for tensor in inputs):
         raise Unsupported("an input is missing")
     rank = max(len(outputs[0].shape), 1)

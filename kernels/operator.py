@@ -35,7 +35,8 @@ class TensorInfo:
     values.
 
     ``variable`` marks a tensor that keeps its value from one invoke to the next. ``stored_dtype`` is the integer type
-    of the model's tensor where this is its float view (see quantize.py), else "".
+    of the model's tensor where this is its float view (see quantize.py), else "". ``whole`` says of integers that a
+    float32 holds each of them: an operator that can run on the GPU computes them.
     """
 
     name: str
@@ -45,6 +46,7 @@ class TensorInfo:
     quantization: Quantization | None = None
     variable: bool = False
     stored_dtype: str = ""
+    whole: bool = False
 
     @property
     def bhwc(self) -> Shape:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .conv import constant
-from .elementwise import require_float
+from .elementwise import require_movable
 from .layout import bhwc_axis, slices
 from .operator import Launch, Lowering, Operator, Parsed, TensorInfo, Unsupported
 
@@ -23,7 +23,7 @@ class Pad:
 
 
 def _parse(mirror: bool, options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(inputs[0], *outputs)
+    require_movable(inputs[:1], outputs)
     source, table = inputs[0], constant(inputs[1], "paddings")
     if source is None or table.shape != (len(source.shape), 2) or table.min() < 0:
         raise Unsupported(f"paddings of shape {table.shape} do not fit the input, or are negative")

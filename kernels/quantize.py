@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .elementwise import Elementwise, lower_copy, require_float
-from .layout import INTEGERS, WHOLE_NUMBERS, Quantized
+from .layout import INTEGERS, STORED, Quantized
 from .operator import Launch, Link, Lowering, Operator, Parsed, TensorInfo, Unsupported
 
 _CONSTANTS = frozenset({*INTEGERS, "int32", "int64"})
@@ -69,7 +69,7 @@ def _dequantized(tensor: TensorInfo) -> TensorInfo:
 
 def stored_view(tensor: TensorInfo) -> Quantized | None:
     """How the model itself stores a computed tensor of integers; None for one that is float32 there too."""
-    if tensor.dtype in WHOLE_NUMBERS:
+    if tensor.dtype in STORED:
         return Quantized(tensor.bhwc, tensor.dtype, 1.0, 0)
     if tensor.stored_dtype == "":
         return None

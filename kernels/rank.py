@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .conv import constant
-from .elementwise import require_float
+from .elementwise import require_movable
 from .layout import bhwc, bhwc_axis, slices
 from .operator import Launch, Lowering, Operator, Parsed, TensorInfo, Unsupported
 from .view import ranked
@@ -46,7 +46,7 @@ def _lower_reshape(lowering: Lowering) -> list[Launch]:
 
 
 def _parse_squeeze(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(inputs[0], *outputs)
+    require_movable(inputs[:1], outputs)
     if inputs[0] is None:
         raise Unsupported("it needs an input")
     rank = max(len(inputs[0].shape), 1)
@@ -62,7 +62,7 @@ def _squeeze_shapes(attributes: Squeeze, shapes: list[tuple[int, ...]]) -> list[
 
 
 def _parse_expand(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(inputs[0], *outputs)
+    require_movable(inputs[:1], outputs)
     if inputs[0] is None:
         raise Unsupported("it needs an input")
     places = len(inputs[0].shape) + 1
@@ -77,7 +77,7 @@ def _expand_shapes(attributes: ExpandDimensions, shapes: list[tuple[int, ...]]) 
 
 
 def _parse_pack(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(*inputs, *outputs)
+    require_movable(inputs, outputs)
     first = inputs[0]
     if first is None or any(tensor is None or tensor.shape != first.shape for tensor in inputs):
         raise Unsupported("it needs inputs of one shape")

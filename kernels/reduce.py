@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from .conv import constant
-from .elementwise import require_float
+from .elementwise import require_float, require_type
 from .layout import bhwc_axis, slices
 from .operator import Launch, Lowering, Operator, Parsed, TensorInfo, Unsupported
 
-KINDS = {"SUM": 0, "REDUCE_MAX": 1, "REDUCE_MIN": 2, "REDUCE_PROD": 3, "MEAN": 0}
-"""The kernel's number of each reduction; a mean is a sum, divided."""
+KINDS = {"SUM": 0, "REDUCE_MAX": 1, "REDUCE_MIN": 2, "REDUCE_PROD": 3, "MEAN": 0, "REDUCE_ANY": 1, "REDUCE_ALL": 2}
+"""The kernel's number of each reduction; a mean is a sum, divided, and truth values are 0 and 1."""
 
 LARGEST = 3.4028234663852886e38
 IDENTITY = (0.0, -LARGEST, LARGEST, 1.0)
@@ -77,8 +77,11 @@ def lower_reduction(lowering: Lowering, axes: frozenset[int], kind: str = "MEAN"
 
 
 def _parse(kind: str, options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(inputs[0], *outputs)
     source = inputs[0]
+    if kind in ("REDUCE_ANY", "REDUCE_ALL"):
+        require_type(frozenset({"bool"}), source, *outputs)
+    else:
+        require_float(source, *outputs)
     if source is None or not source.shape:
         raise Unsupported("it needs an input of rank 1 or more")
     rank = len(source.shape)

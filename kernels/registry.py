@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import (
     batch_space,
+    constants,
     conv,
     cumsum,
     depthwise,
@@ -11,6 +12,7 @@ from . import (
     fully_connected,
     indices,
     logic,
+    lstm,
     matmul,
     move,
     normalization,
@@ -19,9 +21,12 @@ from . import (
     quantize,
     rank,
     reduce,
+    resampler,
     resize,
     slice,
+    top_k,
     transpose_conv,
+    unpooling,
     view,
 )
 from .operator import Operator
@@ -30,6 +35,7 @@ OPERATORS: dict[str, Operator] = {
     operator.name: operator
     for operator in (
         *batch_space.OPERATORS,
+        *constants.OPERATORS,
         *conv.OPERATORS,
         *cumsum.OPERATORS,
         *depthwise.OPERATORS,
@@ -37,6 +43,7 @@ OPERATORS: dict[str, Operator] = {
         *fully_connected.OPERATORS,
         *indices.OPERATORS,
         *logic.OPERATORS,
+        *lstm.OPERATORS,
         *matmul.OPERATORS,
         *move.OPERATORS,
         *normalization.OPERATORS,
@@ -45,9 +52,12 @@ OPERATORS: dict[str, Operator] = {
         *quantize.OPERATORS,
         *rank.OPERATORS,
         *reduce.OPERATORS,
+        *resampler.OPERATORS,
         *resize.OPERATORS,
         *slice.OPERATORS,
+        *top_k.OPERATORS,
         *transpose_conv.OPERATORS,
+        *unpooling.OPERATORS,
         *view.OPERATORS,
     )
 }

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .conv import constant
-from .elementwise import require_float
+from .elementwise import require_movable
 from .operator import Launch, Lowering, Operator, Parsed, TensorInfo, Unsupported
 from .view import launch_view, ranked, strides_of
 
@@ -58,7 +58,7 @@ class Split:
 
 
 def _parse_slice(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(inputs[0], *outputs)
+    require_movable(inputs[:1], outputs)
     begins, sizes = (constant(inputs[i], what).reshape(-1).tolist() for i, what in ((1, "begin"), (2, "size")))
     if inputs[0] is None or not len(begins) == len(sizes) == len(inputs[0].shape):
         raise Unsupported("begin and size must have a value for each dimension")
@@ -69,7 +69,7 @@ def _parse_slice(options: Any, inputs: list[TensorInfo | None], outputs: list[Te
 
 
 def _parse_strided(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(inputs[0], *outputs)
+    require_movable(inputs[:1], outputs)
     if inputs[0] is None:
         raise Unsupported("it needs an input")
     begins, ends, steps = (
@@ -144,7 +144,7 @@ def _axis(axis: int, rank: int) -> int:
 
 
 def _parse_split(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(inputs[1], *outputs)
+    require_movable(inputs[1:2], outputs)
     source, axis = inputs[1], int(constant(inputs[0], "axis").reshape(-1)[0])
     if source is None:
         raise Unsupported("it needs an input")
@@ -156,7 +156,7 @@ def _parse_split(options: Any, inputs: list[TensorInfo | None], outputs: list[Te
 
 
 def _parse_split_v(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(inputs[0], *outputs)
+    require_movable(inputs[:1], outputs)
     source, sizes = inputs[0], constant(inputs[1], "sizes").reshape(-1).tolist()
     if source is None or len(sizes) != len(outputs) or sizes.count(-1) > 1:
         raise Unsupported(f"sizes {sizes} do not fit the {len(outputs)} outputs")
@@ -167,7 +167,7 @@ def _parse_split_v(options: Any, inputs: list[TensorInfo | None], outputs: list[
 
 
 def _parse_unpack(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(inputs[0], *outputs)
+    require_movable(inputs[:1], outputs)
     if inputs[0] is None:
         raise Unsupported("it needs an input")
     rank = len(inputs[0].shape)

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .conv import constant, optional_bias, pack_bias, pack_weights
+from .computed_conv import ComputedTranspose, bias_links, cut_before, lower_transpose, transpose_shapes
+from .conv import computed_bias, constant, optional_bias, pack_bias, pack_weights
 from .elementwise import activation_links, require_float
 from .layout import slices
 from .operator import Launch, Lowering, Operator, Parsed, TensorInfo, Unsupported
@@ -35,27 +36,31 @@ class TransposeConvolution:
 
     def padding_before(self, size: tuple[int, int], output: tuple[int, int]) -> tuple[int, int]:
         """Output pixels cut off before the first: those of the forward convolution with the same scheme."""
-        kernel = self.weights.shape[1:3]
-        reach = [(size[i] - 1) * self.strides[i] + kernel[i] - output[i] for i in (0, 1)]
-        return max(0, reach[0]) // 2, max(0, reach[1]) // 2
+        return cut_before(size, output, self.strides, (self.weights.shape[1], self.weights.shape[2]))
 
 
-def _checked(strides: tuple[int, int], padding: int, source: TensorInfo | None, weights: np.ndarray) -> None:
+def _checked(strides: tuple[int, int], padding: int, source: TensorInfo | None, weights: tuple[int, ...]) -> None:
     if min(strides) < 1 or padding not in (SAME, VALID):
         raise Unsupported(f"strides {strides} or padding scheme {padding} make no sense")
-    if source is None or len(source.shape) != 4 or weights.ndim != 4 or weights.shape[3] != source.shape[3]:
+    if source is None or len(source.shape) != 4 or len(weights) != 4 or weights[3] != source.shape[3]:
         raise Unsupported("input and weights must have rank 4 and the same number of input channels")
 
 
 def _parse(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
     require_float(*inputs[1:], *outputs)
-    shape, weights = constant(inputs[0], "output shape").reshape(-1), constant(inputs[1], "weights")
+    shape, weights = constant(inputs[0], "output shape").reshape(-1), inputs[1]
+    if weights is None:
+        raise Unsupported("it needs weights")
     strides = options.StrideH(), options.StrideW()
-    _checked(strides, options.Padding(), inputs[2], weights)
-    bias = optional_bias([None, None, *inputs[3:4]], weights.shape[0])
-    size = int(shape[1]), int(shape[2])
-    links = activation_links(getattr(options, "FusedActivationFunction", lambda: 0)())
-    return Parsed(TransposeConvolution(strides, options.Padding(), size, weights, bias), (2,), links)
+    _checked(strides, options.Padding(), inputs[2], weights.shape)
+    size, channels = (int(shape[1]), int(shape[2])), weights.shape[0]
+    activation = activation_links(getattr(options, "FusedActivationFunction", lambda: 0)())
+    if weights.constant is None:
+        attributes = ComputedTranspose((weights.shape[1], weights.shape[2]), strides, size, channels)
+        return Parsed(attributes, (2, 1), (*bias_links(inputs, channels, position=3), *activation))
+    bias = optional_bias([None, None, *inputs[3:4]], channels)
+    attributes = TransposeConvolution(strides, options.Padding(), size, weights.constant, bias)
+    return Parsed(attributes, (2,), (*computed_bias(inputs, channels, position=3), *activation))
 
 
 def _parse_custom(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
@@ -65,17 +70,25 @@ def _parse_custom(options: Any, inputs: list[TensorInfo | None], outputs: list[T
     scheme, stride_width, stride_height = struct.unpack_from("<iii", bytes(options))
     weights = constant(inputs[1], "weights")
     # TfLitePadding counts from 1: kTfLitePaddingSame, kTfLitePaddingValid.
-    _checked((stride_height, stride_width), scheme - 1, inputs[0], weights)
-    bias = optional_bias(inputs, weights.shape[0])
-    return Parsed(TransposeConvolution((stride_height, stride_width), scheme - 1, None, weights, bias))
+    _checked((stride_height, stride_width), scheme - 1, inputs[0], weights.shape)
+    attributes = TransposeConvolution(
+        (stride_height, stride_width), scheme - 1, None, weights, optional_bias(inputs, weights.shape[0])
+    )
+    return Parsed(attributes, (0,), computed_bias(inputs, weights.shape[0]))
 
 
-def _output_shapes(attributes: TransposeConvolution, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+def _output_shapes(
+    attributes: TransposeConvolution | ComputedTranspose, shapes: list[tuple[int, ...]]
+) -> list[tuple[int, ...]]:
+    if isinstance(attributes, ComputedTranspose):
+        return transpose_shapes(attributes, shapes)
     batch, height, width, _ = shapes[0]
     return [(batch, *attributes.output_size(height, width), attributes.weights.shape[0])]
 
 
 def _lower(lowering: Lowering) -> list[Launch]:
+    if isinstance(lowering.attributes, ComputedTranspose):
+        return lower_transpose(lowering)
     attributes: TransposeConvolution = lowering.attributes
     _, height, width, _ = lowering.shape(lowering.inputs[0])
     batch, rows, columns, channels = lowering.shape(lowering.outputs[0])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .conv import constant
-from .elementwise import require_float
+from .elementwise import require_movable
 from .layout import Shape, slices
 from .operator import Launch, Lowering, Operator, Parsed, TensorInfo, Unsupported
 
@@ -103,7 +103,7 @@ def _moves_slices(digits: list[Digit], base: int, channels: int, source_channels
 
 
 def _parse_transpose(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(inputs[0], *outputs)
+    require_movable(inputs[:1], outputs)
     source, order = inputs[0], constant(inputs[1], "permutation").reshape(-1)
     rank = len(source.shape) if source else 0
     order = tuple(int(axis) % max(rank, 1) for axis in order)
@@ -121,7 +121,7 @@ def _lower_transpose(lowering: Lowering) -> list[Launch]:
 
 
 def _parse_tile(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(inputs[0], *outputs)
+    require_movable(inputs[:1], outputs)
     multiples = tuple(int(n) for n in constant(inputs[1], "multiples").reshape(-1))
     if inputs[0] is None or len(multiples) != len(inputs[0].shape) or min(multiples, default=1) < 1:
         raise Unsupported(f"multiples {multiples} do not fit the input")
@@ -140,7 +140,7 @@ def _lower_tile(lowering: Lowering) -> list[Launch]:
 
 
 def _parse_broadcast(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(inputs[0], *outputs)
+    require_movable(inputs[:1], outputs)
     target = tuple(int(n) for n in constant(inputs[1], "shape").reshape(-1))
     if inputs[0] is None or len(target) < len(inputs[0].shape):
         raise Unsupported(f"shape {target} has fewer dimensions than the input")
@@ -166,7 +166,7 @@ def _lower_broadcast(lowering: Lowering) -> list[Launch]:
 
 
 def _parse_reverse(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(inputs[0], *outputs)
+    require_movable(inputs[:1], outputs)
     rank = len(inputs[0].shape) if inputs[0] else 0
     axes = frozenset(int(axis) % max(rank, 1) for axis in constant(inputs[1], "axes").reshape(-1))
     return Parsed(Reverse(axes, rank))
@@ -190,7 +190,7 @@ def _lower_reverse(lowering: Lowering) -> list[Launch]:
 def _parse_space_depth(
     to_depth: bool, options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]
 ) -> Parsed:
-    require_float(inputs[0], *outputs)
+    require_movable(inputs[:1], outputs)
     if inputs[0] is None or len(inputs[0].shape) != 4 or options.BlockSize() < 1:
         raise Unsupported("input must have rank 4 and the block size must be positive")
     return Parsed(SpaceDepth(options.BlockSize(), to_depth))

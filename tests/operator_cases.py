@@ -46,6 +46,22 @@ def moving() -> Iterable[ModelCase]:
             yield moves("SPACE_TO_DEPTH", f"{shape} {block}", values(b, h * block, w * block, c), table=space)
 
 
+def moving_truth() -> Iterable[ModelCase]:
+    """Truth values, and small integers, through operators that move values."""
+    x, y = values(2, 3, 5, 7) > 0, values(2, 3, 5, 2) > 0
+    for operator, label, inputs, table in [
+        ("TRANSPOSE", "bool", (x, ints(3, 0, 2, 1)), None),
+        ("SLICE", "bool", (x, ints(0, 1, 1, 2), ints(2, 1, 3, 4)), None),
+        ("CONCATENATION", "bool", (x, y), options("Concatenation", axis=3)),
+        ("RESHAPE", "bool", (x, ints(6, 35)), options("Reshape", newShape=[6, 35])),
+        ("GATHER", "bool", (x, ints(4, 0, 2)), options("Gather", axis=2)),
+        ("REVERSE_V2", "bool", (x, ints(3)), None),
+        ("EXPAND_DIMS", "bool", (x[0], Const(np.array(1, np.int32))), options("ExpandDims")),
+    ]:  # fmt: skip
+        shapes = ((2, 1, 3, 4),) if operator == "SLICE" else ()
+        yield ModelCase(operator, label, inputs, table, shapes=shapes, dtype="bool", exact=True, halves=False)
+
+
 def cutting() -> Iterable[ModelCase]:
     for shape in SHAPES:
         for label, begin, size in [
@@ -141,6 +157,65 @@ def reductions() -> Iterable[ModelCase]:
                     x = 1 + x / 8 if operator == "REDUCE_PROD" else x + 0.25
                     inputs = (x, ints(*shown))
                     yield ModelCase(operator, f"{shape} {shown} {keep}", inputs, options("Reducer", keepDims=keep))
+
+
+def truth_reductions() -> Iterable[ModelCase]:
+    for operator in ("REDUCE_ANY", "REDUCE_ALL"):
+        for number, shape in enumerate([*SHAPES, (1, 9, 11, 70), (2, 20, 30, 3), (1, 300)]):
+            for keep in (True, False):
+                axes = list(range(len(shape)))[number % 2 : max(2, number % 4)] if keep else [-1]
+                if len(shape) > 1 and axes:
+                    x = values(*shape) > (0.9 if operator == "REDUCE_ANY" else -0.9)
+                    inputs, table = (x, ints(*axes)), options("Reducer", keepDims=keep)
+                    label = f"{shape} {axes} {keep}"
+                    yield ModelCase(operator, label, inputs, table, dtype="bool", exact=True, halves=False)
+
+
+def largest() -> Iterable[ModelCase]:
+    for shape in [*SHAPES, (1, 300), (2, 3, 1001), (1, 1, 2, 70)]:
+        for count in {1, shape[-1] // 2 or 1, min(shape[-1], 100)}:
+            for repeated in (False, True):
+                x = np.round(values(*shape) * 3) if repeated else values(*shape)
+                inputs, label = (x, Const(np.array(count, np.int32))), f"{shape} {count} {repeated}"
+                yield ModelCase(
+                    "TOPK_V2",
+                    label,
+                    inputs,
+                    options("TopKV2"),
+                    2,
+                    dtypes=("float32", "int32"),
+                    exact=True,
+                    halves=False,
+                )
+
+
+def cells() -> Iterable[ModelCase]:
+    for number, (rows, width, units) in enumerate(itertools.product((1, 2, 3), (1, 3, 5, 8), (1, 4, 6))):
+        gates, weights = values(4 * units), values(4 * units, width + units)
+        inputs = (
+            values(rows, width) * 2,
+            values(rows, units),
+            Const(weights),
+            Const(gates),
+            values(rows, units, seed=1),
+        )
+        table = options("LSTM", kernelType=1, fusedActivationFunction=4)
+        yield ModelCase("LSTM", f"{rows} {width} {units} {number}", inputs, table, 4, version=2)
+
+
+def known() -> Iterable[ModelCase]:
+    """Operators whose result is known before anything runs."""
+    for shape in [*SHAPES, *((2, c) for c in range(1, 13))]:
+        x = values(*shape)
+        for operator, table, dtype in (
+            ("SHAPE", options("Shape", outType=2), "int32"), ("RANK", None, "int32"), ("ZEROS_LIKE", None, "float32"),
+        ):  # fmt: skip
+            yield ModelCase(operator, f"{shape}", (x,), table, dtype=dtype, exact=True, halves=False, known=True)
+        for value in (np.float32(0.75), np.int32(-3)):
+            inputs = (ints(*shape), Const(np.array(value)))
+            yield ModelCase(
+                "FILL", f"{shape} {value}", inputs, dtype=str(value.dtype), exact=True, halves=False, known=True
+            )
 
 
 def normalizations() -> Iterable[ModelCase]:
@@ -306,13 +381,23 @@ def logic() -> Iterable[ModelCase]:
             yield ModelCase("SELECT_V2", label, inputs, table, exact=True, halves=False)
     for shape in [*SHAPES, *((2, 3, 4, c) for c in range(1, 13))]:
         x, y = values(*shape), values(*shape, seed=1)
-        yield ModelCase("SELECT", f"{shape}", (x > 0.1, x, y), options("Select"), exact=True, halves=False)
+        rows = (np.arange(shape[0]) % 2 == 0, np.bool_(len(shape) % 2))
+        for number, condition in enumerate((x > 0.1, *rows) if shape in SHAPES else (x > 0.1,)):
+            inputs, label = (np.asarray(condition), x, y), f"{shape} {number}"
+            yield ModelCase("SELECT", label, inputs, options("Select"), exact=True, halves=False)
         table = options("LogicalNot")
         yield ModelCase("LOGICAL_NOT", f"{shape}", (x > 0,), table, dtype="bool", exact=True, halves=False)
-        for source, target in (("float32", "int32"), ("float32", "bool"), ("bool", "float32"), ("int32", "float32")):
-            given, label = np.round(x * 5, 1).astype(source), f"{shape} {source} {target}"
+        for source, target in CASTS:
+            given = np.round(np.abs(x) if source == "uint8" else x, 1) * 5
+            given, label = given.astype(source), f"{shape} {source} {target}"
             yield ModelCase("CAST", label, (given,), options("Cast"), dtype=target, exact=True, halves=False)
 
+
+CASTS = (
+    ("float32", "int32"), ("float32", "bool"), ("bool", "float32"), ("int32", "float32"), ("float32", "int64"),
+    ("bool", "int32"), ("int32", "bool"), ("uint8", "float32"), ("int8", "float32"), ("int16", "float32"),
+    ("int64", "float32"), ("bool", "bool"), ("uint8", "int32"), ("int8", "int16"), ("int16", "int64"),
+)  # fmt: skip
 
 COMPARISONS = {
     "EQUAL": "Equal", "NOT_EQUAL": "NotEqual", "LESS": "Less", "LESS_EQUAL": "LessEqual", "GREATER": "Greater",
@@ -352,9 +437,14 @@ def thinned(cases: list[ModelCase]) -> list[ModelCase]:
 
 ALL_CASES = [
     *moving(),
+    *moving_truth(),
     *cutting(),
     *batch_and_space(),
     *reductions(),
+    *truth_reductions(),
+    *largest(),
+    *cells(),
+    *known(),
     *normalizations(),
     *elementwise(),
     *ranks(),

@@ -16,6 +16,9 @@ from tiny_models import G, Op, T, build
 CPU_KERNELS = litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
 
 
+BESIDE = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
 @dataclass(frozen=True)
 class Const:
     """An input that is part of the model: float32, or int32 for axes and the like."""
@@ -37,6 +40,10 @@ class ModelCase:
     """The outputs' shapes, where LiteRT does not find them by itself."""
     dtype: str = "float32"
     """The outputs' type."""
+    dtypes: tuple[str, ...] = ()
+    """Their types, where they differ."""
+    known: bool = False
+    """Its result is known before anything runs: a NEG stands beside it, since constants alone do not go to the GPU."""
     exact: bool = False
     """It only moves values."""
     halves: bool = True
@@ -69,16 +76,22 @@ def case_model(case: ModelCase, shapes: Sequence[Sequence[int]], *, negated: boo
             if negated:
                 numbers[-1] = tensor(f"negated{i}", given.shape)
                 operators.append(Op("NEG", [inputs[-1]], [numbers[-1]]))
-    outputs = [tensor(f"output{i}", shape, dtype=case.dtype) for i, shape in enumerate(shapes)]
+    dtypes = case.dtypes or [case.dtype] * len(shapes)
+    outputs = [tensor(f"output{i}", shape, dtype=dtypes[i]) for i, shape in enumerate(shapes)]
     operators.append(Op(case.operator, numbers, outputs, case.options, case.version))
     if negated:
         plain, outputs = outputs, [tensor(f"negated_output{i}", shape) for i, shape in enumerate(shapes)]
         operators += [Op("NEG", [a], [b]) for a, b in zip(plain, outputs, strict=True)]
+    if case.known:
+        inputs.append(tensor("beside", BESIDE.shape))
+        outputs = [*outputs, tensor("negated_beside", BESIDE.shape)]
+        operators.append(Op("NEG", inputs[-1:], outputs[-1:]))
     return build(G(tensors, operators, inputs, outputs))
 
 
 def runtime_inputs(case: ModelCase) -> list[Array]:
-    return [given for given in case.inputs if isinstance(given, np.ndarray)]
+    beside = [BESIDE] if case.known else []
+    return [given for given in case.inputs if isinstance(given, np.ndarray)] + beside
 
 
 def output_shapes(case: ModelCase) -> Sequence[tuple[int, ...]]:
@@ -88,7 +101,8 @@ def output_shapes(case: ModelCase) -> Sequence[tuple[int, ...]]:
     model = case_model(case, [(1,)] * case.outputs)
     interpreter = litert.Interpreter(model_content=model, experimental_op_resolver_type=CPU_KERNELS)
     interpreter.allocate_tensors()
-    return [tuple(int(n) for n in detail["shape"]) for detail in interpreter.get_output_details()]
+    details = interpreter.get_output_details()[: case.outputs]
+    return [tuple(int(n) for n in detail["shape"]) for detail in details]
 
 
 def run(interpreter: litert.Interpreter, inputs: Sequence[Array]) -> list[Array]:

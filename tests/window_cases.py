@@ -34,6 +34,9 @@ def convolutions() -> Iterable[ModelCase]:
         label = f"{kernel} {strides} {dilations} {padding} {channels} {out}"
         weights = Const(values(out, *kernel, channels))
         yield ModelCase("CONV_2D", label, (x, weights, bias), table)
+        if number % 3 == 0:
+            computed = (x, weights.values, bias.values if number % 2 else bias)
+            yield ModelCase("CONV_2D", f"{label} computed", computed, table)
         if number % 2:
             multiplier = 1 + number % 3
             bias = Const(values(channels * multiplier))
@@ -44,6 +47,9 @@ def convolutions() -> Iterable[ModelCase]:
             )  # fmt: skip
             weights = Const(values(1, *kernel, channels * multiplier))
             yield ModelCase("DEPTHWISE_CONV_2D", f"{label} x{multiplier}", (x, weights, bias), depthwise)
+            if number % 3 == 0 or multiplier == 3:
+                computed = (x, weights.values, bias.values if number % 4 == 1 else bias)
+                yield ModelCase("DEPTHWISE_CONV_2D", f"{label} x{multiplier} computed", computed, depthwise)
 
 
 def grouped() -> Iterable[ModelCase]:
@@ -55,7 +61,9 @@ def grouped() -> Iterable[ModelCase]:
             )  # fmt: skip
             weights, bias = Const(values(groups * out, *kernel, share)), Const(values(groups * out))
             inputs = (values(1 + number % 2, 6, 7, groups * share), weights, bias)
-            yield ModelCase("CONV_2D", f"grouped {groups} {share} {out} {kernel} {strides} {padding}", inputs, table)
+            label = f"grouped {groups} {share} {out} {kernel} {strides} {padding}"
+            yield ModelCase("CONV_2D", label, inputs, table)
+            yield ModelCase("CONV_2D", f"{label} computed", (inputs[0], weights.values, bias), table)
 
 
 def transposed() -> Iterable[ModelCase]:
@@ -68,7 +76,14 @@ def transposed() -> Iterable[ModelCase]:
         ]
         table = options("TransposeConv", padding=padding, strideH=strides[0], strideW=strides[1])
         inputs = (ints(2, *sizes, out), Const(values(out, *kernel, channels)), values(2, 4, 5, channels))
-        yield ModelCase("TRANSPOSE_CONV", f"{kernel} {strides} {padding} {channels} {out}", inputs, table)
+        label = f"{kernel} {strides} {padding} {channels} {out}"
+        yield ModelCase("TRANSPOSE_CONV", label, inputs, table)
+        table = options(
+            "TransposeConv", padding=padding, strideH=strides[0], strideW=strides[1], fusedActivationFunction=number % 4
+        )
+        bias = values(out) if number % 2 else Const(values(out))
+        inputs = (inputs[0], inputs[1].values if number % 3 else inputs[1], inputs[2], bias)
+        yield ModelCase("TRANSPOSE_CONV", f"{label} computed", inputs, table, version=4)
 
 
 def pools() -> Iterable[ModelCase]:
@@ -153,5 +168,7 @@ def dense() -> Iterable[ModelCase]:
                 inputs = (values(*shape), Const(values(units, depth)), bias)
                 yield ModelCase("FULLY_CONNECTED", f"{shape} {depth} {units} {keep}", inputs, table)
                 if units == 7:
+                    inputs = (values(*shape), Const(values(units, depth)), values(units))
+                    yield ModelCase("FULLY_CONNECTED", f"{shape} {depth} {units} {keep} computed bias", inputs, table)
                     inputs = (values(*shape), values(units, depth), bias)
                     yield ModelCase("FULLY_CONNECTED", f"{shape} {depth} {units} {keep} computed", inputs, table)
