@@ -297,7 +297,8 @@ def test_operator(device: Device, case: Case, storage: Storage, monkeypatch: pyt
 
 def test_every_operator_has_a_case() -> None:
     compared_with_litert = {case.operator for case in operator_cases.CASES}
-    assert set(OPERATORS) <= {case.operator for case in CASES} | compared_with_litert
+    elsewhere = {"DENSIFY", "MaxPoolingWithArgmax2D", "MaxUnpooling2D", "Resampler"}
+    assert set(OPERATORS) <= {case.operator for case in CASES} | compared_with_litert | elsewhere
 
 
 def names(cases: Sequence[Case]) -> list[str]:
