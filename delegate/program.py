@@ -38,7 +38,7 @@ class Program:
             lowered = lower(self.graph, device.traits.grid)
             storages = assign_storages(lowered, storage)
         with self._stopwatch.phase("pack"):
-            block, constants = pack_constants(lowered, self.graph.tensors, storage, device.traits.offset_alignment)
+            block, constants = pack_constants(lowered, self.graph, storage, device.traits.offset_alignment)
         with self._stopwatch.phase("upload"):
             self._weights = self._buffer("constants", block.nbytes)
             if block.nbytes:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..kernels.layout import SLICE_BYTES, Shape, Storage, slices
-from ..kernels.operator import TensorInfo
+from .graph import Graph
 from .lower import VALUES, Lowered
 
 Key = int | tuple[int, str]
@@ -27,7 +26,7 @@ class Constant:
 
 
 def pack_constants(
-    lowered: Lowered, tensors: Mapping[int, TensorInfo], storage: Storage, alignment: int
+    lowered: Lowered, graph: Graph, storage: Storage, alignment: int
 ) -> tuple[np.ndarray, dict[Key, Constant]]:
     """The block (uint8) and where each constant lies in it.
 
@@ -40,12 +39,15 @@ def pack_constants(
             arrays[number, name] = array
             if entry.rounds or name.startswith(VALUES):
                 precise.add((number, name))
-        for tensor in entry.reads:
-            info = tensors.get(tensor)
-            if info is not None and info.constant is not None:
-                arrays[tensor] = pack_slices(info.constant, lowered.shapes[tensor])
-                if entry.rounds or info.constant.dtype.kind != "f":  # indices are exact
-                    precise.add(tensor)
+        if entry.rounds:
+            precise.update(entry.reads)
+    read = {tensor for entry in lowered.launches for tensor in entry.reads}
+    for tensor in dict.fromkeys((*sorted(read), *graph.outputs)):  # an output that is constant is copied out
+        info = graph.tensors.get(tensor)
+        if info is not None and info.constant is not None:
+            arrays[tensor] = pack_slices(info.constant, lowered.shapes[tensor])
+            if info.constant.dtype.kind != "f":  # indices are exact
+                precise.add(tensor)
     places: dict[Key, Constant] = {}
     parts: list[bytes] = []
     end = 0
