@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
+from framebind.__main__ import COMMANDS
 from tiny_models import CPU_ONLY, G, Op, T, build, chain
-
-COMMANDS = ("devices", "inspect", "benchmark", "diff")
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -34,10 +33,11 @@ def test_help_lists_every_command() -> None:
     done = run("--help")
     assert done.returncode == 0, done.stderr
     listed = [line.split()[1] for line in done.stdout.partition("Commands")[2].splitlines() if line.startswith("│ ")]
-    assert [word for word in listed if word in COMMANDS] == list(COMMANDS)
+    names = [command.__name__ for command in COMMANDS]
+    assert [word for word in listed if word in names] == names
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [command.__name__ for command in COMMANDS])
 def test_each_command_shows_an_example(command: str) -> None:
     done = run(command, "--help")
     assert done.returncode == 0, done.stderr
@@ -124,6 +124,19 @@ def test_inspect_shows_the_split(inspected: Callable[..., Any]) -> None:
     assert "tiny.tflite: operators on the GPU: 3, in 2 partitions; on the CPU: 1." in done.stdout
     assert "\x1b" not in done.stdout, "colours are for terminals"
     assert "not supported by GPU delegate" not in done.stderr, "the table says it already"
+
+
+def test_inspect_tells_subgraphs_apart(inspected: Callable[..., Any]) -> None:
+    def graph(key: str, operator: str) -> G:
+        return G([T("x", (1, 4, 5, 3)), T("y", (1, 4, 5, 3))], [Op(operator, [0], [1])], [0], [1], key, key)
+
+    done = inspected(build(graph("one", "EXP"), graph("two", CPU_ONLY), graph("three", "NEG")))
+    assert rows(done.stdout, "Operators") == [
+        ["0", "0", "EXP", "GPU", "0", ""],
+        ["1", "0", CPU_ONLY, "CPU", "", "the operator is not supported"],
+        ["2", "0", "NEG", "GPU", "1", ""],
+    ]
+    assert [row[4] for row in rows(done.stdout, "Partitions")] == ["1", "1"]
 
 
 def test_inspect_prints_json(inspected: Callable[..., Any]) -> None:
