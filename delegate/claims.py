@@ -96,8 +96,9 @@ def _refuse_unknown_rank(raw: RawOperator, subgraph: Subgraph, from_cpu: set[int
 def _leave_needless(claims: Claims, subgraph: Subgraph) -> None:
     """Leave a constant's DEQUANTIZE to the CPU where its values are needed there: they are the same in every frame."""
     on_cpu = {i for index in claims.refused for i in subgraph.operators[index].inputs} | set(subgraph.outputs)
-    for index, node in list(claims.nodes.items()):
+    for index, node in sorted(claims.nodes.items(), reverse=True):  # a DENSIFY after its DEQUANTIZE
         if isinstance(node.attributes, Dequantize) and node.outputs[0] in on_cpu:
+            on_cpu.update(node.inputs)
             claims.needless[index] = "the CPU needs its result, which is constant; operators on the GPU have it already"
             del claims.nodes[index]
 
@@ -155,10 +156,11 @@ def _check_shapes(node: Node, tensors: Mapping[int, TensorInfo]) -> None:
             raise Unsupported(f"tensor '{tensors[index].name}' has the empty or dynamic shape {shape}")
     try:
         computed = node.operator.output_shapes(node.attributes, [tensors[i].shape for i in node.operands])
+        computed_bhwc = [bhwc(shape) for shape in computed]
     except Exception as error:  # a shape rule may meet any attributes
         raise Unsupported(f"no output shapes follow from its inputs: {error}") from error
     declared = [tensors[i].shape for i in node.outputs]
-    if [bhwc(shape) for shape in computed] != [bhwc(shape) for shape in declared]:
+    if computed_bhwc != [bhwc(shape) for shape in declared]:
         raise Unsupported(f"the model declares output shapes {declared}, its inputs give {computed}")
 
 
