@@ -33,6 +33,15 @@ class Node:
         return f"{self.operator.name}{links} {list(self.operands)} -> {list(self.outputs)} from {list(self.indices)}"
 
 
+@dataclass(frozen=True)
+class Part:
+    """A tensor that lies inside another: where it starts in ``whole``, and how far its pixels are apart, in slices."""
+
+    whole: int
+    start: int
+    pixel_stride: int
+
+
 @dataclass
 class Graph:
     """Tensors, nodes in execution order, and which tensors come from and go to the outside."""
@@ -43,6 +52,8 @@ class Graph:
     outputs: tuple[int, ...]
     changes: list[str] = field(default_factory=list)
     """What each pass did or declined to do, one sentence each."""
+    parts: dict[int, Part] = field(default_factory=dict)
+    """By tensor. A whole is no part itself; it is written by parts or read by parts, never reordered."""
 
     def consumers(self, tensor: int) -> list[Node]:
         return [node for node in self.nodes if tensor in node.operands]

@@ -10,7 +10,7 @@ import numpy as np
 from ..interop.device import Traits
 from ..kernels.layout import Shape, Sliced
 from ..kernels.operator import Grid, Launch, Link, Lowering, TensorInfo, Unsupported
-from .graph import Graph, Node
+from .graph import Graph, Node, Part
 
 VALUES = "values"
 """The start of the names of the arrays that hold links' numbers."""
@@ -49,15 +49,20 @@ class LabelledLaunch:
 
 @dataclass
 class Lowered:
-    """Launches in order, and BHWC shapes by tensor. Scratch tensors have negative numbers."""
+    """Launches in order, BHWC shapes by tensor, which tensors lie in others. Scratch tensors have negative numbers."""
 
     launches: list[LabelledLaunch] = field(default_factory=list)
     shapes: dict[int, Shape] = field(default_factory=dict)
+    parts: dict[int, Part] = field(default_factory=dict)
+
+    def whole(self, tensor: int) -> int:
+        """The tensor whose memory this one lies in; itself, where it is no part."""
+        return self.parts[tensor].whole if tensor in self.parts else tensor
 
 
 def lower(graph: Graph, grid: Grid) -> Lowered:
     """Ask every node's operator for its launches on a device of this ``grid``."""
-    lowered = Lowered(shapes={index: tensor.bhwc for index, tensor in graph.tensors.items()})
+    lowered = Lowered([], {index: tensor.bhwc for index, tensor in graph.tensors.items()}, graph.parts)
     for node in graph.nodes:
         lower_node(node, lowered, grid)
     return lowered

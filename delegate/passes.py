@@ -21,8 +21,10 @@ from ..kernels.resize import Resize
 from ..kernels.window import VALID
 from .graph import Graph, Node, redirect
 from .instance_norm import fuse_instance_norm
+from .join import join_concatenations, share_reshaped
 from .ranks import align_ranks
 from .rounding import merge_rounding
+from .siblings import merge_siblings
 
 _MOST_OUTSIDE = 4
 """How many of the graph's inputs a node may read after links were added: each is a buffer, and a kernel has few."""
@@ -60,11 +62,52 @@ def remove_identities(graph: Graph) -> None:
         moves_only = isinstance(node.attributes, Resize | Reshape | Squeeze | ExpandDimensions | Pad | Elementwise) or (
             isinstance(node.attributes, Concatenation) and len(node.inputs) == 1
         )
-        if not (same and moves_only) or node.links or target in graph.outputs:
+        if not (same and moves_only) or node.links:
             continue
-        graph.nodes.remove(node)
-        redirect(graph, target, source)
+        if target not in graph.outputs:
+            graph.nodes.remove(node)
+            redirect(graph, target, source)
+        elif not _write_directly(graph, node):
+            continue
         graph.changes.append(f"removed {node.operator.name} {list(node.indices)}: it changes nothing")
+
+
+def _write_directly(graph: Graph, identity: Node) -> bool:
+    """Let the node that computes what ``identity`` shows as an output of the graph write that output; whether so."""
+    source, target = identity.inputs[0], identity.outputs[0]
+    number = next((i for i, node in enumerate(graph.nodes) if source in node.outputs), None)
+    if number is None or source in graph.outputs:
+        return False
+    outputs = tuple(target if i == source else i for i in graph.nodes[number].outputs)
+    graph.nodes[number] = replace(graph.nodes[number], outputs=outputs)
+    graph.nodes.remove(identity)
+    redirect(graph, source, target)
+    return True
+
+
+def read_padding_as_zeros(graph: Graph) -> None:
+    """Drop pads of channels that are only added to another tensor: a link reads zeros after an operand's last slice."""
+    for node in list(graph.nodes):
+        if not isinstance(node.attributes, Pad) or node.links or node.outputs[0] in graph.outputs:
+            continue
+        pad, padded, source = node.attributes, node.outputs[0], node.inputs[0]
+        behind = pad.amounts[-1][0] == 0 and not any(sum(pair) for pair in pad.amounts[:-1])
+        readers = graph.consumers(padded)
+        if not behind or pad.mode != "constant" or pad.value != 0 or graph.tensors[source].bhwc[3] == 1:
+            continue
+        if len(readers) != 1 or not isinstance(readers[0].attributes, Elementwise) or not readers[0].links:
+            continue
+        reader, link = readers[0], readers[0].links[0]
+        others = [i for i in (reader.inputs[0], link.operand) if i != padded]
+        if link.expression != "ADD" or len(others) != 1 or reader.operands.count(padded) > 1:
+            continue
+        (other,) = others
+        if other is None or graph.tensors[other].bhwc != graph.tensors[padded].bhwc:
+            continue
+        links = (replace(link, operand=source), *reader.links[1:])
+        added = replace(reader, inputs=(other,), links=links, indices=node.indices + reader.indices)
+        graph.nodes = [added if n is reader else n for n in graph.nodes if n is not node]
+        graph.changes.append(f"removed {node.operator.name} {list(node.indices)}: its reader adds its input")
 
 
 def merge_padding(graph: Graph) -> None:
@@ -162,7 +205,11 @@ PASSES: tuple[Callable[[Graph], None], ...] = (
     remove_unused,
     remove_identities,
     merge_rounding,
+    read_padding_as_zeros,
     merge_padding,
     fuse_instance_norm,
     fuse_links,
+    join_concatenations,
+    share_reshaped,
+    merge_siblings,
 )

@@ -18,4 +18,16 @@ def assign_storages(lowered: Lowered, storage: Storage) -> dict[int, Storage]:
         for launch in (entry.launch for entry in lowered.launches):
             if launch.kernel == "instance_norm":
                 storages[launch.reads["src"]] = storages[launch.writes["dst"]] = "f16"
-    return storages
+    return storages | _shared(lowered, storages)
+
+
+def _shared(lowered: Lowered, storages: dict[int, Storage]) -> dict[int, Storage]:
+    """Of tensors that lie in one memory: halves only where all are halves."""
+    families: dict[int, list[int]] = {}
+    for tensor, part in lowered.parts.items():
+        families.setdefault(part.whole, [part.whole]).append(tensor)
+    shared: dict[int, Storage] = {}
+    for family in families.values():
+        halves = all(storages[tensor] == "f16" for tensor in family)
+        shared |= dict.fromkeys(family, "f16" if halves else "f32")
+    return shared

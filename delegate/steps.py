@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..interop.device import Kernel, Operand, Resource, Slot, Step
 from ..kernels.elementwise import COPY, EXPRESSIONS, Elementwise
-from ..kernels.layout import Dense, Picture, Quantized, Sliced, Storage, Table, View
+from ..kernels.layout import SLICE_BYTES, Dense, Picture, Quantized, Sliced, Storage, Table, View
 from ..kernels.operator import Grid, Link, Operator, TensorInfo
 from ..kernels.quantize import STORE
 from ..kernels.source import Argument, KernelSource
@@ -60,20 +60,23 @@ def slot_name(tensor: int) -> str:
 def with_conversions(graph: Graph, layout: Layout, grid: Grid) -> list[LabelledLaunch]:
     """The launches, preceded by copies out of pictures and integers, followed by copies into what no kernel writes.
 
-    A picture that is read, or written and read again, is copied once instead of sampled by every kernel; all other
-    bound objects are used as they are.
+    A picture that is read, or written and read again, is copied once instead of sampled by every kernel, and so is what
+    others write in parts unless the object bound to it has slices; all other bound objects are used as they are.
     """
-    written = {i for entry in layout.lowered.launches for i in entry.launch.writes.values()}
-    read = {i for entry in layout.lowered.launches for i in entry.reads}
-    entries = Lowered([], dict(layout.lowered.shapes))
+    lowered = layout.lowered
+    written = {lowered.whole(i) for entry in lowered.launches for i in entry.launch.writes.values()}
+    read = {lowered.whole(i) for entry in lowered.launches for i in entry.reads}
+    in_parts = {part.whole for part in lowered.parts.values()}
+    entries = Lowered([], dict(lowered.shapes))
     for tensor in graph.inputs:
         if tensor in read and isinstance(layout.bindings[tensor].view, Picture | Quantized):
             _copy(entries, OUTSIDE + tensor, tensor, tensor, grid)
-    entries.launches += layout.lowered.launches
+    entries.launches += lowered.launches
     for tensor in graph.outputs:
         view = layout.bindings[tensor].view
         shared_picture = isinstance(view, Picture) and tensor in read
-        if tensor not in written or shared_picture or isinstance(view, Quantized):
+        scattered = tensor in in_parts and not isinstance(_direct(view), Sliced)
+        if tensor not in written or shared_picture or scattered or isinstance(view, Quantized):
             _copy(entries, tensor, OUTSIDE + tensor, tensor, grid, STORE if isinstance(view, Quantized) else COPY)
     return entries.launches
 
@@ -89,7 +92,7 @@ def plan_arena(entries: list[LabelledLaunch], layout: Layout, alignment: int) ->
     converted = {_inner(i) for entry in entries for i in _touched(entry) if i >= OUTSIDE}
     sizes: dict[int, Lifetime] = {}
     for number, entry in enumerate(entries):
-        for tensor in _touched(entry):
+        for tensor in map(layout.lowered.whole, _touched(entry)):
             bound = tensor in layout.bindings and tensor not in converted
             constant = tensor in layout.tensors and layout.tensors[tensor].constant is not None
             if tensor >= OUTSIDE or bound or constant:
@@ -119,6 +122,11 @@ def build_steps(
             return Place(
                 Sliced(layout.lowered.shapes[tensor], constant.storage), "weights", layout.weights, constant.offset
             )
+        part = layout.lowered.parts.get(tensor)
+        if part is not None:
+            view = replace(_arena_view(tensor, layout), pixel_stride=part.pixel_stride)
+            inside = place(part.whole, writes)
+            return replace(inside, view=view, offset=inside.offset + part.start * SLICE_BYTES[view.storage])
         if tensor in plan.offsets:
             return Place(_arena_view(tensor, layout), "arena", arena, plan.offsets[tensor])
         name = slot_name(tensor)
@@ -147,8 +155,9 @@ def _step(
 
     def add(name: str, tensor: int, writes: bool, broadcast: bool) -> None:
         where = place(tensor, writes)
-        splat = broadcast and _channels(where.view) == 1 and layout.lowered.shapes[_inner(target)][3] > 1
-        arguments.append(Argument(name, where.view, "w" if writes else "r", where.memory, splat))
+        channels, wide = _channels(where.view), layout.lowered.shapes[_inner(target)][3]
+        splat, narrow = broadcast and channels == 1 < wide, broadcast and 1 < channels < wide
+        arguments.append(Argument(name, where.view, "w" if writes else "r", where.memory, splat, narrow))
         operands[name] = Operand(where.resource, where.offset, where.view.nbytes)
         if isinstance(where.view, Picture):
             parameters[name] = layout.bindings[_inner(tensor)].parameters

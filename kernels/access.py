@@ -80,6 +80,8 @@ def _read_macro(argument: Argument, slice_access: SliceAccess) -> str:
         slice_index = "0" if argument.splat else "(s_)"
         value = slice_access(argument, f"{name}_offset + ({_pixel(view.shape)}) * {view.stride} + {slice_index}", None)
         value = f"F4({value}.x)" if argument.splat else value
+    if argument.narrow:
+        value = f"((s_) < {slices(channels)} ? {value} : F4(0.0f))"
     return f"#define READ_{name}(b_, y_, x_, s_) {value}"
 
 

@@ -89,8 +89,8 @@ class Sliced:
 
     @property
     def nbytes(self) -> int:
-        batch, height, width, _ = self.shape
-        return batch * height * width * self.stride * SLICE_BYTES[self.storage]
+        batch, height, width, channels = self.shape
+        return ((batch * height * width - 1) * self.stride + slices(channels)) * SLICE_BYTES[self.storage]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ PICTURE_PARAMETERS = 16
 class Argument:
     """A named argument of a kernel. Arguments with the same ``memory`` are parts of one buffer; a Picture has its own.
 
-    ``splat`` says that a tensor with one channel is read as that value in all four lanes (a broadcast operand).
+    ``splat`` says that a tensor with one channel is read as that value in all four lanes (a broadcast operand),
+    ``narrow`` that a tensor with fewer channels than what is written is read as zeros after its last slice.
     """
 
     name: str
@@ -22,6 +23,7 @@ class Argument:
     access: Access
     memory: str
     splat: bool = False
+    narrow: bool = False
 
     @property
     def unit(self) -> int:

@@ -1,0 +1,186 @@
+"""Passes that let tensors lie in others, merge convolutions, and read narrow operands: the same values, fewer steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from cases import relative_error
+from framebind.delegate.bindings import Binding
+from framebind.delegate.graph import Graph, Node
+from framebind.delegate.program import Program
+from framebind.interop.device import Device
+from framebind.kernels.conv import Convolution
+from framebind.kernels.elementwise import Elementwise
+from framebind.kernels.layout import Dense, Picture, Storage, picture_parameters
+from framebind.kernels.move import Concatenation, Reshape
+from framebind.kernels.operator import Link, TensorInfo
+from framebind.kernels.pad import Pad
+from framebind.kernels.registry import OPERATORS
+from framebind.kernels.window import VALID, Window
+
+Array = npt.NDArray[np.float32]
+Shape = tuple[int, ...]
+RNG = np.random.default_rng(11)
+
+
+def unary(name: str, source: int, target: int) -> Node:
+    return Node(OPERATORS[name], Elementwise(), (source,), (target,), (Link(name),))
+
+
+def add(source: int, operand: int, target: int) -> Node:
+    return Node(OPERATORS["ADD"], Elementwise(), (source,), (target,), (Link("ADD", operand),))
+
+
+def conv(source: int, target: int, weights: Array, links: tuple[Link, ...] = ()) -> Node:
+    attributes = Convolution(Window((1, 1), (1, 1), padding=VALID), weights[:, None, None, :], weights[:, 0])
+    return Node(OPERATORS["CONV_2D"], attributes, (source,), (target,), links)
+
+
+def concat(sources: tuple[int, ...], target: int, axis: int) -> Node:
+    return Node(OPERATORS["CONCATENATION"], Concatenation(axis, 4), sources, (target,))
+
+
+def convolved(x: Array, weights: Array) -> Array:
+    return x @ weights.T + weights[:, 0]
+
+
+def run(device: Device, shapes: dict[int, Shape], nodes: list[Node], outputs: tuple[int, ...], x: Array,
+        storage: Storage = "f32", picture: bool = False) -> tuple[Program, list[Array]]:  # fmt: skip
+    """Tensor 0 is the input; outputs are bound to float32 buffers, or (``picture``) to rgba32f textures."""
+    tensors = {i: TensorInfo(f"t{i}", shape, "float32") for i, shape in shapes.items()}
+    program = Program(device, Graph(tensors, nodes, (0,), outputs), storage)
+    resources: dict[int, Any] = {}
+    for i in (0, *outputs):
+        bhwc = tensors[i].bhwc
+        if picture and i != 0:
+            size = (bhwc[2], bhwc[1])
+            resources[i] = device.texture(*size, "rgba32f", "out")
+            parameters = picture_parameters(bhwc, size, "rgba", write=True)
+            program.bind(i, Binding(resources[i], Picture(bhwc, "rgba32f", "rgba"), parameters))
+        else:
+            resources[i] = device.buffer(Dense(bhwc).nbytes, f"t{i}")
+            program.bind(i, Binding(resources[i], Dense(bhwc)))
+    device.write(resources[0], x, "test")
+    program.run()
+    found = []
+    for i in outputs:
+        found.append(np.empty(shapes[i], np.float32))
+        device.read(resources[i], found[-1] if not picture else found[-1][0], "test")
+    return program, found
+
+
+def check(device: Device, found: list[Array], expected: list[Array], tolerance: float = 1e-5) -> None:
+    for value, reference in zip(found, expected, strict=True):
+        assert value.shape == reference.shape
+        assert device.traits.api == "null" or relative_error(value, reference) <= tolerance
+
+
+def normal(*shape: int) -> Array:
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("storage", ["f32", "f16"])
+@pytest.mark.parametrize("last", [8, 5])
+def test_a_concatenation_of_channels_is_written_in_place(device: Device, last: int, storage: Storage) -> None:
+    x = normal(1, 3, 5, 8)
+    shapes = {0: x.shape, 1: x.shape, 2: (1, 3, 5, last), 3: (1, 3, 5, 8 + last), 4: (1, 3, 5, 6)}
+    weights, others = (normal(*s).astype(np.float16).astype(np.float32) for s in ((last, 8), (6, 8 + last)))
+    nodes = [unary("NEG", 0, 1), conv(1, 2, weights), concat((1, 2), 3, 3), conv(3, 4, others)]
+    program, found = run(device, shapes, nodes, (4,), x, storage)
+    assert [step.kernel.source.name for step in program.steps] == ["copy", "conv", "conv"]
+    joined = np.concatenate([-x, convolved(-x, weights)], 3)
+    check(device, found, [convolved(joined, others)])
+
+
+def test_a_concatenation_is_written_in_place_into_a_bound_buffer(device: Device) -> None:
+    x = normal(1, 3, 5, 4)
+    shapes = {0: x.shape, 1: x.shape, 2: x.shape, 3: (1, 3, 5, 8)}
+    nodes = [unary("NEG", 0, 1), unary("ABS", 0, 2), concat((1, 2), 3, 3)]
+    program, found = run(device, shapes, nodes, (3,), x)
+    assert len(program.steps) == 2
+    check(device, found, [np.concatenate([-x, np.abs(x)], 3)])
+
+
+@pytest.mark.parametrize("channels", [3, 4])
+def test_rows_are_joined_in_place_and_copied_where_the_bound_object_has_no_slices(
+    device: Device, channels: int
+) -> None:
+    x = normal(1, 3, 5, channels)
+    shapes = {0: x.shape, 1: x.shape, 2: x.shape, 3: (1, 6, 5, channels)}
+    nodes = [unary("NEG", 0, 1), unary("ABS", 0, 2), concat((1, 2), 3, 1)]
+    program, found = run(device, shapes, nodes, (3,), x)
+    assert len(program.steps) == (2 if channels == 4 else 3)
+    check(device, found, [np.concatenate([-x, np.abs(x)], 1)])
+
+
+def test_parts_reach_a_bound_picture_through_a_copy(device: Device) -> None:
+    x = normal(1, 3, 5, 4)
+    shapes = {0: x.shape, 1: x.shape, 2: x.shape, 3: (1, 6, 5, 4)}
+    nodes = [unary("NEG", 0, 1), unary("ABS", 0, 2), concat((1, 2), 3, 1)]
+    program, found = run(device, shapes, nodes, (3,), x, picture=True)
+    assert len(program.steps) == 3
+    check(device, found, [np.concatenate([-x, np.abs(x)], 1)])
+
+
+def test_what_cannot_lie_in_the_result_is_concatenated_by_a_kernel(device: Device) -> None:
+    x = normal(1, 3, 5, 3)
+    shapes = {0: x.shape, 1: x.shape, 2: (1, 3, 5, 6), 3: (1, 3, 5, 6)}
+    nodes = [unary("NEG", 0, 1), concat((1, 0), 2, 3), concat((0, 0), 3, 3)]
+    program, found = run(device, shapes, nodes, (2, 3), x)
+    assert sum(step.kernel.source.name == "concat" for step in program.steps) == 2
+    check(device, found, [np.concatenate([-x, x], 3), np.concatenate([x, x], 3)])
+
+
+def test_reshapes_and_a_concatenation_of_rows_cost_nothing(device: Device) -> None:
+    """As the heads of a detector end: [1, h, w, 8] shown as [1, h * w * 2, 4], two of them joined."""
+    x = normal(1, 3, 4, 8)
+    shapes = {0: x.shape, 1: x.shape, 2: x.shape, 3: (1, 24, 4), 4: (1, 24, 4), 5: (1, 48, 4)}
+    nodes = [unary("NEG", 0, 1), unary("ABS", 0, 2)]
+    nodes += [Node(OPERATORS["RESHAPE"], Reshape((1, 24, 4)), (i,), (i + 2,)) for i in (1, 2)]
+    nodes.append(Node(OPERATORS["CONCATENATION"], Concatenation(1, 3), (3, 4), (5,)))
+    program, found = run(device, shapes, nodes, (5,), x)
+    assert len(program.steps) == 2
+    check(device, found, [np.concatenate([-x, np.abs(x)], 0).reshape(1, 48, 4)])
+
+
+def test_an_identity_in_front_of_an_output_is_left_out(device: Device) -> None:
+    x = normal(1, 1, 1, 6)
+    shapes = {0: x.shape, 1: x.shape, 2: (1, 6), 3: x.shape}
+    nodes = [unary("NEG", 0, 1), Node(OPERATORS["RESHAPE"], Reshape((1, 6)), (1,), (2,)), unary("ABS", 1, 3)]
+    program, found = run(device, shapes, nodes, (2, 3), x)
+    assert len(program.steps) == 2
+    check(device, found, [-x.reshape(1, 6), np.abs(x)])
+
+
+@pytest.mark.parametrize("narrow", [8, 6, 3])
+@pytest.mark.parametrize("padded_first", [False, True])
+def test_added_padding_of_channels_is_read_as_zeros(device: Device, narrow: int, padded_first: bool) -> None:
+    x, weights = normal(1, 3, 5, narrow), normal(11, narrow)
+    shapes = {0: x.shape, 1: x.shape, 2: (1, 3, 5, 11), 3: (1, 3, 5, 11), 4: (1, 3, 5, 11)}
+    pad = Pad(((0, 0), (0, 0), (0, 0), (0, 11 - narrow)))
+    sum_ = add(2, 3, 4) if padded_first else add(3, 2, 4)
+    nodes = [unary("NEG", 0, 1), Node(OPERATORS["PAD"], pad, (1,), (2,)), conv(1, 3, weights), sum_]
+    program, found = run(device, shapes, nodes, (4,), x)
+    assert [step.kernel.source.name for step in program.steps] == ["copy", "conv"]
+    wide = np.pad(-x, ((0, 0), (0, 0), (0, 0), (0, 11 - narrow)))
+    check(device, found, [convolved(-x, weights) + wide])
+
+
+@pytest.mark.parametrize("storage", ["f32", "f16"])
+def test_convolutions_of_one_tensor_are_computed_as_one(device: Device, storage: Storage) -> None:
+    x = normal(1, 2, 3, 6)
+    widths = {1: 8, 2: 3, 3: 4, 4: 8}  # the last has another link, and is a convolution of its own
+    weights = {i: normal(n, 6).astype(np.float16).astype(np.float32) for i, n in widths.items()}
+    readers = {i: normal(4, n).astype(np.float16).astype(np.float32) for i, n in widths.items()}
+    shapes = {0: x.shape} | {i: (1, 2, 3, n) for i, n in widths.items()} | {i + 4: (1, 2, 3, 4) for i in widths}
+    nodes = [conv(0, i, weights[i], (Link("RELU"),) if i == 4 else ()) for i in widths]
+    nodes += [conv(i, i + 4, readers[i]) for i in widths]
+    program, found = run(device, shapes, nodes, (5, 6, 7, 8), x, storage)
+    assert len(program.steps) == 2 + 4
+    values = {i: convolved(x, weights[i]) for i in widths}
+    values[4] = np.maximum(values[4], 0)
+    check(device, found, [convolved(values[i], readers[i]) for i in widths])
