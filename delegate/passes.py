@@ -24,6 +24,7 @@ from .instance_norm import fuse_instance_norm
 from .join import join_concatenations, share_reshaped
 from .ranks import align_ranks
 from .rounding import merge_rounding
+from .separable import fuse_separable
 from .siblings import merge_siblings
 
 _MOST_OUTSIDE = 4
@@ -212,4 +213,5 @@ PASSES: tuple[Callable[[Graph], None], ...] = (
     join_concatenations,
     share_reshaped,
     merge_siblings,
+    fuse_separable,
 )

@@ -61,17 +61,22 @@ def _output_shapes(attributes: Depthwise | ComputedDepthwise, shapes: list[tuple
     return [(batch, *attributes.window.output_size(height, width), attributes.weights.shape[3])]
 
 
+def pack_depthwise(weights: np.ndarray) -> np.ndarray:
+    """(1, H, W, O) weights as (n, 4) float32 in the order [ky][kx][slice][lane]."""
+    _, height, width, channels = weights.shape
+    packed = np.zeros((height, width, slices(channels) * 4), np.float32)
+    packed[:, :, :channels] = weights[0]
+    return packed.reshape(-1, 4)
+
+
 def _lower(lowering: Lowering) -> list[Launch]:
     if isinstance(lowering.attributes, ComputedDepthwise):
         return lower_depthwise(lowering)
     attributes: Depthwise = lowering.attributes
     _, height, width, _ = lowering.shape(lowering.inputs[0])
     batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
-    kernel_height, kernel_width = attributes.window.size
-    weights = np.zeros((kernel_height, kernel_width, slices(channels) * 4), np.float32)
-    weights[:, :, :channels] = attributes.weights[0]
     constants = attributes.window.constants(height, width) | {"MULTIPLIER": attributes.multiplier}
-    arrays = {"weights": weights.reshape(-1, 4), "bias": pack_bias(attributes.bias, channels)}
+    arrays = {"weights": pack_depthwise(attributes.weights), "bias": pack_bias(attributes.bias, channels)}
     tiles = lowering.tiles(batch * rows * columns * slices(channels))
     return [Launch("depthwise", {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}, tiles, constants, arrays)]
 
