@@ -13,6 +13,8 @@ from .reduce import LARGEST
 
 LOCAL_SLICES = 512
 """Slices of depthwise values in a work-group's local memory: 8 KiB of the 16 KiB that every device has."""
+PRODUCTS = 1024
+"""Input by output slices of the pointwise convolution: each tile reads all weights, and waits for many of them."""
 CLAMPS: dict[tuple[str, ...], tuple[float, float]] = {
     (): (-LARGEST, LARGEST), ("RELU",): (0.0, LARGEST), ("RELU6",): (0.0, 6.0),
     ("RELU_0_TO_1",): (0.0, 1.0), ("RELU_N1_TO_1",): (-1.0, 1.0),

@@ -96,3 +96,10 @@ def test_tiles_fill_a_device_and_fit_local_memory() -> None:
     assert choose_tile(256 * 256, 2, wide) == SeparableTile(64, 4)
     assert choose_tile(33 * 33, 120, software) == SeparableTile(4, 4)  # 8 KiB of local memory
     assert choose_tile(33 * 33, 6, software) == SeparableTile(64, 4)
+
+
+def test_pairs_of_many_channels_stay_apart(device: Device) -> None:
+    """Few pixels and many weights: each tile would read them all."""
+    shapes, nodes = pair(Window((3, 3), (1, 1)), 132, 128, ())
+    program, _ = run(device, shapes, nodes, (2,), normal(*shapes[0]))
+    assert len(program.steps) == 2
