@@ -46,6 +46,6 @@ def _lower(lowering: Lowering) -> list[Launch]:
 
 
 OPERATORS = (
-    Operator("AVERAGE_POOL_2D", lambda *a: _parse(False, *a), _output_shapes, _lower, max_version=2),
-    Operator("MAX_POOL_2D", lambda *a: _parse(True, *a), _output_shapes, _lower, max_version=2),
+    Operator("AVERAGE_POOL_2D", lambda *a: _parse(False, *a), _output_shapes, _lower, max_version=3),
+    Operator("MAX_POOL_2D", lambda *a: _parse(True, *a), _output_shapes, _lower, max_version=3),
 )

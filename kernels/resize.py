@@ -58,6 +58,6 @@ def _lower(lowering: Lowering) -> list[Launch]:
 
 
 OPERATORS = (
-    Operator("RESIZE_BILINEAR", lambda *a: _parse(True, *a), _output_shapes, _lower, max_version=3),
-    Operator("RESIZE_NEAREST_NEIGHBOR", lambda *a: _parse(False, *a), _output_shapes, _lower, max_version=3),
+    Operator("RESIZE_BILINEAR", lambda *a: _parse(True, *a), _output_shapes, _lower, max_version=4),
+    Operator("RESIZE_NEAREST_NEIGHBOR", lambda *a: _parse(False, *a), _output_shapes, _lower, max_version=4),
 )

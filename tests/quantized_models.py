@@ -124,12 +124,12 @@ def pad(dtype: str, shape: Sequence[int]) -> bytes:
     return build(G(tensors, [Op("PAD", [0, 1], [2], schema.PadOptionsT(), 2)], [0], [2]))
 
 
-def resize(name: str, options: Any, dtype: str, shape: Sequence[int]) -> bytes:
+def resize(name: str, options: Any, dtype: str, shape: Sequence[int], version: int = 3) -> bytes:
     options.halfPixelCenters = True
     size = [shape[1] * 2 + 1, shape[2] * 3]
     tensors = [tensor("x", shape, dtype), T("size", [2], size, "int32")]
     tensors.append(tensor("y", [shape[0], *size, shape[3]], dtype))
-    return build(G(tensors, [Op(name, [0, 1], [2], options, 3)], [0], [2]))
+    return build(G(tensors, [Op(name, [0, 1], [2], options, version)], [0], [2]))
 
 
 def split(dtype: str, shape: Sequence[int]) -> bytes:
@@ -248,9 +248,32 @@ def cases() -> list[Quantized]:
         }
         found += [Quantized(label, model, dtype) for label, model in models.items()]
     found.append(Quantized("FULLY_CONNECTED one scale a unit", fully_connected("int8", 21, 10, 0), "int8"))
-    found.append(Quantized("CONV_2D", convolution("int16", (1, 7, 6, 5), 9), "int16"))
-    found.append(Quantized("ADD", binary("ADD", "int16", (SHAPE, SHAPE)), "int16"))
-    return found
+    return found + [Quantized(label, model, "int16") for label, model in cases_of_16_bits().items()]
+
+
+def cases_of_16_bits() -> dict[str, bytes]:
+    """16-bit activations and 8-bit weights. Not TANH, SOFTMAX and RESIZE_BILINEAR, where LiteRT itself is not exact."""
+    nearest = schema.ResizeNearestNeighborOptionsT()
+    return {
+        "CONV_2D": convolution("int16", (1, 7, 6, 5), 9),
+        "CONV_2D stride 2, RELU6": convolution("int16", (2, 9, 8, 8), 12, stride=2, activation=RELU6),
+        "DEPTHWISE_CONV_2D": depthwise("int16", SHAPE, 1),
+        "FULLY_CONNECTED": fully_connected("int16", 21, 10),
+        "ADD": binary("ADD", "int16", (SHAPE, SHAPE)),
+        "ADD constant": constant_operand("int16", SHAPE),
+        "SUB": binary("SUB", "int16", (SHAPE, SHAPE)),
+        "CONCATENATION": concatenation("int16", SHAPE, 6, 3),
+        "AVERAGE_POOL_2D": pool("AVERAGE_POOL_2D", "int16", SHAPE),
+        "MAX_POOL_2D": pool("MAX_POOL_2D", "int16", SHAPE),
+        "PAD": pad("int16", SHAPE),
+        "RESIZE_NEAREST_NEIGHBOR": resize("RESIZE_NEAREST_NEIGHBOR", nearest, "int16", SHAPE, 4),
+        "LOGISTIC": unary("LOGISTIC", "int16", SHAPE, scale=1 / 32768, zero_point=0, version=3),
+        "LEAKY_RELU": unary("LEAKY_RELU", "int16", SHAPE, scale=0.0002, zero_point=0, alpha=0.25),
+        "SPLIT": split("int16", (1, 6, 7, 10)),
+        "TRANSPOSE_CONV": transpose_convolution("int16", (1, 4, 5, 3), 6),
+        "MEAN": mean("int16", (2, 6, 7, 13)),
+        "QUANTIZE": requantize("int16", SHAPE),
+    }
 
 
 def random_inputs(details: list[dict[str, Any]]) -> dict[int, npt.NDArray[Any]]:
