@@ -78,6 +78,6 @@ def _filled(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 OPERATORS = (
     Operator("SHAPE", _parse_shape, constant_shapes, lower_constant, max_version=1),
     Operator("RANK", _parse_rank, constant_shapes, lower_constant, max_version=1),
-    Operator("FILL", _parse_fill, constant_shapes, lower_constant, max_version=4),
+    Operator("FILL", _parse_fill, constant_shapes, lower_constant, max_version=5),
     Operator("ZEROS_LIKE", _parse_zeros, constant_shapes, lower_constant, max_version=1),
 )

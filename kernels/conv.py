@@ -156,4 +156,4 @@ def _launch_grouped(lowering: Lowering, attributes: Convolution) -> Launch:
     return Launch("grouped_conv", reads, writes, tiles, constants, arrays)
 
 
-OPERATORS = (Operator("CONV_2D", _parse_convolution, _convolution_shapes, _lower_convolution, max_version=6),)
+OPERATORS = (Operator("CONV_2D", _parse_convolution, _convolution_shapes, _lower_convolution, max_version=8),)

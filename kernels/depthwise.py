@@ -81,4 +81,4 @@ def _lower(lowering: Lowering) -> list[Launch]:
     return [Launch("depthwise", {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}, tiles, constants, arrays)]
 
 
-OPERATORS = (Operator("DEPTHWISE_CONV_2D", _parse, _output_shapes, _lower, max_version=6),)
+OPERATORS = (Operator("DEPTHWISE_CONV_2D", _parse, _output_shapes, _lower, max_version=7),)

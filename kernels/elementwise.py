@@ -171,7 +171,7 @@ def _unary(name: str) -> Operator:
         require_float(*inputs, *outputs)
         return Parsed(Elementwise(), (0,), (Link(name),))
 
-    return Operator(name, parse, _same_shape, lower_copy, max_version=3)
+    return Operator(name, parse, _same_shape, lower_copy, max_version=5)
 
 
 def _binary(name: str) -> Operator:
@@ -192,7 +192,7 @@ def _binary(name: str) -> Operator:
         link = Link(name, operand=0 if swapped else 1, swapped=swapped)
         return Parsed(Elementwise(), (1 if swapped else 0,), (link, *activation_links(activation)))
 
-    return Operator(name, parse, _output_shapes, lower_copy, max_version=5)
+    return Operator(name, parse, _output_shapes, lower_copy, max_version=8)
 
 
 def _size(tensor: TensorInfo) -> int:
@@ -228,6 +228,6 @@ OPERATORS = (
     *map(_unary, UNARY),
     *map(_binary, BINARY),
     Operator("ADD_N", _parse_add_n, _output_shapes, lower_copy, max_version=2),
-    Operator("GELU", _parse_gelu, _same_shape, lower_copy, max_version=2),
+    Operator("GELU", _parse_gelu, _same_shape, lower_copy, max_version=3),
     Operator("LEAKY_RELU", _parse_leaky_relu, _same_shape, lower_copy, max_version=2),
 )

@@ -76,4 +76,4 @@ def _flat(shape: tuple[int, ...]) -> tuple[int, int]:
     return shape[0], shape[3]
 
 
-OPERATORS = (Operator("FULLY_CONNECTED", _parse, _output_shapes, _lower, max_version=9),)
+OPERATORS = (Operator("FULLY_CONNECTED", _parse, _output_shapes, _lower, max_version=14),)

@@ -144,5 +144,5 @@ OPERATORS = (
     _arg("ARG_MAX"),
     _arg("ARG_MIN"),
     Operator("ONE_HOT", _parse_one_hot, _one_hot_shapes, _lower_one_hot, max_version=1),
-    Operator("GATHER", _parse_gather, _gather_shapes, _lower_gather, max_version=7),
+    Operator("GATHER", _parse_gather, _gather_shapes, _lower_gather, max_version=8),
 )

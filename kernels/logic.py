@@ -41,7 +41,7 @@ def _binary(name: str) -> Operator:
         swapped = left.constant is not None and right.constant is None
         return Parsed(Elementwise(), (int(swapped),), (Link(name, operand=int(not swapped), swapped=swapped),))
 
-    return Operator(name, parse, _broadcast, lower_copy, max_version=3)
+    return Operator(name, parse, _broadcast, lower_copy, max_version=5)
 
 
 def _parse_not(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
@@ -100,7 +100,7 @@ def _lower_select(lowering: Lowering) -> list[Launch]:
 OPERATORS = (
     *map(_binary, (*COMPARISONS, *LOGICAL)),
     Operator("LOGICAL_NOT", _parse_not, _broadcast, lower_copy, max_version=1),
-    Operator("CAST", _parse_cast, _broadcast, lower_copy, max_version=6),
+    Operator("CAST", _parse_cast, _broadcast, lower_copy, max_version=9),
     Operator("SELECT", lambda *a: _parse_select(True, *a), _select_shapes, _lower_select, max_version=4),
     Operator("SELECT_V2", lambda *a: _parse_select(False, *a), _select_shapes, _lower_select, max_version=2),
 )

@@ -90,5 +90,5 @@ def _lower_concatenation(lowering: Lowering) -> list[Launch]:
 
 OPERATORS = (
     Operator("RESHAPE", _parse_reshape, _reshape_shapes, _lower_reshape, max_version=1),
-    Operator("CONCATENATION", _parse_concatenation, _concatenation_shapes, _lower_concatenation, max_version=3),
+    Operator("CONCATENATION", _parse_concatenation, _concatenation_shapes, _lower_concatenation, max_version=7),
 )

@@ -47,7 +47,7 @@ def _lower(lowering: Lowering) -> list[Launch]:
 
 
 def _operator(kind: str) -> Operator:
-    return Operator(kind, lambda *a: _parse(kind, *a), lambda _, shapes: [shapes[0]], _lower, max_version=3)
+    return Operator(kind, lambda *a: _parse(kind, *a), lambda _, shapes: [shapes[0]], _lower, max_version=4)
 
 
 OPERATORS = tuple(map(_operator, KINDS))

@@ -53,7 +53,7 @@ def _lower(lowering: Lowering) -> list[Launch]:
 
 
 OPERATORS = (
-    Operator("PAD", lambda *a: _parse(False, *a), _output_shapes, _lower, max_version=3),
-    Operator("PADV2", lambda *a: _parse(False, *a), _output_shapes, _lower, max_version=3),
+    Operator("PAD", lambda *a: _parse(False, *a), _output_shapes, _lower, max_version=6),
+    Operator("PADV2", lambda *a: _parse(False, *a), _output_shapes, _lower, max_version=6),
     Operator("MIRROR_PAD", lambda *a: _parse(True, *a), _output_shapes, _lower, max_version=3),
 )

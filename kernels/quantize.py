@@ -155,6 +155,6 @@ STORE = Operator("STORE", lambda *_: Parsed(Elementwise()), _same_shape, _lower_
 
 OPERATORS = (
     Operator("DENSIFY", _parse_densify, _same_shape, lower_copy, max_version=1),
-    Operator("QUANTIZE", _parse_quantize, _same_shape, lower_copy, max_version=3),
-    Operator("DEQUANTIZE", _parse_dequantize, _same_shape, lower_copy, max_version=6),
+    Operator("QUANTIZE", _parse_quantize, _same_shape, lower_copy, max_version=6),
+    Operator("DEQUANTIZE", _parse_dequantize, _same_shape, lower_copy, max_version=9),
 )

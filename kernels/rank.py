@@ -116,5 +116,5 @@ def _lower_pack(lowering: Lowering) -> list[Launch]:
 OPERATORS = (
     Operator("SQUEEZE", _parse_squeeze, _squeeze_shapes, _lower_reshape, max_version=2),
     Operator("EXPAND_DIMS", _parse_expand, _expand_shapes, _lower_reshape, max_version=1),
-    Operator("PACK", _parse_pack, _pack_shapes, _lower_pack, max_version=4),
+    Operator("PACK", _parse_pack, _pack_shapes, _lower_pack, max_version=5),
 )

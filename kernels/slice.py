@@ -197,9 +197,9 @@ def _lower_split(lowering: Lowering) -> list[Launch]:
 
 
 OPERATORS = (
-    Operator("SLICE", _parse_slice, _slice_shapes, _lower_slice, max_version=5),
+    Operator("SLICE", _parse_slice, _slice_shapes, _lower_slice, max_version=8),
     Operator("STRIDED_SLICE", _parse_strided, _slice_shapes, _lower_slice, max_version=8),
-    Operator("SPLIT", _parse_split, _split_shapes, _lower_split, max_version=4),
-    Operator("SPLIT_V", _parse_split_v, _split_shapes, _lower_split, max_version=2),
-    Operator("UNPACK", _parse_unpack, _split_shapes, _lower_split, max_version=4),
+    Operator("SPLIT", _parse_split, _split_shapes, _lower_split, max_version=5),
+    Operator("SPLIT_V", _parse_split_v, _split_shapes, _lower_split, max_version=3),
+    Operator("UNPACK", _parse_unpack, _split_shapes, _lower_split, max_version=6),
 )

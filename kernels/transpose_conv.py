@@ -104,6 +104,6 @@ def _lower(lowering: Lowering) -> list[Launch]:
 
 
 OPERATORS = (
-    Operator("TRANSPOSE_CONV", _parse, _output_shapes, _lower, max_version=4),
+    Operator("TRANSPOSE_CONV", _parse, _output_shapes, _lower, max_version=5),
     Operator("Convolution2DTransposeBias", _parse_custom, _output_shapes, _lower, custom=True),
 )

@@ -228,7 +228,7 @@ OPERATORS = (
         _parse_transpose,
         lambda attributes, shapes: [tuple(shapes[0][axis] for axis in attributes.order)],
         _lower_transpose,
-        max_version=4,
+        max_version=9,
     ),
     Operator(
         "TILE",
@@ -237,8 +237,8 @@ OPERATORS = (
         _lower_tile,
         max_version=3,
     ),
-    Operator("BROADCAST_TO", _parse_broadcast, _broadcast_shapes, _lower_broadcast, max_version=3),
-    Operator("REVERSE_V2", _parse_reverse, lambda _, shapes: [shapes[0]], _lower_reverse, max_version=3),
+    Operator("BROADCAST_TO", _parse_broadcast, _broadcast_shapes, _lower_broadcast, max_version=4),
+    Operator("REVERSE_V2", _parse_reverse, lambda _, shapes: [shapes[0]], _lower_reverse, max_version=4),
     Operator("DEPTH_TO_SPACE", lambda *a: _parse_space_depth(False, *a), _space_depth_shapes, _lower_space_depth, 2),
     Operator("SPACE_TO_DEPTH", lambda *a: _parse_space_depth(True, *a), _space_depth_shapes, _lower_space_depth, 2),
 )

@@ -12,38 +12,108 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import flatbuffers
+from ai_edge_litert import schema_py_generated as schema
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
 from framebind.kernels.operator import Operator
 from framebind.kernels.registry import OPERATORS
 
 TARGET = Path(__file__).parent.parent / "docs" / "operators.md"
 
-HEADER = """# Operators on the GPU
+HEADER = """# Operators
 
-Written by `python scripts/operators_table.py` from the code; `tests/test_operators_table.py` fails where it is out of
-date. The same kernels run on OpenGL, OpenGL ES and OpenCL. An operator that is not here, or that gives one of its
-reasons below ("..." stands for the model's own numbers), runs on LiteRT's CPU kernels in the same interpreter.
+Written by `python scripts/operators_table.py` from the code and from LiteRT; `tests/test_operators_table.py` fails
+where it is out of date. GL is OpenGL and OpenGL ES, CL is OpenCL: they run the same kernels. CPU says whether LiteRT's
+own interpreter has a kernel. An operator that gives one of its reasons below ("..." stands for the model's own numbers)
+runs there, in the same interpreter.
 
-For every operator: tensors have rank 0 to 4 and no empty or dynamic dimension; they are float32 or, with quantization
-enabled, 8-bit or 16-bit integers that stand for real numbers; weights, axes, sizes and the like are constants.
+For every operator: tensors have rank 0 to 4 and no empty or dynamic dimension. They are float32, or, with quantization
+enabled, integers of 8 or 16 bits that stand for real numbers; operators that move or choose values also take truth
+values, and integers that a float32 holds. Axes, sizes and the like are constants. Newer versions of an operator add
+types, which are looked at one by one.
 
-| operator | versions | stays on the CPU where |
-| --- | --- | --- |
+| operator | versions | GL | CL | CPU | stays on the CPU where |
+| --- | --- | --- | --- | --- | --- |
 """
 
-COMMON = {"require_float"}
+CPU_HEADER = """
+# Operators that run on the CPU alone
+
+LiteRT has these, and the GPU does not; those that nobody has, such as most of StableHLO's, are left out.
+
+"""
+
+CPU_ONLY = {
+    "the sizes of its results are known only while it runs": "BROADCAST_ARGS MULTINOMIAL NON_MAX_SUPPRESSION_V4 "
+    "NON_MAX_SUPPRESSION_V5 RANGE UNIQUE WHERE",
+    "it runs other subgraphs": "CALL_ONCE IF STABLEHLO_CASE STABLEHLO_COMPOSITE WHILE",
+    "it keeps a state between invokes, which the CPU does": "ASSIGN_VARIABLE BIDIRECTIONAL_SEQUENCE_LSTM "
+    "BIDIRECTIONAL_SEQUENCE_RNN READ_VARIABLE RNN SVDF UNIDIRECTIONAL_SEQUENCE_LSTM UNIDIRECTIONAL_SEQUENCE_RNN "
+    "VAR_HANDLE",
+    "it works on strings, tables or lists": "EMBEDDING_LOOKUP EMBEDDING_LOOKUP_SPARSE HASHTABLE HASHTABLE_FIND "
+    "HASHTABLE_IMPORT HASHTABLE_LOOKUP HASHTABLE_SIZE LSH_PROJECTION SKIP_GRAM",
+    "it works on the bits of integers, and the GPU computes in float32": "BITCAST BITWISE_XOR RIGHT_SHIFT "
+    "STABLEHLO_AND STABLEHLO_SHIFT_LEFT",
+    "it works on complex numbers": "COMPLEX_ABS IMAG REAL RFFT2D",
+    "it draws random numbers": "RANDOM_STANDARD_NORMAL RANDOM_UNIFORM STABLEHLO_RNG_BIT_GENERATOR",
+    "its tensors have rank 5": "CONV_3D CONV_3D_TRANSPOSE",
+}
+"""Why the GPU has no kernel; for the others that LiteRT has, nobody has written one."""
+
+UNWRITTEN = "no kernel is written"
+
+
+def litert_has(number: int) -> bool:
+    """Whether LiteRT's interpreter has a kernel for this builtin operator, in any of its first versions."""
+    return any(_resolves(number, version) for version in (1, 2))
+
+
+def _resolves(number: int, version: int) -> bool:
+    """LiteRT refuses a model that names an operator without a kernel, also where nothing uses it."""
+    code, subgraph, model = schema.OperatorCodeT(), schema.SubGraphT(), schema.ModelT()
+    code.builtinCode, code.deprecatedBuiltinCode, code.version = number, min(number, 127), version
+    subgraph.tensors, subgraph.operators, subgraph.inputs, subgraph.outputs = [], [], [], []
+    model.version, model.operatorCodes, model.subgraphs, model.buffers = 3, [code], [subgraph], [schema.BufferT()]
+    builder = flatbuffers.Builder(256)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    try:
+        Interpreter(
+            model_content=bytes(builder.Output()),
+            experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        )
+    except ValueError:
+        return False
+    return True
+
+
+COMMON = {"require_float", "require_movable"}
 """What the header says already."""
 
 
 def table() -> str:
     """The whole document."""
-    return HEADER + "".join(_row(OPERATORS[name]) for name in sorted(OPERATORS, key=str.lower))
+    numbers = {name: number for name, number in vars(schema.BuiltinOperator).items() if not name.startswith("_")}
+    on_cpu = {name for name, number in numbers.items() if litert_has(number)}
+    rows = "".join(_row(OPERATORS[name], name in on_cpu) for name in sorted(OPERATORS, key=str.lower))
+    return HEADER + rows + CPU_HEADER + _reasons_for_the_cpu(on_cpu - set(OPERATORS))
 
 
-def _row(operator: Operator) -> str:
+def _reasons_for_the_cpu(names: set[str]) -> str:
+    """A line for each reason, with the operators that it keeps on the CPU."""
+    reasons = {reason: set(given.split()) for reason, given in CPU_ONLY.items()}
+    for reason, given in reasons.items():
+        assert given <= names, f"'{reason}' names {sorted(given - names)}, which the GPU has, or LiteRT does not"
+    reasons[UNWRITTEN] = names - set().union(*reasons.values())
+    return "".join(f"- {', '.join(sorted(given))}: {reason}\n" for reason, given in reasons.items())
+
+
+def _row(operator: Operator, on_cpu: bool) -> str:
     versions = f"1 to {operator.max_version}" if operator.max_version > 1 else "1" if operator.max_version else "all"
     found = dict.fromkeys([*_reasons(operator.parse, set()), *_reasons(operator.output_shapes, set())])
     custom = " (custom)" if operator.custom else ""
-    return f"| {operator.name}{custom} | {versions} | {'; '.join(found)} |\n"
+    where = f"yes | yes | {'yes' if on_cpu else 'no'}"
+    return f"| {operator.name}{custom} | {versions} | {where} | {'; '.join(found)} |\n"
 
 
 def _reasons(function: Callable[..., Any], seen: set[Callable[..., Any]]) -> Iterator[str]:

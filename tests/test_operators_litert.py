@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import framebind as fb
 from cases import relative_error
+from conftest import CL_DEVICES
 from framebind.delegate import program as program_module
 from framebind.delegate.claims import claim
 from framebind.delegate.reader import read_model
@@ -124,8 +125,15 @@ def test_drawn_cases(context: fb.GlContext, case: ModelCase) -> None:
     check(case)
 
 
-@pytest.mark.parametrize("case", some_of_each(2), ids=str)
+@pytest.mark.parametrize("cl_context", [name for name in CL_DEVICES if name != "cl:rusticl"], indirect=True)
+@pytest.mark.parametrize("case", some_of_each(10), ids=str)
 def test_on_opencl(cl_context: fb.ClContext, case: ModelCase) -> None:
+    check(case)
+
+
+@pytest.mark.parametrize("cl_context", ["cl:rusticl"], indirect=True)
+@pytest.mark.parametrize("case", some_of_each(2), ids=str)
+def test_on_another_opencl(cl_context: fb.ClContext, case: ModelCase) -> None:
     check(case)
 
 
