@@ -67,7 +67,7 @@ def check_subgraph(where: str, subgraph: Subgraph) -> None:
     for operator in subgraph.operators:
         if not operator.custom:
             _check_operands(f"{where}, operator {operator.index} {operator.name}", operator)
-        _check_unpacked(where, operator, subgraph)
+    _check_unpacked(where, subgraph)
 
 
 def _check_order(where: str, subgraph: Subgraph) -> None:
@@ -111,16 +111,20 @@ def _check_operands(where: str, operator: RawOperator) -> None:
             raise ModelError(f"{where} splits into {parts} parts, but has {len(operator.outputs)} outputs")
 
 
-def _check_unpacked(where: str, operator: RawOperator, subgraph: Subgraph) -> None:
+def _check_unpacked(where: str, subgraph: Subgraph) -> None:
     """XNNPACK reads as many of a constant's values as the result of its DEQUANTIZE or DENSIFY claims to have."""
-    if operator.name not in ("DEQUANTIZE", "DENSIFY") or len(operator.inputs) != 1 or len(operator.outputs) != 1:
-        return
-    source, result = subgraph.tensors[operator.inputs[0]], subgraph.tensors[operator.outputs[0]]
-    if source.constant is not None and math.prod(source.shape) != math.prod(result.shape):
-        raise ModelError(
-            f"{where}, operator {operator.index} {operator.name} makes tensor {operator.outputs[0]} '{result.name}' of "
-            f"shape {list(result.shape)} from the constant '{source.name}' of shape {list(source.shape)}"
-        )
+    constants = {index for index, tensor in enumerate(subgraph.tensors) if tensor.constant is not None}
+    for operator in subgraph.operators:
+        if operator.name not in ("DEQUANTIZE", "DENSIFY") or operator.inputs[0] not in constants:
+            continue
+        source, result = subgraph.tensors[operator.inputs[0]], subgraph.tensors[operator.outputs[0]]
+        constants.add(operator.outputs[0])
+        if math.prod(source.shape) != math.prod(result.shape):
+            raise ModelError(
+                f"{where}, operator {operator.index} {operator.name} makes tensor {operator.outputs[0]} "
+                f"'{result.name}' of shape {list(result.shape)} from the constant '{source.name}' of shape "
+                f"{list(source.shape)}"
+            )
 
 
 def check_calls(subgraphs: Sequence[Subgraph]) -> None:

@@ -207,3 +207,14 @@ def test_a_small_file_cannot_stand_for_a_huge_array() -> None:
     _, table = encoded(SOUND, values_of(SOUND))
     with pytest.raises(fb.ModelError, match=r"tensor 0 'constant' is sparse.*larger than"):
         fb.Interpreter(model_content=model(case, bytes(16), table))
+
+
+def test_a_dense_result_has_the_shape_of_its_constant() -> None:
+    case = Sparse((4, 6), (0, 1), (1,), dtype="float16")
+    raw, table = encoded(case, values_of(case))
+    tensors = [T("constant", (4, 6), dtype="float16", raw=raw, sparsity=table), T("dense", (4, 6), dtype="float16")]
+    tensors += [T("float32", (4, 6006)), T("y", (4, 6006))]
+    operators = [Op("DENSIFY", [0], [1]), Op("DEQUANTIZE", [1], [2]), Op("EXP", [2], [3])]
+    says = r"operator 1 DEQUANTIZE makes tensor 2 'float32' of shape \[4, 6006\] from the constant 'dense'"
+    with pytest.raises(fb.ModelError, match=says):
+        fb.Interpreter(model_content=build(G(tensors, operators, [], [3])))
