@@ -40,10 +40,11 @@ class Claims:
     tensors: dict[int, TensorInfo] = field(default_factory=dict)
 
 
-def claim(subgraph: Subgraph, *, quantized: bool = True) -> Claims:
+def claim(subgraph: Subgraph, *, quantized: bool = True, resized: bool = False) -> Claims:
     """Parse every operator; one that cannot be parsed is refused with the reason.
 
-    ``quantized`` says whether operators with integer tensors that stand for real numbers are taken.
+    ``quantized`` says whether operators with integer tensors that stand for real numbers are taken, ``resized`` that
+    the inputs have other shapes than in the file, so that shapes are no constants.
     """
     claims = Claims(
         tensors={i: float_view(tensor) if quantized else tensor for i, tensor in enumerate(subgraph.tensors)}
@@ -57,6 +58,8 @@ def claim(subgraph: Subgraph, *, quantized: bool = True) -> Claims:
             _refuse_unknown_rank(raw, subgraph, from_cpu)
             node = _parse(raw, claims.tensors)
             _check_shapes(node, claims.tensors)
+            if resized and isinstance(node.attributes, Constant) and node.attributes.given is not None:
+                raise Unsupported("its input may have another shape than in the file: an input was resized")
         except Unsupported as reason:
             claims.refused[raw.index] = str(reason)
             from_cpu.update(raw.outputs)
@@ -187,6 +190,12 @@ def refuse_unlowered(claims: Claims, subgraph: Subgraph, traits: Traits) -> None
         known |= constants.keys()
         total += more
     _leave_needless(claims, subgraph)
+
+
+def measured_shapes(claims: Claims) -> dict[int, tuple[int, ...]]:
+    """The tensors whose shapes became constants of the model (by SHAPE and its like), and these shapes."""
+    constants = [node for node in claims.nodes.values() if isinstance(node.attributes, Constant)]
+    return {node.inputs[0]: node.attributes.given for node in constants if node.attributes.given is not None}
 
 
 def output_shapes(claims: Claims, indices: Sequence[int], shapes: Shapes) -> Shapes:

@@ -118,8 +118,10 @@ class GpuDelegate:
     def claim(self, graph: NativeGraph) -> Sequence[int]:
         """The operators of a subgraph that go to the GPU; logs those that do not, with the reasons, once."""
         subgraph = graph.subgraph
+        resized = any(graph.shape(i) != subgraph.tensors[i].shape for i in subgraph.inputs)
         with self._stopwatch.phase("claim"):
-            claims = self._claims[graph.index] = claim(subgraph, quantized=self.options.enable_quantization)
+            claims = claim(subgraph, quantized=self.options.enable_quantization, resized=resized)
+        self._claims[graph.index] = claims
         if claims.nodes:
             traits = self._device().traits
             with self._stopwatch.phase("claim"):

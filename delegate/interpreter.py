@@ -97,10 +97,10 @@ class Interpreter(litert.Interpreter):
         values = [self._input_value(i) for i in inputs]
         fresh: Any = litert.Interpreter.__new__(litert.Interpreter)
         self._make(fresh)
-        for delegate in delegates:
-            self._apply(fresh, delegate)
         for index, shape in zip(inputs, shapes, strict=True):
             fresh._interpreter.ResizeInputTensor(index, np.array(shape, np.int32), False)
+        for delegate in delegates:  # they see the shapes
+            self._apply(fresh, delegate)
         fresh._interpreter.AllocateTensors()
         for index, value in zip(inputs, values, strict=True):
             if value is not None:

@@ -11,7 +11,7 @@ from ..kernels.layout import Storage
 from ..kernels.operator import TensorInfo
 from .bindings import tensor_label
 from .boundary import Boundary
-from .claims import Claims, build_graph, output_shapes, steady_tensors
+from .claims import Claims, build_graph, measured_shapes, output_shapes, steady_tensors
 from .graph import Graph
 from .program import Program
 from .report import PartitionReport
@@ -51,6 +51,7 @@ class Partition:
         # Partitions are made in the order in which they run: what an earlier one has copied from the CPU is here too.
         self._copied_here = keys - boundary.uploaded
         boundary.uploaded |= keys
+        self._measured = measured_shapes(claims)
         self._uploads: tuple[int, ...] = ()
         self._first_uploads: tuple[int, ...] = ()
         self._empty = False
@@ -69,6 +70,7 @@ class Partition:
     def prepare(self) -> None:
         """Set the outputs' shapes from the inputs'; drop a program that was made for others."""
         given = {tensor: self._native.shape(tensor) for tensor in self.inputs}
+        self._check_measured()
         if any(self._shapes.get(tensor) != shape for tensor, shape in given.items()) or not self._shapes:
             try:
                 self._shapes = output_shapes(self._claims, self._partitioned.operators, given)
@@ -80,6 +82,17 @@ class Partition:
         for tensor in self.outputs:
             if self._native.shape(tensor) != self._shapes[tensor]:
                 self._native.set_shape(tensor, self._shapes[tensor])
+
+    def _check_measured(self) -> None:
+        """Raise ModelError where a shape that became a constant is another one now."""
+        for tensor, known in self._measured.items():
+            shape = self._native.shape(tensor)
+            if shape != known:
+                raise ModelError(
+                    f"{tensor_label(tensor, self._claims.tensors[tensor])} cannot become {shape}: its shape is part of "
+                    "the program on the GPU, because an operator of the model reads it; resize the inputs before the "
+                    "delegate is applied, or run the model without it"
+                )
 
     def _is_empty(self) -> bool:
         """Whether all outputs have no elements, so that there is nothing to compute; ModelError if only others have."""

@@ -341,6 +341,43 @@ def test_a_shape_known_at_run_time_only(gpu: Device, declared: Sequence[int], ta
     check(gpu, reshaped(declared), given, taken)
 
 
+def shape_of_input() -> bytes:
+    """y = the CPU's result in the shape of x, which SHAPE reads: it alone, between two operators of the CPU."""
+    options = schema.ShapeOptionsT()
+    options.outType = 2
+    tensors = [X, T("l", SHAPE), T("s", (4,), dtype="int32"), T("a", SHAPE), Y]
+    operators = [
+        Op(CPU_ONLY, [0], [1]),
+        Op("SHAPE", [0], [2], options),
+        Op("EXP", [1], [3]),
+        Op("RESHAPE", [3, 2], [4]),
+    ]
+    return build(G(tensors, operators, [0], [4]))
+
+
+@on_both
+def test_a_shape_that_is_a_constant_until_inputs_are_resized(gpu: Device) -> None:
+    interpreter = check(gpu, shape_of_input(), frames(SHAPE), [1, 2, 3])
+    turned = (1, 5, 4, 3)  # as many elements: no count would tell
+    interpreter.resize_tensor_input(0, turned)
+    with pytest.raises(fb.ModelError, match=r"tensor 0 'x' .* its shape is part of the program"):
+        interpreter.allocate_tensors()
+    cpu = on_cpu(shape_of_input())
+    cpu.resize_tensor_input(0, turned)
+    cpu.allocate_tensors()
+    for allocated in (False, True):  # resized before the delegate is applied, it sees the shapes
+        delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend="opencl" if isinstance(gpu, ClDevice) else "opengl"))
+        fresh = fb.Interpreter(model_content=shape_of_input())
+        fresh.resize_tensor_input(0, turned)
+        if allocated:
+            fresh.allocate_tensors()
+        fresh.modify_graph_with_delegate(delegate)
+        fresh.allocate_tensors()
+        assert [p.operators for p in delegate._partitions] == [(2,)]
+        for inputs in frames(turned):
+            same(run(fresh, inputs), run(cpu, inputs))
+
+
 @on_both
 def test_an_empty_tensor(gpu: Device) -> None:
     """As many rows as the input says, also none, on which nothing is computed."""
