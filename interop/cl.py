@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,15 +13,19 @@ import pyopencl as cl
 from ..kernels.dialect import render_opencl
 from ..kernels.source import KernelSource
 from .cl_api import own_errors
+from .cl_barrier import ClBarrier
 from .cl_command_buffer import CommandBuffers
-from .cl_commands import ClCommandList, ClKernel
+from .cl_commands import ClCommandList
 from .cl_context import ClContext, build
 from .cl_objects import IMAGE_FORMATS, ClBuffer, ClImage, Use, as_cl_object
-from .device import Resource, Step, Traits
+from .cl_one_dispatch import record_as_one
+from .cl_recording import ClKernel, Recording, record_separately
+from .device import Dispatches, Resource, Step, Traits
 from .errors import BindingError, DeviceError, KernelError
 from .gl_context import GlContext
 from .gl_objects import is_gl_object
 from .gl_partner import GlPartner, StagedTexture
+from .one_dispatch import BarrierWatch, prefers_one, why_not_one
 from .recording import check_formats
 
 _READ_WRITE, _IMAGE2D = cl.mem_flags.READ_WRITE, cl.mem_object_type.IMAGE2D
@@ -33,8 +38,8 @@ _LAST_FLOAT = (1 << 31) - 1
 class ClFence:
     """A point in the queue's work."""
 
-    def __init__(self, context: ClContext) -> None:
-        self._context = context
+    def __init__(self, context: ClContext, watch: BarrierWatch) -> None:
+        self._context, self._watch, self._made = context, watch, time.perf_counter()
         with own_errors(f"marking a point in {context}"):
             self.event = cl.enqueue_marker(context.queue)
             context.queue.flush()
@@ -45,9 +50,10 @@ class ClFence:
         return self.event.command_execution_status <= cl.command_execution_status.COMPLETE
 
     def wait(self) -> None:
-        """Block until the device has passed this point."""
+        """Block until the device has passed this point. Raises DeviceError where a run before it has failed."""
         with own_errors(f"waiting for {self._context}"):
             self.event.wait()
+        self._watch.waited(self._made)
 
 
 class ClDevice:
@@ -56,18 +62,20 @@ class ClDevice:
     def __init__(self, context: ClContext, owns_context: bool = False) -> None:
         self.context, self._owns_context = context, owns_context
         self._kernels: dict[KernelSource, ClKernel] = {}
+        self.dispatches: Dispatches = "auto"
         self.users = 0
         """How many have opened it (see devices.open_device); the last one to close it closes it."""
         self.closed = False
         self._gl_partners: dict[GlContext, GlPartner] = {}
         self._command_buffers = CommandBuffers.on(context.queue)
+        self._barrier = ClBarrier(context)
         device = context.device
         self.traits = Traits(
             name=context.name,
             api="opencl",
             driver=f"{device.version.strip()}, driver {device.driver_version.strip()}",
             # A CPU runs a group's work-items in turn; GPUs want a few warps to hide memory latency.
-            group=min(64 if context.software else 128, device.max_work_group_size),
+            group=min(64 if context.software else 256, device.max_work_group_size),
             invocations=1 if context.software else device.max_compute_units * 2048,
             local_bytes=device.local_mem_size,
             max_buffer_bytes=min(device.max_mem_alloc_size, 4 * _LAST_FLOAT),
@@ -144,9 +152,26 @@ class ClDevice:
             kernel = self._kernels[source] = ClKernel(self.context, source, program, text)
         return kernel
 
-    def record(self, steps: Sequence[Step]) -> ClCommandList:
+    def record(self, steps: Sequence[Step], dispatches: Dispatches | None = None) -> ClCommandList:
         self.check()
-        return ClCommandList(self.context, self.traits, steps, self._command_buffers)
+        dispatches = dispatches or self.dispatches
+        if dispatches == "one" or (dispatches == "auto" and self._prefers_one(steps)):
+            reason = why_not_one(steps, self.traits) or self._barrier.why_unusable
+            if not reason:
+                return ClCommandList(self.context, self.traits, steps, self._record_as_one, self._record_separately)
+            if dispatches == "one":
+                raise BindingError(f"these steps cannot run as one dispatch on {self.context}: {reason}")
+        return ClCommandList(self.context, self.traits, steps, self._record_separately)
+
+    def _record_as_one(self, steps: Sequence[Step]) -> Recording:
+        return record_as_one(self.context, self._barrier, steps)
+
+    def _record_separately(self, steps: Sequence[Step]) -> Recording:
+        return record_separately(self.context, steps, self._command_buffers)
+
+    def _prefers_one(self, steps: Sequence[Step]) -> bool:
+        """The rule: see one_dispatch.prefers_one; and not after it has failed here."""
+        return not self._barrier.watch.failed and prefers_one(steps, self.traits.software, self._barrier.units)
 
     def write(self, resource: Resource, array: np.ndarray, reason: str, offset: int = 0) -> None:
         self.check()
@@ -163,10 +188,11 @@ class ClDevice:
                 resource.read(self.context.queue, array, reason, offset)
             else:
                 _image(resource).read(self.context.queue, array, reason)
+        self._barrier.watch.waited()
 
     def fence(self) -> ClFence:
         self.check()
-        return ClFence(self.context)
+        return ClFence(self.context, self._barrier.watch)
 
     def wait_for(self, events: Sequence[Any]) -> None:
         """Let everything submitted from now on begin after these pyopencl events. The CPU does not wait."""
@@ -184,13 +210,14 @@ class ClDevice:
     def event(self) -> cl.Event:
         """An event that completes when everything submitted so far has."""
         self.check()
-        return ClFence(self.context).event
+        return ClFence(self.context, self._barrier.watch).event
 
     def check(self) -> None:
         self.context.check()
 
     def finish(self) -> None:
         self.context.finish()
+        self._barrier.watch.waited()
 
     def close(self) -> None:
         """Drop the kernels, and close the context where the device made it. Of several users the last one does it."""

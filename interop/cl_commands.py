@@ -3,62 +3,44 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
-import numpy as np
 import pyopencl as cl
 
-from ..kernels.source import PICTURE_PARAMETERS, Argument, KernelSource
-from .cl_api import check, loader
-from .cl_command_buffer import CommandBuffer, CommandBuffers, Dispatch
+from ..kernels.source import PICTURE_PARAMETERS, Argument
+from .cl_api import check
 from .cl_context import ClContext, wait_for_all
 from .cl_objects import ClBuffer, ClImage, Partner, Use
+from .cl_recording import ClKernel, Recording, set_parameters
 from .device import Resource, Slot, Step, Traits
 from .errors import BindingError
 from .recording import SlotUse, check_resource, check_slot, check_steps, check_view
 
-Call = tuple[Callable[..., int], tuple[Any, ...]]
-
-
-class ClKernel:
-    """A built program. Each step gets a kernel object of its own, which keeps its arguments between runs."""
-
-    def __init__(self, context: ClContext, source: KernelSource, program: cl.Program, text: str) -> None:
-        self.context, self.source, self.program, self.text = context, source, program, text
-
-
-@dataclass
-class _SlotUse(SlotUse):
-    """A slot with the kernel arguments (kernel, index) that its resource is."""
-
-    arguments: list[tuple[cl.Kernel, int]] = field(default_factory=list)
+Record = Callable[[Sequence[Step]], Recording]
 
 
 class ClCommandList:
     """Implements interop.device.CommandList on the queue of a ClContext.
 
-    Steps that use a slot or take parameters are enqueued one by one. Of the others, those that follow each other are
-    recorded as one command buffer where ``command_buffers``, the device's cl_khr_command_buffer, is not None.
+    ``record`` makes the calls of the checked steps: one dispatch each (cl_recording.py), or one for all
+    (cl_one_dispatch.py). ``instead`` makes them where the barrier of the latter has failed.
     """
 
-    barriers = 0
-    """None are issued: the queue is in order."""
-
     def __init__(
-        self, context: ClContext, traits: Traits, steps: Sequence[Step], command_buffers: CommandBuffers | None
+        self,
+        context: ClContext,
+        traits: Traits,
+        steps: Sequence[Step],
+        record: Record,
+        instead: Record | None = None,
     ) -> None:
         self.steps = tuple(steps)
-        self._context, self._traits, self._released = context, traits, False
-        self._slots: dict[str, _SlotUse] = {}
+        self._context, self._traits, self._instead, self._released = context, traits, instead, False
+        self._slots: dict[str, SlotUse] = {}
         self._fixed: dict[int, ClBuffer | ClImage] = {}
         self._check_steps()
         self._parameters: list[dict[str, Sequence[float]]] = [dict(step.parameters) for step in self.steps]
-        self._dispatches = [self._dispatch(number) for number in range(len(self.steps))]
-        self._command_buffers: list[CommandBuffer] = []
-        self._calls = self._record(command_buffers)
+        self._record(record)
         self._slot_uses, self._fixed_resources = tuple(self._slots.values()), tuple(self._fixed.values())
         self._partners: tuple[tuple[Partner, list[Use]], ...] = ()
         self._find_partners()
@@ -67,6 +49,26 @@ class ClCommandList:
     def calls_per_run(self) -> int:
         """How many OpenCL calls one run issues."""
         return len(self._calls)
+
+    @property
+    def barriers(self) -> int:
+        """None between separate dispatches, as the queue is in order; between the steps of one, what they need."""
+        return self._recording.barriers
+
+    def _record(self, record: Record) -> None:
+        """Make the calls, with the slots and the parameters as they are now."""
+        self._recording = record(self.steps)
+        self._calls = tuple(self._recording.calls)
+        for (step, argument), place in self._recording.parameters.items():
+            set_parameters(place, self._parameters[step][argument])
+        for use in self._slots.values():
+            if use.resource is not None:
+                self._fill(use)
+
+    def _fill(self, use: SlotUse) -> None:
+        for kernel, index in self._recording.slots[use.name]:
+            assert isinstance(use.resource, ClBuffer | ClImage)
+            kernel.set_arg(index, use.resource.memory)
 
     # Checks ----------------------------------------------------------------------------------------------------------
 
@@ -81,7 +83,7 @@ class ClCommandList:
                 operand = step.operands[argument.name]
                 where = f"step '{step.label}', argument '{argument.name}'"
                 if isinstance(operand.resource, Slot):
-                    use = self._slots.setdefault(operand.resource.name, _SlotUse(operand.resource.name))
+                    use = self._slots.setdefault(operand.resource.name, SlotUse(operand.resource.name))
                     use.places.append((number, argument, operand, where))
                 else:
                     resource = self._checked(operand.resource, argument, where)
@@ -99,62 +101,6 @@ class ClCommandList:
         resource.check_access(argument.access, where)
         return resource
 
-    # Recording -------------------------------------------------------------------------------------------------------
-
-    def _dispatch(self, number: int) -> Dispatch:
-        """The step's kernel object, with every argument set but those that are slots, and its sizes."""
-        step = self.steps[number]
-        assert isinstance(step.kernel, ClKernel)
-        source = step.kernel.source
-        kernel = cl.Kernel(step.kernel.program, source.name)
-        memories = [arguments[0] for arguments in source.memories.values()]
-        for index, argument in enumerate([*memories, *source.pictures]):
-            resource = step.operands[argument.name].resource
-            if isinstance(resource, Slot):
-                self._slots[resource.name].arguments.append((kernel, index))
-            else:
-                kernel.set_arg(index, self._fixed[id(resource)].memory)
-        index = len(memories) + len(source.pictures)
-        for argument in source.buffers:
-            kernel.set_arg(index, np.int32(step.operands[argument.name].offset // argument.unit))
-            index += 1
-        for argument in source.pictures:
-            _set_parameters(kernel, source, argument.name, step.parameters[argument.name])
-        size = ctypes.c_size_t * 1
-        return kernel, size(source.group * step.tiles), size(source.group)
-
-    def _record(self, command_buffers: CommandBuffers | None) -> list[Call]:
-        calls: list[Call] = []
-        waiting: list[Dispatch] = []
-
-        def submit_waiting() -> None:
-            if command_buffers is not None and len(waiting) > 1:
-                buffer = CommandBuffer(command_buffers, waiting)
-                self._command_buffers.append(buffer)
-                calls.append((buffer.enqueue, buffer.arguments))
-            else:
-                calls.extend(self._enqueue(dispatch) for dispatch in waiting)
-            waiting.clear()
-
-        for step, dispatch in zip(self.steps, self._dispatches, strict=True):
-            changes = step.parameters or any(isinstance(o.resource, Slot) for o in step.operands.values())
-            if changes:
-                submit_waiting()
-                calls.append(self._enqueue(dispatch))
-            else:
-                waiting.append(dispatch)
-        submit_waiting()
-        # Without this the driver may keep what it was given until somebody waits for it.
-        calls.append((loader().clFlush, (ctypes.c_void_p(self._context.queue.int_ptr),)))
-        return calls
-
-    def _enqueue(self, dispatch: Dispatch) -> Call:
-        kernel, global_size, local_size = dispatch
-        queue = ctypes.c_void_p(self._context.queue.int_ptr)
-        handle, one, none = ctypes.c_void_p(kernel.int_ptr), ctypes.c_uint(1), ctypes.c_uint(0)
-        arguments = (queue, handle, one, None, global_size, local_size, none, None, None)
-        return loader().clEnqueueNDRangeKernel, arguments
-
     # Running ---------------------------------------------------------------------------------------------------------
 
     def set_slot(self, name: str, resource: Resource) -> None:
@@ -169,9 +115,8 @@ class ClCommandList:
             if not resource.format:
                 check_resource(resource, operand, where)
         assert isinstance(resource, ClBuffer | ClImage)
-        for kernel, index in use.arguments:
-            kernel.set_arg(index, resource.memory)
         use.resource, use.checked = resource, False
+        self._fill(use)
         self._find_partners()
 
     def _find_partners(self) -> None:
@@ -199,7 +144,7 @@ class ClCommandList:
             )
         self._context.check()
         self._parameters[step][argument] = values
-        _set_parameters(self._dispatches[step][0], self.steps[step].kernel.source, argument, values)
+        set_parameters(self._recording.parameters[step, argument], values)
         for use in self._slot_uses:
             use.checked = False
 
@@ -234,6 +179,12 @@ class ClCommandList:
         self._context.check()
         if self._released:
             raise BindingError("this command list is released: record the steps again")
+        barrier = self._recording.barrier
+        if barrier is not None:
+            barrier.watch.submitted()
+            if barrier.watch.failed and self._instead is not None:
+                self._recording.release()
+                self._record(self._instead)
         for use in self._slot_uses:
             if not use.checked or use.resource is None or use.resource.released:
                 check_slot(use, self._parameters)
@@ -250,24 +201,16 @@ class ClCommandList:
         queue = cl.CommandQueue(context.context, context.device, profiling)
         events = [
             cl.enqueue_nd_range_kernel(queue, kernel, tuple(global_size), tuple(local_size))
-            for kernel, global_size, local_size in self._dispatches
+            for _, (kernel, global_size, local_size) in self._recording.dispatches
         ]
         wait_for_all(queue)
-        return [(s.label, e.profile.end - e.profile.start) for s, e in zip(self.steps, events, strict=True)]
+        labels = [label for label, _ in self._recording.dispatches]
+        return [(label, e.profile.end - e.profile.start) for label, e in zip(labels, events, strict=True)]
 
     def release(self) -> None:
         """Let go of the steps' resources. More than once."""
         self._released = True
-        for buffer in self._command_buffers:
-            buffer.release()
-        self.steps, self._calls, self._slot_uses, self._fixed_resources, self._partners = (), [], (), (), ()
-        for held in (self._command_buffers, self._dispatches, self._parameters, self._slots, self._fixed):
+        self._recording.release()
+        self.steps, self._calls, self._slot_uses, self._fixed_resources, self._partners = (), (), (), (), ()
+        for held in (self._parameters, self._slots, self._fixed):
             held.clear()
-
-
-def _set_parameters(kernel: cl.Kernel, source: KernelSource, name: str, values: tuple[float, ...]) -> None:
-    """Set a picture's four float4 arguments, which stand behind memories, images and offsets."""
-    before = len(source.memories) + len(source.pictures) + len(source.buffers)
-    first = before + 4 * [argument.name for argument in source.pictures].index(name)
-    for i, row in enumerate(np.array(values, np.float32).reshape(4, 4)):
-        kernel.set_arg(first + i, row)

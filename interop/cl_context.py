@@ -205,13 +205,13 @@ def why_unusable(device: cl.Device) -> str:
     return ""
 
 
-def build(context: cl.Context, text: str, name: str) -> cl.Program:
-    """A program of OpenCL C 1.2 text, built, with a kernel called ``name``. Raises pyopencl.Error with the log."""
+def build(context: cl.Context, text: str, name: str, options: Sequence[str] = ("-cl-std=CL1.2",)) -> cl.Program:
+    """A program of OpenCL C text, built, with a kernel called ``name``. Raises pyopencl.Error with the log."""
     with warnings.catch_warnings():
         # Compilers say a lot about kernels that are right; and pyopencl warns that we go around its cache.
         warnings.simplefilter("ignore")
         program = cl.Program(context, text)
         program.int_ptr  # noqa: B018 - made now, so that the driver's own cache serves it and no failure leaves a file
-        program.build(["-cl-std=CL1.2", "-w"])  # no warnings: NVIDIA's compiler counts them on stderr
+        program.build([*options, "-w"])  # no warnings: NVIDIA's compiler counts them on stderr
     cl.Kernel(program, name)
     return program

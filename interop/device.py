@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -124,6 +124,11 @@ class Step:
     parameters: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
+Dispatches = Literal["auto", "separate", "one"]
+"""How a device runs steps: a dispatch each, one dispatch for all with barriers of the whole device in between, or the
+faster of the two as a rule says."""
+
+
 class CommandList(Protocol):
     """Steps checked, ordered by barriers and bound once, to be run many times."""
 
@@ -171,6 +176,9 @@ class Fence(Protocol):
 class Device(Protocol):
     """A GPU, ready for use on the thread that owns it."""
 
+    dispatches: Dispatches
+    """How steps run that are recorded without saying so: "auto" but in tests and benchmarks."""
+
     @property
     def traits(self) -> Traits: ...
     def buffer(self, nbytes: int, label: str) -> Resource:
@@ -188,9 +196,10 @@ class Device(Protocol):
         """Compile, or find among those compiled before. Raises KernelError."""
         ...
 
-    def record(self, steps: Sequence[Step]) -> CommandList:
+    def record(self, steps: Sequence[Step], dispatches: Dispatches | None = None) -> CommandList:
         """Check operands against arguments (raising BindingError with names), find hazards, and bind everything
-        once.
+        once. ``dispatches``: the device's own where it is None. Raises BindingError for "one" where the device or the
+        steps do not allow it.
         """
         ...
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -10,13 +11,16 @@ import numpy as np
 
 from ..kernels.dialect import render_glsl
 from ..kernels.source import KernelSource
-from .device import Resource, Step, Traits
+from .device import Dispatches, Resource, Step, Traits
 from .errors import BindingError, DeviceError
+from .gl_barrier import GlBarrier
 from .gl_commands import GlCommandList, GlKernel
 from .gl_context import GlContext
 from .gl_objects import GlBuffer, GlTexture, as_gl_object
+from .gl_one_dispatch import GlOneDispatch
 from .gl_program import COMPUTE_SHADER, build_program
 from .gl_state import buffers, kept, pixel_storage, program, storage_buffers, texture
+from .one_dispatch import BarrierWatch, prefers_one, why_not_one
 from .recording import check_formats
 
 _MAX_SHARED_BYTES, _MAX_STORAGE_BLOCK_BYTES, _MAX_COMPUTE_STORAGE_BLOCKS = 0x8262, 0x90DE, 0x90DB
@@ -29,8 +33,8 @@ _OBJECTS = (program, buffers, pixel_storage, texture, storage_buffers(1))
 class GlFence:
     """A point in the context's work. Poll it and wait for it on the context's own thread."""
 
-    def __init__(self, context: GlContext) -> None:
-        self._context = context
+    def __init__(self, context: GlContext, watch: BarrierWatch) -> None:
+        self._context, self._watch, self._made = context, watch, time.perf_counter()
         context.drain()
         self._sync = context.gl.glFenceSync(_COMMANDS_COMPLETE, 0)
         context.live["sync"] += 1
@@ -43,9 +47,10 @@ class GlFence:
         return self._passed(0, 0)
 
     def wait(self) -> None:
-        """Block until the GPU has passed this point."""
+        """Block until the GPU has passed this point. Raises DeviceError where a run before it has failed."""
         while not self._passed(_FLUSH_BIT, _SECOND):
             pass
+        self._watch.waited(self._made)
 
     def _passed(self, flags: int, nanoseconds: int) -> bool:
         self._context.check()
@@ -61,17 +66,20 @@ class GlDevice:
     """Implements interop.device.Device on a GL context, on the thread where that context is current.
 
     In a foreign context all GL state is after each call as it was before (see gl_state.py). In one of ours a run leaves
-    changed: the program in use, the shader storage buffer bindings 0 and up, the texture bound to GL_TEXTURE_2D on
-    unit 0 and up, and the image units 0 and up; samplers and the active texture unit are put back to 0.
+    changed: the program in use, the shader storage buffer bindings 0 and up, the uniform buffer binding 0, the texture
+    bound to GL_TEXTURE_2D on unit 0 and up, and the image units 0 and up; samplers and the active texture unit are put
+    back to 0.
     ``owns_context``: close the context with the device.
     """
 
     def __init__(self, context: GlContext, owns_context: bool = False) -> None:
         self.context, self._owns_context = context, owns_context
         self._kernels: dict[KernelSource, GlKernel] = {}
+        self.dispatches: Dispatches = "auto"
         self.users = 0
         """How many have opened it (see devices.open_device); the last one to close it closes it."""
         self.closed = False
+        self._barrier = GlBarrier(context)
         gl = context.gl
         writable = {"rgba8", "rgba16f", "rgba32f", "r32f"} | (set() if context.is_es else {"r8"})
         self.traits = Traits(
@@ -124,9 +132,20 @@ class GlDevice:
             kernel = self._kernels[source] = GlKernel(self.context, source, program, text)
         return kernel
 
-    def record(self, steps: Sequence[Step]) -> GlCommandList:
+    def record(self, steps: Sequence[Step], dispatches: Dispatches | None = None) -> GlCommandList:
         self.check()
+        dispatches = dispatches or self.dispatches
+        if dispatches == "one" or (dispatches == "auto" and self._prefers_one(steps)):
+            reason = why_not_one(steps, self.traits) or self._barrier.why_unusable
+            if not reason:
+                return GlOneDispatch(self.context, self.traits, steps, self._barrier)
+            if dispatches == "one":
+                raise BindingError(f"these steps cannot run as one dispatch in {self.context}: {reason}")
         return GlCommandList(self.context, self.traits, steps)
+
+    def _prefers_one(self, steps: Sequence[Step]) -> bool:
+        """The rule: see one_dispatch.prefers_one; and not after it has failed here."""
+        return not self._barrier.watch.failed and prefers_one(steps, self.traits.software, self._barrier.units)
 
     def write(self, resource: Resource, array: np.ndarray, reason: str, offset: int = 0) -> None:
         self.check()
@@ -143,10 +162,11 @@ class GlDevice:
                 resource.read_into(array, reason, offset)
             else:
                 array[...] = _texture(resource).read(reason).reshape(array.shape)
+        self._barrier.watch.waited()
 
     def fence(self) -> GlFence:
         self.check()
-        return GlFence(self.context)
+        return GlFence(self.context, self._barrier.watch)
 
     def wait_for(self, events: Sequence[Any]) -> None:
         """GL has no events: its commands run in the order in which they are issued."""
@@ -165,6 +185,7 @@ class GlDevice:
     def finish(self) -> None:
         self.check()
         self.context.gl.glFinish()
+        self._barrier.watch.waited()
 
     def close(self) -> None:
         """Delete the kernels, and the context where the device made it. Of several users the last one does it."""

@@ -16,11 +16,11 @@ from .errors import BindingError
 from .gl_context import GlContext
 from .gl_objects import SHADER_STORAGE_BUFFER, GlBuffer, GlTexture
 from .gl_query import FORMATS, TEXTURE_2D
-from .gl_state import Part, image_units, kept, program, storage_buffers, texture_units
+from .gl_state import UNIFORM_BUFFER, Part, image_units, kept, program, storage_buffers, texture_units, uniform_buffers
 from .recording import SlotUse, check_resource, check_slot, check_steps, check_view, hazards
 
 _TEXTURE0, _WRITE_ONLY, _TIMESTAMP, _QUERY_RESULT = 0x84C0, 0x88B9, 0x8E28, 0x8866
-_STORAGE_BARRIER, _TEXTURE_BARRIER, _IMAGE_BARRIER = 0x2000, 0x0008, 0x0020
+STORAGE_BARRIER, _TEXTURE_BARRIER, _IMAGE_BARRIER = 0x2000, 0x0008, 0x0020
 _ALL_BARRIERS = ctypes.c_uint(0xFFFFFFFF)
 MAX_GROUPS = 65535
 """Work-groups that every driver takes in one dimension of a dispatch."""
@@ -91,13 +91,19 @@ class GlCommandList:
         self._slots: dict[str, _SlotUse] = {}
         self._values = [UniformValues.of(step) for step in self._checked_steps()]
         self._owned: list[GlKernel] = []
+        self.marks: list[int] = []
+        self.labels = [step.label for step in self.steps]
+        """For timings: what is timed, and the number of calls recorded up to and with each one's dispatch."""
+        self._record()
+        self._slot_uses = tuple(self._slots.values())
+
+    def _record(self) -> None:
+        """One dispatch a step, with barriers where the hazards are."""
         before = hazards(self.steps)
         self.barriers = len(before)
-        recorder = _Recorder(context, self._slots)
-        self.marks: list[int] = []
-        """For timings: the number of calls recorded up to and with each step's dispatch."""
+        recorder = Recorder(self._context, self._slots)
         restored = self._claim_kernels()
-        barrier_bits = _STORAGE_BARRIER
+        barrier_bits = STORAGE_BARRIER
         if any(step.kernel.source.pictures for step in self.steps):
             barrier_bits |= _TEXTURE_BARRIER | _IMAGE_BARRIER
         for number, step in enumerate(self.steps):
@@ -107,10 +113,12 @@ class GlCommandList:
             recorder.step(step, self._kernel(number), None if claimed else self._values[number])
             self.marks.append(len(recorder.calls))
         recorder.finish(restored)
+        self._use(recorder)
+
+    def _use(self, recorder: Recorder) -> None:
         self._calls = recorder.calls
-        self._changed = recorder.changed() if context.is_foreign else ()
+        self._changed = recorder.changed() if self._context.is_foreign else ()
         self._calls_by_name = Counter(recorder.names)
-        self._slot_uses = tuple(self._slots.values())
 
     def _kernel(self, number: int) -> GlKernel:
         kernel = self.steps[number].kernel
@@ -214,6 +222,9 @@ class GlCommandList:
         parameters[:] = values
         for use in self._slot_uses:
             use.checked = False
+        self._parameters_changed(step, argument)
+
+    def _parameters_changed(self, step: int, argument: str) -> None:
         if self._kernel(step) in self._owned:
             self._store(self._kernel(step))
 
@@ -249,13 +260,13 @@ class GlCommandList:
         self._prepare()
         gl, suffix = self._context.gl, "EXT" if self._context.is_es else ""
         stamp, result = getattr(gl, f"glQueryCounter{suffix}"), getattr(gl, f"glGetQueryObjectui64v{suffix}")
-        queries = [self._context.generate("query") for _ in range(len(self.steps) + 1)]
+        queries = [self._context.generate("query") for _ in range(len(self.marks) + 1)]
         times, value, done = [], ctypes.c_uint64(), 0
         stamp(queries[0], _TIMESTAMP)
         for query, mark in zip(queries[1:], self.marks, strict=True):
             for function, arguments in self._calls[done:mark]:
                 function(*arguments)
-            gl.glMemoryBarrier(_STORAGE_BARRIER)
+            gl.glMemoryBarrier(STORAGE_BARRIER)
             stamp(query, _TIMESTAMP)
             done = mark
         for function, arguments in self._calls[done:]:
@@ -265,7 +276,7 @@ class GlCommandList:
             times.append(value.value)
             self._context.defer_delete("query", query)
         self._context.drain()
-        return [(step.label, times[i + 1] - times[i]) for i, step in enumerate(self.steps)]
+        return [(label, times[i + 1] - times[i]) for i, label in enumerate(self.labels)]
 
     def release(self) -> None:
         """Let go of the steps' resources. More than once."""
@@ -288,7 +299,7 @@ def _uniform_calls(kernel: GlKernel, values: UniformValues) -> list[tuple[str, t
     return calls
 
 
-class _Recorder:
+class Recorder:
     """Turns steps into calls, leaving out whatever would set a state to what it already is."""
 
     def __init__(self, context: GlContext, slots: dict[str, _SlotUse]) -> None:
@@ -306,20 +317,28 @@ class _Recorder:
             self._state[what, unit] = value
             self.call(name, *arguments)
 
+    def use(self, program: int) -> None:
+        self._set("program", 0, program, "glUseProgram", program)
+
     def step(self, step: Step, kernel: GlKernel, values: UniformValues | None) -> None:
         """Bind, set uniforms (``values`` None: the program holds them already), dispatch."""
         source = kernel.source
-        self._set("program", 0, kernel.program, "glUseProgram", kernel.program)
+        self.use(kernel.program)
         for binding, arguments in enumerate(source.memories.values()):
-            resource = step.operands[arguments[0].name].resource
-            name = self._name(resource)
-            self._set("buffer", binding, resource, "glBindBufferBase", SHADER_STORAGE_BUFFER, binding, name)
+            self.buffer(binding, step.operands[arguments[0].name].resource)
         for unit, argument in enumerate(source.pictures):
-            self._picture(unit, argument, step.operands[argument.name].resource)
+            self.picture(unit, argument, step.operands[argument.name].resource)
         if values is not None:
             self._uniforms(kernel, values)
         rows = -(-step.tiles // MAX_GROUPS)
         self.call("glDispatchCompute", -(-step.tiles // rows), rows, 1)
+
+    def buffer(self, binding: int, resource: Resource | Slot) -> None:
+        name = self._name(resource)
+        self._set("buffer", binding, resource, "glBindBufferBase", SHADER_STORAGE_BUFFER, binding, name)
+
+    def constants(self, buffer: GlBuffer) -> None:
+        self._set("constants", 0, buffer, "glBindBufferBase", UNIFORM_BUFFER, 0, buffer.id)
 
     def _name(self, resource: Resource | Slot) -> Any:
         if isinstance(resource, Slot):
@@ -327,7 +346,7 @@ class _Recorder:
         assert isinstance(resource, GlBuffer | GlTexture)
         return resource.id
 
-    def _picture(self, unit: int, argument: Argument, resource: Resource | Slot) -> None:
+    def picture(self, unit: int, argument: Argument, resource: Resource | Slot) -> None:
         assert isinstance(argument.view, Picture)
         name = self._name(resource)
         if argument.access == "r":
@@ -352,19 +371,20 @@ class _Recorder:
 
     def changed(self) -> tuple[Part, ...]:
         """The parts of the state that the calls recorded so far change."""
-        counts = dict.fromkeys(("buffer", "sampler", "image"), 0)
+        counts = dict.fromkeys(("buffer", "sampler", "image", "constants"), 0)
         for what, unit in self._state:
             if what in counts:
                 counts[what] = max(counts[what], unit + 1)
         return (
-            program, storage_buffers(counts["buffer"]), texture_units(counts["sampler"]), image_units(counts["image"])
+            program, storage_buffers(counts["buffer"]), texture_units(counts["sampler"]), image_units(counts["image"]),
+            uniform_buffers(counts["constants"]),
         )  # fmt: skip
 
     def finish(self, restored: list[GlKernel]) -> None:
         """Make all writes visible to whatever comes next, and undo what would disturb the user's own drawing."""
         self.call("glMemoryBarrier", _ALL_BARRIERS)
         for kernel in restored:
-            self._set("program", 0, kernel.program, "glUseProgram", kernel.program)
+            self.use(kernel.program)
             self._uniforms(kernel, kernel.resident)
         for what, unit in list(self._state):
             if what == "sampler":

@@ -17,7 +17,9 @@ Part = Callable[[GlApi], Callable[[], None]]
 
 _CURRENT_PROGRAM, _ACTIVE_TEXTURE, _TEXTURE0 = 0x8B8D, 0x84E0, 0x84C0
 _TEXTURE_2D, _TEXTURE_BINDING_2D, _SAMPLER_BINDING = 0x0DE1, 0x8069, 0x8919
-_STORAGE_BUFFER, _STORAGE_BINDING, _STORAGE_START, _STORAGE_SIZE = 0x90D2, 0x90D3, 0x90D4, 0x90D5
+_STORAGE_BUFFER, _STORAGE_BINDINGS = 0x90D2, (0x90D3, 0x90D4, 0x90D5)
+UNIFORM_BUFFER, _UNIFORM_BINDINGS = 0x8A11, (0x8A28, 0x8A29, 0x8A2A)
+"""Target; and the name, start and size of what is bound there."""
 _IMAGE = (0x8F3A, 0x8F3B, 0x8F3C, 0x8F3D, 0x8F3E, 0x906E)  # name, level, layered, layer, access, format
 _BUFFERS = {0x8F36: 0x8F36, 0x8F37: 0x8F37, 0x88EB: 0x88ED, 0x88EC: 0x88EF}
 """Target and the name of its binding: copy read, copy write, pixel pack, pixel unpack."""
@@ -96,22 +98,27 @@ def texture_units(count: int) -> Part:
 
 def storage_buffers(count: int) -> Part:
     """The first shader storage buffer bindings, and the one that belongs to no index."""
+    return lambda gl: _save_indexed(gl, _STORAGE_BUFFER, _STORAGE_BINDINGS, count)
 
-    def save(gl: GlApi) -> Callable[[], None]:
-        generic, names = gl.integer(_STORAGE_BINDING), (_STORAGE_BINDING, _STORAGE_START, _STORAGE_SIZE)
-        bound = [tuple(_indexed(gl, name, index) for name in names) for index in range(count)]
 
-        def restore() -> None:
-            for index, (name, first, nbytes) in enumerate(bound):
-                if nbytes:
-                    gl.glBindBufferRange(_STORAGE_BUFFER, index, name, first, nbytes)
-                else:
-                    gl.glBindBufferBase(_STORAGE_BUFFER, index, name)
-            gl.glBindBuffer(_STORAGE_BUFFER, generic)
+def uniform_buffers(count: int) -> Part:
+    """The first uniform buffer bindings, and the one that belongs to no index."""
+    return lambda gl: _save_indexed(gl, UNIFORM_BUFFER, _UNIFORM_BINDINGS, count)
 
-        return restore
 
-    return save
+def _save_indexed(gl: GlApi, target: int, names: tuple[int, int, int], count: int) -> Callable[[], None]:
+    generic = gl.integer(names[0])
+    bound = [tuple(_indexed(gl, name, index) for name in names) for index in range(count)]
+
+    def restore() -> None:
+        for index, (name, first, nbytes) in enumerate(bound):
+            if nbytes:
+                gl.glBindBufferRange(target, index, name, first, nbytes)
+            else:
+                gl.glBindBufferBase(target, index, name)
+        gl.glBindBuffer(target, generic)
+
+    return restore
 
 
 def image_units(count: int) -> Part:

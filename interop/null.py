@@ -10,7 +10,7 @@ import numpy as np
 
 from ..kernels.dialect import render_glsl, render_opencl
 from ..kernels.source import KernelSource
-from .device import Resource, Step, Traits
+from .device import Dispatches, Resource, Step, Traits
 from .errors import BindingError
 from .recording import check_steps, hazards
 from .transfers import transfers
@@ -90,6 +90,7 @@ class NullDevice:
             offset_alignment=256, max_memories=16, software=False,
             write_formats=frozenset({"rgba8", "rgba16f", "rgba32f", "r8", "r32f"}),
         )  # fmt: skip
+        self.dispatches: Dispatches = "auto"
         self.kernels: dict[KernelSource, NullKernel] = {}
 
     def buffer(self, nbytes: int, label: str) -> NullResource:
@@ -108,7 +109,7 @@ class NullDevice:
             self.kernels[source] = NullKernel(source, render_glsl(source), render_opencl(source))
         return self.kernels[source]
 
-    def record(self, steps: Sequence[Step]) -> NullCommandList:
+    def record(self, steps: Sequence[Step], dispatches: Dispatches | None = None) -> NullCommandList:
         return NullCommandList(steps)
 
     def write(self, resource: Resource, array: np.ndarray, reason: str, offset: int = 0) -> None:

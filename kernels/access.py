@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from .integers import glsl_integers, opencl_integers
 from .layout import SLICE_BYTES, STORED, TEXTURE_CHANNELS, Dense, Picture, Quantized, Table, slices
@@ -192,8 +192,8 @@ def glsl_element(arguments: list[Argument]) -> str:
     return "uvec2" if any(a.unit == SLICE_BYTES["f16"] for a in arguments) else "vec4"
 
 
-def glsl_slice(source: KernelSource) -> SliceAccess:
-    elements = {memory: glsl_element(arguments) for memory, arguments in source.memories.items()}
+def glsl_slice(elements: Mapping[str, str]) -> SliceAccess:
+    """Access to slices in buffers whose blocks have these types of elements."""
 
     def access(argument: Argument, index: str, value: str | None) -> str:
         memory = argument.memory

@@ -35,16 +35,11 @@ def render_glsl(source: KernelSource, version: str = "430 core") -> str:
     Bindings: buffer i is the i-th of ``source.memories``; texture or image unit i is the i-th of ``source.pictures``.
     Uniform locations: an array of ints at 0, the offset of buffer argument i at i; then four vec4 for each Picture.
     """
-    lines = [f"#version {version}"]
-    if version.endswith("es"):
-        lines += [f"precision highp {kind};" for kind in ("float", "int", "sampler2D", "image2D")]
-    lines += [f"layout(local_size_x = {source.group}) in;", _prelude("glsl")]
+    lines = glsl_head(version, source.group)
+    elements = {memory: glsl_element(arguments) for memory, arguments in source.memories.items()}
     for binding, (memory, arguments) in enumerate(source.memories.items()):
-        element = glsl_element(arguments)
         readonly = "readonly " if all(a.access == "r" for a in arguments) else ""
-        lines.append(
-            f"layout(std430, binding = {binding}) {readonly}buffer block_{memory} {{ {element} {memory}[]; }};"
-        )
+        lines.append(glsl_block(binding, readonly, elements[memory], memory))
     location = len(source.buffers)
     if location:  # one array, so that one call sets them all
         lines.append(f"layout(location = 0) uniform int offsets[{location}];")
@@ -52,11 +47,11 @@ def render_glsl(source: KernelSource, version: str = "430 core") -> str:
     for unit, argument in enumerate(source.pictures):
         lines.append(f"layout(location = {location}) uniform vec4 {argument.name}_parameters[4];")
         lines += [f"#define {argument.name}_parameter{i} {argument.name}_parameters[{i}]" for i in range(4)]
-        lines.append(_glsl_picture(argument, unit))
+        lines.append(glsl_picture(argument, f"{argument.name}_image", unit))
         location += 4
     lines += [f"shared {kind} {name}[{count}];" for kind, name, count in source.shared]
-    helpers, body = _body(source.name)
-    lines += [*definitions(source, glsl_slice(source)), "#line 1 7", helpers + "void tile_function(int TILE) " + body]
+    helpers, body = tile_function(source.name)
+    lines += [*definitions(source, glsl_slice(elements)), "#line 1 7", helpers + "void tile_function(int TILE) " + body]
     lines.append(
         "void main() {\n  int tile = int(gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x);\n"
         "  if (tile < TILES) { tile_function(tile); }\n}\n"
@@ -78,8 +73,8 @@ def render_opencl(source: KernelSource) -> str:
         parameters.append(f"{'read_only' if argument.access == 'r' else 'write_only'} image2d_t {argument.name}_image")
     parameters += [f"int {argument.name}_offset" for argument in source.buffers]
     parameters += [f"float4 {argument.name}_parameter{i}" for argument in source.pictures for i in range(4)]
-    helpers, body = _body(source.name)
-    lines = [_prelude("cl"), *definitions(source, opencl_slice(source)), f'#line 1 "{source.name}.kern"', helpers]
+    helpers, body = tile_function(source.name)
+    lines = [prelude("cl"), *definitions(source, opencl_slice(source)), f'#line 1 "{source.name}.kern"', helpers]
     lines.append(
         f"__kernel __attribute__((reqd_work_group_size({source.group}, 1, 1)))\n"
         f"void {source.name}({', '.join(parameters)}) {{"
@@ -91,13 +86,13 @@ def render_opencl(source: KernelSource) -> str:
 
 
 @functools.cache
-def _prelude(extension: str) -> str:
+def prelude(extension: str) -> str:
     """What the API's own prelude and the common helpers define for every kernel."""
     return (HERE / f"prelude.{extension}").read_text() + (HERE / "prelude.kern").read_text().rstrip()
 
 
 @functools.cache
-def _body(name: str) -> tuple[str, str]:
+def tile_function(name: str) -> tuple[str, str]:
     """The helpers before KERNEL, and the braces after it, with access written per argument: READ(src, -> READ_src(."""
     text = (HERE / f"{name}.kern").read_text()
     helpers, marker, body = text.partition("KERNEL ")
@@ -106,8 +101,22 @@ def _body(name: str) -> tuple[str, str]:
     return helpers, re.sub(r"\b(READ|WRITE|LOAD4|STORE4|POSITION)\((\w+),\s*", r"\1_\2(", body)
 
 
-def _glsl_picture(argument: Argument, unit: int) -> str:
+def glsl_head(version: str, group: int) -> list[str]:
+    """What every compute shader begins with."""
+    lines = [f"#version {version}"]
+    if version.endswith("es"):
+        lines += [f"precision highp {kind};" for kind in ("float", "int", "sampler2D", "image2D")]
+    return [*lines, f"layout(local_size_x = {group}) in;", prelude("glsl")]
+
+
+def glsl_block(binding: int, qualifier: str, element: str, memory: str) -> str:
+    """A buffer's declaration."""
+    return f"layout(std430, binding = {binding}) {qualifier}buffer block_{memory} {{ {element} {memory}[]; }};"
+
+
+def glsl_picture(argument: Argument, name: str, unit: int) -> str:
+    """A texture's or image's declaration."""
     assert isinstance(argument.view, Picture)
     if argument.access == "r":
-        return f"layout(binding = {unit}) uniform sampler2D {argument.name}_image;"
-    return f"layout({argument.view.format}, binding = {unit}) writeonly uniform image2D {argument.name}_image;"
+        return f"layout(binding = {unit}) uniform sampler2D {name};"
+    return f"layout({argument.view.format}, binding = {unit}) writeonly uniform image2D {name};"

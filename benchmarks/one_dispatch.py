@@ -1,0 +1,212 @@
+"""Times each model's steps as separate dispatches and as one, and compares what the two compute, bit for bit.
+
+python benchmarks/one_dispatch.py --backend opencl --check 10000 [MODEL ...]
+
+Each run of the comparison takes the next of three frames, and before it the arena is filled with NaN or left with what
+the frame before left there, so that whatever is read too early is seen.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+import numpy.typing as npt
+import typer
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+
+import framebind as fb
+from framebind.delegate.program import Program
+from framebind.delegate.steps import slot_name
+from framebind.interop.device import CommandList, Device, Dispatches, Resource
+from framebind.interop.devices import open_device
+
+COLUMNS = ("model", "dispatches", "barriers", "median", "stream", "submit", "on the GPU", "different runs")
+"""Milliseconds: a run and the wait for it; a run of many back to back; the CPU's part; the GPU's own clock."""
+WARM_UP = 0.3
+MODELS = (
+    "deeplabv3_257_mv_gpu",
+    "style_transfer_f16_384",
+    "selfie_segmentation",
+    "face_detection_front",
+    "hand_landmark_lite",
+    "pose_landmark_lite",
+)
+FRAME = (640, 480)
+"""Width and height of the frames in texels."""
+Backend = Literal["opengl", "opencl"]
+
+
+def model_path(name: str) -> Path:
+    """``name`` is a .tflite file, or a model in the folder FRAMEBIND_MODELS (default: ../shared/models)."""
+    folder = Path(os.environ.get("FRAMEBIND_MODELS") or Path(__file__).parents[2] / "shared" / "models")
+    return Path(name) if name.endswith(".tflite") else folder / f"{name}.tflite"
+
+
+@dataclass(frozen=True)
+class BoundModel:
+    """A model whose inputs and outputs are all bound: the first input to the next texture of a ring, each frame."""
+
+    interpreter: fb.Interpreter
+    delegate: fb.GpuDelegate
+    ring: Iterator[Resource]
+    picture: int
+
+    def frame(self) -> None:
+        self.delegate.bind_buffer_to_tensor(next(self.ring), self.picture)
+        self.interpreter.invoke()
+
+    @property
+    def program(self) -> Program:
+        """What runs on the GPU; known after the first frame."""
+        (program,) = [p.program for p in self.delegate._partitions if p.program is not None]
+        return program
+
+
+def bind(path: Path, storage: str, device: Device, backend: Backend) -> BoundModel:
+    """The model on the device, whose context is current; inputs besides the picture are buffers of noise."""
+    interpreter = fb.Interpreter(model_path=path)
+    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend, is_precision_loss_allowed=storage == "f16"))
+    interpreter.modify_graph_with_delegate(delegate)
+    interpreter.set_allow_buffer_handle_output(True)
+    noise = np.random.default_rng(0)
+    picture, *others = interpreter.get_input_details()
+    for tensor in others:
+        values = noise.normal(size=tuple(tensor["shape"])).astype(np.float32)
+        buffer = device.buffer(values.nbytes, "input")
+        device.write(buffer, values, "noise for the benchmark")
+        delegate.bind_buffer_to_tensor(buffer, tensor["index"])
+    for tensor in interpreter.get_output_details():
+        delegate.bind_buffer_to_tensor(device.buffer(math.prod(tensor["shape"]) * 4, "output"), tensor["index"])
+    ring = [device.texture(*FRAME, "rgba8", f"frame {number}") for number in range(3)]
+    for texture in ring:
+        device.write(texture, noise.integers(0, 256, (FRAME[1], FRAME[0], 4), np.uint8), "noise for the benchmark")
+    return BoundModel(interpreter, delegate, itertools.cycle(ring), picture["index"])
+
+
+def milliseconds(device: Device, run: Callable[[], None], runs: int) -> tuple[float, float, float]:
+    """Median of ``runs``, each waited for; a run's share of as many back to back; the CPU's part of the first."""
+    until = time.perf_counter() + WARM_UP
+    while time.perf_counter() < until:
+        run()
+        device.fence().wait()
+    whole: list[float] = []
+    submit: list[float] = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        run()
+        submit.append(time.perf_counter() - start)
+        device.fence().wait()
+        whole.append(time.perf_counter() - start)
+    start = time.perf_counter()
+    for _ in range(runs):
+        run()
+    device.finish()
+    stream = (time.perf_counter() - start) / runs
+    return 1e3 * statistics.median(whole), 1e3 * stream, 1e3 * statistics.median(submit)
+
+
+def record(device: Device, program: Program, dispatches: Dispatches) -> CommandList:
+    """The program's steps recorded once more, with what is bound to it."""
+    commands = device.record(program.steps, dispatches)
+    slots = {o.resource for step in program.steps for o in step.operands.values()}
+    for tensor, binding in program._bindings.items():
+        if any(getattr(slot, "name", "") == slot_name(tensor) for slot in slots):
+            commands.set_slot(slot_name(tensor), binding.resource)
+    return commands
+
+
+def outputs(device: Device, program: Program) -> list[npt.NDArray[np.uint32]]:
+    """The bits of every output."""
+    found: list[npt.NDArray[np.uint32]] = []
+    for tensor in program.graph.outputs:
+        bits = np.empty(program._bindings[tensor].resource.nbytes // 4, np.uint32)
+        device.read(program._bindings[tensor].resource, bits, "comparison")
+        found.append(bits)
+    return found
+
+
+def differing_runs(device: Device, model: BoundModel, lists: list[CommandList], runs: int) -> int:
+    """In how many of ``runs`` the second list's outputs are not those of the first."""
+    program = model.program
+    name, poison = slot_name(model.picture), np.full(program.arena_nbytes // 4, np.nan, np.float32)
+    textures = [next(model.ring) for _ in range(3)]
+    expected: list[list[npt.NDArray[np.uint32]]] = []
+    for texture in textures:
+        lists[0].set_slot(name, texture)
+        lists[0].run()
+        expected.append(outputs(device, program))
+    arena, wrong = program._arena, 0
+    assert arena is not None
+    for i in range(runs):
+        if i % 100 == 0:
+            device.write(arena, poison, "poison")
+        lists[1].set_slot(name, textures[i % 3])
+        lists[1].run()
+        found = outputs(device, program)
+        wrong += not all(np.array_equal(a, b) for a, b in zip(found, expected[i % 3], strict=True))
+    return wrong
+
+
+def measure(device: Device, backend: Backend, path: Path, storage: str, runs: int, check: int) -> list[list[str]]:
+    """Rows of COLUMNS: the recorded steps apart, and as one; then whole frames through the interpreter, as one."""
+    device.dispatches = "separate"
+    model = bind(path, storage, device, backend)
+    model.frame()
+    program = model.program
+    lists = [record(device, program, dispatches) for dispatches in ("separate", "one")]
+    wrong = differing_runs(device, model, lists, check) if check else 0
+    rows: list[list[str]] = []
+    for commands, dispatches in zip(lists, (str(len(program.steps)), "1"), strict=True):
+        times = milliseconds(device, commands.run, runs)
+        commands.timings()
+        spent = sum(nanoseconds for _, nanoseconds in commands.timings()) / 1e6
+        figures = [f"{figure:.3f}" for figure in (*times, spent)]
+        rows.append([path.stem, dispatches, str(commands.barriers), *figures, f"{wrong} of {check}"])
+    model.delegate.close()
+    for dispatches in ("separate", "one", "auto"):
+        device.dispatches = dispatches
+        model = bind(path, storage, device, backend)
+        model.frame()
+        figures = [f"{figure:.3f}" for figure in milliseconds(device, model.frame, runs)]
+        commands = model.program.commands
+        rows.append([f"  frames, {dispatches}", str(len(commands.timings())), str(commands.barriers), *figures, "", ""])
+        model.delegate.close()
+    return rows
+
+
+def main(
+    models: Annotated[list[str] | None, typer.Argument(help="Names, or .tflite files.")] = None,
+    backend: Annotated[str, typer.Option(help="opencl or opengl.")] = "opencl",
+    device_name: Annotated[str, typer.Option(help="Of OpenCL: a part of the device's name.")] = "",
+    storage: Annotated[str, typer.Option(help="f16 or f32.")] = "f16",
+    runs: Annotated[int, typer.Option(help="Frames that are timed.")] = 200,
+    check: Annotated[int, typer.Option(help="Runs that are compared.")] = 100,
+) -> None:
+    on: Backend = "opengl" if backend == "opengl" else "opencl"
+    table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
+    for number, column in enumerate(COLUMNS):
+        table.add_column(column, no_wrap=True, justify="right" if number else "left")
+    with fb.GlContext.headless() if on == "opengl" else fb.ClContext(device_name or None):
+        device = open_device(on)
+        for path in map(model_path, models or MODELS):
+            for row in measure(device, on, path, storage, runs, check):
+                table.add_row(*row)
+                print(*row, flush=True)
+        table.title = f"{device.traits.name}, {device.traits.driver}, {storage}"
+        device.close()
+    Console(width=110, soft_wrap=True).print(table)
+
+
+if __name__ == "__main__":
+    typer.run(main)

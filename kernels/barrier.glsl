@@ -1,0 +1,29 @@
+// The barrier of barrier.cl in GLSL. Buffers that are written are coherent, and each invocation orders its own accesses:
+// GLSL has no release and acquire that one invocation could do for all.
+void begin_barriers() {
+  if (LOCAL == 0) {
+    local_state[0] = in_vain;
+    local_state[1] = arrivals;
+  }
+  memoryBarrierShared();
+  barrier();
+}
+void device_barrier() {
+  memoryBarrierBuffer();
+  barrier();
+  if (LOCAL == 0) {
+    atomicAdd(arrivals, gl_WorkGroupID.x == 0u ? 0x80000000u - uint(groups - 1) : 1u);
+    int looks = 0;
+    uint now = 0u;
+    do {
+      now = arrivals;
+      looks++;
+    } while (((local_state[1] ^ now) & 0x80000000u) == 0u && looks < patience);
+    if (looks == patience) { in_vain = 1u; }
+    local_state[0] = looks == patience ? 1u : 0u;
+    local_state[1] = now;
+  }
+  memoryBarrierShared();
+  barrier();
+  memoryBarrierBuffer();
+}

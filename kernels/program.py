@@ -1,0 +1,80 @@
+"""All kernels of a program in one text: a loop over its steps, in one dispatch, with barriers of the whole device.
+
+Which steps there are is a table in constant memory, one row of ints a step: the number of its kernel, its tiles, the
+group that begins, whether all groups wait for one another before it, and the offsets of its buffer arguments. So
+another plan of the arena compiles nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from .dialect import tile_function
+from .source import Argument, KernelSource
+
+HEAD = 4
+"""Ints of a row before the offsets."""
+NOTHING = -1
+"""As a row's kernel: a step that does nothing but wait."""
+
+
+@dataclass(frozen=True)
+class ProgramSource:
+    """Kernels whose arguments name, as ``memory``, the buffers of the whole program, and pictures by own names.
+
+    ``group`` is the work-group size of them all, ``steps`` how many rows the table has.
+    """
+
+    kernels: tuple[KernelSource, ...]
+    group: int
+    steps: int
+
+    @property
+    def memories(self) -> dict[str, list[Argument]]:
+        """The buffers, in the order in which they are bound, each with all arguments that lie in it."""
+        found: dict[str, list[Argument]] = {}
+        for kernel in self.kernels:
+            for memory, arguments in kernel.memories.items():
+                found.setdefault(memory, []).extend(arguments)
+        return found
+
+    @property
+    def pictures(self) -> list[Argument]:
+        """The pictures, in the order in which they are bound."""
+        return [argument for kernel in self.kernels for argument in kernel.pictures]
+
+    @property
+    def pools(self) -> dict[str, tuple[str, int]]:
+        """Local arrays (type, count) by name: the n-th of a type of every kernel is the same memory."""
+        pools: dict[str, tuple[str, int]] = {}
+        for kernel in self.kernels:
+            for name, (kind, _, count) in zip(pool_names(kernel), kernel.shared, strict=True):
+                pools[name] = (kind, max(count, pools.get(name, (kind, 0))[1]))
+        return pools
+
+    @property
+    def row(self) -> int:
+        """Ints in a row of the table, a multiple of four."""
+        return -(-(HEAD + max(len(kernel.buffers) for kernel in self.kernels)) // 4) * 4
+
+
+def pool_names(kernel: KernelSource) -> list[str]:
+    """The pool that each of a kernel's local arrays is."""
+    kinds = [kind for kind, _, _ in kernel.shared]
+    return [f"pool_{kind}_{kinds[:i].count(kind)}" for i, kind in enumerate(kinds)]
+
+
+def renamed(number: int, kernel: KernelSource) -> list[str]:
+    """Macros that give a kernel's helpers and local arrays the names that they have in the program."""
+    helpers, _ = tile_function(kernel.name)
+    own = re.findall(r"^\w+ (\w+)\(", helpers, re.MULTILINE) + [f"order_{a.name}" for a in kernel.pictures]
+    macros = [f"#define {name} {name}_{number}" for name in own]
+    pools = zip(kernel.shared, pool_names(kernel), strict=True)
+    return macros + [f"#define {name} {pool}" for (_, name, _), pool in pools]
+
+
+def undefined(macros: list[str]) -> list[str]:
+    """What takes back the macros that a text defines."""
+    names = re.findall(r"^#define (\w+)", "\n".join(macros), re.MULTILINE)
+    return [f"#undef {name}" for name in names]
