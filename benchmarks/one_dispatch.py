@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -80,18 +80,19 @@ def bind(path: Path, storage: str, device: Device, backend: Backend) -> BoundMod
     interpreter.modify_graph_with_delegate(delegate)
     interpreter.set_allow_buffer_handle_output(True)
     noise = np.random.default_rng(0)
-    picture, *others = interpreter.get_input_details()
-    for tensor in others:
+    inputs: list[dict[str, Any]] = interpreter.get_input_details()
+    outputs: list[dict[str, Any]] = interpreter.get_output_details()
+    for tensor in inputs[1:]:
         values = noise.normal(size=tuple(tensor["shape"])).astype(np.float32)
         buffer = device.buffer(values.nbytes, "input")
         device.write(buffer, values, "noise for the benchmark")
         delegate.bind_buffer_to_tensor(buffer, tensor["index"])
-    for tensor in interpreter.get_output_details():
+    for tensor in outputs:
         delegate.bind_buffer_to_tensor(device.buffer(math.prod(tensor["shape"]) * 4, "output"), tensor["index"])
     ring = [device.texture(*FRAME, "rgba8", f"frame {number}") for number in range(3)]
     for texture in ring:
         device.write(texture, noise.integers(0, 256, (FRAME[1], FRAME[0], 4), np.uint8), "noise for the benchmark")
-    return BoundModel(interpreter, delegate, itertools.cycle(ring), picture["index"])
+    return BoundModel(interpreter, delegate, itertools.cycle(ring), int(inputs[0]["index"]))
 
 
 def milliseconds(device: Device, run: Callable[[], None], runs: int) -> tuple[float, float, float]:

@@ -136,8 +136,10 @@ def test_what_cannot_be_one_dispatch_is_refused_with_a_reason(gpu: Device) -> No
 
 
 def test_software_devices_choose_separate_dispatches(gpu: Device) -> None:
+    if not gpu.traits.software:
+        pytest.skip("this device is a GPU")
     steps, _ = chain(gpu, SHAPE)
-    assert gpu.dispatches == "auto" and gpu.traits.software
+    assert gpu.dispatches == "auto"
     separate = gpu.record(steps * 3)
     bound(gpu, separate, random(SHAPE))
     assert len(separate.timings()) == 15
