@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..interop.device import Traits
-from ..kernels.constants import Constant
+from ..kernels.constants import FOLDED, Constant
+from ..kernels.folding import fold
 from ..kernels.layout import INTEGERS, bhwc
 from ..kernels.operator import Operator, TensorInfo, Unsupported
 from ..kernels.quantize import Dequantize, float_view, rounding_links
@@ -121,6 +122,9 @@ def steady_tensors(subgraph: Subgraph) -> frozenset[int]:
 def _parse(raw: RawOperator, tensors: Mapping[int, TensorInfo]) -> Node:
     operator = _find(raw)
     inputs, outputs = [tensors[i] if i >= 0 else None for i in raw.inputs], [tensors[i] for i in raw.outputs]
+    folded = fold(raw.name, raw.options, inputs, outputs)
+    if folded is not None:
+        return Node(FOLDED, Constant(folded), raw.inputs[:1], raw.outputs, (), (raw.index,))
     try:
         parsed = operator.parse(raw.options, inputs, outputs)
     except Unsupported:

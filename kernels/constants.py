@@ -75,6 +75,9 @@ def _filled(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return np.broadcast_to(value.reshape(()), shape)
 
 
+FOLDED = Operator("CONSTANT", lambda *_: Parsed(None), constant_shapes, lower_constant)
+"""Not a TFLite operator: what the engine makes of one that it has computed already (folding.py)."""
+
 OPERATORS = (
     Operator("SHAPE", _parse_shape, constant_shapes, lower_constant, max_version=1),
     Operator("RANK", _parse_rank, constant_shapes, lower_constant, max_version=1),

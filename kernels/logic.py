@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .elementwise import WHOLE, Elementwise, broadcast_shape, lower_copy, require_float, require_movable, require_type
+from .elementwise import WHOLE, Elementwise, broadcast_shape, lower_copy, require_movable, require_type
 from .layout import INTEGERS, Integers, slices
 from .operator import Launch, Link, Lowering, Operator, Parsed, TensorInfo, Unsupported
 
@@ -33,7 +33,7 @@ def _binary(name: str) -> Operator:
         if name in LOGICAL:
             require_type(BOOLEAN, *inputs)
         else:
-            require_float(*inputs)
+            require_movable(inputs, [])
         require_type(BOOLEAN, *outputs)
         left, right = inputs
         if left is None or right is None:

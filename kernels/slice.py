@@ -79,10 +79,10 @@ def _parse_strided(options: Any, inputs: list[TensorInfo | None], outputs: list[
         raise Unsupported("begin, end and strides must have one length, and no stride may be 0")
     if options.Offset():
         ends = [begin + end for begin, end in zip(begins, ends, strict=True)]
-    return Parsed(_dense_slice(len(inputs[0].shape), begins, ends, steps, options))
+    return Parsed(dense_slice(len(inputs[0].shape), begins, ends, steps, options))
 
 
-def _dense_slice(rank: int, begins: list[int], ends: list[int], steps: list[int], options: Any) -> Slice:
+def dense_slice(rank: int, begins: list[int], ends: list[int], steps: list[int], options: Any) -> Slice:
     """The masks spelled out: a cut for every dimension, those of the ellipsis included."""
 
     def has(mask: int, i: int) -> bool:

@@ -55,7 +55,8 @@ def moving_truth() -> Iterable[ModelCase]:
         ("CONCATENATION", "bool", (x, y), options("Concatenation", axis=3)),
         ("RESHAPE", "bool", (x, ints(6, 35)), options("Reshape", newShape=[6, 35])),
         ("GATHER", "bool", (x, ints(4, 0, 2)), options("Gather", axis=2)),
-        ("REVERSE_V2", "bool", (x, ints(3)), None),
+        ("REVERSE_V2", "bool", (x, ints(3)), None), ("EQUAL", "bool", (x, x[:1]), options("Equal")),
+        ("NOT_EQUAL", "bool", (x, x[..., :1]), options("NotEqual")),
         ("EXPAND_DIMS", "bool", (x[0], Const(np.array(1, np.int32))), options("ExpandDims")),
     ]:  # fmt: skip
         shapes = ((2, 1, 3, 4),) if operator == "SLICE" else ()

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import framebind as fb
 from cases import relative_error
 from conftest import CL_DEVICES
+from drawn_cases import drawn_case
 from framebind.delegate import program as program_module
 from framebind.delegate.claims import claim
 from framebind.delegate.reader import read_model
 from framebind.kernels.registry import OPERATORS
 from operator_cases import ALL_CASES, CASES
-from operator_models import Const, ModelCase, case_model, ints, options, output_shapes, run, run_on_cpu, runtime_inputs
+from operator_models import ModelCase, case_model, options, output_shapes, run, run_on_cpu, runtime_inputs
 from references import Array, values
 from test_operators import all_halves
 from tiny_models import G, Op, T, build
@@ -78,47 +78,8 @@ def test_with_halves(context: fb.GlContext, case: ModelCase, monkeypatch: pytest
     check(case, half=True)
 
 
-SHAPE = st.lists(st.integers(1, 9), min_size=1, max_size=4).map(tuple)
-
-
-@st.composite
-def drawn_case(draw: st.DrawFn) -> ModelCase:
-    """An operator that takes any shape, with attributes that fit it."""
-    shape = draw(SHAPE)
-    rank, x = len(shape), values(*shape)
-    axes = draw(st.sets(st.integers(0, rank - 1), min_size=1, max_size=rank))
-    axis = draw(st.integers(-rank, rank - 1))
-    kind = draw(
-        st.sampled_from(["TRANSPOSE", "TILE", "STRIDED_SLICE", "PAD", "SUM", "MEAN", "SOFTMAX", "CUMSUM", "SUB"])
-    )
-    if kind == "TRANSPOSE":
-        return ModelCase(kind, "", (x, ints(*draw(st.permutations(range(rank))))), exact=True)
-    if kind == "TILE":
-        return ModelCase(
-            kind, "", (x, ints(*draw(st.lists(st.integers(1, 3), min_size=rank, max_size=rank)))), exact=True
-        )
-    if kind == "STRIDED_SLICE":
-        first = [draw(st.integers(0, n - 1)) for n in shape]
-        last = [draw(st.integers(b + 1, n)) for b, n in zip(first, shape, strict=True)]
-        steps, mask = [draw(st.integers(1, 3)) for _ in shape], st.integers(0, 15)
-        table = options(kind.title().replace("_", ""), beginMask=draw(mask), endMask=draw(mask))
-        return ModelCase(kind, "", (x, ints(*first), ints(*last), ints(*steps)), table, exact=True)
-    if kind == "PAD":
-        amounts = [[draw(st.integers(0, 3)), draw(st.integers(0, 3))] for _ in shape]
-        return ModelCase(kind, "", (x, Const(np.array(amounts, np.int32))), options("Pad"), exact=True)
-    if kind in ("SUM", "MEAN"):
-        return ModelCase(kind, "", (x + 1, ints(*axes)), options("Reducer", keepDims=draw(st.booleans())))
-    if kind == "SOFTMAX":
-        return ModelCase(kind, "", (x * 5,), options("Softmax", beta=draw(st.floats(0.125, 4, width=32))))
-    if kind == "CUMSUM":
-        table = options("Cumsum", exclusive=draw(st.booleans()), reverse=draw(st.booleans()))
-        return ModelCase(kind, "", (x, Const(np.array(axis, np.int32))), table)
-    narrow = tuple(1 if i in axes else n for i, n in enumerate(shape))[draw(st.integers(0, rank - 1)) :]
-    return ModelCase(kind, "", (x, values(*narrow, seed=1)), options("Sub"))
-
-
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=drawn_case())
 def test_drawn_cases(context: fb.GlContext, case: ModelCase) -> None:
     fb.transfers.reset()
@@ -164,6 +125,37 @@ def test_indices_cross_between_gpu_and_cpu(context: fb.GlContext) -> None:
     reasons = [reason for _, reason in fb.transfers.by_reason]
     assert "output tensor 3 'found' to the CPU" in reasons
     assert "input tensor 5 'more' from the CPU" in reasons
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_the_target_of_a_reshape_is_computed_from_a_static_shape(context: fb.GlContext) -> None:
+    """SHAPE, a slice of it, a product and PACK, as converters write them: nothing of it is left to run."""
+    tensors = [
+        T("x", (2, 3, 4, 5)), T("y", (2, 3, 4, 5)), T("shape", (4,), None, "int32"), T("batch", (), None, "int32"),
+        T("begin", (1,), [0], "int32"), T("end", (1,), [1], "int32"), T("step", (1,), [1], "int32"),
+        T("three", (), 3, "int32"), T("rows", (), None, "int32"), T("twenty", (), 20, "int32"),
+        T("target", (2,), None, "int32"), T("z", (6, 20)), T("w", (6, 20)),
+    ]  # fmt: skip
+    operators = [
+        Op("NEG", [0], [1]),
+        Op("SHAPE", [1], [2], options("Shape", outType=2)),
+        Op("STRIDED_SLICE", [2, 4, 5, 6], [3], options("StridedSlice", shrinkAxisMask=1)),
+        Op("MUL", [3, 7], [8], options("Mul")),
+        Op("PACK", [8, 9], [10], options("Pack", valuesCount=2, axis=0)),
+        Op("RESHAPE", [1, 10], [11], options("Reshape")),
+        Op("EXP", [11], [12]),
+    ]
+    model = build(G(tensors, operators, [0], [12]))
+    interpreter = fb.Interpreter(model_content=model)
+    delegate = fb.GpuDelegate()
+    interpreter.modify_graph_with_delegate(delegate)
+    x = values(2, 3, 4, 5)
+    np.testing.assert_allclose(run(interpreter, [x])[0], np.exp(-x).reshape(6, 20), rtol=1e-6)
+    program = delegate._partitions[0].program
+    assert program is not None and len(program.steps) == 2
+    interpreter.resize_tensor_input(0, (4, 3, 4, 5))
+    with pytest.raises(fb.ModelError, match=r"SHAPE: the shape \(2, 3, 4, 5\) is part of the model"):
+        interpreter.allocate_tensors()
 
 
 CUSTOM = {"Convolution2DTransposeBias", "MaxPoolingWithArgmax2D", "MaxUnpooling2D", "Resampler"}
