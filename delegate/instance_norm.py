@@ -31,7 +31,8 @@ def fuse_instance_norm(graph: Graph) -> None:
             members, norm = _match(graph, node)
         except _NoMatchError:
             continue
-        graph.nodes = [norm if other is members[-1] else other for other in graph.nodes if other not in members[:-1]]
+        replaced = {id(member) for member in members[:-1]}
+        graph.nodes = [norm if other is members[-1] else other for other in graph.nodes if id(other) not in replaced]
         graph.changes.append(f"fused instance normalization {list(norm.indices)}")
 
 
@@ -88,7 +89,7 @@ def _exact(node: Node) -> tuple[Link, ...]:
 
 def _reader(graph: Graph, expression: str, operands: set[int]) -> Node:
     """The only node that is this expression of exactly these tensors."""
-    found = [node for node in graph.nodes if _is(node, expression) and set(node.operands) == operands]
+    found = [node for node in graph.nodes if set(node.operands) == operands and _is(node, expression)]
     _require(len(found) == 1)
     return found[0]
 
