@@ -1,4 +1,4 @@
-"""Finds the demos' models: in a folder of models, or downloaded once and checked."""
+"""Finds the demos' models: in the package, in a folder of models, or downloaded once and checked."""
 
 from __future__ import annotations
 
@@ -28,28 +28,34 @@ MODELS = {
     ),
 }
 """Name: (SHA-256 of the file that the demos were made with, an address that it is offered at)."""
-DEFAULT_STYLE = "style_transfer_f16_384"
+BUNDLED = {path.stem: path for path in sorted(Path(__file__).with_name("assets").glob("*.tflite"))}
+"""The models that come with the package, by name; ``demos/training`` made them."""
+DEFAULT_STYLE = "style_transfer"
+"""One of BUNDLED: one style, pictures of any size."""
 SHARED = Path(__file__).parents[2] / "shared" / "models"
 
 
 def find_model(name: str) -> Path:
-    """The file of a model: ``name`` may be a path, the name of a file in a folder of models, or a key of MODELS.
+    """The file of a model: ``name`` may be a path, a key of BUNDLED, the name of a file in a folder of models, or a key
+    of MODELS.
 
-    Looked for in the folder FRAMEBIND_MODELS, then in ``../shared/models``, then downloaded to the user's cache, where
-    the file must have the pinned SHA-256. Raises ModelError that says what to do.
+    The last two are looked for in the folder FRAMEBIND_MODELS, then in ``../shared/models``; one of MODELS is then
+    downloaded to the user's cache, where the file must have the pinned SHA-256. Raises ModelError that says what to do.
     """
     path = Path(name)
     if path.suffix == ".tflite":
         if not path.is_file():
             raise fb.ModelError(f"there is no model file '{path}'")
         return path
+    if name in BUNDLED:
+        return BUNDLED[name]
     for folder in (os.environ.get("FRAMEBIND_MODELS"), SHARED):
         if folder and (path := Path(folder) / f"{name}.tflite").is_file():
             return path
     if name not in MODELS:
         raise fb.ModelError(
             f"'{name}' is no .tflite file, none in the folder FRAMEBIND_MODELS, and none of the known models "
-            f"{', '.join(MODELS)}"
+            f"{', '.join([*BUNDLED, *MODELS])}"
         )
     return _download(name)
 

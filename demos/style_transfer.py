@@ -1,10 +1,15 @@
-"""Paints a camera, a video or a picture in the style of another picture."""
+"""Paints a camera, a video or a picture in the style of another picture.
+
+The model that comes with the package knows one style and takes pictures of any size; with ``--style``, another model,
+which is downloaded, imitates any picture.
+"""
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import cv2
 import numpy as np
@@ -13,24 +18,33 @@ import typer
 import framebind as fb
 
 from . import options
-from .models import find_model
+from .models import DEFAULT_STYLE, find_model
 from .run import PHOTOGRAPHS, Draw, Scene, main, shapes
 
 STYLE = PHOTOGRAPHS / "coffee.png"
 """A cup of coffee on grained wood: its browns and its grain make warm brush strokes."""
+ANY_STYLE = "style_transfer_f16_384"
+MULTIPLE = 4
+"""What the height and width of the bundled model's pictures have to be multiples of."""
 SHOW = "uniform sampler2D painted;\nvoid main() { color = vec4(texture(painted, uv).rgb, 1.0); }\n"
 
 
-def prepare(scene: Scene, style: Path) -> Draw:
-    """Bind the style's vector and the painted picture once; each frame is bound, painted and drawn."""
+def prepare(scene: Scene, style: Path | None) -> Draw:
+    """Bind the style's vector (if the model takes one) and the painted picture; each frame is bound, painted, drawn."""
     interpreter, delegate = scene.interpreter, scene.delegate
     inputs = {shape[-1]: index for index, shape in shapes(interpreter.get_input_details()).items()}
-    if set(inputs) != {3, 100}:
-        raise fb.ModelError(f"the model takes {sorted(inputs)} channels, not 3 (picture) and 100 (style)")
-    ((output, (_, height, width, _)),) = shapes(interpreter.get_output_details()).items()
+    if set(inputs) == {3, 100}:
+        vector = style_vector(style or STYLE)
+        delegate.bind_buffer_to_tensor(fb.GlBuffer(vector.nbytes, vector, label="the style"), inputs[100])
+    elif set(inputs) != {3}:
+        raise fb.ModelError(f"the model takes {sorted(inputs)} channels, not 3 (picture), or 3 and 100 (style)")
+    elif style is not None:
+        raise fb.ModelError(f"the model has one style of its own: leave out --style, or --model for '{ANY_STYLE}'")
+    _resize(interpreter, inputs[3], scene.picture.size)
+    ((output, (_, height, width, channels)),) = shapes(interpreter.get_output_details()).items()
+    if channels != 3:
+        raise fb.ModelError(f"the model's output has {channels} channels, which is no picture")
     painted = fb.GlTexture(width, height, "rgba8", label="the painted picture")
-    vector = style_vector(style)
-    delegate.bind_buffer_to_tensor(fb.GlBuffer(vector.nbytes, vector, label="the style"), inputs[100])
     delegate.bind_buffer_to_tensor(painted, output)
     show = fb.FragmentProgram(SHOW)
 
@@ -40,6 +54,19 @@ def prepare(scene: Scene, style: Path) -> Draw:
         show.draw(scene.picture, {"painted": painted})
 
     return draw
+
+
+def _resize(interpreter: fb.Interpreter, image: int, picture: tuple[int, int]) -> None:
+    """Give a model of any size (-1 in its signature) a picture's proportions (width, height), and no more pixels."""
+    details: list[dict[str, Any]] = interpreter.get_input_details()
+    (detail,) = (detail for detail in details if detail["index"] == image)
+    if -1 not in detail["shape_signature"]:
+        return
+    _, height, width, _ = shapes([detail])[image]
+    scale = math.sqrt(height * width / (picture[0] * picture[1]))
+    columns, rows = (max(MULTIPLE, round(side * scale / MULTIPLE) * MULTIPLE) for side in picture)
+    interpreter.resize_tensor_input(image, (1, rows, columns, 3))
+    interpreter.allocate_tensors()
 
 
 def style_vector(picture: Path) -> np.ndarray:
@@ -57,8 +84,12 @@ def style_vector(picture: Path) -> np.ndarray:
 
 
 def command(
-    model: options.Model = "style_transfer_f16_384",
-    style: Annotated[Path, typer.Option(help="The picture whose style is taken.")] = STYLE,
+    model: Annotated[
+        str | None, typer.Option(help="A .tflite file, or the name of a known model; the bundled one where not given.")
+    ] = None,
+    style: Annotated[
+        Path | None, typer.Option(help="The picture whose style is taken, by a model that takes any style.")
+    ] = None,
     source: options.SourceName = "synthetic",
     output: options.Output = None,
     window: options.Window = False,
@@ -67,7 +98,8 @@ def command(
     size: options.Size = None,
 ) -> None:
     """Paint a camera, a video or a picture in the style of another picture."""
-    main(partial(prepare, style=style), options.Options(model, source, output or [], window, frames, backend, size))
+    chosen = model or (ANY_STYLE if style else DEFAULT_STYLE)
+    main(partial(prepare, style=style), options.Options(chosen, source, output or [], window, frames, backend, size))
 
 
 if __name__ == "__main__":

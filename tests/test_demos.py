@@ -149,7 +149,10 @@ def test_mistakes_on_the_command_line(tmp_path: Path, model_path: ModelPath) -> 
             ["--model", "missing.tflite", "--output", picture, "--frames", 1],
             "ModelError: there is no model file 'missing.tflite'",
         ),
-        (["--model", "nonsense", "--output", picture, "--frames", 1], "none of the known models deeplabv3_257_mv_gpu"),
+        (
+            ["--model", "nonsense", "--output", picture, "--frames", 1],
+            "none of the known models style_transfer, deeplab",
+        ),
         (["--output", picture], "has no end: say how many --frames"),
         (["--output", tmp_path / "a.xyz", "--frames", 1], "no known format"),
     ):
@@ -160,7 +163,10 @@ def test_mistakes_on_the_command_line(tmp_path: Path, model_path: ModelPath) -> 
     code, output = command_line(style_transfer, "--style", picture / "no", "--output", picture, "--frames", 1)
     assert code == 1 and "is no picture that can be read" in output
     code, output = command_line(style_transfer, "--model", "selfie_segmentation", "--output", picture, "--frames", 1)
-    assert code == 1 and "takes [3] channels, not 3 (picture) and 100 (style)" in output
+    assert code == 1 and "the model's output has 1 channels, which is no picture" in output
+    style = ("--model", "style_transfer", "--style", style_transfer.STYLE)
+    code, output = command_line(style_transfer, *style, "--output", picture, "--frames", 1)
+    assert code == 1 and "has one style of its own: leave out --style" in output
 
 
 def test_a_window_shows_the_picture(tmp_path: Path, model_path: ModelPath, tool: Callable[[str], str]) -> None:
