@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -97,9 +97,10 @@ def rebound(device: Device, obj: Any, previous: Binding) -> Binding | None:
         return None
     before = previous.resource
     alike = resource.format == before.format and resource.size == before.size and resource.nbytes == before.nbytes
-    if not alike or resource.released or isinstance(resource, StagedTexture) or type(resource) is not type(before):
+    # A staged texture is never alike: what stands for it is a buffer.
+    if not alike or resource.released or type(resource) is not type(before):
         return None
-    return replace(previous, resource=resource)
+    return Binding(resource, previous.view, previous.parameters, previous.how)
 
 
 def _staged(binding: Binding, write: bool, previous: Binding | None) -> Binding:

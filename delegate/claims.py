@@ -32,13 +32,14 @@ class Claims:
     ``needless`` are left out of both, with reasons: the GPU could run them, and has no use for it.
 
     ``tensors`` are the subgraph's tensors, quantized ones as their float views, with the values of those that only
-    depend on constants filled in.
+    depend on constants filled in. ``steady`` are the computed tensors that depend on constants alone.
     """
 
     nodes: dict[int, Node] = field(default_factory=dict)
     refused: dict[int, str] = field(default_factory=dict)
     needless: dict[int, str] = field(default_factory=dict)
     tensors: dict[int, TensorInfo] = field(default_factory=dict)
+    steady: frozenset[int] = frozenset()
 
 
 def claim(subgraph: Subgraph, *, quantized: bool = True, resized: bool = False) -> Claims:
@@ -48,7 +49,8 @@ def claim(subgraph: Subgraph, *, quantized: bool = True, resized: bool = False) 
     the inputs have other shapes than in the file, so that shapes are no constants.
     """
     claims = Claims(
-        tensors={i: float_view(tensor) if quantized else tensor for i, tensor in enumerate(subgraph.tensors)}
+        tensors={i: float_view(tensor) if quantized else tensor for i, tensor in enumerate(subgraph.tensors)},
+        steady=steady_tensors(subgraph),
     )
     from_cpu: set[int] = set()
     for raw in subgraph.operators:
@@ -108,7 +110,7 @@ def _leave_needless(claims: Claims, subgraph: Subgraph) -> None:
 
 
 def steady_tensors(subgraph: Subgraph) -> frozenset[int]:
-    """The computed tensors that depend on constants alone: they are the same in every frame."""
+    """What is the same in every frame: computed tensors that depend on constants alone."""
     steady: set[int] = set()
     for raw in subgraph.operators:
         if raw.name in _VARYING or raw.custom or not raw.inputs:

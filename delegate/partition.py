@@ -11,7 +11,7 @@ from ..kernels.layout import Storage
 from ..kernels.operator import TensorInfo
 from .bindings import tensor_label
 from .boundary import Boundary
-from .claims import Claims, build_graph, measured_shapes, output_shapes, steady_tensors
+from .claims import Claims, build_graph, measured_shapes, output_shapes
 from .graph import Graph
 from .program import Program
 from .report import PartitionReport
@@ -115,7 +115,8 @@ class Partition:
         if self._model_shapes() != self._prepared_for:
             return None
         info = self._claims.tensors[tensor]
-        return replace(info, shape=self._shapes.get(tensor, info.shape))
+        shape = self._shapes.get(tensor, info.shape)
+        return info if shape == info.shape else replace(info, shape=shape)
 
     def rebind(self, tensor: int) -> None:
         """What is bound to the tensor has changed."""
@@ -187,7 +188,7 @@ class Partition:
         self._unbound.clear()
         from_cpu = sorted(self._copied_here - self._boundary.computed)
         copied = [tensor for key in from_cpu if not self._boundary.is_bound(key) for tensor in key[1:]]
-        steady = steady_tensors(self._native.subgraph)
+        steady = self._claims.steady
         self._first_uploads = tuple(tensor for tensor in copied if tensor in steady)
         self._uploads = tuple(tensor for tensor in copied if tensor not in steady)
 

@@ -115,9 +115,10 @@ class ClCommandList:
             if not resource.format:
                 check_resource(resource, operand, where)
         assert isinstance(resource, ClBuffer | ClImage)
-        use.resource, use.checked = resource, False
+        before, use.resource, use.checked = use.resource, resource, False
         self._fill(use)
-        self._find_partners()
+        if resource.partner is not None or (isinstance(before, ClBuffer | ClImage) and before.partner is not None):
+            self._find_partners()
 
     def _find_partners(self) -> None:
         """Whom a run must tell that it uses memory of theirs, and which; found anew when a slot changes."""
