@@ -4,6 +4,7 @@ from .delegate.gpu_delegate import GpuDelegate
 from .delegate.interpreter import Interpreter
 from .delegate.options import GpuDelegateOptions, InferencePreference, InferencePriority, WaitType
 from .delegate.report import DelegatedOp, PartitionReport
+from .delegate.serialization import fingerprint
 from .delegate.statistics import Statistics, StepTime
 from .interop.cl_context import ClContext
 from .interop.cl_objects import ClBuffer, ClImage
@@ -61,6 +62,7 @@ __all__ = [
     "TransferError",
     "WaitType",
     "Window",
+    "fingerprint",
     "open_sink",
     "open_source",
     "sharing_report",

@@ -15,6 +15,7 @@ from .bindings import Crop, TextureMapping, Values, tensor_label
 from .boundary import Boundary
 from .choice import Choice, choose
 from .claims import Claims, claim, refuse_unlowered
+from .initialization import Initialization
 from .model import Model, Subgraph
 from .options import GpuDelegateOptions
 from .partition import Partition
@@ -22,7 +23,6 @@ from .program import Program
 from .reader import read_model
 from .report import DelegatedOp, PartitionReport, describe_operators, warning_text
 from .statistics import Statistics, StepTime, gather, step_times
-from .stopwatch import Stopwatch
 from .tflite import NativeDelegate, NativeGraph, Partitioned, log
 
 
@@ -53,12 +53,12 @@ class GpuDelegate:
         self._native: NativeDelegate | None = None
         self._retired: list[NativeDelegate] = []
         self._closed = False
-        self._stopwatch = Stopwatch()
+        self._initialization = Initialization(ready=self._save)
         self._model: Model | None = None
         if model_path is not None:
             model_content = read_file(model_path)
         if model_content is not None:
-            with self._stopwatch.phase("read"):
+            with self._initialization.phase("read"):
                 self._model = read_model(model_content)
 
     # LiteRT's interpreter and ours ------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ class GpuDelegate:
                 "LiteRT's own Interpreter does not tell a delegate which model it runs: make it with "
                 "GpuDelegate(model_path=...), or use framebind.Interpreter"
             )
-        self._stopwatch.seconds["read"] += read_seconds
+        self._initialization.stopwatch.seconds["read"] += read_seconds
         self._native = NativeDelegate(self, self._model)
         return self._native.pointer
 
@@ -106,6 +106,7 @@ class GpuDelegate:
         if self._closed:
             return
         self._closed = True
+        self._initialization.save()
         for partition in self._partitions:
             partition.release()
         self._boundary.release()
@@ -119,12 +120,12 @@ class GpuDelegate:
         """The operators of a subgraph that go to the GPU; logs those that do not, with the reasons, once."""
         subgraph = graph.subgraph
         resized = any(graph.shape(i) != subgraph.tensors[i].shape for i in subgraph.inputs)
-        with self._stopwatch.phase("claim"):
+        with self._initialization.phase("claim"):
             claims = claim(subgraph, quantized=self.options.enable_quantization, resized=resized)
         self._claims[graph.index] = claims
         if claims.nodes:
             traits = self._device().traits
-            with self._stopwatch.phase("claim"):
+            with self._initialization.phase("claim"):
                 refuse_unlowered(claims, subgraph, traits)
         self._forget_partitions(graph)
         choice = self._choices[graph.index] = choose(graph, claims, self.options)
@@ -156,10 +157,15 @@ class GpuDelegate:
 
     def make_kernel(self, graph: NativeGraph, partition: Partitioned) -> Partition:
         claims = self._claims[graph.index]
-        made = Partition(self._boundary, graph, claims, partition, self.options.storage, self._stopwatch)
+        made = Partition(self._boundary, graph, claims, partition, self.options.storage, self._initialization)
         self._partitions.append(made)
         self._boundary.computed |= {(graph.index, t) for t in made.outputs}
         return made
+
+    def _save(self) -> None:
+        """Once all programs have run: drivers compile as late as that. ``close`` waits for none of them."""
+        if all(partition.program is not None for partition in self._partitions):
+            self._initialization.save(self._boundary.open_device.finish)
 
     def copy_to_cpu(self, graph: NativeGraph, tensor: int) -> None:
         if self._closed:
@@ -171,6 +177,7 @@ class GpuDelegate:
             self._boundary.device = open_device(self.options.backend)
             if self._boundary.device.traits.software:
                 _warn_of_software(self._boundary.device.traits.name)
+            self._initialization.open_cache(self.options, self._model, self._boundary.device.traits)
         return self._boundary.device
 
     def _follow(self, obj: Any) -> None:
@@ -182,6 +189,7 @@ class GpuDelegate:
             if other is not None:
                 device.close()
                 self._boundary.device = other
+                self._initialization.open_cache(self.options, self._model, other.traits)
 
     # Reports ----------------------------------------------------------------------------------------------------------
 
@@ -240,7 +248,8 @@ class GpuDelegate:
         """What the model's programs are and cost. Raises DelegateError where nothing runs on the GPU."""
         device, graphs = self._running_device(), self._model.subgraphs if self._model else ()
         operators = sum(len(graph.operators) for graph in graphs), sum(len(p.operators) for p in self._partitions)
-        return gather(device.traits, self._programs(), operators, len(self._partitions), self._stopwatch.seconds)
+        times = self._initialization.stopwatch.seconds
+        return gather(device.traits, self._programs(), operators, len(self._partitions), times)
 
     def profile(self) -> list[StepTime]:
         """Run what ``invoke`` would run on the GPU, each dispatch after the one before has ended, and time each.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from ..interop.device import Traits
 from ..kernels.layout import Shape, Sliced
-from ..kernels.operator import Grid, Launch, Link, Lowering, TensorInfo, Unsupported
+from ..kernels.operator import Grid, Launch, Link, Lowering, PackedArray, TensorInfo, Unsupported
 from .graph import Graph, Node, Part
 
 VALUES = "values"
@@ -32,10 +33,10 @@ class LabelledLaunch:
     number: int
 
     @property
-    def arrays(self) -> dict[str, np.ndarray]:
+    def arrays(self) -> dict[str, PackedArray]:
         """The launch's arrays, and the numbers of its links: those of link i are one float4 named "values<i>"."""
         values = {f"{VALUES}{i}": link.values for i, link in enumerate(self.links) if link.values}
-        return self.launch.arrays | {name: np.array([(*v, 0, 0, 0)[:4]], np.float32) for name, v in values.items()}
+        return self.launch.arrays | {name: PackedArray(1, partial(_one_row, v)) for name, v in values.items()}
 
     @property
     def rounds(self) -> bool:
@@ -45,6 +46,10 @@ class LabelledLaunch:
     @property
     def reads(self) -> tuple[int, ...]:
         return (*self.launch.reads.values(), *(link.operand for link in self.links if link.operand is not None))
+
+
+def _one_row(values: tuple[float, ...]) -> np.ndarray:
+    return np.array([(*values, 0, 0, 0)[:4]], np.float32)
 
 
 @dataclass
@@ -107,7 +112,7 @@ def check_lowering(node: Node, tensors: Mapping[int, TensorInfo], traits: Traits
         _check_launch(entry, tensors, traits)
         fixed = (i for i in entry.reads if i in tensors and tensors[i].constant is not None)
         constants |= {i: Sliced(lowered.shapes[i]).nbytes for i in fixed}
-        constants |= {f"{entry.label} {entry.number} {name}": a.size * 4 for name, a in entry.arrays.items()}
+        constants |= {f"{entry.label} {entry.number} {name}": a.rows * 16 for name, a in entry.arrays.items()}
     return constants
 
 

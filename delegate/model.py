@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..kernels.operator import TensorInfo
@@ -45,3 +45,4 @@ class Model:
     """A whole file; subgraph 0 is the one that ``invoke`` runs."""
 
     subgraphs: tuple[Subgraph, ...]
+    content: bytes = field(repr=False)

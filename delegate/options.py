@@ -84,8 +84,11 @@ class GpuDelegateOptions:
 
     ``wait_type``: see WaitType. The default waits for nothing, so that the CPU prepares the next frame meanwhile; what
     reads results, on the GPU or the CPU, is ordered behind the model in any case.
-    ``serialization_dir``, ``model_token``: the folder where compiled programs are kept between runs, and the model's
-    name there (letters, digits, ``-_.``). They go together. Nothing is kept yet, so that giving them is an error.
+    ``serialization_dir``, ``model_token``: the folder where compiled programs and the model's weights in the device's
+    layout are kept between runs, and the model's name there (letters, digits, ``-_.``; ``fb.fingerprint(model)`` makes
+    one). They go together. The folder is made where it is missing, readable by you alone; one that others may write to
+    is refused, because what is loaded from there becomes code of the GPU's driver. Another model, device, driver,
+    version or options never share a file, and a damaged one is made anew.
     """
 
     backend: Literal["auto", "opengl", "opencl", "null"] = "auto"
@@ -193,6 +196,3 @@ class GpuDelegateOptions:
                 f"model_token is {token!r}: it becomes part of a file's name, so give 1 to 128 letters, digits, '-', "
                 "'_' and '.', without '.' in front; a hash of the model's file will do"
             )
-        raise DelegateError(
-            "serialization_dir and model_token are given, but this version keeps no compiled programs: leave both out"
-        )

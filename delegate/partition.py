@@ -13,9 +13,9 @@ from .bindings import tensor_label
 from .boundary import Boundary
 from .claims import Claims, build_graph, measured_shapes, output_shapes
 from .graph import Graph
+from .initialization import Initialization
 from .program import Program
 from .report import PartitionReport
-from .stopwatch import Stopwatch
 from .tflite import NativeGraph, Partitioned
 
 
@@ -29,12 +29,12 @@ class Partition:
         claims: Claims,
         partitioned: Partitioned,
         storage: Storage,
-        stopwatch: Stopwatch,
+        initialization: Initialization,
     ) -> None:
         self._boundary, self._native, self._claims = boundary, native, claims
         self._partitioned = partitioned
         self._storage: Storage = storage
-        self._stopwatch = stopwatch
+        self._initialization = initialization
         runtime = [i for i in partitioned.inputs if i >= 0 and claims.tensors[i].constant is None]
         self.inputs, self.outputs = tuple(runtime), partitioned.outputs
         for tensor in (*self.inputs, *self.outputs):
@@ -171,9 +171,11 @@ class Partition:
         self._first_uploads = ()
 
     def _build(self) -> Program:
-        with self._stopwatch.phase("transform"):
+        with self._initialization.phase("transform"):
             graph = build_graph(self._claims, self._partitioned.operators, self.inputs, self.outputs, self._shapes)
-        self.program = Program(self._boundary.open_device, graph, self._storage, self._stopwatch)
+        shapes = [graph.tensors[tensor].shape for tensor in graph.inputs]
+        name = f"{self.subgraph} {self.operators} {graph.inputs} {shapes}"
+        self.program = Program(self._boundary.open_device, graph, self._storage, self._initialization, name)
         self._unbound = {*graph.inputs, *graph.outputs}
         return self.program
 

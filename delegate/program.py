@@ -8,12 +8,12 @@ from ..kernels.dialect import KernelSource
 from ..kernels.layout import Storage
 from .bindings import Binding
 from .graph import Graph
+from .initialization import Initialization
 from .lower import lower
 from .passes import transform
 from .precision import assign_storages
 from .steps import Layout, build_steps, plan_arena, slot_name, with_conversions
-from .stopwatch import Stopwatch
-from .weights import pack_constants
+from .weights import list_constants, pack_constants
 
 
 class Program:
@@ -24,22 +24,35 @@ class Program:
     same view as the one before neither compiles nor allocates; another view records the steps anew.
     """
 
-    def __init__(self, device: Device, graph: Graph, storage: Storage, stopwatch: Stopwatch | None = None) -> None:
+    def __init__(
+        self,
+        device: Device,
+        graph: Graph,
+        storage: Storage,
+        initialization: Initialization | None = None,
+        name: str = "",
+    ) -> None:
+        """``name`` tells the constants of this graph in these shapes from those of the model's other ones."""
         self._device = device
-        self._stopwatch = stopwatch or Stopwatch()
+        self._initialization = initialization or Initialization()
         self._bindings: dict[int, Binding] = {}
         self._commands: CommandList | None = None
         self._arena: Resource | None = None
         self._pictures: dict[int, list[tuple[int, str]]] = {}
         self._slots: set[str] = set()
-        with self._stopwatch.phase("transform"):
+        self._has_run = False
+        with self._initialization.phase("transform"):
             self.graph = transform(graph)
-        with self._stopwatch.phase("lower"):
+        with self._initialization.phase("lower"):
             lowered = lower(self.graph, device.traits.grid)
             storages = assign_storages(lowered, storage)
-        with self._stopwatch.phase("pack"):
-            block, constants = pack_constants(lowered, self.graph, storage, device.traits.offset_alignment)
-        with self._stopwatch.phase("upload"):
+        with self._initialization.phase("pack"):
+            alignment = device.traits.offset_alignment
+            wanted = list_constants(lowered, self.graph)
+            block, constants = self._initialization.constants(
+                name, wanted.fits, lambda: pack_constants(wanted, storage, alignment)
+            )
+        with self._initialization.phase("upload"):
             self._weights = self._buffer("constants", block.nbytes)
             if block.nbytes:
                 device.write(self._weights, block, "constants of the model")
@@ -57,8 +70,9 @@ class Program:
     def commands(self) -> CommandList:
         """The recorded steps, for counts and timings. Recorded now if they were not."""
         if self._commands is None:
-            with self._stopwatch.phase("plan"):
+            with self._initialization.phase("plan"):
                 self._commands = self._record()
+            self._has_run = False
         return self._commands
 
     @property
@@ -97,6 +111,9 @@ class Program:
     def run(self) -> None:
         """Submit all steps. Outputs are ready for the GPU's next work; the CPU waits for nothing."""
         self.commands.run()
+        if not self._has_run:
+            self._has_run = True
+            self._initialization.ready()
 
     def release(self) -> None:
         """Free the program's GPU memory. Bound objects are not touched."""
@@ -107,7 +124,7 @@ class Program:
         self._bindings.clear()
 
     def _kernel(self, source: KernelSource) -> Kernel:
-        with self._stopwatch.phase("compile"):
+        with self._initialization.phase("compile"):
             return self._device.kernel(source)
 
     def _record(self) -> CommandList:
@@ -120,7 +137,7 @@ class Program:
         if self._arena is None or self._arena.nbytes < plan.nbytes:
             if self._arena is not None:
                 self._arena.release()
-            with self._stopwatch.phase("upload"):
+            with self._initialization.phase("upload"):
                 self._arena = self._buffer("intermediate tensors", plan.nbytes)
         steps = build_steps(entries, layout, plan, self._arena, device.traits.group, self._kernel)
         self._pictures.clear()
@@ -129,7 +146,7 @@ class Program:
                 self._pictures.setdefault(int(argument.memory.removeprefix("tensor_")), []).append(
                     (number, argument.name)
                 )
-        with self._stopwatch.phase("record"):
+        with self._initialization.phase("record"):
             commands = device.record(steps)
         operands = [operand.resource for step in steps for operand in step.operands.values()]
         self._slots = {resource.name for resource in operands if isinstance(resource, Slot)}

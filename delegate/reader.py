@@ -62,7 +62,7 @@ def read_model(content: bytes) -> Model:
     subgraphs = tuple(reader.subgraph(i) for i in range(count))
     check_calls(subgraphs)
     reader.signatures(subgraphs)
-    return Model(subgraphs)
+    return Model(subgraphs, content)
 
 
 def _guarded(what: str, read: Callable[[], T]) -> T:

@@ -169,7 +169,7 @@ def _step(
         add(name, tensor, True, False)
     for name, array in entry.arrays.items():
         constant = layout.constants[entry.number, name]
-        table = Table(array.shape[0], constant.storage)
+        table = Table(array.rows, constant.storage)
         arguments.append(Argument(name, table, "r", "weights"))
         operands[name] = Operand(layout.weights, constant.offset, constant.nbytes)
     links = []

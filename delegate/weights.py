@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..kernels.layout import SLICE_BYTES, Shape, Storage, slices
+from ..kernels.operator import PackedArray
 from .graph import Graph
 from .lower import VALUES, Lowered
 
@@ -25,46 +27,72 @@ class Constant:
     storage: Storage
 
 
-def pack_constants(
-    lowered: Lowered, graph: Graph, storage: Storage, alignment: int
-) -> tuple[np.ndarray, dict[Key, Constant]]:
-    """The block (uint8) and where each constant lies in it.
+Constants = tuple[np.ndarray, dict[Key, Constant]]
+"""All constants as one block of bytes, and where each lies in it."""
 
-    Constants of launches that round to the steps of a quantized tensor stay f32: 16 bits move sums across steps.
+
+@dataclass(frozen=True)
+class Wanted:
+    """The constants of a program by key, and which of them 16 bits must not hold: integers, numbers of links, and what
+    launches read that round to the steps of a quantized tensor, because 16 bits move sums across steps.
     """
-    arrays: dict[Key, np.ndarray] = {}
-    precise: set[Key] = set()
+
+    arrays: dict[Key, PackedArray]
+    precise: set[Key]
+
+    def fits(self, places: Mapping[Key, Constant], nbytes: int) -> bool:
+        """Whether these are places of these constants, in a block of ``nbytes``."""
+        return places.keys() == self.arrays.keys() and all(
+            place.nbytes == self.arrays[key].rows * SLICE_BYTES[place.storage]
+            and 0 <= place.offset <= nbytes - place.nbytes
+            for key, place in places.items()
+        )
+
+
+def list_constants(lowered: Lowered, graph: Graph) -> Wanted:
+    """What ``pack_constants`` packs, without looking at a value of it."""
+    wanted = Wanted({}, set())
     for number, entry in enumerate(lowered.launches):
         for name, array in entry.arrays.items():
-            arrays[number, name] = array
+            wanted.arrays[number, name] = array
             if entry.rounds or name.startswith(VALUES):
-                precise.add((number, name))
+                wanted.precise.add((number, name))
         if entry.rounds:
-            precise.update(entry.reads)
+            wanted.precise.update(entry.reads)
     read = {tensor for entry in lowered.launches for tensor in entry.reads}
     for tensor in dict.fromkeys((*sorted(read), *graph.outputs)):  # an output that is constant is copied out
         info = graph.tensors.get(tensor)
         if info is not None and info.constant is not None:
-            arrays[tensor] = pack_slices(info.constant, lowered.shapes[tensor])
+            wanted.arrays[tensor] = pack_slices(info.constant, lowered.shapes[tensor])
             if info.constant.dtype.kind != "f":  # indices are exact
-                precise.add(tensor)
+                wanted.precise.add(tensor)
+    return wanted
+
+
+def pack_constants(wanted: Wanted, storage: Storage, alignment: int) -> Constants:
+    """The block (uint8) and where each constant lies in it."""
     places: dict[Key, Constant] = {}
     parts: list[bytes] = []
     end = 0
-    for key, array in arrays.items():
-        fits = storage == "f16" and key not in precise and float(np.abs(array).max(initial=0.0)) <= LARGEST_HALF
+    for key, packed in wanted.arrays.items():
+        array = packed.make()
+        fits = storage == "f16" and key not in wanted.precise and float(np.abs(array).max(initial=0.0)) <= LARGEST_HALF
         kept: Storage = "f16" if fits else "f32"
         part = array.astype(np.float16 if fits else np.float32).tobytes()
-        assert len(part) == array.shape[0] * SLICE_BYTES[kept]
+        assert len(part) == packed.rows * SLICE_BYTES[kept]
         places[key] = Constant(end, len(part), kept)
         parts.append(part + bytes(-len(part) % alignment))
         end += len(parts[-1])
     return np.frombuffer(b"".join(parts), np.uint8), places
 
 
-def pack_slices(values: np.ndarray, shape: Shape) -> np.ndarray:
+def pack_slices(values: np.ndarray, shape: Shape) -> PackedArray:
     """A constant tensor as (n, 4) float32 in slices of four channels, padded with zeros."""
     batch, height, width, channels = shape
-    packed = np.zeros((batch * height * width, slices(channels) * 4), np.float32)
-    packed[:, :channels] = values.reshape(-1, channels)
-    return packed.reshape(-1, 4)
+
+    def pack() -> np.ndarray:
+        packed = np.zeros((batch * height * width, slices(channels) * 4), np.float32)
+        packed[:, :channels] = values.reshape(-1, channels)
+        return packed.reshape(-1, 4)
+
+    return PackedArray(batch * height * width * slices(channels), pack)

@@ -16,7 +16,7 @@ from .cl_api import own_errors
 from .cl_barrier import ClBarrier
 from .cl_command_buffer import CommandBuffers
 from .cl_commands import ClCommandList
-from .cl_context import ClContext, build
+from .cl_context import ClContext, build, offer
 from .cl_objects import IMAGE_FORMATS, ClBuffer, ClImage, Use, as_cl_object
 from .cl_one_dispatch import record_as_one
 from .cl_recording import ClKernel, Recording, record_separately
@@ -150,6 +150,8 @@ class ClDevice:
             except cl.Error as error:
                 raise KernelError(source.name, str(self.context), str(error), text) from error
             kernel = self._kernels[source] = ClKernel(self.context, source, program, text)
+        else:
+            offer(kernel.program, kernel.text)
         return kernel
 
     def record(self, steps: Sequence[Step], dispatches: Dispatches | None = None) -> ClCommandList:

@@ -7,16 +7,18 @@ import logging
 import threading
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import pyopencl as cl
 
-from . import cl_gl
+from . import binaries, cl_gl
 from .errors import DeviceError
 
 log = logging.getLogger("framebind")
 
 _TYPES = {"gpu": cl.device_type.GPU, "cpu": cl.device_type.CPU, "accelerator": cl.device_type.ACCELERATOR}
 _OUT_OF_ORDER = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+CL1_2 = ("-cl-std=CL1.2",)
 _INSTALL = "install an OpenCL driver (of the GPU's vendor, or the package pocl-opencl-icd for the CPU)"
 
 
@@ -205,8 +207,55 @@ def why_unusable(device: cl.Device) -> str:
     return ""
 
 
-def build(context: cl.Context, text: str, name: str, options: Sequence[str] = ("-cl-std=CL1.2",)) -> cl.Program:
-    """A program of OpenCL C text, built, with a kernel called ``name``. Raises pyopencl.Error with the log."""
+def build(context: cl.Context, text: str, name: str, options: Sequence[str] = CL1_2) -> cl.Program:
+    """A program of OpenCL C text, built, with a kernel called ``name``. Raises pyopencl.Error with the log.
+
+    It is made of the text's binary where one is kept (see binaries.py) and the driver takes it.
+    """
+    binary = binaries.find(_key(text, options))
+    program = _load(context, binary, name) if binary else None
+    if program is None:
+        binaries.reject(_key(text, options))
+        program = _build(context, text, name, options)
+    offer(program, text, options)
+    return program
+
+
+def offer(program: cl.Program, text: str, options: Sequence[str] = CL1_2) -> None:
+    """Let the binary of a built program be kept, where somebody keeps them."""
+    binaries.keep(_key(text, options), lambda: program_binary(program))
+
+
+def _key(text: str, options: Sequence[str]) -> str:
+    """What decides a binary, besides the driver."""
+    return "\n".join([*options, text])
+
+
+def program_binary(program: cl.Program) -> bytes | None:
+    """The driver's compiled form of a program for its one device; None where the driver gives out none."""
+    try:
+        found: Any = program.get_info(cl.program_info.BINARIES)
+    except cl.Error as error:
+        log.info(f"the OpenCL driver gives out no binary: {error}")
+        return None
+    return found[0] if len(found) == 1 and found[0] else None
+
+
+def _load(context: cl.Context, binary: bytes, name: str) -> cl.Program | None:
+    """A program of what ``program_binary`` returned, or None where the driver does not take it (any more)."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = cl.Program(context, context.devices, [binary])
+            program.build()
+        cl.Kernel(program, name)
+    except cl.Error as error:
+        log.info(f"the OpenCL driver does not take the binary of kernel '{name}': {error}")
+        return None
+    return program
+
+
+def _build(context: cl.Context, text: str, name: str, options: Sequence[str]) -> cl.Program:
     with warnings.catch_warnings():
         # Compilers say a lot about kernels that are right; and pyopencl warns that we go around its cache.
         warnings.simplefilter("ignore")

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..kernels.dialect import render_glsl
 from ..kernels.source import KernelSource
+from . import binaries
 from .device import Dispatches, Resource, Step, Traits
 from .errors import BindingError, DeviceError
 from .gl_barrier import GlBarrier
@@ -18,7 +19,7 @@ from .gl_commands import GlCommandList, GlKernel
 from .gl_context import GlContext
 from .gl_objects import GlBuffer, GlTexture, as_gl_object
 from .gl_one_dispatch import GlOneDispatch
-from .gl_program import COMPUTE_SHADER, build_program
+from .gl_program import COMPUTE_SHADER, build_program, program_binary
 from .gl_state import buffers, kept, pixel_storage, program, storage_buffers, texture
 from .one_dispatch import BarrierWatch, prefers_one, why_not_one
 from .recording import check_formats
@@ -130,6 +131,9 @@ class GlDevice:
             text = render_glsl(source, "310 es" if self.context.is_es else "430 core")
             program = build_program(self.context, source.name, {COMPUTE_SHADER: text})
             kernel = self._kernels[source] = GlKernel(self.context, source, program, text)
+        else:
+            program = kernel.program
+            binaries.keep(kernel.text, lambda: program_binary(self.context, program))
         return kernel
 
     def record(self, steps: Sequence[Step], dispatches: Dispatches | None = None) -> GlCommandList:

@@ -1,15 +1,21 @@
-"""Compiles GLSL into programs, with errors that carry the compiler's log and the numbered text."""
+"""Compiles GLSL into programs, with errors that carry the compiler's log and the numbered text; or takes them from the
+binaries that a driver made of the same text (see binaries.py).
+"""
 
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Callable
 from typing import Any
 
+from . import binaries
 from .errors import KernelError
 from .gl_context import GlContext
 
+_FORMAT = struct.Struct("<I")
 COMPUTE_SHADER, VERTEX_SHADER, FRAGMENT_SHADER = 0x91B9, 0x8B31, 0x8B30
+_NUM_PROGRAM_BINARY_FORMATS, _PROGRAM_BINARY_LENGTH, _RETRIEVABLE_HINT = 0x87FE, 0x8741, 0x8257
 _COMPILE_STATUS, _LINK_STATUS, _INFO_LOG_LENGTH = 0x8B81, 0x8B82, 0x8B84
 
 
@@ -18,6 +24,47 @@ def build_program(context: GlContext, name: str, texts: dict[int, str]) -> int:
 
     Raises KernelError with the log of the shader, or of the linker, that failed.
     """
+    text = "\n".join(texts.values())
+    binary = binaries.find(text)
+    program = _load(context, binary) if binary else 0
+    if not program:
+        binaries.reject(text)
+        program = _build(context, name, texts)
+    context.live["program"] += 1
+    binaries.keep(text, lambda: program_binary(context, program))
+    return program
+
+
+def program_binary(context: GlContext, program: int) -> bytes | None:
+    """The driver's compiled form of a program: the number of its format and what ``build_program`` can load again.
+
+    None where the driver gives out none (Mesa does so where its own cache is switched off).
+    """
+    gl = context.gl
+    length = _get(gl.glGetProgramiv, program, _PROGRAM_BINARY_LENGTH)
+    if not gl.integer(_NUM_PROGRAM_BINARY_FORMATS) or not length:
+        return None
+    data, format_, written = ctypes.create_string_buffer(length), ctypes.c_uint(), ctypes.c_int()
+    gl.glGetProgramBinary(program, length, ctypes.byref(written), ctypes.byref(format_), data)
+    return _FORMAT.pack(format_.value) + data.raw[: written.value] if written.value else None
+
+
+def _load(context: GlContext, binary: bytes) -> int:
+    """A program of what ``program_binary`` returned, or 0 where the driver does not take it (any more)."""
+    gl = context.gl
+    if len(binary) <= _FORMAT.size or not gl.integer(_NUM_PROGRAM_BINARY_FORMATS):
+        return 0
+    context.drain()
+    program, data = gl.glCreateProgram(), binary[_FORMAT.size :]
+    gl.glProgramBinary(program, _FORMAT.unpack_from(binary)[0], data, len(data))
+    if _get(gl.glGetProgramiv, program, _LINK_STATUS):
+        return program
+    gl.glDeleteProgram(program)
+    gl.clear_errors()  # an unknown format is a GL error as well
+    return 0
+
+
+def _build(context: GlContext, name: str, texts: dict[int, str]) -> int:
     gl = context.gl
     context.drain()
     program, shaders = gl.glCreateProgram(), []
@@ -27,6 +74,7 @@ def build_program(context: GlContext, name: str, texts: dict[int, str]) -> int:
             shaders.append(shader)
             _compile(context, shader, name, text)
             gl.glAttachShader(program, shader)
+        gl.glProgramParameteri(program, _RETRIEVABLE_HINT, 1)
         gl.glLinkProgram(program)
         if not _get(gl.glGetProgramiv, program, _LINK_STATUS):
             log = _log(gl.glGetProgramiv, gl.glGetProgramInfoLog, program)
@@ -37,7 +85,6 @@ def build_program(context: GlContext, name: str, texts: dict[int, str]) -> int:
     finally:
         for shader in shaders:
             gl.glDeleteShader(shader)
-    context.live["program"] += 1
     return program
 
 

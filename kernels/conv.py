@@ -11,7 +11,7 @@ from .blocks import choose_block
 from .computed_conv import ComputedConvolution, bias_links, convolution_shapes, lower_convolution
 from .elementwise import activation_links, require_float
 from .layout import slices
-from .operator import Launch, Link, Lowering, Operator, Parsed, TensorInfo, Unsupported
+from .operator import Launch, Link, Lowering, Operator, PackedArray, Parsed, TensorInfo, Unsupported
 from .window import Window
 
 
@@ -54,22 +54,30 @@ def computed_bias(inputs: list[TensorInfo | None], channels: int, *, position: i
     return () if bias is None or bias.constant is not None else bias_links(inputs, channels, position=position)
 
 
-def pack_bias(bias: np.ndarray | None, channels: int) -> np.ndarray:
+def pack_bias(bias: np.ndarray | None, channels: int) -> PackedArray:
     """(slices, 4) float32, zeros where there is no bias or no channel."""
-    packed = np.zeros(slices(channels) * 4, np.float32)
-    packed[:channels] = 0 if bias is None else bias
-    return packed.reshape(-1, 4)
+
+    def pack() -> np.ndarray:
+        packed = np.zeros(slices(channels) * 4, np.float32)
+        packed[:channels] = 0 if bias is None else bias
+        return packed.reshape(-1, 4)
+
+    return PackedArray(slices(channels), pack)
 
 
-def pack_weights(weights: np.ndarray) -> np.ndarray:
+def pack_weights(weights: np.ndarray) -> PackedArray:
     """OHWI weights as (n, 4) float32 in the order [ky][kx][input slice][input lane][output slice][output lane].
 
     Neighbouring invocations compute neighbouring output slices and so read neighbouring float4 values.
     """
     out, height, width, in_ = weights.shape
-    padded = np.zeros((slices(out) * 4, height, width, slices(in_) * 4), np.float32)
-    padded[:out, :, :, :in_] = weights
-    return np.ascontiguousarray(padded.transpose(1, 2, 3, 0)).reshape(-1, 4)
+
+    def pack() -> np.ndarray:
+        padded = np.zeros((slices(out) * 4, height, width, slices(in_) * 4), np.float32)
+        padded[:out, :, :, :in_] = weights
+        return np.ascontiguousarray(padded.transpose(1, 2, 3, 0)).reshape(-1, 4)
+
+    return PackedArray(height * width * slices(in_) * 4 * slices(out), pack)
 
 
 def launch_convolution(lowering: Lowering, source: int, attributes: Convolution) -> Launch:

@@ -14,7 +14,7 @@ from .computed_conv import ComputedDepthwise, bias_links, depthwise_shapes, lowe
 from .conv import computed_bias, optional_bias, pack_bias
 from .elementwise import activation_links, require_float
 from .layout import slices
-from .operator import Launch, Lowering, Operator, Parsed, TensorInfo, Unsupported
+from .operator import Launch, Lowering, Operator, PackedArray, Parsed, TensorInfo, Unsupported
 from .window import Window
 
 
@@ -61,12 +61,16 @@ def _output_shapes(attributes: Depthwise | ComputedDepthwise, shapes: list[tuple
     return [(batch, *attributes.window.output_size(height, width), attributes.weights.shape[3])]
 
 
-def pack_depthwise(weights: np.ndarray) -> np.ndarray:
+def pack_depthwise(weights: np.ndarray) -> PackedArray:
     """(1, H, W, O) weights as (n, 4) float32 in the order [ky][kx][slice][lane]."""
     _, height, width, channels = weights.shape
-    packed = np.zeros((height, width, slices(channels) * 4), np.float32)
-    packed[:, :, :channels] = weights[0]
-    return packed.reshape(-1, 4)
+
+    def pack() -> np.ndarray:
+        packed = np.zeros((height, width, slices(channels) * 4), np.float32)
+        packed[:, :, :channels] = weights[0]
+        return packed.reshape(-1, 4)
+
+    return PackedArray(height * width * slices(channels), pack)
 
 
 def _lower(lowering: Lowering) -> list[Launch]:

@@ -86,10 +86,18 @@ class Parsed:
 
 
 @dataclass(frozen=True)
+class PackedArray:
+    """A float32 array of shape (``rows``, 4), made by ``make`` when it is uploaded: not at all where it is kept."""
+
+    rows: int
+    make: Callable[[], np.ndarray]
+
+
+@dataclass(frozen=True)
 class Launch:
     """One dispatch: a kernel file, the tensors it reads and writes by argument name, its constants and its tile count.
 
-    ``arrays`` are float32 arrays of shape (n, 4), uploaded once. ``broadcast`` names tensors that may be smaller than
+    ``arrays`` are constants of the kernel's own, uploaded once. ``broadcast`` names tensors that may be smaller than
     the written one. A work-group computes one tile; ``shared`` are its local arrays (type, name, count).
     """
 
@@ -98,7 +106,7 @@ class Launch:
     writes: dict[str, int]
     tiles: int
     constants: dict[str, int | float] = field(default_factory=dict)
-    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    arrays: dict[str, PackedArray] = field(default_factory=dict)
     shared: tuple[tuple[str, str, int], ...] = ()
     broadcast: frozenset[str] = frozenset()
 

@@ -82,7 +82,6 @@ def test_the_older_field_stands_for_a_first_priority() -> None:
         (lambda: options(serialization_dir="cache", model_token="../abc"), "model_token is '../abc': it becomes part"),
         (lambda: options(serialization_dir="cache", model_token=".abc"), "without '.' in front"),
         (lambda: options(serialization_dir="cache", model_token=""), "1 to 128 letters"),
-        (lambda: options(serialization_dir="cache", model_token="abc"), "keeps no compiled programs: leave both out"),
     ],
 )  # fmt: skip
 def test_what_does_not_go_together_is_refused_with_the_reason(given: Any, says: str) -> None:
