@@ -26,6 +26,7 @@ from framebind.demos.training.write_tflite import write_tflite
 
 Picture = npt.NDArray[np.uint8]
 Photograph = Callable[..., Picture]
+ROOT = Path(__file__).parent.parent
 SIZES = [(128, 128), (256, 256), (384, 384), (512, 288)]
 """Width, height."""
 
@@ -47,6 +48,7 @@ def test_it_is_small_and_in_the_package() -> None:
     path = find_model(DEFAULT_STYLE)
     assert path.parent == Path(style_transfer.__file__).parent / "assets"
     assert 100_000 < path.stat().st_size <= 400_000
+    assert '"framebind.demos.assets" = ["*.tflite"]' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)

@@ -1,1 +1,1 @@
-"""How the model in ``demos/assets`` was made. Not installed with the package: README.md here says how to run it."""
+"""How the model in ``demos/assets`` was taught. Run from a checkout: README.md here says how, and has the figures."""
