@@ -13,6 +13,7 @@ from ..kernels.operator import Link, Operator, TensorInfo
 class Node:
     """One operator with parsed attributes. ``links`` are applied to its output in order; their operands are tensor ids.
 
+    ``reading`` are links of two operands, applied to every value that it reads of its first input.
     ``indices`` are the numbers of the flatbuffer operators that became this node, for messages.
     """
 
@@ -22,11 +23,13 @@ class Node:
     outputs: tuple[int, ...]
     links: tuple[Link, ...] = ()
     indices: tuple[int, ...] = ()
+    reading: tuple[Link, ...] = ()
 
     @cached_property
     def operands(self) -> tuple[int, ...]:
         """Every tensor that the node reads: its inputs, then the operands of its links."""
-        return self.inputs + tuple(link.operand for link in self.links if link.operand is not None)
+        links = (*self.reading, *self.links)
+        return self.inputs + tuple(link.operand for link in links if link.operand is not None)
 
     def __str__(self) -> str:
         links = "".join(f" -> {link.expression}" for link in self.links)
@@ -67,5 +70,8 @@ def redirect(graph: Graph, old: int, new: int) -> None:
     for number, node in enumerate(graph.nodes):
         if old in node.operands:
             inputs = tuple(new if i == old else i for i in node.inputs)
-            links = tuple(replace(link, operand=new) if link.operand == old else link for link in node.links)
-            graph.nodes[number] = replace(node, inputs=inputs, links=links)
+            links, reading = (
+                tuple(replace(link, operand=new) if link.operand == old else link for link in some)
+                for some in (node.links, node.reading)
+            )
+            graph.nodes[number] = replace(node, inputs=inputs, links=links, reading=reading)

@@ -31,6 +31,8 @@ class LabelledLaunch:
     links: tuple[Link, ...]
     label: str
     number: int
+    reading: tuple[Link, ...] = ()
+    """Links of two operands, applied to every value that is read of "src"."""
 
     @property
     def arrays(self) -> dict[str, PackedArray]:
@@ -45,7 +47,8 @@ class LabelledLaunch:
 
     @property
     def reads(self) -> tuple[int, ...]:
-        return (*self.launch.reads.values(), *(link.operand for link in self.links if link.operand is not None))
+        links = (*self.reading, *self.links)
+        return (*self.launch.reads.values(), *(link.operand for link in links if link.operand is not None))
 
 
 def _one_row(values: tuple[float, ...]) -> np.ndarray:
@@ -74,7 +77,9 @@ def lower(graph: Graph, grid: Grid) -> Lowered:
 
 
 def lower_node(node: Node, lowered: Lowered, grid: Grid) -> None:
-    """Append one node's launches. Its links belong to the last one, which writes its output."""
+    """Append one node's launches. Its links belong to the last one, which writes its output; what it applies to what it
+    reads belongs to the first.
+    """
 
     def scratch(shape: Shape) -> int:
         index = min(0, *lowered.shapes) - 1
@@ -87,7 +92,8 @@ def lower_node(node: Node, lowered: Lowered, grid: Grid) -> None:
     label = f"{node.operator.name} {','.join(map(str, node.indices))}"
     for launch in launches:
         links = node.links if launch is launches[-1] else ()
-        lowered.launches.append(LabelledLaunch(launch, links, label, len(lowered.launches)))
+        reading = node.reading if launch is launches[0] else ()
+        lowered.launches.append(LabelledLaunch(launch, links, label, len(lowered.launches), reading))
 
 
 def check_lowering(node: Node, tensors: Mapping[int, TensorInfo], traits: Traits) -> dict[int | str, int]:

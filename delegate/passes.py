@@ -26,6 +26,7 @@ from .ranks import align_ranks
 from .rounding import merge_rounding
 from .separable import fuse_separable
 from .siblings import merge_siblings
+from .squeeze_excite import fuse_squeeze_excite, read_through_links
 
 _MOST_OUTSIDE = 4
 """How many of the graph's inputs a node may read after links were added: each is a buffer, and a kernel has few."""
@@ -210,6 +211,8 @@ PASSES: tuple[Callable[[Graph], None], ...] = (
     merge_padding,
     fuse_instance_norm,
     fuse_links,
+    read_through_links,
+    fuse_squeeze_excite,
     join_concatenations,
     share_reshaped,
     merge_siblings,

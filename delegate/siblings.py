@@ -19,8 +19,8 @@ def merge_siblings(graph: Graph) -> None:
     for node in graph.nodes:
         attributes = node.attributes
         if isinstance(attributes, Convolution) and attributes.groups == 1 and _mergeable(graph, node):
-            families.setdefault((node.inputs, attributes.window, node.links), []).append(node)
-    for (_, window, _), family in families.items():
+            families.setdefault((node.inputs, node.reading, attributes.window, node.links), []).append(node)
+    for (_, _, window, _), family in families.items():
         if len(family) > 1:
             assert isinstance(window, Window)
             _merge(graph, window, family)

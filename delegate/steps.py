@@ -153,10 +153,11 @@ def _step(
     operands: dict[str, Operand] = {}
     parameters: dict[str, tuple[float, ...]] = {}
 
-    def add(name: str, tensor: int, writes: bool, broadcast: bool) -> None:
+    def add(name: str, tensor: int, writes: bool, beside: int | None) -> None:
+        """``beside`` is the tensor to whose shape this one broadcasts, or None."""
         where = place(tensor, writes)
-        channels, wide = _channels(where.view), layout.lowered.shapes[_inner(target)][3]
-        splat, narrow = broadcast and channels == 1 < wide, broadcast and 1 < channels < wide
+        channels, wide = _channels(where.view), 0 if beside is None else layout.lowered.shapes[_inner(beside)][3]
+        splat, narrow = channels == 1 < wide, 1 < channels < wide
         arguments.append(Argument(name, where.view, "w" if writes else "r", where.memory, splat, narrow))
         operands[name] = Operand(where.resource, where.offset, where.view.nbytes)
         if isinstance(where.view, Picture):
@@ -164,23 +165,29 @@ def _step(
 
     target = next(iter(launch.writes.values()))
     for name, tensor in launch.reads.items():
-        add(name, tensor, False, name in launch.broadcast)
+        add(name, tensor, False, target if name in launch.broadcast else None)
     for name, tensor in launch.writes.items():
-        add(name, tensor, True, False)
+        add(name, tensor, True, None)
     for name, array in entry.arrays.items():
         constant = layout.constants[entry.number, name]
         table = Table(array.rows, constant.storage)
         arguments.append(Argument(name, table, "r", "weights"))
         operands[name] = Operand(layout.weights, constant.offset, constant.nbytes)
-    links = []
-    for position, link in enumerate(entry.links):
-        if link.operand is not None:
-            add(f"link{position}", link.operand, False, True)
-        operand = f"link{position}" if link.operand is not None else ""
-        links.append((_expression(link, f"LOAD4_{VALUES}{position}(0)"), operand))
+
+    def expressions(links: tuple[Link, ...], name: str, beside: int) -> tuple[tuple[str, str], ...]:
+        for position, link in enumerate(links):
+            if link.operand is not None:
+                add(f"{name}{position}", link.operand, False, beside)
+        return tuple(
+            (_expression(link, f"LOAD4_{VALUES}{i}(0)"), f"{name}{i}" if link.operand is not None else "")
+            for i, link in enumerate(links)
+        )
+
+    links = expressions(entry.links, "link", target)
+    reading = expressions(entry.reading, "read", launch.reads["src"]) if entry.reading else ()
     source = KernelSource(
         launch.kernel, tuple(arguments), group, launch.tiles, tuple(launch.constants.items()),
-        launch.shared, tuple(links),
+        launch.shared, links, reading,
     )  # fmt: skip
     return Step(compile(source), operands, launch.tiles, f"{number} {entry.label}", parameters)
 

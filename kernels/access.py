@@ -22,7 +22,8 @@ def definitions(source: KernelSource, slice_access: SliceAccess) -> list[str]:
     for argument in source.arguments:
         lines += _shape_constants(argument)
         if "r" in argument.access:
-            lines.append(_read_macro(argument, slice_access))
+            links = source.reading if argument.name == "src" else ()
+            lines.append(_linked_read(_read_macro(argument, slice_access), links))
         if isinstance(argument.view, Quantized) and "w" in argument.access:
             lines.append(_quantized_store(argument, slice_access))
         elif "w" in argument.access:
@@ -83,6 +84,17 @@ def _read_macro(argument: Argument, slice_access: SliceAccess) -> str:
     if argument.narrow:
         value = f"((s_) < {slices(channels)} ? {value} : F4(0.0f))"
     return f"#define READ_{name}(b_, y_, x_, s_) {value}"
+
+
+def _linked_read(macro: str, links: tuple[tuple[str, str], ...]) -> str:
+    """The macro that reads "src", with links applied to what it reads: one expression that reads each operand."""
+    if not links:
+        return macro
+    value = "READ_stored_src(b_, y_, x_, s_)"
+    for expression, operand in links:
+        words = {"v": value, "w": f"READ_{operand}(b_, y_, x_, s_)"}
+        value = f"({' '.join(words.get(word, word) for word in expression.split())})"
+    return f"{macro.replace('READ_src(', 'READ_stored_src(')}\n#define READ_src(b_, y_, x_, s_) {value}"
 
 
 def _quantized_read(argument: Argument, slice_access: SliceAccess) -> str:

@@ -46,8 +46,11 @@ class InstanceNorm:
     epsilon: float
 
 
-def lower_reduction(lowering: Lowering, axes: frozenset[int], kind: str = "MEAN") -> list[Launch]:
-    """One dispatch that reduces ``axes``, which are BHWC's, and a reshape where channels are what is dropped.
+def lower_reduction(
+    lowering: Lowering, axes: frozenset[int], kind: str = "MEAN", target: int | None = None
+) -> list[Launch]:
+    """One dispatch that reduces ``axes``, which are BHWC's, and a reshape where channels are what is dropped, into the
+    output, or ``target``.
 
     Pixels keep their order whether other reduced axes are dropped or kept, so the kernel counts output pixels.
     """
@@ -63,7 +66,7 @@ def lower_reduction(lowering: Lowering, axes: frozenset[int], kind: str = "MEAN"
     constants["DIVISOR"] = float(values) if kind == "MEAN" else 1.0
     shared = (("float4", "partial", lowering.group if cooperative else 1),)
     tiles = items if cooperative else lowering.tiles(items)
-    reads, target = {"src": lowering.inputs[0]}, lowering.outputs[0]
+    reads, target = {"src": lowering.inputs[0]}, lowering.outputs[0] if target is None else target
     batch, rows, columns, channels = lowering.shape(target)
     if channels == (1 if 3 in axes else shape[3]):
         return [Launch("reduce", reads, {"dst": target}, tiles, constants, {}, shared)]

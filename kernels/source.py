@@ -36,7 +36,7 @@ class Argument:
 @dataclass(frozen=True)
 class KernelSource:
     """Everything that decides a kernel's text. ``links`` are (expression in v and w, name of the argument read as w
-    or "").
+    or ""); they are applied to what is written to "dst", and those of ``reading`` to what is read of "src".
 
     By value a kernel takes one int per buffer argument (its offset in units) and PICTURE_PARAMETERS floats per Picture,
     each in the order of ``arguments``.
@@ -49,6 +49,7 @@ class KernelSource:
     constants: tuple[tuple[str, int | float], ...] = ()
     shared: tuple[tuple[str, str, int], ...] = ()
     links: tuple[tuple[str, str], ...] = ()
+    reading: tuple[tuple[str, str], ...] = ()
 
     @property
     def buffers(self) -> tuple[Argument, ...]:
