@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from .conv import Convolution, pack_bias, pack_weights
 from .layout import slices
 from .operator import Launch, Lowering, Operator, Parsed
@@ -40,23 +38,19 @@ def _lower(lowering: Lowering) -> list[Launch]:
     constants: dict[str, int | float] = {"LAYERS": len(attributes.layers), "LAST_S": slices(last.weights.shape[3])}
     constants |= _shares("MEAN_", slices(depth), lowering.group) | _shares("", slices(channels), lowering.group)
     arrays = {"weights": pack_weights(last.weights), "bias": pack_bias(last.bias, channels)}
-    none = np.zeros((1, 4), np.float32)
-    hidden, hidden_arrays = 1, {"hidden_weights": none, "hidden_bias": none}
+    hidden, nothing = 1, pack_bias(None, 4)
+    arrays |= {"hidden_weights": nothing, "hidden_bias": nothing}
     if len(attributes.layers) == 2:
         first = attributes.layers[0]
         hidden = slices(first.weights.shape[0])
         hidden_bias = pack_bias(first.bias, first.weights.shape[0])
-        hidden_arrays = {"hidden_weights": pack_weights(first.weights), "hidden_bias": hidden_bias}
+        arrays |= {"hidden_weights": pack_weights(first.weights), "hidden_bias": hidden_bias}
     low, high = CLAMPS[attributes.activation]
     constants |= {"HIDDEN_S": hidden, "LOW": low, "HIGH": high, **_shares("HIDDEN_", hidden, lowering.group)}
     sizes = {"partial": lowering.group, "mean": slices(depth), "hidden": hidden}
     shared = tuple(("float4", name, size) for name, size in sizes.items())
-    arrays |= hidden_arrays
     reads, writes = {"src": source}, {"dst": lowering.outputs[0]}
-    return [
-        *launches,
-        Launch("squeeze_excite", reads, writes, batch, constants, arrays, shared),
-    ]
+    return [*launches, Launch("squeeze_excite", reads, writes, batch, constants, arrays, shared)]
 
 
 def _shares(name: str, count: int, group: int) -> dict[str, int | float]:
