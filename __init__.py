@@ -22,6 +22,7 @@ from .interop.errors import (
 from .interop.gl_context import GlContext
 from .interop.gl_draw import FragmentProgram
 from .interop.gl_objects import GlBuffer, GlTexture
+from .interop.gl_timer import GlTimer, StageTime
 from .interop.overlay import Overlay
 from .interop.share import SharingReport, sharing_report
 from .interop.sink import Sink, open_sink
@@ -44,6 +45,7 @@ __all__ = [
     "GlBuffer",
     "GlContext",
     "GlTexture",
+    "GlTimer",
     "GpuDelegate",
     "GpuDelegateOptions",
     "InferencePreference",
@@ -57,6 +59,7 @@ __all__ = [
     "Sink",
     "Source",
     "SourceError",
+    "StageTime",
     "Statistics",
     "StepTime",
     "TransferError",

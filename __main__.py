@@ -18,6 +18,7 @@ except ImportError as error:  # it names the packages that are missing, and how 
 import typer
 
 from framebind.demos.commands.benchmark import benchmark
+from framebind.demos.commands.demo import demo
 from framebind.demos.commands.devices import devices
 from framebind.demos.commands.diff import diff
 from framebind.demos.commands.inspect import inspect
@@ -27,6 +28,7 @@ COMMANDS = (devices, inspect, benchmark, diff)
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 for command in COMMANDS:
     app.command()(command)
+app.add_typer(demo, name="demo")
 
 
 @app.callback()

@@ -2,33 +2,84 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
-Model = Annotated[str, typer.Option(help="A .tflite file, or the name of a known model.")]
-SourceName = Annotated[
-    str, typer.Option(help="A camera's index, a video, a picture, a folder of them, synthetic or synthetic:PICTURE.")
-]
-Output = Annotated[
-    list[Path] | None, typer.Option(help="A video (.mp4, .mkv, .avi) or the last picture (.png); may be repeated.")
-]
-Window = Annotated[bool, typer.Option("--window", help="Show a window; the default where there is no --output.")]
-Frames = Annotated[int | None, typer.Option(min=1, help="Stop after this many frames.")]
-Backend = Annotated[Literal["opengl"], typer.Option(help="The API that runs the model.")]
-Size = Annotated[str | None, typer.Option(help="WIDTHxHEIGHT of camera and synthetic frames.")]
+Option = typer.Option
 
 
 @dataclass(frozen=True)
 class Options:
     """What the command line says, for every demo the same."""
 
-    model: str
-    source: str = "synthetic"
-    output: list[Path] = field(default_factory=list)
-    window: bool = False
-    frames: int | None = None
-    backend: Backend = "opengl"
-    size: str | None = None
+    model: Annotated[str, Option(help="A .tflite file, or the name of a known model; the demo's own where not given.")]
+    source: Annotated[
+        str,
+        Option(
+            help="A camera's index, a video, a picture, a folder of them, an address (rtsp://, http://), a GStreamer "
+            "pipeline, synthetic, or synthetic:PICTURE."
+        ),
+    ] = "synthetic"
+    output: Annotated[
+        list[Path],
+        Option("--output", "--record", help="A video (.mp4, .mkv, .avi) or the last picture (.png); may be repeated."),
+    ] = field(default_factory=list)
+    camera: Annotated[int | None, Option(min=0, help="The camera of that number; the same as --source N.")] = None
+    window: Annotated[bool, Option("--window", help="Show a window; the default where there is no --output.")] = False
+    headless: Annotated[bool, Option("--headless", help="Show no window.")] = False
+    frames: Annotated[int | None, Option(min=1, help="Stop after this many frames.")] = None
+    duration: Annotated[float | None, Option(min=0, help="Stop after this many seconds.")] = None
+    loop: Annotated[bool, Option("--loop", help="Begin a video or pictures again where they end.")] = False
+    size: Annotated[str | None, Option(help="WIDTHxHEIGHT of camera and synthetic frames.")] = None
+    mirror: Annotated[bool, Option("--mirror", help="Mirror the frames, as a mirror shows you.")] = False
+    vsync: Annotated[
+        bool, Option(help="Wait for the display, and show videos at their own speed; or run as fast as it goes.")
+    ] = True
+    copying: Annotated[
+        bool, Option("--copying", help="Copy each frame through the CPU, as programs without bindings do.")
+    ] = False
+    profile: Annotated[
+        Path | None, Option(help="Write when each stage of each frame ran to this file, for chrome://tracing.")
+    ] = None
+    backend: Annotated[Literal["opengl", "opencl"], Option(help="The API that runs the model.")] = "opengl"
+
+
+def demo(model: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make ``function(options, ...)`` a command for typer: its own options, and those of Options, which it is given.
+
+    ``model`` is the default of --model; "" where the function chooses one itself.
+    """
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(function, include_extras=True)
+        shared = get_type_hints(Options, include_extras=True)
+        own = [
+            p.replace(annotation=hints[p.name])
+            for p in inspect.signature(function).parameters.values()
+            if p.name != "options"
+        ]
+        parameters = [
+            inspect.Parameter(
+                f.name, inspect.Parameter.KEYWORD_ONLY, annotation=shared[f.name],
+                default=model if f.name == "model" else list[Any]() if f.default is MISSING else f.default,
+            )
+            for f in fields(Options)
+        ]  # fmt: skip
+
+        @functools.wraps(function)
+        def command(**given: Any) -> None:
+            of_all = {f.name: given.pop(f.name) for f in fields(Options)}
+            function(Options(**of_all), **given)
+
+        own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
+        command.__signature__ = inspect.Signature([*own, *parameters])  # pyright: ignore[reportAttributeAccessIssue]
+        command.__annotations__ = {p.name: p.annotation for p in (*own, *parameters)}
+        return command
+
+    return decorate

@@ -8,8 +8,9 @@ import typer
 
 import framebind as fb
 
-from . import options
-from .run import Draw, Scene, main, shapes
+from .options import Options, demo
+from .run import main
+from .task import Scene, Task
 
 # The scores of the four tensor pixels around a picture's pixel are mixed before they are compared: smooth outlines.
 SCORES = """
@@ -42,12 +43,12 @@ void main() {
 """
 
 
-def prepare(scene: Scene) -> Draw:
+def prepare(scene: Scene) -> Task:
     """Bind the scores' buffer once; each frame is bound, segmented, and drawn with the buffer's classes over it."""
-    interpreter, delegate, (image,) = scene.interpreter, scene.delegate, scene.interpreter.inputs()
-    ((output, (_, height, width, channels)),) = shapes(interpreter.get_output_details()).items()
+    network, (image,) = scene.network, scene.network.inputs
+    ((output, (_, height, width, channels)),) = network.outputs.items()
     scores = fb.GlBuffer(width * height * channels * 4, label="the scores")
-    delegate.bind_buffer_to_tensor(scores, output)
+    network.bind(output, scores)
     # Well-spread hues: each is the golden angle from the one before.
     palette = ", ".join(f"vec3{colorsys.hsv_to_rgb(0.62 + 0.618034 * c, 0.8, 1.0)}" for c in range(channels))
     constants = f"const int WIDTH = {width}, HEIGHT = {height}, CHANNELS = {channels};\n"
@@ -56,24 +57,20 @@ def prepare(scene: Scene) -> Draw:
     mean, std = (0.0, 1.0) if channels == 1 else (0.5, 0.5)  # selfie models take 0 to 1, DeepLab -1 to 1
 
     def draw(frame: fb.GlTexture) -> None:
-        delegate.bind_buffer_to_tensor(frame, image, mean=mean, std=std)
-        interpreter.invoke()
+        network.bind(image, frame, mean=mean, std=std)
+        network.run()
         blend.draw(scene.picture, {"frame": frame}, {"scores": scores})
 
-    return draw
+    return Task(draw)
 
 
-def command(
-    model: options.Model = "deeplabv3_257_mv_gpu",
-    source: options.SourceName = "synthetic",
-    output: options.Output = None,
-    window: options.Window = False,
-    frames: options.Frames = None,
-    backend: options.Backend = "opengl",
-    size: options.Size = None,
-) -> None:
-    """Colour what a camera, a video or a picture shows."""
-    main(prepare, options.Options(model, source, output or [], window, frames, backend, size))
+@demo("deeplabv3_257_mv_gpu")
+def command(options: Options) -> None:
+    """Colour what a camera, a video or a picture shows.
+
+    Example: python -m framebind demo segmentation --camera 0
+    """
+    main(prepare, options)
 
 
 if __name__ == "__main__":

@@ -7,9 +7,10 @@ which is downloaded, imitates any picture.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import cv2
 import numpy as np
@@ -17,9 +18,11 @@ import typer
 
 import framebind as fb
 
-from . import options
 from .models import DEFAULT_STYLE, find_model
-from .run import PHOTOGRAPHS, Draw, Scene, main, shapes
+from .network import Network, shapes
+from .options import Options, demo
+from .run import PHOTOGRAPHS, main
+from .task import Scene, Task
 
 STYLE = PHOTOGRAPHS / "coffee.png"
 """A cup of coffee on grained wood: its browns and its grain make warm brush strokes."""
@@ -29,44 +32,41 @@ MULTIPLE = 4
 SHOW = "uniform sampler2D painted;\nvoid main() { color = vec4(texture(painted, uv).rgb, 1.0); }\n"
 
 
-def prepare(scene: Scene, style: Path | None) -> Draw:
+def prepare(scene: Scene, style: Path | None) -> Task:
     """Bind the style's vector (if the model takes one) and the painted picture; each frame is bound, painted, drawn."""
-    interpreter, delegate = scene.interpreter, scene.delegate
-    inputs = {shape[-1]: index for index, shape in shapes(interpreter.get_input_details()).items()}
+    network = scene.network
+    inputs = {shape[-1]: index for index, shape in network.inputs.items()}
     if set(inputs) == {3, 100}:
         vector = style_vector(style or STYLE)
-        delegate.bind_buffer_to_tensor(fb.GlBuffer(vector.nbytes, vector, label="the style"), inputs[100])
+        network.bind(inputs[100], fb.GlBuffer(vector.nbytes, vector, label="the style"))
     elif set(inputs) != {3}:
         raise fb.ModelError(f"the model takes {sorted(inputs)} channels, not 3 (picture), or 3 and 100 (style)")
     elif style is not None:
         raise fb.ModelError(f"the model has one style of its own: leave out --style, or --model for '{ANY_STYLE}'")
-    _resize(interpreter, inputs[3], scene.picture.size)
-    ((output, (_, height, width, channels)),) = shapes(interpreter.get_output_details()).items()
+    _resize(network, inputs[3], scene.picture.size)
+    ((output, (_, height, width, channels)),) = network.outputs.items()
     if channels != 3:
         raise fb.ModelError(f"the model's output has {channels} channels, which is no picture")
     painted = fb.GlTexture(width, height, "rgba8", label="the painted picture")
-    delegate.bind_buffer_to_tensor(painted, output)
+    network.bind(output, painted)
     show = fb.FragmentProgram(SHOW)
 
     def draw(frame: fb.GlTexture) -> None:
-        delegate.bind_buffer_to_tensor(frame, inputs[3])
-        interpreter.invoke()
+        network.bind(inputs[3], frame)
+        network.run()
         show.draw(scene.picture, {"painted": painted})
 
-    return draw
+    return Task(draw)
 
 
-def _resize(interpreter: fb.Interpreter, image: int, picture: tuple[int, int]) -> None:
-    """Give a model of any size (-1 in its signature) a picture's proportions (width, height), and no more pixels."""
-    details: list[dict[str, Any]] = interpreter.get_input_details()
-    (detail,) = (detail for detail in details if detail["index"] == image)
-    if -1 not in detail["shape_signature"]:
+def _resize(network: Network, image: int, picture: tuple[int, int]) -> None:
+    """Give a model of any size a picture's proportions (width, height), and no more pixels than it has of its own."""
+    if not network.takes_any_size(image):
         return
-    _, height, width, _ = shapes([detail])[image]
+    _, height, width, _ = network.inputs[image]
     scale = math.sqrt(height * width / (picture[0] * picture[1]))
     columns, rows = (max(MULTIPLE, round(side * scale / MULTIPLE) * MULTIPLE) for side in picture)
-    interpreter.resize_tensor_input(image, (1, rows, columns, 3))
-    interpreter.allocate_tensors()
+    network.resize(image, (1, rows, columns, 3))
 
 
 def style_vector(picture: Path) -> np.ndarray:
@@ -83,23 +83,19 @@ def style_vector(picture: Path) -> np.ndarray:
     return np.array(interpreter.get_tensor(interpreter.outputs()[0]), np.float32).reshape(100)
 
 
+@demo("")
 def command(
-    model: Annotated[
-        str | None, typer.Option(help="A .tflite file, or the name of a known model; the bundled one where not given.")
-    ] = None,
+    options: Options,
     style: Annotated[
         Path | None, typer.Option(help="The picture whose style is taken, by a model that takes any style.")
     ] = None,
-    source: options.SourceName = "synthetic",
-    output: options.Output = None,
-    window: options.Window = False,
-    frames: options.Frames = None,
-    backend: options.Backend = "opengl",
-    size: options.Size = None,
 ) -> None:
-    """Paint a camera, a video or a picture in the style of another picture."""
-    chosen = model or (ANY_STYLE if style else DEFAULT_STYLE)
-    main(partial(prepare, style=style), options.Options(chosen, source, output or [], window, frames, backend, size))
+    """Paint a camera, a video or a picture in the style of another picture.
+
+    Example: python -m framebind demo style_transfer --camera 0
+    """
+    model = options.model or (ANY_STYLE if style else DEFAULT_STYLE)
+    main(partial(prepare, style=style), replace(options, model=model))
 
 
 if __name__ == "__main__":

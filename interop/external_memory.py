@@ -11,7 +11,7 @@ from typing import Any
 
 import pyopencl
 
-from . import gl_memory, vulkan
+from . import gl_memory, gl_query, vulkan
 from .channel import Channel, SharedBuffer
 from .cl_api import check, extension, loader
 from .cl_context import ClContext
@@ -45,7 +45,7 @@ class ExternalMemory(Channel):
             return "framebind exports memory as file descriptors only, which Windows has not"
         if not {_EXTENSION, _UUID_EXTENSION} <= set(cl.device.extensions.split()):
             return f"'{cl.name}' has no {_EXTENSION}"
-        if not gl_memory.has(gl, gl_memory.MEMORY_EXTENSION):
+        if not gl_query.has_extension(gl, gl_memory.MEMORY_EXTENSION):
             return f"{gl} has no {gl_memory.MEMORY_EXTENSION}"
         if _cl_uuid(cl.device) not in gl_memory.device_uuids(gl):
             return f"'{cl.name}' is another GPU than that of {gl}"
@@ -94,7 +94,7 @@ class OrderedExternalMemory(ExternalMemory):
             return reason
         if _SEMAPHORE_EXTENSION not in cl.device.extensions.split():
             return f"'{cl.name}' has no {_SEMAPHORE_EXTENSION}"
-        if not gl_memory.has(gl, gl_memory.SEMAPHORE_EXTENSION):
+        if not gl_query.has_extension(gl, gl_memory.SEMAPHORE_EXTENSION):
             return f"{gl} has no {gl_memory.SEMAPHORE_EXTENSION}"
         try:
             OrderedExternalMemory(gl, cl)

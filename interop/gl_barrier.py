@@ -12,9 +12,9 @@ import numpy as np
 from ..kernels.program_glsl import render_glsl_barrier_test
 from .errors import KernelError
 from .gl_context import GlContext
-from .gl_memory import has
 from .gl_objects import SHADER_STORAGE_BUFFER, GlBuffer
 from .gl_program import COMPUTE_SHADER, build_program
+from .gl_query import has_extension
 from .gl_state import buffers, kept, storage_buffers
 from .gl_state import program as program_in_use
 from .one_dispatch import GROUPS_PER_UNIT, PATIENCE, TEST_PATIENCE, TEST_ROUNDS, BarrierWatch
@@ -31,7 +31,7 @@ class GlBarrier:
 
     def __init__(self, context: GlContext) -> None:
         self._context = context
-        known = not context.software and has(context, _COUNTS_UNITS)
+        known = not context.software and has_extension(context, _COUNTS_UNITS)
         self.units: int = context.gl.integer(_SM_COUNT) if known else 1
         self.per_unit = GROUPS_PER_UNIT if known else (1,)
         """How many groups a compute unit is tried with. Where GL does not tell how many units there are, it is one."""

@@ -13,14 +13,8 @@ from .gl_context import GlContext
 from .gl_objects import COPY_WRITE_BUFFER, GlBuffer
 
 MEMORY_EXTENSION, SEMAPHORE_EXTENSION = "GL_EXT_memory_object_fd", "GL_EXT_semaphore_fd"
-_NUM_EXTENSIONS, _EXTENSIONS, _NUM_DEVICE_UUIDS, _DEVICE_UUID = 0x821D, 0x1F03, 0x9596, 0x9597
+_NUM_DEVICE_UUIDS, _DEVICE_UUID = 0x9596, 0x9597
 _HANDLE_TYPE_OPAQUE_FD, _UUID_BYTES = 0x9586, 16
-
-
-def has(context: GlContext, extension: str) -> bool:
-    """Whether the driver has that extension."""
-    gl = context.gl
-    return any(gl.glGetStringi(_EXTENSIONS, i) == extension.encode() for i in range(gl.integer(_NUM_EXTENSIONS)))
 
 
 def device_uuids(context: GlContext) -> list[bytes]:

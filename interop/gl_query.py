@@ -19,7 +19,7 @@ _WIDTH, _INTERNAL_FORMAT, _RED_SIZE, _IMMUTABLE = 0x1000, 0x1003, 0x805C, 0x912F
 _MIN_FILTER, _BASE_LEVEL, _MAX_LEVEL, _NEAREST, _LINEAR = 0x2801, 0x813C, 0x813D, 0x2600, 0x2601
 _COPY_READ_BUFFER, _COPY_WRITE_BUFFER, _SHADER_STORAGE_BUFFER = 0x8F36, 0x8F37, 0x90D2
 _BUFFER_SIZE, _R32UI, _RED_INTEGER, _UNSIGNED_INT = 0x8764, 0x8236, 0x8D94, 0x1405
-_ALL_BARRIERS, _OUT_OF_MEMORY = 0xFFFFFFFF, 0x0505
+_ALL_BARRIERS, _OUT_OF_MEMORY, _NUM_EXTENSIONS, _EXTENSIONS = 0xFFFFFFFF, 0x0505, 0x821D, 0x1F03
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,12 @@ void main() {
   if (word < count) { words[word] = 0u; }
 }
 """
+
+
+def has_extension(context: GlContext, name: str) -> bool:
+    """Whether the driver has that extension."""
+    gl, wanted = context.gl, name.encode()
+    return any(gl.glGetStringi(_EXTENSIONS, i) == wanted for i in range(gl.integer(_NUM_EXTENSIONS)))
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ from .frames import (
 )
 from .gl_context import GlContext
 from .gl_objects import GlTexture
+from .gl_timer import GlTimer
 from .upload import UploadRing
 
 SLOTS = 3
@@ -67,8 +69,14 @@ class Source:
 
     ``size`` is (width, height) in pixels; ``fps`` is None for pictures and where a camera does not say; ``length`` is
     the number of frames, or None where it is not known; ``live`` says that frames not taken in time are dropped.
-    ``dropped`` counts those.
+    ``dropped`` counts those. ``captured`` is when the last frame that ``textures`` gave was taken, by
+    ``time.perf_counter``. With ``mirror`` set to True, frames come mirrored from then on. ``status`` is "", or says
+    what a person should know.
     """
+
+    captured = 0.0
+    mirror = False
+    status = ""
 
     def __init__(self, reader: FrameReader) -> None:
         self._reader, self._handover, self._worker = reader, Handover(drop=reader.live), None
@@ -79,11 +87,12 @@ class Source:
     def dropped(self) -> int:
         return self._handover.dropped
 
-    def textures(self, context: GlContext) -> Iterator[GlTexture]:
+    def textures(self, context: GlContext, timer: GlTimer | None = None) -> Iterator[GlTexture]:
         """The frames, each as an RGBA8 texture of ``size`` with row 0 on top, until the source ends or is stopped.
 
         The textures are a fixed ring of objects: one is overwritten two frames later, so take what you need of it, or
-        use it, before. Call on the thread that owns ``context``. Raises SourceError where a frame cannot be read.
+        use it, before. ``timer`` gets a stage "upload" a frame. Call on the thread that owns ``context``. Raises
+        SourceError where a frame cannot be read.
         """
         if self._worker is not None:
             raise SourceError(f"{self.name} was read already: open it again to read it from the start")
@@ -99,7 +108,10 @@ class Source:
             self._worker.start()
             while (slot := self._handover.take(LIVE_TIMEOUT if self.live else None, self.name)) is not None:
                 uploaded.append(slot)
-                texture = ring.to_texture(slot)
+                self.captured = self._handover.captured[slot]
+                if timer is not None:
+                    timer.mark("upload")
+                texture = ring.to_texture(slot, self.mirror)
                 # The frame before this one was read by the GPU long ago: no wait, and the worker gets its slot back.
                 if len(uploaded) > 1:
                     ready = uploaded.popleft()
@@ -142,6 +154,7 @@ class Handover:
         self._free: deque[int] = deque()
         self._filled: deque[int] = deque()
         self._views: dict[int, Frame] = {}
+        self.captured = [0.0] * SLOTS
         self._drop, self._stopped, self._ended = drop, False, False
         self._error: Exception | None = None
         self.dropped = 0
@@ -183,9 +196,10 @@ class Handover:
                 self.dropped += 1
             return slot, self._views[slot]
 
-    def filled(self, slot: int) -> None:
-        """Worker: the slot holds the next frame."""
+    def filled(self, slot: int, captured: float) -> None:
+        """Worker: the slot holds the next frame, which was taken at that time."""
         with self._changed:
+            self.captured[slot] = captured
             self._filled.append(slot)
             self._changed.notify_all()
 
@@ -209,7 +223,7 @@ def _decode(reader: FrameReader, handover: Handover) -> None:
             slot, view = place
             if not reader.read(view):
                 break
-            handover.filled(slot)
+            handover.filled(slot, time.perf_counter())
         handover.end(None)
     except Exception as error:
         handover.end(error)

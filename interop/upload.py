@@ -12,6 +12,7 @@ from .frames import Frame
 from .gl_context import GlContext
 from .gl_objects import PIXEL_UNPACK_BUFFER, TEXTURE_2D, GlTexture
 from .gl_program import COMPUTE_SHADER, build_program
+from .gl_query import has_extension
 from .transfers import transfers
 
 CAMERA_FRAME = "camera frame"
@@ -20,7 +21,7 @@ CAMERA_FRAME = "camera frame"
 _RGB8, _RGB, _UNSIGNED_BYTE = 0x8051, 0x1907, 0x1401
 _MIN_FILTER, _NEAREST, _TEXTURE0 = 0x2801, 0x2600, 0x84C0
 _MAP_WRITE, _MAP_INVALIDATE, _MAP_UNSYNCHRONIZED, _MAP_PERSISTENT, _MAP_COHERENT = 0x02, 0x08, 0x20, 0x40, 0x80
-_STREAM_DRAW, _WRITE_ONLY, _RGBA8, _NUM_EXTENSIONS, _EXTENSIONS = 0x88E0, 0x88B9, 0x8058, 0x821D, 0x1F03
+_STREAM_DRAW, _WRITE_ONLY, _RGBA8 = 0x88E0, 0x88B9, 0x8058
 _SYNC_GPU_COMMANDS_COMPLETE, _SYNC_FLUSH_COMMANDS, _WAIT_FAILED = 0x9117, 1, 0x911D
 _FOREVER = (1 << 64) - 1
 _UNPACK = ((0x0CF2, 0), (0x0CF3, 0), (0x0CF4, 0), (0x0CF5, 1))  # row length, skipped rows, skipped pixels, alignment
@@ -38,10 +39,12 @@ precision highp image2D;
 layout(local_size_x = 8, local_size_y = 8) in;
 layout(binding = 0) uniform sampler2D bgr;
 layout(rgba8, binding = 0) writeonly uniform image2D rgba;
+layout(location = 0) uniform bool mirror;
 void main() {
-    ivec2 pixel = ivec2(gl_GlobalInvocationID.xy);
-    if (all(lessThan(pixel, imageSize(rgba)))) {
-        imageStore(rgba, pixel, vec4(texelFetch(bgr, pixel, 0).bgr, 1.0));
+    ivec2 pixel = ivec2(gl_GlobalInvocationID.xy), size = imageSize(rgba);
+    if (all(lessThan(pixel, size))) {
+        int x = mirror ? size.x - 1 - pixel.x : pixel.x;
+        imageStore(rgba, pixel, vec4(texelFetch(bgr, ivec2(x, pixel.y), 0).bgr, 1.0));
     }
 }
 """
@@ -82,8 +85,11 @@ class UploadRing:
             view = self._views[slot] = self._map(slot, _MAP_WRITE | _MAP_INVALIDATE | _MAP_UNSYNCHRONIZED)
         return view
 
-    def to_texture(self, slot: int) -> GlTexture:
-        """Have the GPU read the slot and make its RGBA8 texture of it. Counted as "camera frame". Waits for nothing."""
+    def to_texture(self, slot: int, mirror: bool = False) -> GlTexture:
+        """Have the GPU read the slot and make its RGBA8 texture of it, mirrored where asked for.
+
+        Counted as "camera frame". Waits for nothing.
+        """
         context, gl, texture = self._context, self._context.gl, self._textures[slot]
         context.check()
         transfers.count("upload", self._nbytes, CAMERA_FRAME)
@@ -101,6 +107,7 @@ class UploadRing:
         gl.glBindBuffer(PIXEL_UNPACK_BUFFER, 0)
         self._fences[slot] = make_fence(context)
         gl.glUseProgram(self._program)
+        gl.glUniform1i(0, int(mirror))
         gl.glBindSampler(0, 0)
         gl.glBindImageTexture(0, texture.id, 0, 0, 0, _WRITE_ONLY, _RGBA8)
         gl.glDispatchCompute(-(-self._width // _GROUP), -(-self._height // _GROUP), 1)
@@ -174,9 +181,7 @@ def wait_and_delete(context: GlContext, fence: int) -> None:
 def _can_map_persistently(context: GlContext) -> bool:
     if not context.is_es and context.version >= (4, 4):
         return True
-    name = b"GL_EXT_buffer_storage" if context.is_es else b"GL_ARB_buffer_storage"
-    gl = context.gl
-    return any(gl.glGetStringi(_EXTENSIONS, i) == name for i in range(gl.integer(_NUM_EXTENSIONS)))
+    return has_extension(context, "GL_EXT_buffer_storage" if context.is_es else "GL_ARB_buffer_storage")
 
 
 def _build_swizzle(context: GlContext) -> int:

@@ -13,6 +13,7 @@ from .errors import DeviceError
 from .gl_context import GlContext
 from .gl_draw import Presenter
 from .gl_objects import GlTexture
+from .overlay import Overlay
 
 _KEY_NAMES = {
     getattr(glfw, name): name.removeprefix("KEY_").lower()
@@ -45,15 +46,20 @@ class Window:
         with _glfw_errors("setting up the window failed"):
             glfw.swap_interval(1 if vsync else 0)
             glfw.set_key_callback(self._handle, self._on_key)
+            glfw.set_char_callback(self._handle, self._on_character)
         self._presenter = Presenter()
+        self._placed: tuple[int, int, int, int] | None = None
 
-    def show(self, texture: GlTexture) -> None:
+    def show(self, texture: GlTexture, overlay: Overlay | None = None) -> None:
         """Draw the texture as large as fits, black around it, put it on the screen and take in events.
 
-        Raises BindingError for a texture of another context, DeviceError off the window's thread.
+        What ``overlay`` has collected, in pixels of the framebuffer, is drawn over it. Raises BindingError for a
+        texture of another context, DeviceError off the window's thread.
         """
         self.context.check()
         self._presenter.draw(self, texture)
+        if overlay is not None:
+            overlay.draw(self)
         glfw.swap_buffers(self._handle)
         glfw.poll_events()
 
@@ -67,8 +73,27 @@ class Window:
         """Width and height in pixels; on a high-density display that is more than the size in screen units."""
         return glfw.get_framebuffer_size(self._handle)
 
+    @property
+    def scale(self) -> float:
+        """Pixels per screen unit: 2.0 on most high-density displays."""
+        return glfw.get_window_content_scale(self._handle)[0]
+
+    def toggle_full_screen(self) -> None:
+        """Fill the primary screen, or go back to the place and size before."""
+        with _glfw_errors("changing to or from full screen failed"):
+            if self._placed is not None:
+                glfw.set_window_monitor(self._handle, cast("Any", None), *self._placed, glfw.DONT_CARE)
+                self._placed = None
+                return
+            monitor = glfw.get_primary_monitor()
+            if not monitor:
+                raise DeviceError("there is no screen to fill")
+            mode = glfw.get_video_mode(monitor)
+            self._placed = (*glfw.get_window_pos(self._handle), *glfw.get_window_size(self._handle))
+            glfw.set_window_monitor(self._handle, monitor, 0, 0, *mode.size, mode.refresh_rate)
+
     def keys(self) -> list[str]:
-        """The names of the keys pressed since the last call, in order: "a", "escape", "space", "left", "f1" ..."""
+        """The names of the keys pressed since the last call, in order: "a", "?", "escape", "space", "left", "f1" ..."""
         if not self.context.closed:
             glfw.poll_events()
         pressed, self._keys = self._keys, []
@@ -90,6 +115,11 @@ class Window:
             name = glfw.get_key_name(key, scancode) or _KEY_NAMES.get(key)
             if name:
                 self._keys.append(name)
+
+    def _on_character(self, _window: Any, character: int) -> None:
+        # Where this is on the keyboard, and with which other key, is different in every country.
+        if chr(character) == "?":
+            self._keys.append("?")
 
 
 class _GlfwOwner:

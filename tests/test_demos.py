@@ -25,7 +25,9 @@ from typer.testing import CliRunner
 import framebind as fb
 from framebind.demos import models, segmentation, style_transfer
 from framebind.demos.options import Options
-from framebind.demos.run import Report, run
+from framebind.demos.report import Report
+from framebind.demos.run import run
+from framebind.demos.task import Task
 
 Picture = npt.NDArray[np.uint8]
 Photograph = Callable[..., Picture]
@@ -120,9 +122,9 @@ def test_the_steady_state_copies_only_camera_and_recording(tmp_path: Path, model
 
 
 def test_a_copy_in_the_steady_state_ends_the_demo(tmp_path: Path, model_path: ModelPath) -> None:
-    def prepare(scene: Any) -> Callable[[fb.GlTexture], None]:
-        draw = segmentation.prepare(scene)
-        return lambda frame: (draw(frame), scene.picture.read("a careless look"))[0]
+    def prepare(scene: Any) -> Task:
+        draw = segmentation.prepare(scene).draw
+        return Task(lambda frame: (draw(frame), scene.picture.read("a careless look"))[0])
 
     options = Options(str(model_path("selfie_segmentation")), "synthetic", [tmp_path / "a.png"], frames=3, size="64x64")
     with pytest.raises(fb.TransferError, match="a careless look"):

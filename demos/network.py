@@ -1,0 +1,174 @@
+"""A model on the GPU whose tensors are GL objects: bound to them, or, for comparison, copied from and to them."""
+
+from __future__ import annotations
+
+import functools
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+import framebind as fb
+
+COPYING = "copying mode"
+"""The reason under which ``transfers`` counts what the copying mode copies from and to GL objects."""
+
+Values = float | tuple[float, ...]
+Crop = tuple[float, float, float, float]
+Array = npt.NDArray[Any]
+
+
+class Place(NamedTuple):
+    """How a picture is read as a tensor: see fb.GpuDelegate.bind_buffer_to_tensor."""
+
+    mean: Values
+    std: Values
+    crop: Crop | None
+    rotation: float
+
+
+class Network:
+    """A model whose inputs and outputs are GL objects of the context that is current when it is made.
+
+    ``bind`` what each input reads and each output writes; ``run`` then computes. Normally nothing is copied. While
+    ``copying`` is True, ``run`` does the same as programs do that know no bindings: it reads the inputs' objects back,
+    resamples and normalizes pictures with NumPy, sets the tensors, invokes an interpreter of its own that has no
+    bindings, and uploads its outputs to the same objects. ``inputs`` and ``outputs`` map tensor indices to shapes.
+    """
+
+    def __init__(self, path: Path, options: fb.GpuDelegateOptions, timer: fb.GlTimer) -> None:
+        self.path, self.copying = path, False
+        self._options, self._timer = options, timer
+        self._interpreter, self._delegate = self._make()
+        self._interpreter.set_allow_buffer_handle_output(True)
+        self._unbound: fb.Interpreter | None = None
+        self._bound: dict[int, tuple[fb.GlTexture | fb.GlBuffer, Place]] = {}
+
+    @property
+    def inputs(self) -> dict[int, tuple[int, ...]]:
+        return shapes(self._interpreter.get_input_details())
+
+    @property
+    def outputs(self) -> dict[int, tuple[int, ...]]:
+        return shapes(self._interpreter.get_output_details())
+
+    def takes_any_size(self, tensor: int) -> bool:
+        """Whether ``resize`` may change an input: its signature has sides without a number."""
+        details: list[dict[str, Any]] = self._interpreter.get_input_details()
+        return any(-1 in detail["shape_signature"] for detail in details if detail["index"] == tensor)
+
+    def resize(self, tensor: int, shape: tuple[int, ...]) -> None:
+        """Give an input another shape; before anything is bound."""
+        self._interpreter.resize_tensor_input(tensor, list(shape))
+        self._interpreter.allocate_tensors()
+
+    def bind(
+        self,
+        tensor: int,
+        obj: fb.GlTexture | fb.GlBuffer,
+        *,
+        mean: Values = 0.0,
+        std: Values = 1.0,
+        crop: Crop | None = None,
+        rotation: float = 0.0,
+    ) -> None:
+        """Let an input read, or an output write, a texture or buffer, from the next ``run`` on.
+
+        ``mean`` to ``rotation`` are for textures, as in ``fb.GpuDelegate.bind_buffer_to_tensor``.
+        """
+        self._bound[tensor] = obj, Place(mean, std, crop, rotation)
+        self._delegate.bind_buffer_to_tensor(obj, tensor, mean=mean, std=std, crop=crop, rotation=rotation)
+
+    def run(self) -> None:
+        """Compute the outputs from the inputs."""
+        self._timer.mark("inference")
+        if self.copying:
+            with fb.transfer_guard("allow"):
+                self._copy()
+        else:
+            self._interpreter.invoke()
+        self._timer.mark("draw")
+
+    def _copy(self) -> None:
+        if self._unbound is None:
+            self._unbound, _ = self._make()
+            for tensor, shape in self.inputs.items():
+                self._unbound.resize_tensor_input(tensor, list(shape))
+            self._unbound.allocate_tensors()
+        for tensor, shape in self.inputs.items():
+            self._unbound.set_tensor(tensor, _read(*self._bound[tensor], shape))
+        self._unbound.invoke()
+        for tensor in self.outputs:
+            _write(*self._bound[tensor], self._unbound.get_tensor(tensor))
+
+    def _make(self) -> tuple[fb.Interpreter, fb.GpuDelegate]:
+        interpreter, delegate = fb.Interpreter(model_path=str(self.path)), fb.GpuDelegate(self._options)
+        interpreter.modify_graph_with_delegate(delegate)
+        return interpreter, delegate
+
+
+def shapes(details: list[dict[str, Any]]) -> dict[int, tuple[int, ...]]:
+    """Of LiteRT's tensor details: tensor index to shape."""
+    return {int(tensor["index"]): tuple(int(n) for n in tensor["shape"]) for tensor in details}
+
+
+# The copying mode -----------------------------------------------------------------------------------------------------
+
+
+def _read(obj: fb.GlTexture | fb.GlBuffer, place: Place, shape: tuple[int, ...]) -> Array:
+    if isinstance(obj, fb.GlBuffer):
+        return obj.read(np.float32, COPYING)[: math.prod(shape)].reshape(shape)
+    texels = obj.read(COPYING)
+    picture = resample(texels, shape[1:3], place.crop, place.rotation)[..., : shape[3]]
+    if texels.dtype == np.uint8:
+        picture /= np.float32(255)
+    return ((picture - np.asarray(place.mean, np.float32)) / np.asarray(place.std, np.float32))[None]
+
+
+def _write(obj: fb.GlTexture | fb.GlBuffer, place: Place, values: Array) -> None:
+    if isinstance(obj, fb.GlBuffer):
+        obj.write(values, COPYING)
+        return
+    picture = values[0] * np.asarray(place.std, np.float32) + np.asarray(place.mean, np.float32)
+    if obj.format in ("rgba8", "r8"):
+        picture = np.rint(np.clip(picture, 0, 1) * 255).astype(np.uint8)
+    obj.write(picture, COPYING)
+
+
+def resample(texels: Array, size: tuple[int, ...], crop: Crop | None = None, rotation: float = 0.0) -> Array:
+    """A picture (height, width, channels) at another ``size`` (height, width), bilinearly, as float32 of its values.
+
+    Centres of pixels meet centres of texels, beyond the edge the edge continues: what the GPU does where a texture is
+    bound. ``crop`` (x, y, width, height in texels) is turned by ``rotation`` degrees clockwise around its centre.
+    """
+    corners, weights = _bilinear(texels.shape[:2], tuple(size), crop, rotation)
+    flat = texels.reshape(-1, texels.shape[2])
+    result = flat[corners[0]] * weights[0]
+    for corner, weight in zip(corners[1:], weights[1:], strict=True):
+        result += flat[corner] * weight
+    return result.reshape(*size, texels.shape[2])
+
+
+@functools.lru_cache(maxsize=4)
+def _bilinear(
+    texture: tuple[int, int], size: tuple[int, int], crop: Crop | None, rotation: float
+) -> tuple[list[Array], list[Array]]:
+    """For each pixel of the result: the four texels around its place, by number, and what each counts."""
+    if crop is None:
+        width, height = texture if rotation % 180 == 90 else texture[::-1]
+        crop = ((texture[1] - width) / 2, (texture[0] - height) / 2, width, height)
+    y, x = np.mgrid[0 : size[0], 0 : size[1]]
+    x, y = ((x + 0.5) / size[1] - 0.5) * crop[2], ((y + 0.5) / size[0] - 0.5) * crop[3]
+    cosine, sine = math.cos(math.radians(rotation)), math.sin(math.radians(rotation))
+    x, y = (
+        np.clip(crop[0] + crop[2] / 2 + cosine * x - sine * y - 0.5, 0, texture[1] - 1).ravel(),
+        np.clip(crop[1] + crop[3] / 2 + sine * x + cosine * y - 0.5, 0, texture[0] - 1).ravel(),
+    )
+    left, top = x.astype(np.int64), y.astype(np.int64)
+    right, bottom = np.minimum(left + 1, texture[1] - 1), np.minimum(top + 1, texture[0] - 1)
+    across, down = x - left, y - top
+    corners = [row * texture[1] + column for row in (top, bottom) for column in (left, right)]
+    weights = [v * h for v in (1 - down, down) for h in (1 - across, across)]
+    return corners, [weight.astype(np.float32)[:, None] for weight in weights]

@@ -1,0 +1,44 @@
+"""What a run did: the figures that a demo prints at its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import framebind as fb
+
+UPLOAD, RECORDING, SCREENSHOT = "camera frame", "video frame", "picture file"
+ALLOWED_COPIES = (UPLOAD, RECORDING, SCREENSHOT)
+"""The copies that the steady state may make: the source's upload, and reading back what is recorded or saved."""
+
+
+@dataclass
+class Report:
+    """What a run did in its steady state (the first frame, which compiles and loads weights, is left out)."""
+
+    frames: int = 0
+    seconds: float = 0.0
+    uploaded: int = 0
+    recorded: int = 0
+    copied: int = 0
+    dropped: int = 0
+
+    def count_bytes(self) -> None:
+        """Take the figures of ``fb.transfers``."""
+        self.uploaded, self.recorded = copied_for(UPLOAD), copied_for(RECORDING) + copied_for(SCREENSHOT)
+        self.copied = fb.transfers.bytes_except(*ALLOWED_COPIES)
+
+    def __str__(self) -> str:
+        if not self.frames:
+            return "one frame: too few to measure"
+        mean, dropped = self.seconds / self.frames, f", {self.dropped} dropped" if self.dropped else ""
+        upload, recorded, copied = (n // self.frames for n in (self.uploaded, self.recorded, self.copied))
+        return (
+            f"{self.frames} frames after the first{dropped}: {1 / mean:.1f} fps, {mean * 1000:.1f} ms a frame\n"
+            f"bytes between host and GPU a frame: {upload + recorded + copied} in all, of which {upload} the source's "
+            f"upload, {recorded} the recording, {copied} anything else"
+        )
+
+
+def copied_for(reason: str) -> int:
+    """Bytes that were copied for that reason since the last reset."""
+    return sum(hop.bytes for (_, why), hop in fb.transfers.by_reason.items() if why == reason)

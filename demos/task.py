@@ -1,0 +1,49 @@
+"""What a demo is to the runner: ``prepare(scene)`` makes a Task, once; the runner calls it for each frame.
+
+A demo is a module with
+
+* ``prepare(scene: Scene) -> Task``: makes its textures, buffers and shaders, binds the model's outputs to them
+  (``scene.network.bind``), and gives a Task;
+* a command line: a function decorated with ``options.demo(model)``, which calls ``run.main(prepare, options)``;
+* its line in ``commands/demo.py``.
+
+``task.draw(frame)`` binds the frame, runs the model and draws ``scene.picture``, with GPU work only: a copy between
+host and GPU is an error while frames are drawn. The same draw serves the copying mode (see Network).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import framebind as fb
+
+from .network import Network
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a demo works with: the model that --model names, the picture to draw, and further models by name."""
+
+    network: Network
+    picture: fb.GlTexture
+    """RGBA8, as large as the source's frames."""
+    load: Callable[[str], Network]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What one of the keys 1 to 9 switches to. ``choose`` may copy to the GPU: it is called between two frames."""
+
+    name: str
+    choose: Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Task:
+    """``draw`` takes a frame (RGBA8, row 0 on top) and draws the picture. The first of ``choices`` is in force."""
+
+    draw: Callable[[fb.GlTexture], None]
+    choices: Sequence[Choice] = ()
+    overlay: Callable[[fb.Overlay], None] | None = None
+    """Adds text, boxes and points, in pixels of the picture, after each draw; the runner draws them over it."""
