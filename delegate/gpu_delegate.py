@@ -53,7 +53,7 @@ class GpuDelegate:
         self._native: NativeDelegate | None = None
         self._retired: list[NativeDelegate] = []
         self._closed = False
-        self._initialization = Initialization(ready=self._save)
+        self._initialization = Initialization(ready=self._save, tuned=self.options.is_tuned)
         self._model: Model | None = None
         if model_path is not None:
             model_content = read_file(model_path)

@@ -17,11 +17,15 @@ from .weights import Constants
 
 @dataclass
 class Initialization:
-    """``ready`` is called whenever a program has run for the first time after its commands were recorded."""
+    """``ready`` is called whenever a program has run for the first time after its commands were recorded.
+
+    ``tuned``: of the ways to run a program's steps, take the one that is the fastest on the device, by trying.
+    """
 
     stopwatch: Stopwatch = field(default_factory=Stopwatch)
     cache: Cache | None = None
     ready: Callable[[], None] = lambda: None
+    tuned: bool = False
 
     @contextmanager
     def phase(self, name: Phase) -> Iterator[None]:

@@ -27,7 +27,11 @@ class InferencePriority(Enum):
 
 
 class InferencePreference(Enum):
-    """How the model is going to be run. All three do the same here: nothing is tuned by trying it out yet."""
+    """How the model is going to be run.
+
+    ``SUSTAINED_SPEED`` tries out, when the first frame is run, which way to run the model's steps is faster on this
+    GPU: a dispatch each, or one for all. The other two go by rule.
+    """
 
     FAST_SINGLE_ANSWER = 0
     SUSTAINED_SPEED = 1
@@ -124,6 +128,11 @@ class GpuDelegateOptions:
         if third is _AUTO:
             third = next(priority for priority in _COMPLETED if priority not in (first, second))
         return first, second, third
+
+    @property
+    def is_tuned(self) -> bool:
+        """Whether ways to run the model are tried out."""
+        return self.inference_preference is InferencePreference.SUSTAINED_SPEED
 
     @property
     def storage(self) -> Storage:

@@ -13,6 +13,7 @@ from .lower import lower
 from .passes import transform
 from .precision import assign_storages
 from .steps import Layout, build_steps, plan_arena, slot_name, with_conversions
+from .tune import fastest, ways_to_run
 from .weights import list_constants, pack_constants
 
 
@@ -147,10 +148,11 @@ class Program:
                     (number, argument.name)
                 )
         with self._initialization.phase("record"):
-            commands = device.record(steps)
+            lists = ways_to_run(device, steps) if self._initialization.tuned else [device.record(steps)]
         operands = [operand.resource for step in steps for operand in step.operands.values()]
         self._slots = {resource.name for resource in operands if isinstance(resource, Slot)}
-        for tensor, binding in self._bindings.items():
-            if slot_name(tensor) in self._slots:
-                commands.set_slot(slot_name(tensor), binding.resource)
-        return commands
+        for commands in lists:
+            for tensor, binding in self._bindings.items():
+                if slot_name(tensor) in self._slots:
+                    commands.set_slot(slot_name(tensor), binding.resource)
+        return fastest(device, lists)

@@ -16,8 +16,8 @@ from .device import Resource, Slot, Step, Traits
 from .errors import DeviceError
 from .recording import hazards
 
-FEWEST_STEPS, MOST_TILES = 8, 2.0
-"""One dispatch is preferred for more steps, whose tiles on average do not need more groups a compute unit."""
+FEWEST_STEPS, MOST_INVOCATIONS = 8, 512
+"""One dispatch is preferred for as many steps, of so many invocations a compute unit on average."""
 PATIENCE = 1 << 22
 """How often a group looks for the others before it gives up. A look goes to memory that all groups share: seconds."""
 QUICKEST_FAILURE = 0.2
@@ -142,7 +142,8 @@ def prefers_one(steps: Sequence[Step], software: bool, units: int) -> bool:
     """
     if software or len(steps) < FEWEST_STEPS:
         return False
-    return sum(step.tiles for step in steps) / len(steps) <= MOST_TILES * units
+    invocations = sum(step.tiles * step.kernel.source.group for step in steps)
+    return invocations / len(steps) <= MOST_INVOCATIONS * units
 
 
 def why_not_one(steps: Sequence[Step], traits: Traits) -> str:

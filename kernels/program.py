@@ -46,7 +46,7 @@ class ProgramSource:
 
     @property
     def pools(self) -> dict[str, tuple[str, int]]:
-        """Local arrays (type, count) by name: the n-th of a type of every kernel is the same memory."""
+        """Local arrays (type, count) by name: the n-th largest of a type of every kernel is the same memory."""
         pools: dict[str, tuple[str, int]] = {}
         for kernel in self.kernels:
             for name, (kind, _, count) in zip(pool_names(kernel), kernel.shared, strict=True):
@@ -60,9 +60,14 @@ class ProgramSource:
 
 
 def pool_names(kernel: KernelSource) -> list[str]:
-    """The pool that each of a kernel's local arrays is."""
-    kinds = [kind for kind, _, _ in kernel.shared]
-    return [f"pool_{kind}_{kinds[:i].count(kind)}" for i, kind in enumerate(kinds)]
+    """The pool that each of a kernel's local arrays is: the largest of a type is the first of that type."""
+    largest_first = sorted(range(len(kernel.shared)), key=lambda i: -kernel.shared[i][2])
+    names = [""] * len(kernel.shared)
+    for place, i in enumerate(largest_first):
+        kind = kernel.shared[i][0]
+        before = sum(kernel.shared[other][0] == kind for other in largest_first[:place])
+        names[i] = f"pool_{kind}_{before}"
+    return names
 
 
 def renamed(number: int, kernel: KernelSource) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +17,19 @@ from framebind.delegate.bindings import Binding
 from framebind.delegate.claims import build_graph, claim
 from framebind.delegate.program import Program
 from framebind.delegate.reader import read_model
+from framebind.delegate.tune import fastest, ways_to_run
 from framebind.interop.cl import ClDevice
 from framebind.interop.cl_commands import ClCommandList
 from framebind.interop.device import Device, Operand, Slot
-from framebind.interop.one_dispatch import merge, table, waiting_table, wanted_groups
+from framebind.interop.one_dispatch import (
+    FEWEST_STEPS,
+    MOST_INVOCATIONS,
+    merge,
+    prefers_one,
+    table,
+    waiting_table,
+    wanted_groups,
+)
 from framebind.kernels.layout import Dense, Picture, picture_parameters
 
 FindModel = Callable[[str], Path]
@@ -150,6 +160,29 @@ def test_software_devices_choose_separate_dispatches(gpu: Device) -> None:
         assert len(list_.timings()) == 1
     finally:
         gpu.dispatches = "auto"
+
+
+def test_the_rule_takes_many_small_steps_on_a_gpu(gpu: Device) -> None:
+    steps = chain(gpu, SHAPE)[0] * 2
+    assert prefers_one(steps, software=False, units=1)
+    assert not prefers_one(steps, software=True, units=1), "a CPU runs the groups in turn"
+    assert not prefers_one(steps[: FEWEST_STEPS - 1], software=False, units=1), "too few to matter"
+    large = [replace(step, tiles=MOST_INVOCATIONS * 4) for step in steps]
+    assert not prefers_one(large, software=False, units=4) and prefers_one(large, software=False, units=4096)
+
+
+def test_of_several_ways_to_run_one_stays(gpu: Device) -> None:
+    steps, _ = chain(gpu, SHAPE)
+    assert len(ways_to_run(gpu, steps)) == (1 if gpu.traits.software else 2)
+    lists = [gpu.record(steps, "separate"), gpu.record(steps, "one")]
+    x = random(SHAPE)
+    targets = [bound(gpu, list_, x) for list_ in lists]
+    best = fastest(gpu, lists)
+    released = next(list_ for list_ in lists if list_ is not best)
+    best.run()
+    np.testing.assert_array_equal(content(gpu, targets[lists.index(best)]), x)
+    with pytest.raises(fb.BindingError, match="this command list is released"):
+        released.run()
 
 
 @on_pocl
