@@ -26,6 +26,7 @@ from .ranks import align_ranks
 from .rounding import merge_rounding
 from .separable import fuse_separable
 from .siblings import merge_siblings
+from .spread import add_spread_vectors
 from .squeeze_excite import fuse_squeeze_excite, read_through_links
 
 _MOST_OUTSIDE = 4
@@ -211,6 +212,7 @@ PASSES: tuple[Callable[[Graph], None], ...] = (
     merge_padding,
     fuse_instance_norm,
     fuse_links,
+    add_spread_vectors,
     read_through_links,
     fuse_squeeze_excite,
     join_concatenations,

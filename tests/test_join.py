@@ -19,7 +19,9 @@ from framebind.kernels.layout import Dense, Picture, Storage, picture_parameters
 from framebind.kernels.move import Concatenation, Reshape
 from framebind.kernels.operator import Link, TensorInfo
 from framebind.kernels.pad import Pad
+from framebind.kernels.reduce import Reduction
 from framebind.kernels.registry import OPERATORS
+from framebind.kernels.resize import Resize
 from framebind.kernels.window import VALID, Window
 
 Array = npt.NDArray[np.float32]
@@ -184,3 +186,19 @@ def test_convolutions_of_one_tensor_are_computed_as_one(device: Device, storage:
     values = {i: convolved(x, weights[i]) for i in widths}
     values[4] = np.maximum(values[4], 0)
     check(device, found, [convolved(values[i], readers[i]) for i in widths])
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_a_resized_pixel_in_a_concatenation_is_a_vector_that_is_added(device: Device, first: bool) -> None:
+    """As the pooled branch of a segmentation head: [b, 1, 1, c] resized to the picture, joined, and convolved."""
+    x = normal(2, 3, 4, 7)
+    mean = Node(OPERATORS["MEAN"], Reduction((1, 2), 4, True), (0,), (1,))
+    pixel = Node(OPERATORS["RESIZE_BILINEAR"], Resize((3, 4), True, False, True), (1,), (2,))
+    joined = (2, 3) if first else (3, 2)
+    weights = normal(5, 14)
+    nodes = [mean, pixel, unary("NEG", 0, 3), concat(joined, 4, 3), conv(4, 5, weights, (Link("RELU"),))]
+    shapes: dict[int, Shape] = {0: x.shape, 1: (2, 1, 1, 7), 2: x.shape, 3: x.shape, 4: (2, 3, 4, 14), 5: (2, 3, 4, 5)}
+    program, found = run(device, shapes, nodes, (5,), x)
+    assert sorted(step.kernel.source.name for step in program.steps) == ["conv", "copy", "squeeze_excite"]
+    values = {2: np.broadcast_to(x.mean((1, 2), keepdims=True), x.shape), 3: -x}
+    check(device, found, [np.maximum(convolved(np.concatenate([values[i] for i in joined], 3), weights), 0)])
