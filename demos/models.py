@@ -2,37 +2,83 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
+import sys
 from pathlib import Path
+from typing import NamedTuple
+
+import platformdirs
+import pooch
 
 import framebind as fb
+
+
+class Known(NamedTuple):
+    """A model that is offered for download. ``sha256`` None: not known here; the one of the first download is recorded,
+    and every later one must have it.
+    """
+
+    sha256: str | None
+    address: str
+    what: str
+
 
 _TFLITE = "https://storage.googleapis.com/download.tensorflow.org/models/tflite"
 _MEDIAPIPE = "https://storage.googleapis.com/mediapipe-assets"
 MODELS = {
-    "deeplabv3_257_mv_gpu": (
+    "deeplabv3_257_mv_gpu": Known(
         "68a539782c2c6a72f8aac3724600124a85ed977162b44e84cbae5db717c933c6",
-        f"{_MEDIAPIPE}/deeplabv3_without_metadata.tflite?generation=1678818053623010",
+        f"{_TFLITE}/gpu/deeplabv3_257_mv_gpu.tflite",
+        "segmentation: 21 classes",
     ),
-    "selfie_segmentation": (
+    "hand_landmark_lite": Known(
+        "d7fde8ac11f8ce03f8663775bfc323f4fc9f2a38062b4f4efa142874ef5b2a48",
+        f"{_MEDIAPIPE}/modules/hand_landmark/hand_landmark_lite.tflite?generation=1782183538030829",
+        "21 points of a hand",
+    ),
+    "mobile_ssd_v2_float_coco": Known(
+        None, f"{_TFLITE}/gpu/mobile_ssd_v2_float_coco.tflite", "boxes around objects: 90 classes"
+    ),
+    "mobilenet_v1_1.0_224": Known(None, f"{_TFLITE}/gpu/mobilenet_v1_1.0_224.tflite", "classification: 1001 classes"),
+    "multi_person_mobilenet_v1_075_float": Known(
+        None, f"{_TFLITE}/gpu/multi_person_mobilenet_v1_075_float.tflite", "17 points of each person (PoseNet)"
+    ),
+    "pose_landmark_lite": Known(
+        "f17bfbecadb61c3be1baa8b8d851cc6619c870a87167b32848ad20db306b9d61",
+        f"{_MEDIAPIPE}/pose_landmark_lite.tflite?generation=1661875901231143",
+        "33 points of a person, and a mask",
+    ),
+    "selfie_segmentation": Known(
         "8d13b7fae74af625c641226813616a2117bd6bca19eb3b75574621fc08557f27",
         f"{_MEDIAPIPE}/selfie_segmentation.tflite?generation=1661875931201364",
+        "segmentation: a person",
     ),
-    "style_predict_quantized_256": (
+    "style_predict_quantized_256": Known(
         "203dbd6a09da1091ab7e48e8b101aef8c2d81438ad047a5cb150747a977134c1",
         f"{_TFLITE}/arbitrary_style_transfer/style_predict_quantized_256.tflite",
+        "a picture's style, for style_transfer_*_384",
     ),
-    "style_transfer_f16_384": (
+    "style_transfer_f16_384": Known(
         "c60cff7395544eda1f0915d6dddaedd8ed868cefe8ec6c5ed220ba801f120303",
         f"{_TFLITE}/arbitrary_style_transfer/style_transfer_f16_384.tflite",
+        "paints in any style",
+    ),
+    "style_transfer_quantized_384": Known(
+        "1972f7d438b6e9ff326c466db1a8005a8a0efa0274886bbd52f91dc8be2f4f04",
+        f"{_TFLITE}/arbitrary_style_transfer/style_transfer_quantized_384.tflite",
+        "the same in 8-bit integers",
     ),
 }
-"""Name: (SHA-256 of the file that the demos were made with, an address that it is offered at)."""
+"""By name. The four in ``gpu/`` are the examples of TensorFlow Lite's guide to its GPU delegate."""
 BUNDLED = {path.stem: path for path in sorted(Path(__file__).with_name("assets").glob("*.tflite"))}
 """The models that come with the package, by name; ``demos/training`` made them."""
 DEFAULT_STYLE = "style_transfer"
 """One of BUNDLED: one style, pictures of any size."""
 SHARED = Path(__file__).parents[2] / "shared" / "models"
+_IDENTIFIER = b"TFL3"
+"""What a TensorFlow Lite model has in its bytes 4 to 7. A log-in page of a network, for instance, has not."""
 
 
 def find_model(name: str) -> Path:
@@ -40,18 +86,16 @@ def find_model(name: str) -> Path:
     of MODELS.
 
     The last two are looked for in the folder FRAMEBIND_MODELS, then in ``../shared/models``; one of MODELS is then
-    downloaded to the user's cache, where the file must have the pinned SHA-256. Raises ModelError that says what to do.
+    downloaded to the user's cache, and checked. Raises ModelError that says what to do.
     """
     path = Path(name)
     if path.suffix == ".tflite":
         if not path.is_file():
             raise fb.ModelError(f"there is no model file '{path}'")
         return path
-    if name in BUNDLED:
-        return BUNDLED[name]
-    for folder in (os.environ.get("FRAMEBIND_MODELS"), SHARED):
-        if folder and (path := Path(folder) / f"{name}.tflite").is_file():
-            return path
+    found = find_local(name)
+    if found is not None:
+        return found
     if name not in MODELS:
         raise fb.ModelError(
             f"'{name}' is no .tflite file, none in the folder FRAMEBIND_MODELS, and none of the known models "
@@ -60,19 +104,86 @@ def find_model(name: str) -> Path:
     return _download(name)
 
 
-def _download(name: str) -> Path:
-    import platformdirs
-    import pooch
+def find_local(name: str) -> Path | None:
+    """The file of that name in the package, in a folder of models, or in the cache with the right SHA-256."""
+    if name in BUNDLED:
+        return BUNDLED[name]
+    for folder in model_folders():
+        if (path := folder / f"{name}.tflite").is_file():
+            return path
+    if name not in MODELS:
+        return None
+    cached, sha256 = cache_folder() / f"{name}.tflite", _expected(name)
+    return cached if sha256 and cached.is_file() and pooch.file_hash(str(cached)) == sha256 else None
 
-    sha256, address = MODELS[name]
+
+def model_folders() -> list[Path]:
+    """Where models are looked for by name, in this order."""
+    given = os.environ.get("FRAMEBIND_MODELS")
+    return [*([Path(given)] if given else []), SHARED]
+
+
+def cache_folder() -> Path:
+    """Where downloaded models are kept."""
+    return platformdirs.user_cache_path("framebind")
+
+
+def _expected(name: str) -> str | None:
+    """The SHA-256 that a model has to have: pinned, or recorded with its first download; None before that."""
+    pinned = MODELS[name].sha256
+    if pinned is not None:
+        return pinned
     try:
-        file = pooch.retrieve(
-            address, f"sha256:{sha256}", f"{name}.tflite", platformdirs.user_cache_path("framebind"), progressbar=False
-        )
+        words = _record(name).read_text(encoding="ascii").split()
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise fb.ModelError(
+            f"'{_record(name)}' cannot be read: {error}. Delete it to trust the next download"
+        ) from error
+    if len(words) != 2 or len(words[0]) != 64:
+        raise fb.ModelError(f"'{_record(name)}' is damaged. Delete it to trust the next download of '{name}'")
+    return words[0]
+
+
+def _record(name: str) -> Path:
+    """A line as sha256sum writes and checks it."""
+    return cache_folder() / f"{name}.tflite.sha256"
+
+
+def _download(name: str) -> Path:
+    address, expected, folder = MODELS[name].address, _expected(name), cache_folder()
+    print(f"downloading {name} from {address}", file=sys.stderr)
+    pooch.get_logger().setLevel(logging.WARNING)  # it advises to pin checksums, which is not the user's to do
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if expected is None:  # a file that nothing vouches for is no first download
+            (folder / f"{name}.tflite").unlink(missing_ok=True)
+        known = None if expected is None else f"sha256:{expected}"
+        file = Path(pooch.retrieve(address, known, f"{name}.tflite", folder, progressbar=False))
+        if expected is None:
+            _trust(name, file)
     # The network and the operating system have their own errors, and pooch raises ValueError for another checksum.
     except (OSError, ValueError) as error:
+        wanted = f" (SHA-256 {expected})" if expected else ""
+        forget = f", or delete '{_record(name)}' if the model was changed on purpose" if _record(name).exists() else ""
         raise fb.ModelError(
             f"model '{name}' is in no folder of models and cannot be downloaded from {address}: {error}. Get "
-            f"{name}.tflite (SHA-256 {sha256}) elsewhere, put it in a folder and set FRAMEBIND_MODELS to that folder"
+            f"{name}.tflite{wanted} elsewhere, put it in a folder and set FRAMEBIND_MODELS to that folder{forget}"
         ) from error
-    return Path(file)
+    return file
+
+
+def _trust(name: str, file: Path) -> None:
+    """Record the SHA-256 of a first download, for the user alone. Raises ValueError where it is no model."""
+    with file.open("rb") as opened:
+        beginning = opened.read(8)
+    if beginning[4:] != _IDENTIFIER:
+        file.unlink()
+        raise ValueError("what came is no TensorFlow Lite model")
+    record = _record(name)
+    with contextlib.suppress(FileNotFoundError):
+        record.unlink()
+    descriptor = os.open(record, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(descriptor, "w", encoding="ascii") as opened:
+        opened.write(f"{pooch.file_hash(str(file))}  {file.name}\n")

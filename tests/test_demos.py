@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import colorsys
-import hashlib
-import http.server
 import os
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +20,7 @@ import typer
 from typer.testing import CliRunner
 
 import framebind as fb
-from framebind.demos import models, segmentation, style_transfer
+from framebind.demos import segmentation, style_transfer
 from framebind.demos.options import Options
 from framebind.demos.report import Report
 from framebind.demos.run import run
@@ -181,39 +178,3 @@ def test_a_window_shows_the_picture(tmp_path: Path, model_path: ModelPath, tool:
     assert done.returncode == 0, done.stderr
     assert "3 frames after the first" in done.stderr and "0 anything else" in " ".join(done.stderr.split())
     assert load(tmp_path / "a.png").std() > 20
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[str]:
-    """The address of a server of one file, ``/model.tflite``."""
-    folder = tmp_path / "served"
-    folder.mkdir()
-    (folder / "model.tflite").write_bytes(b"a model")
-    handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as httpd:
-        thread = threading.Thread(target=httpd.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{httpd.server_address[1]}/model.tflite"
-        httpd.shutdown()
-        thread.join()
-
-
-def test_models_are_found_or_downloaded_and_checked(
-    tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(models, "SHARED", tmp_path / "nothing")
-    monkeypatch.delenv("FRAMEBIND_MODELS", raising=False)
-    sha256 = hashlib.sha256(b"a model").hexdigest()
-    known = {"good": (sha256, server), "forged": ("0" * 64, server), "gone": (sha256, server + ".gone")}
-    monkeypatch.setattr(models, "MODELS", known)
-    assert models.find_model("good").read_bytes() == b"a model"
-    assert (tmp_path / "cache") in models.find_model("good").parents
-    for name in ("forged", "gone"):
-        with pytest.raises(fb.ModelError, match="set FRAMEBIND_MODELS to that folder") as caught:
-            models.find_model(name)
-        assert server in str(caught.value) and known[name][0] in str(caught.value)
-    monkeypatch.setenv("FRAMEBIND_MODELS", str(tmp_path))
-    (tmp_path / "gone.tflite").write_bytes(b"mine")
-    assert models.find_model("gone") == tmp_path / "gone.tflite"

@@ -26,7 +26,7 @@ CPUS = os.cpu_count() or 1
 LONGEST = 10
 """Dispatches that the table of a profile shows."""
 
-Models = Annotated[list[str], typer.Argument(help=".tflite files, or names of models in FRAMEBIND_MODELS.")]
+Models = Annotated[list[str], typer.Argument(help=".tflite files, or names that `models` lists.")]
 Backends = Annotated[str, typer.Option("--backend", help="gl, cl, cpu, or several: gl,cl.")]
 Precisions = Annotated[str, typer.Option("--precision", help="f32, f16, or both: f32,f16.")]
 Runs = Annotated[int, typer.Option("--runs", "--num_runs", min=1, help="Timed frames.")]

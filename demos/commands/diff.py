@@ -23,7 +23,7 @@ BACKENDS: dict[str, Backend] = {"gl": "opengl", "opengl": "opengl", "cl": "openc
 Array = npt.NDArray[Any]
 Outputs = list[Array]
 
-Model = Annotated[str, typer.Argument(help="A .tflite file, or the name of a model in FRAMEBIND_MODELS.")]
+Model = Annotated[str, typer.Argument(help="A .tflite file, or a name that `models` lists.")]
 BackendName = Annotated[str, typer.Option("--backend", help="gl or cl.")]
 HalfPrecision = Annotated[bool, typer.Option("--f16/--f32", help="Keep tensors in 16 bits where the engine does.")]
 Runs = Annotated[int, typer.Option("--runs", "--num_runs", min=1, help="Random inputs, of which each is run on both.")]
