@@ -1,76 +1,230 @@
-"""Colours what a camera, a video or a picture shows: people, cats, chairs (DeepLab), or a person (selfie models)."""
+"""Finds what a camera, a video or a picture shows: cuts people out, blurs what is behind them, or colours 21 classes.
+
+Selfie models find people; DeepLab finds the classes of PASCAL VOC, of which people are one.
+"""
 
 from __future__ import annotations
 
 import colorsys
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Literal
 
+import cv2
+import numpy as np
 import typer
 
 import framebind as fb
 
+from .masks import SPREAD, enlarge, smooth_classes, smooth_person
 from .options import Options, demo
 from .run import main
-from .task import Scene, Task
+from .task import Choice, Scene, Task
 
-# The scores of the four tensor pixels around a picture's pixel are mixed before they are compared: smooth outlines.
-SCORES = """
-uniform sampler2D frame;
-layout(std430, binding = 0) readonly buffer scores { float score[]; };
-float mixed(int channel) {
-    vec2 place = clamp(uv * vec2(WIDTH, HEIGHT) - 0.5, vec2(0), vec2(WIDTH - 1, HEIGHT - 1));
-    ivec2 a = ivec2(place), b = min(a + 1, ivec2(WIDTH - 1, HEIGHT - 1));
-    ivec4 at = ivec4(a.y * WIDTH + a.x, a.y * WIDTH + b.x, b.y * WIDTH + a.x, b.y * WIDTH + b.x) * CHANNELS + channel;
-    vec2 rows = mix(vec2(score[at.x], score[at.z]), vec2(score[at.y], score[at.w]), fract(place.x));
-    return mix(rows.x, rows.y, fract(place.y));
-}
+VOC = (
+    "background", "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "dining table",
+    "dog", "horse", "motorbike", "person", "potted plant", "sheep", "sofa", "train", "TV monitor",
+)  # fmt: skip
+"""The 21 classes of PASCAL VOC (Everingham et al., 2010), which DeepLab was taught."""
+PERSON = VOC.index("person")
+BACKGROUND = "#205080"
+BLURRED_HEIGHT, BLUR = 160, 4.0
+"""Pixels that the blurred background is high, and the standard deviation of its blur in them."""
+
+Effect = Literal["classes", "cutout", "blur"]
+Draw = Callable[[fb.GlTexture], None]
+
+_OVER = """
+vec3 over(vec3 background, vec3 person, float mask) { return mix(background, person, smoothstep(0.3, 0.7, mask)); }
 """
-CLASSES = """
+# The picture behind fills the frame; what is too wide or too high of it is cut off on both sides.
+_CUTOUT = f"""{_OVER}
+uniform sampler2D frame, mask, behind;
+void main() {{
+    vec2 frame_size = vec2(textureSize(frame, 0)), size = vec2(textureSize(behind, 0));
+    vec2 part = frame_size / size / max(frame_size.x / size.x, frame_size.y / size.y);
+    vec3 background = texture(behind, (uv - 0.5) * part + 0.5).rgb;
+    color = vec4(over(background, texture(frame, uv).rgb, texture(mask, uv).r), 1.0);
+}}
+"""
+# The person is left out of what is blurred, or a halo of it would be around it.
+_BEHIND = """
+uniform sampler2D frame, mask;
+uniform vec2 pixel;
 void main() {
-    int best = 0;
-    float highest = mixed(0), value;
-    for (int channel = 1; channel < CHANNELS; channel++) {
-        if ((value = mixed(channel)) > highest) { highest = value; best = channel; }
+    color = vec4(0.0);
+    for (int corner = 0; corner < 4; corner++) {
+        vec2 at = uv + (vec2(corner & 1, corner >> 1) - 0.5) * 0.5 * pixel;
+        float share = 1.0 - texture(mask, at).r;
+        color += 0.25 * vec4(texture(frame, at).rgb * share, share);
     }
-    vec3 here = texture(frame, uv).rgb;
-    color = vec4(best == 0 ? here : mix(here, PALETTE[best], 0.6), 1.0);
 }
 """
-PERSON = """
-void main() {
-    vec3 here = texture(frame, uv).rgb, gray = vec3(dot(here, vec3(0.3, 0.6, 0.1)));
-    color = vec4(mix(mix(gray, PALETTE[0], 0.6), here, smoothstep(0.3, 0.7, mixed(0))), 1.0);
-}
+_BLUR = f"""
+uniform sampler2D sharp;
+uniform vec2 pixel;
+void main() {{
+    color = vec4(0.0);
+    float weights = 0.0;
+    for (int x = -{round(2.5 * BLUR)}; x <= {round(2.5 * BLUR)}; x++) {{
+        float weight = exp(-0.5 * float(x * x) / {BLUR * BLUR});
+        color += weight * texture(sharp, uv + float(x) * pixel);
+        weights += weight;
+    }}
+    color /= weights;
+}}
+"""
+_BLURRED = f"""{_OVER}
+uniform sampler2D frame, mask, behind;
+void main() {{
+    vec4 background = texture(behind, uv);
+    vec3 seen = background.rgb / max(background.a, 0.001);
+    color = vec4(over(seen, texture(frame, uv).rgb, texture(mask, uv).r), 1.0);
+}}
+"""
+_CLASSES = f"""
+vec4 value(float number, vec3 here) {{
+    int found = int(number + 0.5);
+    return vec4(found == 0 ? here : mix(here, PALETTE[found], 0.6), 1.0);
+}}
+{SPREAD}
+void main() {{ color = spread(uv, texture(frame, uv).rgb); }}
 """
 
 
-def prepare(scene: Scene) -> Task:
-    """Bind the scores' buffer once; each frame is bound, segmented, and drawn with the buffer's classes over it."""
-    network, (image,) = scene.network, scene.network.inputs
-    ((output, (_, height, width, channels)),) = network.outputs.items()
+def prepare(scene: Scene, effect: Effect | None = None, background: str = BACKGROUND) -> Task:
+    """Bind the scores' buffer once; each frame is bound, segmented, and drawn as the effect says.
+
+    ``background`` is a colour (#rrggbb) or a picture file. Raises ModelError where the model does not put out scores of
+    classes or has no class of people, SourceError for a background that cannot be read.
+    """
+    network, images, outputs = scene.network, list(scene.network.inputs), scene.network.outputs
+    ((output, shape),) = outputs.items() if len(outputs) == 1 else ((0, ()),)
+    if len(images) != 1 or len(shape) != 4:
+        raise fb.ModelError(f"{network.path.name} is no segmentation: its outputs are {list(outputs.values())}")
+    _, height, width, channels = shape
     scores = fb.GlBuffer(width * height * channels * 4, label="the scores")
     network.bind(output, scores)
-    # Well-spread hues: each is the golden angle from the one before.
-    palette = ", ".join(f"vec3{colorsys.hsv_to_rgb(0.62 + 0.618034 * c, 0.8, 1.0)}" for c in range(channels))
-    constants = f"const int WIDTH = {width}, HEIGHT = {height}, CHANNELS = {channels};\n"
-    constants += f"const vec3 PALETTE[{channels}] = vec3[{channels}]({palette});\n"
-    blend = fb.FragmentProgram(constants + SCORES + (PERSON if channels == 1 else CLASSES))
     mean, std = (0.0, 1.0) if channels == 1 else (0.5, 0.5)  # selfie models take 0 to 1, DeepLab -1 to 1
+    effects: dict[str, Draw] = {}
+    if channels > 1:
+        effects["classes"] = _classes(scene, scores, (width, height), channels)
+    if channels in (1, len(VOC)):
+        mask = _mask(scene, scores, (width, height), channels)
+        effects["cutout"] = _cutout(scene, mask, _background(background))
+        effects["blur"] = _blur(scene, mask)
+    chosen = effect or next(iter(effects))
+    if chosen not in effects:
+        raise fb.ModelError(f"{network.path.name} has {channels} classes: with it, --effect is {' or '.join(effects)}")
 
     def draw(frame: fb.GlTexture) -> None:
-        network.bind(image, frame, mean=mean, std=std)
+        network.bind(images[0], frame, mean=mean, std=std)
         network.run()
-        blend.draw(scene.picture, {"frame": frame}, {"scores": scores})
+        effects[chosen](frame)
 
-    return Task(draw)
+    def choose(name: str) -> None:
+        nonlocal chosen
+        chosen = name
+
+    def legend(overlay: fb.Overlay) -> None:
+        if chosen == "classes":
+            draw_legend(overlay, scene.picture.size, channels)
+
+    names = sorted(effects, key=lambda name: name != chosen)
+    return Task(draw, [Choice(name, partial(choose, name)) for name in names], legend)
+
+
+def palette(channels: int) -> list[tuple[float, float, float]]:
+    """A colour for each class, from 0 to 1: each hue is the golden angle from the one before, odd ones are darker."""
+    return [colorsys.hsv_to_rgb(0.62 + 0.618034 * n, 0.9, 0.65 if n % 2 else 1.0) for n in range(channels)]
+
+
+def draw_legend(overlay: fb.Overlay, size: tuple[int, int], channels: int) -> None:
+    """The colours and names of all classes but the background, at the right edge of a picture of ``size``."""
+    names = VOC if channels == len(VOC) else [f"class {number}" for number in range(channels)]
+    line = min(size[1] / channels, 18.0)
+    wide = max(overlay.text_width(name, line) for name in names) + 2 * line
+    left = size[0] - wide
+    overlay.fill(left, 0, wide, line * channels, (0.0, 0.0, 0.0, 0.5))
+    for number, color in enumerate(palette(channels)):
+        if number:
+            y = (number - 0.5) * line
+            overlay.fill(left + 0.4 * line, y + 0.15 * line, 0.7 * line, 0.7 * line, color)
+            overlay.text(names[number], left + 1.5 * line, y, height=line)
+
+
+def _classes(scene: Scene, scores: fb.GlBuffer, size: tuple[int, int], channels: int) -> Draw:
+    smooth = smooth_classes(scores, size, channels)
+    colors = ", ".join(f"vec3{color}" for color in palette(channels))
+    program = fb.FragmentProgram(f"const vec3 PALETTE[{channels}] = vec3[{channels}]({colors});\n{_CLASSES}")
+    return lambda frame: program.draw(scene.picture, {"frame": frame, "small": smooth(frame)})
+
+
+def _mask(scene: Scene, scores: fb.GlBuffer, size: tuple[int, int], channels: int) -> Callable[..., fb.GlTexture]:
+    smooth, program = smooth_person(scores, size, channels, PERSON), enlarge()
+    mask = fb.GlTexture(*scene.picture.size, "r8", label="the mask")
+
+    def draw(frame: fb.GlTexture) -> fb.GlTexture:
+        program.draw(mask, {"frame": frame, "small": smooth(frame)})
+        return mask
+
+    return draw
+
+
+def _cutout(scene: Scene, mask: Callable[[fb.GlTexture], fb.GlTexture], behind: fb.GlTexture) -> Draw:
+    program = fb.FragmentProgram(_CUTOUT)
+    return lambda frame: program.draw(scene.picture, {"frame": frame, "mask": mask(frame), "behind": behind})
+
+
+def _blur(scene: Scene, mask: Callable[[fb.GlTexture], fb.GlTexture]) -> Draw:
+    width, height = scene.picture.size
+    size = (max(round(width * BLURRED_HEIGHT / height), 1), BLURRED_HEIGHT)
+    one, two = (fb.GlTexture(*size, "rgba16f", label=f"the background {n}") for n in range(2))
+    behind, blur, show = (fb.FragmentProgram(text) for text in (_BEHIND, _BLUR, _BLURRED))
+    across, down = (1 / size[0], 0.0), (0.0, 1 / size[1])
+
+    def draw(frame: fb.GlTexture) -> None:
+        textures = {"frame": frame, "mask": mask(frame)}
+        behind.draw(one, textures, uniforms={"pixel": (across[0], down[1])})
+        blur.draw(two, {"sharp": one}, uniforms={"pixel": across})
+        blur.draw(one, {"sharp": two}, uniforms={"pixel": down})
+        show.draw(scene.picture, {**textures, "behind": one})
+
+    return draw
+
+
+def _background(text: str) -> fb.GlTexture:
+    """A colour as a texture of one texel, or a picture file as one of its size."""
+    if text.startswith("#"):
+        try:
+            color = bytes.fromhex(text[1:])
+        except ValueError:
+            color = b""
+        if len(color) != 3:
+            raise fb.SourceError(f"the background '{text}' is no colour: write it as #rrggbb, for instance #00b140")
+        return fb.GlTexture.from_array(np.frombuffer(color, np.uint8).reshape(1, 1, 3))
+    bgr = cv2.imread(text, cv2.IMREAD_COLOR)
+    if bgr is None:
+        raise fb.SourceError(f"the background '{text}' is no picture that can be read, and no colour as #rrggbb")
+    return fb.GlTexture.from_array(np.ascontiguousarray(bgr[:, :, ::-1], np.uint8))
 
 
 @demo("deeplabv3_257_mv_gpu")
-def command(options: Options) -> None:
-    """Colour what a camera, a video or a picture shows.
+def command(
+    options: Options,
+    effect: Annotated[
+        Effect | None,
+        typer.Option(help="Colour what is there, cut people out, or blur what is behind them. Keys 1 to 3 switch."),
+    ] = None,
+    background: Annotated[
+        str, typer.Option(help="What is put behind people who are cut out: a colour as #rrggbb, or a picture.")
+    ] = BACKGROUND,
+) -> None:
+    """Colour what a camera, a video or a picture shows, cut people out, or blur what is behind them.
 
-    Example: python -m framebind demo segmentation --camera 0
+    Example: python -m framebind demo segmentation --camera 0 --model selfie_segmentation --effect blur
     """
-    main(prepare, options)
+    main(partial(prepare, effect=effect, background=background), options)
 
 
 if __name__ == "__main__":

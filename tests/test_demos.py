@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import colorsys
 import os
 import subprocess
 import sys
@@ -66,40 +65,6 @@ def test_style_transfer_paints_as_the_cpu_does(tmp_path: Path, photograph: Photo
     assert expected.std() > 40, "a picture, not a plain colour"
     # Rounding to 256 steps is half a step.
     np.testing.assert_allclose(load(tmp_path / "painted.png"), expected, atol=0.6)
-
-
-def test_segmentation_colours_what_the_cpu_finds(tmp_path: Path, photograph: Photograph, model_path: ModelPath) -> None:
-    rgb = photograph("astronaut", 257, 257)
-    path = model_path("deeplabv3_257_mv_gpu")
-    options = Options(str(path), str(save(tmp_path / "frame.png", rgb)), [tmp_path / "coloured.png"])
-    run(segmentation.prepare, options)
-    scores = on_cpu(path, c3=(rgb / 255 - 0.5).astype(np.float32) / 0.5)
-    classes = scores.argmax(axis=-1)
-    assert (classes == 15).mean() > 0.2, "class 15 is a person"
-    palette = np.array([colorsys.hsv_to_rgb(0.62 + 0.618034 * c, 0.8, 1.0) for c in range(21)]) * 255
-    expected = np.where((classes == 0)[..., None], rgb, 0.4 * rgb + 0.6 * palette[classes])
-    best = np.sort(scores, axis=-1)
-    clear = best[..., -1] - best[..., -2] > 1e-3 * np.abs(scores).max()
-    assert clear.mean() > 0.99
-    np.testing.assert_allclose(load(tmp_path / "coloured.png")[clear], expected[clear], atol=0.6)
-
-
-def test_segmentation_of_a_person_by_a_mask_of_one_channel(
-    tmp_path: Path, photograph: Photograph, model_path: ModelPath
-) -> None:
-    rgb = photograph("astronaut", 256, 256)
-    path = model_path("selfie_segmentation")
-    options = Options(str(path), str(save(tmp_path / "frame.png", rgb)), [tmp_path / "person.png"])
-    run(segmentation.prepare, options)
-    mask = on_cpu(path, c3=rgb.astype(np.float32) / 255)
-    assert 0.2 < (mask > 0.5).mean() < 0.8
-    t = np.clip((mask - 0.3) / 0.4, 0, 1)
-    person = t * t * (3 - 2 * t)
-    gray = rgb @ np.array([[0.3], [0.6], [0.1]])
-    background = 0.4 * gray + 0.6 * 255 * np.array(colorsys.hsv_to_rgb(0.62, 0.8, 1.0))
-    expected = background * (1 - person) + rgb * person
-    # The blending multiplies an error of the mask (1e-4 of 1) by 255 and by the slope of smoothstep, 3.75.
-    np.testing.assert_allclose(load(tmp_path / "person.png"), expected, atol=0.7)
 
 
 def test_the_steady_state_copies_only_camera_and_recording(tmp_path: Path, model_path: ModelPath) -> None:

@@ -1,0 +1,117 @@
+"""Masks at a picture's size from the scores of a small segmentation: steady over time, with the picture's own edges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import framebind as fb
+
+SPATIAL, RANGE, FLOOR, RADIUS = 1.0, 0.1, 1e-4, 2
+"""Of the joint bilateral filter: the standard deviations in mask pixels and in colours from 0 to 1, the least weight of
+a colour, and how many mask pixels it looks in each direction."""
+MEMORY = 0.9
+"""How much of the previous mask stays where the new one does not know."""
+STAY = 1.0
+"""By how much another class has to score higher than the one that a pixel had."""
+
+_SMALL = """
+uniform sampler2D frame, previous;
+uniform float first;
+layout(std430, binding = 0) readonly buffer scores { float score[]; };
+ivec2 here;
+float at(int channel) { return score[(here.y * WIDTH + here.x) * CHANNELS + channel]; }
+"""
+# The Shannon entropy in bits of "person or not" says how little the new mask knows; MediaPipe's
+# SegmentationSmoothingCalculator mixes by (an approximation of) it.
+_PERSON = """
+float person() {
+    if (CHANNELS == 1) return at(0);
+    float highest = at(0), sum = 0.0;
+    for (int channel = 1; channel < CHANNELS; channel++) highest = max(highest, at(channel));
+    for (int channel = 0; channel < CHANNELS; channel++) sum += exp(at(channel) - highest);
+    return exp(at(PERSON) - highest) / sum;
+}
+void main() {
+    here = ivec2(gl_FragCoord.xy);
+    float p = clamp(person(), 1e-6, 1.0 - 1e-6), before = texelFetch(previous, here, 0).a;
+    float unknown = -(p * log2(p) + (1.0 - p) * log2(1.0 - p));
+    if (first < 0.5) p = mix(p, before, MEMORY * unknown);
+    color = vec4(texture(frame, uv).rgb, p);
+}
+"""
+_CLASS = """
+void main() {
+    here = ivec2(gl_FragCoord.xy);
+    int before = first < 0.5 ? int(texelFetch(previous, here, 0).a + 0.5) : -1, best = 0;
+    float highest = -1e30;
+    for (int channel = 0; channel < CHANNELS; channel++) {
+        float value = at(channel) + (channel == before ? STAY : 0.0);
+        if (value > highest) { highest = value; best = channel; }
+    }
+    color = vec4(texture(frame, uv).rgb, float(best));
+}
+"""
+# Joint bilateral upsampling (Kopf, Cohen, Lischinski and Uyttendaele, SIGGRAPH 2007): the mean of what the mask has
+# nearby, each weighted by how near its place and how alike its colour in the frame is.
+SPREAD = f"""
+uniform sampler2D frame, small;
+vec4 spread(vec2 uv, vec3 here) {{
+    ivec2 size = textureSize(small, 0);
+    vec2 place = uv * vec2(size) - 0.5;
+    ivec2 middle = ivec2(floor(place + 0.5));
+    vec4 sum = vec4(0.0);
+    float weights = 0.0;
+    for (int y = -{RADIUS}; y <= {RADIUS}; y++) {{
+        for (int x = -{RADIUS}; x <= {RADIUS}; x++) {{
+            ivec2 at = clamp(middle + ivec2(x, y), ivec2(0), size - 1);
+            vec4 there = texelFetch(small, at, 0);
+            vec2 way = (vec2(at) - place) / {SPATIAL};
+            vec3 other = (there.rgb - here) / {RANGE};
+            float weight = exp(-0.5 * dot(way, way)) * max(exp(-0.5 * dot(other, other)), {FLOOR});
+            sum += weight * value(there.a, here);
+            weights += weight;
+        }}
+    }}
+    return sum / weights;
+}}
+"""
+_MASK = "vec4 value(float mask, vec3 here) { return vec4(mask); }\n"
+_MASK_MAIN = "void main() { color = spread(uv, texture(frame, uv).rgb); }\n"
+
+Smooth = Callable[[fb.GlTexture], fb.GlTexture]
+
+
+def smooth_person(scores: fb.GlBuffer, size: tuple[int, int], channels: int, person: int) -> Smooth:
+    """``smooth(frame)`` gives a texture of ``size`` (width, height): the frame's colours, and as alpha the mask.
+
+    ``scores`` are float32 (height, width, channels): probabilities of a person where there is one channel, else scores
+    of classes, of which ``person`` is the number of one. The mask goes from 0 to 1 and is mixed with the one before.
+    """
+    return _smooth(scores, size, channels, f"const float MEMORY = {MEMORY};\nconst int PERSON = {person};\n", _PERSON)
+
+
+def smooth_classes(scores: fb.GlBuffer, size: tuple[int, int], channels: int) -> Smooth:
+    """The same with a class in alpha: the one of the highest score, or the one before where that is nearly as high."""
+    return _smooth(scores, size, channels, f"const float STAY = {STAY};\n", _CLASS)
+
+
+def _smooth(scores: fb.GlBuffer, size: tuple[int, int], channels: int, constants: str, main: str) -> Smooth:
+    constants += f"const int WIDTH = {size[0]}, HEIGHT = {size[1]}, CHANNELS = {channels};\n"
+    program = fb.FragmentProgram(constants + _SMALL + main)
+    textures = [fb.GlTexture(*size, "rgba16f", label=f"small mask {n}") for n in range(2)]
+    first = True
+
+    def smooth(frame: fb.GlTexture) -> fb.GlTexture:
+        nonlocal first
+        previous, new = textures
+        program.draw(new, {"frame": frame, "previous": previous}, {"scores": scores}, {"first": float(first)})
+        textures.reverse()
+        first = False
+        return new
+
+    return smooth
+
+
+def enlarge() -> fb.FragmentProgram:
+    """A program that draws the mask of ``small`` (see smooth_person) at the size of ``frame``, along its edges."""
+    return fb.FragmentProgram(_MASK + SPREAD + _MASK_MAIN)
