@@ -87,7 +87,7 @@ def test_drawn_cases(context: fb.GlContext, case: ModelCase) -> None:
 
 
 @pytest.mark.parametrize("cl_context", [name for name in CL_DEVICES if name != "cl:rusticl"], indirect=True)
-@pytest.mark.parametrize("case", some_of_each(10), ids=str)
+@pytest.mark.parametrize("case", some_of_each(20), ids=str)
 def test_on_opencl(cl_context: fb.ClContext, case: ModelCase) -> None:
     check(case)
 
