@@ -340,14 +340,14 @@ class GpuDelegate:
     def _refuse_shared(self, tensor: int, obj: Any) -> None:
         """Refuse what cannot work: inputs that CPU operators read too, and textures that stand for what others read."""
         key, subgraph = (0, tensor), self._subgraph()
-        what = tensor_label(tensor, subgraph.tensors[tensor])
+        info = subgraph.tensors[tensor]
         if key not in self._boundary.computed and key in self._boundary.read_by_cpu:
-            readers = [f"{i} {subgraph.operators[i].name}" for i in self._boundary.read_by_cpu[key]]
-            raise BindingError(
-                f"{what} cannot be bound: operators on the CPU read it too ({', '.join(readers)}); use set_tensor"
-            )
+            readers = ", ".join(f"{i} {subgraph.operators[i].name}" for i in self._boundary.read_by_cpu[key])
+            what = tensor_label(tensor, info)
+            raise BindingError(f"{what} cannot be bound: operators on the CPU read it too ({readers}); use set_tensor")
         read = key in self._boundary.read_by_cpu or any(tensor in p.inputs for p in self._partitions if p.subgraph == 0)
         if key in self._boundary.computed and read and getattr(obj, "format", ""):
+            what = tensor_label(tensor, info)
             raise BindingError(f"{what} cannot be bound to a texture: the model itself reads it again; bind a buffer")
 
     def _subgraph(self) -> Subgraph:

@@ -21,6 +21,8 @@ from .tflite_abi import ERROR, OK, P, read_ints
 
 log = logging.getLogger("framebind.delegate")
 
+_TENSOR_BYTES = ctypes.sizeof(abi.Tensor)
+
 
 class Kernel(Protocol):
     """One partition, as LiteRT calls it."""
@@ -70,7 +72,7 @@ class NativeGraph:
 
     def _tensor(self, tensor: int) -> abi.Tensor:
         # LiteRT may move its tensors, so the address is asked for each time.
-        return abi.Tensor.from_address(self._context.tensors + tensor * ctypes.sizeof(abi.Tensor))
+        return abi.Tensor.from_address(self._context.tensors + tensor * _TENSOR_BYTES)
 
     def _label(self, tensor: int) -> str:
         return f"tensor {tensor} '{self.subgraph.tensors[tensor].name}'"
