@@ -1,0 +1,116 @@
+"""Prints what a start takes without and with what an earlier process kept (serialization_dir), a process for each.
+
+python benchmarks/initialization.py [MODEL ...] [--backend opengl|opencl] [--precision f32|f16] [--runs N]
+
+A start is everything from the model's file to the end of the first inference. The drivers' own caches are switched off
+(NVIDIA, PoCL), or in a fresh folder for each process (Mesa, which gives out no programs without its cache).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+
+import framebind as fb
+from framebind.demos.measure import open_context
+from framebind.demos.models import find_model
+
+MODELS = (
+    "deeplabv3_257_mv_gpu",
+    "style_transfer_f16_384",
+    "selfie_segmentation",
+    "face_detection_front",
+    "hand_landmark_lite",
+    "pose_landmark_lite",
+    "posenet_mobilenet_v1_100_257x257_multi_kpt_stripped_integer_quant",
+    "style_predict_quantized_256",
+    "style_transfer_quantized_384",
+)
+NO_CACHES = {
+    "__GL_SHADER_DISK_CACHE": "0", "CUDA_CACHE_DISABLE": "1", "POCL_KERNEL_CACHE": "0", "PYOPENCL_NO_CACHE": "1",
+}  # fmt: skip
+PHASES = ("read", "claim", "transform", "lower", "pack", "plan", "compile", "upload", "record")
+
+app = typer.Typer()
+Backend = Literal["opengl", "opencl"]
+
+
+@app.command()
+def start(path: Path, backend: Backend, precision: str, folder: str) -> None:
+    """One start; prints its milliseconds as JSON. ``folder`` "" keeps nothing."""
+    with open_context(backend) as context:
+        context.finish()
+        started = time.perf_counter()
+        interpreter = fb.Interpreter(model_path=path)
+        options = fb.GpuDelegateOptions(
+            backend=backend,
+            is_precision_loss_allowed=precision == "f16",
+            serialization_dir=folder or None,
+            model_token="benchmark" if folder else None,
+        )
+        delegate = fb.GpuDelegate(options)
+        interpreter.modify_graph_with_delegate(delegate)
+        interpreter.allocate_tensors()
+        delegate.record()
+        recorded = time.perf_counter()
+        interpreter.invoke()
+        took = {"total": time.perf_counter() - started, "first inference": time.perf_counter() - recorded}
+        took.update((phase, seconds) for phase, seconds in delegate.statistics().initialization.items())
+        again = time.perf_counter()
+        interpreter.invoke()
+        took["inference"] = time.perf_counter() - again
+        delegate.close()
+    print(json.dumps({what: seconds * 1e3 for what, seconds in took.items()}))
+
+
+def _start(path: Path, backend: str, precision: str, folder: str) -> dict[str, float]:
+    with tempfile.TemporaryDirectory() as mesa:
+        command = [sys.executable, __file__, "start", str(path), backend, precision, folder]
+        environment = {**os.environ, **NO_CACHES, "MESA_SHADER_CACHE_DIR": mesa}
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+@app.command()
+def main(
+    models: Annotated[list[str] | None, typer.Argument(help="Names, or .tflite files.")] = None,
+    backend: Backend = "opengl",
+    precision: Literal["f32", "f16"] = "f32",
+    runs: Annotated[int, typer.Option(min=1, help="Starts of each kind, of which the median is shown.")] = 1,
+) -> None:
+    """A row for each model: cold (nothing is kept), warm (all is), and what the warm one consists of."""
+    table = Table(title=f"Milliseconds of a start, {backend}, {precision}", box=SIMPLE, padding=(0, 1, 0, 0))
+    columns = ("cold", "warm", "%", "first inference", "inference", *PHASES)
+    table.add_column("model", no_wrap=True, max_width=28)
+    for column in columns:
+        table.add_column(column, no_wrap=True, justify="right")
+    for path in map(find_model, models or MODELS):
+        cold = statistics.median(_start(path, backend, precision, "")["total"] for _ in range(runs))
+        with tempfile.TemporaryDirectory() as folder:
+            _start(path, backend, precision, folder)
+            starts = [_start(path, backend, precision, folder) for _ in range(runs)]
+        warm = {what: statistics.median(start[what] for start in starts) for what in starts[0]}
+        share = 100 * warm["total"] / cold
+        figures = (warm[what] for what in columns[3:])
+        table.add_row(
+            path.stem, f"{cold:,.0f}", f"{warm['total']:,.0f}", f"{share:.1f}", *(f"{f:,.1f}" for f in figures)
+        )
+    Console(width=170, soft_wrap=True).print(table)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] not in (["start"], ["main"]):
+        sys.argv.insert(1, "main")
+    app()
