@@ -6,6 +6,7 @@ from .delegate.options import GpuDelegateOptions, InferencePreference, Inference
 from .delegate.report import DelegatedOp, PartitionReport
 from .delegate.serialization import fingerprint
 from .delegate.statistics import Statistics, StepTime
+from .interop.camera import Camera, list_cameras
 from .interop.cl_context import ClContext
 from .interop.cl_objects import ClBuffer, ClImage
 from .interop.compatibility import BestOptions, CompatibilityList
@@ -33,6 +34,7 @@ from .interop.window import Window
 __all__ = [
     "BestOptions",
     "BindingError",
+    "Camera",
     "ClBuffer",
     "ClContext",
     "ClImage",
@@ -66,6 +68,7 @@ __all__ = [
     "WaitType",
     "Window",
     "fingerprint",
+    "list_cameras",
     "open_sink",
     "open_source",
     "sharing_report",

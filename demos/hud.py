@@ -11,9 +11,10 @@ import framebind as fb
 from .report import UPLOAD, copied_for
 
 KEYS = "space pause   s screenshot   r record   c copying mode   h figures   f full screen   m mirror   q quit"
+STAGES = ("upload", "inference", "draw", "record", "show")
 _REFRESH = 0.25
 """Seconds between two changes of the text: figures that change with every frame cannot be read."""
-_LINE = 18
+_LINE = 15
 """Height of a line in screen units; less where the window is small."""
 
 
@@ -50,7 +51,7 @@ class Figures:
     def _write(self) -> None:
         now, copied, uploaded = time.perf_counter(), fb.transfers.bytes, copied_for(UPLOAD)
         mean = (now - self._since) / self._frames
-        stages = (f"{name} {total / self._timed / 1e6:.2f}" for name, total in self._stages.items())
+        stages = (f"{name} {self._stages[name] / self._timed / 1e6:.2f}" for name in STAGES if self._stages[name])
         each, upload = ((n // self._frames) for n in (copied - self._bytes, uploaded - self._uploaded))
         self.text = [
             f"{1 / mean:.1f} fps   {mean * 1e3:.1f} ms a frame",
@@ -69,11 +70,11 @@ def draw_hud(
 ) -> None:
     """Lines at the top left and at the bottom left of a window of ``size`` pixels, on dark ground."""
     height = max(min(_LINE * scale, size[1] / 24), 9.0)
-    for lines, y in ((top, 0.0), (bottom, size[1] - height * len(bottom) - height / 2)):
-        fitting = [line for line in lines if line]
-        if fitting:
-            width = max(overlay.text_width(line, height) for line in fitting)
-            shrunk = height * min(1.0, (size[0] - height) / width)
-            overlay.fill(0, y, min(width + height, size[0]), height * (len(fitting) + 0.5), (0.0, 0.0, 0.0, 0.6))
-            for number, line in enumerate(fitting):
+    for lines, at_top in ((top, True), (bottom, False)):
+        lines = [line for line in lines if line]
+        if lines:
+            width, tall = max(overlay.text_width(line, height) for line in lines), height * (len(lines) + 0.5)
+            shrunk, y = height * min(1.0, (size[0] - height) / width), 0.0 if at_top else size[1] - tall
+            overlay.fill(0, y, min(width + height, size[0]), tall, (0.0, 0.0, 0.0, 0.6))
+            for number, line in enumerate(lines):
                 overlay.text(line, height / 2, y + height * (number + 0.25), height=shrunk)

@@ -37,6 +37,14 @@ class Options:
     duration: Annotated[float | None, Option(min=0, help="Stop after this many seconds.")] = None
     loop: Annotated[bool, Option("--loop", help="Begin a video or pictures again where they end.")] = False
     size: Annotated[str | None, Option(help="WIDTHxHEIGHT of camera and synthetic frames.")] = None
+    fps: Annotated[float | None, Option(min=1, help="Frames a second to ask a camera for.")] = None
+    fourcc: Annotated[
+        Literal["MJPG", "YUYV", "NV12"] | None,
+        Option(help="The format to ask a camera for; YUYV and NV12 are converted on the GPU."),
+    ] = None
+    matrix: Annotated[
+        Literal["bt601", "bt709"], Option(help="How YUYV and NV12 stand for colours: webcams, or grabbers of HD video.")
+    ] = "bt601"
     mirror: Annotated[bool, Option("--mirror", help="Mirror the frames, as a mirror shows you.")] = False
     vsync: Annotated[
         bool, Option(help="Wait for the display, and show videos at their own speed; or run as fast as it goes.")

@@ -147,7 +147,8 @@ class Player:
         top, bottom = list[str](), list[str]()
         if self.hud:
             width, height = self.source.size
-            top = [self.title, f"{self.source.name}   {width}x{height}", *self.figures.text]
+            name = self.source.name if self.source.live else f"{Path(self.source.name).name}   {width}x{height}"
+            top = [self.title, name, *self.figures.text]
             states = (
                 ("paused", self.paused), ("recording", bool(self.files)),
                 ("copying mode", any(network.copying for network in self.networks)),

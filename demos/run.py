@@ -74,7 +74,10 @@ def _source(options: Options) -> fb.Source:
         if not (x and width.isdecimal() and height.isdecimal() and int(width) and int(height)):
             raise typer.BadParameter(f"--size is WIDTHxHEIGHT, for instance 640x480, not '{options.size}'")
         size = int(width), int(height)
-    return fb.open_source(f"synthetic:{PHOTOGRAPH}" if name == "synthetic" else name, size=size)
+    name = f"synthetic:{PHOTOGRAPH}" if name == "synthetic" else name
+    return fb.open_source(
+        name, size=size, fps=options.fps, fourcc=options.fourcc, matrix=options.matrix, loop=options.loop
+    )
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
-"""Where frames come from, on the CPU's side: a camera, a video file, pictures, or motion over one picture.
+"""Where frames come from, on the CPU's side: a video file, pictures, or motion over one picture.
 
 Each reader writes frames into memory that it is given (a mapped upload buffer) and runs on a worker thread. A frame is
-BGR, uint8, of shape (height, width, 3), row 0 on top.
+uint8, row 0 on top, in the reader's layout: here BGR, (height, width, 3).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import SourceError
+from .pixel_layouts import Layout, layout_of
 
 Frame = npt.NDArray[np.uint8]
 _TURNS = {90: cv2.ROTATE_90_CLOCKWISE, 180: cv2.ROTATE_180, 270: cv2.ROTATE_90_COUNTERCLOCKWISE}
@@ -38,25 +39,50 @@ class FrameReader(Protocol):
     def length(self) -> int | None: ...
     @property
     def live(self) -> bool: ...
+    @property
+    def layout(self) -> Layout:
+        """How a frame lies in memory."""
+        ...
+
+    @property
+    def captured(self) -> float | None:
+        """When the last frame was taken, by time.perf_counter; None where it is of no time."""
+        ...
+
     def read(self, view: Frame) -> bool:
         """Write the next frame into ``view``; False where there is none. Raises SourceError."""
+        ...
+
+    def reopen(self) -> bool:
+        """Begin anew: at the first frame, or with a camera that was lost. Whether that worked."""
         ...
 
     def close(self) -> None: ...
 
 
-class CaptureReader:
-    """A camera (``live``) or a video file, decoded by OpenCV straight into the memory given to ``read``.
+class _FromFiles:
+    """What all readers here have in common."""
+
+    live, captured = False, None
+    size: tuple[int, int]
+
+    @property
+    def layout(self) -> Layout:
+        return layout_of("bgr", *self.size)
+
+
+class VideoReader(_FromFiles):
+    """A video file, decoded by OpenCV straight into the memory given to ``read``.
 
     A file that is to be shown turned (most videos of phones are) is decoded as it is, and then turned into place.
     """
 
-    def __init__(self, capture: cv2.VideoCapture, name: str, live: bool) -> None:
-        self._capture, self.name, self.live = capture, name, live
-        self._turn = None if live else _TURNS.get(int(capture.get(cv2.CAP_PROP_ORIENTATION_META)))
+    def __init__(self, capture: cv2.VideoCapture, name: str) -> None:
+        self._capture, self.name = capture, name
+        self._turn = _TURNS.get(int(capture.get(cv2.CAP_PROP_ORIENTATION_META)))
         self.size = (int(capture.get(cv2.CAP_PROP_FRAME_WIDTH)), int(capture.get(cv2.CAP_PROP_FRAME_HEIGHT)))
         self.fps = capture.get(cv2.CAP_PROP_FPS) or None
-        frames = 0 if live else int(capture.get(cv2.CAP_PROP_FRAME_COUNT))
+        frames = int(capture.get(cv2.CAP_PROP_FRAME_COUNT))
         self.length = frames if frames > 0 else None
         self._number = 0
         self._unturned: Frame | None = None
@@ -70,30 +96,37 @@ class CaptureReader:
         place = view if self._unturned is None else self._unturned
         found, frame = self._capture.read(place)
         if not found:
-            if self.live:
-                raise SourceError(f"{self.name} gives no more frames: is it unplugged, or used by another program?")
             if self._number == 0:
                 raise SourceError(f"{self.name} has no frame that OpenCV can decode: is the file complete?")
+            if self.length is not None and self._number < self.length - max(2, self.length // 50):
+                raise SourceError(
+                    f"{self.name} is damaged: {self._number} of {self.length} frames could be decoded, and these were "
+                    "shown. Get the file again, or repair it with 'ffmpeg -i FILE -c copy REPAIRED'"
+                )
             return False
         # Where shape or dtype do not fit, OpenCV leaves the view as it was and returns a new array, without a word.
         if frame is not place:
             raise SourceError(
-                f"frame {self._number} of {self.name} is {_describe(frame)}, not {_describe(place)} as announced: "
-                "re-encode the file with one size, or give the camera a size that it supports"
+                f"frame {self._number} of {self.name} is {describe(frame)}, not {describe(place)} as announced: "
+                "re-encode the file with one size"
             )
         if self._turn is not None:
             cv2.rotate(place, self._turn, dst=view)
         self._number += 1
         return True
 
+    def reopen(self) -> bool:
+        self._number = 0
+        return bool(self._capture.set(cv2.CAP_PROP_POS_FRAMES, 0))
+
     def close(self) -> None:
         self._capture.release()
 
 
-class PictureReader:
+class PictureReader(_FromFiles):
     """Picture files in order, each one frame. All get the size of the first; the others are scaled to it."""
 
-    live, fps = False, None
+    fps = None
 
     def __init__(self, paths: Sequence[Path], name: str) -> None:
         self.name, self._paths, self._next = name, paths, 0
@@ -112,14 +145,18 @@ class PictureReader:
         self._next += 1
         return True
 
+    def reopen(self) -> bool:
+        self._next = 0
+        return True
+
     def close(self) -> None:
         self._next = len(self._paths)
 
 
-class MotionReader:
+class MotionReader(_FromFiles):
     """A camera that pans, zooms and turns over one picture, without end: the same frames on every run."""
 
-    live, length, fps = False, None, 30.0
+    length, fps = None, 30.0
     PERIOD = 240
     """Frames after which the motion repeats."""
 
@@ -141,6 +178,10 @@ class MotionReader:
         self._number += 1
         return True
 
+    def reopen(self) -> bool:
+        self._number = 0
+        return True
+
     def close(self) -> None:
         self._number = 0
 
@@ -152,40 +193,34 @@ def load_picture(path: Path) -> Frame:
         data = np.frombuffer(path.read_bytes(), np.uint8)
     except OSError as error:
         raise SourceError(f"picture '{path}' cannot be read: {error.strerror}") from error
-    with _quiet():
+    with quiet():
         picture = cv2.imdecode(data, cv2.IMREAD_COLOR) if data.size else None
     if picture is None:
         raise SourceError(f"'{path}' is no picture that OpenCV can decode: is the file complete?")
     return picture.astype(np.uint8, copy=False)
 
 
-def open_camera(index: int, size: tuple[int, int] | None) -> CaptureReader:
-    """The camera number ``index``, asked for frames of ``size``; it may choose another. Raises SourceError."""
-    with _quiet():
-        capture = cv2.VideoCapture(index)
-    if not capture.isOpened():
-        raise SourceError(
-            f"camera {index} cannot be opened: is it plugged in, free, and may you use it? "
-            "Another index, a video file or 'synthetic' are sources too"
-        )
-    # The compressed format first: raw frames of a large size do not fit through USB 2 at full rate.
-    capture.set(cv2.CAP_PROP_FOURCC, cv2.VideoWriter.fourcc(*"MJPG"))
-    if size is not None:
-        capture.set(cv2.CAP_PROP_FRAME_WIDTH, size[0])
-        capture.set(cv2.CAP_PROP_FRAME_HEIGHT, size[1])
-    capture.set(cv2.CAP_PROP_BUFFERSIZE, 1)
-    return CaptureReader(capture, f"camera {index}", live=True)
-
-
-def open_video(path: Path) -> CaptureReader:
+def open_video(path: Path) -> VideoReader:
     """A video file. Raises SourceError."""
-    with _quiet():
+    with quiet():
         capture = cv2.VideoCapture(os.fspath(path))
-    reader = CaptureReader(capture, f"video '{path}'", live=False)
+    reader = VideoReader(capture, f"video '{path}'")
     if not capture.isOpened() or min(reader.size) < 1:
         capture.release()
         raise SourceError(f"'{path}' is no video that OpenCV can decode: is the file complete?")
     return reader
+
+
+def open_address(address: str) -> VideoReader | None:
+    """What a web server has as a file of known length; None for what is live, or cannot be opened."""
+    if not address.startswith(("http://", "https://", "file://")):
+        return None
+    with quiet():
+        capture = cv2.VideoCapture(address)
+    if capture.isOpened() and capture.get(cv2.CAP_PROP_FRAME_COUNT) > 0:
+        return VideoReader(capture, f"video '{address}'")
+    capture.release()
+    return None
 
 
 def open_folder(path: Path) -> PictureReader:
@@ -212,8 +247,8 @@ def painted_picture(width: int = 960, height: int = 720) -> Frame:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """OpenCV's own log says in several lines what our error then says in one."""
+def quiet() -> Iterator[None]:
+    """Silence: OpenCV's own log says in several lines what our error then says in one."""
     before = cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
     try:
         yield
@@ -221,6 +256,7 @@ def _quiet() -> Iterator[None]:
         cv2.utils.logging.setLogLevel(before)
 
 
-def _describe(frame: npt.NDArray[Any]) -> str:
+def describe(frame: npt.NDArray[Any]) -> str:
+    """A frame's size and type, for messages."""
     height, width = frame.shape[:2]
     return f"{width}x{height} {frame.dtype}"

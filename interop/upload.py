@@ -1,4 +1,4 @@
-"""A ring of upload buffers in mapped memory: a decoder writes BGR bytes there, the GPU makes RGBA8 textures of them."""
+"""A ring of upload buffers in mapped memory: a decoder writes frames there, the GPU makes RGBA8 textures of them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from .gl_context import GlContext
 from .gl_objects import PIXEL_UNPACK_BUFFER, TEXTURE_2D, GlTexture
 from .gl_program import COMPUTE_SHADER, build_program
 from .gl_query import has_extension
+from .pixel_layouts import Layout, layout_of
 from .transfers import transfers
 
 CAMERA_FRAME = "camera frame"
 """The reason under which ``transfers`` counts these uploads."""
 
-_RGB8, _RGB, _UNSIGNED_BYTE = 0x8051, 0x1907, 0x1401
+_UNSIGNED_BYTE = 0x1401
 _MIN_FILTER, _NEAREST, _TEXTURE0 = 0x2801, 0x2600, 0x84C0
 _MAP_WRITE, _MAP_INVALIDATE, _MAP_UNSYNCHRONIZED, _MAP_PERSISTENT, _MAP_COHERENT = 0x02, 0x08, 0x20, 0x40, 0x80
 _STREAM_DRAW, _WRITE_ONLY, _RGBA8 = 0x88E0, 0x88B9, 0x8058
@@ -30,28 +31,27 @@ _WRITTEN_BARRIER = 0x8 | 0x20 | 0x100 | 0x400
 """For what may come next: texture fetch, image access, texture update, framebuffer."""
 _GROUP = 8
 
-# GLES has no BGR format, so on both the bytes go up as RGB and change places here.
-_SWIZZLE = """
+_TO_RGBA = """
 precision highp float;
 precision highp int;
 precision highp sampler2D;
 precision highp image2D;
 layout(local_size_x = 8, local_size_y = 8) in;
-layout(binding = 0) uniform sampler2D bgr;
+layout(binding = 0) uniform sampler2D raw;
 layout(rgba8, binding = 0) writeonly uniform image2D rgba;
 layout(location = 0) uniform bool mirror;
+FETCH
 void main() {
     ivec2 pixel = ivec2(gl_GlobalInvocationID.xy), size = imageSize(rgba);
     if (all(lessThan(pixel, size))) {
-        int x = mirror ? size.x - 1 - pixel.x : pixel.x;
-        imageStore(rgba, pixel, vec4(texelFetch(bgr, ivec2(x, pixel.y), 0).bgr, 1.0));
+        imageStore(rgba, pixel, vec4(fetch(ivec2(mirror ? size.x - 1 - pixel.x : pixel.x, pixel.y)), 1.0));
     }
 }
 """
 
 
 class UploadRing:
-    """``slots`` buffers of one BGR frame each, and as many RGBA8 textures of ``width`` x ``height`` texels.
+    """``slots`` buffers of one frame each, and as many RGBA8 textures of ``width`` x ``height`` texels.
 
     A slot goes round: ``view`` gives its memory, which any thread may then fill; ``to_texture`` (owner thread) has the
     GPU read it; after ``wait`` (owner thread) it may be filled again. Where the driver can keep a buffer mapped while
@@ -62,13 +62,17 @@ class UploadRing:
     and without a texture or sampler; pixel storage at its defaults.
     """
 
-    def __init__(self, context: GlContext, width: int, height: int, slots: int = 3) -> None:
+    def __init__(
+        self, context: GlContext, width: int, height: int, slots: int = 3, layout: Layout | None = None
+    ) -> None:
+        """``layout`` is how frames lie in the buffers; BGR by default."""
         context.check()
-        self._context, self._width, self._height, self._nbytes = context, width, height, width * height * 3
+        self._layout = layout = layout or layout_of("bgr", width, height)
+        self._context, self._width, self._height, self._nbytes = context, width, height, layout.nbytes
         self.persistent = _can_map_persistently(context)
         self._buffers = [context.generate("buffer") for _ in range(slots)]
         self._raw = context.generate("texture")
-        self._program = context.helper("program: bgr to rgba", lambda: _build_swizzle(context))
+        self._program = context.helper(f"program: {layout.name} to rgba", lambda: _build(context, layout))
         self._finalizer = weakref.finalize(self, _free, context, self._buffers, self._raw)
         self._finalizer.atexit = False
         self._textures = [GlTexture(width, height, "rgba8", label=f"camera frame {slot}") for slot in range(slots)]
@@ -79,7 +83,7 @@ class UploadRing:
             self._make_buffer(slot)
 
     def view(self, slot: int) -> Frame:
-        """The slot's memory: BGR, uint8, (height, width, 3). Write-only: reading it back may be very slow."""
+        """The slot's memory: uint8, of the layout's shape. Write-only: reading it back may be very slow."""
         view = self._views[slot]
         if view is None:
             view = self._views[slot] = self._map(slot, _MAP_WRITE | _MAP_INVALIDATE | _MAP_UNSYNCHRONIZED)
@@ -102,7 +106,8 @@ class UploadRing:
         gl.glBindTexture(TEXTURE_2D, self._raw)
         for name, value in _UNPACK:
             gl.glPixelStorei(name, value)
-        gl.glTexSubImage2D(TEXTURE_2D, 0, 0, 0, self._width, self._height, _RGB, _UNSIGNED_BYTE, None)
+        layout = self._layout
+        gl.glTexSubImage2D(TEXTURE_2D, 0, 0, 0, *layout.texture, layout.external, _UNSIGNED_BYTE, None)
         gl.glPixelStorei(*_UNPACK_ALIGNMENT_DEFAULT)
         gl.glBindBuffer(PIXEL_UNPACK_BUFFER, 0)
         self._fences[slot] = make_fence(context)
@@ -136,7 +141,7 @@ class UploadRing:
     def _make_raw_texture(self) -> None:
         gl = self._context.gl
         gl.glBindTexture(TEXTURE_2D, self._raw)
-        gl.glTexStorage2D(TEXTURE_2D, 1, _RGB8, self._width, self._height)
+        gl.glTexStorage2D(TEXTURE_2D, 1, self._layout.internal, *self._layout.texture)
         gl.glTexParameteri(TEXTURE_2D, _MIN_FILTER, _NEAREST)
         gl.glBindTexture(TEXTURE_2D, 0)
 
@@ -160,7 +165,7 @@ class UploadRing:
         if not address:
             raise DeviceError(f"{self._context} cannot map {self._nbytes} bytes for camera frames: is its memory full?")
         memory = (ctypes.c_ubyte * self._nbytes).from_address(address)
-        return np.ctypeslib.as_array(memory).reshape(self._height, self._width, 3)
+        return np.ctypeslib.as_array(memory).reshape(self._layout.shape)
 
 
 def make_fence(context: GlContext) -> int:
@@ -184,9 +189,10 @@ def _can_map_persistently(context: GlContext) -> bool:
     return has_extension(context, "GL_EXT_buffer_storage" if context.is_es else "GL_ARB_buffer_storage")
 
 
-def _build_swizzle(context: GlContext) -> int:
+def _build(context: GlContext, layout: Layout) -> int:
     version = "#version 310 es" if context.is_es else "#version 430 core"
-    return build_program(context, "bgr to rgba", {COMPUTE_SHADER: version + _SWIZZLE})
+    text = version + _TO_RGBA.replace("FETCH", layout.glsl)
+    return build_program(context, f"{layout.name} to rgba", {COMPUTE_SHADER: text})
 
 
 def _free(context: GlContext, buffers: list[int], raw: int) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 import framebind as fb
 from framebind.interop.frames import MotionReader
+from framebind.interop.pixel_layouts import layout_of
 from framebind.interop.source import Source
 from framebind.interop.upload import UploadRing
 
@@ -45,6 +46,7 @@ class Frames:
         self.all_read = threading.Event()
         height, width = frames[0].shape[:2] if frames[0] is not None else (1, 1)
         self.size, self.closed, self.number = (width, height), False, 0
+        self.layout, self.captured = layout_of("bgr", width, height), None
 
     def read(self, view: Picture) -> bool:
         if self.go and self.number:
@@ -59,6 +61,10 @@ class Frames:
             raise fb.SourceError("frame is damaged")
         view[...] = frame
         self.number += 1
+        return True
+
+    def reopen(self) -> bool:
+        self.number = 0
         return True
 
     def close(self) -> None:

@@ -12,11 +12,11 @@ from .output import AsJson, add_row, make_table, print_json, print_line, print_t
 
 
 def devices(as_json: AsJson = False) -> None:
-    """List the GL and OpenCL devices, how they share memory, and what a model is best run on.
+    """List the GL and OpenCL devices, how they share memory, what a model is best run on, and the cameras.
 
     Example: python -m framebind devices --json
     """
-    found = fb.CompatibilityList()
+    found, cameras = fb.CompatibilityList(), fb.list_cameras()
     best = found.best_options_for_this_device()
     if as_json:
         print_json(
@@ -25,11 +25,19 @@ def devices(as_json: AsJson = False) -> None:
                 "sharing": [dataclasses.asdict(report) for report in found.sharing],
                 "delegate_supported": found.is_delegate_supported_on_this_device(),
                 "best_options": dataclasses.asdict(best),
+                "cameras": [dataclasses.asdict(camera) for camera in cameras],
             }
         )
         return
     print_table(_device_table(found))
     print_table(_sharing_table(found))
+    if cameras:
+        table = make_table("Cameras (--camera INDEX)", "index", "name")
+        for camera in cameras:
+            add_row(table, camera.index, camera.name)
+        print_table(table)
+    else:
+        print_line("No camera is here, as far as the system lists them.")
     advice = (
         f"GpuDelegate with the backend '{best.backend}'"
         if best.backend
