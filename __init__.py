@@ -10,6 +10,7 @@ from .interop.camera import Camera, list_cameras
 from .interop.cl_context import ClContext
 from .interop.cl_objects import ClBuffer, ClImage
 from .interop.compatibility import BestOptions, CompatibilityList
+from .interop.drivers import InstalledApi, InstalledDriver, installed_apis
 from .interop.errors import (
     BindingError,
     DelegateError,
@@ -52,6 +53,8 @@ __all__ = [
     "GpuDelegateOptions",
     "InferencePreference",
     "InferencePriority",
+    "InstalledApi",
+    "InstalledDriver",
     "Interpreter",
     "KernelError",
     "ModelError",
@@ -68,6 +71,7 @@ __all__ = [
     "WaitType",
     "Window",
     "fingerprint",
+    "installed_apis",
     "list_cameras",
     "open_sink",
     "open_source",

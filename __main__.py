@@ -21,10 +21,11 @@ from framebind.demos.commands.benchmark import benchmark
 from framebind.demos.commands.demo import demo
 from framebind.demos.commands.devices import devices
 from framebind.demos.commands.diff import diff
+from framebind.demos.commands.doctor import doctor
 from framebind.demos.commands.inspect import inspect
 from framebind.demos.commands.models import models
 
-COMMANDS = (devices, inspect, models, benchmark, diff)
+COMMANDS = (doctor, devices, inspect, models, benchmark, diff)
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 for command in COMMANDS:

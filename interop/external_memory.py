@@ -147,6 +147,15 @@ class ClSemaphore:
         self._queue.flush()  # who waits for it cannot make OpenCL submit it
 
 
+def same_gpu(gl: GlContext, cl: ClContext) -> bool | None:
+    """Whether the two are one GPU, by its UUID; None where a driver does not tell."""
+    if _UUID_EXTENSION not in cl.device.extensions.split() or not gl_query.has_extension(
+        gl, gl_memory.MEMORY_EXTENSION
+    ):
+        return None
+    return _cl_uuid(cl.device) in gl_memory.device_uuids(gl)
+
+
 def _gl_names(uses: Sequence[Use]) -> list[int]:
     return [use.resource.gl.id for use in uses if isinstance(use.resource, SharedBuffer)]
 

@@ -15,7 +15,7 @@ from .channel import Channel, SharedBuffer
 from .cl_context import ClContext
 from .cl_objects import ClBuffer, ClImage, Use
 from .errors import BindingError, DeviceError
-from .external_memory import ExternalMemory, OrderedExternalMemory
+from .external_memory import ExternalMemory, OrderedExternalMemory, same_gpu
 from .gl_context import GlContext
 from .gl_objects import GlBuffer, GlTexture
 from .host_memory import HostMemory
@@ -124,6 +124,8 @@ class SharingReport:
     """The strategies that are better, and why each is out."""
     host_waits: int
     """How often the CPU waited, so far, for one API before the other could go on."""
+    same_device: bool | None = None
+    """Whether both run on one GPU (or both on the CPU); None where the drivers do not tell."""
 
     def __str__(self) -> str:
         lines = [f"{self.gl} and {self.cl} share memory by: {self.strategy or 'nothing'}"]
@@ -142,7 +144,14 @@ def sharing_report(gl: GlContext | None = None, cl: ClContext | None = None) -> 
     strategy, refused = _choose(gl, cl)
     channel = _channels.get((id(gl), id(cl)))
     waits = channel.host_waits if channel is not None else 0
-    return SharingReport(str(gl), str(cl), strategy.name if strategy else None, refused, waits)
+    name = strategy.name if strategy else None
+    return SharingReport(str(gl), str(cl), name, refused, waits, _same_device(gl, cl, strategy))
+
+
+def _same_device(gl: GlContext, cl: ClContext, strategy: type[Channel] | None) -> bool | None:
+    if gl.software or cl.software:
+        return gl.software and cl.software
+    return True if strategy is GlObjects else same_gpu(gl, cl)
 
 
 def share(gl: GlContext, cl: ClContext) -> Channel:

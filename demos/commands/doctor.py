@@ -1,0 +1,251 @@
+"""``python -m framebind doctor``."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+import typer
+
+import framebind as fb
+
+from ..models import BUNDLED, SHARED, cache_folder
+from .output import AsJson, add_row, make_table, print_json, print_line, print_table
+
+State = Literal["ok", "warning", "missing"]
+STYLES: dict[State, str] = {"ok": "", "warning": "yellow", "missing": "red"}
+LOADERS = {
+    "EGL": "Debian, Ubuntu: apt-get install libegl1 libgl1 libgl1-mesa-dri. Fedora: dnf install mesa-libEGL "
+    "mesa-dri-drivers",
+    "OpenCL": "for the CPU: Debian, Ubuntu: apt-get install pocl-opencl-icd. Fedora: dnf install pocl",
+    "Vulkan": "only for GPUs that share no memory otherwise: Debian, Ubuntu: apt-get install libvulkan1, and "
+    "mesa-vulkan-drivers or the vendor's driver. Fedora: dnf install vulkan-loader mesa-vulkan-drivers",
+}
+"""By API: the packages that bring its loader, and a driver that runs on any machine."""
+VENDORS = {
+    "0x10de": (
+        "NVIDIA",
+        "its driver has OpenGL, OpenCL and Vulkan. Debian: apt-get install nvidia-driver nvidia-opencl-icd. Ubuntu: "
+        "ubuntu-drivers install. Fedora with RPM Fusion: dnf install akmod-nvidia xorg-x11-drv-nvidia-cuda. In a "
+        "container: --gpus all and NVIDIA_DRIVER_CAPABILITIES=all",
+    ),
+    "0x1002": (
+        "AMD",
+        "OpenGL is Mesa's (LIBGL_ALWAYS_SOFTWARE must not be set). OpenCL: Debian, Ubuntu: apt-get install "
+        "mesa-opencl-icd; Fedora: dnf install mesa-libOpenCL; and RUSTICL_ENABLE=radeonsi, or ROCm's",
+    ),
+    "0x8086": (
+        "Intel",
+        "OpenGL is Mesa's (LIBGL_ALWAYS_SOFTWARE must not be set). OpenCL: Debian, Ubuntu: apt-get install "
+        "intel-opencl-icd; Fedora: dnf install intel-compute-runtime",
+    ),
+}
+"""By PCI vendor: name, and where its drivers come from."""
+OPENCV = ("opencv-python", "opencv-contrib-python", "opencv-python-headless", "opencv-contrib-python-headless")
+CPU_ADVICE = (
+    "no GPU is on the PCI bus: here models run faster without the delegate, fb.Interpreter(path, num_threads=4)"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """A line of the report: what was looked at, what was found, and what to do about it."""
+
+    check: str
+    state: State
+    found: str
+    advice: str = ""
+
+
+def doctor(as_json: AsJson = False) -> None:
+    """Check drivers, devices, sharing, display, cameras, packages and models, and say what to install.
+
+    Exit code 1: no device was found that runs models. Cameras are opened for a moment.
+
+    Example: python -m framebind doctor
+    """
+    machine = fb.CompatibilityList()
+    usable = any(not device.unusable for device in machine.devices)
+    findings = [
+        *_packages(), *_graphics_cards(), *_drivers(), *_devices(machine), *_sharing(machine), _display(), *_cameras(),
+        *_extras(), _models(),
+    ]  # fmt: skip
+    best = machine.best_options_for_this_device()
+    if as_json:
+        print_json({"usable": usable, "checks": [dataclasses.asdict(finding) for finding in findings]})
+    else:
+        table = make_table("Checks", "", "check", "found", "what to do", lines=True)
+        for finding in findings:
+            cells = (finding.state, finding.check, finding.found, finding.advice)
+            add_row(table, *cells, style=STYLES[finding.state])
+        print_table(table)
+        print_line(f"Run models {f'with {best.backend}' if best.backend else 'on the CPU'}: {best.reason}.")
+    if not usable:
+        raise typer.Exit(1)
+
+
+# Software -------------------------------------------------------------------------------------------------------------
+
+
+def _packages() -> Iterator[Finding]:
+    """What the package itself needs is there, or it could not have been imported."""
+    needed = ("ai-edge-litert", "numpy", "PyOpenGL", "pyopencl", "glfw")
+    versions = [f"{name} {metadata.version(name)}" for name in needed]
+    yield Finding("packages", "ok", f"Python {sys.version.split()[0]}, {', '.join(versions)}")
+    found = [f"{name} {version}" for name in OPENCV if (version := _version(name))]
+    advice = (
+        f"they overwrite each other's files: pip uninstall {' '.join(OPENCV)}, then install one" if found[1:] else ""
+    )
+    yield Finding("OpenCV", "warning" if advice else "ok", ", ".join(found) or "not from a wheel", advice)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _extras() -> Iterator[Finding]:
+    """The extras of pyproject.toml for users, and which of their packages are not installed."""
+    needed: dict[str, list[str]] = {}
+    for requirement in metadata.requires("framebind") or []:
+        match = re.match(r"""([\w.-]+).*extra == ["'](hosts|training)["']""", requirement)
+        if match and match[1] != "framebind":
+            needed.setdefault(match[2], []).append(match[1])
+    for extra, packages in needed.items():
+        missing = [package for package in packages if _version(package) is None]
+        found = f"without {', '.join(missing)}" if missing else ", ".join(packages)
+        advice = f"only for demos/{extra}: pip install 'framebind[{extra}]'" if missing else ""
+        yield Finding(f"extra '{extra}'", "missing" if missing else "ok", found, advice)
+
+
+def _models() -> Finding:
+    given = os.environ.get("FRAMEBIND_MODELS")
+    folder = Path(given) if given else SHARED
+    if folder.is_dir():
+        count = sum(1 for _ in folder.glob("*.tflite"))
+        return Finding("models", "ok" if count else "warning", f"{count} in {folder}, {len(BUNDLED)} in the package")
+    if given:
+        return Finding(
+            "models", "missing", f"FRAMEBIND_MODELS is '{given}', which is no folder", "set it to a folder, or unset it"
+        )
+    where = f"those in the package; others are downloaded to {cache_folder()}"
+    return Finding("models", "ok", where, "python -m framebind models lists what can be fetched")
+
+
+# Drivers and devices --------------------------------------------------------------------------------------------------
+
+
+def _vendors() -> dict[str, str]:
+    """The makers of this machine's graphics cards, and where their drivers come from. On Linux, of the PCI bus."""
+    found: dict[str, str] = {}
+    for path in Path("/sys/bus/pci/devices").glob("*/class"):
+        if path.read_text().startswith("0x03"):  # a display controller
+            name, hint = VENDORS.get(path.with_name("vendor").read_text().strip(), ("", ""))
+            if name:
+                found[name] = hint
+    return found
+
+
+def _driver_advice() -> str:
+    vendors = _vendors()
+    return "; ".join(f"{name}: {hint}" for name, hint in vendors.items()) if vendors else CPU_ADVICE
+
+
+def _graphics_cards() -> Iterator[Finding]:
+    """Linux lets only some users at a GPU."""
+    nodes = [*Path("/dev/dri").glob("renderD*"), *Path("/dev").glob("nvidia[0-9]*")]
+    for node in sorted(nodes):
+        allowed = os.access(node, os.R_OK | os.W_OK)
+        advice = "" if allowed else "sudo usermod -aG render,video $USER, and log in again"
+        yield Finding("GPU", "ok" if allowed else "missing", f"{node}{'' if allowed else ': no permission'}", advice)
+    if not nodes and _vendors():
+        advice = f"In a container: --device /dev/dri, or --gpus all. Else a driver is missing: {_driver_advice()}"
+        yield Finding("GPU", "missing", f"{', '.join(_vendors())}, without a device file", advice)
+
+
+def _drivers() -> Iterator[Finding]:
+    for api in fb.installed_apis():
+        works = [driver.library for driver in api.drivers if not driver.problem]
+        found = api.problem or f"devices: {api.devices}"
+        found += f"; drivers: {', '.join(works)}" if works else ""
+        # A driver may serve what its loader does not list: Mesa without a GPU, for EGL.
+        yield Finding(api.api, "missing" if api.problem else "ok", found, LOADERS[api.api] if api.problem else "")
+        for driver in api.drivers:
+            if driver.problem:
+                advice = f"install the package that has {driver.library or 'the driver'} again, or delete the file"
+                yield Finding(api.api, "warning", f"{driver.file}: {driver.problem}", advice)
+
+
+def _devices(machine: fb.CompatibilityList) -> Iterator[Finding]:
+    """Devices that work built a kernel of one line (OpenCL), or gave a context that is new enough (OpenGL)."""
+    for device in machine.devices:
+        if device.unusable:
+            found = device.unusable if device.name == "none" else f"{device.name}: {device.unusable}"
+            yield Finding(device.api, "missing", found, _driver_advice())
+        elif device.software:
+            yield Finding(device.api, "warning", f"{device.name}, {device.version}: it is the CPU", _driver_advice())
+        else:
+            yield Finding(device.api, "ok", f"{device.name}, {device.version}")
+
+
+def _sharing(machine: fb.CompatibilityList) -> Iterator[Finding]:
+    for report in machine.sharing:
+        same = {True: "one device", False: "two devices", None: "perhaps two devices"}[report.same_device]
+        pair = f"{report.gl} and {report.cl}, {same}"
+        if report.strategy is not None:
+            yield Finding("sharing", "ok", f"{pair}: {report.strategy}")
+        else:
+            reasons = "; ".join(f"{name}: {reason}" for name, reason in report.refused.items())
+            advice = "for GL objects use the backend 'opengl', or fb.ClContext(device) of the GPU that OpenGL runs on"
+            yield Finding("sharing", "warning", f"{pair}, share nothing ({reasons})", advice)
+
+
+# Display and cameras --------------------------------------------------------------------------------------------------
+
+
+def _display() -> Finding:
+    headless = "without a window: demos with --output FILE, programs with fb.GlContext.headless()"
+    if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        advice = f"{headless}. A window needs a desktop session, ssh -X, or xvfb-run"
+        return Finding("display", "missing", "neither DISPLAY nor WAYLAND_DISPLAY is set", advice)
+    try:
+        with fb.Window(64, 64, visible=False) as window:
+            return Finding("display", "ok", f"a window with {window.context}")
+    except fb.DeviceError as error:
+        return Finding("display", "missing", str(error), headless)
+
+
+def _cameras() -> Iterator[Finding]:
+    if sys.platform == "linux":
+        indices = sorted(int(path.name.removeprefix("video")) for path in _camera_folders())
+        if not indices:
+            advice = "plug one in; in a container: --device /dev/video0. Videos, pictures and 'synthetic' do as well"
+            yield Finding("camera", "missing", "there is none", advice)
+    else:
+        indices = [0]
+    for index in indices:
+        node = Path(f"/dev/video{index}")
+        if node.exists() and not os.access(node, os.R_OK | os.W_OK):
+            advice = "sudo usermod -aG video $USER, and log in again"
+            yield Finding("camera", "missing", f"{node}: no permission", advice)
+            continue
+        try:
+            with fb.open_source(index) as source:
+                width, height = source.size
+                yield Finding("camera", "ok", f"{index}: {width}x{height}, {source.fps or 'unknown'} frames a second")
+        except fb.SourceError as error:
+            yield Finding("camera", "missing", str(error))
+
+
+def _camera_folders() -> list[Path]:
+    """Linux lists several devices of one camera; the first of them gives pictures."""
+    found = Path("/sys/class/video4linux").glob("video*")
+    return [path for path in found if (path / "index").is_file() and (path / "index").read_text().strip() == "0"]

@@ -1,0 +1,114 @@
+"""``python -m framebind doctor``: on this machine, and where drivers, display or models are gone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import framebind as fb
+from framebind.demos.commands import doctor
+
+
+def run(*arguments: str, without: tuple[str, ...] = (), **environment: str) -> subprocess.CompletedProcess[str]:
+    variables = {name: value for name, value in os.environ.items() if name not in without}
+    return subprocess.run(
+        [sys.executable, "-m", "framebind", "doctor", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**variables, "COLUMNS": "250", **environment},
+    )
+
+
+def checks(done: subprocess.CompletedProcess[str]) -> dict[str, list[dict[str, Any]]]:
+    """The findings by what was looked at."""
+    assert "Traceback" not in done.stderr, done.stderr
+    found: dict[str, list[dict[str, Any]]] = {}
+    for finding in json.loads(done.stdout)["checks"]:
+        found.setdefault(finding["check"], []).append(finding)
+    return found
+
+
+@pytest.mark.usefixtures("gl_and_cl")
+def test_every_device_of_this_machine_has_its_line() -> None:
+    """Without a display: that is a line, and no failure."""
+    done = run("--json", without=("DISPLAY", "WAYLAND_DISPLAY"))
+    found = checks(done)
+    assert done.returncode == 0 and json.loads(done.stdout)["usable"]
+    machine = fb.CompatibilityList()
+    for device in machine.devices:
+        (line,) = [line for line in found[device.api] if line["found"].startswith(device.name)]
+        assert line["state"] == ("missing" if device.unusable else "warning" if device.software else "ok")
+        assert bool(line["advice"]) == (line["state"] != "ok")
+    assert found["OpenGL"] and len(found["sharing"]) >= len(machine.sharing) >= 1
+    assert found["EGL"][0]["state"] == found["OpenCL"][0]["state"] == "ok"
+    (display,) = found["display"]
+    assert display["state"] == "missing" and "--output FILE" in display["advice"] and "xvfb-run" in display["advice"]
+    assert all(line["advice"] for lines in found.values() for line in lines if line["state"] != "ok")
+
+
+@pytest.mark.usefixtures("gl_and_cl")
+def test_with_a_display_a_window_is_tried(tool: Callable[[str], str]) -> None:
+    command = [tool("xvfb-run"), "-a", sys.executable, "-m", "framebind", "doctor", "--json"]
+    variables = {name: value for name, value in os.environ.items() if name != "EGL_PLATFORM"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=variables)
+    (display,) = checks(done)["display"]
+    assert display["state"] == "ok" and "a window with the GL context" in display["found"]
+
+
+def test_without_any_driver_it_says_what_to_install_and_fails(tmp_path: Path) -> None:
+    folder = str(tmp_path)
+    done = run("--json", OCL_ICD_VENDORS=folder, __EGL_VENDOR_LIBRARY_DIRS=folder)
+    assert done.returncode == 1 and not json.loads(done.stdout)["usable"]
+    found = checks(done)
+    egl, opencl = found["EGL"][0], found["OpenCL"][0]
+    assert egl["state"] == opencl["state"] == "missing"
+    assert all(f"no driver is named in {folder}" in line["found"] for line in (egl, opencl))
+    assert "libegl1" in egl["advice"] and "dnf install mesa-libEGL" in egl["advice"]
+    assert "pocl-opencl-icd" in opencl["advice"] and "dnf install pocl" in opencl["advice"]
+    assert found["OpenGL"][0]["state"] == "missing" and "sharing" not in found
+    table = run(OCL_ICD_VENDORS=folder, __EGL_VENDOR_LIBRARY_DIRS=folder)
+    assert table.returncode == 1 and table.stderr == ""
+    assert "Run models on the CPU: no GPU driver was found" in table.stdout
+
+
+@pytest.mark.usefixtures("gl_and_cl")
+def test_one_api_alone_is_usable(tmp_path: Path) -> None:
+    """And a driver's file whose library is gone is named."""
+    (tmp_path / "gone.icd").write_text("libgone.so.9\n")
+    done = run("--json", OCL_ICD_VENDORS=str(tmp_path), FRAMEBIND_MODELS=str(tmp_path / "nothing"))
+    found = checks(done)
+    assert done.returncode == 0
+    assert found["OpenGL"][0]["state"] in ("ok", "warning")
+    _, broken, none = found["OpenCL"]
+    assert broken["state"] == "warning" and f"{tmp_path / 'gone.icd'}: libgone.so.9" in broken["found"]
+    assert "install the package that has libgone.so.9" in broken["advice"]
+    assert none["state"] == "missing" and "there is no OpenCL platform" in none["found"]
+    (models,) = found["models"]
+    assert models["state"] == "missing" and "which is no folder" in models["found"]
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"ICD": 3}'])
+def test_a_damaged_driver_file_is_named(content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.json").write_text(content)
+    (tmp_path / "b.icd").write_text("")
+    monkeypatch.setenv("__EGL_VENDOR_LIBRARY_FILENAMES", str(tmp_path / "a.json"))
+    monkeypatch.setenv("OCL_ICD_VENDORS", str(tmp_path / "b.icd"))
+    egl, opencl, _ = fb.installed_apis()
+    for api, name in ((egl, "a.json"), (opencl, "b.icd")):
+        (driver,) = api.drivers
+        assert driver.file == str(tmp_path / name) and driver.problem.startswith("the file cannot be read")
+
+
+def test_two_opencvs_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_version", lambda name: "1.0" if "opencv" in name else None)
+    _, opencv = doctor._packages()
+    assert opencv.state == "warning" and "pip uninstall opencv-python " in opencv.advice
