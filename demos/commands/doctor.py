@@ -224,28 +224,22 @@ def _display() -> Finding:
 
 
 def _cameras() -> Iterator[Finding]:
-    if sys.platform == "linux":
-        indices = sorted(int(path.name.removeprefix("video")) for path in _camera_folders())
-        if not indices:
-            advice = "plug one in; in a container: --device /dev/video0. Videos, pictures and 'synthetic' do as well"
-            yield Finding("camera", "missing", "there is none", advice)
-    else:
-        indices = [0]
-    for index in indices:
-        node = Path(f"/dev/video{index}")
-        if node.exists() and not os.access(node, os.R_OK | os.W_OK):
-            advice = "sudo usermod -aG video $USER, and log in again"
-            yield Finding("camera", "missing", f"{node}: no permission", advice)
-            continue
+    """Linux lists the cameras; elsewhere the first one is tried."""
+    cameras = [camera for camera in fb.list_cameras() if _gives_pictures(camera.index)]
+    if sys.platform == "linux" and not cameras:
+        advice = "plug one in; in a container: --device /dev/video0. Videos, pictures and 'synthetic' do as well"
+        yield Finding("camera", "missing", "there is none", advice)
+    tried = [(camera.index, camera.name) for camera in cameras] if sys.platform == "linux" else [(0, "the first one")]
+    for index, name in tried:
         try:
             with fb.open_source(index) as source:
                 width, height = source.size
-                yield Finding("camera", "ok", f"{index}: {width}x{height}, {source.fps or 'unknown'} frames a second")
+                yield Finding("camera", "ok", f"{source.name}: {width}x{height}, {source.fps or '?'} frames a second")
         except fb.SourceError as error:
-            yield Finding("camera", "missing", str(error))
+            yield Finding("camera", "missing", f"{name}: {error}", "videos, pictures and 'synthetic' do as well")
 
 
-def _camera_folders() -> list[Path]:
-    """Linux lists several devices of one camera; the first of them gives pictures."""
-    found = Path("/sys/class/video4linux").glob("video*")
-    return [path for path in found if (path / "index").is_file() and (path / "index").read_text().strip() == "0"]
+def _gives_pictures(index: int) -> bool:
+    """Linux lists several devices of one camera; the first of them gives pictures, the others data about them."""
+    file = Path(f"/sys/class/video4linux/video{index}/index")
+    return not file.is_file() or file.read_text().strip() == "0"
