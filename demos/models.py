@@ -27,11 +27,17 @@ class Known(NamedTuple):
 
 _TFLITE = "https://storage.googleapis.com/download.tensorflow.org/models/tflite"
 _MEDIAPIPE = "https://storage.googleapis.com/mediapipe-assets"
+_MEDIAPIPE_HISTORY = "https://github.com/google-ai-edge/mediapipe/raw"
 MODELS = {
     "deeplabv3_257_mv_gpu": Known(
         "68a539782c2c6a72f8aac3724600124a85ed977162b44e84cbae5db717c933c6",
         f"{_TFLITE}/gpu/deeplabv3_257_mv_gpu.tflite",
         "segmentation: 21 classes",
+    ),
+    "face_detection_front": Known(
+        "a31cce739e9f5b9b08a15ef5ff90c500a46e96bd2c87f329d58a008dfd6c42ff",
+        f"{_MEDIAPIPE_HISTORY}/294687295d502f1bec3fe140c25538adefa11a14/mediapipe/models/face_detection_front.tflite",
+        "boxes around faces, with six points each",
     ),
     "hand_landmark_lite": Known(
         "d7fde8ac11f8ce03f8663775bfc323f4fc9f2a38062b4f4efa142874ef5b2a48",

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 import framebind as fb
 
-UPLOAD, RECORDING, SCREENSHOT = "camera frame", "video frame", "picture file"
-ALLOWED_COPIES = (UPLOAD, RECORDING, SCREENSHOT)
-"""The copies that the steady state may make: the source's upload, and reading back what is recorded or saved."""
+UPLOAD, RECORDING, SCREENSHOT, DETECTIONS = "camera frame", "video frame", "picture file", "detections"
+ALLOWED_COPIES = (UPLOAD, RECORDING, SCREENSHOT, DETECTIONS)
+"""The copies that the steady state may make: the source's upload, reading back what is recorded or saved, and the few
+numbers (boxes, points, scores of classes) that a demo turns into text and lines.
+"""
 
 
 @dataclass
@@ -19,23 +21,29 @@ class Report:
     seconds: float = 0.0
     uploaded: int = 0
     recorded: int = 0
+    detected: int = 0
     copied: int = 0
     dropped: int = 0
 
     def count_bytes(self) -> None:
         """Take the figures of ``fb.transfers``."""
         self.uploaded, self.recorded = copied_for(UPLOAD), copied_for(RECORDING) + copied_for(SCREENSHOT)
+        self.detected = copied_for(DETECTIONS)
         self.copied = fb.transfers.bytes_except(*ALLOWED_COPIES)
 
     def __str__(self) -> str:
         if not self.frames:
             return "one frame: too few to measure"
         mean, dropped = self.seconds / self.frames, f", {self.dropped} dropped" if self.dropped else ""
-        upload, recorded, copied = (n // self.frames for n in (self.uploaded, self.recorded, self.copied))
+        upload, recorded, detected, copied = (
+            n // self.frames for n in (self.uploaded, self.recorded, self.detected, self.copied)
+        )
+        detections = f"{detected} detections, " if detected else ""
+        total = upload + recorded + detected + copied
         return (
             f"{self.frames} frames after the first{dropped}: {1 / mean:.1f} fps, {mean * 1000:.1f} ms a frame\n"
-            f"bytes between host and GPU a frame: {upload + recorded + copied} in all, of which {upload} the source's "
-            f"upload, {recorded} the recording, {copied} anything else"
+            f"bytes between host and GPU a frame: {total} in all, of which {upload} the source's upload, "
+            f"{recorded} the recording, {detections}{copied} anything else"
         )
 
 

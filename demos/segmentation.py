@@ -5,7 +5,6 @@ Selfie models find people; DeepLab finds the classes of PASCAL VOC, of which peo
 
 from __future__ import annotations
 
-import colorsys
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Literal
@@ -16,6 +15,7 @@ import typer
 
 import framebind as fb
 
+from .labels import palette
 from .masks import SPREAD, enlarge, smooth_classes, smooth_person
 from .options import Options, demo
 from .run import main
@@ -132,11 +132,6 @@ def prepare(scene: Scene, effect: Effect | None = None, background: str = BACKGR
 
     names = sorted(effects, key=lambda name: name != chosen)
     return Task(draw, [Choice(name, partial(choose, name)) for name in names], legend)
-
-
-def palette(channels: int) -> list[tuple[float, float, float]]:
-    """A colour for each class, from 0 to 1: each hue is the golden angle from the one before, odd ones are darker."""
-    return [colorsys.hsv_to_rgb(0.62 + 0.618034 * n, 0.9, 0.65 if n % 2 else 1.0) for n in range(channels)]
 
 
 def draw_legend(overlay: fb.Overlay, size: tuple[int, int], channels: int) -> None:

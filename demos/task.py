@@ -8,7 +8,8 @@ A demo is a module with
 * its line in ``commands/demo.py``.
 
 ``task.draw(frame)`` binds the frame, runs the model and draws ``scene.picture``, with GPU work only: a copy between
-host and GPU is an error while frames are drawn. The same draw serves the copying mode (see Network).
+host and GPU is an error while frames are drawn, but for the few numbers that are read as ``report.DETECTIONS``. The
+same draw serves the copying mode (see Network).
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ import pytest
 
 import framebind as fb
 from framebind.demos import masks, segmentation
+from framebind.demos.labels import palette
 from framebind.demos.options import Options
 from framebind.demos.run import run
 from framebind.demos.segmentation import Effect
@@ -172,11 +173,11 @@ def test_classes_are_coloured_as_the_cpu_finds_them(
     scores = on_cpu(path, (rgb / 255 - 0.5) / 0.5)
     classes = scores.argmax(axis=-1)
     assert (classes == segmentation.PERSON).mean() > 0.2
-    palette = np.array(segmentation.palette(21))
+    colors = np.array(palette(21))
 
     def colored(number: Array, frame: Array) -> Array:
         found = number.astype(int)[..., None]
-        return np.where(found == 0, frame, 0.4 * frame + 0.6 * palette[found[..., 0]])
+        return np.where(found == 0, frame, 0.4 * frame + 0.6 * colors[found[..., 0]])
 
     expected = spread(np.dstack([rgb / 255, classes]), rgb / 255, colored) * 255
     best = np.sort(scores, axis=-1)

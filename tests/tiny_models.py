@@ -177,3 +177,24 @@ def chain(*names: str, shape: Sequence[int] = (1, 4, 5, 3), signature: str = "")
     tensors = [T("x" if i == 0 else f"t{i}", shape) for i in range(len(names) + 1)]
     operators = [Op(name, [i], [i + 1]) for i, name in enumerate(names)]
     return build(G(tensors, operators, [0], [len(names)], signature=signature))
+
+
+def constants(*outputs: npt.NDArray[np.float32], side: int = 8) -> bytes:
+    """A picture (1, side, side, 3) in, ``outputs`` out, whatever it shows: its mean times 0, and the values added."""
+    options = schema.ReducerOptionsT()
+    options.keepDims = True
+    tensors = [
+        T("picture", (1, side, side, 3)), T("axes", (3,), [1, 2, 3], "int32"), T("mean", (1, 1, 1, 1)),
+        T("zero", (1,), [0.0]), T("nothing", (1, 1, 1, 1)),
+    ]  # fmt: skip
+    operators = [Op("MEAN", [0, 1], [2], options), Op("MUL", [2, 3], [4], schema.MulOptionsT())]
+    results: list[int] = []
+    for values in outputs:
+        number, flat = len(tensors), (1, 1, 1, values.size)
+        tensors += [T(f"values {number}", flat, values.reshape(flat)), T(f"sum {number}", flat),
+                    T(f"shape {number}", (values.ndim,), values.shape, "int32"),
+                    T(f"output {number}", values.shape)]  # fmt: skip
+        operators.append(Op("ADD", [4, number], [number + 1], schema.AddOptionsT()))
+        operators.append(Op("RESHAPE", [number + 1, number + 2], [number + 3], schema.ReshapeOptionsT()))
+        results.append(number + 3)
+    return build(G(tensors, operators, [0], results))

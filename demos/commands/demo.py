@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import typer
 
-from .. import segmentation, style_transfer
+from .. import detection, segmentation, style_transfer
 
-DEMOS = {"style_transfer": style_transfer.command, "segmentation": segmentation.command}
+DEMOS = {
+    "style_transfer": style_transfer.command,
+    "segmentation": segmentation.command,
+    "detection": detection.command,
+}
 
 demo = typer.Typer(
     no_args_is_help=True,

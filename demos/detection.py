@@ -1,0 +1,233 @@
+"""Draws boxes around what a camera, a video or a picture shows: faces with six points each, or objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+import typer
+
+import framebind as fb
+
+from . import ssd
+from .labels import palette, read_labels
+from .network import Crop, Network
+from .one_euro import OneEuro
+from .options import Options, demo
+from .report import DETECTIONS
+from .run import main
+from .task import Scene, Task
+
+Array = npt.NDArray[Any]
+
+MOST = 50
+"""Boxes that are drawn at once."""
+SAME = 0.3
+"""By how much the boxes of two frames overlap that are of the same object."""
+SLOWEST, SLOPE = 1.0, 60.0
+"""Of the One-Euro filter: its slowest cutoff in Hz, and by how much more for a speed of one picture a second."""
+
+# A texel for each anchor and four of its values: above all the best class's score and number, below the box's values.
+_GATHER = """
+layout(std430, binding = 0) readonly buffer scores { float score[]; };
+layout(std430, binding = 1) readonly buffer boxes { float box[]; };
+void main() {
+    int anchor = int(gl_FragCoord.x), row = int(gl_FragCoord.y), at = anchor * VALUES + (row - 1) * 4;
+    if (row > 0) {
+        color = vec4(box[at], box[at + 1], box[at + 2], box[at + 3]);
+        return;
+    }
+    color = vec4(score[anchor * CLASSES + FIRST], float(FIRST), 0.0, 0.0);
+    for (int number = FIRST + 1; number < CLASSES; number++) {
+        float value = score[anchor * CLASSES + number];
+        if (value > color.x) color = vec4(value, float(number), 0.0, 0.0);
+    }
+}
+"""
+
+
+@dataclass(frozen=True)
+class Detector:
+    """What is known of a model by the shapes of its outputs."""
+
+    anchors: Array
+    values: int
+    """Numbers for each anchor: a box and points."""
+    first: int
+    """The first class that is no background."""
+    least: float
+    """The least score of what is shown where nobody says otherwise."""
+    overlap: float
+    """By how much two boxes of the same class overlap at most."""
+    decode: Callable[[Array, Array], tuple[Array, Array]]
+    """From values (n, values) and anchors (n, 4) to boxes (n, 4) and points (n, k, 2)."""
+    stretched: bool
+    """Whether the model sees frames stretched to a square, as it was taught, or whole with what is beyond the edge."""
+
+
+@dataclass
+class Found:
+    """An object in pixels of the picture: left, top, right, bottom, then points of x and y."""
+
+    places: Array
+    score: float
+    number: int
+    smooth: OneEuro
+
+
+def faces() -> Detector:
+    """MediaPipe's face_detection_front."""
+    return Detector(ssd.face_anchors(), 16, 0, 0.75, 0.3, ssd.decode_faces, stretched=False)
+
+
+def objects() -> Detector:
+    """mobile_ssd_v2_float_coco, of TensorFlow Lite's guide to its GPU delegate."""
+
+    def decode(values: Array, anchors: Array) -> tuple[Array, Array]:
+        boxes = ssd.decode_boxes(values, anchors)
+        return boxes, np.empty((len(boxes), 0, 2), np.float32)
+
+    return Detector(ssd.coco_anchors(), 4, 1, 0.5, 0.5, decode, stretched=True)
+
+
+def prepare(scene: Scene, score: float | None = None, labels: Path | None = None) -> Task:
+    """Bind the outputs' buffers once; each frame is bound, and what the model finds is read back, 70 KB, and drawn.
+
+    ``score`` is the least that a box needs, from 0 to 1; where it is None, the detector's own. Raises ModelError for a
+    model that is no such detector.
+    """
+    network, (image,) = scene.network, scene.network.inputs
+    detector, classes = _detector(network)
+    least = detector.least if score is None else score
+    names = ["face"] if classes == 1 else read_labels(labels, classes)
+    gather = _gather(network, detector, classes)
+    show = fb.FragmentProgram("uniform sampler2D frame;\nvoid main() { color = texture(frame, uv); }\n")
+    width, height = scene.picture.size
+    crop = (0.0, 0.0, float(width), float(height)) if detector.stretched else square((width, height))
+    found: list[Found] = []
+
+    def draw(frame: fb.GlTexture) -> None:
+        nonlocal found
+        network.bind(image, frame, mean=0.5, std=0.5, crop=crop)
+        network.run()
+        show.draw(scene.picture, {"frame": frame})
+        found = match(detect(gather(), detector, crop, least), found)
+
+    return Task(draw, overlay=lambda overlay: draw_boxes(overlay, found, names))
+
+
+def square(size: tuple[int, int]) -> Crop:
+    """The smallest square (x, y, width, height) around the middle that holds a picture of ``size`` (width, height)."""
+    side = float(max(size))
+    return (size[0] - side) / 2, (size[1] - side) / 2, side, side
+
+
+def detect(texels: Array, detector: Detector, crop: Crop, least: float) -> list[Found]:
+    """The objects in what was gathered (1 + values / 4, anchors, 4), the likeliest first.
+
+    ``crop`` is what the model saw. Scores may be logits, as most detectors put them out, or probabilities.
+    """
+    scores = texels[0, :, 0]
+    if scores.min() < 0:
+        scores = ssd.sigmoid(scores)
+    likely = np.flatnonzero(scores >= least)
+    values = texels[1:, likely].transpose(1, 0, 2).reshape(-1, detector.values)
+    boxes, points = detector.decode(values, detector.anchors[likely])
+    numbers, scores = texels[0, likely, 1].astype(np.int64), scores[likely]
+    kept = ssd.suppress(boxes, scores, numbers, detector.overlap, MOST)
+    places = np.concatenate([boxes.reshape(-1, 2, 2), points], axis=1)[kept]
+    places = (places * np.array(crop[2:], np.float32) + np.array(crop[:2], np.float32)).reshape(
+        len(kept), 2 * places.shape[1]
+    )
+    return [
+        Found(place, float(scores[n]), int(numbers[n]), OneEuro(SLOWEST, SLOPE / max(crop[2:])))
+        for place, n in zip(places, kept, strict=True)
+    ]
+
+
+def match(found: list[Found], before: list[Found]) -> list[Found]:
+    """The same, smoothed: each goes on with the filter of the object of the last frame that it overlaps most."""
+    left = list(before)
+    for new in found:
+        same = [old for old in left if old.number == new.number]
+        if same:
+            overlaps = ssd.overlaps(new.places[:4], np.stack([old.places[:4] for old in same]))
+            if overlaps.max() > SAME:
+                old = same[int(overlaps.argmax())]
+                new.smooth = old.smooth
+                left = [other for other in left if other is not old]
+        new.places = new.smooth(new.places)
+    return found
+
+
+def draw_boxes(overlay: fb.Overlay, found: list[Found], names: list[str]) -> None:
+    """Boxes, points, and what each is, on its upper edge."""
+    colors = palette(len(names))
+    for each in found:
+        left, top, right, bottom = map(float, each.places[:4])
+        color, line = colors[each.number], 18.0
+        overlay.box(left, top, right - left, bottom - top, color, 3.0)
+        for x, y in each.places[4:].reshape(-1, 2):
+            overlay.point(float(x), float(y), color, 9.0)
+        text, above = f"{names[each.number]} {each.score:.0%}", max(top - line, 0.0)
+        overlay.fill(left, above, overlay.text_width(text, line) + 6, line, color)
+        overlay.text(text, left + 3, above, height=line)
+
+
+def _detector(network: Network) -> tuple[Detector, int]:
+    shapes = sorted(shape[-2:] for shape in network.outputs.values())
+    if shapes == [(896, 1), (896, 16)]:
+        return faces(), 1
+    if len(shapes) == 2 and shapes[0] == (2034, 4) and shapes[1][0] == 2034:
+        return objects(), shapes[1][1]
+    raise fb.ModelError(
+        f"{network.path.name} is no detector that is known here: its outputs are {list(network.outputs.values())}, not "
+        "1x896x16 and 1x896x1 (faces) nor 1x2034x4 and 1x2034x91 (SSD MobileNet v2 at 320x320)"
+    )
+
+
+def _gather(network: Network, detector: Detector, classes: int) -> Callable[[], Array]:
+    """``gather()`` reads the best class and the values of each anchor: (1 + values / 4, anchors, 4)."""
+    buffers: dict[str, fb.GlBuffer] = {}
+    count, values = len(detector.anchors), detector.values
+    for tensor, shape in network.outputs.items():
+        name = "boxes" if shape[-1] == values else "scores"
+        buffers[name] = fb.GlBuffer(count * shape[-1] * 4, label=f"the {name}")
+        network.bind(tensor, buffers[name])
+    constants = f"const int VALUES = {values}, CLASSES = {classes}, FIRST = {detector.first};\n"
+    program = fb.FragmentProgram(constants + _GATHER)
+    gathered = fb.GlTexture(count, 1 + values // 4, "rgba32f", label="the detections")
+
+    def gather() -> Array:
+        program.draw(gathered, buffers=buffers)
+        return gathered.read(DETECTIONS)
+
+    return gather
+
+
+@demo("face_detection_front")
+def command(
+    options: Options,
+    score: Annotated[
+        float | None, typer.Option(min=0, max=1, help="The least score of what is shown; 0.75 for faces, else 0.5.")
+    ] = None,
+    labels: Annotated[Path | None, typer.Option(help="The names of the model's classes, one a line.")] = None,
+) -> None:
+    """Draw boxes around faces, or around objects.
+
+    The default model finds faces; mobile_ssd_v2_float_coco finds objects of 90 classes, whose names --labels has.
+
+    Example: python -m framebind demo detection --camera 0
+
+    Example: python -m framebind demo detection --camera 0 --model mobile_ssd_v2_float_coco --labels coco.txt
+    """
+    main(partial(prepare, score=score, labels=labels), options)
+
+
+if __name__ == "__main__":
+    typer.run(command)

@@ -1,0 +1,36 @@
+"""The names and colours of a model's classes."""
+
+from __future__ import annotations
+
+import colorsys
+from pathlib import Path
+
+import framebind as fb
+
+Color = tuple[float, float, float]
+
+
+def read_labels(path: Path | None, classes: int) -> list[str]:
+    """The name of each class: the lines of a text file, or "class" and a number where there is no file.
+
+    A file may leave out class 0 where that is the background. Raises SourceError for a file of another length.
+    """
+    if path is None:
+        return [f"class {number}" for number in range(classes)]
+    try:
+        names = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise fb.SourceError(f"the labels '{path}' cannot be read as lines of text: {error}") from error
+    if len(names) == classes - 1:
+        names.insert(0, "background")
+    if len(names) != classes:
+        raise fb.SourceError(
+            f"the labels '{path}' have {len(names)} lines, but the model has {classes} classes: give it the file of "
+            "labels that belongs to the model, a line for each class"
+        )
+    return names
+
+
+def palette(classes: int) -> list[Color]:
+    """A colour for each class, from 0 to 1: each hue is the golden angle from the one before, odd ones are darker."""
+    return [colorsys.hsv_to_rgb(0.62 + 0.618034 * n, 0.9, 0.65 if n % 2 else 1.0) for n in range(classes)]
