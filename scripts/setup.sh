@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
 
 packages="libegl1 libgl1 libgl1-mesa-dri libgles2 ocl-icd-libopencl1 pocl-opencl-icd
-libx11-6 libxcursor1 libxi6 libxinerama1 libxrandr2 xvfb xauth apitrace
+libx11-6 libxcursor1 libxi6 libxinerama1 libxrandr2 xvfb xauth xdotool apitrace
 libxcb-cursor0 libxcb-icccm4 libxcb-keysyms1 libxcb-image0 libxcb-render-util0 libxcb-shape0 libxkbcommon-x11-0
 libdbus-1-3 libfontconfig1 libglib2.0-0"
 
@@ -28,7 +28,7 @@ if command -v dpkg-query >/dev/null; then
         fi
     fi
 else
-    echo "setup: not Debian or Ubuntu. Needed beside Python: an EGL and OpenGL driver; for the tests also OpenCL, Xvfb, apitrace." >&2
+    echo "setup: not Debian or Ubuntu. Needed beside Python: an EGL and OpenGL driver; for the tests also OpenCL, Xvfb, xdotool, apitrace." >&2
 fi
 
 [ -x .venv/bin/python ] || "$python" -m venv .venv

@@ -34,7 +34,7 @@ GL_DEVICES = ("gl", "gles")
 NAMED = os.environ.get("FRAMEBIND_DEVICES", "").split(",")
 CL_DEVICES = tuple(dict.fromkeys(["cl:pocl", "cl:rusticl", *(name for name in NAMED if name.startswith("cl:"))]))
 DEVICES = ("null", *GL_DEVICES, *CL_DEVICES)
-OTHERS = ("models", "xvfb", "apitrace", "share:objects", "share:semaphores", "share:external", "share:host")
+OTHERS = ("models", "xvfb", "xdotool", "apitrace", "share:objects", "share:semaphores", "share:external", "share:host")
 """What FRAMEBIND_EXPECT can promise besides devices."""
 ROOT = Path(__file__).parent.parent
 

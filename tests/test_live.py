@@ -1,0 +1,193 @@
+"""Demos as a person uses them: windows on a screen of their own, real key presses, what is then on screen and disk."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from screen import Picture, Program, Screen
+from tiny_models import chain
+
+ROOT = Path(__file__).parent
+GREEN, RED = 1, 0
+
+
+@pytest.fixture
+def screen(tmp_path: Path, tool: Callable[[str], str]) -> Iterator[Screen]:
+    for name in ("xvfb-run", "xdotool"):
+        tool(name)  # skips, or fails where it is promised
+    (tmp_path / "screen").mkdir()
+    with Screen(tmp_path / "screen") as screen:
+        yield screen
+
+
+@pytest.fixture
+def halves(tmp_path: Path) -> Path:
+    """A picture, dark on the left and bright on the right."""
+    picture = np.full((48, 64, 3), 60, np.uint8)
+    picture[:, 32:] = 200
+    path = tmp_path / "halves.png"
+    cv2.imwrite(str(path), picture)
+    return path
+
+
+@pytest.fixture
+def identity(tmp_path: Path) -> Path:
+    path = tmp_path / "identity.tflite"
+    path.write_bytes(chain("ABS", shape=(1, 48, 64, 3)))
+    return path
+
+
+def files(folder: Path, suffix: str) -> list[Path]:
+    return sorted(folder.glob(f"framebind-*{suffix}"))
+
+
+def frames_of(video: Path) -> list[Picture]:
+    """All frames of a video that plays."""
+    capture = cv2.VideoCapture(str(video))
+    frames: list[Picture] = []
+    while (found := capture.read())[0]:
+        frames.append(found[1])
+    return frames
+
+
+def screenshot(program: Program, folder: Path) -> Picture:
+    """Press s; the picture that was saved."""
+    before = len(files(folder, ".png"))
+    program.press("s")
+    program.until(lambda: len(files(folder, ".png")) > before, "screenshot")
+    (picture,) = program.until(lambda: readable(files(folder, ".png")[-1]), "readable screenshot")
+    return picture[..., ::-1]
+
+
+def settled(program: Program, folder: Path) -> Picture:
+    """The picture of a paused demo, once it no longer changes: masks that are smoothed over time take some frames."""
+    pictures = [screenshot(program, folder)]
+
+    def still() -> bool:
+        pictures.append(screenshot(program, folder))
+        return bool((pictures[-1] == pictures[-2]).all())
+
+    program.until(still, "picture that stays")
+    return pictures[-1]
+
+
+def readable(path: Path) -> list[Picture]:
+    """The picture, once all of it is written."""
+    picture = cv2.imread(str(path)) if path.stat().st_size else None
+    return [] if picture is None else [picture]
+
+
+def test_keys_do_what_the_help_line_says(screen: Screen, tmp_path: Path, identity: Path, halves: Path) -> None:
+    command = (sys.executable, ROOT / "live_demo.py", "--model", identity, "--source", halves, "--loop", "--window")
+    with screen.run(*command, "--record", "all.avi", cwd=tmp_path) as program:
+
+        def pixel(x: int, y: int) -> list[int]:
+            return screen.picture()[y, x].tolist()
+
+        program.press("h")  # the figures cover the picture
+        program.until(lambda: pixel(10, 24) == [60] * 3 and pixel(50, 24) == [200] * 3, "picture")
+        assert pixel(2, 2) == [0, 255, 0], "the demo's overlay"
+        assert pixel(100, 24) == [0] * 3, "beside the window"
+        program.press("m")
+        program.until(lambda: pixel(10, 24) == [200] * 3 and pixel(50, 24) == [60] * 3, "mirrored picture")
+        program.press("2")
+        program.until(lambda: pixel(10, 24) == [200, 0, 0], "second choice")
+        program.press("1")
+        program.until(lambda: pixel(10, 24) == [200] * 3, "first choice")
+        program.press("9", "x")  # nothing
+        program.press("c")
+        plain = screenshot(program, tmp_path)
+        assert plain.shape == (48, 64, 3) and plain[24, 10].tolist() == [200] * 3
+        program.press("c")
+        program.resize(400, 300)
+        program.until(lambda: pixel(100, 200) == [200] * 3 and pixel(300, 200) == [60] * 3, "larger picture")
+        program.press("h")
+        program.until(lambda: pixel(100, 2)[0] < 100 and pixel(100, 298)[0] < 100, "figures above, keys below")
+        program.press("question")
+        program.until(lambda: pixel(100, 298) == [200] * 3 and pixel(100, 2)[0] < 100, "figures without keys")
+        program.press("f")
+        program.until(lambda: pixel(700, 500) == [60] * 3, "full screen")
+        program.press("f")
+        program.until(lambda: pixel(700, 500) == [0] * 3, "window again")
+        program.press("r")
+        video = program.until(lambda: files(tmp_path, ".mp4"), "recording")[0]
+        screenshot(program, tmp_path)
+        program.press("r")
+        program.until(lambda: len(frames_of(video)) > 1, "finished recording")
+        program.press("q")
+        code, output = program.wait()
+    assert code == 0 and "Traceback" not in output
+    assert "frames after the first" in output and "wrote all.avi" in output
+    everything = frames_of(tmp_path / "all.avi")
+    assert everything[0].shape == (48, 64, 3) and len(everything) > len(frames_of(video))
+
+
+def test_pausing_holds_the_picture_and_what_is_recorded(screen: Screen, tmp_path: Path, identity: Path) -> None:
+    command = (sys.executable, ROOT / "live_demo.py", "--model", identity, "--size", "64x48", "--no-vsync", "--window")
+    with screen.run(*command, "--output", "a.avi", "--profile", "trace.json", cwd=tmp_path) as program:
+        program.press("space")
+        still = screenshot(program, tmp_path)
+        assert (screenshot(program, tmp_path) == still).all()
+        program.press("c")
+        copied = screenshot(program, tmp_path)
+        assert np.abs(copied.astype(int) - still).max() <= 1, "the copying mode draws the same"
+        program.press("c", "space")
+        program.until(lambda: (screenshot(program, tmp_path) != still).any(), "motion")
+        program.press("Escape")
+        code, output = program.wait()
+    assert code == 0 and "Traceback" not in output
+    frames = frames_of(tmp_path / "a.avi")
+    same = [bool((a == b).all()) for a, b in itertools.pairwise(frames)]
+    assert len(frames) > 1 and not any(same), "no frame was recorded twice"
+    events = json.loads((tmp_path / "trace.json").read_text())
+    names = {event["name"] for event in events if event.get("tid") == 2}
+    assert names == {"thread_name", "upload", "draw", "inference", "record", "show"}
+
+
+def test_a_window_closed_while_recording_leaves_a_recording_that_plays(
+    screen: Screen, tmp_path: Path, identity: Path
+) -> None:
+    command = (sys.executable, ROOT / "live_demo.py", "--model", identity, "--size", "64x48")
+    with screen.run(*command, cwd=tmp_path) as program:
+        program.press("r")
+        program.until(lambda: files(tmp_path, ".mp4"), "recording")
+        screenshot(program, tmp_path)
+        program.click_close()
+        code, output = program.wait()
+    assert code == 0 and "Traceback" not in output
+    assert len(frames_of(files(tmp_path, ".mp4")[0])) > 1
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("style_transfer", ()), ("segmentation", ("--model", "selfie_segmentation"))],
+)
+def test_each_demo_shows_moving_frames_and_answers_keys(
+    screen: Screen, tmp_path: Path, model_path: Callable[[str], Path], name: str, arguments: tuple[str, ...]
+) -> None:
+    if arguments:
+        model_path("selfie_segmentation")  # skips where there are no models
+    command = (sys.executable, "-m", "framebind", "demo", name, *arguments, "--size", "160x120")
+    with screen.run(*command, cwd=tmp_path) as program:
+        program.press("h")
+        program.until(lambda: screen.picture()[:120, :160].std() > 20, "picture")
+        first = screen.picture()[:120, :160]
+        program.until(lambda: np.abs(screen.picture()[:120, :160].astype(int) - first).mean() > 2, "motion")
+        bound = screenshot(program, tmp_path)
+        assert bound.std() > 20
+        program.press("space")
+        still = settled(program, tmp_path)
+        program.press("c")
+        copied = settled(program, tmp_path)
+        assert np.abs(copied.astype(int) - still).max() <= 1, "the copying mode draws the same"
+        program.press("q")
+        code, output = program.wait()
+    assert code == 0 and "Traceback" not in output and "the source's upload" in output
