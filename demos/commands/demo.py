@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import typer
 
-from .. import detection, segmentation, style_transfer
+from .. import detection, landmarks, segmentation, style_transfer
 
 DEMOS = {
     "style_transfer": style_transfer.command,
     "segmentation": segmentation.command,
     "detection": detection.command,
+    "landmarks": landmarks.command,
 }
 
 demo = typer.Typer(

@@ -1,0 +1,189 @@
+"""Draws the skeleton of the person, or of the hand, that a camera, a video or a picture shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import typer
+
+import framebind as fb
+
+from .network import Network
+from .one_euro import OneEuro
+from .options import Options, demo
+from .regions import Region, disagreement, hand_region, pose_region, to_picture, upper_body, whole
+from .report import DETECTIONS
+from .run import main
+from .ssd import sigmoid
+from .task import Scene, Task
+
+Array = npt.NDArray[Any]
+
+LEAST = 0.5
+"""How sure the model has to be that there is a person or a hand, and that a point is seen."""
+SLOWEST, SLOPE = 0.05, 80.0
+"""Of the One-Euro filter, in Hz, and Hz for a speed of one region a second (MediaPipe's pose_landmark_filtering)."""
+LEFT, RIGHT, MIDDLE = (1.0, 0.55, 0.1), (0.1, 0.75, 1.0), (1.0, 1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is known of a landmark model by its first output."""
+
+    points: int
+    numbers: int
+    """For each point: x and y in pixels of what the model sees, depth, and, of five, as a logit whether it is seen."""
+    shown: int
+    """How many of the points, from the first on, belong to the skeleton."""
+    starts: Sequence[Callable[[tuple[int, int]], Region]]
+    """Of a picture's size (width, height): where to look as long as nobody is known."""
+    region: Callable[[Array], Region]
+    """Where to look next, from the points."""
+    bones: Sequence[Sequence[int]]
+    """Chains of points."""
+
+
+POSE = Kind(
+    39, 5, 33, (whole, upper_body), pose_region,
+    [
+        (8, 6, 5, 4, 0, 1, 2, 3, 7), (9, 10), (11, 12, 24, 23, 11), (11, 13, 15, 17, 19, 15, 21),
+        (12, 14, 16, 18, 20, 16, 22), (23, 25, 27, 29, 31, 27), (24, 26, 28, 30, 32, 28),
+    ],
+)  # fmt: skip
+"""pose_landmark_lite: 0 to 10 are the face, 11 to 22 the arms, 23 to 32 the legs; odd ones are left (of the person)."""
+HAND = Kind(
+    21, 3, 21, (whole,), hand_region,
+    [(0, 1, 2, 3, 4), (0, 5, 6, 7, 8), (5, 9, 10, 11, 12), (9, 13, 14, 15, 16), (13, 17, 18, 19, 20), (0, 17)],
+)  # fmt: skip
+"""hand_landmark_lite: the wrist, then four for each finger from the thumb on."""
+
+
+@dataclass
+class Skeleton:
+    """Points (n, 2) in pixels of the picture, how surely each is seen (n), from 0 to 1, and the next region."""
+
+    points: Array
+    seen: Array
+    region: Region
+
+
+def prepare(scene: Scene) -> Task:
+    """Bind the outputs' buffers once; each frame, the part of it where the person was is bound, the points are read.
+
+    Where nobody was, the whole frame is, then what somebody takes up who sits before the camera; the better one counts.
+    Raises ModelError for a model that is not known here.
+    """
+    network, (image,) = scene.network, scene.network.inputs
+    kind, read = _kind(network), _reader(network)
+    side = network.inputs[image][1]
+    show = fb.FragmentProgram("uniform sampler2D frame;\nvoid main() { color = texture(frame, uv); }\n")
+    smooth = OneEuro(SLOWEST, SLOPE)
+    last: Skeleton | None = None
+
+    def look(frame: fb.GlTexture, region: Region) -> Skeleton | None:
+        network.bind(image, frame, crop=region.crop, rotation=region.rotation)
+        network.run()
+        values, sure = read()
+        return decode(values, kind, side, region) if sure >= LEAST else None
+
+    def find(frame: fb.GlTexture) -> Skeleton | None:
+        starts = [start(scene.picture.size) for start in kind.starts]
+        found = [(start, skeleton) for start in starts if (skeleton := look(frame, start))]
+        return min(found, key=lambda each: disagreement(each[0], each[1].region))[1] if found else None
+
+    def draw(frame: fb.GlTexture) -> None:
+        nonlocal last, smooth
+        if last is None:
+            smooth, last = OneEuro(SLOWEST, SLOPE), find(frame)
+        else:
+            last = look(frame, last.region)
+        if last is not None:
+            smooth.slope = SLOPE / last.region.crop[2]
+            last.points = smooth(last.points)
+            last.region = kind.region(last.points)
+        show.draw(scene.picture, {"frame": frame})
+
+    return Task(draw, overlay=lambda overlay: draw_skeleton(overlay, last, kind, scene.picture.size))
+
+
+def decode(values: Array, kind: Kind, side: int, region: Region) -> Skeleton:
+    """Of a model's first output (points * numbers), in pixels of a square of ``side`` that shows ``region``."""
+    rows = values.reshape(kind.points, kind.numbers)
+    points = to_picture(rows[:, :2] / side, region)
+    seen = sigmoid(rows[:, 3]) if kind.numbers > 3 else np.ones(kind.points, np.float32)
+    return Skeleton(points, seen, kind.region(points))
+
+
+def draw_skeleton(overlay: fb.Overlay, skeleton: Skeleton | None, kind: Kind, size: tuple[int, int]) -> None:
+    """Bones and points that are seen; a body's left side in one colour, its right side in another."""
+    if skeleton is None:
+        return
+    thick = max(min(size) / 160, 2.0)
+    shown = skeleton.seen >= LEAST
+    places = [(float(x), float(y)) for x, y in skeleton.points]
+    for chain in kind.bones:
+        for start, end in pairwise(chain):
+            if shown[start] and shown[end]:
+                color = _color(kind, end)
+                across = color != _color(kind, start)
+                overlay.line(*places[start], *places[end], MIDDLE if across else color, thick)
+    for number in range(kind.shown):
+        if shown[number]:
+            overlay.point(*places[number], _color(kind, number), 2.5 * thick)
+
+
+def _color(kind: Kind, number: int) -> tuple[float, float, float]:
+    if kind is HAND or number == 0:
+        return MIDDLE if number == 0 else LEFT
+    # In the face, 1 to 3 are the left eye and 4 to 6 the right one.
+    return LEFT if number in (1, 2, 3) or (number > 6 and number % 2) else RIGHT
+
+
+def _kind(network: Network) -> Kind:
+    sizes = [math.prod(shape) for shape in network.outputs.values()]
+    for kind in (POSE, HAND):
+        if sizes[:2] == [kind.points * kind.numbers, 1]:
+            return kind
+    raise fb.ModelError(
+        f"{network.path.name} is no landmark model that is known here: its first outputs have {sizes[:2]} numbers, not "
+        "195 and 1 (pose_landmark_lite) nor 63 and 1 (hand_landmark_lite)"
+    )
+
+
+def _reader(network: Network) -> Callable[[], tuple[Array, float]]:
+    """``read()`` gives the first output and the one number of the second: how sure the model is, from 0 to 1."""
+    buffers: list[fb.GlBuffer] = []
+    for tensor, shape in network.outputs.items():
+        buffers.append(fb.GlBuffer(math.prod(shape) * 4, label=f"output {len(buffers)}"))
+        network.bind(tensor, buffers[-1])
+    values, sure = (np.empty(buffer.nbytes // 4, np.float32) for buffer in buffers[:2])
+
+    def read() -> tuple[Array, float]:
+        for buffer, array in zip(buffers, (values, sure), strict=False):
+            buffer.read_into(array, DETECTIONS)
+        return values, float(sure[0])
+
+    return read
+
+
+@demo("pose_landmark_lite")
+def command(options: Options) -> None:
+    """Draw the skeleton of a person, or, with --model hand_landmark_lite, of a hand.
+
+    One person, or one hand, who at first is most of the frame.
+
+    Example: python -m framebind demo landmarks --camera 0
+
+    Example: python -m framebind demo landmarks --camera 0 --model hand_landmark_lite
+    """
+    main(prepare, options)
+
+
+if __name__ == "__main__":
+    typer.run(command)
