@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,11 @@ console = Console(stderr=True, soft_wrap=True)
 
 def run(prepare: Callable[[Scene], Task], options: Options) -> Report:
     """Run a task over a source until it ends, the options say so, the window is closed, or Ctrl-C."""
-    source = _source(options)
+    source, shown = _source(options), options.window or not (options.output or options.headless)
+    if shown and source.length == 1:  # a picture: it stays until the window is closed
+        source.stop()
+        source = _source(replace(options, loop=True))
     with source, contextlib.ExitStack() as stack:
-        shown = options.window or not (options.output or options.headless)
         endless = source.length is None and options.frames is None and options.duration is None
         if endless and options.output and not shown:
             raise fb.SourceError(f"{source.name} has no end: say how many --frames to write, or the --duration")

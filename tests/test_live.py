@@ -86,7 +86,7 @@ def readable(path: Path) -> list[Picture]:
 
 
 def test_keys_do_what_the_help_line_says(screen: Screen, tmp_path: Path, identity: Path, halves: Path) -> None:
-    command = (sys.executable, ROOT / "live_demo.py", "--model", identity, "--source", halves, "--loop", "--window")
+    command = (sys.executable, ROOT / "live_demo.py", "--model", identity, "--source", halves, "--window")
     with screen.run(*command, "--record", "all.avi", cwd=tmp_path) as program:
 
         def pixel(x: int, y: int) -> list[int]:

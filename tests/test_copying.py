@@ -1,0 +1,226 @@
+"""The copying mode against the bound one, and against what it says it copies; the figures and the lines on screen."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+import pytest
+import typer
+
+import framebind as fb
+from framebind.demos import run as runner
+from framebind.demos import segmentation, style_transfer
+from framebind.demos.hud import Figures, draw_hud
+from framebind.demos.network import Network, resample
+from framebind.demos.options import Options
+from framebind.demos.run import run
+from framebind.demos.task import Scene, Task
+from framebind.interop import source as sources
+from test_camera import Webcam
+from tiny_models import chain
+
+ModelPath = Callable[[str], Path]
+FLOAT = 4
+
+pytestmark = [pytest.mark.usefixtures("context"), pytest.mark.parametrize("context", ["gl"], indirect=True)]
+
+
+@pytest.fixture
+def identity(tmp_path: Path) -> Path:
+    path = tmp_path / "identity.tflite"
+    path.write_bytes(chain("ABS", shape=(1, 24, 40, 3)))
+    return path
+
+
+def network_of(path: Path) -> Network:
+    return Network(path, fb.GpuDelegateOptions(backend="opengl"), fb.GlTimer())
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        {}, {"mean": 0.5, "std": 0.25}, {"mean": (0.1, 0.2, 0.3), "std": (0.5, 0.6, 0.7)}, {"rotation": 90.0},
+        {"crop": (10.0, 5.0, 30.5, 20.25)}, {"crop": (-8.0, 3.0, 60.0, 50.0), "rotation": 33.0, "mean": 0.5},
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("size", [(57, 43), (40, 24), (20, 12)])
+def test_numpy_samples_as_the_gpu_does(identity: Path, size: tuple[int, int], place: dict[str, Any]) -> None:
+    random = np.random.default_rng(3)
+    frame = fb.GlTexture.from_array(random.integers(0, 256, (size[1], size[0], 4), np.uint8))
+    network, results = network_of(identity), []
+    ((image, _),), ((output, _),) = network.inputs.items(), network.outputs.items()
+    buffer = fb.GlBuffer(24 * 40 * 3 * FLOAT)
+    network.bind(output, buffer)
+    network.bind(image, frame, **place)
+    for copying in (False, True):
+        network.copying = copying
+        network.run()
+        results.append(buffer.read())
+        buffer.write(np.zeros(24 * 40 * 3, np.float32))
+    assert results[0].std() > 0.1
+    # A GPU's sampler rounds each weight to 1/256, so it is off by 1/512 across and down; a CPU's is as exact as NumPy.
+    step = 0 if fb.GlContext.current().software else 2 / 512 / np.min(place.get("std", 1.0))
+    np.testing.assert_allclose(results[1], results[0], atol=2e-5 + step)
+
+
+def test_halving_a_picture_takes_means_of_four() -> None:
+    texels = np.arange(4 * 6 * 2, dtype=np.float32).reshape(4, 6, 2)
+    means = texels.reshape(2, 2, 3, 2, 2).mean(axis=(1, 3))
+    np.testing.assert_allclose(resample(texels, (2, 3)), means)
+    np.testing.assert_array_equal(resample(texels, (4, 6)), texels)
+
+
+def pictures(prepare: Callable[[Scene], Task], options: Options, folder: Path) -> list[npt.NDArray[np.int64]]:
+    """The last picture in the bound and in the copying mode."""
+    found: list[npt.NDArray[np.int64]] = []
+    for copying in (False, True):
+        path = folder / f"{copying}.png"
+        report = run(prepare, replace(options, output=[path], copying=copying))
+        assert bool(report.copied) is copying
+        picture = cv2.imread(str(path))
+        assert picture is not None and picture.std() > 20
+        found.append(picture.astype(np.int64))
+    return found
+
+
+def test_style_transfer_copied_is_style_transfer_bound(tmp_path: Path) -> None:
+    options = Options("style_transfer", "synthetic", frames=2, size="200x120")
+    bound, copied = pictures(partial(style_transfer.prepare, style=None), options, tmp_path)
+    assert np.abs(bound - copied).max() <= 1
+
+
+@pytest.mark.parametrize("name", ["selfie_segmentation", "deeplabv3_257_mv_gpu"])
+def test_segmentation_copied_is_segmentation_bound(tmp_path: Path, model_path: ModelPath, name: str) -> None:
+    options = Options(str(model_path(name)), "synthetic", frames=3, size="200x120")
+    bound, copied = pictures(segmentation.prepare, options, tmp_path)
+    assert np.abs(bound - copied).max() <= 1
+
+
+def test_the_copying_mode_counts_all_that_it_copies(identity: Path) -> None:
+    prepare: Callable[[Scene], Task] = plain
+    report = run(prepare, Options(str(identity), "synthetic", frames=4, size="64x32", copying=True, headless=True))
+    frame, tensor, texture = 64 * 32 * 4, 24 * 40 * 3 * FLOAT, 24 * 40 * 4
+    assert (report.frames, report.uploaded, report.recorded) == (3, 3 * 64 * 32 * 3, 0)
+    # read the frame, set the input, get the output, write the texture
+    assert report.copied == 3 * (frame + tensor + tensor + texture)
+    assert f"{frame + 2 * tensor + texture} anything else" in str(report)
+    report = run(prepare, Options(str(identity), "synthetic", frames=4, size="64x32", headless=True))
+    assert (report.uploaded, report.copied) == (3 * 64 * 32 * 3, 0)
+
+
+def plain(scene: Scene) -> Task:
+    """Shows what the model gives, without any change."""
+    network = scene.network
+    ((image, _),), ((output, (_, height, width, _)),) = network.inputs.items(), network.outputs.items()
+    shown = fb.GlTexture(width, height)
+    network.bind(output, shown)
+    show = fb.FragmentProgram("uniform sampler2D shown;\nvoid main() { color = texture(shown, uv); }")
+
+    def draw(frame: fb.GlTexture) -> None:
+        network.bind(image, frame)
+        network.run()
+        show.draw(scene.picture, {"shown": shown})
+
+    return Task(draw)
+
+
+# What is on screen ----------------------------------------------------------------------------------------------------
+
+
+def test_the_figures_say_bytes_stages_and_latency(monkeypatch: pytest.MonkeyPatch) -> None:
+    timer = fb.GlTimer()
+    now = [100.0]
+    monkeypatch.setattr("framebind.demos.hud.time.perf_counter", lambda: now[0])
+    fb.transfers.reset()
+    figures = Figures(timer)
+    for number in range(10):
+        now[0] += 0.05
+        fb.transfers.count("upload", 3000, "camera frame")
+        fb.transfers.count("download", 500, "copying mode")
+        end = int((now[0] - 0.02) * 1e9)  # of the frame four before
+        stage = fb.StageTime("inference", (0, 1), (end - 7_000_000, end))
+        figures.add([stage] if number >= timer.depth else [], now[0] - 0.03)
+    assert figures.text[0] == "20.0 fps   50.0 ms a frame"
+    assert figures.text[1] == "GPU ms: inference 7.00"
+    assert figures.text[2] == "host bytes a frame: 3,500 (3,000 upload, 500 else)"
+    # Taken 0.03 s before its own frame ended, four frames of 0.05 s ago; done 0.02 s ago.
+    assert figures.text[3] == f"capture to screen: {1000 * (0.05 * timer.depth + 0.03 - 0.02):.0f} ms"
+    timer.has_gpu = False
+    assert Figures(timer).clock == "CPU ms (this driver has no GPU timers)"
+
+
+def test_the_lines_on_screen_stay_within_a_small_window() -> None:
+    overlay, picture = fb.Overlay(), fb.GlTexture(200, 100, "rgba8", np.full((100, 200, 4), 255, np.uint8))
+    draw_hud(overlay, picture.size, 2.0, ["a line that is much longer than this window is wide" * 3, "b"], ["", "keys"])
+    overlay.draw(picture)
+    texels = picture.read()[..., :3]
+    assert (texels[:20, :190] < 200).mean() > 0.9, "dark ground above"
+    assert texels[96, 2].max() < 200, "and below"
+    assert texels[40:80].min() == 255, "none in the middle"
+    assert texels[:20, -3:].max() < 200, "the long line is made to fit, and none of it is cut off"
+
+
+# Sources that fail in the middle --------------------------------------------------------------------------------------
+
+
+def frames_of(video: Path) -> int:
+    capture, count = cv2.VideoCapture(str(video)), 0
+    while capture.read()[0]:
+        count += 1
+    return count
+
+
+def main(identity: Path, capsys: pytest.CaptureFixture[str], **options: Any) -> tuple[int, str]:
+    """Run ``plain`` as a program: exit code and what it prints."""
+    runner.console.file = sys.stderr
+    try:
+        runner.main(plain, Options(str(identity), headless=True, **options))
+    except typer.Exit as ended:
+        return ended.exit_code, " ".join(capsys.readouterr().err.split())
+    return 0, " ".join(capsys.readouterr().err.split())
+
+
+def test_a_camera_unplugged_while_recording(
+    identity: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capture, webcam = cv2.VideoCapture, Webcam()
+
+    def unplugged(number: int) -> Any:
+        webcam.plugged = number < 8
+        return np.full((32, 48, 3), 10 * number, np.uint8)
+
+    webcam.frame, webcam.delay = unplugged, 0.01
+    monkeypatch.setattr(cv2, "VideoCapture", webcam.capture)
+    for name, seconds in (("SILENCE_SECONDS", 0.1), ("RETRY_SECONDS", 0.05), ("LOST_SECONDS", 0.5)):
+        monkeypatch.setattr(sources, name, seconds)
+    video = tmp_path / "a.avi"
+    code, output = main(identity, capsys, source="0", frames=1000, output=[video])
+    assert code == 1 and "SourceError: camera 0 (48x32 MJPG, 25 fps) gave no frame for" in output
+    assert "Traceback" not in output
+    monkeypatch.setattr(cv2, "VideoCapture", capture)
+    assert frames_of(video) > 3
+
+
+def test_a_damaged_video_while_recording(
+    identity: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], photograph: Callable[..., Any]
+) -> None:
+    path, video = tmp_path / "damaged.avi", tmp_path / "a.mp4"
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"MJPG"), 25, (64, 48))
+    for _ in range(12):
+        writer.write(photograph("astronaut", 64, 48))
+    writer.release()
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2 :] = bytes(len(data) - len(data) // 2)
+    path.write_bytes(data)
+    code, output = main(identity, capsys, source=str(path), output=[video])
+    assert code == 1 and "is damaged:" in output and "Get the file again" in output
+    assert 3 < frames_of(video) < 9

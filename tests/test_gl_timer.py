@@ -1,0 +1,66 @@
+"""Stages of frames, timed by the GPU without waiting for it."""
+
+from __future__ import annotations
+
+import gc
+import time
+
+import pytest
+
+import framebind as fb
+from framebind.interop import gl_timer
+
+STAGES = ("upload", "inference", "draw")
+
+
+def frame(timer: fb.GlTimer, names: tuple[str, ...] = STAGES) -> list[fb.StageTime]:
+    texture = fb.GlTexture(64, 64)
+    program = fb.FragmentProgram("void main() { color = vec4(uv, 0.0, 1.0); }")
+    for name in names:
+        timer.mark(name)
+        program.draw(texture)
+    return timer.end()
+
+
+def test_stages_come_in_order_some_frames_late(context: fb.GlContext) -> None:
+    started = time.perf_counter_ns()
+    timer = fb.GlTimer()
+    assert [frame(timer) for _ in range(timer.depth)] == [[]] * timer.depth
+    context.finish()
+    stages = frame(timer)
+    assert tuple(stage.name for stage in stages) == STAGES
+    now = time.perf_counter_ns()
+    for clock in ("cpu", "gpu") if timer.has_gpu else ("cpu",):
+        spans = [getattr(stage, clock) for stage in stages]
+        assert all(start <= end for start, end in spans), clock
+        assert [end for _, end in spans[:-1]] == [start for start, _ in spans[1:]], "each ends where the next begins"
+        assert started - 1e8 < spans[0][0] and spans[-1][1] < now + 1e8, "both by perf_counter_ns, within 0.1 s"
+    assert context.is_es or timer.has_gpu
+
+
+def test_many_frames_make_no_queries_and_a_frame_of_many_stages_keeps_the_first(context: fb.GlContext) -> None:
+    gc.collect()
+    context.drain()
+    before = context.live["query"]
+    timer = fb.GlTimer()
+    made = context.live["query"]
+    for number in range(20):
+        frame(timer, tuple(f"stage {i}" for i in range(number + 1)))
+    context.finish()
+    assert context.live["query"] == made
+    assert [stage.name for stage in frame(timer)] == [f"stage {i}" for i in range(16)]
+    del timer
+    gc.collect()
+    context.drain()
+    assert context.live["query"] == before
+
+
+@pytest.mark.parametrize("context", ["gles"], indirect=True)
+def test_without_timer_queries_there_are_the_times_of_the_cpu(
+    context: fb.GlContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gl_timer, "has_extension", lambda context, name: False)
+    timer = fb.GlTimer()
+    assert not timer.has_gpu
+    stages = [frame(timer) for _ in range(timer.depth + 1)][-1]
+    assert [(stage.name, stage.gpu) for stage in stages] == [(name, None) for name in STAGES]
