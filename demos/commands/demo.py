@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import typer
 
-from .. import detection, landmarks, segmentation, style_transfer
+from .. import classification, detection, landmarks, segmentation, style_transfer
 
 DEMOS = {
     "style_transfer": style_transfer.command,
     "segmentation": segmentation.command,
+    "classification": classification.command,
     "detection": detection.command,
     "landmarks": landmarks.command,
 }

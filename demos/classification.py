@@ -1,0 +1,95 @@
+"""Says what a camera, a video or a picture shows: the five likeliest classes, drawn over it."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+import typer
+
+import framebind as fb
+
+from .labels import Color, read_labels
+from .network import Crop
+from .options import Options, demo
+from .report import DETECTIONS
+from .run import main
+from .task import Scene, Task
+
+Array = npt.NDArray[Any]
+
+SHOWN = 5
+BAR: Color = (0.15, 0.45, 0.85)
+
+
+def prepare(scene: Scene, labels: Path | None = None) -> Task:
+    """Bind the output's buffer once; of each frame the middle is bound, and the score of each class is read.
+
+    Raises ModelError for a model that is no classifier, SourceError for labels that are not this model's.
+    """
+    network, images, outputs = scene.network, list(scene.network.inputs), scene.network.outputs
+    ((output, shape),) = outputs.items() if len(outputs) == 1 else ((0, ()),)
+    classes = math.prod(shape)
+    if len(images) != 1 or classes < 2 or classes != max(shape):
+        raise fb.ModelError(f"{network.path.name} is no classifier: its outputs are {list(outputs.values())}")
+    names, crop = read_labels(labels, classes), middle(scene.picture.size)
+    buffer, scores = fb.GlBuffer(classes * 4, label="the scores"), np.empty(classes, np.float32)
+    network.bind(output, buffer)
+    show = fb.FragmentProgram("uniform sampler2D frame;\nvoid main() { color = texture(frame, uv); }\n")
+
+    def draw(frame: fb.GlTexture) -> None:
+        network.bind(images[0], frame, mean=0.5, std=0.5, crop=crop)
+        network.run()
+        buffer.read_into(scores, DETECTIONS)
+        show.draw(scene.picture, {"frame": frame})
+
+    return Task(draw, overlay=lambda overlay: draw_best(overlay, best(scores), names, scene.picture.size))
+
+
+def middle(size: tuple[int, int]) -> Crop:
+    """The largest square (x, y, width, height) in the middle of a picture of ``size`` (width, height)."""
+    side = float(min(size))
+    return (size[0] - side) / 2, (size[1] - side) / 2, side, side
+
+
+def best(scores: Array) -> list[tuple[int, float]]:
+    """The likeliest classes, best first, each with its probability. ``scores`` are probabilities, or logits."""
+    if scores.min() < 0 or scores.max() > 1:
+        powers = np.exp(scores - scores.max())
+        scores = powers / powers.sum()
+    order = np.argsort(-scores, kind="stable")[:SHOWN]
+    return [(int(number), float(scores[number])) for number in order]
+
+
+def draw_best(overlay: fb.Overlay, found: list[tuple[int, float]], names: list[str], size: tuple[int, int]) -> None:
+    """A line for each class at the lower left, with a bar as long as it is likely."""
+    line = min(size[1] / 16, 28.0)
+    wide = min(size[0], max(overlay.text_width(names[number], line) for number, _ in found) + 5 * line)
+    top = size[1] - line * (len(found) + 0.5)
+    overlay.fill(0, top, wide, size[1] - top, (0.0, 0.0, 0.0, 0.6))
+    for place, (number, probability) in enumerate(found):
+        y = top + line * (place + 0.25)
+        overlay.fill(0, y + 0.05 * line, max(probability * wide, 1.0), 0.9 * line, (*BAR, 0.8))
+        overlay.text(f"{probability:4.0%}  {names[number]}", 0.4 * line, y, height=line)
+
+
+@demo("mobilenet_v1_1.0_224")
+def command(
+    options: Options,
+    labels: Annotated[
+        Path | None, typer.Option(help="The names of the model's classes, one a line; without it, they have numbers.")
+    ] = None,
+) -> None:
+    """Say what is to be seen: the five likeliest classes.
+
+    Example: python -m framebind demo classification --camera 0 --labels imagenet.txt
+    """
+    main(partial(prepare, labels=labels), options)
+
+
+if __name__ == "__main__":
+    typer.run(command)
