@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup test demo lint types clean
+.PHONY: setup test demo docs lint types clean
 
 setup: .venv/.ready
 
@@ -17,6 +17,14 @@ test: setup
 demo: setup
 	$(BIN)/python -m framebind.demos.style_transfer --frames 48 --size 512x512 \
 		--output out/style_transfer.mp4 --output out/style_transfer.png
+
+# Pages in out/docs/index.html. A warning is an error.
+docs: .venv/.docs
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs out/docs
+
+.venv/.docs: .venv/.ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	@touch $@
 
 lint: setup
 	$(BIN)/ruff check .

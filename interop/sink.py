@@ -22,9 +22,15 @@ VIDEO_CODECS = {".mp4": "mp4v", ".mov": "mp4v", ".mkv": "mp4v", ".avi": "MJPG"}
 
 
 class Sink(Protocol):
-    """Takes one picture a frame. ``put`` gives False once nobody looks any more."""
+    """Takes one picture a frame."""
 
-    def put(self, texture: GlTexture) -> bool: ...
+    def put(self, texture: GlTexture) -> bool:
+        """Take the texture's picture as it is now. False once nobody looks any more (a window was closed).
+
+        Raises SourceError where it has another size than the file or cannot be written.
+        """
+        ...
+
     def close(self) -> None:
         """Write what is still on its way, and let go. May be called more than once."""
         ...

@@ -109,6 +109,7 @@ class Source:
 
     @property
     def dropped(self) -> int:
+        """How many frames of a live source were not taken in time."""
         return self._handover.dropped
 
     def textures(self, context: GlContext, timer: GlTimer | None = None) -> Iterator[GlTexture]:

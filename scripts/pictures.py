@@ -1,0 +1,65 @@
+"""Makes the pictures of README and documentation anew: ``python scripts/pictures.py [tutorial] [demos]``.
+
+Each is what the demos leave of scikit-image's photographs. ``demos`` needs the models that are not in the package.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from framebind.demos.run import PHOTOGRAPHS
+
+DOCS = Path(__file__).parent.parent / "docs"
+PHOTOGRAPH = PHOTOGRAPHS / "astronaut.png"
+QUALITY = [cv2.IMWRITE_JPEG_QUALITY, 88]
+
+
+def demo(folder: Path, name: str, *options: str) -> cv2.typing.MatLike:
+    """What a demo makes of the photograph."""
+    output = folder / "picture.png"
+    source = ("--source", str(PHOTOGRAPH), "--frames", "1", "--output", str(output))
+    subprocess.run([sys.executable, "-m", "framebind", "demo", name, *source, *options], check=True)
+    return read(output)
+
+
+def read(path: Path) -> cv2.typing.MatLike:
+    picture = cv2.imread(str(path))
+    if picture is None:
+        sys.exit(f"{path} is no picture")
+    return picture
+
+
+def tutorial(folder: Path) -> None:
+    """What the tutorial's program shows: the photograph, painted by the bundled model, in the size of a webcam's."""
+    painted = demo(folder, "style_transfer")
+    height, width = painted.shape[:2]
+    cut = painted[: width * 3 // 4] if height > width * 3 // 4 else painted
+    cv2.imwrite(str(DOCS / "tutorial.jpg"), cv2.resize(cut, (480, 360), interpolation=cv2.INTER_AREA), QUALITY)
+
+
+def demos(folder: Path) -> None:
+    """The photograph, painted in the style of a cup of coffee, in DeepLab's classes, and the person alone."""
+    style = ("--style", str(PHOTOGRAPHS / "coffee.png"))
+    made = [
+        read(PHOTOGRAPH),
+        demo(folder, "style_transfer", *style),
+        demo(folder, "segmentation"),
+        demo(folder, "segmentation", "--model", "selfie_segmentation", "--effect", "cutout"),
+    ]
+    row = np.hstack([cv2.resize(picture, (288, 288), interpolation=cv2.INTER_AREA) for picture in made])
+    cv2.imwrite(str(DOCS / "demos.jpg"), row, QUALITY)
+
+
+PICTURES: dict[str, Callable[[Path], None]] = {"tutorial": tutorial, "demos": demos}
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as temporary:
+        for picture in sys.argv[1:] or PICTURES:
+            PICTURES[picture](Path(temporary))
