@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import framebind as fb
 
-from .report import UPLOAD, copied_for
+from .report import copied_bytes
 
 KEYS = "space pause   s screenshot   r record   c copying mode   h figures   f full screen   m mirror   q quit"
 STAGES = ("upload", "inference", "draw", "record", "show")
@@ -29,7 +29,7 @@ class Figures:
         self._captured: deque[float | None] = deque([None] * timer.depth)
         self._stages: Counter[str] = Counter()
         self._frames = self._timed = 0
-        self._since, self._bytes, self._uploaded = time.perf_counter(), 0, 0
+        self._since, self._bytes = time.perf_counter(), copied_bytes()
 
     def add(self, stages: Sequence[fb.StageTime], captured: float | None) -> bool:
         """Take in a frame; ``stages`` are those of ``timer.depth`` frames ago. Whether the text is new."""
@@ -49,20 +49,21 @@ class Figures:
         return True
 
     def _write(self) -> None:
-        now, copied, uploaded = time.perf_counter(), fb.transfers.bytes, copied_for(UPLOAD)
+        now, copied = time.perf_counter(), copied_bytes()
         mean = (now - self._since) / self._frames
         stages = (f"{name} {self._stages[name] / self._timed / 1e6:.2f}" for name in STAGES if self._stages[name])
-        each, upload = ((n // self._frames) for n in (copied - self._bytes, uploaded - self._uploaded))
+        each = {name: (copied[name] - self._bytes[name]) // self._frames for name in copied}
+        parts = ", ".join(f"{count:,} {name}" for name, count in each.items() if count or name == "anything else")
         self.text = [
             f"{1 / mean:.1f} fps   {mean * 1e3:.1f} ms a frame",
             f"{self.clock}: {'   '.join(stages)}",
-            f"host bytes a frame: {each:,} ({upload:,} upload, {each - upload:,} else)",
+            f"host bytes a frame: {sum(each.values()):,} ({parts})",
         ]
         if self.latency is not None:
             self.text.append(f"capture to screen: {self.latency:.0f} ms")
         self._stages.clear()
         self._frames = self._timed = 0
-        self._since, self._bytes, self._uploaded = now, copied, uploaded
+        self._since, self._bytes = now, copied
 
 
 def draw_hud(

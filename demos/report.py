@@ -27,9 +27,7 @@ class Report:
 
     def count_bytes(self) -> None:
         """Take the figures of ``fb.transfers``."""
-        self.uploaded, self.recorded = copied_for(UPLOAD), copied_for(RECORDING) + copied_for(SCREENSHOT)
-        self.detected = copied_for(DETECTIONS)
-        self.copied = fb.transfers.bytes_except(*ALLOWED_COPIES)
+        self.uploaded, self.recorded, self.detected, self.copied = copied_bytes().values()
 
     def __str__(self) -> str:
         if not self.frames:
@@ -45,6 +43,14 @@ class Report:
             f"bytes between host and GPU a frame: {total} in all, of which {upload} the source's upload, "
             f"{recorded} the recording, {detections}{copied} anything else"
         )
+
+
+def copied_bytes() -> dict[str, int]:
+    """Bytes that were copied since the last reset, by what for."""
+    return {
+        "upload": copied_for(UPLOAD), "recording": copied_for(RECORDING) + copied_for(SCREENSHOT),
+        "detections": copied_for(DETECTIONS), "anything else": fb.transfers.bytes_except(*ALLOWED_COPIES),
+    }  # fmt: skip
 
 
 def copied_for(reason: str) -> int:

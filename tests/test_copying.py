@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -151,7 +150,7 @@ def test_the_figures_say_bytes_stages_and_latency(monkeypatch: pytest.MonkeyPatc
         figures.add([stage] if number >= timer.depth else [], now[0] - 0.03)
     assert figures.text[0] == "20.0 fps   50.0 ms a frame"
     assert figures.text[1] == "GPU ms: inference 7.00"
-    assert figures.text[2] == "host bytes a frame: 3,500 (3,000 upload, 500 else)"
+    assert figures.text[2] == "host bytes a frame: 3,500 (3,000 upload, 500 anything else)"
     # Taken 0.03 s before its own frame ended, four frames of 0.05 s ago; done 0.02 s ago.
     assert figures.text[3] == f"capture to screen: {1000 * (0.05 * timer.depth + 0.03 - 0.02):.0f} ms"
     timer.has_gpu = False
@@ -181,7 +180,6 @@ def frames_of(video: Path) -> int:
 
 def main(identity: Path, capsys: pytest.CaptureFixture[str], **options: Any) -> tuple[int, str]:
     """Run ``plain`` as a program: exit code and what it prints."""
-    runner.console.file = sys.stderr
     try:
         runner.main(plain, Options(str(identity), headless=True, **options))
     except typer.Exit as ended:
