@@ -12,7 +12,7 @@ setup: .venv/.ready
 	@touch $@
 
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 demo: setup
 	$(BIN)/python -m framebind.demos.style_transfer --frames 48 --size 512x512 \

@@ -110,7 +110,7 @@ def test_a_trace_shows_no_copy_but_the_cameras(
     assert all(any(address in memory for memory in memories) for address in written)
     assert written or context.is_es, "apitrace follows writes to memory that stays mapped, but not in OpenGL ES"
     # The trace is not blind: it has the first frame's loading of weights, and the reading of the last picture.
-    assert dispatches > 50
+    assert dispatches > 20
     assert any(COPIES.match(call.name) and "blob(" in call.arguments for call in first)
     assert [call.name for call in rest if COPIES.match(call.name)] == ["glReadPixels"]
 
