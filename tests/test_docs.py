@@ -164,6 +164,18 @@ def test_commands_and_their_options_exist(page: Path) -> None:
             assert re.split(r"[ =\n]", span)[0] in known, f"no command has `{span}`"
 
 
+def test_the_pages_list_every_command_and_demo_with_its_model() -> None:
+    commands = typer.main.get_command(app).commands
+    readme, demos = (path.read_text(encoding="utf-8") for path in (ROOT / "README.md", ROOT / "docs" / "demos.md"))
+    assert set(re.findall(r"^\| `(\w+)` \|", readme, re.MULTILINE)) == set(commands)
+    table = demos.partition("| demo |")[2].partition("\n\n")[0]
+    listed = dict(re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", table, re.MULTILINE))
+    assert set(listed) == set(commands["demo"].commands)
+    for name, demo in commands["demo"].commands.items():
+        (model,) = [p.default for p in demo.params if p.name == "model"]
+        assert listed[name] == (f"`{model}`" if model else "the bundled one")
+
+
 def test_the_command_reader_sees_what_is_wrong() -> None:
     text = "```sh\n.venv/bin/python -m framebind demo style_transfer --camera 0 \\\n  --nonsense\n```\n"
     ((module, *rest),) = commands(text)
