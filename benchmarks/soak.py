@@ -37,7 +37,7 @@ MAX_GROWTH = 4.0
 """MiB of resident memory from then on: three frames of 640x480."""
 MAX_RATIO = 2.0
 DEMOS: dict[str, tuple[Callable[[Scene], Task], str]] = {
-    "style_transfer": (partial(style_transfer.prepare, style=None), "style_transfer"),
+    "style_transfer": (style_transfer.prepare, "style_transfer"),
     "segmentation": (segmentation.prepare, "selfie_segmentation"),
 }
 

@@ -1,19 +1,22 @@
 """Paints a camera, a video or a picture in the style of another picture.
 
 The model that comes with the package knows one style and takes pictures of any size; with ``--style``, another model,
-which is downloaded, imitates any picture.
+which is downloaded, imitates any picture, and up to nine that the keys 1 to 9 switch between.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from time import perf_counter
+from typing import Annotated, Any
 
 import cv2
 import numpy as np
+import numpy.typing as npt
 import typer
 
 import framebind as fb
@@ -22,26 +25,38 @@ from .models import DEFAULT_STYLE, find_model
 from .network import Network, shapes
 from .options import Options, demo
 from .run import PHOTOGRAPHS, main
-from .task import Scene, Task
+from .task import Choice, Scene, Task
 
-STYLE = PHOTOGRAPHS / "coffee.png"
-"""A cup of coffee on grained wood: its browns and its grain make warm brush strokes."""
+Array = npt.NDArray[Any]
+
+_NAMES = ("coffee.png", "rocket.jpg", "ihc.png", "retina.jpg", "brick.png", "hubble_deep_field.jpg", "chelsea.png",
+          "gravel.png", "color.png")  # fmt: skip
+STYLES = [path for path in (PHOTOGRAPHS / name for name in _NAMES) if path.is_file()]
+"""Pictures that scikit-image ships, where nobody names others. The first is a cup of coffee on grained wood: its browns
+and its grain make warm brush strokes.
+"""
 ANY_STYLE = "style_transfer_f16_384"
+STEPS, SECONDS = 16, 0.5
+"""Between two styles: how many blends there are, and how long they take in all."""
 MULTIPLE = 4
 """What the height and width of the bundled model's pictures have to be multiples of."""
 SHOW = "uniform sampler2D painted;\nvoid main() { color = vec4(texture(painted, uv).rgb, 1.0); }\n"
 
 
-def prepare(scene: Scene, style: Path | None) -> Task:
-    """Bind the style's vector (if the model takes one) and the painted picture; each frame is bound, painted, drawn."""
+def prepare(scene: Scene, styles: Sequence[Path] = ()) -> Task:
+    """Bind the painted picture once; each frame is bound, with the style's vector if the model takes one, and painted.
+
+    Raises ModelError for a model that paints no pictures, or has one style where ``styles`` names others, SourceError
+    for a style that is no picture.
+    """
     network = scene.network
     inputs = {shape[-1]: index for index, shape in network.inputs.items()}
+    style, choices = None, list[Choice]()
     if set(inputs) == {3, 100}:
-        vector = style_vector(style or STYLE)
-        network.bind(inputs[100], fb.GlBuffer(vector.nbytes, vector, label="the style"))
+        style, choices = _styles(styles or STYLES)
     elif set(inputs) != {3}:
         raise fb.ModelError(f"the model takes {sorted(inputs)} channels, not 3 (picture), or 3 and 100 (style)")
-    elif style is not None:
+    elif styles:
         raise fb.ModelError(f"the model has one style of its own: leave out --style, or --model for '{ANY_STYLE}'")
     _resize(network, inputs[3], scene.picture.size)
     ((output, (_, height, width, channels)),) = network.outputs.items()
@@ -53,10 +68,38 @@ def prepare(scene: Scene, style: Path | None) -> Task:
 
     def draw(frame: fb.GlTexture) -> None:
         network.bind(inputs[3], frame)
+        if style is not None:
+            network.bind(inputs[100], style())
         network.run()
         show.draw(scene.picture, {"painted": painted})
 
-    return Task(draw)
+    return Task(draw, choices)
+
+
+def _styles(pictures: Sequence[Path]) -> tuple[Callable[[], fb.GlBuffer], list[Choice]]:
+    """``style()`` gives the buffer of the style of this moment: the first one's, or between the last two chosen.
+
+    All blends are written when a style is chosen, so that nothing is copied while frames are drawn.
+    """
+    if len(pictures) > 9:
+        raise fb.SourceError(f"{len(pictures)} pictures of a style are too many: there are keys for 9")
+    vectors = [style_vector(picture) for picture in pictures]
+    steps = [fb.GlBuffer(vectors[0].nbytes, vectors[0], label=f"style, step {n}") for n in range(STEPS)]
+    blends, since = [vectors[0]] * STEPS, -math.inf
+
+    def step() -> int:
+        return min(int(min((perf_counter() - since) / SECONDS, 1.0) * STEPS), STEPS - 1)
+
+    def choose(vector: Array) -> None:
+        nonlocal blends, since
+        start = blends[step()]
+        blends = [start * (1 - n / STEPS) + vector * np.float32(n / STEPS) for n in range(1, STEPS + 1)]
+        for buffer, blend in zip(steps, blends, strict=True):
+            buffer.write(blend, "style")
+        since = perf_counter()
+
+    choices = [Choice(p.stem, partial(choose, v)) for p, v in zip(pictures, vectors, strict=True)]
+    return lambda: steps[step()], choices
 
 
 def _resize(network: Network, image: int, picture: tuple[int, int]) -> None:
@@ -69,7 +112,7 @@ def _resize(network: Network, image: int, picture: tuple[int, int]) -> None:
     network.resize(image, (1, rows, columns, 3))
 
 
-def style_vector(picture: Path) -> np.ndarray:
+def style_vector(picture: Path) -> Array:
     """The style of a picture file as 100 float32 numbers, by the style prediction model on the CPU, once."""
     bgr = cv2.imread(str(picture), cv2.IMREAD_COLOR)
     if bgr is None:
@@ -87,15 +130,18 @@ def style_vector(picture: Path) -> np.ndarray:
 def command(
     options: Options,
     style: Annotated[
-        Path | None, typer.Option(help="The picture whose style is taken, by a model that takes any style.")
+        list[Path] | None,
+        typer.Option(help="A picture whose style is taken, by a model that takes any style; up to 9, for keys 1 to 9."),
     ] = None,
 ) -> None:
     """Paint a camera, a video or a picture in the style of another picture.
 
     Example: python -m framebind demo style_transfer --camera 0
+
+    Example: python -m framebind demo style_transfer --camera 0 --style waves.jpg --style mosaic.png
     """
     model = options.model or (ANY_STYLE if style else DEFAULT_STYLE)
-    main(partial(prepare, style=style), replace(options, model=model))
+    main(partial(prepare, styles=style or ()), replace(options, model=model))
 
 
 if __name__ == "__main__":

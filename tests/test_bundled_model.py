@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +73,7 @@ def _paint(picture: Picture, folder: Path) -> npt.NDArray[np.float32]:
     """What the demo makes of a picture, without a word about models."""
     cv2.imwrite(str(folder / "frame.png"), picture[..., ::-1])
     options = Options(DEFAULT_STYLE, str(folder / "frame.png"), [folder / "painted.png"])
-    run(partial(style_transfer.prepare, style=None), options)
+    run(style_transfer.prepare, options)
     painted = cv2.imread(str(folder / "painted.png"))
     assert painted is not None
     return painted[..., ::-1].astype(np.float32)

@@ -23,7 +23,7 @@ from framebind.demos import segmentation, style_transfer
 from framebind.demos.options import Options
 from framebind.demos.report import Report
 from framebind.demos.run import run
-from framebind.demos.task import Task
+from framebind.demos.task import Scene, Task
 
 Picture = npt.NDArray[np.uint8]
 Photograph = Callable[..., Picture]
@@ -59,11 +59,66 @@ def test_style_transfer_paints_as_the_cpu_does(tmp_path: Path, photograph: Photo
     rgb = photograph("astronaut", 384, 384)
     path = model_path("style_transfer_f16_384")
     options = Options(str(path), str(save(tmp_path / "frame.png", rgb)), [tmp_path / "painted.png"])
-    run(partial(style_transfer.prepare, style=style_transfer.STYLE), options)
-    vector = style_transfer.style_vector(style_transfer.STYLE)
+    run(partial(style_transfer.prepare, styles=style_transfer.STYLES[:1]), options)
+    vector = style_transfer.style_vector(style_transfer.STYLES[0])
     expected = on_cpu(path, c3=rgb.astype(np.float32) / 255, c100=vector) * 255
     assert expected.std() > 40, "a picture, not a plain colour"
     # Rounding to 256 steps is half a step.
+    np.testing.assert_allclose(load(tmp_path / "painted.png"), expected, atol=0.6)
+
+
+def test_styles_are_blended_over_half_a_second(monkeypatch: pytest.MonkeyPatch, model_path: ModelPath) -> None:
+    model_path("style_predict_quantized_256")
+    now = 100.0
+    monkeypatch.setattr(style_transfer, "perf_counter", lambda: now)
+    pictures = style_transfer.STYLES[:2]
+    one, two = (style_transfer.style_vector(picture) for picture in pictures)
+    assert np.abs(one - two).max() > 0.1
+    style, choices = style_transfer._styles(pictures)
+    assert [choice.name for choice in choices] == ["coffee", "rocket"]
+    np.testing.assert_array_equal(style().read(), one)
+    fb.transfers.reset()
+    choices[1].choose()
+    assert fb.transfers.by_reason["upload", "style"].bytes == fb.transfers.bytes == 16 * 100 * 4
+    for seconds, share in ((0.0, 1 / 16), (0.05, 2 / 16), (0.25, 9 / 16), (0.5, 1.0), (7.0, 1.0)):
+        now = 100 + seconds
+        np.testing.assert_allclose(style().read(), one + share * (two - one), atol=1e-6)
+    np.testing.assert_array_equal(style().read(), two)
+    choices[0].choose()
+    now += 0.25
+    half = two + 9 / 16 * (one - two)
+    np.testing.assert_allclose(style().read(), half, atol=1e-6)
+    choices[1].choose()  # in the middle of a blend: from where it is
+    np.testing.assert_allclose(style().read(), half + (two - half) / 16, atol=1e-6)
+
+
+def test_another_style_is_chosen_while_frames_are_painted(
+    tmp_path: Path, photograph: Photograph, model_path: ModelPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rgb, path, now = photograph("astronaut", 384, 384), model_path("style_transfer_f16_384"), 0.0
+    monkeypatch.setattr(style_transfer, "perf_counter", lambda: now)
+
+    def prepare(scene: Scene) -> Task:
+        task, number = style_transfer.prepare(scene, style_transfer.STYLES[:2]), 0
+
+        def draw(frame: fb.GlTexture) -> None:
+            nonlocal number, now
+            number += 1
+            if number == 2:
+                with fb.transfer_guard("allow"):
+                    task.choices[1].choose()
+                now = 1.0
+            task.draw(frame)
+
+        return Task(draw, task.choices)
+
+    (tmp_path / "frames").mkdir()
+    for name in ("1.png", "2.png"):
+        save(tmp_path / "frames" / name, rgb)
+    report = run(prepare, Options(str(path), str(tmp_path / "frames"), output=[tmp_path / "painted.png"]))
+    assert (report.frames, report.copied) == (1, 16 * 100 * 4)
+    vector = style_transfer.style_vector(style_transfer.STYLES[1])
+    expected = on_cpu(path, c3=rgb.astype(np.float32) / 255, c100=vector) * 255
     np.testing.assert_allclose(load(tmp_path / "painted.png"), expected, atol=0.6)
 
 
@@ -128,7 +183,10 @@ def test_mistakes_on_the_command_line(tmp_path: Path, model_path: ModelPath) -> 
     assert code == 1 and "is no picture that can be read" in output
     code, output = command_line(style_transfer, "--model", "selfie_segmentation", "--output", picture, "--frames", 1)
     assert code == 1 and "the model's output has 1 channels, which is no picture" in output
-    style = ("--model", "style_transfer", "--style", style_transfer.STYLE)
+    many = ["--style", style_transfer.STYLES[0]] * 10
+    code, output = command_line(style_transfer, *many, "--output", picture, "--frames", 1)
+    assert code == 1 and "10 pictures of a style are too many" in output
+    style = ("--model", "style_transfer", "--style", style_transfer.STYLES[0])
     code, output = command_line(style_transfer, *style, "--output", picture, "--frames", 1)
     assert code == 1 and "has one style of its own: leave out --style" in output
 
