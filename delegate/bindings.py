@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from ..interop.errors import BindingError
 from ..kernels.layout import TEXTURE_CHANNELS, Dense, Picture, Quantized, picture_parameters
 from ..kernels.operator import TensorInfo
 from ..kernels.quantize import stored_values
+from .model import Subgraph
 
 ORDERS = {1: "r", 2: "rg", 3: "rgb", 4: "rgba"}
 FLIPS = ("", "horizontal", "vertical", "both")
@@ -41,8 +42,7 @@ class Binding:
         return f"{self.resource.label}: {self.how}"
 
 
-@dataclass(frozen=True)
-class TextureMapping:
+class TextureMapping(NamedTuple):
     """How a texture's texels are a tensor's values: see ``GpuDelegate.bind_buffer_to_tensor``."""
 
     mean: Values = 0.0
@@ -115,6 +115,25 @@ def tensor_label(index: int, tensor: TensorInfo) -> str:
     """For messages: "tensor 3 'image' (BHWC 1x257x257x3)"."""
     shape = tensor.bhwc if len(tensor.shape) <= 4 else tensor.shape
     return f"tensor {index} '{tensor.name}' (BHWC {'x'.join(map(str, shape))})"
+
+
+def inputs_and_outputs(subgraph: Subgraph) -> str:
+    """For messages: which tensors of the model can be bound."""
+
+    def listed(indices: Sequence[int]) -> str:
+        return ", ".join(f"{i} '{subgraph.tensors[i].name}'" for i in indices)
+
+    return f"the model's inputs are {listed(subgraph.inputs)}, its outputs {listed(subgraph.outputs)}"
+
+
+def why_not_bindable(subgraph: Subgraph, tensor: int) -> str:
+    """What is wrong with binding a tensor that no partition of the model reads or writes."""
+    if not 0 <= tensor < len(subgraph.tensors):
+        return f"there is no tensor {tensor}; {inputs_and_outputs(subgraph)}"
+    what = tensor_label(tensor, subgraph.tensors[tensor])
+    if tensor in subgraph.inputs or tensor in subgraph.outputs:
+        return f"{what} cannot be bound: no operator on the GPU reads or writes it; the log says why"
+    return f"{what} cannot be bound: it is inside the model; {inputs_and_outputs(subgraph)}"
 
 
 def _buffer(resource: Resource, tensor: TensorInfo, what: str, mapping: TextureMapping) -> Binding:

@@ -122,8 +122,9 @@ class Boundary:
         key = (graph.index, tensor)
         # IF and WHILE on the CPU read what the other subgraphs return.
         if self.keep_outputs and graph.index == 0 and key not in self.read_by_cpu:
-            self.unreadable.add(key)
-            graph.mark_current(tensor)  # or LiteRT would copy it at the end of each invoke
+            if key not in self.unreadable:
+                self.unreadable.add(key)
+                graph.mark_current(tensor)  # or LiteRT would copy it at the end of each invoke
         else:
             self.unreadable.discard(key)
             graph.mark_stale(tensor)

@@ -11,7 +11,7 @@ from typing import Any
 from ..interop.device import Device, Fence
 from ..interop.devices import device_of, open_device
 from ..interop.errors import BindingError, DelegateError, ModelError
-from .bindings import Crop, TextureMapping, Values, tensor_label
+from .bindings import Crop, TextureMapping, Values, inputs_and_outputs, tensor_label, why_not_bindable
 from .boundary import Boundary
 from .choice import Choice, choose
 from .claims import Claims, claim, refuse_unlowered
@@ -47,6 +47,8 @@ class GpuDelegate:
         self.options = options or GpuDelegateOptions()
         self._boundary = Boundary(self.options.wait_type)
         self._partitions: list[Partition] = []
+        self._partitions_by_tensor: dict[int, list[Partition]] = {}
+        """Of the main subgraph, where they were asked for since ``_partitions`` changed last."""
         self._claims: dict[int, Claims] = {}
         self._choices: dict[int, Choice] = {}
         self._reported: set[int] = set()
@@ -90,6 +92,7 @@ class GpuDelegate:
         for partition in self._partitions:
             partition.release()
         self._partitions.clear()
+        self._partitions_by_tensor.clear()
         for known in (self._claims, self._choices, self._reported):
             known.clear()
         self._boundary.release()
@@ -106,6 +109,7 @@ class GpuDelegate:
         if self._closed:
             return
         self._closed = True
+        self._partitions_by_tensor.clear()
         self._initialization.save()
         for partition in self._partitions:
             partition.release()
@@ -150,6 +154,7 @@ class GpuDelegate:
         """LiteRT applies its delegates to a subgraph again after inputs were resized."""
         index = graph.index
         self._partitions = [p for p in self._partitions if p.subgraph != index]
+        self._partitions_by_tensor.clear()
         for keys in (self._boundary.computed, self._boundary.unreadable, self._boundary.uploaded):
             keys -= {key for key in keys if key[0] == index}
         for key in [key for key in self._boundary.read_by_cpu if key[0] == index]:
@@ -159,6 +164,7 @@ class GpuDelegate:
         claims = self._claims[graph.index]
         made = Partition(self._boundary, graph, claims, partition, self.options.storage, self._initialization)
         self._partitions.append(made)
+        self._partitions_by_tensor.clear()
         self._boundary.computed |= {(graph.index, t) for t in made.outputs}
         return made
 
@@ -252,10 +258,10 @@ class GpuDelegate:
         return gather(device.traits, self._programs(), operators, len(self._partitions), times)
 
     def profile(self) -> list[StepTime]:
-        """Run what ``invoke`` would run on the GPU, each dispatch after the one before has ended, and time each.
+        """Run what ``invoke`` would run on the GPU, each step as a dispatch of its own, and time each.
 
-        Nothing is copied. Raises DelegateError before the first ``invoke``, DeviceError on OpenGL ES drivers without
-        GL_EXT_disjoint_timer_query.
+        Nothing is copied. Where ``invoke`` is one dispatch for all steps, their sum is not what that takes. Raises
+        DelegateError before the first ``invoke``, DeviceError on OpenGL ES drivers without GL_EXT_disjoint_timer_query.
         """
         if not self._programs():
             raise DelegateError("nothing has run on the GPU yet: call invoke() first")
@@ -319,6 +325,9 @@ class GpuDelegate:
 
     def _partitions_with(self, tensor: int) -> list[Partition]:
         """The partitions of the main subgraph that the tensor enters or leaves; BindingError where there is none."""
+        known = self._partitions_by_tensor.get(tensor)
+        if known is not None:
+            return known
         if self._native is None or (graph := self._native.graph(0)) is None:
             raise BindingError(
                 f"tensor {tensor} cannot be bound yet: give the delegate to an interpreter first, "
@@ -329,25 +338,22 @@ class GpuDelegate:
             raise BindingError(f"tensor {tensor} cannot be bound: this GpuDelegate is closed")
         found = [p for p in self._partitions if p.subgraph == 0 and tensor in (*p.inputs, *p.outputs)]
         if found:
+            self._partitions_by_tensor[tensor] = found
             return found
-        if not 0 <= tensor < len(subgraph.tensors):
-            raise BindingError(f"there is no tensor {tensor}; {_inputs_and_outputs(subgraph)}")
-        what = tensor_label(tensor, subgraph.tensors[tensor])
-        if tensor in subgraph.inputs or tensor in subgraph.outputs:
-            raise BindingError(f"{what} cannot be bound: no operator on the GPU reads or writes it; the log says why")
-        raise BindingError(f"{what} cannot be bound: it is inside the model; {_inputs_and_outputs(subgraph)}")
+        raise BindingError(why_not_bindable(subgraph, tensor))
 
     def _refuse_shared(self, tensor: int, obj: Any) -> None:
         """Refuse what cannot work: inputs that CPU operators read too, and textures that stand for what others read."""
         key, subgraph = (0, tensor), self._subgraph()
-        info = subgraph.tensors[tensor]
-        if key not in self._boundary.computed and key in self._boundary.read_by_cpu:
+        computed, read_by_cpu = key in self._boundary.computed, key in self._boundary.read_by_cpu
+        if read_by_cpu and not computed:
             readers = ", ".join(f"{i} {subgraph.operators[i].name}" for i in self._boundary.read_by_cpu[key])
-            what = tensor_label(tensor, info)
+            what = tensor_label(tensor, subgraph.tensors[tensor])
             raise BindingError(f"{what} cannot be bound: operators on the CPU read it too ({readers}); use set_tensor")
-        read = key in self._boundary.read_by_cpu or any(tensor in p.inputs for p in self._partitions if p.subgraph == 0)
-        if key in self._boundary.computed and read and getattr(obj, "format", ""):
-            what = tensor_label(tensor, info)
+        if not computed or not getattr(obj, "format", ""):
+            return
+        if read_by_cpu or any(tensor in p.inputs for p in self._partitions_with(tensor)):
+            what = tensor_label(tensor, subgraph.tensors[tensor])
             raise BindingError(f"{what} cannot be bound to a texture: the model itself reads it again; bind a buffer")
 
     def _subgraph(self) -> Subgraph:
@@ -371,7 +377,7 @@ class GpuDelegate:
         """
         subgraph = self._subgraph() if self._model is not None else None
         if subgraph is None or not 0 <= tensor_index < len(subgraph.tensors):
-            known = _inputs_and_outputs(subgraph) if subgraph is not None else "the delegate has no model yet"
+            known = inputs_and_outputs(subgraph) if subgraph is not None else "the delegate has no model yet"
             raise BindingError(f"there is no tensor {tensor_index}; {known}")
         if not self.is_readable(tensor_index):
             graph = self._native.graph(0) if self._native is not None else None
@@ -385,13 +391,6 @@ def read_file(path: str | os.PathLike[str]) -> bytes:
         return Path(path).read_bytes()
     except OSError as error:
         raise ModelError(f"the model {os.fspath(path)} cannot be read: {error.strerror}. Check the path") from error
-
-
-def _inputs_and_outputs(subgraph: Subgraph) -> str:
-    def listed(indices: Sequence[int]) -> str:
-        return ", ".join(f"{i} '{subgraph.tensors[i].name}'" for i in indices)
-
-    return f"the model's inputs are {listed(subgraph.inputs)}, its outputs {listed(subgraph.outputs)}"
 
 
 @functools.cache

@@ -37,6 +37,7 @@ class Interpreter(litert.Interpreter):
         **kwargs: Any,
     ) -> None:
         self._interpreter = None
+        self._gpu_delegate: GpuDelegate | None = None
         if model_path is not None and model_content is not None:
             raise ModelError("give Interpreter model_path or model_content, not both")
         if model_path is None and model_content is None:
@@ -79,6 +80,8 @@ class Interpreter(litert.Interpreter):
             else:
                 self._apply(self, delegate)
         self._delegates = [*self._delegates, delegate]
+        if isinstance(delegate, GpuDelegate):
+            self._gpu_delegate = delegate
 
     def _apply(self, target: Any, delegate: Any) -> None:
         """Apply a delegate to this interpreter, or to the one that is about to take its place."""
@@ -112,10 +115,6 @@ class Interpreter(litert.Interpreter):
             return self._interpreter.GetTensor(index, 0)
         except ValueError:  # no memory, as long as a resized input was not allocated
             return None
-
-    @property
-    def _gpu_delegate(self) -> GpuDelegate | None:
-        return next((delegate for delegate in self._delegates or () if isinstance(delegate, GpuDelegate)), None)
 
     @contextmanager
     def _application_errors(self, delegate: Any) -> Iterator[None]:
@@ -173,17 +172,18 @@ class Interpreter(litert.Interpreter):
         """
         if not self._allocated:
             self.allocate_tensors()
-        if wait_for is None:
-            with self._own_errors():
-                super().invoke()
-            return None
         delegate = self._gpu_delegate
-        if delegate is None:
-            raise DelegateError("this interpreter has no GpuDelegate: nothing can wait for wait_for's events")
-        delegate.wait_for(wait_for)
-        with self._own_errors():
+        if wait_for is not None:
+            if delegate is None:
+                raise DelegateError("this interpreter has no GpuDelegate: nothing can wait for wait_for's events")
+            delegate.wait_for(wait_for)
+        try:  # _own_errors, without what a context manager costs in each frame
             super().invoke()
-        return delegate.event()
+        except (RuntimeError, ValueError) as error:
+            self._raise_original(error)
+            raise
+        self._raise_original(None)
+        return delegate.event() if delegate is not None and wait_for is not None else None
 
     def inputs(self) -> list[int]:
         """The indices of the model's input tensors."""

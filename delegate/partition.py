@@ -51,6 +51,7 @@ class Partition:
         # Partitions are made in the order in which they run: what an earlier one has copied from the CPU is here too.
         self._copied_here = keys - boundary.uploaded
         boundary.uploaded |= keys
+        self._from_cpu: list[tuple[int, int]] = []
         self._measured = measured_shapes(claims)
         self._uploads: tuple[int, ...] = ()
         self._first_uploads: tuple[int, ...] = ()
@@ -139,7 +140,7 @@ class Partition:
 
     def record(self) -> int:
         """Build, bind and record what a run needs, and return the number of its dispatches."""
-        return 0 if self._empty else len(self._bound_program().steps)
+        return 0 if self._empty else self._bound_program().commands.dispatches
 
     def _bound_program(self) -> Program:
         """The program, built if it was not, with everything bound that is bound now."""
@@ -158,7 +159,7 @@ class Partition:
             self.operators,
             self.inputs,
             self.outputs,
-            dispatches=len(program.steps) if program else None,
+            dispatches=program.commands.dispatches if program else None,
             barriers=program.commands.barriers if program else None,
             constants_nbytes=program.weights_nbytes if program else None,
             arena_nbytes=program.arena_nbytes if program else None,
@@ -177,25 +178,37 @@ class Partition:
         name = f"{self.subgraph} {self.operators} {graph.inputs} {shapes}"
         self.program = Program(self._boundary.open_device, graph, self._storage, self._initialization, name)
         self._unbound = {*graph.inputs, *graph.outputs}
+        self._from_cpu = sorted(self._copied_here - self._boundary.computed)
         return self.program
 
     def _bind(self, program: Program) -> None:
         graph: Graph = program.graph
-        for tensor in sorted(self._unbound):
+        for tensor in self._unbound:
             if tensor in graph.inputs or tensor in graph.outputs:
                 binding = self._boundary.binding((self._native.index, tensor), graph.tensors[tensor])
                 program.bind(tensor, binding)
                 self._resources[tensor] = binding.resource
         self._refuse_aliases()
+        self._find_uploads()
         self._unbound.clear()
-        from_cpu = sorted(self._copied_here - self._boundary.computed)
-        copied = [tensor for key in from_cpu if not self._boundary.is_bound(key) for tensor in key[1:]]
-        steady = self._claims.steady
-        self._first_uploads = tuple(tensor for tensor in copied if tensor in steady)
-        self._uploads = tuple(tensor for tensor in copied if tensor not in steady)
+
+    def _find_uploads(self) -> None:
+        """What comes from the CPU before each run; and of constants, once, what was not bound to something else."""
+        first, each = list[int](), list[int]()
+        for key in self._from_cpu:
+            tensor = key[1]
+            if self._boundary.is_bound(key):
+                continue
+            if tensor not in self._claims.steady:
+                each.append(tensor)
+            elif tensor in self._unbound or tensor in self._first_uploads:
+                first.append(tensor)
+        self._first_uploads, self._uploads = tuple(first), tuple(each)
 
     def _refuse_aliases(self) -> None:
         """One object cannot be written and read (or written twice) in the same run: the order is the model's own."""
+        if len(set(map(id, self._resources.values()))) == len(self._resources):
+            return
         for output in self.outputs:
             for other, resource in self._resources.items():
                 if other != output and resource is self._resources.get(output):

@@ -116,6 +116,17 @@ class Program:
             self._has_run = True
             self._initialization.ready()
 
+    def timings(self) -> list[tuple[str, int]]:
+        """Run once, each step as a dispatch of its own, also where ``run`` is one for all; labels and nanoseconds."""
+        if self.commands.dispatches == len(self.steps):
+            return self.commands.timings()
+        separate = self._device.record(self.steps, "separate")
+        try:
+            self._show_bindings(separate)
+            return separate.timings()
+        finally:
+            separate.release()
+
     def release(self) -> None:
         """Free the program's GPU memory. Bound objects are not touched."""
         for resource in (self._commands, self._arena, self._weights):
@@ -152,7 +163,13 @@ class Program:
         operands = [operand.resource for step in steps for operand in step.operands.values()]
         self._slots = {resource.name for resource in operands if isinstance(resource, Slot)}
         for commands in lists:
-            for tensor, binding in self._bindings.items():
-                if slot_name(tensor) in self._slots:
-                    commands.set_slot(slot_name(tensor), binding.resource)
+            self._show_bindings(commands)
         return fastest(device, lists)
+
+    def _show_bindings(self, commands: CommandList) -> None:
+        """Give a command list of the steps what is bound now."""
+        for tensor, binding in self._bindings.items():
+            if slot_name(tensor) in self._slots:
+                commands.set_slot(slot_name(tensor), binding.resource)
+            for step, argument in self._pictures.get(tensor, ()):
+                commands.set_parameters(step, argument, binding.parameters)

@@ -15,7 +15,7 @@ class Statistics:
     """Of a GpuDelegate. What depends on recorded steps is 0 before the first ``invoke``.
 
     ``dispatches``, ``barriers`` and ``api_calls`` (GL or OpenCL, all that ``invoke`` issues where everything is bound)
-    are those of a run; ``kernels`` are the different ones among the dispatches. ``arena_nbytes`` hold the intermediate
+    are those of a run; ``kernels`` are the different ones among its steps. ``arena_nbytes`` hold the intermediate
     tensors, ``constants_nbytes`` the weights. ``initialization`` has seconds by phase of
     stopwatch.py: "read", "claim", "transform", "lower", "pack", "plan", "compile", "upload" and "record".
     """
@@ -38,7 +38,9 @@ class Statistics:
 
 @dataclass(frozen=True)
 class StepTime:
-    """A dispatch: its label (number, operator, numbers of the model's operators) and its nanoseconds on the GPU."""
+    """A step as a dispatch of its own: its label (number, operator, numbers of the model's operators) and its
+    nanoseconds on the GPU.
+    """
 
     label: str
     kernel: str
@@ -57,7 +59,7 @@ def gather(
     return Statistics(
         device=traits.name, api=traits.api, driver=traits.driver, software=traits.software,
         operators=operators[0], operators_on_gpu=operators[1], partitions=partitions,
-        dispatches=sum(len(commands.steps) for commands in lists),
+        dispatches=sum(commands.dispatches for commands in lists),
         barriers=sum(commands.barriers for commands in lists),
         api_calls=sum(commands.calls_per_run for commands in lists),
         kernels=len({step.kernel for commands in lists for step in commands.steps}),
@@ -68,10 +70,10 @@ def gather(
 
 
 def step_times(programs: Sequence[Program]) -> list[StepTime]:
-    """Run each program once, waiting between steps."""
+    """Run each program once, each step as a dispatch of its own, waiting between them."""
     times: list[StepTime] = []
     for program in programs:
         names = [step.kernel.source.name for step in program.steps]
-        for (label, nanoseconds), name in zip(program.commands.timings(), names, strict=True):
+        for (label, nanoseconds), name in zip(program.timings(), names, strict=True):
             times.append(StepTime(label, name, nanoseconds))
     return times

@@ -114,9 +114,8 @@ def read_ints(address: int | None) -> tuple[int, ...]:
     """A TfLiteIntArray: a C int count, then that many C ints."""
     if not address:
         return ()
-    return tuple(
-        (ctypes.c_int * ctypes.c_int.from_address(address).value).from_address(address + ctypes.sizeof(ctypes.c_int))
-    )
+    count = ctypes.c_int.from_address(address).value
+    return tuple((ctypes.c_int * (count + 1)).from_address(address)[1:])
 
 
 class _Memory:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from .cl_barrier import ClBarrier
 from .cl_command_buffer import CommandBuffers
 from .cl_commands import ClCommandList
 from .cl_context import ClContext, build, offer
+from .cl_fence import ClFence
 from .cl_objects import IMAGE_FORMATS, ClBuffer, ClImage, Use, as_cl_object
 from .cl_one_dispatch import record_as_one
 from .cl_recording import ClKernel, Recording, record_separately
@@ -25,7 +25,7 @@ from .errors import BindingError, DeviceError, KernelError
 from .gl_context import GlContext
 from .gl_objects import is_gl_object
 from .gl_partner import GlPartner, StagedTexture
-from .one_dispatch import BarrierWatch, prefers_one, why_not_one
+from .one_dispatch import prefers_one, why_not_one
 from .recording import check_formats
 
 _READ_WRITE, _IMAGE2D = cl.mem_flags.READ_WRITE, cl.mem_object_type.IMAGE2D
@@ -33,27 +33,6 @@ _ZEROS = np.zeros(4, np.float32)
 _POINTER_BYTES, _BYTES_FOR_VALUES = 8, 512
 _LAST_FLOAT = (1 << 31) - 1
 """Kernels count in ints."""
-
-
-class ClFence:
-    """A point in the queue's work."""
-
-    def __init__(self, context: ClContext, watch: BarrierWatch) -> None:
-        self._context, self._watch, self._made = context, watch, time.perf_counter()
-        with own_errors(f"marking a point in {context}"):
-            self.event = cl.enqueue_marker(context.queue)
-            context.queue.flush()
-
-    @property
-    def done(self) -> bool:
-        """Whether the device has passed this point. Never waits."""
-        return self.event.command_execution_status <= cl.command_execution_status.COMPLETE
-
-    def wait(self) -> None:
-        """Block until the device has passed this point. Raises DeviceError where a run before it has failed."""
-        with own_errors(f"waiting for {self._context}"):
-            self.event.wait()
-        self._watch.waited(self._made)
 
 
 class ClDevice:
@@ -125,7 +104,7 @@ class ClDevice:
         if is_gl_object(native):
             return self._gl_partner().borrow(native)
         resource = as_cl_object(native)
-        if not resource.released and resource.memory.context != self.context.context:
+        if not resource.released and not resource.belongs_to(self.context):
             raise BindingError(
                 f"{resource.label} belongs to another OpenCL context than the model, which runs in {self.context}: "
                 "apply the delegate inside 'with fb.ClContext(queue=...):' with your own queue"

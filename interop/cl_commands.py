@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pyopencl as cl
 
 from ..kernels.source import PICTURE_PARAMETERS, Argument
-from .cl_api import check
+from .cl_api import check, loader
 from .cl_context import ClContext, wait_for_all
 from .cl_objects import ClBuffer, ClImage, Partner, Use
 from .cl_recording import ClKernel, Recording, set_parameters
@@ -46,6 +46,11 @@ class ClCommandList:
         self._find_partners()
 
     @property
+    def dispatches(self) -> int:
+        """How many dispatches a run is."""
+        return len(self._recording.dispatches)
+
+    @property
     def calls_per_run(self) -> int:
         """How many OpenCL calls one run issues."""
         return len(self._calls)
@@ -66,9 +71,12 @@ class ClCommandList:
                 self._fill(use)
 
     def _fill(self, use: SlotUse) -> None:
-        for kernel, index in self._recording.slots[use.name]:
-            assert isinstance(use.resource, ClBuffer | ClImage)
-            kernel.set_arg(index, use.resource.memory)
+        assert isinstance(use.resource, ClBuffer | ClImage)
+        for value, arguments in self._recording.slots[use.name]:
+            value.value = use.resource.int_ptr
+            status = loader().clSetKernelArg(*arguments)
+            if status:
+                check(status, f"giving a kernel {use.resource.label}")
 
     # Checks ----------------------------------------------------------------------------------------------------------
 
@@ -95,7 +103,7 @@ class ClCommandList:
             raise BindingError(f"{where}: '{resource.label}' does not belong to {self._context}")
         if resource.released:
             raise BindingError(f"{where}: '{resource.label}' is released")
-        if resource.memory.context != self._context.context:
+        if not resource.belongs_to(self._context):
             raise BindingError(f"{where}: '{resource.label}' does not belong to {self._context}")
         check_view(resource, argument, self._traits, where)
         resource.check_access(argument.access, where)
@@ -195,7 +203,7 @@ class ClCommandList:
                 raise BindingError(f"'{resource.label}' is released: record the steps again with another one")
 
     def timings(self) -> list[tuple[str, int]]:
-        """Run once and return (label, nanoseconds on the device) of each step. For measurements: it waits."""
+        """Run once and return (label, nanoseconds on the device) of each dispatch. For measurements: it waits."""
         self._prepare()
         self._context.finish()
         context, profiling = self._context, cl.command_queue_properties.PROFILING_ENABLE

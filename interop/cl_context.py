@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import logging
 import threading
@@ -70,7 +71,10 @@ class ClContext:
         else:
             self.device = _choose(_gpus_first(context.devices) if context is not None else all_devices(), device)
         self.context: cl.Context = context or cl_gl.make_context(self.device) or cl.Context([self.device])
+        self.handle: int = self.context.int_ptr
+        """The cl_context."""
         self.queue: cl.CommandQueue = queue or cl.CommandQueue(self.context, self.device)
+        self.queue_handle = ctypes.c_void_p(self.queue.int_ptr)
         self.name: str = self.device.name.strip()
         self.software = bool(self.device.type & cl.device_type.CPU)
         """The device is the CPU."""

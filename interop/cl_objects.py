@@ -46,9 +46,12 @@ class _ClObject:
     label: str
     partner: Partner | None = None
 
-    def _adopt(self, memory: cl.MemoryObjectHolder, keep: Any) -> None:
+    def _adopt(self, memory: Any, keep: Any) -> None:
         self._memory: cl.MemoryObjectHolder | None = memory
         self._keep = keep
+        # Asked once, not at each binding.
+        self._context: int = memory.context.int_ptr
+        self._flags: int = memory.flags
 
     @property
     def memory(self) -> Any:
@@ -70,10 +73,13 @@ class _ClObject:
         """Let go of it; OpenCL frees it when nobody else holds it and no submitted work uses it. More than once."""
         self._memory = self._keep = None
 
+    def belongs_to(self, context: ClContext) -> bool:
+        """Whether it was made in the OpenCL context of ``context``."""
+        return self._context == context.handle
+
     def check_access(self, access: str, where: str) -> None:
         """Raise BindingError where it was made for kernels that only read (or only write) and ``access`` says else."""
-        flags = self.memory.flags
-        if ("w" in access and flags & _FLAGS.READ_ONLY) or ("r" in access and flags & _FLAGS.WRITE_ONLY):
+        if ("w" in access and self._flags & _FLAGS.READ_ONLY) or ("r" in access and self._flags & _FLAGS.WRITE_ONLY):
             made, needed = ("READ_ONLY", "write") if "w" in access else ("WRITE_ONLY", "read")
             raise BindingError(f"{where}: {self.label} is {made}, and kernels must {needed} it: make it READ_WRITE")
 

@@ -21,6 +21,8 @@ from .device import Resource, Slot, Step
 Call = tuple[Callable[..., int], tuple[Any, ...]]
 Place = tuple[cl.Kernel, int]
 """An argument of a kernel object, by its index."""
+SlotPlace = tuple[ctypes.c_void_p, tuple[Any, ...]]
+"""A cl_mem, and the arguments of clSetKernelArg that make it an argument of a kernel object."""
 
 
 class ClKernel:
@@ -35,7 +37,7 @@ class Recording:
     """What a run calls; where slots and pictures' parameters are set; the dispatches with labels, for timings."""
 
     calls: list[Call] = field(default_factory=list)
-    slots: dict[str, list[Place]] = field(default_factory=dict)
+    slots: dict[str, list[SlotPlace]] = field(default_factory=dict)
     parameters: dict[tuple[int, str], Place] = field(default_factory=dict)
     dispatches: list[tuple[str, Dispatch]] = field(default_factory=list)
     command_buffers: list[CommandBuffer] = field(default_factory=list)
@@ -55,7 +57,10 @@ class Recording:
         """Set an argument that is fixed; note one that a slot will set."""
         kernel, index = place
         if isinstance(resource, Slot):
-            self.slots.setdefault(resource.name, []).append(place)
+            value = ctypes.c_void_p()
+            handle, size = ctypes.c_void_p(kernel.int_ptr), ctypes.c_size_t(ctypes.sizeof(value))
+            arguments = handle, ctypes.c_uint(index), size, ctypes.byref(value)
+            self.slots.setdefault(resource.name, []).append((value, arguments))
         else:
             assert isinstance(resource, ClBuffer | ClImage)
             kernel.set_arg(index, resource.memory)
@@ -120,11 +125,12 @@ def set_parameters(place: Place, values: Sequence[float]) -> None:
 def enqueue(context: ClContext, dispatch: Dispatch) -> Call:
     """The call that submits a kernel object with the arguments that it then has."""
     kernel, global_size, local_size = dispatch
-    queue = ctypes.c_void_p(context.queue.int_ptr)
     handle, one, none = ctypes.c_void_p(kernel.int_ptr), ctypes.c_uint(1), ctypes.c_uint(0)
-    return loader().clEnqueueNDRangeKernel, (queue, handle, one, None, global_size, local_size, none, None, None)
+    return loader().clEnqueueNDRangeKernel, (
+        context.queue_handle, handle, one, None, global_size, local_size, none, None, None,
+    )  # fmt: skip
 
 
 def flush(context: ClContext) -> Call:
     """Without it the driver may keep what it was given until somebody waits for it."""
-    return loader().clFlush, (ctypes.c_void_p(context.queue.int_ptr),)
+    return loader().clFlush, (context.queue_handle,)

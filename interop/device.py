@@ -135,6 +135,11 @@ class CommandList(Protocol):
     @property
     def steps(self) -> tuple[Step, ...]: ...
     @property
+    def dispatches(self) -> int:
+        """How many dispatches a run is: one a step, or one for all."""
+        ...
+
+    @property
     def barriers(self) -> int:
         """How many barriers a run issues between steps."""
         ...
@@ -157,7 +162,7 @@ class CommandList(Protocol):
         ...
 
     def timings(self) -> list[tuple[str, int]]:
-        """Run once, waiting, and return each step's label and nanoseconds on the GPU. For measurements."""
+        """Run once, waiting, and return each dispatch's label and nanoseconds on the GPU. For measurements."""
         ...
 
     def release(self) -> None: ...

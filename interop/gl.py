@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,11 +35,15 @@ class GlFence:
 
     def __init__(self, context: GlContext, watch: BarrierWatch) -> None:
         self._context, self._watch, self._made = context, watch, time.perf_counter()
+        self._sync: int | None = None
         context.drain()
         self._sync = context.gl.glFenceSync(_COMMANDS_COMPLETE, 0)
         context.live["sync"] += 1
         context.gl.glFlush()
-        weakref.finalize(self, context.defer_delete, "sync", self._sync).atexit = False
+
+    def __del__(self) -> None:
+        if self._sync:
+            self._context.defer_delete("sync", self._sync)
 
     @property
     def done(self) -> bool:
@@ -117,8 +120,12 @@ class GlDevice:
     def borrow(self, native: Any) -> GlTexture | GlBuffer:
         """A GlTexture or GlBuffer of this context as it is, or a moderngl texture or buffer wrapped."""
         self.check()
-        with kept(self.context, buffers, texture):
-            resource = as_gl_object(native)
+        if isinstance(native, GlTexture | GlBuffer) and native.is_owned:  # GL need not be asked about it
+            native.check()
+            resource = native
+        else:
+            with kept(self.context, buffers, texture):
+                resource = as_gl_object(native)
         if resource.context is not self.context:
             raise BindingError(f"{resource.label} belongs to {resource.context}, and this device to another context")
         return resource

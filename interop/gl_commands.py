@@ -126,6 +126,11 @@ class GlCommandList:
         return kernel
 
     @property
+    def dispatches(self) -> int:
+        """How many dispatches a run is."""
+        return len(self.marks)
+
+    @property
     def calls_per_run(self) -> int:
         """How many GL calls one run issues."""
         return len(self._calls)
@@ -253,7 +258,7 @@ class GlCommandList:
         self._context.drain()
 
     def timings(self) -> list[tuple[str, int]]:
-        """Run once and return (label, nanoseconds on the GPU) of each step. For measurements: it waits for the GPU.
+        """Run once and return (label, nanoseconds on the GPU) of each dispatch. For measurements: it waits for the GPU.
 
         Raises DeviceError on OpenGL ES drivers without GL_EXT_disjoint_timer_query.
         """

@@ -45,6 +45,11 @@ class _GlObject:
         self._finalizers.append(finalizer)
 
     @property
+    def is_owned(self) -> bool:
+        """We made it, so that nobody else changes or deletes it."""
+        return bool(self._finalizers)
+
+    @property
     def released(self) -> bool:
         return self._let_go or self.context.closed
 
@@ -133,9 +138,9 @@ class GlTexture(_GlObject):
         Raises DeviceError on another thread or with another context current.
         """
         self._check_usable()
-        if not self._finalizers and gl_query.texture(self.context, self.id) != (self.size, self.format):
+        if not self.is_owned and gl_query.texture(self.context, self.id) != (self.size, self.format):
             raise BindingError(f"{self.label} has another size or format by now: wrap it anew with GlTexture.from_id")
-        if write and not self._finalizers:
+        if write and not self.is_owned:
             gl_query.check_image(self.context, self.id, self.size, self.label)
 
     def write(self, array: np.ndarray, reason: str = "texture upload") -> None:
@@ -272,7 +277,7 @@ class GlBuffer(_GlObject):
     def check(self) -> None:
         """Raise BindingError where it is released, deleted or resized by its owner; DeviceError off its thread."""
         self._check_usable()
-        if not self._finalizers and gl_query.buffer(self.context, self.id) != self.nbytes:
+        if not self.is_owned and gl_query.buffer(self.context, self.id) != self.nbytes:
             raise BindingError(f"{self.label} has another size by now: wrap it anew with GlBuffer.from_id")
 
     def write(self, array: np.ndarray, reason: str = "buffer upload", offset: int = 0) -> None:

@@ -51,6 +51,10 @@ class NullCommandList:
         self.parameters: dict[tuple[int, str], tuple[float, ...]] = {}
 
     @property
+    def dispatches(self) -> int:
+        return len(self.steps)
+
+    @property
     def calls_per_run(self) -> int:
         """None: there is no API to call."""
         return 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ class TensorInfo:
     stored_dtype: str = ""
     whole: bool = False
 
-    @property
+    @cached_property
     def bhwc(self) -> Shape:
         return bhwc(self.shape)
 

@@ -18,7 +18,9 @@ import framebind as fb
 from framebind.__main__ import app
 from framebind.demos import peers
 from framebind.demos.measure import Measurement
+from framebind.interop.devices import open_device
 from framebind.interop.gl_api import counting
+from tiny_models import chain
 
 FindModel = Callable[[str], Path]
 GOLDEN = Path(__file__).parent / "golden.txt"
@@ -80,6 +82,53 @@ def test_api_calls_are_all_that_invoke_issues(model_path: FindModel, context: fb
     fence.wait()
     assert fence.done
     delegate.close()
+
+
+@pytest.mark.parametrize("backend", ["gl", "cl"])
+def test_the_profile_of_one_dispatch_has_its_steps(tmp_path: Path, backend: str) -> None:
+    """Each is timed as a dispatch of its own, and the table says so."""
+    model = tmp_path / "tiny.tflite"
+    model.write_bytes(chain("EXP", "SOFTMAX", "TANH"))
+    with fb.GlContext.headless() if backend == "gl" else fb.ClContext("pocl"):
+        device = open_device("opengl" if backend == "gl" else "opencl")
+        options = (model, "--backend", backend, "--runs", 1, "--warmup-runs", 0, "--profile")
+        (separate,) = rows(*options)
+        device.dispatches = "one"
+        done = run("benchmark", *options)
+        (one,) = rows(*options)
+        device.close()
+    labels = [[step["label"] for step in row["steps"]] for row in (separate, one)]
+    steps = len(labels[0])
+    assert labels[0] == labels[1] and steps > 1
+    assert (separate["statistics"]["dispatches"], one["statistics"]["dispatches"]) == (steps, 1)
+    assert done.exit_code == 0, done.output
+    printed = " ".join(done.stdout.split())
+    assert (
+        f"the longest of {steps} dispatches" in printed and "timed one by one, while a frame runs them in 1" in printed
+    )
+
+
+def test_a_profile_shows_what_is_bound_now(cl_context: fb.ClContext) -> None:
+    """A texture of another size and another crop than when the one dispatch was recorded."""
+    device = open_device("opencl")
+    device.dispatches = "one"
+    try:
+        delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend="opencl"))
+        interpreter = fb.Interpreter(model_content=chain("EXP", "SOFTMAX"))
+        interpreter.modify_graph_with_delegate(delegate)
+        interpreter.allocate_tensors()
+        for side in (8, 16):
+            texels = np.full((side, side, 4), -side, np.float32)
+            delegate.bind_buffer_to_tensor(fb.ClImage.from_array(texels), 0, crop=(1, 1, side - 2, side - 2))
+            interpreter.invoke()
+            expected = interpreter.get_tensor(interpreter.outputs()[0])
+            labels = [step.label for step in delegate.profile()]
+            assert delegate.statistics().dispatches == 1 == delegate.partitions()[0].dispatches < len(labels)
+            np.testing.assert_allclose(expected, np.full_like(expected, 1 / 3), rtol=1e-5)
+        delegate.close()
+    finally:
+        device.dispatches = "auto"
+        device.close()
 
 
 def test_statistics_and_profile_before_anything_ran() -> None:

@@ -116,6 +116,21 @@ def test_nothing_claimed_runs_on_the_cpu_and_says_why(caplog: pytest.LogCaptureF
         delegate.bind_buffer_to_tensor(object(), 0)
 
 
+def test_what_the_cpu_computes_of_constants_is_copied_once_also_where_the_input_is_bound_anew(
+    context: fb.GlContext,
+) -> None:
+    tensors = [T("x", SHAPE), T("w", SHAPE, 2.0), T("c", SHAPE), T("y", SHAPE)]
+    add = options("Add")
+    interpreter, delegate = ready(build(G(tensors, [Op(CPU_ONLY, [1], [2]), Op("ADD", [0, 2], [3], add)], [0], [3])))
+    ring = [fb.GlBuffer(X.nbytes, X + i) for i in range(2)]
+    fb.transfers.reset()
+    for i in (0, 1, 0):
+        delegate.bind_buffer_to_tensor(ring[i], 0)
+        interpreter.invoke()
+        close(interpreter.get_tensor(3), X + i + cpu_only(np.full(SHAPE, 2, np.float32)))
+    assert hops()["input tensor 2 'c' from the CPU"] == X.nbytes
+
+
 def test_constants_that_only_the_cpu_needs_are_left_to_it(context: fb.GlContext) -> None:
     tensors = [T("x", SHAPE), T("w", SHAPE, 2.0, "float16"), T("d", SHAPE), T("c", SHAPE), T("y", SHAPE)]
     add = options("Add", fusedActivationFunction=5)  # the GPU has no SIGN_BIT, and the CPU ignores it

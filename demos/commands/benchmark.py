@@ -39,7 +39,9 @@ Bound = Annotated[
 ]
 Threads = Annotated[int, typer.Option("--threads", "--num_threads", min=1, help="Of the CPU interpreter.")]
 Compare = Annotated[str, typer.Option(help="Peers in the same run: litert-cpu,litert-gpu.")]
-Profile = Annotated[bool, typer.Option("--profile", help="Also the time of each dispatch, by the GPU's own clock.")]
+Profile = Annotated[
+    bool, typer.Option("--profile", help="Also the time of each step as a dispatch, by the GPU's own clock.")
+]
 Trace = Annotated[
     Path | None, typer.Option(help="Write the dispatches' times there, for chrome://tracing or ui.perfetto.dev.")
 ]
@@ -210,7 +212,10 @@ def _print_counts(rows: list[Measurement]) -> None:
 
 def _print_profile(row: Measurement) -> None:
     total = sum(step.nanoseconds for step in row.steps) or 1
+    assert row.statistics is not None
     title = f"{row.model} on {row.on}: the longest of {len(row.steps)} dispatches, {total / 1e6:.3f} ms in all"
+    if row.statistics.dispatches < len(row.steps):
+        title += f"; timed one by one, while a frame runs them in {row.statistics.dispatches}"
     lines: list[list[str]] = []
     for step in sorted(row.steps, key=lambda step: -step.nanoseconds)[:LONGEST]:
         share = 100 * step.nanoseconds / total

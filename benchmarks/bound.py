@@ -1,0 +1,97 @@
+"""What a bound frame costs the GPU beside the network: camera texture in, outputs in buffers, nothing copied.
+
+For each model two programs are timed by the GPU's own clock, as they run (one dispatch, or one a step):
+
+* network: input and outputs are buffers of float32, so that nothing but the model's operators runs;
+* frame: the input is one of a ring of textures of 1280x720 texels, rgba8, which the program samples and scales.
+
+Not in it is what a program of the user's draws on the screen. The median of ``--runs`` runs of each, taken in turn,
+so that a GPU that changes its clock meanwhile does so for both.
+
+    python benchmarks/bound.py --backend cl --precision f16 [MODEL.tflite ...]     (without models: all of the folder)
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import statistics
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import framebind as fb
+
+FRAME = (720, 1280)
+"""Rows and columns."""
+WARM_UP = 5
+MODELS = Path(os.environ.get("FRAMEBIND_MODELS", "models"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", type=Path)
+    parser.add_argument("--backend", choices=("gl", "cl"), default="cl")
+    parser.add_argument("--precision", choices=("f32", "f16"), default="f16")
+    parser.add_argument("--runs", type=int, default=50)
+    given = parser.parse_args()
+    print(f"GPU time in ms, {given.backend} {given.precision}, medians of {given.runs}; texture {FRAME[1]}x{FRAME[0]}")
+    print(f"{'model':52} {'dispatches':>12} {'network':>9} {'frame':>9} {'more':>8}")
+    for path in given.models or sorted(MODELS.glob("*.tflite")):
+        with fb.GlContext.headless() if given.backend == "gl" else fb.ClContext():
+            print(compared(path, given.backend == "gl", given.precision == "f16", given.runs), flush=True)
+
+
+def compared(path: Path, on_gl: bool, halves: bool, runs: int) -> str:
+    """A line of the table, or the reason why there is none."""
+    try:
+        pairs = [bound(path, on_gl, halves, textured) for textured in (False, True)]
+    except fb.BindingError as error:
+        return f"{path.stem:52} {error}"
+    delegates = [delegate for delegate, _ in pairs]
+    times = [[nanoseconds(delegate) for delegate in delegates] for _ in range(runs + WARM_UP)][WARM_UP:]
+    network, frame = (statistics.median(column) / 1e6 for column in zip(*times, strict=True))
+    dispatches = "/".join(str(delegate.statistics().dispatches) for delegate in delegates)
+    for delegate in delegates:
+        delegate.close()
+    more = (frame / network - 1) * 100
+    return f"{path.stem:52} {dispatches:>12} {network:9.4f} {frame:9.4f} {more:+7.1f}%"
+
+
+def bound(path: Path, on_gl: bool, halves: bool, textured: bool) -> tuple[fb.GpuDelegate, fb.Interpreter]:
+    """A delegate that has run once with everything bound, and its interpreter."""
+
+    def buffer(detail: dict[str, Any]) -> Any:
+        values = np.zeros(math.prod(detail["shape"]), np.float32)
+        return fb.GlBuffer(values.nbytes, values) if on_gl else fb.ClBuffer.from_array(values)
+
+    interpreter = fb.Interpreter(model_path=path)
+    backend = "opengl" if on_gl else "opencl"
+    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend, is_precision_loss_allowed=halves))
+    interpreter.modify_graph_with_delegate(delegate)
+    interpreter.allocate_tensors()
+    interpreter.set_allow_buffer_handle_output(True)
+    pixels = np.random.default_rng(0).integers(0, 256, (*FRAME, 4), np.uint8)
+    inputs: list[dict[str, Any]] = interpreter.get_input_details()
+    outputs: list[dict[str, Any]] = interpreter.get_output_details()
+    for detail in inputs:
+        shape = detail["shape"]
+        picture = len(shape) == 4 and shape[0] == 1 and shape[3] <= 4
+        texture = fb.GlTexture.from_array if on_gl else fb.ClImage.from_array
+        delegate.bind_buffer_to_tensor(texture(pixels) if textured and picture else buffer(detail), detail["index"])
+    for detail in outputs:
+        delegate.bind_buffer_to_tensor(buffer(detail), detail["index"])
+    interpreter.invoke()
+    delegate.fence().wait()
+    return delegate, interpreter
+
+
+def nanoseconds(delegate: fb.GpuDelegate) -> int:
+    """Of one run on the GPU, in as many dispatches as ``invoke`` takes."""
+    return sum(time for program in delegate._programs() for _, time in program.commands.timings())
+
+
+if __name__ == "__main__":
+    main()
