@@ -298,8 +298,8 @@ class GpuDelegate:
         ``mean`` and ``std`` are one number or one a channel. ``order`` names the texture's channel for each of the
         tensor's ("rgb" by default, "bgr" ...). An input texture may have any size: the rectangle ``crop`` (x, y, width,
         height in texels; default: all), turned by ``rotation`` degrees clockwise around its centre and mirrored by
-        ``flip`` ("horizontal", "vertical", "both"), is sampled bilinearly. An output texture has the tensor's size and
-        takes ``flip`` only.
+        ``flip`` ("horizontal", "vertical", "both"), is sampled bilinearly. An output texture has the tensor's size, is
+        given value * std + mean, and takes no ``crop`` or ``rotation``.
 
         Raises BindingError where it does not fit, DeviceError off the thread or context of the model.
         """

@@ -16,8 +16,8 @@ class Statistics:
 
     ``dispatches``, ``barriers`` and ``api_calls`` (GL or OpenCL, all that ``invoke`` issues where everything is bound)
     are those of a run; ``kernels`` are the different ones among its steps. ``arena_nbytes`` hold the intermediate
-    tensors, ``constants_nbytes`` the weights. ``initialization`` has seconds by phase of
-    stopwatch.py: "read", "claim", "transform", "lower", "pack", "plan", "compile", "upload" and "record".
+    tensors, ``constants_nbytes`` the weights. ``initialization`` has seconds by phase: "read", "claim", "transform",
+    "lower", "pack", "plan", "compile", "upload" and "record".
     """
 
     device: str

@@ -82,8 +82,9 @@ class FragmentProgram:
         """Draw to ``target``, in the rectangle ``viewport`` (x, y from the top left, width, height) or all of it.
 
         Textures are sampled bilinearly, clamped to the edge (r32f and rgba32f with the nearest texel on OpenGL ES). A
-        uniform keeps its value until another is given. Raises BindingError for a name that the shader does not use, a
-        released object, or a texture that is both read and drawn to.
+        uniform is a number (float, int, bool) or a tuple of 2 to 4 floats (vec2 to vec4), and keeps its value until
+        another is given. Raises BindingError for a name that the shader does not use, a value of another type than the
+        uniform's, a released object, or a texture that is both read and drawn to.
         Leaves changed: framebuffer, viewport, program, vertex array, texture bindings; depth, blending, scissor,
         culling and stencil are off.
         """

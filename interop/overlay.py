@@ -70,7 +70,8 @@ class Overlay:
     """Collects strokes and draws them over a texture or window of the context that is current when it is made.
 
     Places and sizes are in pixels of the target, from its top left corner. What is drawn goes to the GPU as uniforms
-    of the draw call; the font is one texture, uploaded when the first overlay of a context is made.
+    of the draw call; the font is one texture, uploaded when the first overlay of a context is made. Colours are (red,
+    green, blue), or with opacity (red, green, blue, alpha), each from 0 to 1.
     """
 
     def __init__(self) -> None:

@@ -112,3 +112,14 @@ def test_two_opencvs_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_version", lambda name: "1.0" if "opencv" in name else None)
     _, opencv = doctor._packages()
     assert opencv.state == "warning" and "pip uninstall opencv-python " in opencv.advice
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="cameras are listed on Linux alone")
+def test_a_camera_that_gives_no_picture_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Number 77 stands for a camera that is listed and cannot be opened."""
+    monkeypatch.setattr(fb, "list_cameras", lambda: [fb.Camera(77, "a webcam")])
+    (camera,) = doctor._cameras()
+    assert camera.state == "missing" and camera.found.startswith("a webcam: camera 77 cannot be opened")
+    monkeypatch.setattr(fb, "list_cameras", list)
+    (none,) = doctor._cameras()
+    assert none.state == "missing" and "--device /dev/video0" in none.advice
