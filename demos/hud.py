@@ -76,6 +76,6 @@ def draw_hud(
         if lines:
             width, tall = max(overlay.text_width(line, height) for line in lines), height * (len(lines) + 0.5)
             shrunk, y = height * min(1.0, (size[0] - height) / width), 0.0 if at_top else size[1] - tall
-            overlay.fill(0, y, min(width + height, size[0]), tall, (0.0, 0.0, 0.0, 0.6))
+            overlay.fill(0, y, min(width + height, size[0]), tall, (0.0, 0.0, 0.0, 0.45))
             for number, line in enumerate(lines):
                 overlay.text(line, height / 2, y + height * (number + 0.25), height=shrunk)

@@ -87,7 +87,7 @@ class Player:
 
     def open_file(self, path: Path) -> fb.Sink:
         """A file that every picture from now on goes to."""
-        sink = fb.open_sink(path, self.context, self.picture.size, fps=self.fps)
+        sink = fb.open_sink(path, self.context, self.picture.size, fps=self.fps, live=self.source.live)
         self.files.append(sink)
         return sink
 

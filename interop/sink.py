@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from collections import deque
 from pathlib import Path
 from typing import Protocol
 
@@ -37,12 +39,19 @@ class Sink(Protocol):
 
 
 def open_sink(
-    target: str | Path | Window | None, context: GlContext, size: tuple[int, int], *, fps: float = 30.0
+    target: str | Path | Window | None,
+    context: GlContext,
+    size: tuple[int, int],
+    *,
+    fps: float = 30.0,
+    live: bool = False,
 ) -> Sink:
     """A sink for RGBA8 textures of ``size`` (width, height) texels of ``context``.
 
     ``target`` is a window (``fb.Window``), the path of a video file (.mp4, .mov, .mkv, .avi) of ``fps`` frames a
     second, the path of a .png file (the last picture), or None (pictures stay on the GPU). Folders on the way are made.
+    With ``live``, pictures come in their own time: a video shows each for as long as it was the last one, repeated or
+    left out as ``fps`` wants it.
     Raises SourceError where a file cannot be opened.
     """
     if target is None:
@@ -57,7 +66,7 @@ def open_sink(
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SourceError(f"the folder of '{path}' cannot be made: {error.strerror}") from error
-    return PictureSink(path) if suffix == ".png" else VideoSink(path, context, size, fps)
+    return PictureSink(path) if suffix == ".png" else VideoSink(path, context, size, fps, live)
 
 
 class Offscreen:
@@ -85,10 +94,12 @@ class WindowSink:
 
 
 class VideoSink:
-    """Encodes every picture, two frames late, so that the GPU never waits."""
+    """Encodes every picture, two frames late, so that the GPU never waits; with ``live`` as often as its time says."""
 
-    def __init__(self, path: Path, context: GlContext, size: tuple[int, int], fps: float) -> None:
-        self._path, self._size, self._closed = path, size, False
+    def __init__(self, path: Path, context: GlContext, size: tuple[int, int], fps: float, live: bool) -> None:
+        self._path, self._size, self._fps, self._live, self._closed = path, size, fps, live, False
+        self._began, self._written = 0.0, 0
+        self._repeats: deque[int] = deque()
         codec = cv2.VideoWriter.fourcc(*VIDEO_CODECS[path.suffix.lower()])
         self._writer = cv2.VideoWriter(os.fspath(path), codec, fps, size)
         if not self._writer.isOpened():
@@ -98,10 +109,23 @@ class VideoSink:
 
     def put(self, texture: GlTexture) -> bool:
         _check_size(texture, self._size, self._path)
-        frame = self._ring.push(texture)
-        if frame is not None:
-            self._encode(frame)
+        repeats = self._due() if self._live else 1
+        if repeats:
+            self._repeats.append(repeats)
+            frame = self._ring.push(texture)
+            if frame is not None:
+                self._encode(frame)
         return True
+
+    def _due(self) -> int:
+        """How many frames of the video have begun since the last picture; a longer pause than a second is cut out."""
+        now = time.perf_counter()
+        self._began = self._began or now
+        due = int((now - self._began) * self._fps) + 1 - self._written
+        if due > self._fps:
+            self._began, due, self._written = now, 1, 0
+        self._written += due
+        return due
 
     def close(self) -> None:
         if self._closed:
@@ -116,7 +140,8 @@ class VideoSink:
 
     def _encode(self, frame: Frame) -> None:
         cv2.cvtColor(frame, cv2.COLOR_RGBA2BGR, dst=self._bgr)
-        self._writer.write(self._bgr)
+        for _ in range(self._repeats.popleft()):
+            self._writer.write(self._bgr)
 
 
 class PictureSink:

@@ -196,6 +196,25 @@ def test_video_file(context: fb.GlContext, clip: Path) -> None:
     assert fb.transfers.bytes == fb.transfers.by_reason["upload", "camera frame"].bytes + 10 * 64 * 48 * 4
 
 
+def test_a_recording_of_something_live_shows_each_picture_for_its_time(
+    context: fb.GlContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    sink, texture = fb.open_sink(tmp_path / "a.avi", context, (32, 32), fps=10, live=True), fb.GlTexture(32, 32)
+    # One comes too soon, one late, and before the one at 5.0 is a pause, which is cut out.
+    for number, seconds in enumerate((0.0, 0.05, 0.101, 0.351, 5.0, 5.101)):
+        now[0] = 100.0 + seconds
+        texture.write(np.full((32, 32, 4), 40 * number, np.uint8))
+        sink.put(texture)
+    sink.close()
+    capture = cv2.VideoCapture(str(tmp_path / "a.avi"))
+    shown: list[int] = []
+    while (found := capture.read())[0]:
+        shown.append(round(float(found[1].mean()) / 40))
+    assert shown == [0, 2, 3, 3, 4, 5]
+
+
 @pytest.mark.parametrize("degrees", [0, 90, 180, 270])
 def test_a_video_that_is_to_be_shown_turned(context: fb.GlContext, tmp_path: Path, degrees: int) -> None:
     path = tmp_path / "phone.mp4"
