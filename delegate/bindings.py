@@ -127,10 +127,12 @@ def inputs_and_outputs(subgraph: Subgraph) -> str:
 
 
 def why_not_bindable(subgraph: Subgraph, tensor: int) -> str:
-    """What is wrong with binding a tensor that no partition of the model reads or writes."""
+    """What is wrong with binding a tensor that is a variable, or that no partition of the model reads or writes."""
     if not 0 <= tensor < len(subgraph.tensors):
         return f"there is no tensor {tensor}; {inputs_and_outputs(subgraph)}"
     what = tensor_label(tensor, subgraph.tensors[tensor])
+    if subgraph.tensors[tensor].variable:
+        return f"{what} cannot be bound: it is a variable, whose value LiteRT or the delegate keeps; use set_tensor"
     if tensor in subgraph.inputs or tensor in subgraph.outputs:
         return f"{what} cannot be bound: no operator on the GPU reads or writes it; the log says why"
     return f"{what} cannot be bound: it is inside the model; {inputs_and_outputs(subgraph)}"

@@ -13,6 +13,7 @@ from ..kernels.quantize import stored_view
 from .bindings import Binding, TextureMapping, make_binding, read_back, rebound, tensor_label
 from .options import WaitType
 from .tflite import NativeGraph
+from .variable import Variable
 
 Key = tuple[int, int]
 """Number of the subgraph, and of the tensor in it."""
@@ -46,6 +47,8 @@ class Boundary:
         """What was computed, and not copied to the CPU since."""
         self.uploaded: set[Key] = set()
         """What some partition copies from the CPU, for all later ones."""
+        self.variables: dict[Key, Variable] = {}
+        """States that programs have read and written. They outlive ``release``, to say that their values are gone."""
         self._bound: dict[Key, _Bound] = {}
         self._bindings: dict[Key, Binding] = {}
         self._staging: dict[Key, Resource] = {}
@@ -117,6 +120,25 @@ class Boundary:
         staging = self._staging[graph.index, tensor]
         self.open_device.write(staging, graph.array(tensor), f"input tensor {tensor} '{info.name}' from the CPU")
 
+    def upload_state(self, graph: NativeGraph, tensor: int) -> None:
+        """Copy the value of a variable tensor where somebody set it since the last run; else it is here already."""
+        key = (graph.index, tensor)
+        if key not in self.variables:
+            self.variables[key] = Variable(self.open_device, graph, tensor)
+        self.variables[key].before_run(self._staging[key])
+
+    def state_written(self, graph: NativeGraph, tensor: int) -> None:
+        """A partition has written a variable tensor: its value stays here."""
+        key = (graph.index, tensor)
+        self.variables[key].after_run(self._staging[key])
+        if self.keep_outputs and graph.index == 0:
+            graph.mark_current(tensor)
+
+    def is_readable(self, key: Key) -> bool:
+        """Whether the CPU's memory of the tensor holds what was computed last."""
+        variable = self.variables.get(key)
+        return key not in self.unreadable and (variable is None or variable.is_readable)
+
     def written(self, graph: NativeGraph, tensor: int) -> None:
         """A partition has computed the tensor: the CPU's copy is out of date."""
         key = (graph.index, tensor)
@@ -132,6 +154,9 @@ class Boundary:
     def download(self, graph: NativeGraph, tensor: int) -> None:
         """Copy what the GPU computed, from wherever it is, to the CPU's memory."""
         info, key = graph.subgraph.tensors[tensor], (graph.index, tensor)
+        if key in self.variables:
+            self.variables[key].download()
+            return
         if key not in self._bindings:
             raise BindingError(f"{tensor_label(tensor, info)} has not been computed: call invoke() first")
         reason = f"output tensor {tensor} '{info.name}' to the CPU"

@@ -86,10 +86,19 @@ def _refuse_quantized(raw: RawOperator, subgraph: Subgraph) -> None:
 
 
 def _refuse_variable(raw: RawOperator, subgraph: Subgraph) -> None:
-    """A variable tensor is updated in place by operators that LiteRT does not order against those that read it."""
-    for tensor in (subgraph.tensors[i] for i in (*raw.inputs, *raw.outputs) if i >= 0):
-        if tensor.variable:
-            raise Unsupported(f"tensor '{tensor.name}' is a variable, whose value the CPU keeps between invokes")
+    """A variable tensor is updated in place by operators that LiteRT does not order against those that read it.
+
+    So one on the GPU has one operator, which knows how to keep a state.
+    """
+    operator = OPERATORS.get(raw.name)
+    for index in (i for i in (*raw.inputs, *raw.outputs) if i >= 0 and subgraph.tensors[i].variable):
+        name = subgraph.tensors[index].name
+        kept = operator is not None and operator.stateful and subgraph.tensors[index].dtype == "float32"
+        if not kept or index in raw.outputs:
+            raise Unsupported(f"tensor '{name}' is a variable, whose value the CPU keeps between invokes")
+        for other in subgraph.operators:
+            if other.index != raw.index and index in (*other.inputs, *other.outputs):
+                raise Unsupported(f"its state '{name}' is used by operator {other.index} {other.name} too")
 
 
 def _refuse_unknown_rank(raw: RawOperator, subgraph: Subgraph, from_cpu: set[int]) -> None:

@@ -93,7 +93,7 @@ class GpuDelegate:
             partition.release()
         self._partitions.clear()
         self._partitions_by_tensor.clear()
-        for known in (self._claims, self._choices, self._reported):
+        for known in (self._claims, self._choices, self._reported, self._boundary.variables):
             known.clear()
         self._boundary.release()
         if self._native is not None:
@@ -260,8 +260,8 @@ class GpuDelegate:
     def profile(self) -> list[StepTime]:
         """Run what ``invoke`` would run on the GPU, each step as a dispatch of its own, and time each.
 
-        Nothing is copied. Where ``invoke`` is one dispatch for all steps, their sum is not what that takes. Raises
-        DelegateError before the first ``invoke``, DeviceError on OpenGL ES drivers without GL_EXT_disjoint_timer_query.
+        Nothing is copied; a state moves on. Where ``invoke`` is one dispatch for all steps, their sum is not its time.
+        Raises DelegateError before the first ``invoke``, DeviceError on GL ES without GL_EXT_disjoint_timer_query.
         """
         if not self._programs():
             raise DelegateError("nothing has run on the GPU yet: call invoke() first")
@@ -337,7 +337,7 @@ class GpuDelegate:
         if self._closed:
             raise BindingError(f"tensor {tensor} cannot be bound: this GpuDelegate is closed")
         found = [p for p in self._partitions if p.subgraph == 0 and tensor in (*p.inputs, *p.outputs)]
-        if found:
+        if found and not subgraph.tensors[tensor].variable:
             self._partitions_by_tensor[tensor] = found
             return found
         raise BindingError(why_not_bindable(subgraph, tensor))
@@ -366,21 +366,21 @@ class GpuDelegate:
         """True: outputs stay on the GPU after ``invoke`` and are read after ``ensure_tensor_data_is_readable``."""
         self._boundary.keep_outputs = allow
 
-    def is_readable(self, tensor_index: int) -> bool:
+    def is_readable(self, tensor_index: int, subgraph_index: int = 0) -> bool:
         """Whether the CPU's memory of the tensor holds what was computed last."""
-        return (0, tensor_index) not in self._boundary.unreadable
+        return self._boundary.is_readable((subgraph_index, tensor_index))
 
-    def ensure_tensor_data_is_readable(self, tensor_index: int) -> None:
-        """Copy an output from the GPU to the CPU's memory, counted, unless that holds it already.
+    def ensure_tensor_data_is_readable(self, tensor_index: int, subgraph_index: int = 0) -> None:
+        """Copy an output, or a state, from the GPU to the CPU's memory, counted, unless that holds it already.
 
         From a bound texture come the texture's values, (texel - mean) / std: in rgba8 clipped and rounded to 256 steps.
         """
-        subgraph = self._subgraph() if self._model is not None else None
+        subgraph = self._model.subgraphs[subgraph_index] if self._model is not None else None
         if subgraph is None or not 0 <= tensor_index < len(subgraph.tensors):
             known = inputs_and_outputs(subgraph) if subgraph is not None else "the delegate has no model yet"
             raise BindingError(f"there is no tensor {tensor_index}; {known}")
-        if not self.is_readable(tensor_index):
-            graph = self._native.graph(0) if self._native is not None else None
+        if not self.is_readable(tensor_index, subgraph_index):
+            graph = self._native.graph(subgraph_index) if self._native is not None else None
             assert graph is not None
             self.copy_to_cpu(graph, tensor_index)
 

@@ -214,17 +214,25 @@ class Interpreter(litert.Interpreter):
         if self._gpu_delegate is not None:
             self._gpu_delegate.ensure_tensor_data_is_readable(tensor_index)
 
-    def _check_readable(self, tensor_index: int) -> None:
-        if self._gpu_delegate is not None and not self._gpu_delegate.is_readable(tensor_index):
+    def _check_readable(self, tensor_index: int, subgraph_index: int = 0) -> None:
+        """Raise BindingError for an output that is still on the GPU; a state is copied."""
+        delegate = self._gpu_delegate
+        if delegate is None or delegate.is_readable(tensor_index, subgraph_index):
+            return
+        if self._model.subgraphs[subgraph_index].tensors[tensor_index].variable:
+            delegate.ensure_tensor_data_is_readable(tensor_index, subgraph_index)
+        else:
             raise BindingError(
                 f"tensor {tensor_index} was computed on the GPU and is still there: call "
                 f"ensure_tensor_data_is_readable({tensor_index}) first, or set_allow_buffer_handle_output(False)"
             )
 
     def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> np.ndarray:
-        """A copy of a tensor. Raises BindingError where it is on the GPU and was not made readable."""
-        if subgraph_index == 0:
-            self._check_readable(tensor_index)
+        """A copy of a tensor. Raises BindingError where it is on the GPU and was not made readable.
+
+        A variable tensor that is a state on the GPU is copied, counted as "state tensor ...".
+        """
+        self._check_readable(tensor_index, subgraph_index)
         return super().get_tensor(tensor_index, subgraph_index)
 
     def tensor(self, tensor_index: int) -> Callable[[], np.ndarray]:

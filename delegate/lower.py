@@ -91,7 +91,7 @@ def lower_node(node: Node, lowered: Lowered, grid: Grid) -> None:
     )
     label = f"{node.operator.name} {','.join(map(str, node.indices))}"
     for launch in launches:
-        links = node.links if launch is launches[-1] else ()
+        links = (*launch.links, *(node.links if launch is launches[-1] else ()))
         reading = node.reading if launch is launches[0] else ()
         lowered.launches.append(LabelledLaunch(launch, links, label, len(lowered.launches), reading))
 

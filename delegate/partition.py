@@ -47,7 +47,8 @@ class Partition:
         self._prepared_for = self._model_shapes(as_in_file=True)
         self.program: Program | None = None
         self._unbound: set[int] = set()
-        keys = {(native.index, tensor) for tensor in self.inputs}
+        self._states = tuple(i for i in self.inputs if claims.tensors[i].variable)
+        keys = {(native.index, tensor) for tensor in self.inputs if tensor not in self._states}
         # Partitions are made in the order in which they run: what an earlier one has copied from the CPU is here too.
         self._copied_here = keys - boundary.uploaded
         boundary.uploaded |= keys
@@ -133,7 +134,11 @@ class Partition:
             self._upload_once()
         for tensor in self._uploads:
             self._boundary.upload(self._native, tensor)
+        for tensor in self._states:
+            self._boundary.upload_state(self._native, tensor)
         program.run()
+        for tensor in self._states:
+            self._boundary.state_written(self._native, tensor)
         for tensor in self.outputs:
             self._boundary.written(self._native, tensor)
         self._boundary.wait()

@@ -41,11 +41,15 @@ def transform(graph: Graph) -> Graph:
 
 
 def remove_unused(graph: Graph) -> None:
-    """Drop nodes whose outputs nobody reads, and nodes that only compute constants which their readers already hold."""
+    """Drop nodes whose outputs nobody reads, and nodes that only compute constants which their readers already hold.
+
+    One that keeps a state stays: what it computes is read in the next frame.
+    """
     needed = set(graph.outputs)
     kept = []
     for node in reversed(graph.nodes):
-        if needed.isdisjoint(node.outputs):
+        stateful = any(graph.tensors[i].variable for i in node.inputs)
+        if needed.isdisjoint(node.outputs) and not stateful:
             continue
         kept.append(node)
         needed.update(i for i in node.operands if graph.tensors[i].constant is None)

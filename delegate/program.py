@@ -159,7 +159,9 @@ class Program:
                     (number, argument.name)
                 )
         with self._initialization.phase("record"):
-            lists = ways_to_run(device, steps) if self._initialization.tuned else [device.record(steps)]
+            stateful = any(layout.tensors[i].variable for i in self.graph.inputs)  # each run moves its state on
+            tuned = self._initialization.tuned and not stateful
+            lists = ways_to_run(device, steps) if tuned else [device.record(steps)]
         operands = [operand.resource for step in steps for operand in step.operands.values()]
         self._slots = {resource.name for resource in operands if isinstance(resource, Slot)}
         for commands in lists:

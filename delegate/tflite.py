@@ -103,6 +103,15 @@ class NativeGraph:
         self._arrays[tensor] = (address, nbytes, array)
         return array
 
+    def holds(self, tensor: int, left: np.ndarray) -> bool:
+        """Whether the tensor's memory on the CPU is these bytes."""
+        native = self._tensor(tensor)
+        return (
+            native.bytes == left.nbytes
+            and bool(native.data)
+            and not abi.MEMCMP(native.data, left.ctypes.data, left.nbytes)
+        )
+
     def mark_stale(self, tensor: int) -> None:
         """Say that the CPU's copy is out of date: LiteRT calls ``copy_to_cpu`` when somebody needs it."""
         native = self._tensor(tensor)

@@ -103,6 +103,10 @@ MALLOC = ctypes.CFUNCTYPE(P, ctypes.c_size_t)(
 )
 """The C library's own: LiteRT frees what it is given to keep."""
 
+MEMCMP = ctypes.CFUNCTYPE(ctypes.c_int, P, P, ctypes.c_size_t)(
+    ("memcmp", ctypes.CDLL(None) if os.name == "posix" else ctypes.CDLL("ucrtbase"))
+)
+
 S = TypeVar("S", bound=ctypes.Structure)
 
 

@@ -83,7 +83,10 @@ WHOLE = frozenset(STORED)
 
 LARGEST_WHOLE = 1 << 24
 
-EXPRESSIONS = UNARY | BINARY | WITH_OPTIONS | LOGIC | {"QUANTIZE": "round_to_steps(v, p)"}
+OF_KERNELS: dict[str, str] = {"CLIP": "clamp(v, F4(p.x), F4(p.y))", "QUANTIZE": "round_to_steps(v, p)"}
+"""What no operator of TFLite is, and other kernels' results end in."""
+
+EXPRESSIONS = UNARY | BINARY | WITH_OPTIONS | LOGIC | OF_KERNELS
 
 ACTIVATIONS = (None, "RELU", "RELU_N1_TO_1", "RELU6", "TANH")
 """The fused activation functions of the schema, by number; 5 (SIGN_BIT) has no GPU form."""

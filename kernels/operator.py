@@ -99,7 +99,8 @@ class Launch:
     """One dispatch: a kernel file, the tensors it reads and writes by argument name, its constants and its tile count.
 
     ``arrays`` are constants of the kernel's own, uploaded once. ``broadcast`` names tensors that may be smaller than
-    the written one. A work-group computes one tile; ``shared`` are its local arrays (type, name, count).
+    the written one. A work-group computes one tile; ``shared`` are its local arrays (type, name, count). ``links``,
+    without operands, are applied to what it writes as "dst", before those of the node.
     """
 
     kernel: str
@@ -110,6 +111,7 @@ class Launch:
     arrays: dict[str, PackedArray] = field(default_factory=dict)
     shared: tuple[tuple[str, str, int], ...] = ()
     broadcast: frozenset[str] = frozenset()
+    links: tuple[Link, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,8 @@ class Operator:
     ``output_shapes(attributes, shapes)`` gives the TFLite shapes of the outputs for those of the node's operands: its
     inputs, then the operands of its links.
     ``lower(lowering)`` returns the launches, in order; the last one writes the outputs.
-    ``custom`` marks an operator that TFLite knows by name only. ``max_version`` 0 means no limit.
+    ``custom`` marks an operator that TFLite knows by name only. ``max_version`` 0 means no limit. ``stateful``: its
+    inputs may be variable tensors, which its launches may also write; no other operator touches those.
     """
 
     name: str
@@ -162,3 +165,4 @@ class Operator:
     lower: Callable[[Lowering], list[Launch]]
     max_version: int = 0
     custom: bool = False
+    stateful: bool = False
