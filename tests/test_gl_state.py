@@ -11,20 +11,23 @@ import pytest
 import framebind as fb
 import tiny_models
 from framebind.interop import egl
+from framebind.interop.device import Dispatches
+from framebind.interop.devices import open_device
 from framebind.interop.gl_api import GlApi
 
-TEXTURE_2D, TEXTURE0, STORAGE_BUFFER, WRITE_ONLY = 0x0DE1, 0x84C0, 0x90D2, 0x88B9
+TEXTURE_2D, TEXTURE0, STORAGE_BUFFER, UNIFORM_BUFFER, WRITE_ONLY = 0x0DE1, 0x84C0, 0x90D2, 0x8A11, 0x88B9
 RGBA8, R32F = 0x8058, 0x822E
 PLAIN = {
     "program": 0x8B8D, "active texture": 0x84E0, "vertex array": 0x85B5, "draw framebuffer": 0x8CA6,
     "read framebuffer": 0x8CAA, "copy read": 0x8F36, "copy write": 0x8F37, "pixel pack": 0x88ED,
-    "pixel unpack": 0x88EF, "storage": 0x90D3, "pack alignment": 0x0D05, "pack row length": 0x0D02,
+    "pixel unpack": 0x88EF, "storage": 0x90D3, "uniform": 0x8A28, "pack alignment": 0x0D05, "pack row length": 0x0D02,
     "unpack alignment": 0x0CF5, "unpack row length": 0x0CF2, "unpack skip rows": 0x0CF3, "array buffer": 0x8894,
     "blend": 0x0BE2, "depth test": 0x0B71, "scissor test": 0x0C11,
 }  # fmt: skip
 INDEXED = {
     "storage name": 0x90D3, "storage start": 0x90D4, "storage size": 0x90D5, "image name": 0x8F3A,
-    "image access": 0x8F3E, "image format": 0x906E,
+    "image access": 0x8F3E, "image format": 0x906E, "uniform name": 0x8A28, "uniform start": 0x8A29,
+    "uniform size": 0x8A2A,
 }  # fmt: skip
 
 
@@ -77,8 +80,9 @@ def set_everything(context: fb.GlContext) -> list[object]:
         gl.glBindSampler(index, context.linear_sampler())
         gl.glBindImageTexture(index, texture.id, 0, 0, 0, WRITE_ONLY, RGBA8)
         gl.glBindBufferRange(STORAGE_BUFFER, index, buffer.id, 256, 512)
+        gl.glBindBufferRange(UNIFORM_BUFFER, index, buffer.id, 512, 256)
     gl.glBindBufferBase(STORAGE_BUFFER, 1, buffers[0].id)
-    for target_name in (0x8F36, 0x8F37, 0x88EB, 0x88EC, STORAGE_BUFFER):
+    for target_name in (0x8F36, 0x8F37, 0x88EB, 0x88EC, STORAGE_BUFFER, UNIFORM_BUFFER):
         gl.glBindBuffer(target_name, buffers[3].id)
     for name, value in ((0x0D05, 8), (0x0D02, 5), (0x0CF5, 2), (0x0CF2, 7), (0x0CF3, 3)):
         gl.glPixelStorei(name, value)
@@ -91,7 +95,10 @@ def expected(x: float) -> float:
     return float(1 / (1 + np.exp(-np.exp(x))))
 
 
-def test_a_models_whole_life_leaves_the_hosts_state_alone(host: fb.GlContext) -> None:
+@pytest.mark.parametrize("dispatches", ["separate", "one"])
+def test_a_models_whole_life_leaves_the_hosts_state_alone(host: fb.GlContext, dispatches: Dispatches) -> None:
+    device = open_device("opengl")
+    device.dispatches = dispatches
     picture = fb.GlTexture.from_array(np.full((8, 8, 4), 128, np.uint8))
     other = fb.GlTexture.from_array(np.full((8, 8, 4), 64, np.uint8))
     result = fb.GlBuffer(8 * 8 * 3 * 4)
@@ -116,6 +123,8 @@ def test_a_models_whole_life_leaves_the_hosts_state_alone(host: fb.GlContext) ->
         delegate.bind_buffer_to_tensor(texture, interpreter.inputs()[0])
         interpreter.invoke()
         assert state(host.gl) == before, "a bound invoke"
+    figures = delegate.statistics()
+    assert (figures.dispatches == 1) == (dispatches == "one")
     interpreter.ensure_tensor_data_is_readable(interpreter.outputs()[0])
     assert state(host.gl) == before, "reading"
     assert np.allclose(interpreter.get_tensor(interpreter.outputs()[0]), expected(64 / 255), atol=1e-6)
@@ -125,4 +134,5 @@ def test_a_models_whole_life_leaves_the_hosts_state_alone(host: fb.GlContext) ->
     assert state(host.gl) == before, "an invoke that writes a texture"
     delegate.close()
     assert state(host.gl) == before, "closing"
+    device.close()
     del objects
