@@ -1,13 +1,16 @@
-"""Makes the pictures of README and documentation anew: ``python scripts/pictures.py [tutorial] [demos]``.
+"""Makes the pictures of README and documentation anew: ``python scripts/pictures.py [tutorial] [demos] [window]``.
 
-Each is what the demos leave of scikit-image's photographs. ``demos`` needs the models that are not in the package.
+Each is what the demos leave of scikit-image's photographs. ``demos`` needs the models that are not in the package,
+``window`` Xvfb and xdotool.
 """
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +19,8 @@ import numpy as np
 
 from framebind.demos.run import PHOTOGRAPHS
 
-DOCS = Path(__file__).parent.parent / "docs"
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
 PHOTOGRAPH = PHOTOGRAPHS / "astronaut.png"
 QUALITY = [cv2.IMWRITE_JPEG_QUALITY, 88]
 
@@ -57,7 +61,17 @@ def demos(folder: Path) -> None:
     cv2.imwrite(str(DOCS / "demos.jpg"), row, QUALITY)
 
 
-PICTURES: dict[str, Callable[[Path], None]] = {"tutorial": tutorial, "demos": demos}
+def window(folder: Path) -> None:
+    """A demo's window with its figures, ten seconds after it has opened, on a screen of its own."""
+    screen = runpy.run_path(str(ROOT / "tests" / "screen.py"))["Screen"]
+    command = (sys.executable, "-m", "framebind", "demo", "style_transfer", "--size", "640x480")
+    with screen(folder) as shown, shown.run(*command, cwd=folder):
+        time.sleep(10)
+        picture = shown.picture()[:480, :640]
+    cv2.imwrite(str(DOCS / "window.jpg"), np.ascontiguousarray(picture[:, :, ::-1]), QUALITY)
+
+
+PICTURES: dict[str, Callable[[Path], None]] = {"tutorial": tutorial, "demos": demos, "window": window}
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as temporary:
