@@ -70,6 +70,8 @@ class GlTimer:
         """
         frame = self._frames[self._number % len(self._frames)]
         self._note(frame)
+        if self.has_gpu:
+            self.context.gl.glFlush()  # or the end would be when the next frame's commands push this one out
         if self.has_gpu and self._number % _CALIBRATION == 0:
             before, gpu, after = time.perf_counter_ns(), self.context.gl.integer(_TIMESTAMP), time.perf_counter_ns()
             self._offset = (before + after) // 2 - gpu

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 import typer
 
 import framebind as fb
+from conftest import absent
 from framebind.demos import run as runner
 from framebind.demos import segmentation, style_transfer
 from framebind.demos.hud import Figures, draw_hud
@@ -84,10 +86,14 @@ def pictures(prepare: Callable[[Scene], Task], options: Options, folder: Path) -
         path = folder / f"{copying}.png"
         report = run(prepare, replace(options, output=[path], copying=copying))
         assert bool(report.copied) is copying
-        picture = cv2.imread(str(path))
-        assert picture is not None and picture.std() > 20
-        found.append(picture.astype(np.int64))
+        found.append(load(path))
     return found
+
+
+def load(path: Path) -> npt.NDArray[np.int64]:
+    picture = cv2.imread(str(path))
+    assert picture is not None and picture.std() > 20
+    return picture.astype(np.int64)
 
 
 def test_style_transfer_copied_is_style_transfer_bound(tmp_path: Path) -> None:
@@ -101,6 +107,22 @@ def test_segmentation_copied_is_segmentation_bound(tmp_path: Path, model_path: M
     options = Options(str(model_path(name)), "synthetic", frames=3, size="200x120")
     bound, copied = pictures(segmentation.prepare, options, tmp_path)
     assert np.abs(bound - copied).max() <= 1
+
+
+def test_on_opencl_the_same_is_drawn_without_copies(tmp_path: Path) -> None:
+    try:
+        fb.ClContext("pocl").close()
+    except fb.DeviceError as error:
+        absent("cl:pocl", str(error))
+    found: list[npt.NDArray[np.int64]] = []
+    for backend in ("opengl", "opencl"):
+        path = tmp_path / f"{backend}.png"
+        options = Options("style_transfer", "synthetic", [path], frames=2, size="200x120", backend=backend)
+        with fb.ClContext("pocl") if backend == "opencl" else nullcontext():
+            report = run(style_transfer.prepare, options)
+        assert report.copied == 0 and report.uploaded == 200 * 120 * 3
+        found.append(load(path))
+    assert np.abs(found[0] - found[1]).max() <= 1
 
 
 def test_the_copying_mode_counts_all_that_it_copies(identity: Path) -> None:

@@ -38,6 +38,18 @@ def test_stages_come_in_order_some_frames_late(context: fb.GlContext) -> None:
     assert context.is_es or timer.has_gpu
 
 
+def test_the_last_stage_ends_with_its_work_and_not_with_the_next_frame(context: fb.GlContext) -> None:
+    timer = fb.GlTimer()
+    frame(timer)
+    time.sleep(0.3)
+    asleep = time.perf_counter_ns()
+    for _ in range(timer.depth - 1):
+        frame(timer)
+    context.finish()
+    last = frame(timer)[-1]
+    assert (last.gpu or last.cpu)[1] < asleep - 1e8, "the idle time that follows is no part of it"
+
+
 def test_many_frames_make_no_queries_and_a_frame_of_many_stages_keeps_the_first(context: fb.GlContext) -> None:
     gc.collect()
     context.drain()
