@@ -16,8 +16,8 @@ import typer
 
 import framebind as fb
 from conftest import absent
+from framebind.demos import detection, landmarks, segmentation, style_transfer
 from framebind.demos import run as runner
-from framebind.demos import segmentation, style_transfer
 from framebind.demos.hud import Figures, draw_hud
 from framebind.demos.network import Network, resample
 from framebind.demos.options import Options
@@ -123,6 +123,17 @@ def test_on_opencl_the_same_is_drawn_without_copies(tmp_path: Path) -> None:
         assert report.copied == 0 and report.uploaded == 200 * 120 * 3
         found.append(load(path))
     assert np.abs(found[0] - found[1]).max() <= 1
+
+
+@pytest.mark.parametrize(
+    ("prepare", "name"), [(detection.prepare, "face_detection_front"), (landmarks.prepare, "pose_landmark_lite")]
+)
+def test_what_is_detected_copied_is_what_is_detected_bound(
+    tmp_path: Path, model_path: ModelPath, prepare: Callable[[Scene], Task], name: str
+) -> None:
+    options = Options(str(model_path(name)), "synthetic", frames=2, size="240x200")
+    bound, copied = pictures(prepare, options, tmp_path)
+    assert np.abs(bound - copied).max() <= 1
 
 
 def test_the_copying_mode_counts_all_that_it_copies(identity: Path) -> None:

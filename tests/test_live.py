@@ -16,6 +16,7 @@ import cv2
 import numpy as np
 import pytest
 
+from framebind.demos.landmarks import LEFT
 from framebind.demos.models import BUNDLED
 from screen import PATIENCE, Picture, Program, Screen
 from tiny_models import chain
@@ -215,3 +216,43 @@ def test_each_demo_shows_moving_frames_and_answers_keys(
         program.press("q")
         code, output = program.wait()
     assert code == 0 and "Traceback" not in output and "the source's upload" in output
+
+
+def test_a_skeleton_is_drawn_over_moving_frames(
+    screen: Screen, tmp_path: Path, model_path: Callable[[str], Path]
+) -> None:
+    model = model_path("pose_landmark_lite")
+    command = (sys.executable, "-m", "framebind", "demo", "landmarks", "--model", model, "--size", "240x200")
+    with screen.run(*command, cwd=tmp_path) as program:
+        program.press("h")
+
+        def left_of_the_person() -> int:
+            """Pixels in the colour of a skeleton's left side, which is in no photograph."""
+            color = np.array(LEFT) * 255
+            return int((np.abs(screen.picture()[:200, :240] - color).max(axis=-1) < 3).sum())
+
+        program.until(lambda: left_of_the_person() > 20, "skeleton")
+        first = screen.picture()[:200, :240]
+        program.until(lambda: np.abs(screen.picture()[:200, :240].astype(int) - first).mean() > 2, "motion")
+        program.press("q")
+        code, output = program.wait()
+    assert code == 0 and "Traceback" not in output and "784 detections" in output
+
+
+def test_keys_switch_between_effects(screen: Screen, tmp_path: Path, model_path: Callable[[str], Path]) -> None:
+    model = model_path("selfie_segmentation")
+    command = (sys.executable, "-m", "framebind", "demo", "segmentation", "--model", model, "--size", "160x120")
+    with screen.run(*command, "--background", "#00ff00", cwd=tmp_path) as program:
+        program.press("h")
+
+        def green() -> float:
+            return float((screen.picture()[:120, :160] == [0, 255, 0]).all(axis=-1).mean())
+
+        program.until(lambda: green() > 0.1, "background in green")
+        program.press("2")
+        program.until(lambda: green() == 0 and screen.picture()[:120, :160].std() > 20, "background blurred")
+        program.press("1")
+        program.until(lambda: green() > 0.1, "background in green again")
+        program.press("q")
+        code, output = program.wait()
+    assert code == 0 and "Traceback" not in output
