@@ -96,7 +96,7 @@ def doctor(as_json: AsJson = False) -> None:
 def _packages() -> Iterator[Finding]:
     """What the package itself needs is there, or it could not have been imported."""
     needed = ("ai-edge-litert", "numpy", "PyOpenGL", "pyopencl", "glfw")
-    versions = [f"{name} {metadata.version(name)}" for name in needed]
+    versions = [f"{name} {_version(name) or 'of unknown version'}" for name in needed]
     yield Finding("packages", "ok", f"Python {sys.version.split()[0]}, {', '.join(versions)}")
     found = [f"{name} {version}" for name in OPENCV if (version := _version(name))]
     advice = (
@@ -115,7 +115,8 @@ def _version(package: str) -> str | None:
 def _extras() -> Iterator[Finding]:
     """The extras of pyproject.toml for users, and which of their packages are not installed."""
     needed: dict[str, list[str]] = {}
-    for requirement in metadata.requires("framebind") or []:
+    requirements = metadata.requires("framebind") if _version("framebind") else None  # None: run from its source alone
+    for requirement in requirements or []:
         match = re.match(r"""([\w.-]+).*extra == ["'](hosts|training)["']""", requirement)
         if match and match[1] != "framebind":
             needed.setdefault(match[2], []).append(match[1])
