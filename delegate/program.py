@@ -158,6 +158,8 @@ class Program:
                 self._pictures.setdefault(int(argument.memory.removeprefix("tensor_")), []).append(
                     (number, argument.name)
                 )
+        with self._initialization.phase("compile"):
+            device.compile(steps)
         with self._initialization.phase("record"):
             stateful = any(layout.tensors[i].variable for i in self.graph.inputs)  # each run moves its state on
             tuned = self._initialization.tuned and not stateful

@@ -9,19 +9,18 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from ..kernels.dialect import render_opencl
 from ..kernels.source import KernelSource
 from .cl_api import own_errors
 from .cl_barrier import ClBarrier
 from .cl_command_buffer import CommandBuffers
 from .cl_commands import ClCommandList
-from .cl_context import ClContext, build, offer
+from .cl_context import ClContext
 from .cl_fence import ClFence
 from .cl_objects import IMAGE_FORMATS, ClBuffer, ClImage, Use, as_cl_object
 from .cl_one_dispatch import record_as_one
 from .cl_recording import ClKernel, Recording, record_separately
 from .device import Dispatches, Resource, Step, Traits
-from .errors import BindingError, DeviceError, KernelError
+from .errors import BindingError, DeviceError
 from .gl_context import GlContext
 from .gl_objects import is_gl_object
 from .gl_partner import GlPartner, StagedTexture
@@ -123,26 +122,31 @@ class ClDevice:
         if kernel is None:
             self.check()
             check_formats(source, self.traits)
-            text = render_opencl(source)
-            try:
-                program = build(self.context.context, text, source.name)
-            except cl.Error as error:
-                raise KernelError(source.name, str(self.context), str(error), text) from error
-            kernel = self._kernels[source] = ClKernel(self.context, source, program, text)
-        else:
-            offer(kernel.program, kernel.text)
+            kernel = self._kernels[source] = ClKernel(self.context, source)
         return kernel
+
+    def compile(self, steps: Sequence[Step]) -> None:
+        self.check()
+        if self._why_separate(steps, self.dispatches):
+            for kernel in {step.kernel for step in steps}:
+                assert isinstance(kernel, ClKernel)
+                kernel.program  # noqa: B018 - which builds it
 
     def record(self, steps: Sequence[Step], dispatches: Dispatches | None = None) -> ClCommandList:
         self.check()
         dispatches = dispatches or self.dispatches
-        if dispatches == "one" or (dispatches == "auto" and self._prefers_one(steps)):
-            reason = why_not_one(steps, self.traits) or self._barrier.why_unusable
-            if not reason:
-                return ClCommandList(self.context, self.traits, steps, self._record_as_one, self._record_separately)
-            if dispatches == "one":
-                raise BindingError(f"these steps cannot run as one dispatch on {self.context}: {reason}")
+        reason = self._why_separate(steps, dispatches)
+        if not reason:
+            return ClCommandList(self.context, self.traits, steps, self._record_as_one, self._record_separately)
+        if dispatches == "one":
+            raise BindingError(f"these steps cannot run as one dispatch on {self.context}: {reason}")
         return ClCommandList(self.context, self.traits, steps, self._record_separately)
+
+    def _why_separate(self, steps: Sequence[Step], dispatches: Dispatches) -> str:
+        """Why these steps are a dispatch each; "" where they are one."""
+        if dispatches == "separate" or (dispatches == "auto" and not self._prefers_one(steps)):
+            return "separate dispatches were asked for, or are likely to be the faster ones"
+        return why_not_one(steps, self.traits) or self._barrier.why_unusable
 
     def _record_as_one(self, steps: Sequence[Step]) -> Recording:
         return record_as_one(self.context, self._barrier, steps)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,13 +11,15 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
+from ..kernels.dialect import render_opencl
 from ..kernels.source import KernelSource
 from .cl_api import loader
 from .cl_barrier import ClBarrier
 from .cl_command_buffer import CommandBuffer, CommandBuffers, Dispatch
-from .cl_context import ClContext
+from .cl_context import ClContext, build, offer
 from .cl_objects import ClBuffer, ClImage
 from .device import Resource, Slot, Step
+from .errors import KernelError
 
 Call = tuple[Callable[..., int], tuple[Any, ...]]
 Place = tuple[cl.Kernel, int]
@@ -26,10 +29,30 @@ SlotPlace = tuple[ctypes.c_void_p, tuple[Any, ...]]
 
 
 class ClKernel:
-    """A built program. Each step gets a kernel object of its own, which keeps its arguments between runs."""
+    """A kernel's program, built when it is first recorded by itself: steps that are one dispatch never need it.
 
-    def __init__(self, context: ClContext, source: KernelSource, program: cl.Program, text: str) -> None:
-        self.context, self.source, self.program, self.text = context, source, program, text
+    Each step gets a kernel object of its own, which keeps its arguments between runs.
+    """
+
+    def __init__(self, context: ClContext, source: KernelSource) -> None:
+        self.context, self.source = context, source
+        self._program: cl.Program | None = None
+
+    @functools.cached_property
+    def _text(self) -> str:
+        return render_opencl(self.source)
+
+    @property
+    def program(self) -> cl.Program:
+        """Built now if it was not, and offered to whoever keeps binaries. Raises KernelError with log and text."""
+        if self._program is not None:
+            offer(self._program, self._text)
+            return self._program
+        try:
+            self._program = build(self.context.context, self._text, self.source.name)
+        except cl.Error as error:
+            raise KernelError(self.source.name, str(self.context), str(error), self._text) from error
+        return self._program
 
 
 @dataclass

@@ -104,7 +104,7 @@ class Operand:
 
 
 class Kernel(Protocol):
-    """A compiled kernel."""
+    """A kernel of a device."""
 
     @property
     def source(self) -> KernelSource: ...
@@ -198,7 +198,11 @@ class Device(Protocol):
         ...
 
     def kernel(self, source: KernelSource) -> Kernel:
-        """Compile, or find among those compiled before. Raises KernelError."""
+        """Make, or find among those made before. It is compiled now or when it is recorded; KernelError then."""
+        ...
+
+    def compile(self, steps: Sequence[Step]) -> None:
+        """Compile the kernels that ``record`` would compile for these steps otherwise. Raises KernelError."""
         ...
 
     def record(self, steps: Sequence[Step], dispatches: Dispatches | None = None) -> CommandList:

@@ -143,6 +143,9 @@ class GlDevice:
             binaries.keep(kernel.text, lambda: program_binary(self.context, program))
         return kernel
 
+    def compile(self, steps: Sequence[Step]) -> None:
+        """Nothing is left to do: GL's kernels are compiled when they are made."""
+
     def record(self, steps: Sequence[Step], dispatches: Dispatches | None = None) -> GlCommandList:
         self.check()
         dispatches = dispatches or self.dispatches

@@ -113,6 +113,9 @@ class NullDevice:
             self.kernels[source] = NullKernel(source, render_glsl(source), render_opencl(source))
         return self.kernels[source]
 
+    def compile(self, steps: Sequence[Step]) -> None:
+        """There is no compiler."""
+
     def record(self, steps: Sequence[Step], dispatches: Dispatches | None = None) -> NullCommandList:
         return NullCommandList(steps)
 

@@ -318,8 +318,9 @@ def test_a_picture_slot_takes_only_its_format_and_size(gpu: Device) -> None:
 
 def test_a_kernel_that_does_not_compile_shows_log_and_text(gpu: Device) -> None:
     source = copy_source(gpu, Dense(SHAPE), Dense(SHAPE), links=(("nonsense(v)", ""),))
+    buffers = [gpu.buffer(Dense(SHAPE).nbytes, name) for name in "ab"]
     with pytest.raises(fb.KernelError, match="nonsense") as caught:
-        gpu.kernel(source)
+        gpu.compile([step(gpu, source, whole(buffers[0]), whole(buffers[1]))])
     assert caught.value.kernel == "copy" and "   1 #" in str(caught.value)
     assert "nonsense" in caught.value.log
 

@@ -22,6 +22,7 @@ from framebind.delegate.cache_file import MAGIC, UnusableError
 from framebind.delegate.serialization import Cache
 from framebind.interop import cl_context, gl_program
 from framebind.interop.device import Device
+from framebind.interop.devices import open_device
 from framebind.interop.null import NullDevice
 from tiny_models import CPU_ONLY, G, Op, T, build, cpu_only
 
@@ -144,6 +145,30 @@ def test_on_gl_the_second_start_compiles_and_packs_nothing(on_gl: Starts, tmp_pa
 def test_on_opencl_the_second_start_compiles_and_packs_nothing(on_cl: Starts, tmp_path: Path) -> None:
     on_cl.check_cold(tmp_path / "cache")
     on_cl.check_warm(tmp_path / "cache")
+
+
+@contextmanager
+def one_dispatch() -> Iterator[None]:
+    """Programs of the current ClContext run as one dispatch; no kernel is left of the block before."""
+    device = open_device("opencl")
+    device.dispatches = "one"
+    try:
+        yield
+    finally:
+        device.close()
+
+
+def test_of_one_dispatch_the_program_alone_is_compiled_and_kept(on_cl: Starts, tmp_path: Path) -> None:
+    """One program for each of the two partitions, and the barrier's test; the steps' own kernels are not compiled."""
+    with one_dispatch():
+        cold, result = on_cl(tmp_path)
+        np.testing.assert_allclose(result, expected(), atol=2e-6)
+        assert cold.compiled == 3
+    programs: list[str] = []
+    rewritten(file_in(tmp_path), lambda name, data: (programs.append(name), data)[1])
+    assert sum(name.startswith("program ") for name in programs) == 3
+    with one_dispatch():
+        on_cl.check_warm(tmp_path)
 
 
 def test_folder_and_file_are_private(on_cl: Starts, tmp_path: Path) -> None:
