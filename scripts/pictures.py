@@ -49,16 +49,18 @@ def tutorial(folder: Path) -> None:
 
 
 def demos(folder: Path) -> None:
-    """The photograph, painted in the style of a cup of coffee, in DeepLab's classes, and the person alone."""
-    style = ("--style", str(PHOTOGRAPHS / "coffee.png"))
+    """The photograph, painted in two styles, in DeepLab's classes, the person alone and before a blurred background, a
+    face, a skeleton.
+    """
+    coffee, rocket = (("--style", str(PHOTOGRAPHS / name)) for name in ("coffee.png", "rocket.jpg"))
+    selfie = ("--model", "selfie_segmentation", "--effect")
     made = [
-        read(PHOTOGRAPH),
-        demo(folder, "style_transfer", *style),
-        demo(folder, "segmentation"),
-        demo(folder, "segmentation", "--model", "selfie_segmentation", "--effect", "cutout"),
-    ]
-    row = np.hstack([cv2.resize(picture, (288, 288), interpolation=cv2.INTER_AREA) for picture in made])
-    cv2.imwrite(str(DOCS / "demos.jpg"), row, QUALITY)
+        read(PHOTOGRAPH), demo(folder, "style_transfer", *coffee), demo(folder, "style_transfer", *rocket),
+        demo(folder, "segmentation"), demo(folder, "segmentation", *selfie, "cutout"),
+        demo(folder, "segmentation", *selfie, "blur"), demo(folder, "detection"), demo(folder, "landmarks"),
+    ]  # fmt: skip
+    small = [cv2.resize(picture, (288, 288), interpolation=cv2.INTER_AREA) for picture in made]
+    cv2.imwrite(str(DOCS / "demos.jpg"), np.vstack([np.hstack(small[:4]), np.hstack(small[4:])]), QUALITY)
 
 
 def window(folder: Path) -> None:
