@@ -69,8 +69,8 @@ class Interpreter(litert.Interpreter):
         """Apply a GpuDelegate, or any delegate of LiteRT's. Before ``allocate_tensors`` it is applied at once.
 
         Afterwards LiteRT's own CPU delegate (XNNPACK) already holds the operators, so LiteRT's interpreter is made
-        anew, with the input shapes and values that it had. Raises DelegateError or DeviceError where it cannot be
-        applied; the interpreter then runs as it did before.
+        anew, with the input shapes, and the values of inputs and variable tensors, that it had. Raises DelegateError or
+        DeviceError where it cannot be applied; the interpreter then runs as it did before.
         """
         if isinstance(delegate, GpuDelegate) and self._gpu_delegate is not None:
             raise DelegateError("this interpreter already has a GpuDelegate; one runs all that the GPU can")
@@ -97,7 +97,8 @@ class Interpreter(litert.Interpreter):
         self._ensure_safe()
         inputs = [i for i in self.inputs() if i >= 0]
         shapes = [self._interpreter.TensorSize(i, 0) for i in inputs]
-        values = [self._input_value(i) for i in inputs]
+        kept = [*inputs, *(i for i, tensor in enumerate(self._model.subgraphs[0].tensors) if tensor.variable)]
+        values = [self._value(i) for i in kept]
         fresh: Any = litert.Interpreter.__new__(litert.Interpreter)
         self._make(fresh)
         for index, shape in zip(inputs, shapes, strict=True):
@@ -105,12 +106,12 @@ class Interpreter(litert.Interpreter):
         for delegate in delegates:  # they see the shapes
             self._apply(fresh, delegate)
         fresh._interpreter.AllocateTensors()
-        for index, value in zip(inputs, values, strict=True):
+        for index, value in zip(kept, values, strict=True):
             if value is not None:
                 fresh._interpreter.SetTensor(index, value)
         self._interpreter, fresh._interpreter = fresh._interpreter, None
 
-    def _input_value(self, index: int) -> Any:
+    def _value(self, index: int) -> Any:
         try:
             return self._interpreter.GetTensor(index, 0)
         except ValueError:  # no memory, as long as a resized input was not allocated

@@ -33,6 +33,11 @@ enabled, integers of 8 or 16 bits that stand for real numbers; operators that mo
 values, and integers that a float32 holds. Axes, sizes and the like are constants. Newer versions of an operator add
 types, which are looked at one by one.
 
+An LSTM's states are variable tensors. Where no other operator uses them, their values stay on the GPU between invokes.
+After `reset_all_variables()`, `allocate_tensors()` or `set_tensor` the new values are copied there;
+`framebind.Interpreter.get_tensor` copies a state from there. LiteRT's own Python interpreter does not ask for it: it
+shows NaN.
+
 | operator | versions | GL | CL | CPU | stays on the CPU where |
 | --- | --- | --- | --- | --- | --- |
 """

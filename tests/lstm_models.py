@@ -79,6 +79,10 @@ class _Parts:
 
 def lstm(form: Form, *, after: str = "", beside: str = "") -> bytes:
     """The model's bytes; ``after`` is an operator that reads the result, ``beside`` one that reads x instead."""
+    return build(graph(form, after, beside))
+
+
+def graph(form: Form, after: str = "", beside: str = "") -> G:
     parts = _Parts(form)
     units, width, outputs = form.units, form.width, form.outputs
     has = [not (form.coupled and gate == 0) for gate in range(4)]
@@ -102,7 +106,7 @@ def lstm(form: Form, *, after: str = "", beside: str = "") -> bytes:
         parts.tensors.append(T("z", (form.rows, outputs if after else width)))
         parts.operators.append(Op(after or beside, [result if after else X], [result + 1]))
         result += 1
-    return build(G(parts.tensors, parts.operators, [X], [result]))
+    return G(parts.tensors, parts.operators, [X], [result])
 
 
 FORMS = [

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import ai_edge_litert.interpreter as litert
 import numpy as np
 import pytest
 
 import framebind as fb
+from framebind.delegate import program
 from framebind.delegate.claims import claim
 from framebind.delegate.reader import read_model
 from framebind.interop.cl import ClDevice
 from framebind.interop.device import Device
-from lstm_models import ACTIVATION, CELL, FORMS, Form, X, lstm
+from lstm_models import ACTIVATION, CELL, FORMS, Form, X, graph, lstm
 from operator_models import CPU_KERNELS, options
 from references import Array, values
 from tiny_models import G, Op, T, build
@@ -25,7 +28,7 @@ STATE_NBYTES = 2 * (6 + 4) * 4
 """Of both states of FORM."""
 
 
-def on_gpu(gpu: Device, model: bytes, **given: bool) -> tuple[fb.Interpreter, fb.GpuDelegate]:
+def on_gpu(gpu: Device, model: bytes, **given: Any) -> tuple[fb.Interpreter, fb.GpuDelegate]:
     """An allocated interpreter in the context that is current, the one of ``gpu``; all operators on it."""
     backend = "opencl" if isinstance(gpu, ClDevice) else "opengl"
     delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend, **given))
@@ -73,7 +76,7 @@ def of_state() -> dict[str, tuple[int, int]]:
 # What it computes -----------------------------------------------------------------------------------------------------
 
 
-def check(gpu: Device, form: Form, tolerance: float = 1e-5, reference: bytes = b"", **given: bool) -> None:
+def check(gpu: Device, form: Form, tolerance: float = 1e-5, reference: bytes = b"", **given: Any) -> None:
     """Six frames and the states after them are LiteRT's."""
     model = lstm(form)
     assert claim(read_model(model).subgraphs[0]).refused == {}
@@ -269,6 +272,72 @@ def test_another_binding_keeps_the_state(gpu: Device) -> None:
     with pytest.raises(fb.BindingError, match=r"'cell' .* cannot be bound: it is a variable"):
         delegate.bind_buffer_to_tensor(buffer, CELL)
     close_to(run(interpreter, x), run(cpu, x))
+
+
+@on_both
+def test_a_state_that_is_an_output(gpu: Device) -> None:
+    made = graph(FORM)
+    model = build(replace(made, outputs=[*made.outputs, CELL]))
+    interpreter, _ = on_gpu(gpu, model)
+    cpu = on_cpu(model)
+    for keep in (False, True):
+        interpreter.set_allow_buffer_handle_output(keep)
+        for x in frames(FORM, 3):
+            fb.transfers.reset()
+            for each in (interpreter, cpu):
+                each.set_tensor(X, x)
+                each.invoke()
+            assert of_state().get("download", (0, 0)) == ((0, 0) if keep else (1, 2 * 6 * 4))
+            close_to(interpreter.get_tensor(CELL), cpu.get_tensor(CELL))
+
+
+@on_both
+def test_states_of_two_signatures(gpu: Device) -> None:
+    """Each subgraph has its own; the second one's is read by number."""
+    other = Form(1, 3, 5, 5)
+    both = [replace(graph(form), name=name, signature=name) for form, name in ((FORM, "one"), (other, "two"))]
+    interpreter, _ = on_gpu(gpu, build(*both))
+    cpu = on_cpu(build(*both))
+    for number in range(4):
+        for form, name in ((FORM, "one"), (other, "two")):
+            x = values(form.rows, form.width, seed=number)
+            ours, theirs = (each.get_signature_runner(name)(x=x)["y"] for each in (interpreter, cpu))
+            close_to(ours, theirs)
+        if number == 1:
+            interpreter.reset_all_variables(), cpu.reset_all_variables()
+    close_to(interpreter.get_tensor(CELL, 1), cpu.get_tensor(CELL, 1))
+
+
+@on_both
+def test_a_delegate_that_comes_late_goes_on_with_the_state(gpu: Device) -> None:
+    interpreter, cpu = fb.Interpreter(model_content=lstm(FORM)), on_cpu(lstm(FORM))
+    interpreter.allocate_tensors()
+    for number, x in enumerate(frames(FORM)):
+        if number == 3:
+            backend = "opencl" if isinstance(gpu, ClDevice) else "opengl"
+            interpreter.modify_graph_with_delegate(fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend)))
+            assert interpreter.delegated_ops()[0].reason == ""
+        close_to(run(interpreter, x), run(cpu, x))
+
+
+def test_trying_out_ways_to_run_leaves_the_state_alone(context: fb.GlContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+    monkeypatch.setattr(program, "ways_to_run", lambda _, steps: tried.append(len(steps)))
+    speed = fb.InferencePreference.SUSTAINED_SPEED
+    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(inference_preference=speed))
+    interpreter = fb.Interpreter(model_content=lstm(FORM), experimental_delegates=[delegate])
+    interpreter.allocate_tensors()
+    cpu = on_cpu(lstm(FORM))
+    for x in frames(FORM, 2):
+        close_to(run(interpreter, x), run(cpu, x))
+    assert tried == []
+
+
+@on_both
+def test_what_is_kept_between_processes(gpu: Device, tmp_path: Path) -> None:
+    form = replace(FORM, projection_clip=0.4, cell_clip=0.6)
+    for _ in range(2):
+        check(gpu, form, serialization_dir=tmp_path, model_token="lstm")
 
 
 @on_both
