@@ -12,6 +12,7 @@ from .model import Model
 from .options import GpuDelegateOptions
 from .serialization import Cache, Fits
 from .stopwatch import Phase, Stopwatch
+from .tune import Way
 from .weights import Constants
 
 
@@ -48,3 +49,12 @@ class Initialization:
     def constants(self, what: str, fits: Fits, pack: Callable[[], Constants]) -> Constants:
         """``pack()``, or what an earlier process made of it, where that ``fits``."""
         return pack() if self.cache is None else self.cache.constants(what, fits, pack)
+
+    def known_way(self, what: str) -> Way | None:
+        """The way to run ``what`` that an earlier start measured to be the fastest."""
+        return None if self.cache is None else self.cache.known_way(what)
+
+    def keep_way(self, what: str, way: Way) -> None:
+        """Keep what was measured, where something is kept at all."""
+        if self.cache is not None:
+            self.cache.keep_way(what, way)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..interop.device import CommandList, Device, Kernel, Resource, Slot, Step
 from ..interop.errors import BindingError, ModelError
 from ..kernels.dialect import KernelSource
@@ -13,7 +15,7 @@ from .lower import lower
 from .passes import transform
 from .precision import assign_storages
 from .steps import Layout, build_steps, plan_arena, slot_name, with_conversions
-from .tune import fastest, ways_to_run
+from .tune import WAYS, fastest, ways_to_run
 from .weights import list_constants, pack_constants
 
 
@@ -33,7 +35,7 @@ class Program:
         initialization: Initialization | None = None,
         name: str = "",
     ) -> None:
-        """``name`` tells the constants of this graph in these shapes from those of the model's other ones."""
+        """``name`` tells what is kept of this graph in these shapes from what is of the model's other ones."""
         self._device = device
         self._initialization = initialization or Initialization()
         self._bindings: dict[int, Binding] = {}
@@ -41,7 +43,7 @@ class Program:
         self._arena: Resource | None = None
         self._pictures: dict[int, list[tuple[int, str]]] = {}
         self._slots: set[str] = set()
-        self._has_run = False
+        self._has_run, self._name = False, name
         with self._initialization.phase("transform"):
             self.graph = transform(graph)
         with self._initialization.phase("lower"):
@@ -163,12 +165,20 @@ class Program:
         with self._initialization.phase("record"):
             stateful = any(layout.tensors[i].variable for i in self.graph.inputs)  # each run moves its state on
             tuned = self._initialization.tuned and not stateful
-            lists = ways_to_run(device, steps) if tuned else [device.record(steps)]
+            known = self._initialization.known_way(self._way_name(steps)) if tuned else None
+            lists = ways_to_run(device, steps, known) if tuned else [device.record(steps)]
         operands = [operand.resource for step in steps for operand in step.operands.values()]
         self._slots = {resource.name for resource in operands if isinstance(resource, Slot)}
         for commands in lists:
             self._show_bindings(commands)
-        return fastest(device, lists)
+        best = fastest(device, lists)
+        if len(lists) > 1:
+            self._initialization.keep_way(self._way_name(steps), WAYS[lists.index(best)])
+        return best
+
+    def _way_name(self, steps: Sequence[Step]) -> str:
+        """What a measured way to run these steps is kept as: other bound objects may be more steps."""
+        return f"{self._name}, {len(steps)} steps"
 
     def _show_bindings(self, commands: CommandList) -> None:
         """Give a command list of the steps what is bound now."""

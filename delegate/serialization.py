@@ -1,4 +1,5 @@
-"""What a model's initialization makes, kept between processes: compiled programs, and constants in device layout.
+"""What a model's initialization makes, kept between processes: compiled programs, constants in device layout, and what
+was measured.
 
 One file for a model on a device with options, in the folder ``serialization_dir``; which docs/options.md describes.
 """
@@ -22,6 +23,7 @@ from ..interop.device import Traits
 from ..interop.errors import ModelError
 from . import cache_file
 from .options import GpuDelegateOptions
+from .tune import Way
 from .weights import Constant, Constants, Key
 
 log = logging.getLogger("framebind")
@@ -107,6 +109,20 @@ class Cache:
         self._sections[name], self._changed = _encode(made), True
         return made
 
+    # Tuning -----------------------------------------------------------------------------------------------------------
+
+    def known_way(self, what: str) -> Way | None:
+        """The way to run ``what`` that was the fastest, or None where none is kept, or no known one."""
+        name = _way_name(what)
+        self._used.add(name)
+        found = bytes(self._sections.get(name, b""))
+        return "one" if found == b"one" else "separate" if found == b"separate" else None
+
+    def keep_way(self, what: str, way: Way) -> None:
+        name = _way_name(what)
+        self._used.add(name)
+        self._sections[name], self._changed = way.encode(), True
+
     @property
     def is_new(self) -> bool:
         """Whether there is anything to save."""
@@ -138,6 +154,10 @@ class Cache:
 
 def _program_name(text: str) -> str:
     return f"program {hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def _way_name(what: str) -> str:
+    return f"way {hashlib.sha256(what.encode()).hexdigest()}"
 
 
 def _key(options: GpuDelegateOptions, content: bytes, traits: Traits) -> bytes:

@@ -6,6 +6,7 @@ import logging
 import statistics
 import time
 from collections.abc import Sequence
+from typing import Literal
 
 from ..interop.device import CommandList, Device, Step
 from ..interop.errors import BindingError
@@ -13,15 +14,24 @@ from ..interop.errors import BindingError
 log = logging.getLogger("framebind")
 
 WARM_UP, RUNS = 5, 20
+Way = Literal["separate", "one"]
+WAYS: tuple[Way, ...] = ("separate", "one")
 
 
-def ways_to_run(device: Device, steps: Sequence[Step]) -> list[CommandList]:
-    """The steps recorded in each way that the device offers. One where somebody has chosen already, or on a CPU."""
+def ways_to_run(device: Device, steps: Sequence[Step], known: Way | None = None) -> list[CommandList]:
+    """The steps recorded in each of WAYS that the device offers. One where somebody has chosen already, or on a CPU, or
+    where it is ``known`` from an earlier start.
+    """
     if device.dispatches != "auto" or device.traits.software:
         return [device.record(steps)]
-    lists = [device.record(steps, "separate")]
+    if known is not None:
+        try:
+            return [device.record(steps, known)]
+        except BindingError as reason:
+            log.info(str(reason))
+    lists = [device.record(steps, WAYS[0])]
     try:
-        lists.append(device.record(steps, "one"))
+        lists.append(device.record(steps, WAYS[1]))
     except BindingError as reason:
         log.info(str(reason))
     return lists
