@@ -68,10 +68,12 @@ def launch_cell(lowering: Lowering, cell: Cell, gates: int, before: int, writes:
     constants: dict[str, int | float] = dict(zip(GATES, cell.columns, strict=True))
     constants |= {
         "COUPLED": int(cell.columns[1] < 0), "PEEPHOLES": int(cell.peepholes), "NORMALIZED": int(cell.normalized),
-        "ACTIVATION": cell.activation, "CLIP": float(cell.clip), "KEEPS": int("state" in writes),
+        "ACTIVATION": cell.activation, "CLIP": float(cell.clip),
     }  # fmt: skip
     local = (("float4", "sums", size), ("float4", "kept", size), ("float4", "opened", size))
     shared = (("float", "partial", lowering.group), *local)
-    tiles = lowering.shape(writes["dst"])[0]
+    shape = lowering.shape(writes["dst"])
+    if "state" not in writes:  # a kernel has no arguments that may be left out
+        writes = writes | {"state": lowering.scratch(shape)}
     arrays = {"vectors": PackedArray(12 * size, pack)}
-    return Launch("lstm", {"gates": gates, "before": before}, writes, tiles, constants, arrays, shared)
+    return Launch("lstm", {"gates": gates, "before": before}, writes, shape[0], constants, arrays, shared)
