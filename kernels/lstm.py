@@ -46,6 +46,8 @@ def _parse(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorIn
         raise Unsupported(
             f"weights {weights.shape} and {bias.size} biases are not those of four gates, or outputs lack"
         )
+    if any(inputs[i] is None for i in (0, 1, 4)):
+        raise Unsupported("its input or one of its states is left out")
     return Parsed(BasicLstm(weights, bias), (0, 1, 4))
 
 
