@@ -8,38 +8,38 @@ For each model two programs are timed by the GPU's own clock, as they run (one d
 Not in it is what a program of the user's draws on the screen. The median of ``--runs`` runs of each, taken in turn,
 so that a GPU that changes its clock meanwhile does so for both.
 
-    python benchmarks/bound.py --backend cl --precision f16 [MODEL.tflite ...]     (without models: all of the folder)
+    python benchmarks/bound.py --backend cl --precision f16 [MODEL ...]
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import os
 import statistics
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from names import FLOAT, QUANTIZED
 
 import framebind as fb
+from framebind.demos.models import find_model
 
 FRAME = (720, 1280)
 """Rows and columns."""
 WARM_UP = 5
-MODELS = Path(os.environ.get("FRAMEBIND_MODELS", "models"))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", type=Path)
+    parser.add_argument("models", nargs="*", default=FLOAT + QUANTIZED)
     parser.add_argument("--backend", choices=("gl", "cl"), default="cl")
     parser.add_argument("--precision", choices=("f32", "f16"), default="f16")
     parser.add_argument("--runs", type=int, default=50)
     given = parser.parse_args()
     print(f"GPU time in ms, {given.backend} {given.precision}, medians of {given.runs}; texture {FRAME[1]}x{FRAME[0]}")
     print(f"{'model':52} {'dispatches':>12} {'network':>9} {'frame':>9} {'more':>8}")
-    for path in given.models or sorted(MODELS.glob("*.tflite")):
+    for path in map(find_model, given.models):
         with fb.GlContext.headless() if given.backend == "gl" else fb.ClContext():
             print(compared(path, given.backend == "gl", given.precision == "f16", given.runs), flush=True)
 

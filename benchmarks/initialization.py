@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from names import FLOAT, QUANTIZED
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
@@ -27,17 +28,6 @@ import framebind as fb
 from framebind.demos.measure import open_context
 from framebind.demos.models import find_model
 
-MODELS = (
-    "deeplabv3_257_mv_gpu",
-    "style_transfer_f16_384",
-    "selfie_segmentation",
-    "face_detection_front",
-    "hand_landmark_lite",
-    "pose_landmark_lite",
-    "posenet_mobilenet_v1_100_257x257_multi_kpt_stripped_integer_quant",
-    "style_predict_quantized_256",
-    "style_transfer_quantized_384",
-)
 NO_CACHES = {
     "__GL_SHADER_DISK_CACHE": "0", "CUDA_CACHE_DISABLE": "1", "POCL_KERNEL_CACHE": "0", "PYOPENCL_NO_CACHE": "1",
 }  # fmt: skip
@@ -96,7 +86,7 @@ def main(
     table.add_column("model", no_wrap=True, max_width=28)
     for column in columns:
         table.add_column(column, no_wrap=True, justify="right")
-    for path in map(find_model, models or MODELS):
+    for path in map(find_model, models or FLOAT + QUANTIZED):
         cold = statistics.median(_start(path, backend, precision, "")["total"] for _ in range(runs))
         with tempfile.TemporaryDirectory() as folder:
             _start(path, backend, precision, folder)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import numpy.typing as npt
 import typer
+from names import FLOAT
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
@@ -28,29 +28,16 @@ from rich.table import Table
 import framebind as fb
 from framebind.delegate.program import Program
 from framebind.delegate.steps import slot_name
+from framebind.demos.models import find_model
 from framebind.interop.device import CommandList, Device, Dispatches, Resource
 from framebind.interop.devices import open_device
 
 COLUMNS = ("model", "dispatches", "barriers", "median", "stream", "submit", "on the GPU", "different runs")
 """Milliseconds: a run and the wait for it; a run of many back to back; the CPU's part; the GPU's own clock."""
 WARM_UP = 0.3
-MODELS = (
-    "deeplabv3_257_mv_gpu",
-    "style_transfer_f16_384",
-    "selfie_segmentation",
-    "face_detection_front",
-    "hand_landmark_lite",
-    "pose_landmark_lite",
-)
 FRAME = (640, 480)
 """Width and height of the frames in texels."""
 Backend = Literal["opengl", "opencl"]
-
-
-def model_path(name: str) -> Path:
-    """``name`` is a .tflite file, or a model in the folder FRAMEBIND_MODELS (default: ../shared/models)."""
-    folder = Path(os.environ.get("FRAMEBIND_MODELS") or Path(__file__).parents[2] / "shared" / "models")
-    return Path(name) if name.endswith(".tflite") else folder / f"{name}.tflite"
 
 
 @dataclass(frozen=True)
@@ -200,7 +187,7 @@ def main(
         table.add_column(column, no_wrap=True, justify="right" if number else "left")
     with fb.GlContext.headless() if on == "opengl" else fb.ClContext(device_name or None):
         device = open_device(on)
-        for path in map(model_path, models or MODELS):
+        for path in map(find_model, models or FLOAT):
             for row in measure(device, on, path, storage, runs, check):
                 table.add_row(*row)
                 print(*row, flush=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import typer
+from names import FLOAT
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
@@ -25,14 +26,6 @@ from framebind.interop.null import NullDevice
 from framebind.kernels.layout import Dense, Picture, Storage, picture_parameters
 from framebind.kernels.layout import Table as Constants
 
-MODELS = (
-    "deeplabv3_257_mv_gpu",
-    "style_transfer_f16_384",
-    "selfie_segmentation",
-    "face_detection_front",
-    "hand_landmark_lite",
-    "pose_landmark_lite",
-)
 WIDTH = 110
 """Of the table, in characters, also where the output is no terminal."""
 BYTES_PER_US = 4.3e6
@@ -102,7 +95,7 @@ def main(
     columns = ("model", "steps", "MB", "multiply-adds M", "bytes", "arithmetic", "steps at 1.3", "floor")
     for column in columns:
         table.add_column(column, no_wrap=True, justify="left" if column == "model" else "right")
-    for name in models or MODELS:
+    for name in models or FLOAT:
         items = [work(step) for step in program_for(name, storage).steps]
         nbytes, adds = sum(item.nbytes for item in items), sum(item.multiply_adds for item in items)
         launches = len(items) * STEP_US
