@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -146,6 +147,17 @@ def test_every_room_and_sub_room_is_installed() -> None:
     packages = [".".join(["framebind", *folder.parts]) for folder in folders]
     assert "framebind.demos.commands" in packages
     assert not [package for package in packages if f'"{package}"' not in listed]
+
+
+@pytest.mark.parametrize("folder", ["kernels", "demos/assets"])
+def test_files_that_are_no_python_are_installed(folder: str) -> None:
+    """A wheel has only what pyproject.toml's package-data matches: a kernel that is left out is missed on a GPU."""
+    package = ".".join(["framebind", *Path(folder).parts])
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    (patterns,) = re.findall(rf'^"{re.escape(package)}" = \[(.*)\]$', text, re.MULTILINE)
+    files = [path for path in (ROOT / folder).iterdir() if path.is_file() and path.suffix != ".py"]
+    assert files
+    assert not [p.name for p in files if not any(p.match(pattern) for pattern in re.findall(r'"([^"]+)"', patterns))]
 
 
 def test_the_rules_see_what_they_forbid(monkeypatch: pytest.MonkeyPatch) -> None:
