@@ -120,6 +120,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "glUniform1f": (_V, _I, _F),
     "glUniform1i": (_V, _I, _I),
     "glUniform1iv": (_V, _I, _I, _P),
+    "glUniform1ui": (_V, _I, _U),
     "glUniform2f": (_V, _I, _F, _F),
     "glUniform3f": (_V, _I, _F, _F, _F),
     "glUniform4f": (_V, _I, _F, _F, _F, _F),

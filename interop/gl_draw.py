@@ -17,7 +17,7 @@ _FRAMEBUFFER, _TRIANGLES, _TEXTURE0, _COLOR_BUFFER_BIT = 0x8D40, 0x0004, 0x84C0,
 _UNIFORM, _STORAGE_BLOCK, _TYPE, _BUFFER_BINDING, _INVALID_INDEX = 0x92E1, 0x92E6, 0x92FA, 0x9302, 0xFFFFFFFF
 _DISABLED = (0x0B71, 0x0BE2, 0x0C11, 0x0B44, 0x0B90)  # depth test, blending, scissor test, face culling, stencil test
 _SAMPLER_2D = 0x8B5E
-_INTEGER_TYPES = (0x1404, 0x1405, 0x8B56)  # int, unsigned int, bool
+_INTEGER_SETTERS = {0x1404: "glUniform1i", 0x1405: "glUniform1ui", 0x8B56: "glUniform1i"}  # int, unsigned int, bool
 _VECTOR_TYPES = {0x1406: 1, 0x8B50: 2, 0x8B51: 3, 0x8B52: 4}  # float, vec2, vec3, vec4
 _SETTERS = {1: "glUniform1f", 2: "glUniform2f", 3: "glUniform3f", 4: "glUniform4f"}
 
@@ -141,8 +141,8 @@ class FragmentProgram:
             return
         location, gl_type = self._uniform(name)
         components = value if isinstance(value, tuple) else (value,)
-        if gl_type in _INTEGER_TYPES and len(components) == 1:
-            self.context.gl.glUniform1i(location, int(components[0]))
+        if gl_type in _INTEGER_SETTERS and len(components) == 1:
+            getattr(self.context.gl, _INTEGER_SETTERS[gl_type])(location, int(components[0]))
         elif _VECTOR_TYPES.get(gl_type) == len(components):
             getattr(self.context.gl, _SETTERS[len(components)])(location, *components)
         else:

@@ -335,3 +335,12 @@ def test_a_large_upload_right_after_making_the_buffer_arrives(context: fb.GlCont
         buffer.write(values, "test")
         assert np.array_equal(buffer.read(), values)
         buffer.release()
+
+
+def test_whole_numbers_are_uniforms_of_each_type(context: fb.GlContext) -> None:
+    program = FragmentProgram(
+        "uniform int a;\nuniform uint b;\nuniform bool c;\nvoid main() { color = vec4(a, b, c, 255) / 255.0; }"
+    )
+    target = fb.GlTexture(2, 2)
+    program.draw(target, uniforms={"a": 7, "b": 200, "c": 1})
+    assert (target.read() == (7, 200, 1, 255)).all()
