@@ -159,7 +159,7 @@ def command_line(module: Any, *arguments: object) -> tuple[int, str]:
     return result.exit_code, " ".join(result.output.split())
 
 
-def test_mistakes_on_the_command_line(tmp_path: Path, model_path: ModelPath) -> None:
+def test_mistakes_on_the_command_line(tmp_path: Path) -> None:
     picture = tmp_path / "a.png"
     for arguments, message in (
         (["--source", "99", "--output", picture], "SourceError: camera 99 cannot be opened"),
@@ -173,12 +173,22 @@ def test_mistakes_on_the_command_line(tmp_path: Path, model_path: ModelPath) -> 
             "none of the known models style_transfer, deeplab",
         ),
         (["--output", picture], "has no end: say how many --frames"),
-        (["--output", tmp_path / "a.xyz", "--frames", 1], "no known format"),
     ):
         code, output = command_line(segmentation, *arguments)
         assert code == 1 and message in output, output
+    code, output = command_line(style_transfer, "--output", tmp_path / "a.xyz", "--frames", 1)  # its model is bundled
+    assert code == 1 and "no known format" in output, output
     code, output = command_line(segmentation, "--size", "large", "--output", picture)
     assert code == 2 and "WIDTHxHEIGHT" in output
+    style = ("--model", "style_transfer", "--style", style_transfer.STYLES[0])
+    code, output = command_line(style_transfer, *style, "--output", picture, "--frames", 1)
+    assert code == 1 and "has one style of its own: leave out --style" in output
+
+
+def test_mistakes_with_models_that_are_not_bundled(tmp_path: Path, model_path: ModelPath) -> None:
+    picture = tmp_path / "a.png"
+    for name in ("style_transfer_f16_384", "style_predict_quantized_256", "selfie_segmentation"):
+        model_path(name)
     code, output = command_line(style_transfer, "--style", picture / "no", "--output", picture, "--frames", 1)
     assert code == 1 and "is no picture that can be read" in output
     code, output = command_line(style_transfer, "--model", "selfie_segmentation", "--output", picture, "--frames", 1)
@@ -186,9 +196,6 @@ def test_mistakes_on_the_command_line(tmp_path: Path, model_path: ModelPath) -> 
     many = ["--style", style_transfer.STYLES[0]] * 10
     code, output = command_line(style_transfer, *many, "--output", picture, "--frames", 1)
     assert code == 1 and "10 pictures of a style are too many" in output
-    style = ("--model", "style_transfer", "--style", style_transfer.STYLES[0])
-    code, output = command_line(style_transfer, *style, "--output", picture, "--frames", 1)
-    assert code == 1 and "has one style of its own: leave out --style" in output
 
 
 def test_a_window_shows_the_picture(tmp_path: Path, model_path: ModelPath, tool: Callable[[str], str]) -> None:
