@@ -27,22 +27,46 @@ class Block(NamedTuple):
     split_slices: int
 
 
+def block_candidates(rows: int, columns: int, slices: int, taps: int, depth: int, grid: Grid) -> tuple[Block, ...]:
+    """The block of ``choose_block``; those of other sizes; and its own size for half and twice as busy a device."""
+    outputs, terms = (rows, columns, slices), (taps, depth)
+    rule = choose_block(rows, columns, slices, taps, depth, grid)
+    sizes = [_block(size, outputs, terms, grid, BUSY) for size in _sizes(columns, slices)]
+    shares = [_block((rule.pixels, rule.slices), outputs, terms, grid, busy) for busy in (2 * BUSY, BUSY / 2)]
+    return tuple(dict.fromkeys((rule, *sizes, *shares)))
+
+
 def choose_block(rows: int, columns: int, slices: int, taps: int, depth: int, grid: Grid) -> Block:
     """For outputs of ``rows`` (of all pictures) by ``columns`` pixels by ``slices``, each a sum over ``taps`` times
     ``depth`` input slices: the largest block of which there are enough.
     """
-    wanted = max(grid.invocations // BUSY, 1)
-    most = min(LARGEST_SPLIT, grid.group)
     best = Block(1, 1, 1, 1)
-    for size in SIZES:
-        if size[0] > columns or size[1] > slices:
-            continue
-        blocks = rows * -(-columns // size[0]) * -(-slices // size[1])
-        split = split_sums(blocks, taps * depth, wanted, most)
-        best = Block(*size, split, _split_slices(split, taps, depth))
-        if 2 * blocks * split >= wanted:
+    for size in _sizes(columns, slices):
+        best = _block(size, (rows, columns, slices), (taps, depth), grid, BUSY)
+        if 2 * _count(size, rows, columns, slices) * best.split >= _wanted(grid, BUSY):
             break
     return best
+
+
+def _sizes(columns: int, slices: int) -> list[tuple[int, int]]:
+    return [size for size in SIZES if size[0] <= columns and size[1] <= slices]
+
+
+def _wanted(grid: Grid, busy: float) -> int:
+    return max(int(grid.invocations / busy), 1)
+
+
+def _count(size: tuple[int, int], rows: int, columns: int, slices: int) -> int:
+    return rows * -(-columns // size[0]) * -(-slices // size[1])
+
+
+def _block(
+    size: tuple[int, int], outputs: tuple[int, int, int], terms: tuple[int, int], grid: Grid, busy: float
+) -> Block:
+    """The block of this size whose sums are split until a ``busy``-th part of the invocations has work."""
+    taps, depth = terms
+    split = split_sums(_count(size, *outputs), taps * depth, _wanted(grid, busy), min(LARGEST_SPLIT, grid.group))
+    return Block(*size, split, _split_slices(split, taps, depth))
 
 
 def split_sums(blocks: int, terms: int, wanted: int, most: int) -> int:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .blocks import choose_block
+from .blocks import Block, block_candidates
 from .computed_conv import ComputedConvolution, bias_links, convolution_shapes, lower_convolution
 from .elementwise import activation_links, require_float
 from .layout import slices
-from .operator import Launch, Link, Lowering, Operator, PackedArray, Parsed, TensorInfo, Unsupported
+from .operator import Choice, Launch, Link, Lowering, Operator, PackedArray, Parsed, TensorInfo, Unsupported
 from .window import Window
 
 
@@ -90,7 +90,9 @@ def launch_convolution(lowering: Lowering, source: int, attributes: Convolution)
     rows, columns = (1, batch * rows * columns) if flat else (rows, columns)
     pictures = 1 if flat else batch
     taps = window.size[0] * window.size[1]
-    block = choose_block(pictures * rows, columns, slices(channels), taps, slices(depth), lowering.grid)
+    sizes = (pictures * rows, columns, slices(channels), taps, slices(depth))
+    choice = Choice[Block](f"conv {sizes}", block_candidates(*sizes, lowering.grid))
+    block = lowering.grid.take(choice)
     step, row_blocks = -(-slices(channels) // block.slices), -(-columns // block.pixels)
     blocks = pictures * rows * row_blocks * step
     constants |= {
@@ -101,7 +103,8 @@ def launch_convolution(lowering: Lowering, source: int, attributes: Convolution)
     arrays = {"weights": pack_weights(attributes.weights), "bias": pack_bias(attributes.bias, channels)}
     shared = (("float4", "partial", lowering.group * block.pixels * block.slices if block.split > 1 else 1),)
     tiles = -(-blocks // (lowering.group // block.split))
-    return Launch("conv", {"src": source}, {"dst": lowering.outputs[0]}, tiles, constants, arrays, shared)
+    writes = {"dst": lowering.outputs[0]}
+    return Launch("conv", {"src": source}, writes, tiles, constants, arrays, shared, choice=choice)
 
 
 def _parse_convolution(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:

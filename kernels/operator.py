@@ -5,14 +5,16 @@ An operator lives in one file of this room, which ends in a tuple ``OPERATORS``,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from .layout import Shape, bhwc
+
+T = TypeVar("T")
 
 
 class Unsupported(Exception):  # noqa: N818 - it is a reason, and its reader is the table of operators
@@ -95,12 +97,25 @@ class PackedArray:
 
 
 @dataclass(frozen=True)
+class Choice(Generic[T]):
+    """A decision that a rule takes, unless it was measured on the device (delegate/tune.py).
+
+    ``question`` names all that the candidates depend on besides the Grid: what asks the same is decided once.
+    ``candidates`` differ from one another; the first is the rule's.
+    """
+
+    question: str
+    candidates: tuple[T, ...]
+
+
+@dataclass(frozen=True)
 class Launch:
     """One dispatch: a kernel file, the tensors it reads and writes by argument name, its constants and its tile count.
 
     ``arrays`` are constants of the kernel's own, uploaded once. ``broadcast`` names tensors that may be smaller than
     the written one. A work-group computes one tile; ``shared`` are its local arrays (type, name, count). ``links``,
-    without operands, are applied to what it writes as "dst", before those of the node.
+    without operands, are applied to what it writes as "dst", before those of the node. ``choice`` is the decision that
+    its constants follow, where there is one.
     """
 
     kernel: str
@@ -112,14 +127,23 @@ class Launch:
     shared: tuple[tuple[str, str, int], ...] = ()
     broadcast: frozenset[str] = frozenset()
     links: tuple[Link, ...] = ()
+    choice: Choice[Any] | None = None
 
 
 @dataclass(frozen=True)
 class Grid:
-    """How a device is filled: the invocations of a work-group, and how many at once keep the whole device busy."""
+    """How a device is filled: the invocations of a work-group, and how many at once keep the whole device busy.
+
+    ``measured`` has the number of the fastest candidate by question, where it was measured.
+    """
 
     group: int
     invocations: int
+    measured: Mapping[str, int] = field(default_factory=dict)
+
+    def take(self, choice: Choice[T]) -> T:
+        """The candidate that was measured to be the fastest, or else the rule's."""
+        return choice.candidates[self.measured.get(choice.question, 0)]
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from .conv import Convolution, pack_bias, pack_weights
 from .depthwise import Depthwise, pack_depthwise
 from .layout import slices
-from .operator import Grid, Launch, Lowering, Operator, Parsed
+from .operator import Choice, Grid, Launch, Lowering, Operator, Parsed
 from .reduce import LARGEST
 
 LOCAL_SLICES = 512
@@ -46,17 +46,29 @@ def choose_tile(pixels: int, depth: int, grid: Grid) -> SeparableTile:
     return SeparableTile(size, min(size, 4))
 
 
+def tile_candidates(pixels: int, depth: int, grid: Grid) -> tuple[SeparableTile, ...]:
+    """The tile of ``choose_tile``, and those of a quarter to four times its pixels."""
+    rule = choose_tile(pixels, depth, grid)
+    sizes = [size for size in (1, 2, 4, 8, 16, 32, 64) if rule.pixels <= 4 * size <= 16 * rule.pixels]
+    fitting = [SeparableTile(size, min(size, 4)) for size in sizes if size * depth <= LOCAL_SLICES]
+    return tuple(dict.fromkeys((rule, *fitting)))
+
+
 def _lower(lowering: Lowering) -> list[Launch]:
     attributes: Separable = lowering.attributes
     _, height, width, depth = lowering.shape(lowering.inputs[0])
     batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
     pixels = batch * rows * columns
-    tile = choose_tile(pixels, slices(depth), lowering.grid)
+    candidates = tile_candidates(pixels, slices(depth), lowering.grid)
+    window = attributes.depthwise.window
+    question = f"separable {(pixels, slices(depth), slices(channels), *window.size, *window.strides)}"
+    choice = Choice[SeparableTile](question, candidates)
+    tile = lowering.grid.take(choice)
     blocks = tile.pixels // tile.block * slices(channels)
     lanes = min(blocks, lowering.group)
     split = min(lowering.group // lanes, slices(depth))
     low, high = CLAMPS[attributes.activation]
-    constants = attributes.depthwise.window.constants(height, width) | {
+    constants = window.constants(height, width) | {
         "PER_TILE": tile.pixels, "PIXELS": pixels, "BLOCK": tile.block, "BLOCKS": blocks, "LANES": lanes,
         "SPLIT": split, "LOW": low, "HIGH": high,
     }  # fmt: skip
@@ -69,7 +81,8 @@ def _lower(lowering: Lowering) -> list[Launch]:
     partial = lowering.group * tile.block if split > 1 else 1
     shared = (("float4", "middle", tile.pixels * slices(depth)), ("float4", "partial", partial))
     reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
-    return [Launch("separable", reads, writes, -(-pixels // tile.pixels), constants, arrays, shared)]
+    tiles = -(-pixels // tile.pixels)
+    return [Launch("separable", reads, writes, tiles, constants, arrays, shared, choice=choice)]
 
 
 def _output_shapes(attributes: Separable, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:

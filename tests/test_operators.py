@@ -19,14 +19,14 @@ from framebind.delegate.lower import Lowered
 from framebind.delegate.program import Program
 from framebind.interop.device import Device
 from framebind.kernels import conv
-from framebind.kernels.blocks import Block, choose_block
+from framebind.kernels.blocks import SIZES, Block, block_candidates, choose_block
 from framebind.kernels.conv import Convolution
 from framebind.kernels.depthwise import Depthwise
 from framebind.kernels.elementwise import BINARY, UNARY, Elementwise
 from framebind.kernels.fully_connected import FullyConnected
 from framebind.kernels.layout import Dense, Storage
 from framebind.kernels.move import Concatenation, Reshape
-from framebind.kernels.operator import Grid, Link, TensorInfo
+from framebind.kernels.operator import Choice, Grid, Link, TensorInfo
 from framebind.kernels.pad import Pad
 from framebind.kernels.pool import Pooling
 from framebind.kernels.quantize import Dequantize
@@ -323,7 +323,7 @@ BLOCKS = (
 @pytest.mark.parametrize("case", convolution_cases()[:7] + fully_connected_cases(), ids=lambda case: case.label)
 def test_every_block_agrees(device: Device, case: Case, block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
     """However the outputs of a convolution are divided among invocations, it computes the same."""
-    monkeypatch.setattr(conv, "choose_block", lambda *_: block)
+    monkeypatch.setattr(conv, "block_candidates", lambda *_: (block,))
     result = run(device, case, "f32")
     assert device.traits.api == "null" or relative_error(result, case.expected(*case.inputs)) <= 1e-5
 
@@ -337,3 +337,21 @@ def test_blocks_fill_a_device() -> None:
     assert choose_block(1, 256, 8, 1, 32, wide) == Block(1, 1, 8, 8)  # far too few: small blocks, split sums
     assert choose_block(1, 1, 2, 1, 6, wide) == Block(1, 1, 2, 2)  # shares are not split further
     assert choose_block(384, 384, 2, 81, 1, wide) == Block(4, 2, 2, 1)  # one input slice: taps are split
+
+
+def test_the_rule_s_block_is_the_first_of_a_few_different_ones() -> None:
+    wide, software = Grid(128, 132 * 2048), Grid(64, 1)
+    for shape in ((33, 33, 20, 1, 120), (384, 384, 1, 81, 2), (1, 256, 8, 1, 32), (1, 1, 2, 1, 6)):
+        for grid in (wide, software):
+            found = block_candidates(*shape, grid)
+            assert found[0] == choose_block(*shape, grid) and len(set(found)) == len(found) <= len(SIZES) + 2
+            assert all(b.pixels <= shape[1] and b.slices <= shape[2] and b.split <= grid.group for b in found)
+    assert block_candidates(1, 1, 2, 1, 6, software) == (Block(1, 1, 1, 1),)
+    splits = {block.split for block in block_candidates(96, 96, 8, 9, 8, wide) if block[:2] == (4, 2)}
+    assert splits == {4, 8, 16}
+
+
+def test_a_grid_takes_the_rule_s_candidate_or_the_measured_one() -> None:
+    choice = Choice("how many", (3, 5, 7))
+    assert Grid(64, 1).take(choice) == 3
+    assert Grid(64, 1, {"how many": 2}).take(choice) == 7 and Grid(64, 1, {"how few": 2}).take(choice) == 3

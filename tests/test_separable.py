@@ -16,7 +16,7 @@ from framebind.kernels.depthwise import Depthwise
 from framebind.kernels.layout import Storage
 from framebind.kernels.operator import Grid, Link
 from framebind.kernels.registry import OPERATORS
-from framebind.kernels.separable import SeparableTile, choose_tile
+from framebind.kernels.separable import LOCAL_SLICES, SeparableTile, choose_tile, tile_candidates
 from framebind.kernels.window import SAME, VALID, Window
 from test_join import Shape, conv, normal, run
 
@@ -50,7 +50,7 @@ def test_both_in_one_step_compute_what_two_compute(
 ) -> None:
     shapes, nodes = pair(window, 11, 22, ("RELU",))
     x = normal(*shapes[0])
-    monkeypatch.setattr(separable, "choose_tile", lambda *_: tile)
+    monkeypatch.setattr(separable, "tile_candidates", lambda *_: (tile,))
     fused, found = run(device, shapes, list(nodes), (2,), x, storage)
     monkeypatch.setattr(passes, "PASSES", tuple(p for p in passes.PASSES if p is not fuse_separable))
     general, expected = run(device, shapes, list(nodes), (2,), x, storage)
@@ -103,3 +103,12 @@ def test_pairs_of_many_channels_stay_apart(device: Device) -> None:
     shapes, nodes = pair(Window((3, 3), (1, 1)), 132, 128, ())
     program, _ = run(device, shapes, nodes, (2,), normal(*shapes[0]))
     assert len(program.steps) == 2
+
+
+def test_the_rule_s_tile_is_the_first_of_a_few_that_fit_local_memory() -> None:
+    wide = Grid(128, 132 * 2048)
+    assert tile_candidates(33 * 33, 6, wide)[0] == choose_tile(33 * 33, 6, wide)
+    assert {tile.pixels for tile in tile_candidates(256 * 256, 2, wide)} == {16, 32, 64}
+    assert {tile.pixels for tile in tile_candidates(33 * 33, 120, wide)} == {1, 2, 4}  # 8 KiB of local memory
+    for depth in (1, 7, 100, LOCAL_SLICES):
+        assert all(tile.pixels * depth <= LOCAL_SLICES for tile in tile_candidates(33 * 33, depth, wide))
