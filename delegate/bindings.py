@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -25,8 +24,7 @@ Crop = tuple[float, float, float, float]
 How = Literal["direct", "one conversion dispatch"]
 
 
-@dataclass(frozen=True)
-class Binding:
+class Binding(NamedTuple):
     """What a program reads or writes as a tensor. ``parameters`` are layout.picture_parameters for a Picture, else ().
 
     ``how`` says what it costs: "direct" where the model's own kernels read or write the object, "one conversion

@@ -77,12 +77,20 @@ class Boundary:
         if staging is not None:
             staging.release()
 
+    def rebind(self, key: Key, obj: Any, mapping: TextureMapping) -> Binding | None:
+        """Use ``obj`` in place of one of the same kind, size and format, as which it is then read or written: a ring's
+        next texture. None, and nothing has changed, where it is not like the one before.
+        """
+        bound = self._bound.get(key)
+        if bound is None or bound.binding is None or bound.mapping != mapping:
+            return None
+        binding = rebound(self.open_device, obj, bound.binding)
+        if binding is not None:
+            bound.obj, bound.binding = obj, binding
+        return binding
+
     def _negotiate(self, key: Key, bound: _Bound, tensor: TensorInfo) -> Binding:
         before = self._bound.get(key)
-        if before and before.binding and before.mapping == bound.mapping and before.binding.view.shape == tensor.bhwc:
-            again = rebound(self.open_device, bound.obj, before.binding)
-            if again is not None:
-                return again
         return make_binding(
             self.open_device, bound.obj, tensor, key[1], write=key in self.computed, mapping=bound.mapping,
             previous=before.binding if before else None,

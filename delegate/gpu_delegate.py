@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from ..interop.device import Device, Fence
 from ..interop.devices import device_of, open_device
-from ..interop.errors import BindingError, DelegateError, ModelError
+from ..interop.errors import BindingError, DelegateError
 from .bindings import Crop, TextureMapping, Values, inputs_and_outputs, tensor_label, why_not_bindable
 from .boundary import Boundary
 from .choice import Choice, choose
@@ -20,8 +18,8 @@ from .model import Model, Subgraph
 from .options import GpuDelegateOptions
 from .partition import Partition
 from .program import Program
-from .reader import read_model
-from .report import DelegatedOp, PartitionReport, describe_operators, warning_text
+from .reader import read_file, read_model
+from .report import DelegatedOp, PartitionReport, describe_operators, warn_of_software, warning_text
 from .statistics import Statistics, StepTime, gather, step_times
 from .tflite import NativeDelegate, NativeGraph, Partitioned, log
 
@@ -182,7 +180,7 @@ class GpuDelegate:
         if self._boundary.device is None:
             self._boundary.device = open_device(self.options.backend)
             if self._boundary.device.traits.software:
-                _warn_of_software(self._boundary.device.traits.name)
+                warn_of_software(self._boundary.device.traits.name)
             self._initialization.open_cache(self.options, self._model, self._boundary.device.traits)
         return self._boundary.device
 
@@ -303,15 +301,27 @@ class GpuDelegate:
 
         Raises BindingError where it does not fit, DeviceError off the thread or context of the model.
         """
+        mapping = TextureMapping(mean, std, order, crop, rotation, flip)
+        if self._rebind(obj, tensor_index, mapping):
+            return
         partitions = self._partitions_with(tensor_index)
         self._follow(obj)
         if self._boundary.device is not None:
             self._boundary.device.check()
-        mapping = TextureMapping(mean, std, order, crop, rotation, flip)
         self._refuse_shared(tensor_index, obj)
         self._boundary.bind((0, tensor_index), obj, mapping, partitions[0].tensor(tensor_index))
         for partition in partitions:
             partition.rebind(tensor_index)
+
+    def _rebind(self, obj: Any, tensor: int, mapping: TextureMapping) -> bool:
+        """Bind what is like the object before, for which all was checked. False where it is not, or none was."""
+        partitions = self._partitions_by_tensor.get(tensor)
+        binding = self._boundary.rebind((0, tensor), obj, mapping) if partitions else None
+        if partitions is None or binding is None:
+            return False
+        for partition in partitions:
+            partition.exchange(tensor, binding)
+        return True
 
     def unbind(self, tensor_index: int) -> None:
         """Let the tensor be in CPU memory again. Nothing happens where nothing is bound."""
@@ -383,17 +393,3 @@ class GpuDelegate:
             graph = self._native.graph(subgraph_index) if self._native is not None else None
             assert graph is not None
             self.copy_to_cpu(graph, tensor_index)
-
-
-def read_file(path: str | os.PathLike[str]) -> bytes:
-    """A model's bytes. Raises ModelError where the file cannot be read."""
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise ModelError(f"the model {os.fspath(path)} cannot be read: {error.strerror}. Check the path") from error
-
-
-@functools.cache
-def _warn_of_software(name: str) -> None:
-    """Once a process."""
-    log.warning(f"{name} runs on the CPU: without a GPU, LiteRT's CPU interpreter alone is faster")

@@ -12,8 +12,8 @@ import numpy as np
 from ai_edge_litert import interpreter as litert
 
 from ..interop.errors import BindingError, DelegateError, ModelError
-from .gpu_delegate import GpuDelegate, read_file
-from .reader import read_model
+from .gpu_delegate import GpuDelegate
+from .reader import read_file, read_model
 from .report import DelegatedOp, describe_operators
 
 

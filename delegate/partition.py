@@ -9,7 +9,7 @@ from ..interop.errors import BindingError, DelegateError, ModelError
 from ..kernels.elementwise import WHOLE
 from ..kernels.layout import Storage
 from ..kernels.operator import TensorInfo
-from .bindings import tensor_label
+from .bindings import Binding, tensor_label
 from .boundary import Boundary
 from .claims import Claims, build_graph, measured_shapes, output_shapes
 from .graph import Graph
@@ -47,6 +47,8 @@ class Partition:
         self._prepared_for = self._model_shapes(as_in_file=True)
         self.program: Program | None = None
         self._unbound: set[int] = set()
+        self._exchanged = False
+        """Other objects are bound than at the last run."""
         self._states = tuple(i for i in self.inputs if claims.tensors[i].variable)
         keys = {(native.index, tensor) for tensor in self.inputs if tensor not in self._states}
         # Partitions are made in the order in which they run: what an earlier one has copied from the CPU is here too.
@@ -125,6 +127,18 @@ class Partition:
         if tensor in self.inputs or tensor in self.outputs:
             self._unbound.add(tensor)
 
+    def exchange(self, tensor: int, binding: Binding) -> None:
+        """What is bound to the tensor is another object of the same kind now: nothing is decided anew.
+
+        An output is exchanged at the next run: until then, results are read from where the last one wrote them.
+        """
+        if self.program is None or tensor in self._unbound or tensor in self.outputs:
+            self.rebind(tensor)
+            return
+        self.program.bind(tensor, binding)
+        self._resources[tensor] = binding.resource
+        self._exchanged = True
+
     def invoke(self) -> None:
         """Bind what changed, copy what comes from the CPU, run, and say that the outputs are on the GPU."""
         if self._empty:
@@ -153,6 +167,9 @@ class Partition:
         program = self.program or self._build()
         if self._unbound:
             self._bind(program)
+        if self._exchanged:
+            self._refuse_aliases()
+            self._exchanged = False
         return program
 
     def report(self, number: int) -> PartitionReport:
@@ -193,7 +210,7 @@ class Partition:
                 binding = self._boundary.binding((self._native.index, tensor), graph.tensors[tensor])
                 program.bind(tensor, binding)
                 self._resources[tensor] = binding.resource
-        self._refuse_aliases()
+        self._exchanged = True
         self._find_uploads()
         self._unbound.clear()
 

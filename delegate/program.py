@@ -101,12 +101,13 @@ class Program:
         self._bindings[tensor] = binding
         if self._commands is None:
             return
-        if before is None or before.view != binding.view:
+        if before is None or (before.view is not binding.view and before.view != binding.view):
             self._commands.release()
             self._commands = None
             return
-        if slot_name(tensor) in self._slots:
-            self._commands.set_slot(slot_name(tensor), binding.resource)
+        name = slot_name(tensor)
+        if name in self._slots:
+            self._commands.set_slot(name, binding.resource)
         if before.parameters != binding.parameters:
             for step, argument in self._pictures.get(tensor, ()):
                 self._commands.set_parameters(step, argument, binding.parameters)

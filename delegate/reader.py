@@ -6,8 +6,10 @@ The bytes are not trusted: whatever is wrong with them becomes a ModelError that
 from __future__ import annotations
 
 import math
+import os
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -39,6 +41,14 @@ _NUMPY_NAMES = frozenset(
 
 _DAMAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError, AttributeError, KeyError, RecursionError)
 """What flatbuffers and NumPy raise on bytes that are not what they claim to be."""
+
+
+def read_file(path: str | os.PathLike[str]) -> bytes:
+    """A model's bytes. Raises ModelError where the file cannot be read."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ModelError(f"the model {os.fspath(path)} cannot be read: {error.strerror}. Check the path") from error
 
 
 def read_model(content: bytes) -> Model:

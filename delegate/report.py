@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from .model import Model, Subgraph
+
+log = logging.getLogger("framebind.delegate")
 
 Location = tuple[int, int]
 """Number of the subgraph, and of the operator in it."""
@@ -81,3 +85,9 @@ def warning_text(number: int, subgraph: Subgraph, refused: Mapping[int, str], ta
             *(f"op code #{code} cannot be handled by this delegate." for code in codes),
         ]
     )
+
+
+@functools.cache
+def warn_of_software(name: str) -> None:
+    """Once a process."""
+    log.warning(f"{name} runs on the CPU: without a GPU, LiteRT's CPU interpreter alone is faster")

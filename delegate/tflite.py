@@ -203,15 +203,18 @@ class NativeDelegate:
         try:
             action()
         except BaseException as error:
-            self._error = self._error or error
-            graph = self._graphs.get(context)
-            text = f"{type(error).__name__}: {error}"
-            if graph is not None:
-                graph.report(text)
-            else:  # nothing of an unchecked context may be called
-                log.error(text)
-            return ERROR
+            return self._failed(context, error)
         return OK
+
+    def _failed(self, context: int, error: BaseException) -> int:
+        self._error = self._error or error
+        graph = self._graphs.get(context)
+        text = f"{type(error).__name__}: {error}"
+        if graph is not None:
+            graph.report(text)
+        else:  # nothing of an unchecked context may be called
+            log.error(text)
+        return ERROR
 
     def _prepare(self, context: int, _: int) -> int:
         return self._guarded(context, lambda: self._take_over(context))
@@ -272,7 +275,11 @@ class NativeDelegate:
         return self._guarded(context, lambda: self._kernels[abi.Node.from_address(node).user_data].prepare())
 
     def _invoke_kernel(self, context: int, node: int) -> int:
-        return self._guarded(context, lambda: self._kernels[abi.Node.from_address(node).user_data].invoke())
+        try:  # _guarded, without what its action costs in each frame
+            self._kernels[abi.Node.from_address(node).user_data].invoke()
+        except BaseException as error:
+            return self._failed(context, error)
+        return OK
 
     def _copy_from(self, context: int, _delegate: int, handle: int, _tensor: int) -> int:
         return self._guarded(context, lambda: self._owner.copy_to_cpu(self._graphs[context], handle))

@@ -100,9 +100,10 @@ class ClDevice:
         that is current, where the two share memory.
         """
         self.check()
-        if is_gl_object(native):
+        ours = isinstance(native, ClBuffer | ClImage)
+        if not ours and is_gl_object(native):
             return self._gl_partner().borrow(native)
-        resource = as_cl_object(native)
+        resource = native if ours else as_cl_object(native)
         if not resource.released and not resource.belongs_to(self.context):
             raise BindingError(
                 f"{resource.label} belongs to another OpenCL context than the model, which runs in {self.context}: "
