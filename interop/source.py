@@ -28,6 +28,7 @@ from .gl_objects import GlTexture
 from .gl_timer import GlTimer
 from .pixel_layouts import Matrix
 from .upload import UploadRing
+from .window import Window
 
 SLOTS = 3
 """One that is decoded into, one that is ready, one that the GPU reads."""
@@ -112,13 +113,16 @@ class Source:
         """How many frames of a live source were not taken in time."""
         return self._handover.dropped
 
-    def textures(self, context: GlContext, timer: GlTimer | None = None) -> Iterator[GlTexture]:
-        """The frames, each as an RGBA8 texture of ``size`` with row 0 on top, until the source ends or is stopped.
+    def textures(self, target: GlContext | Window, timer: GlTimer | None = None) -> Iterator[GlTexture]:
+        """The frames, each as an RGBA8 texture of ``size`` with row 0 on top, until the source ends or is stopped, or,
+        where ``target`` is a window, until that is closed.
 
-        The textures are a fixed ring of objects: one is overwritten two frames later, so take what you need of it, or
-        use it, before. ``timer`` gets a stage "upload" a frame. Call on the thread that owns ``context``. Raises
-        SourceError where a frame cannot be read.
+        The textures are a fixed ring of objects of ``target``'s context: one is overwritten two frames later, so take
+        what you need of it, or use it, before. ``timer`` gets a stage "upload" a frame. Call on the thread that owns
+        the context. Raises SourceError where a frame cannot be read.
         """
+        window = target if isinstance(target, Window) else None
+        context = target if isinstance(target, GlContext) else target.context
         if self._worker is not None:
             raise SourceError(f"{self.name} was read already: open it again to read it from the start")
         ring = UploadRing(context, *self.size, SLOTS, self._reader.layout)
@@ -148,6 +152,8 @@ class Source:
                         self._handover.give(ready, ring.view(ready))
                 if texture is not None:
                     yield texture
+                if window is not None and window.should_close:
+                    return
         finally:
             self.stop()
             if self.stop in context.closing:

@@ -105,6 +105,14 @@ def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, tool: Callable[[s
     assert done.returncode == 0, done.stderr
 
 
+def test_the_tutorials_webcam_takes_ten_lines() -> None:
+    """Below the import; what it shows and that it runs is tested above."""
+    text = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    (loop,) = (fence[2] for fence in FENCE.finditer(text) if "fb.open_source(0" in fence[2])
+    lines = [line for line in loop.splitlines() if line]
+    assert lines[0] == "import framebind as fb" and len(lines) == 1 + 10
+
+
 # Commands -------------------------------------------------------------------------------------------------------------
 
 Command = typer.core.TyperCommand | typer.core.TyperGroup
