@@ -174,10 +174,18 @@ def _download(name: str) -> Path:
         wanted = f" (SHA-256 {expected})" if expected else ""
         forget = f", or delete '{_record(name)}' if the model was changed on purpose" if _record(name).exists() else ""
         raise fb.ModelError(
-            f"model '{name}' is in no folder of models and cannot be downloaded from {address}: {error}. Get "
+            f"model '{name}' is in no folder of models and cannot be downloaded from {address}: {_cause(error)}. Get "
             f"{name}.tflite{wanted} elsewhere, put it in a folder and set FRAMEBIND_MODELS to that folder{forget}"
         ) from error
     return file
+
+
+def _cause(error: BaseException) -> BaseException:
+    """What went wrong at the bottom, "Name or service not known" for instance: the network's errors are wrapped thrice,
+    and each wrapper repeats the address.
+    """
+    inner = error.__cause__ or error.__context__
+    return error if inner is None else _cause(inner)
 
 
 def _trust(name: str, file: Path) -> None:

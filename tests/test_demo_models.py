@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import http.server
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -106,6 +108,19 @@ def test_a_file_that_nothing_vouches_for_is_no_first_download(offer: Callable[..
     (models.cache_folder() / "free.tflite").write_bytes(OTHER)
     assert models.find_local("free") is None
     assert models.find_model("free").read_bytes() == MODEL
+
+
+def test_where_the_network_does_not_lead_the_reason_is_short(
+    served: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert served
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"http://127.0.0.1:{taken.getsockname()[1]}/free.tflite"  # nobody answers there once it is closed
+    monkeypatch.setitem(models.MODELS, "free", Known(None, address, ""))
+    with pytest.raises(fb.ModelError) as found:
+        models.find_model("free")
+    refused = f"[Errno {errno.ECONNREFUSED}] Connection refused"
+    assert f"cannot be downloaded from {address}: {refused}. Get free.tflite elsewhere" in str(found.value)
 
 
 def test_a_web_page_is_never_trusted(offer: Callable[..., Known]) -> None:

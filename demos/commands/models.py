@@ -52,15 +52,15 @@ def _list(as_json: bool) -> None:
     rows: list[dict[str, str | None]] = []
     for name in dict.fromkeys([*BUNDLED, *MODELS, *sorted(others)]):
         known, file = MODELS.get(name), find_local(name)
-        what = known.what if known else "see demos/training" if name in BUNDLED else ""
+        what = known.what if known else "paints in one style" if name in BUNDLED else ""
         row = {"name": name, "what": what, "file": str(file) if file else None}
         rows.append({**row, "address": known.address if known else None, "sha256": known.sha256 if known else None})
     if as_json:
         print_json(rows)
         return
-    table = make_table("Models", "name", "what it finds or makes", "file", "checked by")
+    table = make_table("Models", "name", "what it finds or makes", "file")
+    table.columns[0].width = max(map(len, [*BUNDLED, *MODELS]))  # names are there to be copied
     for row in rows:
         place = "in the package" if row["name"] in BUNDLED else "here" if row["file"] else "to be fetched"
-        checked = "" if row["address"] is None else "pinned SHA-256" if row["sha256"] else "its first download"
-        add_row(table, row["name"], row["what"], place, checked)
+        add_row(table, row["name"], row["what"], place)
     print_table(table)
