@@ -18,11 +18,13 @@ from .network import Crop
 from .options import Options, demo
 from .report import DETECTIONS
 from .run import main
-from .task import Scene, Task
+from .task import SHOW_FRAME, Scene, Task
 
 Array = npt.NDArray[Any]
 
 SHOWN = 5
+BOTTOM = 0.85
+"""Where the lines end, of the picture's height: below them a window has its keys."""
 BAR: Color = (0.15, 0.45, 0.85)
 
 
@@ -39,7 +41,7 @@ def prepare(scene: Scene, labels: Path | None = None) -> Task:
     names, crop = read_labels(labels, classes), middle(scene.picture.size)
     buffer, scores = fb.GlBuffer(classes * 4, label="the scores"), np.empty(classes, np.float32)
     network.bind(output, buffer)
-    show = fb.FragmentProgram("uniform sampler2D frame;\nvoid main() { color = texture(frame, uv); }\n")
+    show = fb.FragmentProgram(SHOW_FRAME)
 
     def draw(frame: fb.GlTexture) -> None:
         network.bind(images[0], frame, mean=0.5, std=0.5, crop=crop)
@@ -66,11 +68,12 @@ def best(scores: Array) -> list[tuple[int, float]]:
 
 
 def draw_best(overlay: fb.Overlay, found: list[tuple[int, float]], names: list[str], size: tuple[int, int]) -> None:
-    """A line for each class at the lower left, with a bar as long as it is likely."""
+    """A line for each class at the left, with a bar as long as it is likely."""
     line = min(size[1] / 16, 28.0)
     wide = min(size[0], max(overlay.text_width(names[number], line) for number, _ in found) + 5 * line)
-    top = size[1] - line * (len(found) + 0.5)
-    overlay.fill(0, top, wide, size[1] - top, (0.0, 0.0, 0.0, 0.6))
+    tall = line * (len(found) + 0.5)
+    top = BOTTOM * size[1] - tall
+    overlay.fill(0, top, wide, tall, (0.0, 0.0, 0.0, 0.6))
     for place, (number, probability) in enumerate(found):
         y = top + line * (place + 0.25)
         overlay.fill(0, y + 0.05 * line, max(probability * wide, 1.0), 0.9 * line, (*BAR, 0.8))

@@ -21,7 +21,7 @@ from .one_euro import OneEuro
 from .options import Options, demo
 from .report import DETECTIONS
 from .run import main
-from .task import Scene, Task
+from .task import SHOW_FRAME, Scene, Task
 
 Array = npt.NDArray[Any]
 
@@ -106,7 +106,7 @@ def prepare(scene: Scene, score: float | None = None, labels: Path | None = None
     least = detector.least if score is None else score
     names = ["face"] if classes == 1 else read_labels(labels, classes)
     gather = _gather(network, detector, classes)
-    show = fb.FragmentProgram("uniform sampler2D frame;\nvoid main() { color = texture(frame, uv); }\n")
+    show = fb.FragmentProgram(SHOW_FRAME)
     width, height = scene.picture.size
     crop = (0.0, 0.0, float(width), float(height)) if detector.stretched else square((width, height))
     found: list[Found] = []

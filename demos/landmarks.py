@@ -21,7 +21,7 @@ from .regions import Region, disagreement, hand_region, pose_region, to_picture,
 from .report import DETECTIONS
 from .run import main
 from .ssd import sigmoid
-from .task import Scene, Task
+from .task import SHOW_FRAME, Scene, Task
 
 Array = npt.NDArray[Any]
 
@@ -82,7 +82,7 @@ def prepare(scene: Scene) -> Task:
     network, (image,) = scene.network, scene.network.inputs
     kind, read = _kind(network), _reader(network)
     side = network.inputs[image][1]
-    show = fb.FragmentProgram("uniform sampler2D frame;\nvoid main() { color = texture(frame, uv); }\n")
+    show = fb.FragmentProgram(SHOW_FRAME)
     smooth = OneEuro(SLOWEST, SLOPE)
     last: Skeleton | None = None
 

@@ -16,6 +16,8 @@ import numpy.typing as npt
 
 import framebind as fb
 
+from .network import shapes
+
 FRAME = (640, 480)
 """Width and height of the camera's frames in texels."""
 WARM_UP_SECONDS = 0.5
@@ -102,11 +104,6 @@ def time_frames(subject: Subject, warm_up_runs: int, runs: int) -> tuple[Latency
         avg=float(np.mean(times)), std=float(np.std(times)),
     )  # fmt: skip
     return latency, float(np.median(submits))
-
-
-def shapes(details: list[dict[str, Any]]) -> dict[int, tuple[int, ...]]:
-    """Of LiteRT's tensor details: tensor index to shape."""
-    return {int(tensor["index"]): tuple(int(n) for n in tensor["shape"]) for tensor in details}
 
 
 def random_input(detail: dict[str, Any], random: np.random.Generator) -> Array:

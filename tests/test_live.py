@@ -16,9 +16,12 @@ import cv2
 import numpy as np
 import pytest
 
+from framebind.demos.classification import BAR, BOTTOM
 from framebind.demos.landmarks import LEFT
 from framebind.demos.models import BUNDLED
 from screen import PATIENCE, Picture, Program, Screen
+from test_classification import color_classifier
+from test_detection import object_model
 from tiny_models import chain
 
 ROOT = Path(__file__).parent
@@ -192,13 +195,18 @@ def test_ctrl_c_ends_a_recording_that_plays(tmp_path: Path, identity: Path) -> N
     ("name", "model"),
     [
         ("style_transfer", "style_transfer"), ("segmentation", "selfie_segmentation"),
-        ("detection", "face_detection_front"), ("landmarks", "pose_landmark_lite"),
+        ("segmentation", "deeplabv3_257_mv_gpu"), ("classification", "colors.tflite"),
+        ("detection", "face_detection_front"), ("detection", "objects.tflite"), ("landmarks", "pose_landmark_lite"),
     ],
 )  # fmt: skip
 def test_each_demo_shows_moving_frames_and_answers_keys(
     screen: Screen, tmp_path: Path, model_path: Callable[[str], Path], name: str, model: str
 ) -> None:
-    if model not in BUNDLED:
+    if model == "colors.tflite":
+        (tmp_path / model).write_bytes(color_classifier())
+    elif model == "objects.tflite":
+        object_model(tmp_path / model, logits=False)
+    elif model not in BUNDLED:
         model_path(model)  # skips where there are no models
     command = (sys.executable, "-m", "framebind", "demo", name, "--model", model, "--size", "160x120")
     with screen.run(*command, cwd=tmp_path) as program:
@@ -237,6 +245,25 @@ def test_a_skeleton_is_drawn_over_moving_frames(
         program.press("q")
         code, output = program.wait()
     assert code == 0 and "Traceback" not in output and "784 detections" in output
+
+
+def test_the_likeliest_classes_are_drawn_over_moving_frames(screen: Screen, tmp_path: Path) -> None:
+    (tmp_path / "colors.tflite").write_bytes(color_classifier())
+    command = (sys.executable, "-m", "framebind", "demo", "classification", "--model", "colors.tflite")
+    with screen.run(*command, "--size", "240x200", cwd=tmp_path) as program:
+        program.press("h")
+
+        def bars() -> list[int]:
+            """How long the bar of each of the five lines is above its text, from the likeliest on, in pixels."""
+            rows = [screen.picture()[int(200 * (BOTTOM - (line + 0.1) / 16)), :240] for line in (5, 4, 3, 2, 1)]
+            return [int((np.abs(row[:60] - np.array(BAR) * 255).max(axis=-1) < 60).sum()) for row in rows]
+
+        program.until(lambda: (found := bars())[0] > 20 and found == sorted(found, reverse=True), "bars")
+        first = screen.picture()[:100, :240]
+        program.until(lambda: np.abs(screen.picture()[:100, :240].astype(int) - first).mean() > 2, "motion")
+        program.press("q")
+        code, output = program.wait()
+    assert code == 0 and "Traceback" not in output and "24 detections, 0 anything else" in output
 
 
 def test_keys_switch_between_effects(screen: Screen, tmp_path: Path, model_path: Callable[[str], Path]) -> None:
