@@ -77,9 +77,10 @@ class Boundary:
         if staging is not None:
             staging.release()
 
-    def rebind(self, key: Key, obj: Any, mapping: TextureMapping) -> Binding | None:
+    def rebind(self, key: Key, obj: Any, mapping: tuple[Any, ...]) -> Binding | None:
         """Use ``obj`` in place of one of the same kind, size and format, as which it is then read or written: a ring's
-        next texture. None, and nothing has changed, where it is not like the one before.
+        next texture. ``mapping`` is a TextureMapping's fields. None, and nothing has changed, where it is not like the
+        one before.
         """
         bound = self._bound.get(key)
         if bound is None or bound.binding is None or bound.mapping != mapping:

@@ -301,9 +301,10 @@ class GpuDelegate:
 
         Raises BindingError where it does not fit, DeviceError off the thread or context of the model.
         """
-        mapping = TextureMapping(mean, std, order, crop, rotation, flip)
-        if self._rebind(obj, tensor_index, mapping):
+        given = (mean, std, order, crop, rotation, flip)
+        if self._rebind(obj, tensor_index, given):
             return
+        mapping = TextureMapping(*given)
         partitions = self._partitions_with(tensor_index)
         self._follow(obj)
         if self._boundary.device is not None:
@@ -313,7 +314,7 @@ class GpuDelegate:
         for partition in partitions:
             partition.rebind(tensor_index)
 
-    def _rebind(self, obj: Any, tensor: int, mapping: TextureMapping) -> bool:
+    def _rebind(self, obj: Any, tensor: int, mapping: tuple[Any, ...]) -> bool:
         """Bind what is like the object before, for which all was checked. False where it is not, or none was."""
         partitions = self._partitions_by_tensor.get(tensor)
         binding = self._boundary.rebind((0, tensor), obj, mapping) if partitions else None

@@ -143,7 +143,12 @@ class Partition:
         """Bind what changed, copy what comes from the CPU, run, and say that the outputs are on the GPU."""
         if self._empty:
             return
-        program = self._bound_program()
+        program = self.program
+        if program is None or self._unbound:
+            program = self._bound_program()
+        if self._exchanged:
+            self._refuse_aliases()
+            self._exchanged = False
         if self._first_uploads:
             self._upload_once()
         for tensor in self._uploads:
@@ -167,9 +172,6 @@ class Partition:
         program = self.program or self._build()
         if self._unbound:
             self._bind(program)
-        if self._exchanged:
-            self._refuse_aliases()
-            self._exchanged = False
         return program
 
     def report(self, number: int) -> PartitionReport:

@@ -114,7 +114,7 @@ class Program:
 
     def run(self) -> None:
         """Submit all steps. Outputs are ready for the GPU's next work; the CPU waits for nothing."""
-        self.commands.run()
+        (self._commands or self.commands).run()
         if not self._has_run:
             self._has_run = True
             self._initialization.ready()

@@ -116,14 +116,17 @@ class ClCommandList:
         use = self._slots.get(name)
         if use is None:
             raise BindingError(f"there is no slot '{name}' in this command list, only {sorted(self._slots)}")
-        if resource is use.resource and not resource.released:
+        before = use.resource
+        if resource is before and not resource.released:
             return
-        for _, argument, operand, where in use.places:
-            self._checked(resource, argument, where)
-            if not resource.format:
-                check_resource(resource, operand, where)
+        if not (isinstance(before, ClBuffer | ClImage) and before.is_like(resource)):
+            use.checked = False
+            for _, argument, operand, where in use.places:
+                self._checked(resource, argument, where)
+                if not resource.format:
+                    check_resource(resource, operand, where)
         assert isinstance(resource, ClBuffer | ClImage)
-        before, use.resource, use.checked = use.resource, resource, False
+        use.resource = resource
         self._fill(use)
         if resource.partner is not None or (isinstance(before, ClBuffer | ClImage) and before.partner is not None):
             self._find_partners()

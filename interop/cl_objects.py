@@ -44,6 +44,9 @@ class _ClObject:
     """
 
     label: str
+    format: str
+    size: tuple[int, int]
+    nbytes: int
     partner: Partner | None = None
 
     def _adopt(self, memory: Any, keep: Any) -> None:
@@ -76,6 +79,16 @@ class _ClObject:
     def belongs_to(self, context: ClContext) -> bool:
         """Whether it was made in the OpenCL context of ``context``."""
         return self._context == context.handle
+
+    def is_like(self, other: object) -> bool:
+        """Whether ``other`` is alive and the same to a kernel in all but what it contains."""
+        return (
+            isinstance(other, _ClObject)
+            and type(other) is type(self)
+            and other._memory is not None
+            and (other._context, other._flags) == (self._context, self._flags)
+            and (other.format, other.size, other.nbytes) == (self.format, self.size, self.nbytes)
+        )
 
     def check_access(self, access: str, where: str) -> None:
         """Raise BindingError where it was made for kernels that only read (or only write) and ``access`` says else."""

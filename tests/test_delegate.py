@@ -270,7 +270,7 @@ def test_the_next_texture_of_a_ring_takes_few_python_calls(context: fb.GlContext
         frame(frames[0])
     finally:
         sys.setprofile(None)
-    assert len(calls) <= 90
+    assert len(calls) <= 75
 
 
 def test_an_output_bound_anew_is_read_from_where_it_was_computed(context: fb.GlContext) -> None:

@@ -1,0 +1,147 @@
+"""Times each step inside one dispatch, where no event can: work-group 0 reads the GPU's clock around every barrier.
+
+python benchmarks/inside.py [MODEL ...] [--device-name NAME] [--runs N]
+
+*own* is work-group 0's part of a step, *whole* the time until the next step begins, and so the slowest group and the
+barrier. *again* is the same when each step is run a second time right after the first: what its instructions and its
+data take to arrive is in *whole* only. NVIDIA's OpenCL, whose clocks inline PTX can read.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+import numpy as np
+import numpy.typing as npt
+import pyopencl as cl
+import typer
+from names import FLOAT
+from one_dispatch import bind, record
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+
+import framebind as fb
+from framebind.delegate.program import Program
+from framebind.demos.models import find_model
+from framebind.interop import cl_one_dispatch
+from framebind.interop.cl_barrier import ClBarrier
+from framebind.interop.device import Device, Step
+from framebind.interop.devices import open_device
+from framebind.interop.one_dispatch import Merged
+from framebind.kernels.program import ProgramSource
+
+MOST_ROWS = 1000
+FIRST = 16
+"""Of the barrier's state, in words of 64 bits: where clocks begin. Before them, from 8: nanoseconds at both ends."""
+COLUMNS = ("", "step", "kernel", "tiles", "own", "whole", "again: own", "whole")
+CLOCKS = (
+    '#define CLOCK(t) asm volatile("mov.u64 %0, %%clock64;" : "=l"(t) :: "memory")\n'
+    '#define NANOSECONDS(t) asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t) :: "memory")\n'
+)
+_render, _table = cl_one_dispatch.render_opencl_program, cl_one_dispatch.table
+
+
+def _note(place: str, nanoseconds: str = "") -> str:
+    """OpenCL C: group 0 writes its clock, and where ``nanoseconds`` names a place, the time."""
+    time_too = f"NANOSECONDS(t); clocks[{nanoseconds}] = t;" if nanoseconds else ""
+    return (
+        "if (LOCAL == 0 && get_group_id(0) == 0) { ulong t; volatile __global ulong* clocks = "
+        f"(volatile __global ulong*)state; CLOCK(t); clocks[{place}] = t; {time_too} }}\n"
+    )
+
+
+def render_timed(source: ProgramSource) -> str:
+    """The program, with the clock read before and after each barrier, and at the end."""
+    head, loop = _render(source).rsplit("  __local uint local_state[2];", 1)
+    for before, note in (
+        ("if (row[3] != 0)", _note(f"{FIRST} + 2 * i")),
+        ("int tiles =", _note(f"{FIRST + 1} + 2 * i")),
+    ):
+        assert loop.count(before) == 1
+        loop = loop.replace(before, f"{note}{before}")
+    loop = loop.replace("for (int i = 0;", f"{_note(str(FIRST), '8')}  for (int i = 0;", 1)
+    end = loop.rindex("}")
+    loop = f"{loop[:end]}{_note(f'{FIRST} + 2 * rows', '9')}{loop[end:]}"
+    return f"{CLOCKS}{head}  __local uint local_state[2];{loop}"
+
+
+def roomy_state(barrier: ClBarrier) -> cl.Buffer:
+    """The barrier's state, with room for the clocks behind it."""
+    nbytes = 8 * (FIRST + 2 * MOST_ROWS + 2)
+    state = cl.Buffer(barrier._context.context, cl.mem_flags.READ_WRITE, nbytes)
+    cl.enqueue_fill_buffer(barrier._context.queue, state, np.zeros(2, np.uint32), 0, nbytes)
+    return state
+
+
+def twice(steps: Sequence[Step], merged: Merged, groups: int) -> npt.NDArray[np.int32]:
+    """Each row, and then the same after a barrier. In-place steps compute nonsense, in the same time."""
+    rows = _table(steps, merged, groups)
+    again = rows.copy()
+    again[:, 3] = 1
+    return np.stack([rows, again], 1).reshape(-1, rows.shape[1])
+
+
+def microseconds(
+    device: Device, program: Program, make_table: Callable[..., npt.NDArray[np.int32]], runs: int
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Own and whole of each row, medians."""
+    cl_one_dispatch.table = make_table
+    commands = record(device, program, "one")
+    rows = len(program.steps) * (2 if make_table is twice else 1)
+    barrier: ClBarrier = commands._recording.barrier  # type: ignore[attr-defined]
+    own: list[npt.NDArray[np.float64]] = []
+    whole: list[npt.NDArray[np.float64]] = []
+    clocks = np.empty(FIRST + 2 * rows + 1, np.uint64)
+    until = time.perf_counter() + 0.3
+    while time.perf_counter() < until or len(own) < runs:
+        commands.run()
+        device.finish()
+        cl.enqueue_copy(barrier._context.queue, clocks, barrier.state, is_blocking=True)
+        ticks = clocks[FIRST:].astype(np.float64)
+        scale = float(clocks[9] - clocks[8]) / (ticks[-1] - ticks[0]) / 1e3
+        arrived, begun = ticks[0::2], ticks[1::2]
+        own.append((arrived[1:] - begun) * scale)
+        whole.append((np.append(begun[1:], arrived[-1]) - begun) * scale)
+    commands.release()
+    return np.median(own[-runs:], 0), np.median(whole[-runs:], 0)
+
+
+def main(
+    models: Annotated[list[str] | None, typer.Argument(help="Names, or .tflite files.")] = None,
+    device_name: Annotated[str, typer.Option(help="A part of the device's name.")] = "nvidia",
+    storage: Annotated[str, typer.Option(help="f16 or f32.")] = "f16",
+    runs: Annotated[int, typer.Option(help="Runs of which medians are taken.")] = 50,
+) -> None:
+    """A table for each model: microseconds of each step inside one dispatch."""
+    cl_one_dispatch.render_opencl_program = render_timed
+    ClBarrier.state = functools.cached_property(roomy_state)  # type: ignore[assignment]
+    ClBarrier.state.__set_name__(ClBarrier, "state")
+    with fb.ClContext(device_name):
+        device = open_device("opencl")
+        device.dispatches = "one"
+        for path in map(find_model, models or FLOAT):
+            cl_one_dispatch.table = _table
+            model = bind(path, storage, device, "opencl")
+            model.frame()
+            program = model.program
+            own, whole = microseconds(device, program, _table, runs)
+            own_again, whole_again = (each[1::2] for each in microseconds(device, program, twice, runs))
+            table = Table(
+                box=SIMPLE, padding=(0, 1, 0, 0), title=f"{path.stem}, {storage}: {whole.sum():.1f} us inside"
+            )
+            for number, column in enumerate(COLUMNS):
+                table.add_column(column, no_wrap=True, justify="right" if number > 2 else "left", max_width=36)
+            for i, step in enumerate(program.steps):
+                figures = (f"{each[i]:.2f}" for each in (own, whole, own_again, whole_again))
+                table.add_row(str(i), step.label, step.kernel.source.name, str(step.tiles), *figures)
+            Console(width=110, soft_wrap=True).print(table)
+            model.delegate.close()
+        device.close()
+
+
+if __name__ == "__main__":
+    typer.run(main)
