@@ -32,6 +32,7 @@ Fits = Callable[[dict[Key, Constant], int], bool]
 """Whether these places are those of the constants that are wanted, in a block of so many bytes."""
 _NOT_KEYED = {"serialization_dir", "model_token", "wait_type"}
 """Options that change nothing of what is kept."""
+_NUMBER_BYTES = 8
 _CODE = Path(__file__).parents[1]
 
 
@@ -109,7 +110,20 @@ class Cache:
         self._sections[name], self._changed = _encode(made), True
         return made
 
-    # Tuning -----------------------------------------------------------------------------------------------------------
+    # Measured ---------------------------------------------------------------------------------------------------------
+
+    def known_number(self, what: str) -> int | None:
+        """The number that was measured of ``what``, or None where none is kept, or something else."""
+        name = _number_name(what)
+        self._used.add(name)
+        found = bytes(self._sections.get(name, b""))
+        return int.from_bytes(found, "little") if len(found) == _NUMBER_BYTES else None
+
+    def keep_number(self, what: str, number: int) -> None:
+        name, data = _number_name(what), number.to_bytes(_NUMBER_BYTES, "little")
+        self._used.add(name)
+        if self._sections.get(name) != data:
+            self._sections[name], self._changed = data, True
 
     def known_way(self, what: str) -> Way | None:
         """The way to run ``what`` that was the fastest, or None where none is kept, or no known one."""
@@ -154,6 +168,10 @@ class Cache:
 
 def _program_name(text: str) -> str:
     return f"program {hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def _number_name(what: str) -> str:
+    return f"number {hashlib.sha256(what.encode()).hexdigest()}"
 
 
 def _way_name(what: str) -> str:

@@ -1,4 +1,4 @@
-"""Compiled programs that somebody keeps: whoever compiles asks here for a binary of the text first."""
+"""Compiled programs that somebody keeps, and what was measured of them: whoever compiles asks here first."""
 
 from __future__ import annotations
 
@@ -19,6 +19,12 @@ class Binaries(Protocol):
     def keep(self, text: str, binary: Callable[[], bytes | None]) -> None:
         """A program of this text is in use; ``binary`` fetches its binary, None where the driver has none to give."""
         ...
+
+    def known_number(self, what: str) -> int | None:
+        """A whole number that was measured, or None where none is kept."""
+        ...
+
+    def keep_number(self, what: str, number: int) -> None: ...
 
 
 _current: ContextVar[Binaries | None] = ContextVar("binaries", default=None)
@@ -52,3 +58,16 @@ def keep(text: str, binary: Callable[[], bytes | None]) -> None:
     binaries = _current.get()
     if binaries is not None:
         binaries.keep(text, binary)
+
+
+def known_number(what: str) -> int | None:
+    """What an earlier start has measured, where that is kept. It may be wrong by now: try it."""
+    binaries = _current.get()
+    return binaries.known_number(what) if binaries is not None else None
+
+
+def keep_number(what: str, number: int) -> None:
+    """Offer what was measured to whoever keeps binaries."""
+    binaries = _current.get()
+    if binaries is not None:
+        binaries.keep_number(what, number)

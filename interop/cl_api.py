@@ -14,6 +14,8 @@ from pyopencl import _cl
 
 from .errors import DeviceError
 
+_UUID_EXTENSION, _DEVICE_UUID = "cl_khr_device_uuid", 0x106A
+
 
 @functools.cache
 def loader() -> ctypes.CDLL:
@@ -37,6 +39,16 @@ def device_bits(device: cl.Device, parameter: int) -> int:
     ask = loader().clGetDeviceInfo
     place = (ctypes.c_void_p(device.int_ptr), ctypes.c_uint(parameter), ctypes.c_size_t(8))
     return 0 if ask(*place, ctypes.byref(value), None) else value.value
+
+
+def device_uuid(device: cl.Device) -> bytes:
+    """The 16 bytes by which other APIs know the device as well; none where the driver does not tell."""
+    uuid = (ctypes.c_uint8 * 16)()
+    if _UUID_EXTENSION not in device.extensions.split():
+        return b""
+    place = (ctypes.c_void_p(device.int_ptr), ctypes.c_uint(_DEVICE_UUID), ctypes.c_size_t(len(uuid)))
+    check(loader().clGetDeviceInfo(*place, uuid, None), f"asking '{device.name.strip()}' for its UUID")
+    return bytes(uuid)
 
 
 def is_object(pointer: int) -> bool:

@@ -13,7 +13,15 @@ import pyopencl as cl
 from ..kernels.program_opencl import render_opencl_barrier_test
 from .cl_command_buffer import Dispatch
 from .cl_context import ClContext, build, wait_for_all
-from .one_dispatch import GROUPS_PER_UNIT, PATIENCE, TEST_PATIENCE, TEST_ROUNDS, BarrierWatch
+from .one_dispatch import (
+    GROUPS_PER_UNIT,
+    PATIENCE,
+    TEST_PATIENCE,
+    TEST_ROUNDS,
+    BarrierWatch,
+    groups_to_try,
+    keep_groups,
+)
 from .transfers import transfers
 
 log = logging.getLogger("framebind")
@@ -56,7 +64,8 @@ class ClBarrier:
         """
         context, group = self._context, min(128, self._context.device.max_work_group_size)
         try:
-            program = build(context.context, render_opencl_barrier_test(group), "barrier_test", self.options)
+            text = render_opencl_barrier_test(group)
+            program = build(context.context, text, "barrier_test", self.options)
         except cl.Error as error:
             return f"the barrier does not compile: {error}"
         kernel = cl.Kernel(program, "barrier_test")
@@ -70,16 +79,19 @@ class ClBarrier:
             kernel.set_args(cells, unseen, self.state, *own)
             return kernel, (ctypes.c_size_t * 1)(group * groups), (ctypes.c_size_t * 1)(group)
 
-        groups = self.resident_groups(dispatch, most)
+        groups = self.resident_groups(dispatch, most, text)
         if groups == 0:
             return "its work-groups do not wait for one another"
         wrong = self._download(unseen, 0)
         log.debug(f"{context}: {groups} groups of {group} wait for one another")
         return f"{wrong} times what one group wrote was not seen by another" if wrong else ""
 
-    def resident_groups(self, dispatch: Callable[[int], Dispatch], most: int) -> int:
-        """The largest number of groups, ``most`` at most, with which ``dispatch(groups)`` gets through; 0: none."""
-        for groups in sorted({min(self.units * per_unit, most) for per_unit in self.per_unit}, reverse=True):
+    def resident_groups(self, dispatch: Callable[[int], Dispatch], most: int, text: str) -> int:
+        """The largest number of groups, ``most`` at most, with which ``dispatch(groups)`` gets through; 0: none.
+
+        ``text`` is that of the program, so that the next start tries first what this one finds.
+        """
+        for groups in groups_to_try(self.units, self.per_unit, most, text):
             kernel, global_size, local_size = dispatch(groups)
             try:
                 cl.enqueue_nd_range_kernel(self._context.queue, kernel, tuple(global_size), tuple(local_size))
@@ -88,6 +100,7 @@ class ClBarrier:
                 log.debug(f"{groups} groups: {error}")
                 return 0
             if not self._take_flag():
+                keep_groups(groups, most, text)
                 return groups
         return 0
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyopencl as cl
 
-from . import binaries, cl_gl
+from . import binaries, cl_gl, ptx
 from .errors import DeviceError
 
 log = logging.getLogger("framebind")
@@ -227,7 +227,23 @@ def build(context: cl.Context, text: str, name: str, options: Sequence[str] = CL
 
 def offer(program: cl.Program, text: str, options: Sequence[str] = CL1_2) -> None:
     """Let the binary of a built program be kept, where somebody keeps them."""
-    binaries.keep(_key(text, options), lambda: program_binary(program))
+    assembler = ptx.assembler(
+        program.devices[0]
+    )  # held by all programs that wait to be fetched: it then serves them all
+    binaries.keep(_key(text, options), lambda: _kept_form(program, assembler))
+
+
+def _kept_form(program: cl.Program, assembler: ptx.Assembler) -> bytes | None:
+    """The binary that loads the fastest: machine code in place of PTX, where the driver makes and takes it."""
+    binary = program_binary(program)
+    if binary is None or not ptx.is_ptx(binary):
+        return binary
+    try:
+        code = assembler.machine_code(binary)
+    except DeviceError as error:
+        log.info(f"PTX is kept, which the next start compiles: {error}")
+        return binary
+    return binary if _load(program.context, code, program.kernel_names[0]) is None else code
 
 
 def _key(text: str, options: Sequence[str]) -> str:

@@ -31,11 +31,11 @@ class ClProgram:
 
     def __init__(self, context: ClContext, barrier: ClBarrier, source: ProgramSource) -> None:
         self.context, self.barrier, self.source = context, barrier, source
-        text = render_opencl_program(source)
+        self.text = render_opencl_program(source)
         try:
-            program = build(context.context, text, "program", barrier.options)
+            program = build(context.context, self.text, "program", barrier.options)
         except cl.Error as error:
-            raise KernelError("program", str(context), str(error), text) from error
+            raise KernelError("program", str(context), str(error), self.text) from error
         self.kernel = cl.Kernel(program, "program")
         memories, pictures = len(source.memories), len(source.pictures)
         self.first_picture = memories
@@ -107,7 +107,7 @@ def _resident_groups(program: ClProgram, merged: Merged, most: int) -> int:
         program.set_own(rows, merged.source.steps, groups, TEST_PATIENCE)
         return program.dispatch(groups)
 
-    return barrier.resident_groups(dispatch, most)
+    return barrier.resident_groups(dispatch, most, program.text)
 
 
 def _upload(context: ClContext, rows: np.ndarray) -> cl.Buffer:

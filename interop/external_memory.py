@@ -13,15 +13,14 @@ import pyopencl
 
 from . import gl_memory, gl_query, vulkan
 from .channel import Channel, SharedBuffer
-from .cl_api import check, extension, loader
+from .cl_api import check, device_uuid, extension, loader
 from .cl_context import ClContext
 from .cl_objects import Use
 from .errors import DeviceError
 from .gl_context import GlContext
 
 _P, _UINT, _INT, _SIZE = ctypes.c_void_p, ctypes.c_uint, ctypes.c_int, ctypes.c_size_t
-_EXTENSION, _UUID_EXTENSION = "cl_khr_external_memory_opaque_fd", "cl_khr_device_uuid"
-_DEVICE_UUID, _OPAQUE_FD, _READ_WRITE = 0x106A, 0x2060, 1
+_EXTENSION, _OPAQUE_FD, _READ_WRITE = "cl_khr_external_memory_opaque_fd", 0x2060, 1
 _FUNCTIONS = ("clEnqueueAcquireExternalMemObjectsKHR", "clEnqueueReleaseExternalMemObjectsKHR")
 _SEMAPHORE_EXTENSION = "cl_khr_external_semaphore_opaque_fd"
 _SEMAPHORE_TYPE, _BINARY, _SEMAPHORE_OPAQUE_FD = 0x203D, 1, 0x2055
@@ -35,7 +34,7 @@ class ExternalMemory(Channel):
 
     def __init__(self, gl: GlContext, cl: ClContext) -> None:
         super().__init__(gl, cl)
-        self._vulkan = vulkan.open_device(_cl_uuid(cl.device))
+        self._vulkan = vulkan.open_device(device_uuid(cl.device))
         types = (_INT, _P, _UINT, _P, _UINT, _P, _P)
         self._acquire, self._release = (extension(cl.device.platform, name, *types) for name in _FUNCTIONS)
 
@@ -43,11 +42,11 @@ class ExternalMemory(Channel):
     def why_not(gl: GlContext, cl: ClContext) -> str | None:
         if sys.platform == "win32":
             return "framebind exports memory as file descriptors only, which Windows has not"
-        if not {_EXTENSION, _UUID_EXTENSION} <= set(cl.device.extensions.split()):
+        if _EXTENSION not in cl.device.extensions.split():
             return f"'{cl.name}' has no {_EXTENSION}"
         if not gl_query.has_extension(gl, gl_memory.MEMORY_EXTENSION):
             return f"{gl} has no {gl_memory.MEMORY_EXTENSION}"
-        if _cl_uuid(cl.device) not in gl_memory.device_uuids(gl):
+        if device_uuid(cl.device) not in gl_memory.device_uuids(gl):
             return f"'{cl.name}' is another GPU than that of {gl}"
         try:
             ExternalMemory(gl, cl).buffer(_PROBE_BYTES, "probe").gl.release()
@@ -149,11 +148,10 @@ class ClSemaphore:
 
 def same_gpu(gl: GlContext, cl: ClContext) -> bool | None:
     """Whether the two are one GPU, by its UUID; None where a driver does not tell."""
-    if _UUID_EXTENSION not in cl.device.extensions.split() or not gl_query.has_extension(
-        gl, gl_memory.MEMORY_EXTENSION
-    ):
+    uuid = device_uuid(cl.device)
+    if not uuid or not gl_query.has_extension(gl, gl_memory.MEMORY_EXTENSION):
         return None
-    return _cl_uuid(cl.device) in gl_memory.device_uuids(gl)
+    return uuid in gl_memory.device_uuids(gl)
 
 
 def _gl_names(uses: Sequence[Use]) -> list[int]:
@@ -170,10 +168,3 @@ def _import(context: pyopencl.Context, allocation: vulkan.Allocation) -> pyopenc
         check(status.value, "importing memory into OpenCL (clCreateBufferWithProperties)")
     memory: Any = pyopencl.Buffer.from_int_ptr(handle, retain=False)
     return memory
-
-
-def _cl_uuid(device: pyopencl.Device) -> bytes:
-    uuid = (ctypes.c_uint8 * vulkan.UUID_BYTES)()
-    status = loader().clGetDeviceInfo(_P(device.int_ptr), _UINT(_DEVICE_UUID), _SIZE(vulkan.UUID_BYTES), uuid, None)
-    check(status, f"asking '{device.name.strip()}' for its UUID")
-    return bytes(uuid)

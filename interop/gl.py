@@ -8,17 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.dialect import render_glsl
 from ..kernels.source import KernelSource
-from . import binaries
 from .device import Dispatches, Resource, Step, Traits
 from .errors import BindingError, DeviceError
 from .gl_barrier import GlBarrier
-from .gl_commands import GlCommandList, GlKernel
+from .gl_commands import GlCommandList
 from .gl_context import GlContext
+from .gl_kernel import GlKernel
 from .gl_objects import GlBuffer, GlTexture, as_gl_object
 from .gl_one_dispatch import GlOneDispatch
-from .gl_program import COMPUTE_SHADER, build_program, program_binary
 from .gl_state import buffers, kept, pixel_storage, program, storage_buffers, texture
 from .one_dispatch import BarrierWatch, prefers_one, why_not_one
 from .recording import check_formats
@@ -135,27 +133,31 @@ class GlDevice:
         if kernel is None:
             self.check()
             check_formats(source, self.traits)
-            text = render_glsl(source, "310 es" if self.context.is_es else "430 core")
-            program = build_program(self.context, source.name, {COMPUTE_SHADER: text})
-            kernel = self._kernels[source] = GlKernel(self.context, source, program, text)
-        else:
-            program = kernel.program
-            binaries.keep(kernel.text, lambda: program_binary(self.context, program))
+            kernel = self._kernels[source] = GlKernel(self.context, source)
         return kernel
 
     def compile(self, steps: Sequence[Step]) -> None:
-        """Nothing is left to do: GL's kernels are compiled when they are made."""
+        self.check()
+        if self._why_separate(steps, self.dispatches):
+            for kernel in {step.kernel for step in steps}:
+                assert isinstance(kernel, GlKernel)
+                kernel.compile()
 
     def record(self, steps: Sequence[Step], dispatches: Dispatches | None = None) -> GlCommandList:
         self.check()
         dispatches = dispatches or self.dispatches
-        if dispatches == "one" or (dispatches == "auto" and self._prefers_one(steps)):
-            reason = why_not_one(steps, self.traits) or self._barrier.why_unusable
-            if not reason:
-                return GlOneDispatch(self.context, self.traits, steps, self._barrier)
-            if dispatches == "one":
-                raise BindingError(f"these steps cannot run as one dispatch in {self.context}: {reason}")
+        reason = self._why_separate(steps, dispatches)
+        if not reason:
+            return GlOneDispatch(self.context, self.traits, steps, self._barrier)
+        if dispatches == "one":
+            raise BindingError(f"these steps cannot run as one dispatch in {self.context}: {reason}")
         return GlCommandList(self.context, self.traits, steps)
+
+    def _why_separate(self, steps: Sequence[Step], dispatches: Dispatches) -> str:
+        """Why these steps are a dispatch each; "" where they are one."""
+        if dispatches == "separate" or (dispatches == "auto" and not self._prefers_one(steps)):
+            return "separate dispatches were asked for, or are likely to be the faster ones"
+        return why_not_one(steps, self.traits) or self._barrier.why_unusable
 
     def _prefers_one(self, steps: Sequence[Step]) -> bool:
         """The rule: see one_dispatch.prefers_one; and not after it has failed here."""

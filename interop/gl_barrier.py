@@ -17,7 +17,15 @@ from .gl_program import COMPUTE_SHADER, build_program
 from .gl_query import has_extension
 from .gl_state import buffers, kept, storage_buffers
 from .gl_state import program as program_in_use
-from .one_dispatch import GROUPS_PER_UNIT, PATIENCE, TEST_PATIENCE, TEST_ROUNDS, BarrierWatch
+from .one_dispatch import (
+    GROUPS_PER_UNIT,
+    PATIENCE,
+    TEST_PATIENCE,
+    TEST_ROUNDS,
+    BarrierWatch,
+    groups_to_try,
+    keep_groups,
+)
 
 log = logging.getLogger("framebind")
 
@@ -74,20 +82,24 @@ class GlBarrier:
             gl.glDispatchCompute(groups, 1, 1)
 
         with kept(context, program_in_use, buffers, storage_buffers(3)):
-            groups = self.resident_groups(dispatch, most)
+            groups = self.resident_groups(dispatch, most, text)
         if groups == 0:
             return "its work-groups do not wait for one another"
         wrong = self._word(unseen, 0)
         log.debug(f"{context}: {groups} groups wait for one another")
         return f"{wrong} times what one group wrote was not seen by another" if wrong else ""
 
-    def resident_groups(self, dispatch: Callable[[int], None], most: int) -> int:
-        """The largest number of groups, ``most`` at most, with which ``dispatch(groups)`` gets through; 0: none."""
-        for groups in sorted({min(self.units * per_unit, most) for per_unit in self.per_unit}, reverse=True):
+    def resident_groups(self, dispatch: Callable[[int], None], most: int, text: str) -> int:
+        """The largest number of groups, ``most`` at most, with which ``dispatch(groups)`` gets through; 0: none.
+
+        ``text`` is that of the program, so that the next start tries first what this one finds.
+        """
+        for groups in groups_to_try(self.units, self.per_unit, most, text):
             dispatch(groups)
             self._context.gl.glMemoryBarrier(_ALL_BARRIERS)
             self._context.gl.glFinish()
             if not self._take_flag():
+                keep_groups(groups, most, text)
                 return groups
         return 0
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..kernels.layout import Picture
-from ..kernels.source import PICTURE_PARAMETERS, Argument, KernelSource
+from ..kernels.source import PICTURE_PARAMETERS, Argument
 from .device import Resource, Slot, Step, Traits
 from .errors import BindingError
 from .gl_context import GlContext
+from .gl_kernel import GlKernel, UniformValues, uniform_calls
 from .gl_objects import SHADER_STORAGE_BUFFER, GlBuffer, GlTexture
 from .gl_query import FORMATS, TEXTURE_2D
 from .gl_state import UNIFORM_BUFFER, Part, image_units, kept, program, storage_buffers, texture_units, uniform_buffers
@@ -26,53 +27,6 @@ MAX_GROUPS = 65535
 """Work-groups that every driver takes in one dimension of a dispatch."""
 
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
-
-
-class GlKernel:
-    """A linked compute program, and which values its uniforms hold between runs.
-
-    Uniforms live in the program, so a list that needs one set of values only stores them there once (it is then the
-    ``owner``). Other lists set theirs before each use and put the owner's back afterwards; those recorded while there
-    is no owner put nothing back, and as long as such ``visitors`` live nobody becomes the owner.
-    """
-
-    def __init__(self, context: GlContext, source: KernelSource, program: int, text: str) -> None:
-        self.source, self.program, self.text = source, program, text
-        self.resident = UniformValues(source)
-        self.owner: weakref.ref[GlCommandList] | None = None
-        self.visitors: weakref.WeakSet[GlCommandList] = weakref.WeakSet()
-        names = {"": "offsets", **{a.name: f"{a.name}_parameters" for a in source.pictures}}
-        locate = context.gl.glGetUniformLocation
-        self.locations = {key: locate(program, name.encode()) for key, name in names.items()}
-        """Uniform location by picture argument ("": the offsets); -1 where the compiler found the uniform unused."""
-        self.release = weakref.finalize(self, context.defer_delete, "program", program)
-        self.release.atexit = False
-
-    def owner_alive(self) -> bool:
-        return self.owner is not None and self.owner() is not None
-
-
-class UniformValues:
-    """What a kernel takes by value: an int per buffer argument and 16 floats per picture, as GL reads them."""
-
-    def __init__(self, source: KernelSource) -> None:
-        self.offsets = (ctypes.c_int * max(len(source.buffers), 1))()
-        self.parameters = {a.name: (ctypes.c_float * PICTURE_PARAMETERS)() for a in source.pictures}
-
-    @staticmethod
-    def of(step: Step) -> UniformValues:
-        source = step.kernel.source
-        values = UniformValues(source)
-        for i, argument in enumerate(source.buffers):
-            values.offsets[i] = step.operands[argument.name].offset // argument.unit
-        for name, array in values.parameters.items():
-            array[:] = step.parameters[name]
-        return values
-
-    def copy_from(self, other: UniformValues) -> None:
-        self.offsets[:] = other.offsets[:]
-        for name, array in self.parameters.items():
-            array[:] = other.parameters[name][:]
 
 
 @dataclass
@@ -101,6 +55,8 @@ class GlCommandList:
         """One dispatch a step, with barriers where the hazards are."""
         before = hazards(self.steps)
         self.barriers = len(before)
+        for number in range(len(self.steps)):
+            self._kernel(number).compile()
         recorder = Recorder(self._context, self._slots)
         restored = self._claim_kernels()
         barrier_bits = STORAGE_BARRIER
@@ -195,7 +151,7 @@ class GlCommandList:
         gl = self._context.gl
         with kept(self._context, program):
             gl.glUseProgram(kernel.program)
-            for name, arguments in _uniform_calls(kernel, kernel.resident):
+            for name, arguments in uniform_calls(kernel, kernel.resident):
                 getattr(gl, name)(*arguments)
 
     # Running ---------------------------------------------------------------------------------------------------------
@@ -294,16 +250,6 @@ class GlCommandList:
         self._slots.clear()
 
 
-def _uniform_calls(kernel: GlKernel, values: UniformValues) -> list[tuple[str, tuple[Any, ...]]]:
-    calls: list[tuple[str, tuple[Any, ...]]] = []
-    if kernel.locations[""] >= 0:
-        calls.append(("glUniform1iv", (kernel.locations[""], len(values.offsets), values.offsets)))
-    for name, array in values.parameters.items():
-        if kernel.locations[name] >= 0:
-            calls.append(("glUniform4fv", (kernel.locations[name], PICTURE_PARAMETERS // 4, array)))
-    return calls
-
-
 class Recorder:
     """Turns steps into calls, leaving out whatever would set a state to what it already is."""
 
@@ -365,7 +311,7 @@ class Recorder:
         self._set("image", unit, resource, "glBindImageTexture", unit, name, 0, 0, 0, _WRITE_ONLY, internal)
 
     def _uniforms(self, kernel: GlKernel, values: UniformValues) -> None:
-        for name, arguments in _uniform_calls(kernel, values):
+        for name, arguments in uniform_calls(kernel, values):
             # The same array holds the same values; arrays of two steps may be changed apart, but offsets never are.
             key = (f"{name} {arguments[0]}", kernel.program)
             current = self._state.get(key)

@@ -32,8 +32,8 @@ class GlOneDispatch(GlCommandList):
     def _record(self) -> None:
         """Compile the program, store in it all that stays, and record its dispatch."""
         self._merged = merge(self.steps)
-        text = render_glsl_program(self._merged.source, self._barrier.version)
-        self._program = build_program(self._context, "program", {COMPUTE_SHADER: text})
+        self._text = render_glsl_program(self._merged.source, self._barrier.version)
+        self._program = build_program(self._context, "program", {COMPUTE_SHADER: self._text})
         self._free = weakref.finalize(self, self._context.defer_delete, "program", self._program)
         self._free.atexit = False
         with kept(self._context, program, buffers, storage_buffers(len(self._merged.memories) + 1), uniform_buffers(1)):
@@ -93,7 +93,7 @@ class GlOneDispatch(GlCommandList):
             gl.glBindBufferBase(UNIFORM_BUFFER, 0, self._table.id)
             gl.glDispatchCompute(groups, 1, 1)
 
-        return self._barrier.resident_groups(dispatch, most)
+        return self._barrier.resident_groups(dispatch, most, self._text)
 
     def _set_parameters(self, picture: int, values: ctypes.Array[ctypes.c_float]) -> None:
         self._context.gl.glUniform4fv(len(UNIFORMS) + 4 * picture, PICTURE_PARAMETERS // 4, values)

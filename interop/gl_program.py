@@ -31,8 +31,13 @@ def build_program(context: GlContext, name: str, texts: dict[int, str]) -> int:
         binaries.reject(text)
         program = _build(context, name, texts)
     context.live["program"] += 1
-    binaries.keep(text, lambda: program_binary(context, program))
+    offer(context, program, text)
     return program
+
+
+def offer(context: GlContext, program: int, text: str) -> None:
+    """Let the binary of a linked program be kept, where somebody keeps them."""
+    binaries.keep(text, lambda: program_binary(context, program))
 
 
 def program_binary(context: GlContext, program: int) -> bytes | None:

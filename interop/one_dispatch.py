@@ -12,6 +12,7 @@ import numpy as np
 from ..kernels.layout import Picture
 from ..kernels.program import HEAD, NOTHING, ProgramSource
 from ..kernels.source import Argument, KernelSource
+from . import binaries
 from .device import Resource, Slot, Step, Traits
 from .errors import DeviceError
 from .recording import hazards
@@ -125,6 +126,24 @@ def waiting_table(merged: Merged) -> np.ndarray:
     rows = np.zeros((merged.source.steps, merged.source.row), np.int32)
     rows[:, 0], rows[:, 3] = NOTHING, 1
     return rows
+
+
+def groups_to_try(units: int, per_unit: Sequence[int], most: int, program: str) -> list[int]:
+    """How many groups a program of this text is tried with, ``most`` at most: what an earlier start has found to wait
+    for one another, then the largest first.
+    """
+    numbers = sorted({min(units * count, most) for count in per_unit}, reverse=True)
+    known = binaries.known_number(_groups_of(program, most))
+    return sorted(numbers, key=lambda number: number != known)
+
+
+def keep_groups(groups: int, most: int, program: str) -> None:
+    """So many groups have waited for one another."""
+    binaries.keep_number(_groups_of(program, most), groups)
+
+
+def _groups_of(program: str, most: int) -> str:
+    return f"groups, {most} at most, of {program}"
 
 
 def wanted_groups(steps: Sequence[Step], units: int, per_unit: int = 0) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +20,13 @@ import framebind as fb
 from framebind.delegate import cache_file, program, tune
 from framebind.delegate.cache_file import MAGIC, UnusableError
 from framebind.delegate.serialization import Cache
-from framebind.interop import cl_context, gl_program
+from framebind.interop import cl_context, gl_program, ptx
+from framebind.interop.binaries import kept_in
 from framebind.interop.cl import ClDevice
 from framebind.interop.device import CommandList, Device
 from framebind.interop.devices import open_device
 from framebind.interop.null import NullDevice
+from framebind.interop.one_dispatch import groups_to_try, keep_groups
 from tiny_models import CPU_ONLY, G, Op, T, build, cpu_only
 
 SHAPE = (1, 4, 5, 8)
@@ -126,6 +128,12 @@ def file_in(folder: Path) -> Path:
     return file
 
 
+def sections_of(file: Path) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    rewritten(file, lambda name, data: found.setdefault(name, data))
+    return found
+
+
 def rewritten(file: Path, change: Callable[[str, bytes], bytes]) -> None:
     """Change the sections of a file and give it the digest that they have then, as somebody could who is the user."""
     folder = cache_file.open_folder(file.parent)
@@ -149,9 +157,9 @@ def test_on_opencl_the_second_start_compiles_and_packs_nothing(on_cl: Starts, tm
 
 
 @contextmanager
-def one_dispatch() -> Iterator[None]:
-    """Programs of the current ClContext run as one dispatch; no kernel is left of the block before."""
-    device = open_device("opencl")
+def one_dispatch(backend: Literal["opencl", "opengl"]) -> Iterator[None]:
+    """Programs of the current context run as one dispatch; no kernel is left of the block before."""
+    device = open_device(backend)
     device.dispatches = "one"
     try:
         yield
@@ -161,15 +169,61 @@ def one_dispatch() -> Iterator[None]:
 
 def test_of_one_dispatch_the_program_alone_is_compiled_and_kept(on_cl: Starts, tmp_path: Path) -> None:
     """One program for each of the two partitions, and the barrier's test; the steps' own kernels are not compiled."""
-    with one_dispatch():
+    with one_dispatch("opencl"):
         cold, result = on_cl(tmp_path)
         np.testing.assert_allclose(result, expected(), atol=2e-6)
         assert cold.compiled == 3
-    programs: list[str] = []
-    rewritten(file_in(tmp_path), lambda name, data: (programs.append(name), data)[1])
-    assert sum(name.startswith("program ") for name in programs) == 3
-    with one_dispatch():
+    assert sum(name.startswith("program ") for name in sections_of(file_in(tmp_path))) == 3
+    with one_dispatch("opencl"):
         on_cl.check_warm(tmp_path)
+
+
+def test_of_one_dispatch_on_gl_the_program_alone_is_compiled_and_kept(on_gl: Starts, tmp_path: Path) -> None:
+    """As on OpenCL: the kernels of single steps are not compiled."""
+    with one_dispatch("opengl"):
+        cold, result = on_gl(tmp_path)
+        np.testing.assert_allclose(result, expected(), atol=2e-6)
+    assert cold.compiled == 3
+    kept = sum(name.startswith("program ") for name in sections_of(file_in(tmp_path)))
+    assert kept == (3 if on_gl.binaries else 0)
+    with one_dispatch("opengl"):
+        on_gl.check_warm(tmp_path)
+
+
+def test_what_is_kept_of_programs_loads_without_a_compiler(on_cl: Starts, tmp_path: Path) -> None:
+    """NVIDIA's OpenCL gives out PTX, which it would compile at each start: machine code is kept in its place."""
+    on_cl(tmp_path)
+    kept = [data for name, data in sections_of(file_in(tmp_path)).items() if name.startswith("program ")]
+    assert kept and not any(ptx.is_ptx(data) for data in kept)
+    if "NVIDIA" in fb.ClContext.current().device.platform.name:
+        assert all(data.startswith(b"\x7fELF") for data in kept)
+    on_cl.check_warm(tmp_path)
+
+
+def test_groups_found_before_are_tried_first_and_strange_ones_never(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = fb.GpuDelegateOptions(serialization_dir=tmp_path, model_token="tiny")
+
+    def start() -> list[int]:
+        """The order in which numbers of groups are tried; 20 are found to wait for one another."""
+        cache = Cache(options, b"model", NullDevice().traits)
+        with kept_in(cache):
+            tried = groups_to_try(10, (4, 3, 2, 1), 35, "text")
+            keep_groups(20, 35, "text")
+        cache.save()
+        return tried
+
+    assert start() == [35, 30, 20, 10]
+    assert start() == [20, 35, 30, 10]
+    assert groups_to_try(10, (4, 3, 2, 1), 35, "text") == [35, 30, 20, 10], "nothing is kept outside of a start"
+    for strange in (b"", b"\xff" * 8, b"twenty", bytes(9)):
+        rewritten(file_in(tmp_path), lambda name, data, new=strange: new)
+        assert start() == [35, 30, 20, 10]
+    written: list[object] = []
+    monkeypatch.setattr(cache_file, "write", lambda *given: written.append(given))
+    start()
+    assert not written, "what is known is not written again"
 
 
 def test_the_measured_way_is_kept_and_a_strange_one_measured_anew(
