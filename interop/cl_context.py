@@ -243,7 +243,8 @@ def _kept_form(program: cl.Program, assembler: ptx.Assembler) -> bytes | None:
     except DeviceError as error:
         log.info(f"PTX is kept, which the next start compiles: {error}")
         return binary
-    return binary if _load(program.context, code, program.kernel_names[0]) is None else code
+    name = str(program.get_info(cl.program_info.KERNEL_NAMES)).split(";")[0]
+    return binary if _load(program.context, code, name) is None else code
 
 
 def _key(text: str, options: Sequence[str]) -> str:
