@@ -12,7 +12,7 @@ from .model import Model
 from .options import GpuDelegateOptions
 from .serialization import Cache, Fits
 from .stopwatch import Phase, Stopwatch
-from .tune import Way
+from .tuning import Tuning
 from .weights import Constants
 
 
@@ -20,7 +20,7 @@ from .weights import Constants
 class Initialization:
     """``ready`` is called whenever a program has run for the first time after its commands were recorded.
 
-    ``tuned``: of the ways to run a program's steps, take the one that is the fastest on the device, by trying.
+    ``tuned``: measure on the device how programs run fastest, where that is not kept.
     """
 
     stopwatch: Stopwatch = field(default_factory=Stopwatch)
@@ -50,11 +50,11 @@ class Initialization:
         """``pack()``, or what an earlier process made of it, where that ``fits``."""
         return pack() if self.cache is None else self.cache.constants(what, fits, pack)
 
-    def known_way(self, what: str) -> Way | None:
-        """The way to run ``what`` that an earlier start measured to be the fastest."""
-        return None if self.cache is None else self.cache.known_way(what)
+    def tuning(self, what: str) -> Tuning | None:
+        """What an earlier start measured of ``what``."""
+        return None if self.cache is None else self.cache.tuning(what)
 
-    def keep_way(self, what: str, way: Way) -> None:
+    def keep_tuning(self, what: str, tuning: Tuning) -> None:
         """Keep what was measured, where something is kept at all."""
         if self.cache is not None:
-            self.cache.keep_way(what, way)
+            self.cache.keep_tuning(what, tuning)

@@ -122,9 +122,14 @@ def check_lowering(node: Node, tensors: Mapping[int, TensorInfo], traits: Traits
     return constants
 
 
+def local_bytes(launch: Launch) -> int:
+    """What a work-group of the kernel takes of local memory."""
+    return sum(_LOCAL_BYTES[kind] * count for kind, _, count in launch.shared)
+
+
 def _check_launch(entry: LabelledLaunch, tensors: Mapping[int, TensorInfo], traits: Traits) -> None:
     """Raise Unsupported where the kernel uses more local memory, or more buffers, than the device gives it."""
-    local = sum(_LOCAL_BYTES[kind] * count for kind, _, count in entry.launch.shared)
+    local = local_bytes(entry.launch)
     if local > traits.local_bytes:
         raise Unsupported(f"a work-group needs {local} bytes of local memory; {traits.name} has {traits.local_bytes}")
     touched = {*entry.reads, *entry.launch.writes.values()}

@@ -29,8 +29,9 @@ class InferencePriority(Enum):
 class InferencePreference(Enum):
     """How the model is going to be run.
 
-    ``SUSTAINED_SPEED`` tries out, when the first frame is run, which way to run the model's steps is faster on this
-    GPU: a dispatch each, or one for all. The other two go by rule.
+    ``SUSTAINED_SPEED`` measures, when the first frame is run, what is fastest on this GPU: a dispatch for each step or
+    one for all, the size of work-groups, how each kernel divides its work. That takes up to about half a minute for
+    each part of the model, once where ``serialization_dir`` is given. The other two go by rule.
     """
 
     FAST_SINGLE_ANSWER = 0
@@ -131,7 +132,7 @@ class GpuDelegateOptions:
 
     @property
     def is_tuned(self) -> bool:
-        """Whether ways to run the model are tried out."""
+        """Whether it is measured how the model runs fastest."""
         return self.inference_preference is InferencePreference.SUSTAINED_SPEED
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 
 from ..interop.device import Resource
@@ -17,6 +18,10 @@ from .initialization import Initialization
 from .program import Program
 from .report import PartitionReport
 from .tflite import NativeGraph, Partitioned
+from .tune import tune
+from .tuning import Tuning, TuningError
+
+log = logging.getLogger("framebind")
 
 
 class Partition:
@@ -46,6 +51,8 @@ class Partition:
         self._shapes: dict[int, tuple[int, ...]] = {}
         self._prepared_for = self._model_shapes(as_in_file=True)
         self.program: Program | None = None
+        self._untuned = False
+        """``program`` goes by rule until it was measured what is faster."""
         self._unbound: set[int] = set()
         self._exchanged = False
         """Other objects are bound than at the last run."""
@@ -172,7 +179,7 @@ class Partition:
         program = self.program or self._build()
         if self._unbound:
             self._bind(program)
-        return program
+        return self._tune(program) if self._untuned else program
 
     def report(self, number: int) -> PartitionReport:
         """What it consists of and, once it was recorded, takes."""
@@ -196,14 +203,53 @@ class Partition:
         self._first_uploads = ()
 
     def _build(self) -> Program:
-        with self._initialization.phase("transform"):
-            graph = build_graph(self._claims, self._partitioned.operators, self.inputs, self.outputs, self._shapes)
-        shapes = [graph.tensors[tensor].shape for tensor in graph.inputs]
-        name = f"{self.subgraph} {self.operators} {graph.inputs} {shapes}"
-        self.program = Program(self._boundary.open_device, graph, self._storage, self._initialization, name)
-        self._unbound = {*graph.inputs, *graph.outputs}
+        kept = self._kept() if self._initialization.tuned else None
+        # A state is left alone: each run that is measured would move it on.
+        self._untuned = self._initialization.tuned and kept is None and not self._states
+        if self._untuned:  # what it takes is not kept: it makes place for the one that is tuned
+            self.program = self._make(Tuning(), Initialization())
+        else:
+            self.program = kept or self._make(Tuning(), self._initialization)
+        self._unbound = {*self.program.graph.inputs, *self.program.graph.outputs}
         self._from_cpu = sorted(self._copied_here - self._boundary.computed)
         return self.program
+
+    def _make(self, tuning: Tuning, initialization: Initialization) -> Program:
+        """The program with nothing bound. Raises TuningError."""
+        with initialization.phase("transform"):
+            graph = build_graph(self._claims, self._partitioned.operators, self.inputs, self.outputs, self._shapes)
+        return Program(self._boundary.open_device, graph, self._storage, initialization, self._name, tuning)
+
+    @property
+    def _name(self) -> str:
+        """What is kept of it is kept as this."""
+        shapes = [self._shapes[tensor] for tensor in self.inputs]
+        return f"{self.subgraph} {self.operators} {self.inputs} {shapes}"
+
+    def _kept(self) -> Program | None:
+        """The program as an earlier start tuned it; None where that is not kept, or does not fit."""
+        tuning = self._initialization.tuning(self._name)
+        try:
+            return None if tuning is None else self._make(tuning, self._initialization)
+        except TuningError as reason:
+            log.warning(f"what was measured is not used and measured anew: {reason}")
+            return None
+
+    def _tune(self, base: Program) -> Program:
+        """Let the fastest program take the place of the one that goes by rule, and keep how it is made."""
+        self._refuse_aliases()
+
+        def make(tuning: Tuning, initialization: Initialization | None = None) -> Program:
+            program = self._make(tuning, initialization or Initialization())
+            program.bind_like(base)
+            return program
+
+        tuning = tune(self._boundary.open_device, base, make)
+        program = make(tuning, self._initialization)
+        self._initialization.keep_tuning(self._name, tuning)
+        base.release()
+        self.program, self._untuned = program, False
+        return program
 
     def _bind(self, program: Program) -> None:
         graph: Graph = program.graph

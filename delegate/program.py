@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping
+from typing import Any
 
 from ..interop.device import CommandList, Device, Kernel, Resource, Slot, Step
 from ..interop.errors import BindingError, ModelError
 from ..kernels.dialect import KernelSource
 from ..kernels.layout import Storage
+from ..kernels.operator import Choice
 from .bindings import Binding
 from .graph import Graph
 from .initialization import Initialization
-from .lower import lower
 from .passes import transform
 from .precision import assign_storages
 from .steps import Layout, build_steps, plan_arena, slot_name, with_conversions
-from .tune import WAYS, fastest, ways_to_run
+from .tuning import Tuning, encode, lower_tuned, questions
 from .weights import list_constants, pack_constants
+
+log = logging.getLogger("framebind")
 
 
 class Program:
@@ -34,8 +38,12 @@ class Program:
         storage: Storage,
         initialization: Initialization | None = None,
         name: str = "",
+        tuning: Tuning | None = None,
     ) -> None:
-        """``name`` tells what is kept of this graph in these shapes from what is of the model's other ones."""
+        """``name`` tells what is kept of this graph in these shapes from what is of the model's other ones.
+
+        ``tuning``: what was measured, for what goes by rule otherwise. Raises TuningError where it does not fit.
+        """
         self._device = device
         self._initialization = initialization or Initialization()
         self._bindings: dict[int, Binding] = {}
@@ -43,17 +51,18 @@ class Program:
         self._arena: Resource | None = None
         self._pictures: dict[int, list[tuple[int, str]]] = {}
         self._slots: set[str] = set()
-        self._has_run, self._name = False, name
+        self.tuning = tuning or Tuning()
+        self._grid, self._has_run = self.tuning.grid(device.traits), False
         with self._initialization.phase("transform"):
             self.graph = transform(graph)
         with self._initialization.phase("lower"):
-            lowered = lower(self.graph, device.traits.grid)
+            lowered = lower_tuned(self.graph, self.tuning, device.traits)
             storages = assign_storages(lowered, storage)
         with self._initialization.phase("pack"):
             alignment = device.traits.offset_alignment
             wanted = list_constants(lowered, self.graph)
             block, constants = self._initialization.constants(
-                name, wanted.fits, lambda: pack_constants(wanted, storage, alignment)
+                f"{name} {encode(self.tuning)}", wanted.fits, lambda: pack_constants(wanted, storage, alignment)
             )
         with self._initialization.phase("upload"):
             self._weights = self._buffer("constants", block.nbytes)
@@ -92,6 +101,22 @@ class Program:
     def weights_nbytes(self) -> int:
         """Bytes of GPU memory that hold the constants."""
         return self._weights.nbytes
+
+    @property
+    def choices(self) -> Mapping[str, Choice[Any]]:
+        """The different decisions that the kernels follow, by question."""
+        return questions(self._layout.lowered.launches)
+
+    @property
+    def step_choices(self) -> tuple[Choice[Any] | None, ...]:
+        """The decision that each step follows, where there is one, in the order of ``steps``."""
+        self.commands  # noqa: B018 - which finds the steps
+        return self._step_choices
+
+    def bind_like(self, other: Program) -> None:
+        """Bind what is bound to another program of the same graph."""
+        for tensor, binding in other._bindings.items():
+            self.bind(tensor, binding)
 
     def bind(self, tensor: int, binding: Binding) -> None:
         """Let input or output ``tensor`` be this object from now on. Raises BindingError for any other tensor."""
@@ -147,14 +172,15 @@ class Program:
         if missing:
             raise BindingError(f"tensors {missing} are not bound")
         device, layout = self._device, self._layout
-        entries = with_conversions(self.graph, layout, device.traits.grid)
+        entries = with_conversions(self.graph, layout, self._grid)
+        self._step_choices = tuple(entry.launch.choice for entry in entries)
         plan = plan_arena(entries, layout, device.traits.offset_alignment)
         if self._arena is None or self._arena.nbytes < plan.nbytes:
             if self._arena is not None:
                 self._arena.release()
             with self._initialization.phase("upload"):
                 self._arena = self._buffer("intermediate tensors", plan.nbytes)
-        steps = build_steps(entries, layout, plan, self._arena, device.traits.group, self._kernel)
+        steps = build_steps(entries, layout, plan, self._arena, self._grid.group, self._kernel)
         self._pictures.clear()
         for number, step in enumerate(steps):
             for argument in step.kernel.source.pictures:
@@ -162,24 +188,23 @@ class Program:
                     (number, argument.name)
                 )
         with self._initialization.phase("compile"):
-            device.compile(steps)
+            device.compile(steps, self.tuning.dispatches)
         with self._initialization.phase("record"):
-            stateful = any(layout.tensors[i].variable for i in self.graph.inputs)  # each run moves its state on
-            tuned = self._initialization.tuned and not stateful
-            known = self._initialization.known_way(self._way_name(steps)) if tuned else None
-            lists = ways_to_run(device, steps, known) if tuned else [device.record(steps)]
+            commands = self._record_steps(steps)
         operands = [operand.resource for step in steps for operand in step.operands.values()]
         self._slots = {resource.name for resource in operands if isinstance(resource, Slot)}
-        for commands in lists:
-            self._show_bindings(commands)
-        best = fastest(device, lists)
-        if len(lists) > 1:
-            self._initialization.keep_way(self._way_name(steps), WAYS[lists.index(best)])
-        return best
+        self._show_bindings(commands)
+        return commands
 
-    def _way_name(self, steps: Sequence[Step]) -> str:
-        """What a measured way to run these steps is kept as: other bound objects may be more steps."""
-        return f"{self._name}, {len(steps)} steps"
+    def _record_steps(self, steps: list[Step]) -> CommandList:
+        """As it was measured to be the fastest; by rule, where what is bound now does not allow that."""
+        tuning = self.tuning
+        if tuning.dispatches is not None:
+            try:
+                return self._device.record(steps, tuning.dispatches, tuning.groups_per_unit)
+            except BindingError as reason:
+                log.info(str(reason))
+        return self._device.record(steps)
 
     def _show_bindings(self, commands: CommandList) -> None:
         """Give a command list of the steps what is bound now."""

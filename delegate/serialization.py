@@ -23,7 +23,7 @@ from ..interop.device import Traits
 from ..interop.errors import ModelError
 from . import cache_file
 from .options import GpuDelegateOptions
-from .tune import Way
+from .tuning import Tuning, TuningError, decode, encode
 from .weights import Constant, Constants, Key
 
 log = logging.getLogger("framebind")
@@ -125,17 +125,23 @@ class Cache:
         if self._sections.get(name) != data:
             self._sections[name], self._changed = data, True
 
-    def known_way(self, what: str) -> Way | None:
-        """The way to run ``what`` that was the fastest, or None where none is kept, or no known one."""
-        name = _way_name(what)
+    def tuning(self, what: str) -> Tuning | None:
+        """What was measured of ``what``; None where nothing is kept, or nothing that can be."""
+        name = _tuning_name(what)
         self._used.add(name)
-        found = bytes(self._sections.get(name, b""))
-        return "one" if found == b"one" else "separate" if found == b"separate" else None
+        found = self._sections.get(name)
+        if found is None:
+            return None
+        try:
+            return decode(bytes(found))
+        except TuningError as reason:
+            log.warning(f"what was measured, in {self._path}, is not used and measured anew: {reason}")
+            return None
 
-    def keep_way(self, what: str, way: Way) -> None:
-        name = _way_name(what)
+    def keep_tuning(self, what: str, tuning: Tuning) -> None:
+        name = _tuning_name(what)
         self._used.add(name)
-        self._sections[name], self._changed = way.encode(), True
+        self._sections[name], self._changed = encode(tuning), True
 
     @property
     def is_new(self) -> bool:
@@ -174,8 +180,8 @@ def _number_name(what: str) -> str:
     return f"number {hashlib.sha256(what.encode()).hexdigest()}"
 
 
-def _way_name(what: str) -> str:
-    return f"way {hashlib.sha256(what.encode()).hexdigest()}"
+def _tuning_name(what: str) -> str:
+    return f"tuning {hashlib.sha256(what.encode()).hexdigest()}"
 
 
 def _key(options: GpuDelegateOptions, content: bytes, traits: Traits) -> bytes:

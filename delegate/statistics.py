@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..interop.device import Traits
 from .program import Program
 from .stopwatch import Phase
+from .tuning import describe
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,8 @@ class Statistics:
     ``dispatches``, ``barriers`` and ``api_calls`` (GL or OpenCL, all that ``invoke`` issues where everything is bound)
     are those of a run; ``kernels`` are the different ones among its steps. ``arena_nbytes`` hold the intermediate
     tensors, ``constants_nbytes`` the weights. ``initialization`` has seconds by phase: "read", "claim", "transform",
-    "lower", "pack", "plan", "compile", "upload" and "record".
+    "lower", "pack", "plan", "compile", "upload" and "record". ``tuning`` has a line for everything that was measured
+    on the device (SUSTAINED_SPEED) and found to be better than what the rules choose.
     """
 
     device: str
@@ -34,6 +36,7 @@ class Statistics:
     arena_nbytes: int
     constants_nbytes: int
     initialization: Mapping[Phase, float]
+    tuning: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,7 @@ def gather(
         arena_nbytes=sum(program.arena_nbytes for program in programs),
         constants_nbytes=sum(program.weights_nbytes for program in programs),
         initialization=dict(times),
+        tuning=tuple(line for program in programs for line in describe(program.tuning, program.choices)),
     )  # fmt: skip
 
 

@@ -128,14 +128,23 @@ def open_context(backend: Backend) -> AbstractContextManager[Any]:
 
 
 def on_gpu(
-    path: Path, backend: Backend, precision: Precision, bound: bool, warm_up_runs: int, runs: int, profiled: bool
+    path: Path,
+    backend: Backend,
+    precision: Precision,
+    bound: bool,
+    warm_up_runs: int,
+    runs: int,
+    profiled: bool,
+    preference: fb.InferencePreference = fb.InferencePreference.FAST_SINGLE_ANSWER,
 ) -> Measurement:
     """Measure framebind on the context that is current. ``bound``: inputs and outputs are objects on the GPU, and
     nothing is copied; else both are in CPU memory. Raises BindingError where that is impossible.
     """
     started = time.perf_counter()
     interpreter = fb.Interpreter(model_path=path)
-    options = fb.GpuDelegateOptions(backend=backend, is_precision_loss_allowed=precision == "f16")
+    options = fb.GpuDelegateOptions(
+        backend=backend, is_precision_loss_allowed=precision == "f16", inference_preference=preference
+    )
     delegate = fb.GpuDelegate(options)
     interpreter.modify_graph_with_delegate(delegate)
     interpreter.allocate_tensors()

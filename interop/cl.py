@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -54,6 +55,7 @@ class ClDevice:
             driver=f"{device.version.strip()}, driver {device.driver_version.strip()}",
             # A CPU runs a group's work-items in turn; GPUs want a few warps to hide memory latency.
             group=min(64 if context.software else 256, device.max_work_group_size),
+            max_group=device.max_work_group_size,
             invocations=1 if context.software else device.max_compute_units * 2048,
             local_bytes=device.local_mem_size,
             max_buffer_bytes=min(device.max_mem_alloc_size, 4 * _LAST_FLOAT),
@@ -126,19 +128,22 @@ class ClDevice:
             kernel = self._kernels[source] = ClKernel(self.context, source)
         return kernel
 
-    def compile(self, steps: Sequence[Step]) -> None:
+    def compile(self, steps: Sequence[Step], dispatches: Dispatches | None = None) -> None:
         self.check()
-        if self._why_separate(steps, self.dispatches):
+        if self._why_separate(steps, dispatches or self.dispatches):
             for kernel in {step.kernel for step in steps}:
                 assert isinstance(kernel, ClKernel)
                 kernel.program  # noqa: B018 - which builds it
 
-    def record(self, steps: Sequence[Step], dispatches: Dispatches | None = None) -> ClCommandList:
+    def record(
+        self, steps: Sequence[Step], dispatches: Dispatches | None = None, groups_per_unit: int = 0
+    ) -> ClCommandList:
         self.check()
         dispatches = dispatches or self.dispatches
         reason = self._why_separate(steps, dispatches)
         if not reason:
-            return ClCommandList(self.context, self.traits, steps, self._record_as_one, self._record_separately)
+            as_one = functools.partial(record_as_one, self.context, self._barrier, per_unit=groups_per_unit)
+            return ClCommandList(self.context, self.traits, steps, as_one, self._record_separately)
         if dispatches == "one":
             raise BindingError(f"these steps cannot run as one dispatch on {self.context}: {reason}")
         return ClCommandList(self.context, self.traits, steps, self._record_separately)
@@ -148,9 +153,6 @@ class ClDevice:
         if dispatches == "separate" or (dispatches == "auto" and not self._prefers_one(steps)):
             return "separate dispatches were asked for, or are likely to be the faster ones"
         return why_not_one(steps, self.traits) or self._barrier.why_unusable
-
-    def _record_as_one(self, steps: Sequence[Step]) -> Recording:
-        return record_as_one(self.context, self._barrier, steps)
 
     def _record_separately(self, steps: Sequence[Step]) -> Recording:
         return record_separately(self.context, steps, self._command_buffers)

@@ -208,7 +208,11 @@ class ClCommandList:
     def timings(self) -> list[tuple[str, int]]:
         """Run once and return (label, nanoseconds on the device) of each dispatch. For measurements: it waits."""
         self._prepare()
-        self._context.finish()
+        with self._partners_told():
+            self._context.finish()
+            return self._timed()
+
+    def _timed(self) -> list[tuple[str, int]]:
         context, profiling = self._context, cl.command_queue_properties.PROFILING_ENABLE
         queue = cl.CommandQueue(context.context, context.device, profiling)
         events = [

@@ -23,7 +23,9 @@ class Traits:
     """For messages only: "opengl", "opengl es", "opencl", "null"."""
     driver: str
     group: int
-    """The work-group size of every kernel on this device."""
+    """The work-group size of a program's kernels, unless another one was measured to be faster."""
+    max_group: int
+    """The largest work-group."""
     invocations: int
     """How many invocations at once keep the device busy: with fewer, kernels split their work further."""
     local_bytes: int
@@ -201,14 +203,17 @@ class Device(Protocol):
         """Make, or find among those made before. It is compiled now or when it is recorded; KernelError then."""
         ...
 
-    def compile(self, steps: Sequence[Step]) -> None:
+    def compile(self, steps: Sequence[Step], dispatches: Dispatches | None = None) -> None:
         """Compile the kernels that ``record`` would compile for these steps otherwise. Raises KernelError."""
         ...
 
-    def record(self, steps: Sequence[Step], dispatches: Dispatches | None = None) -> CommandList:
+    def record(
+        self, steps: Sequence[Step], dispatches: Dispatches | None = None, groups_per_unit: int = 0
+    ) -> CommandList:
         """Check operands against arguments (raising BindingError with names), find hazards, and bind everything
         once. ``dispatches``: the device's own where it is None. Raises BindingError for "one" where the device or the
-        steps do not allow it.
+        steps do not allow it. ``groups_per_unit``: how many work-groups a compute unit walk through steps of one
+        dispatch at most; 0 leaves it to a rule.
         """
         ...
 

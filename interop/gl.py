@@ -22,6 +22,7 @@ from .one_dispatch import BarrierWatch, prefers_one, why_not_one
 from .recording import check_formats
 
 _MAX_SHARED_BYTES, _MAX_STORAGE_BLOCK_BYTES, _MAX_COMPUTE_STORAGE_BLOCKS = 0x8262, 0x90DE, 0x90DB
+_MAX_GROUP_INVOCATIONS = 0x90EB
 _COMMANDS_COMPLETE, _FLUSH_BIT, _ALREADY_SIGNALED, _SATISFIED, _WAIT_FAILED = 0x9117, 0x0001, 0x911A, 0x911C, 0x911D
 _SECOND = 1_000_000_000
 _OBJECTS = (program, buffers, pixel_storage, texture, storage_buffers(1))
@@ -90,6 +91,7 @@ class GlDevice:
             driver=context.gl.version,
             # llvmpipe runs a group's invocations in turn; GPUs want a few warps to hide memory latency.
             group=64 if context.software else 128,
+            max_group=gl.integer(_MAX_GROUP_INVOCATIONS),
             # GL does not tell how wide a GPU is: this is a large desktop GPU, and a small one loses little by it.
             invocations=1 if context.software else 1 << (16 if context.is_es else 18),
             local_bytes=gl.integer(_MAX_SHARED_BYTES),
@@ -136,19 +138,21 @@ class GlDevice:
             kernel = self._kernels[source] = GlKernel(self.context, source)
         return kernel
 
-    def compile(self, steps: Sequence[Step]) -> None:
+    def compile(self, steps: Sequence[Step], dispatches: Dispatches | None = None) -> None:
         self.check()
-        if self._why_separate(steps, self.dispatches):
+        if self._why_separate(steps, dispatches or self.dispatches):
             for kernel in {step.kernel for step in steps}:
                 assert isinstance(kernel, GlKernel)
                 kernel.compile()
 
-    def record(self, steps: Sequence[Step], dispatches: Dispatches | None = None) -> GlCommandList:
+    def record(
+        self, steps: Sequence[Step], dispatches: Dispatches | None = None, groups_per_unit: int = 0
+    ) -> GlCommandList:
         self.check()
         dispatches = dispatches or self.dispatches
         reason = self._why_separate(steps, dispatches)
         if not reason:
-            return GlOneDispatch(self.context, self.traits, steps, self._barrier)
+            return GlOneDispatch(self.context, self.traits, steps, self._barrier, groups_per_unit)
         if dispatches == "one":
             raise BindingError(f"these steps cannot run as one dispatch in {self.context}: {reason}")
         return GlCommandList(self.context, self.traits, steps)

@@ -223,15 +223,16 @@ class GlCommandList:
         stamp, result = getattr(gl, f"glQueryCounter{suffix}"), getattr(gl, f"glGetQueryObjectui64v{suffix}")
         queries = [self._context.generate("query") for _ in range(len(self.marks) + 1)]
         times, value, done = [], ctypes.c_uint64(), 0
-        stamp(queries[0], _TIMESTAMP)
-        for query, mark in zip(queries[1:], self.marks, strict=True):
-            for function, arguments in self._calls[done:mark]:
+        with kept(self._context, *self._changed):
+            stamp(queries[0], _TIMESTAMP)
+            for query, mark in zip(queries[1:], self.marks, strict=True):
+                for function, arguments in self._calls[done:mark]:
+                    function(*arguments)
+                gl.glMemoryBarrier(STORAGE_BARRIER)
+                stamp(query, _TIMESTAMP)
+                done = mark
+            for function, arguments in self._calls[done:]:
                 function(*arguments)
-            gl.glMemoryBarrier(STORAGE_BARRIER)
-            stamp(query, _TIMESTAMP)
-            done = mark
-        for function, arguments in self._calls[done:]:
-            function(*arguments)
         for query in queries:
             result(query, _QUERY_RESULT, ctypes.byref(value))
             times.append(value.value)

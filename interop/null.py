@@ -89,7 +89,7 @@ class NullDevice:
 
     def __init__(self, group: int = 64, max_buffer_bytes: int = 1 << 31, invocations: int = 1) -> None:
         self.traits = Traits(
-            name="null", api="null", driver="null", group=group, invocations=invocations,
+            name="null", api="null", driver="null", group=group, max_group=1024, invocations=invocations,
             local_bytes=32768, max_buffer_bytes=max_buffer_bytes,
             offset_alignment=256, max_memories=16, software=False,
             write_formats=frozenset({"rgba8", "rgba16f", "rgba32f", "r8", "r32f"}),
@@ -113,10 +113,12 @@ class NullDevice:
             self.kernels[source] = NullKernel(source, render_glsl(source), render_opencl(source))
         return self.kernels[source]
 
-    def compile(self, steps: Sequence[Step]) -> None:
+    def compile(self, steps: Sequence[Step], dispatches: Dispatches | None = None) -> None:
         """There is no compiler."""
 
-    def record(self, steps: Sequence[Step], dispatches: Dispatches | None = None) -> NullCommandList:
+    def record(
+        self, steps: Sequence[Step], dispatches: Dispatches | None = None, groups_per_unit: int = 0
+    ) -> NullCommandList:
         return NullCommandList(steps)
 
     def write(self, resource: Resource, array: np.ndarray, reason: str, offset: int = 0) -> None:

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import framebind as fb
-from framebind.delegate import program
+from framebind.delegate import partition
 from framebind.delegate.claims import claim
+from framebind.delegate.program import Program
 from framebind.delegate.reader import read_model
 from framebind.interop.cl import ClDevice
 from framebind.interop.device import Device
@@ -321,8 +322,8 @@ def test_a_delegate_that_comes_late_goes_on_with_the_state(gpu: Device) -> None:
 
 
 def test_trying_out_ways_to_run_leaves_the_state_alone(context: fb.GlContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    tried: list[int] = []
-    monkeypatch.setattr(program, "ways_to_run", lambda _, steps: tried.append(len(steps)))
+    tried: list[Program] = []
+    monkeypatch.setattr(partition, "tune", lambda _, base, make: tried.append(base))
     speed = fb.InferencePreference.SUSTAINED_SPEED
     delegate = fb.GpuDelegate(fb.GpuDelegateOptions(inference_preference=speed))
     interpreter = fb.Interpreter(model_content=lstm(FORM), experimental_delegates=[delegate])

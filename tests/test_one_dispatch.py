@@ -17,7 +17,6 @@ from framebind.delegate.bindings import Binding
 from framebind.delegate.claims import build_graph, claim
 from framebind.delegate.program import Program
 from framebind.delegate.reader import read_model
-from framebind.delegate.tune import fastest, ways_to_run
 from framebind.interop.cl import ClDevice
 from framebind.interop.cl_commands import ClCommandList
 from framebind.interop.device import Device, Operand, Slot
@@ -183,20 +182,6 @@ def test_the_rule_takes_many_small_steps_on_a_gpu(gpu: Device) -> None:
     assert not prefers_one(steps[: FEWEST_STEPS - 1], software=False, units=1), "too few to matter"
     large = [replace(step, tiles=MOST_INVOCATIONS * 4) for step in steps]
     assert not prefers_one(large, software=False, units=4) and prefers_one(large, software=False, units=4096)
-
-
-def test_of_several_ways_to_run_one_stays(gpu: Device) -> None:
-    steps, _ = chain(gpu, SHAPE)
-    assert len(ways_to_run(gpu, steps)) == (1 if gpu.traits.software else 2)
-    lists = [gpu.record(steps, "separate"), gpu.record(steps, "one")]
-    x = random(SHAPE)
-    targets = [bound(gpu, list_, x) for list_ in lists]
-    best = fastest(gpu, lists)
-    released = next(list_ for list_ in lists if list_ is not best)
-    best.run()
-    np.testing.assert_array_equal(content(gpu, targets[lists.index(best)]), x)
-    with pytest.raises(fb.BindingError, match="this command list is released"):
-        released.run()
 
 
 @on_pocl

@@ -14,6 +14,8 @@ from typing import Annotated, Any, get_args
 
 import typer
 
+import framebind as fb
+
 from ..measure import Backend, Measurement, Precision, on_gpu, open_context
 from ..models import find_model
 from ..peers import PEERS, litert_cpu
@@ -45,6 +47,9 @@ Profile = Annotated[
 Trace = Annotated[
     Path | None, typer.Option(help="Write the dispatches' times there, for chrome://tracing or ui.perfetto.dev.")
 ]
+Sustained = Annotated[
+    bool, typer.Option("--sustained", help="Measure first what is fastest on the device (SUSTAINED_SPEED).")
+]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV instead of tables.")]
 
 
@@ -59,6 +64,7 @@ def benchmark(
     compare: Compare = "",
     profile: Profile = False,
     trace: Trace = None,
+    sustained: Sustained = False,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
@@ -71,6 +77,7 @@ def benchmark(
     backends: list[Backend | None] = [BACKENDS[name] for name in _listed("--backend", backend, tuple(BACKENDS))]
     precisions = _listed("--precision", precision, get_args(Precision))
     peers = _listed("--compare", compare, tuple(PEERS)) if compare else []
+    preference = fb.InferencePreference.SUSTAINED_SPEED if sustained else fb.InferencePreference.FAST_SINGLE_ANSWER
     rows: list[Measurement] = []
     for path in [find_model(name) for name in models]:
         for api in backends:
@@ -81,7 +88,7 @@ def benchmark(
                 for kept in precisions:
                     assert kept == "f32" or kept == "f16"
                     profiled = profile or trace is not None
-                    rows.append(on_gpu(path, api, kept, bound, warmup_runs, runs, profiled))
+                    rows.append(on_gpu(path, api, kept, bound, warmup_runs, runs, profiled, preference))
         rows += [PEERS[name](path, threads, warmup_runs, runs) for name in peers]
     if trace is not None:
         trace.write_text(json.dumps(_trace(rows)) + "\n")
@@ -167,6 +174,8 @@ def _print_story(row: Measurement) -> None:
             f"  Explicitly applied GPU delegate, and the model graph will be {completely} executed by the delegate "
             f"w/ {figures.partitions} delegate kernels."
         )
+        for line in figures.tuning:
+            print_line(f"  Measured to be faster: {line}")
     if row.latency is None:
         print_line(f"  {row.error}")
         return
