@@ -20,9 +20,6 @@ from typing import Annotated, Literal
 
 import typer
 from names import FLOAT, QUANTIZED
-from rich.box import SIMPLE
-from rich.console import Console
-from rich.table import Table
 
 import framebind as fb
 from framebind.demos.measure import open_context
@@ -80,24 +77,23 @@ def main(
     precision: Literal["f32", "f16"] = "f32",
     runs: Annotated[int, typer.Option(min=1, help="Starts of each kind, of which the median is shown.")] = 1,
 ) -> None:
-    """A row for each model: cold (nothing is kept), warm (all is), and what the warm one consists of."""
-    table = Table(title=f"Milliseconds of a start, {backend}, {precision}", box=SIMPLE, padding=(0, 1, 0, 0))
-    columns = ("cold", "warm", "%", "first inference", "inference", *PHASES)
-    table.add_column("model", no_wrap=True, max_width=28)
-    for column in columns:
-        table.add_column(column, no_wrap=True, justify="right")
+    """A row for each model once it is measured: cold (nothing is kept), keeping (all is made and kept), warm (all was
+    kept), and what the warm one consists of.
+    """
+    print(f"Milliseconds of a start, {backend}, {precision}")
+    columns = ("cold", "keeping", "warm", "    %", "first inference", "inference", *PHASES)
+    print(f"{'model':30}", *columns, sep="  ", flush=True)
     for path in map(find_model, models or FLOAT + QUANTIZED):
         cold = statistics.median(_start(path, backend, precision, "")["total"] for _ in range(runs))
         with tempfile.TemporaryDirectory() as folder:
-            _start(path, backend, precision, folder)
+            keeping = _start(path, backend, precision, folder)["total"]
             starts = [_start(path, backend, precision, folder) for _ in range(runs)]
         warm = {what: statistics.median(start[what] for start in starts) for what in starts[0]}
         share = 100 * warm["total"] / cold
-        figures = (warm[what] for what in columns[3:])
-        table.add_row(
-            path.stem, f"{cold:,.0f}", f"{warm['total']:,.0f}", f"{share:.1f}", *(f"{f:,.1f}" for f in figures)
-        )
-    Console(width=170, soft_wrap=True).print(table)
+        figures = [f"{cold:,.0f}", f"{keeping:,.0f}", f"{warm['total']:,.0f}", f"{share:.1f}"]
+        figures += [f"{warm[what]:,.1f}" for what in columns[4:]]
+        cells = [figure.rjust(len(column)) for column, figure in zip(columns, figures, strict=True)]
+        print(f"{path.stem[:30]:30}", *cells, sep="  ", flush=True)
 
 
 if __name__ == "__main__":

@@ -160,10 +160,11 @@ class _Reader:
     def _tensors(self, where: str, table: tflite.SubGraph) -> Iterator[TensorInfo]:
         for i in range(self.count(f"tensors in {where}", _guarded(where, table.TensorsLength))):
             tensor = self._item(f"{where}, tensor {i}", table.Tensors, i)
-            label = f"{where}, tensor {i} '{_guarded(f'{where}, tensor {i}', lambda t=tensor: _text(t.Name()))}'"
-            yield _guarded(label, lambda t=tensor, label=label: self._tensor(label, t))
+            name = _guarded(f"{where}, tensor {i}", lambda t=tensor: _text(t.Name()))
+            label = f"{where}, tensor {i} '{name}'"
+            yield _guarded(label, lambda t=tensor, label=label, name=name: self._tensor(label, name, t))
 
-    def _tensor(self, label: str, tensor: tflite.Tensor) -> TensorInfo:
+    def _tensor(self, label: str, name: str, tensor: tflite.Tensor) -> TensorInfo:
         shape = _ints(tensor.ShapeAsNumpy())
         if len(shape) > MAX_RANK or any(size < 0 for size in shape):
             raise ModelError(f"{label} has the impossible shape {list(shape[:MAX_RANK])}")
@@ -172,7 +173,7 @@ class _Reader:
             raise ModelError(f"{label} has the unknown type number {tensor.Type()}: the model is too new")
         sparse = tensor.Sparsity()
         return TensorInfo(
-            name=_text(tensor.Name()),
+            name=name,
             shape=shape,
             # A dtype that DENSIFY alone accepts: LiteRT does not have this tensor as an array of its shape.
             dtype=dtype if sparse is None else f"sparse {dtype}",
@@ -234,7 +235,7 @@ class _Reader:
             raise ModelError(f"{label} has {len(scales)} scales along axis {axis} of its shape {list(shape)}")
         if len(zero_points) not in (1, len(scales)):
             raise ModelError(f"{label} has {len(scales)} scales and {len(zero_points)} zero points")
-        return Quantization(tuple(map(float, scales)), tuple(map(int, zero_points)), axis)
+        return Quantization(tuple(scales.tolist()), tuple(zero_points.tolist()), axis)
 
     def _operators(self, where: str, table: tflite.SubGraph, tensors: int) -> Iterator[RawOperator]:
         for i in range(self.count(f"operators in {where}", _guarded(where, table.OperatorsLength))):

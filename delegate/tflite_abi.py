@@ -110,6 +110,10 @@ MEMCMP = ctypes.CFUNCTYPE(ctypes.c_int, P, P, ctypes.c_size_t)(
 S = TypeVar("S", bound=ctypes.Structure)
 
 
+_PAGE_BYTES = 4096
+"""Or more, on some machines: then as many of these are one page there."""
+
+
 class LayoutMismatch(Exception):  # noqa: N818 - a reason, which becomes the text of a DelegateError
     """What LiteRT's structures say and the model file does not."""
 
@@ -123,10 +127,14 @@ def read_ints(address: int | None) -> tuple[int, ...]:
 
 
 class _Memory:
-    """Reads memory that may not be there: the kernel copies it through a pipe and says so, where we would crash."""
+    """Reads memory that may not be there: of each page the kernel copies a byte through a pipe first, and says so where
+    we would crash.
+    """
 
     def __enter__(self) -> _Memory:
         self._out, self._in = os.pipe()
+        self._readable: set[int] = set()
+        """Pages that are there, by number."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -136,17 +144,15 @@ class _Memory:
     def bytes(self, address: int | None, nbytes: int, what: str) -> bytes:
         if not address or address < 0:
             raise LayoutMismatch(f"{what} is a null pointer")
-        parts = []
-        for start in range(0, nbytes, 4096):
-            size = min(4096, nbytes - start)
-            try:
-                written = os.write(self._in, (ctypes.c_char * size).from_address(address + start))
-            except (OSError, ValueError) as error:
-                raise LayoutMismatch(f"{what} lies outside readable memory") from error
-            parts.append(os.read(self._out, written))
-            if written != size:
-                raise LayoutMismatch(f"{what} ends outside readable memory")
-        return b"".join(parts)
+        for page in range(address // _PAGE_BYTES, (address + nbytes - 1) // _PAGE_BYTES + 1):
+            if page not in self._readable:
+                try:
+                    os.write(self._in, ctypes.c_char.from_address(page * _PAGE_BYTES))
+                except (OSError, ValueError) as error:
+                    raise LayoutMismatch(f"{what} lies outside readable memory") from error
+                os.read(self._out, 1)
+                self._readable.add(page)
+        return ctypes.string_at(address, nbytes)
 
     def structure(self, kind: type[S], address: int | None, what: str) -> S:
         return kind.from_buffer_copy(self.bytes(address, ctypes.sizeof(kind), what))

@@ -59,12 +59,17 @@ def _is_valid(scales: tuple[float, ...]) -> bool:
 
 def _dequantized(tensor: TensorInfo) -> TensorInfo:
     assert tensor.quantization is not None and tensor.constant is not None
-    scales, zero_points = np.array(tensor.quantization.scales), np.array(tensor.quantization.zero_points)
-    if len(scales) > 1:  # one a channel, along the axis
-        ends = (-1, *(1,) * (tensor.constant.ndim - 1 - tensor.quantization.axis))
-        scales, zero_points = scales.reshape(ends), zero_points.reshape(ends)
-    values = (tensor.constant.astype(np.float64) - zero_points) * scales
-    return replace(tensor, dtype="float32", constant=values.astype(np.float32), quantization=None)
+    # float32 holds integers of 8 and 16 bits, so that a product is rounded once there, as it is from float64.
+    kind = np.float32 if tensor.constant.dtype.itemsize <= 2 else np.float64
+    scales, zero_points = (
+        np.array(numbers, kind) for numbers in (tensor.quantization.scales, tensor.quantization.zero_points)
+    )
+    # One a channel, along the axis; or one for all.
+    ends = (-1, *(1,) * (tensor.constant.ndim - 1 - tensor.quantization.axis)) if len(scales) > 1 else ()
+    values = tensor.constant.astype(kind)
+    values -= zero_points.reshape(ends)
+    values *= scales.reshape(ends)
+    return replace(tensor, dtype="float32", constant=values.astype(np.float32, copy=False), quantization=None)
 
 
 def stored_view(tensor: TensorInfo) -> Quantized | None:
