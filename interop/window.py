@@ -25,8 +25,9 @@ _KEY_NAMES = {
 class Window:
     """A window of ``width`` x ``height`` screen units with a GL context, which is current on the thread that made it.
 
-    Desktop OpenGL 4.3 core or newer, else OpenGL ES 3.1. Use it as a context manager, or call ``close()``. ``vsync``
-    makes ``show`` wait for the display. Raises DeviceError where there is no display or no such context.
+    A screen unit is a pixel, or several on a high-density display. Desktop OpenGL 4.3 core or newer, else OpenGL ES
+    3.1. Use it as a context manager, or call ``close()``. ``vsync`` makes ``show`` wait for the display. Raises
+    DeviceError where there is no display or no such context.
     """
 
     def __init__(
@@ -130,6 +131,7 @@ class _GlfwOwner:
         for hints in _HINTS:
             glfw.default_window_hints()
             glfw.window_hint(glfw.VISIBLE, int(visible))
+            glfw.window_hint(glfw.SCALE_TO_MONITOR, glfw.TRUE)  # X11 and Windows count pixels, of any density
             for hint, value in hints.items():
                 glfw.window_hint(hint, value)
             try:

@@ -29,34 +29,39 @@ class _ClientMessage(ctypes.Structure):
     )  # fmt: skip
 
 
-class Screen:
-    """An Xvfb of 800 x 600 pixels. Use it as a context manager."""
+def load_x11() -> Any:
+    x11: Any = ctypes.CDLL("libX11.so.6")
+    x11.XOpenDisplay.restype = ctypes.c_void_p
+    return x11
 
-    def __init__(self, folder: Path) -> None:
+
+class Screen:
+    """An Xvfb of 800 x 600 pixels, with the density that desktops write into Xft.dpi. Use it as a context manager."""
+
+    def __init__(self, folder: Path, dots_per_inch: int | None = None) -> None:
         reading, writing = os.pipe()
         self._file = folder / "Xvfb_screen0"
+        options = ("-screen", "0", "800x600x24", "-noreset", "-nolisten", "tcp", "-fbdir", folder)
         self._server = subprocess.Popen(
-            [
-                "Xvfb",
-                "-displayfd",
-                str(writing),
-                "-screen",
-                "0",
-                "800x600x24",
-                "-noreset",
-                "-nolisten",
-                "tcp",
-                "-fbdir",
-                folder,
-            ],
-            pass_fds=(writing,),
-            stderr=subprocess.DEVNULL,
+            ["Xvfb", "-displayfd", str(writing), *options], pass_fds=(writing,), stderr=subprocess.DEVNULL
         )
         os.close(writing)
         with os.fdopen(reading) as answer:
             self.display = ":" + answer.readline().strip()
+        if dots_per_inch is not None:
+            self._set_density(dots_per_inch)
         self.environment = {k: v for k, v in os.environ.items() if k not in ("EGL_PLATFORM", "WAYLAND_DISPLAY")}
         self.environment["DISPLAY"] = self.display
+
+    def _set_density(self, dots_per_inch: int) -> None:
+        """What ``xrdb`` does: write the X resource that GLFW and other toolkits read when they start."""
+        x11, text = load_x11(), f"Xft.dpi:\t{dots_per_inch}\n".encode()
+        display = ctypes.c_void_p(x11.XOpenDisplay(self.display.encode()))
+        x11.XDefaultRootWindow.restype = ctypes.c_ulong
+        root = ctypes.c_ulong(x11.XDefaultRootWindow(display))
+        resource_manager, string = ctypes.c_ulong(23), ctypes.c_ulong(31)  # atoms of Xatom.h
+        x11.XChangeProperty(display, root, resource_manager, string, 8, 0, text, len(text))
+        x11.XCloseDisplay(display)
 
     def __enter__(self) -> Screen:
         return self
@@ -106,8 +111,8 @@ class Program:
 
     def click_close(self) -> None:
         """What a window manager does when the close button is clicked: send WM_DELETE_WINDOW."""
-        x11: Any = ctypes.CDLL("libX11.so.6")
-        x11.XOpenDisplay.restype, x11.XInternAtom.restype = ctypes.c_void_p, ctypes.c_ulong
+        x11 = load_x11()
+        x11.XInternAtom.restype = ctypes.c_ulong
         display = ctypes.c_void_p(x11.XOpenDisplay(self.screen.display.encode()))
         message = _ClientMessage(type=33, window=int(self._window), format=32)
         message.message_type = x11.XInternAtom(display, b"WM_PROTOCOLS", 0)

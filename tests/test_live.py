@@ -139,6 +139,30 @@ def test_keys_do_what_the_help_line_says(screen: Screen, tmp_path: Path, identit
     assert everything[0].shape == (48, 64, 3) and len(everything) > len(frames_of(video))
 
 
+@pytest.mark.parametrize("dots_per_inch", [96, 192])
+def test_on_a_dense_display_window_and_text_have_more_pixels(
+    tmp_path: Path, tool: Callable[[str], str], identity: Path, halves: Path, dots_per_inch: int
+) -> None:
+    for name in ("xvfb-run", "xdotool"):
+        tool(name)
+    command = (sys.executable, ROOT / "live_demo.py", "--model", identity, "--source", halves, "--window")
+    scale = dots_per_inch // 96
+    with Screen(tmp_path, dots_per_inch) as screen, screen.run(*command, cwd=tmp_path) as program:
+
+        def right_edge() -> int:
+            """Where the bright half of the picture ends, in pixels of the screen."""
+            return int(np.flatnonzero((screen.picture()[24 * scale] == 200).all(axis=-1)).max(initial=0)) + 1
+
+        program.until(lambda: right_edge() == 64 * scale, "window")
+        program.resize(800, 600)
+        program.until(lambda: right_edge() == 800, "larger picture")
+        # Below the dark half, beside the text: two lines and a half, each of 15 screen units, or of a 24th at most.
+        dark = screen.picture()[300:, 3, 0] < 60
+        assert dark.sum() == pytest.approx(2.5 * min(15 * scale, 600 / 24), abs=1)
+        program.press("q")
+        assert program.wait()[0] == 0
+
+
 def test_pausing_holds_the_picture_and_what_is_recorded(screen: Screen, tmp_path: Path, identity: Path) -> None:
     command = (sys.executable, ROOT / "live_demo.py", "--model", identity, "--size", "64x48", "--no-vsync", "--window")
     with screen.run(*command, "--output", "a.avi", "--profile", "trace.json", cwd=tmp_path) as program:
