@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -97,6 +98,8 @@ def _progress(length: int | None) -> Iterator[Callable[[], Any]]:
 
 def main(prepare: Callable[[Scene], Task], options: Options) -> None:
     """Run a task as a program: figures at the end, one line and exit code 1 where it fails."""
+    # FFmpeg prints what it thinks of each damaged frame and each refused connection: our own message says it once.
+    os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
     try:
         report = run(prepare, options)
     except fb.FramebindError as error:
