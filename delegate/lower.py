@@ -13,18 +13,31 @@ from ..kernels.layout import Shape, Sliced
 from ..kernels.operator import Grid, Launch, Link, Lowering, PackedArray, TensorInfo, Unsupported
 from .graph import Graph, Node, Part
 
-VALUES = "values"
-"""The start of the names of the arrays that hold links' numbers."""
+VALUES = "_values"
+"""In the names of the arrays that hold links' numbers."""
+LINK, GATE = "link", "gate"
+"""How the operands of a launch's links, and those of its local vector, are named: with a number behind."""
 
 _LOCAL_BYTES = {"float": 4, "int": 4, "float4": 16, "int4": 16}
 """Of one element of a kernel's local arrays, by its type."""
 
 
 @dataclass(frozen=True)
-class LabelledLaunch:
-    """A launch, the links of the values it writes as "dst", the operator it belongs to, and its number in the program.
+class LocalVector:
+    """The kernel that computes the vector ``tensor`` in each work-group that reads it, as "gate", and its links."""
 
-    The number, with an array's name, is the key of that array among the program's constants.
+    kernel: str
+    tensor: int
+    links: tuple[Link, ...]
+
+
+@dataclass(frozen=True)
+class LabelledLaunch:
+    """A launch, the links of the values it writes first, the operator it belongs to, and its number in the program.
+
+    The number, with an array's name, is the key of that array among the program's constants. Where ``tally`` is not
+    None, it writes sums of what it writes as "tally" too, after these links. What the kernel of ``local`` takes is
+    among what the launch takes.
     """
 
     launch: Launch
@@ -33,22 +46,30 @@ class LabelledLaunch:
     number: int
     reading: tuple[Link, ...] = ()
     """Links of two operands, applied to every value that is read of "src"."""
+    tally: tuple[Link, ...] | None = None
+    local: LocalVector | None = None
 
     @property
     def arrays(self) -> dict[str, PackedArray]:
-        """The launch's arrays, and the numbers of its links: those of link i are one float4 named "values<i>"."""
-        values = {f"{VALUES}{i}": link.values for i, link in enumerate(self.links) if link.values}
+        """The launch's arrays, and the numbers of its links: those of link i are one float4 named "link_values<i>", and
+        those of its local vector's "gate_values<i>".
+        """
+        links = {LINK: self.links, GATE: self.local.links if self.local else ()}
+        values = {f"{n}{VALUES}{i}": link.values for n in links for i, link in enumerate(links[n]) if link.values}
         return self.launch.arrays | {name: PackedArray(1, partial(_one_row, v)) for name, v in values.items()}
 
     @property
     def rounds(self) -> bool:
         """Whether a link rounds to the steps of a quantized tensor."""
-        return any(link.expression == "QUANTIZE" for link in self.links)
+        links = (*self.links, *(self.local.links if self.local else ()))
+        return any(link.expression == "QUANTIZE" for link in links)
 
     @property
     def reads(self) -> tuple[int, ...]:
-        links = (*self.reading, *self.links)
-        return (*self.launch.reads.values(), *(link.operand for link in links if link.operand is not None))
+        """The tensors in memory that it reads."""
+        links = (*self.reading, *self.links, *(self.tally or ()), *(self.local.links if self.local else ()))
+        tensors = (*self.launch.reads.values(), *(link.operand for link in links if link.operand is not None))
+        return tuple(i for i in tensors if self.local is None or i != self.local.tensor)
 
 
 def _one_row(values: tuple[float, ...]) -> np.ndarray:
@@ -115,7 +136,7 @@ def check_lowering(node: Node, tensors: Mapping[int, TensorInfo], traits: Traits
             raise Unsupported(f"{name} takes {nbytes} bytes; a buffer of {traits.name} holds {traits.max_buffer_bytes}")
     constants: dict[int | str, int] = {}
     for entry in lowered.launches:
-        _check_launch(entry, tensors, traits)
+        check_launch(entry, tensors, traits)
         fixed = (i for i in entry.reads if i in tensors and tensors[i].constant is not None)
         constants |= {i: Sliced(lowered.shapes[i]).nbytes for i in fixed}
         constants |= {f"{entry.label} {entry.number} {name}": a.rows * 16 for name, a in entry.arrays.items()}
@@ -127,7 +148,7 @@ def local_bytes(launch: Launch) -> int:
     return sum(_LOCAL_BYTES[kind] * count for kind, _, count in launch.shared)
 
 
-def _check_launch(entry: LabelledLaunch, tensors: Mapping[int, TensorInfo], traits: Traits) -> None:
+def check_launch(entry: LabelledLaunch, tensors: Mapping[int, TensorInfo], traits: Traits) -> None:
     """Raise Unsupported where the kernel uses more local memory, or more buffers, than the device gives it."""
     local = local_bytes(entry.launch)
     if local > traits.local_bytes:

@@ -14,6 +14,7 @@ from ..kernels.operator import Choice
 from .bindings import Binding
 from .graph import Graph
 from .initialization import Initialization
+from .merge_launches import merge_launches
 from .passes import transform
 from .precision import assign_storages
 from .steps import Layout, build_steps, plan_arena, slot_name, with_conversions
@@ -57,6 +58,8 @@ class Program:
             self.graph = transform(graph)
         with self._initialization.phase("lower"):
             lowered = lower_tuned(self.graph, self.tuning, device.traits)
+            grid = self.tuning.grid(device.traits)
+            merge_launches(lowered, self.graph.tensors, set(self.graph.outputs), device.traits, grid.group)
             storages = assign_storages(lowered, storage)
         with self._initialization.phase("pack"):
             alignment = device.traits.offset_alignment

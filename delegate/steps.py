@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ..interop.device import Kernel, Operand, Resource, Slot, Step
 from ..kernels.elementwise import COPY, EXPRESSIONS, Elementwise
-from ..kernels.layout import SLICE_BYTES, Dense, Picture, Quantized, Sliced, Storage, Table, View
+from ..kernels.layout import SLICE_BYTES, Dense, Local, Picture, Quantized, Sliced, Storage, Table, View
 from ..kernels.operator import Grid, Link, Operator, TensorInfo
 from ..kernels.quantize import STORE
-from ..kernels.source import Argument, KernelSource
+from ..kernels.source import Argument, KernelSource, Prologue
 from .bindings import Binding
 from .graph import Graph, Node
-from .lower import VALUES, LabelledLaunch, Lowered, lower_node
+from .lower import GATE, LINK, VALUES, LabelledLaunch, Lowered, lower_node
 from .plan import Lifetime, Plan, plan_memory
 from .weights import Constant, Key
 
@@ -140,6 +140,49 @@ def _direct(view: View) -> View:
     return Sliced(view.shape) if isinstance(view, Dense) and view.shape[3] % 4 == 0 else view
 
 
+@dataclass
+class _Arguments:
+    """The arguments of a step's kernel, what each is bound to, pictures' parameters, and those in local memory."""
+
+    entry: LabelledLaunch
+    layout: Layout
+    place: Callable[[int, bool], Place]
+    found: list[Argument] = field(default_factory=list)
+    operands: dict[str, Operand] = field(default_factory=dict)
+    parameters: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    vectors: list[Argument] = field(default_factory=list)
+
+    def add(self, name: str, tensor: int, writes: bool, beside: int | None) -> None:
+        """``beside`` is the tensor to whose shape this one broadcasts, or None."""
+        local = self.entry.local is not None and tensor == self.entry.local.tensor
+        where = None if local else self.place(tensor, writes)
+        view = Local(self.layout.lowered.shapes[tensor]) if where is None else where.view
+        channels, wide = _channels(view), 0 if beside is None else self.layout.lowered.shapes[_inner(beside)][3]
+        splat, narrow, access = channels == 1 < wide, 1 < channels < wide, "w" if writes else "r"
+        if where is None:
+            self.vectors.append(Argument(name, view, access, GATE, splat, narrow))
+            return
+        self.found.append(Argument(name, view, access, where.memory, splat, narrow))
+        self.operands[name] = Operand(where.resource, where.offset, view.nbytes)
+        if isinstance(view, Picture):
+            self.parameters[name] = self.layout.bindings[_inner(tensor)].parameters
+
+    def add_array(self, name: str, rows: int) -> None:
+        constant = self.layout.constants[self.entry.number, name]
+        self.found.append(Argument(name, Table(rows, constant.storage), "r", "weights"))
+        self.operands[name] = Operand(self.layout.weights, constant.offset, constant.nbytes)
+
+    def add_links(self, links: tuple[Link, ...], name: str, beside: int) -> tuple[tuple[str, str], ...]:
+        """The links as text; their operands become arguments, named by number."""
+        for position, link in enumerate(links):
+            if link.operand is not None:
+                self.add(f"{name}{position}", link.operand, False, beside)
+        return tuple(
+            (_expression(link, f"LOAD4_{name}{VALUES}{i}(0)"), f"{name}{i}" if link.operand is not None else "")
+            for i, link in enumerate(links)
+        )
+
+
 def _step(
     number: int,
     entry: LabelledLaunch,
@@ -148,48 +191,28 @@ def _step(
     group: int,
     compile: Compile,
 ) -> Step:
-    launch = entry.launch
-    arguments: list[Argument] = []
-    operands: dict[str, Operand] = {}
-    parameters: dict[str, tuple[float, ...]] = {}
-
-    def add(name: str, tensor: int, writes: bool, beside: int | None) -> None:
-        """``beside`` is the tensor to whose shape this one broadcasts, or None."""
-        where = place(tensor, writes)
-        channels, wide = _channels(where.view), 0 if beside is None else layout.lowered.shapes[_inner(beside)][3]
-        splat, narrow = channels == 1 < wide, 1 < channels < wide
-        arguments.append(Argument(name, where.view, "w" if writes else "r", where.memory, splat, narrow))
-        operands[name] = Operand(where.resource, where.offset, where.view.nbytes)
-        if isinstance(where.view, Picture):
-            parameters[name] = layout.bindings[_inner(tensor)].parameters
-
+    launch, arguments = entry.launch, _Arguments(entry, layout, place)
     target = next(iter(launch.writes.values()))
     for name, tensor in launch.reads.items():
-        add(name, tensor, False, target if name in launch.broadcast else None)
+        arguments.add(name, tensor, False, target if name in launch.broadcast else None)
     for name, tensor in launch.writes.items():
-        add(name, tensor, True, None)
+        arguments.add(name, tensor, True, None)
     for name, array in entry.arrays.items():
-        constant = layout.constants[entry.number, name]
-        table = Table(array.rows, constant.storage)
-        arguments.append(Argument(name, table, "r", "weights"))
-        operands[name] = Operand(layout.weights, constant.offset, constant.nbytes)
-
-    def expressions(links: tuple[Link, ...], name: str, beside: int) -> tuple[tuple[str, str], ...]:
-        for position, link in enumerate(links):
-            if link.operand is not None:
-                add(f"{name}{position}", link.operand, False, beside)
-        return tuple(
-            (_expression(link, f"LOAD4_{VALUES}{i}(0)"), f"{name}{i}" if link.operand is not None else "")
-            for i, link in enumerate(links)
-        )
-
-    links = expressions(entry.links, "link", target)
-    reading = expressions(entry.reading, "read", launch.reads["src"]) if entry.reading else ()
+        arguments.add_array(name, array.rows)
+    links = arguments.add_links(entry.links, LINK, target)
+    reading = arguments.add_links(entry.reading, "read", launch.reads["src"]) if entry.reading else ()
+    tally = None if entry.tally is None else arguments.add_links(entry.tally, "tally", target)
+    prologue = None
+    if entry.local is not None:
+        vector = entry.local.tensor
+        arguments.add(GATE, vector, True, None)
+        gate_links = arguments.add_links(entry.local.links, GATE, vector)
+        prologue = Prologue(entry.local.kernel, tuple(arguments.vectors), gate_links)
     source = KernelSource(
-        launch.kernel, tuple(arguments), group, launch.tiles, tuple(launch.constants.items()),
-        launch.shared, links, reading,
+        launch.kernel, tuple(arguments.found), group, launch.tiles, tuple(launch.constants.items()),
+        launch.shared, links, reading, tally, prologue,
     )  # fmt: skip
-    return Step(compile(source), operands, launch.tiles, f"{number} {entry.label}", parameters)
+    return Step(compile(source), arguments.operands, launch.tiles, f"{number} {entry.label}", arguments.parameters)
 
 
 def _channels(view: View) -> int:

@@ -55,7 +55,7 @@ def list_constants(lowered: Lowered, graph: Graph) -> Wanted:
     for number, entry in enumerate(lowered.launches):
         for name, array in entry.arrays.items():
             wanted.arrays[number, name] = array
-            if entry.rounds or name.startswith(VALUES):
+            if entry.rounds or VALUES in name:
                 wanted.precise.add((number, name))
         if entry.rounds:
             wanted.precise.update(entry.reads)

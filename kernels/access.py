@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Mapping
 
 from .integers import glsl_integers, opencl_integers
-from .layout import SLICE_BYTES, STORED, TEXTURE_CHANNELS, Dense, Picture, Quantized, Table, slices
-from .source import Argument, KernelSource
+from .layout import SLICE_BYTES, STORED, TEXTURE_CHANNELS, Dense, Local, Picture, Quantized, Table, slices
+from .source import Argument, KernelSource, Links
 
 SliceAccess = Callable[[Argument, str, str | None], str]
 """(argument, index, value): the text that loads slice number ``index``, or, where ``value`` is given, stores it."""
@@ -19,7 +19,7 @@ def definitions(source: KernelSource, slice_access: SliceAccess) -> list[str]:
     lines = [f"#define GROUP {source.group}", f"#define TILES {source.tiles}"]
     for name, value in source.constants:
         lines.append(f"#define {name} {_literal(value)}")
-    for argument in source.arguments:
+    for argument in (*source.arguments, *(source.prologue.arguments if source.prologue else ())):
         lines += _shape_constants(argument)
         if "r" in argument.access:
             links = source.reading if argument.name == "src" else ()
@@ -27,7 +27,7 @@ def definitions(source: KernelSource, slice_access: SliceAccess) -> list[str]:
         if isinstance(argument.view, Quantized) and "w" in argument.access:
             lines.append(_quantized_store(argument, slice_access))
         elif "w" in argument.access:
-            lines.append(_write_macro(argument, source.links if argument.name == "dst" else (), slice_access))
+            lines.append(_write_macro(argument, source, slice_access))
     return lines
 
 
@@ -79,14 +79,18 @@ def _read_macro(argument: Argument, slice_access: SliceAccess) -> str:
         value = f"F4({argument.memory}[{base}])" if argument.splat else f"F4V({', '.join(lanes)})"
     else:
         slice_index = "0" if argument.splat else "(s_)"
-        value = slice_access(argument, f"{name}_offset + ({_pixel(view.shape)}) * {view.stride} + {slice_index}", None)
+        if isinstance(view, Local):
+            value = f"{argument.memory}[({_pixel(view.shape)}) * {slices(channels)} + {slice_index}]"
+        else:
+            place = f"{name}_offset + ({_pixel(view.shape)}) * {view.stride} + {slice_index}"
+            value = slice_access(argument, place, None)
         value = f"F4({value}.x)" if argument.splat else value
     if argument.narrow:
         value = f"((s_) < {slices(channels)} ? {value} : F4(0.0f))"
     return f"#define READ_{name}(b_, y_, x_, s_) {value}"
 
 
-def _linked_read(macro: str, links: tuple[tuple[str, str], ...]) -> str:
+def _linked_read(macro: str, links: Links) -> str:
     """The macro that reads "src", with links applied to what it reads: one expression that reads each operand."""
     if not links:
         return macro
@@ -130,17 +134,40 @@ def _dense_lane(memory: str, base: str, lane: int, channels: int) -> str:
     return f"((s_) * 4 + {lane} < {channels} ? {inside} : 0.0f)" if channels % 4 else inside
 
 
-def _write_macro(argument: Argument, links: tuple[tuple[str, str], ...], slice_access: SliceAccess) -> str:
+def _links_of(argument: Argument, source: KernelSource) -> Links:
+    """What is applied to what is written to the argument."""
+    if isinstance(argument.view, Local):
+        assert source.prologue is not None
+        return source.prologue.links
+    return source.links if argument.name == source.target else ()
+
+
+def _apply(links: Links, variable: str) -> list[str]:
+    """A statement for each link, which changes the variable."""
+    statements: list[str] = []
+    for expression, operand in links:
+        text = re.sub(r"\bv\b", variable, expression)
+        if operand:
+            text = re.sub(r"\bw\b", f"READ_{operand}(b_, y_, x_, s_)", text)
+        statements.append(f"{variable} = {text}")
+    return statements
+
+
+def _tally(links: Links) -> list[str]:
+    """Adds the written value, with links applied, to its slice's sum: an invocation writes TALLY_SLICES of them."""
+    add = "if ((s_) / TALLY_STEP == tally_j) { tallied[tally_j] += tally_v; }"
+    each = f"for (int tally_j = 0; tally_j < TALLY_SLICES; tally_j++) {{ {add} }}"
+    return ["float4 tally_v = link_v", *_apply(links, "tally_v"), each]
+
+
+def _write_macro(argument: Argument, source: KernelSource, slice_access: SliceAccess) -> str:
     """A block: the value, each link applied to it, padding lanes set to zero, and the store."""
     name, view = argument.name, argument.view
     if isinstance(view, Table | Quantized):
         raise ValueError(f"{name}: a table of constants is read only, and a Quantized tensor written by STORE4 only")
-    statements = ["float4 link_v = (v_)"]
-    for expression, operand in links:
-        text = re.sub(r"\bv\b", "link_v", expression)
-        if operand:
-            text = re.sub(r"\bw\b", f"READ_{operand}(b_, y_, x_, s_)", text)
-        statements.append(f"link_v = {text}")
+    statements = ["float4 link_v = (v_)", *_apply(_links_of(argument, source), "link_v")]
+    if source.tally is not None and name == source.target:
+        statements += _tally(source.tally)
     channels = view.shape[3]
     if isinstance(view, Picture):
         statements.append(_picture_store(argument))
@@ -154,8 +181,11 @@ def _write_macro(argument: Argument, links: tuple[tuple[str, str], ...], slice_a
         if channels % 4:
             kept = [f"link_v.{c}" if lane < channels % 4 else "0.0f" for lane, c in enumerate("xyzw")]
             statements.append(f"if ((s_) == {slices(channels) - 1}) {{ link_v = F4V({', '.join(kept)}); }}")
-        index = f"{name}_offset + ({_pixel(view.shape)}) * {view.stride} + (s_)"
-        statements.append(slice_access(argument, index, "link_v"))
+        if isinstance(view, Local):
+            statements.append(f"{argument.memory}[({_pixel(view.shape)}) * {slices(channels)} + (s_)] = link_v")
+        else:
+            index = f"{name}_offset + ({_pixel(view.shape)}) * {view.stride} + (s_)"
+            statements.append(slice_access(argument, index, "link_v"))
     return f"#define WRITE_{name}(b_, y_, x_, s_, v_) {{ {'; '.join(statements)}; }}"
 
 

@@ -11,7 +11,7 @@ from .blocks import Block, block_candidates
 from .computed_conv import ComputedConvolution, bias_links, convolution_shapes, lower_convolution
 from .elementwise import activation_links, require_float
 from .layout import slices
-from .operator import Choice, Launch, Link, Lowering, Operator, PackedArray, Parsed, TensorInfo, Unsupported
+from .operator import Choice, Launch, Link, Lowering, Operator, OwnSlices, PackedArray, Parsed, TensorInfo, Unsupported
 from .window import Window
 
 
@@ -102,9 +102,9 @@ def launch_convolution(lowering: Lowering, source: int, attributes: Convolution)
     }  # fmt: skip
     arrays = {"weights": pack_weights(attributes.weights), "bias": pack_bias(attributes.bias, channels)}
     shared = (("float4", "partial", lowering.group * block.pixels * block.slices if block.split > 1 else 1),)
-    tiles = -(-blocks // (lowering.group // block.split))
-    writes = {"dst": lowering.outputs[0]}
-    return Launch("conv", {"src": source}, writes, tiles, constants, arrays, shared, choice=choice)
+    lanes = lowering.group // block.split
+    tiles, writes, own = -(-blocks // lanes), {"dst": lowering.outputs[0]}, OwnSlices(lanes, step, block.slices)
+    return Launch("conv", {"src": source}, writes, tiles, constants, arrays, shared, choice=choice, own_slices=own)
 
 
 def _parse_convolution(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:

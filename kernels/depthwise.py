@@ -14,7 +14,7 @@ from .computed_conv import ComputedDepthwise, bias_links, depthwise_shapes, lowe
 from .conv import computed_bias, optional_bias, pack_bias
 from .elementwise import activation_links, require_float
 from .layout import slices
-from .operator import Launch, Lowering, Operator, PackedArray, Parsed, TensorInfo, Unsupported
+from .operator import Launch, Lowering, Operator, OwnSlices, PackedArray, Parsed, TensorInfo, Unsupported
 from .window import Window
 
 
@@ -82,7 +82,9 @@ def _lower(lowering: Lowering) -> list[Launch]:
     constants = attributes.window.constants(height, width) | {"MULTIPLIER": attributes.multiplier}
     arrays = {"weights": pack_depthwise(attributes.weights), "bias": pack_bias(attributes.bias, channels)}
     tiles = lowering.tiles(batch * rows * columns * slices(channels))
-    return [Launch("depthwise", {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}, tiles, constants, arrays)]
+    reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
+    own = OwnSlices(lowering.group, slices(channels))
+    return [Launch("depthwise", reads, writes, tiles, constants, arrays, own_slices=own)]
 
 
 OPERATORS = (Operator("DEPTHWISE_CONV_2D", _parse, _output_shapes, _lower, max_version=7),)

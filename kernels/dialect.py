@@ -50,7 +50,7 @@ def render_glsl(source: KernelSource, version: str = "430 core") -> str:
         lines.append(glsl_picture(argument, f"{argument.name}_image", unit))
         location += 4
     lines += [f"shared {kind} {name}[{count}];" for kind, name, count in source.shared]
-    helpers, body = tile_function(source.name)
+    helpers, body = tile_text(source)
     lines += [*definitions(source, glsl_slice(elements)), "#line 1 7", helpers + "void tile_function(int TILE) " + body]
     lines.append(
         "void main() {\n  int tile = int(gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x);\n"
@@ -73,7 +73,7 @@ def render_opencl(source: KernelSource) -> str:
         parameters.append(f"{'read_only' if argument.access == 'r' else 'write_only'} image2d_t {argument.name}_image")
     parameters += [f"int {argument.name}_offset" for argument in source.buffers]
     parameters += [f"float4 {argument.name}_parameter{i}" for argument in source.pictures for i in range(4)]
-    helpers, body = tile_function(source.name)
+    helpers, body = tile_text(source)
     lines = [prelude("cl"), *definitions(source, opencl_slice(source)), f'#line 1 "{source.name}.kern"', helpers]
     lines.append(
         f"__kernel __attribute__((reqd_work_group_size({source.group}, 1, 1)))\n"
@@ -99,6 +99,22 @@ def tile_function(name: str) -> tuple[str, str]:
     if not marker:
         raise ValueError(f"{name}.kern has no KERNEL")
     return helpers, re.sub(r"\b(READ|WRITE|LOAD4|STORE4|POSITION)\((\w+),\s*", r"\1_\2(", body)
+
+
+def tile_text(source: KernelSource) -> tuple[str, str]:
+    """The same for a kernel, with what stands before and after its own tile: its prologue, and its sums."""
+    helpers, body = tile_function(source.name)
+    parts = [body]
+    if source.prologue is not None:
+        before, prologue = tile_function(source.prologue.name)
+        parts.insert(0, prologue)
+        helpers = before + helpers
+    if source.tally is not None:
+        before, sums = tile_function("tally")
+        start = "float4 tallied[TALLY_SLICES]; for (int j = 0; j < TALLY_SLICES; j++) { tallied[j] = F4(0.0f); }"
+        parts = [start, *parts, sums]
+        helpers = before + helpers
+    return helpers, body if len(parts) == 1 else "\n".join(["{", *parts, "}"])
 
 
 def glsl_head(version: str, group: int) -> list[str]:

@@ -159,7 +159,16 @@ class Picture:
     nbytes = 0
 
 
-View = Sliced | Dense | Quantized | Table | Picture
+@dataclass(frozen=True)
+class Local:
+    """A vector of channels for each picture, in local memory, which each work-group computes for itself."""
+
+    shape: Shape
+
+    nbytes = 0
+
+
+View = Sliced | Dense | Quantized | Table | Picture | Local
 Access = Literal["r", "w", "rw"]
 
 

@@ -97,6 +97,17 @@ class PackedArray:
 
 
 @dataclass(frozen=True)
+class OwnSlices:
+    """Which slices an invocation writes, whatever the pixels: with LOCAL % lanes, (TILE * lanes + LOCAL % lanes) % step
+    and those ``step`` further, ``count`` of them at most. ``lanes`` divides the group.
+    """
+
+    lanes: int
+    step: int
+    count: int = 1
+
+
+@dataclass(frozen=True)
 class Choice(Generic[T]):
     """A decision that a rule takes, unless it was measured on the device (delegate/tune.py).
 
@@ -114,8 +125,12 @@ class Launch:
 
     ``arrays`` are constants of the kernel's own, uploaded once. ``broadcast`` names tensors that may be smaller than
     the written one. A work-group computes one tile; ``shared`` are its local arrays (type, name, count). ``links``,
-    without operands, are applied to what it writes as "dst", before those of the node. ``choice`` is the decision that
+    without operands, are applied to what it writes first, before those of the node. ``choice`` is the decision that
     its constants follow, where there is one.
+
+    ``own_slices`` says that each invocation keeps to slices of its own, so that its group can add up what it writes to
+    "dst". ``sums_pixels``: it writes a sum of each row of "src", and other parts of the pixels would do as well.
+    ``small``: it takes a work-group little time, so each that reads its vector can compute it for itself.
     """
 
     kernel: str
@@ -128,6 +143,9 @@ class Launch:
     broadcast: frozenset[str] = frozenset()
     links: tuple[Link, ...] = ()
     choice: Choice[Any] | None = None
+    own_slices: OwnSlices | None = None
+    sums_pixels: bool = False
+    small: bool = False
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from .dialect import tile_function
+from .dialect import tile_text
 from .source import Argument, KernelSource
 
 HEAD = 4
@@ -72,7 +72,7 @@ def pool_names(kernel: KernelSource) -> list[str]:
 
 def renamed(number: int, kernel: KernelSource) -> list[str]:
     """Macros that give a kernel's helpers and local arrays the names that they have in the program."""
-    helpers, _ = tile_function(kernel.name)
+    helpers, _ = tile_text(kernel)
     own = re.findall(r"^\w+ (\w+)\(", helpers, re.MULTILINE) + [f"order_{a.name}" for a in kernel.pictures]
     macros = [f"#define {name} {name}_{number}" for name in own]
     pools = zip(kernel.shared, pool_names(kernel), strict=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .access import definitions, glsl_element, glsl_slice
-from .dialect import HERE, glsl_block, glsl_head, glsl_picture, tile_function
+from .dialect import HERE, glsl_block, glsl_head, glsl_picture, tile_text
 from .program import HEAD, ProgramSource, pool_names, renamed, undefined
 from .source import KernelSource
 
@@ -90,7 +90,7 @@ CASES
 
 def _tile_function(number: int, kernel: KernelSource, elements: dict[str, str]) -> list[str]:
     """One kernel's macros, helpers and tile function, and the macros undefined again."""
-    helpers, body = tile_function(kernel.name)
+    helpers, body = tile_text(kernel)
     macros = renamed(number, kernel)
     for argument in kernel.pictures:
         macros.append(f"#define {argument.name}_image {argument.memory}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .access import definitions, opencl_slice
-from .dialect import HERE, prelude, tile_function
+from .dialect import HERE, prelude, tile_text
 from .program import HEAD, ProgramSource, pool_names, renamed, undefined
 from .source import Argument, KernelSource
 
@@ -77,7 +77,7 @@ CASES
 
 def _opencl_tile_function(source: ProgramSource, number: int, kernel: KernelSource) -> list[str]:
     """One kernel's macros, helpers and tile function, and the macros undefined again."""
-    helpers, body = tile_function(kernel.name)
+    helpers, body = tile_text(kernel)
     macros = renamed(number, kernel)
     parameters = ["int TILE", *(_opencl_pointer(source, memory) for memory in kernel.memories)]
     parameters += [

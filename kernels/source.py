@@ -33,10 +33,27 @@ class Argument:
         return 4
 
 
+Links = tuple[tuple[str, str], ...]
+"""Elementwise steps, each an expression in v and w and the name of the argument that is read as w, or ""."""
+
+
+@dataclass(frozen=True)
+class Prologue:
+    """A kernel whose tile 0 each work-group of another one computes before its own tile. What it writes, after
+    ``links``, is in local memory: ``arguments`` are that tensor (view Local, memory the local array's name), once
+    written by this kernel, and read by the other. Its other arguments are the other kernel's too.
+    """
+
+    name: str
+    arguments: tuple[Argument, ...]
+    links: Links
+
+
 @dataclass(frozen=True)
 class KernelSource:
-    """Everything that decides a kernel's text. ``links`` are (expression in v and w, name of the argument read as w
-    or ""); they are applied to what is written to "dst", and those of ``reading`` to what is read of "src".
+    """Everything that decides a kernel's text. ``links`` are applied to what is written to the first argument that is
+    written, and those of ``reading`` to what is read of "src". Where ``tally`` is not None, each work-group adds up
+    what it writes there, after these links, by slices, as row TILE of the argument "tally" (see tally.kern).
 
     By value a kernel takes one int per buffer argument (its offset in units) and PICTURE_PARAMETERS floats per Picture,
     each in the order of ``arguments``.
@@ -48,8 +65,15 @@ class KernelSource:
     tiles: int
     constants: tuple[tuple[str, int | float], ...] = ()
     shared: tuple[tuple[str, str, int], ...] = ()
-    links: tuple[tuple[str, str], ...] = ()
-    reading: tuple[tuple[str, str], ...] = ()
+    links: Links = ()
+    reading: Links = ()
+    tally: Links | None = None
+    prologue: Prologue | None = None
+
+    @property
+    def target(self) -> str:
+        """The name of the first argument that is written."""
+        return next((a.name for a in self.arguments if "w" in a.access), "")
 
     @property
     def buffers(self) -> tuple[Argument, ...]:

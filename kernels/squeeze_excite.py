@@ -1,8 +1,12 @@
-"""The mean of all pixels and the small layers behind it, as one dispatch; delegate/squeeze_excite.py makes it."""
+"""The mean of all pixels and the small layers behind it; delegate/squeeze_excite.py makes it.
+
+Two launches: sums of parts of the pixels, and the gate of these. The first is dropped where the kernel that writes the
+pixels can add them up, and the second where the one that reads the gate can compute it (delegate/merge_launches.py).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .conv import Convolution, pack_bias, pack_weights
 from .layout import slices
@@ -10,8 +14,6 @@ from .operator import Launch, Lowering, Operator, Parsed
 from .reduce import lower_reduction
 from .separable import CLAMPS
 
-READS = 64
-"""Slices that an invocation of the one work-group reads at most; rows of larger pictures are reduced by many before."""
 PRODUCTS = 512
 """Input by output slices of a layer: more are too slow for one work-group."""
 
@@ -25,19 +27,13 @@ class SqueezeExcite:
 
 
 def _lower(lowering: Lowering) -> list[Launch]:
-    """One dispatch, or, for large pictures, one that reduces rows and one for all else."""
     attributes: SqueezeExcite = lowering.attributes
-    source, launches = lowering.inputs[0], []
-    batch, height, width, depth = lowering.shape(source)
-    if height * width * slices(depth) > READS * lowering.group and min(height, width) > 1:
-        rows = lowering.scratch((batch, height, 1, depth))
-        launches = lower_reduction(lowering, frozenset({2}), target=rows)
-        source = rows
+    batch, height, width, depth = lowering.shape(lowering.inputs[0])
+    sums = lowering.scratch((batch, height, 1, depth))
+    (rows,) = lower_reduction(lowering, frozenset({2}), "SUM", sums)
     channels = lowering.shape(lowering.outputs[0])[3]
     last = attributes.layers[-1]
-    constants: dict[str, int | float] = {"LAYERS": len(attributes.layers), "LAST_S": slices(last.weights.shape[3])}
-    constants |= _shares("MEAN_", slices(depth), lowering.group) | _shares("", slices(channels), lowering.group)
-    arrays = {"weights": pack_weights(last.weights), "bias": pack_bias(last.bias, channels)}
+    arrays = {"gate_weights": pack_weights(last.weights), "gate_bias": pack_bias(last.bias, channels)}
     hidden, nothing = 1, pack_bias(None, 4)
     arrays |= {"hidden_weights": nothing, "hidden_bias": nothing}
     if len(attributes.layers) == 2:
@@ -46,17 +42,28 @@ def _lower(lowering: Lowering) -> list[Launch]:
         hidden_bias = pack_bias(first.bias, first.weights.shape[0])
         arrays |= {"hidden_weights": pack_weights(first.weights), "hidden_bias": hidden_bias}
     low, high = CLAMPS[attributes.activation]
-    constants |= {"HIDDEN_S": hidden, "LOW": low, "HIGH": high, **_shares("HIDDEN_", hidden, lowering.group)}
-    sizes = {"partial": lowering.group, "mean": slices(depth), "hidden": hidden}
+    depth_s, last_s, group = slices(depth), slices(last.weights.shape[3]), lowering.group
+    constants: dict[str, int | float] = {
+        "LAYERS": len(attributes.layers), "AREA": float(height * width), "HIDDEN_S": hidden, "LAST_S": last_s,
+        "HIDDEN_LOW": low, "HIDDEN_HIGH": high, "MEAN_LANES": min(depth_s, group),
+        "MEAN_SHARES": group // min(depth_s, group),
+        **_division("HIDDEN", hidden, depth_s, group), **_division("GATE", slices(channels), last_s, group),
+    }  # fmt: skip
+    sizes = {"partial": group, "mean": depth_s, "hidden": hidden}
     shared = tuple(("float4", name, size) for name, size in sizes.items())
-    reads, writes = {"src": source}, {"dst": lowering.outputs[0]}
-    return [*launches, Launch("squeeze_excite", reads, writes, batch, constants, arrays, shared)]
+    reads, writes = {"sums": sums}, {"gate": lowering.outputs[0]}
+    gate = Launch("squeeze_excite", reads, writes, 1, constants, arrays, shared, small=True)
+    return [replace(rows, sums_pixels=True), gate]
 
 
-def _shares(name: str, count: int, group: int) -> dict[str, int | float]:
-    """How a work-group divides sums of ``count`` slices."""
-    lanes = min(count, group)
-    return {f"{name}LANES": lanes, f"{name}SHARES": group // lanes}
+def _division(name: str, outputs: int, terms: int, group: int) -> dict[str, int | float]:
+    """How a work-group divides sums of so many terms, one for each of ``outputs`` slices: LANES outputs at once, in so
+    many ROUNDS, each output by SHARES invocations with so many TERMS each.
+    """
+    lanes = min(outputs, group)
+    shares = group // lanes
+    values = {"LANES": lanes, "SHARES": shares, "ROUNDS": -(-outputs // lanes), "TERMS": -(-terms // shares)}
+    return {f"{name}_{key}": value for key, value in values.items()}
 
 
 def _output_shapes(attributes: SqueezeExcite, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
