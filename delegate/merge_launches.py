@@ -16,6 +16,8 @@ from .lower import GATE, LabelledLaunch, LocalVector, Lowered, check_launch
 
 SUMS_READ = 16
 """Slices of sums that an invocation reads at most: each work-group reads them all."""
+TALLY_SHARES = 8
+"""Among how many invocations the sum of a slice is divided, where slices are few."""
 MOST_TILES = 256
 """More work-groups than these would spend more on computing a vector than a dispatch of its own costs."""
 Shared = tuple[tuple[str, str, int], ...]
@@ -44,10 +46,12 @@ def _sum_where_written(
     batch, _, _, channels = lowered.shapes[next(iter(launch.writes.values()))]
     if own is None or batch != 1 or launch.tiles * slices(channels) > SUMS_READ * traits.group:
         return
+    shares = TALLY_SHARES if slices(channels) * TALLY_SHARES <= traits.group // 2 else 1
+    tally = {"TALLY_LANES": own.lanes, "TALLY_STEP": own.step, "TALLY_SLICES": own.count, "TALLY_SHARES": shares}
     merged = replace(
         launch,
         writes=launch.writes | {"tally": sums},
-        constants=launch.constants | {"TALLY_LANES": own.lanes, "TALLY_STEP": own.step, "TALLY_SLICES": own.count},
+        constants=launch.constants | tally,
         shared=_together(launch.shared, (("float4", "partial", traits.group * own.count),)),
     )
     if _replace(lowered, entry, writer, replace(writer, launch=merged, tally=links), tensors, traits):

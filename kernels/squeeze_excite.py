@@ -16,6 +16,10 @@ from .separable import CLAMPS
 
 PRODUCTS = 512
 """Input by output slices of a layer: more are too slow for one work-group."""
+SHARES, MOST_TERMS = 8, 2
+"""Among how many invocations a sum is divided: more only wait for one another, unless each had more terms than these,
+whose weights it keeps in registers.
+"""
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ def _lower(lowering: Lowering) -> list[Launch]:
     constants: dict[str, int | float] = {
         "LAYERS": len(attributes.layers), "AREA": float(height * width), "HIDDEN_S": hidden, "LAST_S": last_s,
         "HIDDEN_LOW": low, "HIDDEN_HIGH": high, "MEAN_LANES": min(depth_s, group),
-        "MEAN_SHARES": group // min(depth_s, group),
+        "MEAN_SHARES": min(group // min(depth_s, group), 2 * SHARES),
         **_division("HIDDEN", hidden, depth_s, group), **_division("GATE", slices(channels), last_s, group),
     }  # fmt: skip
     sizes = {"partial": group, "mean": depth_s, "hidden": hidden}
@@ -61,7 +65,7 @@ def _division(name: str, outputs: int, terms: int, group: int) -> dict[str, int 
     many ROUNDS, each output by SHARES invocations with so many TERMS each.
     """
     lanes = min(outputs, group)
-    shares = group // lanes
+    shares = min(group // lanes, terms, max(SHARES, -(-terms // MOST_TERMS)))
     values = {"LANES": lanes, "SHARES": shares, "ROUNDS": -(-outputs // lanes), "TERMS": -(-terms // shares)}
     return {f"{name}_{key}": value for key, value in values.items()}
 

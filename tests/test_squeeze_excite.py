@@ -214,6 +214,7 @@ def test_too_many_sums_are_those_of_rows(device: Device, monkeypatch: pytest.Mon
     monkeypatch.setattr(merge_launches, "SUMS_READ", 8 / device.traits.group)
     assert kernels_both_ways(device, graph, "f32", monkeypatch)[0] == ["conv", "reduce", "conv"]
     monkeypatch.undo()
-    monkeypatch.setattr(device, "traits", replace(device.traits, local_bytes=device.traits.group * 32 + 64))
+    monkeypatch.setattr(conv_kernel, "block_candidates", lambda *_: (Block(1, 1, 1, 1),))
+    monkeypatch.setattr(device, "traits", replace(device.traits, local_bytes=device.traits.group * 16 + 64))
     merged, _ = kernels_both_ways(device, graph, "f32", monkeypatch)
     assert merged == ["conv", "squeeze_excite", "conv"]
