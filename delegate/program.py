@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..interop.device import CommandList, Device, Kernel, Resource, Slot, Step
@@ -58,8 +59,8 @@ class Program:
             self.graph = transform(graph)
         with self._initialization.phase("lower"):
             lowered = lower_tuned(self.graph, self.tuning, device.traits)
-            grid = self.tuning.grid(device.traits)
-            merge_launches(lowered, self.graph.tensors, set(self.graph.outputs), device.traits, grid.group)
+            traits = replace(device.traits, group=self._grid.group)
+            merge_launches(lowered, self.graph.tensors, set(self.graph.outputs), traits)
             storages = assign_storages(lowered, storage)
         with self._initialization.phase("pack"):
             alignment = device.traits.offset_alignment
