@@ -55,8 +55,12 @@ def _note(place: str, nanoseconds: str = "") -> str:
 
 
 def render_timed(source: ProgramSource) -> str:
-    """The program, with the clock read before and after each barrier, and at the end."""
-    head, loop = _render(source).rsplit("  __local uint local_state[2];", 1)
+    """The program, with the clock read before and after each barrier, and at the end, and room for twice the rows."""
+    count = source.steps * source.row
+    text = (
+        _render(source).replace(f"copy[{count}];", f"copy[{2 * count}];").replace(f"i < {count};", f"i < {2 * count};")
+    )
+    head, loop = text.rsplit("  __local uint local_state[2];", 1)
     for before, note in (
         ("if (row[3] != 0)", _note(f"{FIRST} + 2 * i")),
         ("int tiles =", _note(f"{FIRST + 1} + 2 * i")),

@@ -59,7 +59,7 @@ def record_as_one(context: ClContext, barrier: ClBarrier, steps: Sequence[Step],
 
     ``per_unit``, where given, is the largest number of groups a compute unit. A CPU runs one group.
     """
-    merged = merge(steps)
+    merged = merge(steps, context.device.local_mem_size)
     program = ClProgram(context, barrier, merged.source)
     recording = Recording(barrier=barrier)
     for index, resource in enumerate(merged.memories):

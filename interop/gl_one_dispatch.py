@@ -31,7 +31,7 @@ class GlOneDispatch(GlCommandList):
 
     def _record(self) -> None:
         """Compile the program, store in it all that stays, and record its dispatch."""
-        self._merged = merge(self.steps)
+        self._merged = merge(self.steps, self._traits.local_bytes)
         self._text = render_glsl_program(self._merged.source, self._barrier.version)
         self._program = build_program(self._context, "program", {COMPUTE_SHADER: self._text})
         self._free = weakref.finalize(self, self._context.defer_delete, "program", self._program)

@@ -82,8 +82,11 @@ class Merged:
         return {(step, argument.name): i for i, (step, argument, _) in enumerate(self.pictures)}
 
 
-def merge(steps: Sequence[Step]) -> Merged:
-    """Name buffers and pictures for the whole program; kernels that are then the same are one."""
+def merge(steps: Sequence[Step], local_bytes: int) -> Merged:
+    """Name buffers and pictures for the whole program; kernels that are then the same are one.
+
+    ``local_bytes``: see ProgramSource.
+    """
     names: dict[int | Slot, str] = {}
     resources: dict[str, Resource | Slot] = {}
     kernels: dict[KernelSource, int] = {}
@@ -103,7 +106,7 @@ def merge(steps: Sequence[Step]) -> Merged:
             arguments.append(replace(argument, memory=name))
         source = replace(step.kernel.source, arguments=tuple(arguments), tiles=0)
         numbers.append(kernels.setdefault(source, len(kernels)))
-    source = ProgramSource(tuple(kernels), steps[0].kernel.source.group, len(steps))
+    source = ProgramSource(tuple(kernels), steps[0].kernel.source.group, len(steps), local_bytes)
     return Merged(source, numbers, [resources[name] for name in source.memories], pictures)
 
 
@@ -172,12 +175,11 @@ def why_not_one(steps: Sequence[Step], traits: Traits) -> str:
     groups = {step.kernel.source.group for step in steps}
     if len(groups) > 1:
         return f"its kernels have different work-group sizes, {sorted(groups)}"
-    merged = merge(steps)
+    merged = merge(steps, traits.local_bytes)
     if len(merged.memories) > traits.max_memories - 2:
         return f"it uses {len(merged.memories)} buffers, and one kernel takes {traits.max_memories - 2} at most"
-    local = sum(count * {"float4": 16}.get(kind, 4) for kind, count in merged.source.pools.values())
-    if local + 16 > traits.local_bytes:
-        return f"it needs {local} bytes of local memory, and a work-group has {traits.local_bytes}"
+    if merged.source.nbytes > traits.local_bytes:
+        return f"it needs {merged.source.nbytes} bytes of local memory, and a work-group has {traits.local_bytes}"
     sampled = [resource for _, argument, resource in merged.pictures if argument.access == "r"]
     for _, argument, resource in merged.pictures:
         if argument.access != "r" and any(other is resource or other == resource for other in sampled):

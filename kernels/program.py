@@ -1,8 +1,9 @@
 """All kernels of a program in one text: a loop over its steps, in one dispatch, with barriers of the whole device.
 
-Which steps there are is a table in constant memory, one row of ints a step: the number of its kernel, its tiles, the
-group that begins, whether all groups wait for one another before it, and the offsets of its buffer arguments. So
-another plan of the arena compiles nothing.
+Which steps there are is a table, one row of ints a step: the number of its kernel, its tiles, the group that begins,
+whether all groups wait for one another before it, and the offsets of its buffer arguments. So another plan of the arena
+compiles nothing. Each group copies the table to local memory where that has room, as each step's first look at its row
+is a cache miss otherwise, which all groups wait for.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ NOTHING = -1
 class ProgramSource:
     """Kernels whose arguments name, as ``memory``, the buffers of the whole program, and pictures by own names.
 
-    ``group`` is the work-group size of them all, ``steps`` how many rows the table has.
+    ``group`` is the work-group size of them all, ``steps`` how many rows the table has, ``local_bytes`` the local
+    memory of a work-group on the device.
     """
 
     kernels: tuple[KernelSource, ...]
     group: int
     steps: int
+    local_bytes: int
 
     @property
     def memories(self) -> dict[str, list[Argument]]:
@@ -52,6 +55,16 @@ class ProgramSource:
             for name, (kind, _, count) in zip(pool_names(kernel), kernel.shared, strict=True):
                 pools[name] = (kind, max(count, pools.get(name, (kind, 0))[1]))
         return pools
+
+    @property
+    def nbytes(self) -> int:
+        """Local memory that the kernels and the barrier need, without the table's copy."""
+        return sum(count * {"float4": 16}.get(kind, 4) for kind, count in self.pools.values()) + 16
+
+    @property
+    def copies_table(self) -> bool:
+        """Whether local memory has room for the table."""
+        return self.nbytes + 4 * self.steps * self.row <= self.local_bytes
 
     @property
     def row(self) -> int:

@@ -31,11 +31,15 @@ def render_glsl_program(source: ProgramSource, version: str) -> str:
         lines.append(f"layout(location = {location}) uniform vec4 {argument.memory}_parameters[4];")
         lines.append(glsl_picture(argument, argument.memory, unit))
     lines += [f"shared {kind} {name}[{count}];" for name, (kind, count) in source.pools.items()]
+    if source.copies_table:
+        lines.append(f"shared ivec4 copy[{source.steps * source.row // 4}];")
     lines += _barrier(len(source.memories))
     for number, kernel in enumerate(source.kernels):
         lines += _tile_function(number, kernel, elements)
-    cases = [_case(number, kernel) for number, kernel in enumerate(source.kernels)]
-    lines.append(_LOOP.replace("CASES", "\n".join(cases)).replace("QUARTER", str(source.row // 4)))
+    rows = "copy" if source.copies_table else "table"
+    cases = [_case(number, kernel, rows) for number, kernel in enumerate(source.kernels)]
+    loop = _LOOP.replace("TABLE", rows).replace("COPY", _TABLE_COPY if source.copies_table else "")
+    lines.append(loop.replace("CASES", "\n".join(cases)).replace("QUARTER", str(source.row // 4)))
     return "\n".join(lines)
 
 
@@ -70,11 +74,14 @@ void main() {
 }
 """
 
+_TABLE_COPY = """\
+  for (int i = LOCAL; i < copy.length(); i += int(gl_WorkGroupSize.x)) { copy[i] = table[i]; }
+"""
 _LOOP = """\
 void main() {
-  begin_barriers();
+COPY  begin_barriers();
   for (int i = 0; i < rows && local_state[0] == 0u; i++) {
-    ivec4 head = table[i * QUARTER];
+    ivec4 head = TABLE[i * QUARTER];
     if (head.w != 0) { device_barrier(); }
     int tiles = local_state[0] == 0u ? head.y : 0;
     int first = int(gl_WorkGroupID.x) - head.z;
@@ -100,8 +107,8 @@ def _tile_function(number: int, kernel: KernelSource, elements: dict[str, str]) 
     return [*macros, "#line 1 7", f"{helpers}void tile_{number}({parameters}) {body}", *undefined(macros)]
 
 
-def _case(number: int, kernel: KernelSource) -> str:
-    offsets = [f"table[i * QUARTER + {(HEAD + n) // 4}].{'xyzw'[n % 4]}" for n in range(len(kernel.buffers))]
+def _case(number: int, kernel: KernelSource, rows: str) -> str:
+    offsets = [f"{rows}[i * QUARTER + {(HEAD + n) // 4}].{'xyzw'[n % 4]}" for n in range(len(kernel.buffers))]
     # The next tile's, or step's, first writes to local memory come after this one's last reads.
     after = " BARRIER;" if pool_names(kernel) else ""
     call = f"tile_{number}({', '.join(['tile', *offsets])});{after}"

@@ -20,14 +20,23 @@ def render_opencl_program(source: ProgramSource) -> str:
     parameters = [_opencl_pointer(source, memory) for memory in source.memories]
     parameters += [_opencl_image(argument, argument.memory) for argument in source.pictures]
     parameters += [f"float4 {a.memory}_parameter{i}" for a in source.pictures for i in range(4)]
-    parameters += ["__constant int* table", "int rows", "volatile __global uint* state", "int groups", "uint patience"]
+    parameters += [
+        "__global const int* table",
+        "int rows",
+        "volatile __global uint* state",
+        "int groups",
+        "uint patience",
+    ]
     lines.append(
         f"__kernel __attribute__((reqd_work_group_size({source.group}, 1, 1)))\n"
         f"void program({', '.join(parameters)}) {{"
     )
     lines += [f"  __local {kind} {name}[{count}];" for name, (kind, count) in source.pools.items()]
     cases = [_opencl_case(number, kernel) for number, kernel in enumerate(source.kernels)]
-    lines.append(_OPENCL_LOOP.replace("ROW", str(source.row)).replace("CASES", "\n".join(cases)))
+    if source.copies_table:
+        lines.append(_TABLE_COPY.replace("COUNT", str(source.steps * source.row)))
+    loop = _OPENCL_LOOP.replace("TABLE", "__local int* row = copy" if source.copies_table else _TABLE)
+    lines.append(loop.replace("ROW", str(source.row)).replace("CASES", "\n".join(cases)))
     return "\n".join(lines)
 
 
@@ -57,11 +66,15 @@ void barrier_test(
 }
 """
 
+_TABLE = "__global const int* row = table"
+_TABLE_COPY = """\
+  __local int copy[COUNT];
+  for (int i = LOCAL; i < COUNT; i += (int)get_local_size(0)) { copy[i] = table[i]; }"""
 _OPENCL_LOOP = """\
   __local uint local_state[2];
   begin_barriers(state, local_state);
   for (int i = 0; i < rows && local_state[0] == 0u; i++) {
-    __constant int* row = table + i * ROW;
+    TABLE + i * ROW;
     if (row[3] != 0) { device_barrier(state, local_state, groups, patience); }
     int tiles = local_state[0] == 0u ? row[1] : 0;
     int first = (int)get_group_id(0) - row[2];

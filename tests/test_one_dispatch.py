@@ -213,7 +213,7 @@ def test_rows_say_where_to_wait_and_begin_independent_steps_side_by_side(gpu: De
     source = copy_source(gpu, dense, dense)
     pairs = [(0, 1), (0, 2), (1, 3)]  # the last one reads what the first wrote
     steps = [step(gpu, source, whole(buffers[a]), whole(buffers[b])) for a, b in pairs]
-    merged = merge(steps)
+    merged = merge(steps, gpu.traits.local_bytes)
     rows = table(steps, merged, groups=8)
     assert rows[:, 3].tolist() == [0, 0, 1]
     assert rows[:, 1].tolist() == [s.tiles for s in steps]
@@ -224,5 +224,5 @@ def test_rows_say_where_to_wait_and_begin_independent_steps_side_by_side(gpu: De
 
 def test_steps_with_one_kernel_share_its_text(gpu: Device) -> None:
     steps, _ = chain(gpu, SHAPE)
-    merged = merge(steps)
+    merged = merge(steps, gpu.traits.local_bytes)
     assert merged.numbers == [0, 1, 1, 1, 2] and len(merged.source.kernels) == 3
