@@ -56,7 +56,7 @@ class Figures:
         parts = ", ".join(f"{count:,} {name}" for name, count in each.items() if count or name == "anything else")
         self.text = [
             f"{1 / mean:.1f} fps   {mean * 1e3:.1f} ms a frame",
-            f"{self.clock}: {'   '.join(stages)}",
+            f"{self.clock}: {'   '.join(stages) or 'not known yet'}",
             f"host bytes a frame: {sum(each.values()):,} ({parts})",
         ]
         if self.latency is not None:

@@ -12,7 +12,7 @@ import framebind as fb
 
 from .hud import KEYS, Figures, draw_hud
 from .network import Network
-from .report import ALLOWED_COPIES, Report
+from .report import ALLOWED_COPIES, Report, copied_bytes
 from .task import Task
 from .trace import Trace
 
@@ -37,7 +37,9 @@ class Player:
         self.title, self.task, self.networks, self.picture = title, task, networks, picture
         self.source, self.window, self.timer, self.pace, self.trace = source, window, timer, pace, trace
         self.context, self.fps = picture.context, source.fps or 30.0
-        self.report = Report()
+        self.reports = {False: Report(), True: Report()}
+        """By whether it was in the copying mode."""
+        self._lap_frames, self._lap_began, self._lap_bytes = 0, 0.0, copied_bytes()
         self.overlay, self.hud_overlay = fb.Overlay(), fb.Overlay()
         self.figures = Figures(timer)
         self.files: list[fb.Sink] = []
@@ -45,7 +47,7 @@ class Player:
         self.paused = self.going_on = False
         self.hud = self.help = True
         self.chosen = 0
-        self._note, self._note_until = "", 0.0
+        self._note, self._note_until, self._compared = "", 0.0, ""
         self._keys: dict[str, Callable[[], None]] = {
             "space": self._pause, "s": self._screenshot, "r": self._record, "c": self._copying, "h": self._hud,
             "?": self._help, "f1": self._help, "f": self._full_screen, "m": self._mirror, "q": self._quit,
@@ -57,7 +59,7 @@ class Player:
 
         ``advance`` is called after each frame. Whatever happens, the recordings are closed, and so can be played.
         """
-        report, started, self.going_on = self.report, 0.0, True
+        started, self.going_on = 0.0, True
         with contextlib.ExitStack() as guard, contextlib.suppress(KeyboardInterrupt):
             for number, frame in enumerate(self._frames(frames)):
                 self._frame(frame, number)
@@ -66,15 +68,15 @@ class Player:
                     self.context.finish()
                     fb.transfers.reset()
                     guard.enter_context(fb.transfer_guard("disallow", exempt=ALLOWED_COPIES))
-                    started = time.perf_counter()
-                    self.figures = Figures(self.timer)
-                else:
-                    report.frames = number
+                    started, self.reports = time.perf_counter(), {False: Report(), True: Report()}
+                    self._begin_lap()
                 if not self.going_on or (duration is not None and time.perf_counter() - started >= duration):
                     break
             self.context.finish()
-        report.seconds, report.dropped = time.perf_counter() - started, self.source.dropped
-        report.count_bytes()
+        self._end_lap()
+        bound, copying = self.reports[False], self.reports[True]
+        report = bound if bound.frames else copying
+        report.dropped, report.copying = self.source.dropped, copying if bound.frames and copying.frames else None
         return report
 
     def close(self) -> None:
@@ -91,10 +93,25 @@ class Player:
         self.files.append(sink)
         return sink
 
+    @property
+    def copying(self) -> bool:
+        """Whether the copying mode is on; see Network."""
+        return any(network.copying for network in self.networks)
+
     def set_copying(self, copying: bool) -> None:
-        """Copying mode on or off; see Network."""
+        """Copying mode on or off."""
         for network in self.networks:
             network.copying = copying
+
+    def _begin_lap(self) -> None:
+        """From here on, frames are of one mode."""
+        self._lap_frames, self._lap_began, self._lap_bytes = 0, time.perf_counter(), copied_bytes()
+        self.figures = Figures(self.timer)
+
+    def _end_lap(self) -> None:
+        """Count the frames of the lap for the mode that they were drawn in."""
+        copied = {name: count - self._lap_bytes[name] for name, count in copied_bytes().items()}
+        self.reports[self.copying].add(self._lap_frames, time.perf_counter() - self._lap_began, copied)
 
     # A frame ----------------------------------------------------------------------------------------------------------
 
@@ -115,6 +132,7 @@ class Player:
                 return
 
     def _frame(self, frame: fb.GlTexture, number: int) -> None:
+        self._lap_frames += 1
         self.timer.mark("draw")
         self.task.draw(frame)
         if self.task.overlay is not None:
@@ -148,11 +166,8 @@ class Player:
         if self.hud:
             width, height = self.source.size
             name = self.source.name if self.source.live else f"{Path(self.source.name).name}   {width}x{height}"
-            top = [self.title, name, *self.figures.text]
-            states = (
-                ("paused", self.paused), ("recording", bool(self.files)),
-                ("copying mode", any(network.copying for network in self.networks)),
-            )  # fmt: skip
+            top = [self.title, name, *self.figures.text, self._compared]
+            states = (("paused", self.paused), ("recording", bool(self.files)), ("copying mode", self.copying))
             top.append("   ".join(name for name, on in states if on))
             if self.help:
                 bottom = [self._choices(), KEYS]
@@ -187,7 +202,15 @@ class Player:
         self.source.mirror = not self.source.mirror
 
     def _copying(self) -> None:
-        self.set_copying(not any(network.copying for network in self.networks))
+        """The other mode; the last figures of this one stay on screen beside those of the other."""
+        self.context.finish()
+        self._end_lap()
+        if self.figures.text:
+            frames, _, copied, *_ = self.figures.text
+            mode = "copying mode" if self.copying else "without copies"
+            self._compared = f"({mode}: {frames}, {copied.partition(' (')[0]})"
+        self.set_copying(not self.copying)
+        self._begin_lap()
 
     def _choose(self, number: int) -> None:
         self.chosen = number

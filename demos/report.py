@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import framebind as fb
 
@@ -24,12 +24,19 @@ class Report:
     detected: int = 0
     copied: int = 0
     dropped: int = 0
+    copying: Report | None = None
+    """Where a run went through both modes: the figures of the copying mode, which are then not in the others."""
 
-    def count_bytes(self) -> None:
-        """Take the figures of ``fb.transfers``."""
-        self.uploaded, self.recorded, self.detected, self.copied = copied_bytes().values()
+    def add(self, frames: int, seconds: float, copied: dict[str, int]) -> None:
+        """Count that many frames, with what ``copied_bytes`` said of them."""
+        self.frames, self.seconds = self.frames + frames, self.seconds + seconds
+        self.uploaded, self.recorded = self.uploaded + copied["upload"], self.recorded + copied["recording"]
+        self.detected, self.copied = self.detected + copied["detections"], self.copied + copied["anything else"]
 
     def __str__(self) -> str:
+        if self.copying is not None:
+            alone = replace(self, copying=None)
+            return f"without copies: {alone}\ncopying mode: {self.copying}"
         if not self.frames:
             return "one frame: too few to measure"
         mean, dropped = self.seconds / self.frames, f", {self.dropped} dropped" if self.dropped else ""

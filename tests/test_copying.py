@@ -21,6 +21,7 @@ from framebind.demos import run as runner
 from framebind.demos.hud import Figures, draw_hud
 from framebind.demos.network import Network, resample
 from framebind.demos.options import Options
+from framebind.demos.report import Report
 from framebind.demos.run import run
 from framebind.demos.task import Scene, Task
 from framebind.interop import source as sources
@@ -146,6 +147,23 @@ def test_the_copying_mode_counts_all_that_it_copies(identity: Path) -> None:
     assert f"{frame + 2 * tensor + texture} anything else" in str(report)
     report = run(prepare, Options(str(identity), "synthetic", frames=4, size="64x32", headless=True))
     assert (report.uploaded, report.copied) == (3 * 64 * 32 * 3, 0)
+
+
+def test_the_summary_tells_the_modes_apart() -> None:
+    bytes_of = {"upload": 300, "recording": 0, "detections": 0, "anything else": 0}
+    report, copying = Report(), Report()
+    report.add(2, 0.1, bytes_of)
+    report.add(1, 0.05, {**bytes_of, "upload": 150})
+    copying.add(1, 0.2, {**bytes_of, "anything else": 7000})
+    report.copying = copying
+    assert str(report).split("\n") == [
+        "without copies: 3 frames after the first: 20.0 fps, 50.0 ms a frame",
+        "bytes between host and GPU a frame: 150 in all, of which 150 the source's upload, 0 the recording, 0 anything "
+        "else",
+        "copying mode: 1 frames after the first: 5.0 fps, 200.0 ms a frame",
+        "bytes between host and GPU a frame: 7300 in all, of which 300 the source's upload, 0 the recording, 7000 "
+        "anything else",
+    ]
 
 
 def plain(scene: Scene) -> Task:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -177,6 +178,9 @@ def test_pausing_holds_the_picture_and_what_is_recorded(screen: Screen, tmp_path
         program.press("Escape")
         code, output = program.wait()
     assert code == 0 and "Traceback" not in output
+    bound, _, copying = output.partition("copying mode: ")
+    assert "without copies: " in bound and " 0 anything else" in bound
+    assert re.search(r" [1-9]\d* anything else", copying), "the summary says what each mode copies"
     frames = frames_of(tmp_path / "a.avi")
     same = [bool((a == b).all()) for a, b in itertools.pairwise(frames)]
     assert len(frames) > 1 and not any(same), "no frame was recorded twice"
