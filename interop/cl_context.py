@@ -239,7 +239,8 @@ def _kept_form(program: cl.Program, assembler: ptx.Assembler) -> bytes | None:
     if binary is None or not ptx.is_ptx(binary):
         return binary
     try:
-        code = assembler.machine_code(binary)
+        build_log = str(program.get_build_info(program.devices[0], cl.program_build_info.LOG))
+        code = assembler.machine_code(binary, build_log)
     except DeviceError as error:
         log.info(f"PTX is kept, which the next start compiles: {error}")
         return binary
@@ -282,6 +283,8 @@ def _build(context: cl.Context, text: str, name: str, options: Sequence[str]) ->
         warnings.simplefilter("ignore")
         program = cl.Program(context, text)
         program.int_ptr  # noqa: B018 - made now, so that the driver's own cache serves it and no failure leaves a file
-        program.build([*options, "-w"])  # no warnings: NVIDIA's compiler counts them on stderr
+        program.build(
+            [*options, *ptx.build_options(context.devices[0]), "-w"]
+        )  # no warnings: NVIDIA's compiler counts them on stderr
     cl.Kernel(program, name)
     return program
