@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -100,6 +101,7 @@ def main(prepare: Callable[[Scene], Task], options: Options) -> None:
     """Run a task as a program: figures at the end, one line and exit code 1 where it fails."""
     # FFmpeg prints what it thinks of each damaged frame and each refused connection: our own message says it once.
     os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # "kill" ends a demo as Ctrl-C does: recordings play
     try:
         report = run(prepare, options)
     except fb.FramebindError as error:

@@ -203,7 +203,8 @@ def test_a_window_closed_while_recording_leaves_a_recording_that_plays(
     assert len(frames_of(files(tmp_path, ".mp4")[0])) > 1
 
 
-def test_ctrl_c_ends_a_recording_that_plays(tmp_path: Path, identity: Path) -> None:
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM], ids=["ctrl c", "kill"])
+def test_a_signal_ends_a_recording_that_plays(tmp_path: Path, identity: Path, sent: signal.Signals) -> None:
     command = [sys.executable, ROOT / "live_demo.py", "--model", identity, "--headless", "--record", "a.avi"]
     environment = {**os.environ, "EGL_PLATFORM": "surfaceless"}
     program = subprocess.Popen(
@@ -213,7 +214,7 @@ def test_ctrl_c_ends_a_recording_that_plays(tmp_path: Path, identity: Path) -> N
     while not ((tmp_path / "a.avi").exists() and (tmp_path / "a.avi").stat().st_size > 20_000):
         assert program.poll() is None and time.monotonic() < deadline
         time.sleep(0.05)
-    program.send_signal(signal.SIGINT)
+    program.send_signal(sent)
     output = program.communicate(timeout=60)[1].decode()
     assert program.returncode == 0 and "Traceback" not in output and "frames after the first" in output
     assert len(frames_of(tmp_path / "a.avi")) > 3
