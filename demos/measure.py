@@ -198,6 +198,9 @@ def _bound(interpreter: fb.Interpreter, delegate: fb.GpuDelegate, backend: Backe
     pixels = [random.integers(0, 256, (FRAME[1], FRAME[0], 4), np.uint8) for _ in range(3)]
     ring = itertools.cycle([fb.GlTexture.from_array(p) if on_gl else fb.ClImage.from_array(p) for p in pixels])
 
+    if picture >= 0:  # now, so that what is recorded is what frames run
+        delegate.bind_buffer_to_tensor(next(ring), picture)
+
     def frame() -> None:
         if picture >= 0:
             delegate.bind_buffer_to_tensor(next(ring), picture)
