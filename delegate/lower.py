@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -17,6 +17,9 @@ VALUES = "_values"
 """In the names of the arrays that hold links' numbers."""
 LINK, GATE = "link", "gate"
 """How the operands of a launch's links, and those of its local vector, are named: with a number behind."""
+
+QUANTIZE = "QUANTIZE"
+"""The expression of a link that rounds to the steps of a quantized tensor."""
 
 _LOCAL_BYTES = {"float": 4, "int": 4, "float4": 16, "int4": 16}
 """Of one element of a kernel's local arrays, by its type."""
@@ -62,7 +65,7 @@ class LabelledLaunch:
     def rounds(self) -> bool:
         """Whether a link rounds to the steps of a quantized tensor."""
         links = (*self.links, *(self.local.links if self.local else ()))
-        return any(link.expression == "QUANTIZE" for link in links)
+        return any(link.expression == QUANTIZE for link in links)
 
     @property
     def reads(self) -> tuple[int, ...]:
@@ -107,6 +110,8 @@ def lower_node(node: Node, lowered: Lowered, grid: Grid) -> None:
         lowered.shapes[index] = shape
         return index
 
+    if any(link.expression == QUANTIZE for link in node.links):  # weights of 16 bits would move its sums across steps
+        grid = replace(grid, matrix_units=False)
     launches = node.operator.lower(
         Lowering(node.attributes, node.inputs, node.outputs, lowered.shapes.__getitem__, scratch, grid)
     )

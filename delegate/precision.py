@@ -1,4 +1,5 @@
-"""Which storage each intermediate tensor gets when 16 bits are allowed: halves around instance norms, else f32.
+"""Which storage each intermediate tensor gets when 16 bits are allowed: halves around instance norms and in enlarged
+copies of those, else f32.
 
 Halves everywhere cost pose_landmark_lite's mask 6% of its range and selfie_segmentation's 8% (ARCHITECTURE.md). A
 normalization rescales what it reads, so rounding there is not carried on; its tensors are also the largest of the
@@ -15,9 +16,12 @@ def assign_storages(lowered: Lowered, storage: Storage) -> dict[int, Storage]:
     """The storage of every tensor of the program, where ``storage`` ("f32" or "f16") is what the user allows."""
     storages: dict[int, Storage] = dict.fromkeys(lowered.shapes, "f32")
     if storage == "f16":
-        for launch in (entry.launch for entry in lowered.launches):
+        for entry in lowered.launches:
+            launch = entry.launch
             if launch.kernel == "instance_norm":
                 storages[launch.reads["src"]] = storages[launch.writes["dst"]] = "f16"
+            elif launch.kernel == "resize" and not launch.constants["BILINEAR"] and not (entry.links or entry.reading):
+                storages[launch.writes["dst"]] = storages[launch.reads["src"]]  # it only copies, so nothing is lost
     return storages | _shared(lowered, storages)
 
 

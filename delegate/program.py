@@ -19,7 +19,7 @@ from .merge_launches import merge_launches
 from .passes import transform
 from .precision import assign_storages
 from .steps import Layout, build_steps, plan_arena, slot_name, with_conversions
-from .tuning import Tuning, encode, lower_tuned, questions
+from .tuning import Tuning, encode, lower_tuned, questions, traits_for
 from .weights import list_constants, pack_constants
 
 log = logging.getLogger("framebind")
@@ -55,11 +55,13 @@ class Program:
         self._slots: set[str] = set()
         self.tuning = tuning or Tuning()
         self._grid, self._has_run = self.tuning.grid(device.traits), False
+        self.traits = traits_for(storage, device.traits)
+        """What its operators may know of the device."""
         with self._initialization.phase("transform"):
             self.graph = transform(graph)
         with self._initialization.phase("lower"):
-            lowered = lower_tuned(self.graph, self.tuning, device.traits)
-            traits = replace(device.traits, group=self._grid.group)
+            lowered = lower_tuned(self.graph, self.tuning, self.traits)
+            traits = replace(self.traits, group=self._grid.group)
             merge_launches(lowered, self.graph.tensors, set(self.graph.outputs), traits)
             storages = assign_storages(lowered, storage)
         with self._initialization.phase("pack"):

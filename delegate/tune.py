@@ -128,7 +128,7 @@ def _fastest_candidates(search: _Search) -> dict[str, int]:
 
 def _fitting(search: _Search, numbers: dict[str, int], tuning: Tuning) -> dict[str, int]:
     """The candidates without those whose kernels need more local memory than the device has."""
-    traits = search.device.traits
+    traits = search.base.traits
     launches = lower(search.base.graph, replace(tuning, measured=numbers).grid(traits)).launches
     large = {entry.launch.choice for entry in launches if local_bytes(entry.launch) > traits.local_bytes}
     return {question: numbers[question] for question in numbers.keys() - {c.question for c in large if c is not None}}

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, cast
 
 from ..interop.device import Dispatches, Traits
+from ..kernels.layout import Storage
 from ..kernels.operator import Choice, Grid
 from .graph import Graph
 from .lower import LabelledLaunch, Lowered, local_bytes, lower
@@ -40,6 +41,11 @@ class Tuning:
     def grid(self, traits: Traits) -> Grid:
         """What operators are told when they are lowered."""
         return replace(traits.grid, group=self.group or traits.group, measured=self.measured)
+
+
+def traits_for(storage: Storage, traits: Traits) -> Traits:
+    """The device's, as far as constants that are stored so can make use of it: matrix units take weights of 16 bits."""
+    return replace(traits, matrix_units=traits.matrix_units and storage == "f16")
 
 
 def lower_tuned(graph: Graph, tuning: Tuning, traits: Traits) -> Lowered:

@@ -15,7 +15,7 @@ from .cl_api import own_errors
 from .cl_barrier import ClBarrier
 from .cl_command_buffer import CommandBuffers
 from .cl_commands import ClCommandList
-from .cl_context import ClContext
+from .cl_context import MATRIX_UNITS, ClContext, compile_options
 from .cl_fence import ClFence
 from .cl_objects import IMAGE_FORMATS, ClBuffer, ClImage, Use, as_cl_object
 from .cl_one_dispatch import record_as_one
@@ -63,6 +63,7 @@ class ClDevice:
             max_memories=(device.max_parameter_size - _BYTES_FOR_VALUES) // _POINTER_BYTES,
             software=context.software,
             write_formats=_formats(context, cl.mem_flags.WRITE_ONLY),
+            matrix_units=MATRIX_UNITS in compile_options(device),
         )
         self._read_formats = _formats(context, cl.mem_flags.READ_ONLY)
 

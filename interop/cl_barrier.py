@@ -12,7 +12,7 @@ import pyopencl as cl
 
 from ..kernels.program_opencl import render_opencl_barrier_test
 from .cl_command_buffer import Dispatch
-from .cl_context import ClContext, build, wait_for_all
+from .cl_context import CL1_2, ClContext, build, compile_options, wait_for_all
 from .one_dispatch import (
     GROUPS_PER_UNIT,
     PATIENCE,
@@ -25,9 +25,6 @@ from .one_dispatch import (
 from .transfers import transfers
 
 log = logging.getLogger("framebind")
-
-_VOLTA = 7
-"""The first compute capability with the memory model of PTX, and so with its release and acquire."""
 
 
 class ClBarrier:
@@ -50,11 +47,10 @@ class ClBarrier:
     @functools.cached_property
     def options(self) -> tuple[str, ...]:
         """What the compiler is told, so that it takes the device's own release and acquire."""
-        if _compute_capability(self._context.device) >= _VOLTA:
-            return ("-cl-std=CL1.2", "-DNVIDIA")
-        if "OpenCL C 3." in self._context.device.opencl_c_version:
+        options = compile_options(self._context.device)
+        if options == CL1_2 and "OpenCL C 3." in self._context.device.opencl_c_version:
             return ("-cl-std=CL3.0",)
-        return ("-cl-std=CL1.2",)
+        return options
 
     @functools.cached_property
     def why_unusable(self) -> str:
@@ -116,9 +112,3 @@ class ClBarrier:
         transfers.count("download", word.nbytes, "flag of the barrier between work-groups")
         cl.enqueue_copy(self._context.queue, word, buffer, src_offset=offset, is_blocking=True)
         return int(word[0])
-
-
-def _compute_capability(device: cl.Device) -> int:
-    if "cl_nv_device_attribute_query" not in device.extensions.split():
-        return 0
-    return int(device.compute_capability_major_nv)

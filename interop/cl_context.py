@@ -20,6 +20,11 @@ log = logging.getLogger("framebind")
 _TYPES = {"gpu": cl.device_type.GPU, "cpu": cl.device_type.CPU, "accelerator": cl.device_type.ACCELERATOR}
 _OUT_OF_ORDER = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
 CL1_2 = ("-cl-std=CL1.2",)
+MATRIX_UNITS = "-DMATRIX_UNITS"
+_VOLTA, _AMPERE = 7, 8
+"""Compute capabilities: the first with PTX's memory model, and so release and acquire; the first whose tensor cores
+multiply tf32.
+"""
 _INSTALL = "install an OpenCL driver (of the GPU's vendor, or the package pocl-opencl-icd for the CPU)"
 
 
@@ -209,6 +214,21 @@ def why_unusable(device: cl.Device) -> str:
     except cl.Error as error:
         return f"it cannot build a kernel of one line: {str(error).strip().splitlines()[-1]}"
     return ""
+
+
+def compile_options(device: cl.Device) -> tuple[str, ...]:
+    """What the compiler is told of a device: that it takes NVIDIA's inline PTX with the memory model of Volta, and
+    whether its tensor cores multiply what prelude.cl gives them.
+    """
+    capability = _compute_capability(device)
+    known = (("-DNVIDIA", _VOLTA), (MATRIX_UNITS, _AMPERE))
+    return (*CL1_2, *(option for option, least in known if capability >= least))
+
+
+def _compute_capability(device: cl.Device) -> int:
+    if "cl_nv_device_attribute_query" not in device.extensions.split():
+        return 0
+    return int(device.compute_capability_major_nv)
 
 
 def build(context: cl.Context, text: str, name: str, options: Sequence[str] = CL1_2) -> cl.Program:

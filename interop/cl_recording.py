@@ -16,7 +16,7 @@ from ..kernels.source import KernelSource
 from .cl_api import loader
 from .cl_barrier import ClBarrier
 from .cl_command_buffer import CommandBuffer, CommandBuffers, Dispatch
-from .cl_context import ClContext, build, offer
+from .cl_context import ClContext, build, compile_options, offer
 from .cl_objects import ClBuffer, ClImage
 from .device import Resource, Slot, Step
 from .errors import KernelError
@@ -45,11 +45,12 @@ class ClKernel:
     @property
     def program(self) -> cl.Program:
         """Built now if it was not, and offered to whoever keeps binaries. Raises KernelError with log and text."""
+        options = compile_options(self.context.device)
         if self._program is not None:
-            offer(self._program, self._text)
+            offer(self._program, self._text, options)
             return self._program
         try:
-            self._program = build(self.context.context, self._text, self.source.name)
+            self._program = build(self.context.context, self._text, self.source.name, options)
         except cl.Error as error:
             raise KernelError(self.source.name, str(self.context), str(error), self._text) from error
         return self._program

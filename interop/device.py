@@ -40,11 +40,13 @@ class Traits:
     """The "GPU" is the CPU (llvmpipe, PoCL): the CPU interpreter is then the faster choice."""
     write_formats: frozenset[str] = frozenset()
     """The texture formats that kernels can write."""
+    matrix_units: bool = False
+    """It multiplies fragments of matrices: MULTIPLY_FRAGMENTS in kernels/prelude.fragments."""
 
     @property
     def grid(self) -> Grid:
         """What operators are told of the device when they are lowered."""
-        return Grid(self.group, self.invocations)
+        return Grid(self.group, self.invocations, self.matrix_units)
 
 
 class Resource(Protocol):

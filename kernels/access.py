@@ -7,15 +7,21 @@ import re
 from collections.abc import Callable, Mapping
 
 from .integers import glsl_integers, opencl_integers
-from .layout import SLICE_BYTES, STORED, TEXTURE_CHANNELS, Dense, Local, Picture, Quantized, Table, slices
+from .layout import SLICE_BYTES, STORED, TEXTURE_CHANNELS, Dense, Local, Picture, Quantized, Sliced, Table, slices
 from .source import Argument, KernelSource, Links
 
 SliceAccess = Callable[[Argument, str, str | None], str]
 """(argument, index, value): the text that loads slice number ``index``, or, where ``value`` is given, stores it."""
 
 
-def definitions(source: KernelSource, slice_access: SliceAccess) -> list[str]:
-    """The constants and access macros of every argument."""
+MATRIX_KERNELS = ("matrix_conv",)
+"""The kernels that load fragments, of "src" and of "weights"."""
+
+
+def definitions(source: KernelSource, slice_access: SliceAccess, words: SliceAccess | None = None) -> list[str]:
+    """The constants and access macros of every argument. ``words`` loads a slice of halves as the two words that hold
+    it, where matrix units may take it so.
+    """
     lines = [f"#define GROUP {source.group}", f"#define TILES {source.tiles}"]
     for name, value in source.constants:
         lines.append(f"#define {name} {_literal(value)}")
@@ -28,7 +34,28 @@ def definitions(source: KernelSource, slice_access: SliceAccess) -> list[str]:
             lines.append(_quantized_store(argument, slice_access))
         elif "w" in argument.access:
             lines.append(_write_macro(argument, source, slice_access))
-    return lines
+    return lines + (_fragment_macros(source, words) if source.name in MATRIX_KERNELS else [])
+
+
+def _fragment_macros(source: KernelSource, words: SliceAccess | None) -> list[str]:
+    """How fragments are loaded and multiplied: as floats, or, where all is halves and there are units, as they are."""
+    floats = [
+        "#define FRAGMENT float4", "#define NO_FRAGMENT F4(0.0f)", "#define FRAGMENT_src READ_src",
+        "#define FRAGMENT_weights LOAD4_weights", "#define MULTIPLY_FRAGMENTS MULTIPLY_FLOATS",
+    ]  # fmt: skip
+    src, weights = (next(a for a in source.arguments if a.name == name) for name in ("src", "weights"))
+    if words is None or source.reading or not (_holds_halves(src) and _holds_halves(weights)):
+        return floats
+    loads = [
+        _read_macro(src, words).replace("READ_", "FRAGMENT_"),
+        _read_macro(weights, words).replace("LOAD4_", "FRAGMENT_"),
+    ]
+    halves = ["#define FRAGMENT uint2", "#define NO_FRAGMENT (uint2)(0u)", "#define MULTIPLY_FRAGMENTS MULTIPLY_HALVES"]
+    return ["#ifdef MATRIX_UNITS", *halves, *loads, "#else", *floats, "#endif"]
+
+
+def _holds_halves(argument: Argument) -> bool:
+    return isinstance(argument.view, Sliced | Table) and argument.view.storage == "f16"
 
 
 def _literal(value: int | float) -> str:
@@ -265,5 +292,16 @@ def opencl_slice(source: KernelSource) -> SliceAccess:
             return f"vloada_half4({place})" if value is None else f"vstorea_half4({value}, {place})"
         slice_ = f"((__global {const}float4*){argument.memory})[{index}]"
         return slice_ if value is None else f"{slice_} = {value}"
+
+    return access
+
+
+def opencl_words(source: KernelSource) -> SliceAccess:
+    """Loads of halves in OpenCL C that leave them as they are."""
+
+    def access(argument: Argument, index: str, value: str | None) -> str:
+        assert value is None
+        const = "const " if all(a.access == "r" for a in source.memories[argument.memory]) else ""
+        return f"((__global {const}uint2*){argument.memory})[{index}]"
 
     return access

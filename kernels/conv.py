@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +12,14 @@ from .blocks import Block, block_candidates
 from .computed_conv import ComputedConvolution, bias_links, convolution_shapes, lower_convolution
 from .elementwise import activation_links, require_float
 from .layout import slices
+from .matrix_conv import (
+    MatrixTile,
+    matrix_constants,
+    matrix_memory,
+    matrix_tile_candidates,
+    pack_fragments,
+    uses_matrix_units,
+)
 from .operator import Choice, Launch, Link, Lowering, Operator, OwnSlices, PackedArray, Parsed, TensorInfo, Unsupported
 from .window import Window
 
@@ -81,6 +90,22 @@ def pack_weights(weights: np.ndarray) -> PackedArray:
 
 
 def launch_convolution(lowering: Lowering, source: int, attributes: Convolution) -> Launch:
+    """One dispatch: by matrix units where the device has them and there is work for a tile of theirs."""
+    batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
+    if not uses_matrix_units(batch * rows * columns, lowering.grid):
+        return _launch_blocks(lowering, source, attributes)
+    _, height, width, depth = lowering.shape(source)
+    sizes = (batch * rows * columns, channels, math.prod(attributes.window.size), slices(depth))
+    choice = Choice[MatrixTile](f"matrix_conv {sizes}", matrix_tile_candidates(*sizes, lowering.grid))
+    tile = lowering.grid.take(choice)
+    division, tiles = matrix_constants(*sizes, tile, lowering.group)
+    constants = attributes.window.constants(height, width) | division
+    arrays = {"weights": pack_fragments(attributes.weights, tile), "bias": pack_bias(attributes.bias, channels)}
+    reads, writes, shared = {"src": source}, {"dst": lowering.outputs[0]}, matrix_memory(tile, lowering.grid)
+    return Launch("matrix_conv", reads, writes, tiles, constants, arrays, shared, choice=choice)
+
+
+def _launch_blocks(lowering: Lowering, source: int, attributes: Convolution) -> Launch:
     """One dispatch, with the largest blocks of which there are enough to fill the device."""
     batch, height, width, depth = lowering.shape(source)
     _, rows, columns, channels = lowering.shape(lowering.outputs[0])

@@ -9,6 +9,8 @@ always braces. Helper functions take and return values only. Memory is reached t
     WRITE(dst, b, y, x, s, value)  the same, after the links (fused elementwise steps); a statement
     LOAD4(table, i)                float4 number i of a table of constants
     STORE4(dst, i, value)          the i-th four values of a Quantized tensor in memory order; all it can be written by
+    FRAGMENT(src, b, y, x, s), FRAGMENT(table, i)   the same as READ and LOAD4, of the type FRAGMENT (kernels of matrix
+                                   units only), for MULTIPLY_FRAGMENTS; NO_FRAGMENT is zeros
     POSITION(dst, i, b, y, x, s)   declares the ints b, y, x, s: where item number i of a tensor's slices lies
     dst_B dst_H dst_W dst_C dst_S dst_COUNT   a tensor's batch, height, width, channels, slices, and B*H*W*S
 
@@ -22,7 +24,7 @@ import functools
 import re
 from pathlib import Path
 
-from .access import definitions, glsl_element, glsl_slice, opencl_slice
+from .access import definitions, glsl_element, glsl_slice, opencl_slice, opencl_words
 from .layout import Picture
 from .source import Argument, KernelSource
 
@@ -74,7 +76,12 @@ def render_opencl(source: KernelSource) -> str:
     parameters += [f"int {argument.name}_offset" for argument in source.buffers]
     parameters += [f"float4 {argument.name}_parameter{i}" for argument in source.pictures for i in range(4)]
     helpers, body = tile_text(source)
-    lines = [prelude("cl"), *definitions(source, opencl_slice(source)), f'#line 1 "{source.name}.kern"', helpers]
+    lines = [
+        prelude("cl"),
+        *definitions(source, opencl_slice(source), opencl_words(source)),
+        f'#line 1 "{source.name}.kern"',
+        helpers,
+    ]
     lines.append(
         f"__kernel __attribute__((reqd_work_group_size({source.group}, 1, 1)))\n"
         f"void {source.name}({', '.join(parameters)}) {{"
@@ -87,8 +94,8 @@ def render_opencl(source: KernelSource) -> str:
 
 @functools.cache
 def prelude(extension: str) -> str:
-    """What the API's own prelude and the common helpers define for every kernel."""
-    return (HERE / f"prelude.{extension}").read_text() + (HERE / "prelude.kern").read_text().rstrip()
+    """What the API's own prelude and the common macros and helpers define for every kernel."""
+    return "".join((HERE / f"prelude.{part}").read_text() for part in (extension, "fragments", "kern")).rstrip()
 
 
 @functools.cache
@@ -98,7 +105,7 @@ def tile_function(name: str) -> tuple[str, str]:
     helpers, marker, body = text.partition("KERNEL ")
     if not marker:
         raise ValueError(f"{name}.kern has no KERNEL")
-    return helpers, re.sub(r"\b(READ|WRITE|LOAD4|STORE4|POSITION)\((\w+),\s*", r"\1_\2(", body)
+    return helpers, re.sub(r"\b(READ|WRITE|LOAD4|STORE4|POSITION|FRAGMENT)\((\w+),\s*", r"\1_\2(", body)
 
 
 def tile_text(source: KernelSource) -> tuple[str, str]:

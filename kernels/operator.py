@@ -153,10 +153,12 @@ class Grid:
     """How a device is filled: the invocations of a work-group, and how many at once keep the whole device busy.
 
     ``measured`` has the number of the fastest candidate by question, where it was measured.
+    ``matrix_units``: it multiplies fragments of matrices, and what is lowered for it may have weights in 16 bits.
     """
 
     group: int
     invocations: int
+    matrix_units: bool = False
     measured: Mapping[str, int] = field(default_factory=dict)
 
     def take(self, choice: Choice[T]) -> T:

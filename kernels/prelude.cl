@@ -30,3 +30,36 @@ float4 sample_bilinear(read_only image2d_t image, float4 row0, float4 row1, floa
   return mix(top, bottom, part.y);
 }
 #define store_texel(image, x, y, row0, row1, texel) write_imagef(image, convert_int2(floor(texel_position(row0, row1, x, y))), texel)
+
+#ifdef MATRIX_UNITS
+// Tensor cores of NVIDIA's compute capability 8.0 and newer: see prelude.fragments. Their floats (tf32) have 11 bits: weights
+// that were halves are exact, and each of the others is the sum of two, of 22 bits together. Of infinities the second
+// would be NaN; it is a large number instead, so that the sum stays infinite.
+#define TF32_PRODUCT(a0, a1, a2, a3, b0, b1) \
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+    : "+f"(d0), "+f"(d1), "+f"(d2), "+f"(d3) \
+    : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(as_uint(b0)), "r"(as_uint(b1)))
+#define TF32_REST(a, high) as_uint4(fmin(a - as_float4(high), (float4)(0x1p110f)))
+float4 multiply_floats(float4 sum, float4 p, float4 q, float4 w) {
+  uint4 p_high = as_uint4(p) & 0xFFFFE000u;
+  uint4 q_high = as_uint4(q) & 0xFFFFE000u;
+  uint4 p_low = TF32_REST(p, p_high);
+  uint4 q_low = TF32_REST(q, q_high);
+  float d0 = sum.x, d1 = sum.y, d2 = sum.z, d3 = sum.w;
+  TF32_PRODUCT(p_low.x, q_low.x, p_low.y, q_low.y, w.x, w.y);
+  TF32_PRODUCT(p_low.z, q_low.z, p_low.w, q_low.w, w.z, w.w);
+  TF32_PRODUCT(p_high.x, q_high.x, p_high.y, q_high.y, w.x, w.y);
+  TF32_PRODUCT(p_high.z, q_high.z, p_high.w, q_high.w, w.z, w.w);
+  return (float4)(d0, d1, d2, d3);
+}
+// The same of halves, four in two words.
+float4 multiply_halves(float4 sum, uint2 p, uint2 q, uint2 w) {
+  float d0 = sum.x, d1 = sum.y, d2 = sum.z, d3 = sum.w;
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+    : "+f"(d0), "+f"(d1), "+f"(d2), "+f"(d3)
+    : "r"(p.x), "r"(q.x), "r"(p.y), "r"(q.y), "r"(w.x), "r"(w.y));
+  return (float4)(d0, d1, d2, d3);
+}
+#define MULTIPLY_FLOATS(sum, p, q, w) sum = multiply_floats(sum, p, q, w)
+#define MULTIPLY_HALVES(sum, p, q, w) sum = multiply_halves(sum, p, q, w)
+#endif

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .access import definitions, opencl_slice
+from .access import definitions, opencl_slice, opencl_words
 from .dialect import HERE, prelude, tile_text
 from .program import HEAD, ProgramSource, pool_names, renamed, undefined
 from .source import Argument, KernelSource
@@ -99,7 +99,7 @@ def _opencl_tile_function(source: ProgramSource, number: int, kernel: KernelSour
     parameters += [_opencl_image(argument, f"{argument.name}_image") for argument in kernel.pictures]
     parameters += [f"float4 {argument.name}_parameter{i}" for argument in kernel.pictures for i in range(4)]
     parameters += [f"int {argument.name}_offset" for argument in kernel.buffers]
-    macros += definitions(kernel, opencl_slice(kernel))
+    macros += definitions(kernel, opencl_slice(kernel), opencl_words(kernel))
     text = [*macros, f'#line 1 "{kernel.name}.kern"', helpers, f"void tile_{number}({', '.join(parameters)}) {{"]
     text += [f'#line {helpers.count(chr(10)) + 1} "{kernel.name}.kern"', body, "}"]
     return text + undefined(macros)

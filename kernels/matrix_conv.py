@@ -1,0 +1,126 @@
+"""CONV_2D by matrix units, where a device has them: which convolutions, and how they are divided among warps."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .layout import slices
+from .operator import Grid, PackedArray
+
+WARP = 32
+"""Invocations that compute a product of fragments together."""
+COLUMNS = (5, 4, 3, 2, 1)
+"""Eights of channels that a warp computes for its pixels."""
+BUSY = 240
+"""A device is busy with a warp for as many invocations that it holds: 1126 on an H200."""
+LEAST_PIXELS = 16
+"""With fewer outputs most of a product would be of nothing."""
+LONG = 21
+"""Sums of as many steps a warp are split further, also where there are warps enough, so that groups end together."""
+
+
+class MatrixTile(NamedTuple):
+    """What a warp computes: 16 * ``rows`` pixels by 8 * ``columns`` channels; ``split`` warps share its sums, and each
+    loads ``batch`` steps of four terms at once.
+    """
+
+    rows: int
+    columns: int
+    split: int
+    batch: int
+
+
+def pack_fragments(weights: np.ndarray, tile: MatrixTile) -> PackedArray:
+    """OHWI weights as (n, 4) float32 in the order [step of four terms][eight output channels][lane]: lane 4r + t has
+    four input channels, those of term t, for output channel r. A term is an input slice of a tap; of zeros there are as
+    many as fill the last batch of all warps.
+    """
+    out, height, width, in_ = weights.shape
+    terms, columns = height * width * slices(in_), -(-out // 8)
+    steps = batches(terms, tile) * tile.batch * tile.split
+
+    def pack() -> np.ndarray:
+        padded = np.zeros((columns * 8, height * width, slices(in_) * 4), np.float32)
+        padded[:out, :, :in_] = weights.reshape(out, height * width, in_)
+        packed = np.zeros((columns * 8, steps * 16), np.float32)
+        packed[:, : terms * 4] = padded.reshape(columns * 8, terms * 4)
+        return np.ascontiguousarray(packed.reshape(columns, 8, steps, 4, 4).transpose(2, 0, 1, 3, 4)).reshape(-1, 4)
+
+    return PackedArray(steps * columns * WARP, pack)
+
+
+def batches(terms: int, tile: MatrixTile) -> int:
+    """How many batches each warp loads."""
+    return -(-terms // (4 * tile.split * tile.batch))
+
+
+def uses_matrix_units(pixels: int, grid: Grid) -> bool:
+    """Whether a convolution of so many outputs goes to matrix units; else to the general kernel."""
+    return grid.matrix_units and pixels >= LEAST_PIXELS
+
+
+def matrix_tile_candidates(pixels: int, channels: int, taps: int, depth: int, grid: Grid) -> tuple[MatrixTile, ...]:
+    """The tile of ``choose_matrix_tile``; then fewer columns, twice the pixels, and other shares of the sums."""
+    rule = choose_matrix_tile(pixels, channels, taps, depth, grid)
+    sizes = [(rule.rows, n, rule.split) for n in COLUMNS if n < rule.columns]
+    sizes += [(3 - rule.rows, rule.columns, rule.split)]
+    splits = (split for split in (rule.split // 2, rule.split * 2) if 1 <= split <= _most_warps(taps * depth, grid))
+    sizes += [(rule.rows, rule.columns, split) for split in splits]
+    others = [MatrixTile(*size, _choose_batch(-(-taps * depth // 4), size[2], taps, depth)) for size in sizes]
+    return tuple(dict.fromkeys((rule, *others)))
+
+
+def choose_matrix_tile(pixels: int, channels: int, taps: int, depth: int, grid: Grid) -> MatrixTile:
+    """For ``pixels`` outputs of ``channels`` channels, each a sum over ``taps`` times ``depth`` input slices: the most
+    channels of which there are enough warps, and then as many warps as are enough.
+    """
+    wanted, steps, eights = max(grid.invocations // BUSY, 1), -(-taps * depth // 4), -(-channels // 8)
+    most = _most_warps(taps * depth, grid)
+    rows = 2 if eights == 1 and pixels >= 16 * 4 * wanted else 1
+    row_tiles = -(-pixels // (16 * rows))
+    enough = (n for n in COLUMNS if n <= eights and row_tiles * -(-eights // n) * most >= wanted)
+    columns = -(-eights // -(-eights // next(enough, 1)))  # as even as that many tiles can be
+    split, tiles = 1, row_tiles * -(-eights // columns)
+    while split < most and (split * tiles < wanted or steps >= LONG * split):
+        split *= 2
+    return MatrixTile(rows, columns, split, _choose_batch(steps, split, taps, depth))
+
+
+def _most_warps(terms: int, grid: Grid) -> int:
+    """Among how many warps of a group sums of so many terms can be split; each has two steps at least."""
+    return max(n for n in (1, 2, 4, 8) if n == 1 or (n * WARP <= grid.group and 8 * n <= terms + 3))
+
+
+def _choose_batch(steps: int, split: int, taps: int, depth: int) -> int:
+    """As many of a warp's share of the steps as leave next to none idle in the last batch; rather such that a batch of
+    all warps is whole taps, as then the compiler divides less.
+    """
+    share = -(-steps // split)
+    fitting = [n for n in (4, 3, 2, 1) if -share % n <= share // 20]
+    whole = [n for n in fitting if taps > 1 and n * split * 4 % depth == 0]
+    return (whole or fitting)[0]
+
+
+def matrix_constants(
+    pixels: int, channels: int, taps: int, depth: int, tile: MatrixTile, group: int
+) -> tuple[dict[str, int | float], int]:
+    """The constants of matrix_conv.kern that divide the work, and the number of its tiles."""
+    terms = taps * depth
+    row_tiles, packed_columns = -(-pixels // (16 * tile.rows)), -(-channels // 8)
+    column_tiles, per_group = -(-packed_columns // tile.columns), group // WARP // tile.split
+    warp_tiles = row_tiles * column_tiles
+    constants: dict[str, int | float] = {
+        "ROWS": tile.rows, "COLUMNS": tile.columns, "SPLIT": tile.split, "BATCH": tile.batch,
+        "BATCHES": batches(terms, tile), "TERMS": terms, "PIXELS": pixels,
+        "PER_GROUP": per_group, "WARP_TILES": warp_tiles, "COLUMN_TILES": column_tiles,
+        "PACKED_COLUMNS": packed_columns,
+    }  # fmt: skip
+    return constants, -(-warp_tiles // per_group)
+
+
+def matrix_memory(tile: MatrixTile, grid: Grid) -> tuple[tuple[str, str, int], ...]:
+    """Its local arrays: sums, and what emulates the units where a device has none."""
+    partial = tile.rows * tile.columns * (grid.group + 4)
+    return (("float4", "partial", partial), ("float4", "exchange", 1 if grid.matrix_units else 3 * grid.group))
