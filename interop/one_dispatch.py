@@ -17,7 +17,7 @@ from .device import Resource, Slot, Step, Traits
 from .errors import DeviceError
 from .recording import hazards
 
-FEWEST_STEPS, MOST_INVOCATIONS = 8, 512
+FEWEST_STEPS, MOST_INVOCATIONS = 8, 640
 """One dispatch is preferred for as many steps, of so many invocations a compute unit on average."""
 PATIENCE = 1 << 22
 """How often a group looks for the others before it gives up. A look goes to memory that all groups share: seconds."""
