@@ -36,7 +36,7 @@ class Window:
         if width <= 0 or height <= 0:
             raise DeviceError(f"a window of {width} x {height} is impossible: both are at least 1")
         with _glfw_errors(
-            "GLFW cannot open a display: where there is none, use --output FILE, or GlContext.headless()"
+            "GLFW cannot open a display: where there is none, use --output FILE or --headless, or GlContext.headless()"
         ):
             if not glfw.init():
                 raise DeviceError("glfw.init() failed")
@@ -144,7 +144,7 @@ class _GlfwOwner:
                 return
         raise DeviceError(
             f"no window with OpenGL 4.3 or OpenGL ES 3.1 can be opened ({'; '.join(tried)}): update the graphics "
-            "driver, or use --output FILE, or GlContext.headless()"
+            "driver, or use --output FILE or --headless, or GlContext.headless()"
         )
 
     def make_current(self) -> None:
