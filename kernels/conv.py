@@ -17,6 +17,7 @@ from .matrix_conv import (
     matrix_constants,
     matrix_memory,
     matrix_tile_candidates,
+    own_slices,
     pack_fragments,
     uses_matrix_units,
 )
@@ -102,7 +103,8 @@ def launch_convolution(lowering: Lowering, source: int, attributes: Convolution)
     constants = attributes.window.constants(height, width) | division
     arrays = {"weights": pack_fragments(attributes.weights, tile), "bias": pack_bias(attributes.bias, channels)}
     reads, writes, shared = {"src": source}, {"dst": lowering.outputs[0]}, matrix_memory(tile, lowering.grid)
-    return Launch("matrix_conv", reads, writes, tiles, constants, arrays, shared, choice=choice)
+    own = own_slices(channels, tile, lowering.group)
+    return Launch("matrix_conv", reads, writes, tiles, constants, arrays, shared, choice=choice, own_slices=own)
 
 
 def _launch_blocks(lowering: Lowering, source: int, attributes: Convolution) -> Launch:

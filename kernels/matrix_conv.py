@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .layout import slices
-from .operator import Grid, PackedArray
+from .operator import Grid, OwnSlices, PackedArray
 
 WARP = 32
 """Invocations that compute a product of fragments together."""
@@ -124,3 +124,12 @@ def matrix_memory(tile: MatrixTile, grid: Grid) -> tuple[tuple[str, str, int], .
     """Its local arrays: sums, and what emulates the units where a device has none."""
     partial = tile.rows * tile.columns * (grid.group + 4)
     return (("float4", "partial", partial), ("float4", "exchange", 1 if grid.matrix_units else 3 * grid.group))
+
+
+def own_slices(channels: int, tile: MatrixTile, group: int) -> OwnSlices | None:
+    """Which slices an invocation writes; None where they are not always the same."""
+    step, lanes = (
+        2 * tile.columns * -(-channels // (8 * tile.columns)),
+        2 * tile.columns * (group // WARP // tile.split),
+    )
+    return OwnSlices(lanes, step) if group % lanes == 0 else None

@@ -17,12 +17,22 @@ from framebind.interop.device import Device
 from framebind.interop.null import NullDevice
 from framebind.kernels import conv
 from framebind.kernels.conv import Convolution
-from framebind.kernels.matrix_conv import MatrixTile, choose_matrix_tile, matrix_tile_candidates, uses_matrix_units
+from framebind.kernels.matrix_conv import (
+    LEAST_PIXELS,
+    MatrixTile,
+    choose_matrix_tile,
+    matrix_tile_candidates,
+    uses_matrix_units,
+)
 from framebind.kernels.operator import Grid, Launch, Link, TensorInfo
 from framebind.kernels.registry import OPERATORS
 from framebind.kernels.window import VALID, Window
 from references import convolve, values
+from test_join import Shape, convolved, normal
+from test_join import conv as pointwise
+from test_join import run as run_nodes
 from test_operators import Case, all_halves, convolution_cases, run
+from test_squeeze_excite import half, logistic, mean, multiply
 
 TILES = [MatrixTile(*sizes) for sizes in ((1, 1, 1, 1), (1, 2, 2, 2), (2, 4, 1, 2), (2, 3, 2, 1))]
 
@@ -64,6 +74,30 @@ def test_every_tile_agrees(
     result = run(device, replace(case, expected=lambda *_: expected), "f16" if halves else "f32")
     if device.traits.api != "null":
         assert relative_error(result, expected) <= (OPERATOR_TOLERANCE["f16"] if halves else 1e-5)
+
+
+@pytest.mark.parametrize("tile", [MatrixTile(1, 1, 1, 2), MatrixTile(2, 2, 2, 1), MatrixTile(1, 3, 1, 1)], ids=str)
+def test_a_group_adds_up_what_it_writes(device: Device, tile: MatrixTile, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gate of a squeeze-and-excite block: sums where pixels are written, where each invocation has its own slices,
+    and layers in the prologue of the convolution that reads the gate.
+    """
+    monkeypatch.setattr(conv, "uses_matrix_units", lambda pixels, _: pixels >= LEAST_PIXELS)
+    monkeypatch.setattr(conv, "matrix_tile_candidates", lambda *_: (tile,))
+    shapes: dict[int, Shape] = {i: (1, 7, 9, 26) for i in (0, 1, 4)} | {i: (1, 1, 1, 26) for i in (2, 3)}
+    shapes[5] = (1, 7, 9, 11)
+    weights = [half(26, 26), half(26, 26), half(11, 26)]
+    nodes = [
+        pointwise(0, 1, weights[0], (Link("RELU"),)), mean(1, 2), pointwise(2, 3, weights[1], (Link("LOGISTIC"),)),
+        multiply(1, 3, 4), pointwise(4, 5, weights[2]),
+    ]  # fmt: skip
+    x = normal(*shapes[0])
+    made, found = run_nodes(device, shapes, nodes, (5,), x)
+    kernels = [step.kernel.source.name for step in made.steps]
+    assert kernels == (["matrix_conv"] * 2 if tile.columns < 3 else ["matrix_conv", "reduce", "matrix_conv"])
+    y = np.maximum(convolved(x, weights[0]), 0)
+    gate = logistic(convolved(y.mean((1, 2), keepdims=True), weights[1]))
+    if device.traits.api != "null":
+        assert relative_error(found[0], convolved(y * gate, weights[2])) <= 1e-5
 
 
 def test_one_dispatch_computes_the_same_bits(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
