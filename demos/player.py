@@ -156,7 +156,10 @@ class Player:
         window.show(self.picture, self.hud_overlay)
         for key in window.keys():
             if key in self._keys:
-                self._keys[key]()
+                try:
+                    self._keys[key]()
+                except fb.SourceError as error:  # a file that cannot be written here is no reason to end
+                    self._say(str(error))
             elif key.isdecimal() and 1 <= int(key) <= len(self.task.choices):
                 self._choose(int(key) - 1)
         self.going_on = self.going_on and not window.should_close

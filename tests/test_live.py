@@ -203,6 +203,23 @@ def test_a_window_closed_while_recording_leaves_a_recording_that_plays(
     assert len(frames_of(files(tmp_path, ".mp4")[0])) > 1
 
 
+def test_files_that_cannot_be_written_are_said_and_the_demo_goes_on(
+    screen: Screen, identity: Path, halves: Path
+) -> None:
+    nowhere = Path("/proc")  # where not even root makes files
+    command = (sys.executable, ROOT / "live_demo.py", "--model", identity, "--source", halves, "--window")
+    with screen.run(*command, cwd=nowhere) as program:
+        program.press("h")
+        program.until(lambda: screen.picture()[44, 1].tolist() == [60] * 3, "picture")
+        for key in ("s", "r"):
+            program.press(key)
+            program.until(lambda: screen.picture()[44, 1].max() < 60, "message")
+            program.until(lambda: screen.picture()[44, 1].tolist() == [60] * 3, "picture without the message")
+        program.press("q")
+        code, output = program.wait()
+    assert code == 0 and "Traceback" not in output
+
+
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM], ids=["ctrl c", "kill"])
 def test_a_signal_ends_a_recording_that_plays(tmp_path: Path, identity: Path, sent: signal.Signals) -> None:
     command = [sys.executable, ROOT / "live_demo.py", "--model", identity, "--headless", "--record", "a.avi"]
