@@ -73,6 +73,8 @@ def run(prepare: Callable[[Scene], Task], options: Options) -> Report:
 def _source(options: Options) -> fb.Source:
     if options.window and options.headless:
         raise typer.BadParameter("--window and --headless exclude each other")
+    if options.camera is not None and options.source != Options.source:
+        raise typer.BadParameter("--camera and --source exclude each other")
     size, name = None, options.source if options.camera is None else str(options.camera)
     if options.size is not None:
         width, x, height = options.size.partition("x")

@@ -180,6 +180,8 @@ def test_mistakes_on_the_command_line(tmp_path: Path) -> None:
     assert code == 1 and "no known format" in output, output
     code, output = command_line(segmentation, "--size", "large", "--output", picture)
     assert code == 2 and "WIDTHxHEIGHT" in output
+    code, output = command_line(segmentation, "--camera", 0, "--source", picture)
+    assert code == 2 and "--camera and --source exclude each other" in output
     style = ("--model", "style_transfer", "--style", style_transfer.STYLES[0])
     code, output = command_line(style_transfer, *style, "--output", picture, "--frames", 1)
     assert code == 1 and "has one style of its own: leave out --style" in output
