@@ -21,14 +21,14 @@ _TEXEL_DTYPES = {"rgba8": "uint8", "r8": "uint8", "rgba16f": "float16", "rgba32f
 
 Values = float | Sequence[float]
 Crop = tuple[float, float, float, float]
-How = Literal["direct", "one conversion dispatch"]
+How = Literal["direct", "at most one conversion dispatch"]
 
 
 class Binding(NamedTuple):
     """What a program reads or writes as a tensor. ``parameters`` are layout.picture_parameters for a Picture, else ().
 
-    ``how`` says what it costs: "direct" where the model's own kernels read or write the object, "one conversion
-    dispatch" where a picture is sampled into the tensor first.
+    ``how`` says what it costs: "direct" where the model's own kernels read or write the object, "at most one conversion
+    dispatch" where a picture is sampled: by the model's first convolution, or into the tensor first.
     """
 
     resource: Resource
@@ -106,7 +106,7 @@ def _staged(binding: Binding, write: bool, previous: Binding | None) -> Binding:
     texture, view = binding.resource, binding.view
     assert isinstance(texture, StagedTexture) and isinstance(view, Picture)
     buffer = texture.stage(view, binding.parameters, write, previous.resource if previous else None)
-    return Binding(buffer, Dense(view.shape), how="one conversion dispatch")
+    return Binding(buffer, Dense(view.shape), how="at most one conversion dispatch")
 
 
 def tensor_label(index: int, tensor: TensorInfo) -> str:
@@ -183,7 +183,7 @@ def _texture(
     )  # fmt: skip
     exact = write or _is_exact(resource.size, (width, height), mapping)
     view = Picture(tensor.bhwc, resource.format, order, "exact" if exact else "bilinear")
-    return Binding(resource, view, parameters, "direct" if write else "one conversion dispatch")
+    return Binding(resource, view, parameters, "direct" if write else "at most one conversion dispatch")
 
 
 def _values(values: Values) -> tuple[float, ...]:

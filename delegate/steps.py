@@ -60,8 +60,9 @@ def slot_name(tensor: int) -> str:
 def with_conversions(graph: Graph, layout: Layout, grid: Grid) -> list[LabelledLaunch]:
     """The launches, preceded by copies out of pictures and integers, followed by copies into what no kernel writes.
 
-    A picture that is read, or written and read again, is copied once instead of sampled by every kernel, and so is what
-    others write in parts unless the object bound to it has slices; all other bound objects are used as they are.
+    A picture that is read is copied once instead of sampled by every kernel, unless only one reads it and each pixel
+    once; so are pictures that are written and read again, and what others write in parts unless the object bound to it
+    has slices. All other bound objects are used as they are.
     """
     lowered = layout.lowered
     written = {lowered.whole(i) for entry in lowered.launches for i in entry.launch.writes.values()}
@@ -69,7 +70,9 @@ def with_conversions(graph: Graph, layout: Layout, grid: Grid) -> list[LabelledL
     in_parts = {part.whole for part in lowered.parts.values()}
     entries = Lowered([], dict(lowered.shapes))
     for tensor in graph.inputs:
-        if tensor in read and isinstance(layout.bindings[tensor].view, Picture | Quantized):
+        view = layout.bindings[tensor].view
+        sampled = isinstance(view, Picture) and not _is_read_once(lowered, tensor)
+        if tensor in read and (sampled or isinstance(view, Quantized)):
             _copy(entries, OUTSIDE + tensor, tensor, tensor, grid)
     entries.launches += lowered.launches
     for tensor in graph.outputs:
@@ -79,6 +82,15 @@ def with_conversions(graph: Graph, layout: Layout, grid: Grid) -> list[LabelledL
         if tensor not in written or shared_picture or scattered or isinstance(view, Quantized):
             _copy(entries, tensor, OUTSIDE + tensor, tensor, grid, STORE if isinstance(view, Quantized) else COPY)
     return entries.launches
+
+
+def _is_read_once(lowered: Lowered, tensor: int) -> bool:
+    """Whether one launch alone reads the tensor, each pixel once, and no other tensor lies in its memory."""
+    readers = [entry for entry in lowered.launches if tensor in map(lowered.whole, entry.reads)]
+    if len(readers) != 1 or readers[0].reads.count(tensor) != 1:
+        return False
+    launch = readers[0].launch
+    return launch.reads_once and launch.reads.get("src") == tensor and not readers[0].reading
 
 
 def _copy(entries: Lowered, source: int, target: int, tensor: int, grid: Grid, operator: Operator = COPY) -> None:

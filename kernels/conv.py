@@ -22,6 +22,7 @@ from .matrix_conv import (
     uses_matrix_units,
 )
 from .operator import Choice, Launch, Link, Lowering, Operator, OwnSlices, PackedArray, Parsed, TensorInfo, Unsupported
+from .patch_conv import launch_patches
 from .window import Window
 
 
@@ -117,6 +118,10 @@ def _launch_blocks(lowering: Lowering, source: int, attributes: Convolution) -> 
     rows, columns = (1, batch * rows * columns) if flat else (rows, columns)
     pictures = 1 if flat else batch
     taps = window.size[0] * window.size[1]
+    arrays = {"weights": pack_weights(attributes.weights), "bias": pack_bias(attributes.bias, channels)}
+    patches = launch_patches(lowering, source, window, arrays) if slices(depth) == 1 < taps else None
+    if patches is not None:
+        return patches
     sizes = (pictures * rows, columns, slices(channels), taps, slices(depth))
     choice = Choice[Block](f"conv {sizes}", block_candidates(*sizes, lowering.grid))
     block = lowering.grid.take(choice)
@@ -127,7 +132,6 @@ def _launch_blocks(lowering: Lowering, source: int, attributes: Convolution) -> 
         "SLICE_STEP": step, "ROW_BLOCKS": row_blocks, "ROWS": rows, "COLUMNS": columns, "BLOCKS": blocks,
         "FLAT": int(flat),
     }  # fmt: skip
-    arrays = {"weights": pack_weights(attributes.weights), "bias": pack_bias(attributes.bias, channels)}
     shared = (("float4", "partial", lowering.group * block.pixels * block.slices if block.split > 1 else 1),)
     lanes = lowering.group // block.split
     tiles, writes, own = -(-blocks // lanes), {"dst": lowering.outputs[0]}, OwnSlices(lanes, step, block.slices)

@@ -130,6 +130,7 @@ class Launch:
 
     ``own_slices`` says that each invocation keeps to slices of its own, so that its group can add up what it writes to
     "dst". ``sums_pixels``: it writes a sum of each row of "src", and other parts of the pixels would do as well.
+    ``reads_once``: it reads hardly a pixel of "src" more than once.
     ``small``: it takes a work-group little time, so each that reads its vector can compute it for itself.
     """
 
@@ -146,6 +147,7 @@ class Launch:
     own_slices: OwnSlices | None = None
     sums_pixels: bool = False
     small: bool = False
+    reads_once: bool = False
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def test_textures_are_pictures(
 ) -> None:
     binding = bind(obj, tensor, write=write, **mapping)
     assert binding.view == view and len(binding.parameters) == 16
-    assert binding.how == ("direct" if write else "one conversion dispatch")
+    assert binding.how == ("direct" if write else "at most one conversion dispatch")
 
 
 def test_moving_a_crop_changes_parameters_only() -> None:

@@ -170,7 +170,7 @@ def test_inspect_prints_json(inspected: Callable[..., Any]) -> None:
 
 
 def test_inspect_counts_what_a_real_model_takes(model_path: Callable[[str], Path]) -> None:
-    """golden.txt has the same constants; and more dispatches, because there a picture is bound to the input."""
+    """golden.txt has the same constants; and no fewer dispatches, although there a picture is bound to the input."""
     golden = (Path(__file__).parent / "golden.txt").read_text()
     (line,) = [line for line in golden.splitlines() if line.startswith("face_detection_front f32:")]
     done = run("inspect", str(model_path("face_detection_front")), "--json", **NO_GPU)
