@@ -76,7 +76,7 @@ def test_api_calls_are_all_that_invoke_issues(model_path: FindModel, context: fb
         interpreter.invoke()
     figures = delegate.statistics()
     assert calls.total() == figures.api_calls and calls["glDispatchCompute"] == figures.dispatches
-    assert delegate.profile()[0].label.startswith("0 COPY")
+    assert delegate.profile()[0].label.startswith("0 CONV_2D")
     assert len(delegate.profile()) == figures.dispatches
     fence = delegate.fence()
     fence.wait()
