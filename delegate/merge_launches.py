@@ -16,6 +16,8 @@ from .lower import GATE, LabelledLaunch, LocalVector, Lowered, check_launch
 
 SUMS_READ = 16
 """Slices of sums that an invocation reads at most: each work-group reads them all."""
+MOST_SLICES = 8
+"""For as many slices each invocation can have sums of its own."""
 TALLY_SHARES = 8
 """Among how many invocations the sum of a slice is divided, where slices are few."""
 MOST_TILES = 256
@@ -44,7 +46,9 @@ def _sum_where_written(
         return
     launch, own = writer.launch, writer.launch.own_slices
     batch, _, _, channels = lowered.shapes[next(iter(launch.writes.values()))]
-    if own is None or batch != 1 or launch.tiles * slices(channels) > SUMS_READ * traits.group:
+    if own is None or own.count > MOST_SLICES:
+        return
+    if batch != 1 or launch.tiles * slices(channels) > SUMS_READ * traits.group:
         return
     shares = TALLY_SHARES if slices(channels) * TALLY_SHARES <= traits.group // 2 else 1
     tally = {"TALLY_LANES": own.lanes, "TALLY_STEP": own.step, "TALLY_SLICES": own.count, "TALLY_SHARES": shares}

@@ -22,7 +22,7 @@ from .matrix_conv import (
     uses_matrix_units,
 )
 from .operator import Choice, Launch, Link, Lowering, Operator, OwnSlices, PackedArray, Parsed, TensorInfo, Unsupported
-from .patch_conv import launch_patches
+from .patch_conv import FEW_TAPS, launch_patches
 from .window import Window
 
 
@@ -92,19 +92,27 @@ def pack_weights(weights: np.ndarray) -> PackedArray:
 
 
 def launch_convolution(lowering: Lowering, source: int, attributes: Convolution) -> Launch:
-    """One dispatch: by matrix units where the device has them and there is work for a tile of theirs."""
+    """One dispatch: of few channels by patches; else by matrix units where the device has them and there is work for a
+    tile of theirs.
+    """
     batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
-    if not uses_matrix_units(batch * rows * columns, lowering.grid):
-        return _launch_blocks(lowering, source, attributes)
     _, height, width, depth = lowering.shape(source)
-    sizes = (batch * rows * columns, channels, math.prod(attributes.window.size), slices(depth))
+    taps, units = math.prod(attributes.window.size), uses_matrix_units(batch * rows * columns, lowering.grid)
+    if slices(depth) == 1 < taps and (taps <= FEW_TAPS or not units):
+        arrays = {"weights": pack_weights(attributes.weights), "bias": pack_bias(attributes.bias, channels)}
+        patches = launch_patches(lowering, source, attributes.window, arrays)
+        if patches is not None:
+            return patches
+    if not units:
+        return _launch_blocks(lowering, source, attributes)
+    sizes = (batch * rows * columns, channels, taps, slices(depth))
     choice = Choice[MatrixTile](f"matrix_conv {sizes}", matrix_tile_candidates(*sizes, lowering.grid))
     tile = lowering.grid.take(choice)
     division, tiles = matrix_constants(*sizes, tile, lowering.group)
     constants = attributes.window.constants(height, width) | division
     arrays = {"weights": pack_fragments(attributes.weights, tile), "bias": pack_bias(attributes.bias, channels)}
     reads, writes, shared = {"src": source}, {"dst": lowering.outputs[0]}, matrix_memory(tile, lowering.grid)
-    own = own_slices(channels, tile, lowering.group)
+    own = own_slices(channels, tile, lowering.group) or OwnSlices(lowering.group, 1, slices(channels))
     return Launch("matrix_conv", reads, writes, tiles, constants, arrays, shared, choice=choice, own_slices=own)
 
 
@@ -119,9 +127,6 @@ def _launch_blocks(lowering: Lowering, source: int, attributes: Convolution) -> 
     pictures = 1 if flat else batch
     taps = window.size[0] * window.size[1]
     arrays = {"weights": pack_weights(attributes.weights), "bias": pack_bias(attributes.bias, channels)}
-    patches = launch_patches(lowering, source, window, arrays) if slices(depth) == 1 < taps else None
-    if patches is not None:
-        return patches
     sizes = (pictures * rows, columns, slices(channels), taps, slices(depth))
     choice = Choice[Block](f"conv {sizes}", block_candidates(*sizes, lowering.grid))
     block = lowering.grid.take(choice)

@@ -128,8 +128,8 @@ class Launch:
     without operands, are applied to what it writes first, before those of the node. ``choice`` is the decision that
     its constants follow, where there is one.
 
-    ``own_slices`` says that each invocation keeps to slices of its own, so that its group can add up what it writes to
-    "dst". ``sums_pixels``: it writes a sum of each row of "src", and other parts of the pixels would do as well.
+    ``own_slices`` says which slices of "dst" an invocation writes, each value once, so that its group can add them up.
+    ``sums_pixels``: it writes a sum of each row of "src", and other parts of the pixels would do as well.
     ``reads_once``: it reads hardly a pixel of "src" more than once.
     ``small``: it takes a work-group little time, so each that reads its vector can compute it for itself.
     """

@@ -15,6 +15,8 @@ from .window import Window
 
 SIZES = ((4, 2), (4, 1), (2, 1), (1, 1))
 """Blocks of (pixels, output slices) of an invocation, the one with the fewest loads a product first."""
+FEW_TAPS = 25
+"""With more, matrix units are faster where there are any, although pictures are then copied into a tensor first."""
 ROOM = 8
 """Slices of local memory for each invocation of a work-group: 32 KiB for 256."""
 

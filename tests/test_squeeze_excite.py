@@ -19,6 +19,7 @@ from framebind.kernels.depthwise import Depthwise
 from framebind.kernels.elementwise import Elementwise
 from framebind.kernels.fully_connected import FullyConnected
 from framebind.kernels.layout import Storage
+from framebind.kernels.matrix_conv import MatrixTile
 from framebind.kernels.operator import Link
 from framebind.kernels.pool import Pooling
 from framebind.kernels.reduce import Reduction
@@ -158,6 +159,23 @@ def test_a_convolution_adds_up_what_it_writes(
     monkeypatch.setattr(conv_kernel, "block_candidates", lambda *_: (split,))
     merged, apart = kernels_both_ways(device, (shapes | {0: (1, 9, 7, 6)}, [writer, *nodes]), storage, monkeypatch)
     assert (merged, apart) == (["conv", "conv"], ["conv", "reduce", "squeeze_excite", "conv"])
+
+
+@pytest.mark.parametrize("tile", [MatrixTile(1, 1, 1, 1), MatrixTile(1, 3, 2, 1), MatrixTile(2, 2, 1, 2)], ids=str)
+@pytest.mark.parametrize("channels", [22, 40])
+def test_matrix_units_add_up_what_they_write(
+    device: Device, channels: int, tile: MatrixTile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Up to eight slices; and what they read is multiplied by gates that each work-group computes before."""
+    weights = half(9, channels), half(channels, 9), half(10, channels)
+    shapes, nodes = block((1, 9, 7, channels), 9, 10, weights, source=7)
+    monkeypatch.setattr(conv_kernel, "uses_matrix_units", lambda pixels, _: pixels >= 16)
+    monkeypatch.setattr(conv_kernel, "matrix_tile_candidates", lambda *_: (tile,))
+    monkeypatch.setattr(device, "traits", replace(device.traits, local_bytes=1 << 16))
+    graph = (shapes | {0: (1, 9, 7, 8)}, [conv(0, 7, half(channels, 8)), *nodes])
+    merged, apart = kernels_both_ways(device, graph, "f16", monkeypatch)
+    assert merged == ["matrix_conv", *["reduce"] * (channels > 32), "matrix_conv"]
+    assert apart == ["matrix_conv", "reduce", "squeeze_excite", "matrix_conv"]
 
 
 @pytest.mark.parametrize("channels", [4, 24, 70])
