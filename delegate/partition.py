@@ -223,7 +223,7 @@ class Partition:
     @property
     def _name(self) -> str:
         """What is kept of it is kept as this."""
-        shapes = [self._shapes[tensor] for tensor in self.inputs]
+        shapes = [self._shapes.get(tensor, self._claims.tensors[tensor].shape) for tensor in self.inputs]
         return f"{self.subgraph} {self.operators} {self.inputs} {shapes}"
 
     def _kept(self) -> Program | None:
