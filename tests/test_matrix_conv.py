@@ -49,15 +49,18 @@ def cases() -> list[Case]:
     far = Convolution(
         Window((9, 9), (1, 1), padding=VALID, extra=(4, 4, 4, 4), mode="reflect"), values(3, 9, 9, 3), None
     )
+    middle = Convolution(Window((3, 3), (1, 1)), values(5, 3, 3, 6), values(5))
     wide = Convolution(Window((1, 1), (1, 1)), values(34, 1, 1, 70), values(34))
     linked = Case(
         "1x1 with links", "CONV_2D", wide, (values(2, 5, 7, 70), values(2, 5, 7, 34)), convolve(wide),
         (Link("ADD", 1), Link("RELU6")),
     )  # fmt: skip
-    return [
-        halved(c)
-        for c in (*convolution_cases()[:6], Case("9x9", "CONV_2D", far, (values(1, 12, 11, 3),), convolve(far)), linked)
+    more = [
+        Case("9x9", "CONV_2D", far, (values(1, 12, 48, 3),), convolve(far)),
+        Case("far from borders", "CONV_2D", middle, (values(2, 6, 64, 6),), convolve(middle)),
+        linked,
     ]
+    return [halved(case) for case in (*convolution_cases()[:6], *more)]
 
 
 @pytest.mark.parametrize(("tile", "halves"), [(tile, i % 2 == 1) for i, tile in enumerate(TILES)], ids=str)
