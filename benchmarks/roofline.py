@@ -1,11 +1,12 @@
 """Prints, from shapes alone, the least time that a frame of each model can take on a GPU: bytes, arithmetic, steps.
 
-python benchmarks/roofline.py [MODEL ...] [--storage f32|f16] [--steps]
+python benchmarks/roofline.py [MODEL ...] [--storage f32|f16] [--steps] [--winograd]
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -67,6 +68,58 @@ def work(step: Step) -> Work:
     return Work(f"{source.name} {step.label}", nbytes, pixels * factors, source.group * step.tiles)
 
 
+@dataclass(frozen=True)
+class Winograd:
+    """A way to compute 3x3 windows of stride 1: of a patch of outputs, per pair of slices (16 pairs of channels)
+    multiply-adds, and per slice additions to transform inputs and outputs, four channels each.
+    """
+
+    name: str
+    outputs: int
+    products: int
+    input_sums: int
+    output_sums: int
+
+    def operations(self, pixels: int, depth: int, channels: int) -> float:
+        """Multiply-adds and additions for so many slices."""
+        per_patch = self.products * depth * channels + 4 * (self.input_sums * depth + self.output_sums * channels)
+        return pixels / self.outputs * per_patch
+
+
+WAYS = (
+    Winograd("direct", 1, 9 * 16, 0, 0),
+    Winograd("F(2x2)", 4, 16 * 16, 32, 24),
+    Winograd("F(4x4)", 16, 36 * 16, 144, 100),
+)
+"""The sums of F(2x2) are those that kernels/winograd.kern makes; those of F(4x4), of its matrices with shared terms."""
+
+
+def winograd_lines(steps: Sequence[Step]) -> list[str]:
+    """Of each 3x3 convolution of stride 1: its arithmetic, what transformed tensors in memory would cost, and loads."""
+    lines: list[str] = []
+    for step in steps:
+        constants = dict(step.kernel.source.constants)
+        if step.kernel.source.name != "conv" or any(constants[k] != 3 for k in ("KERNEL_H", "KERNEL_W")):
+            continue
+        if constants["STRIDE_Y"] != 1 or constants["STRIDE_X"] != 1:
+            continue
+        views = {argument.name: argument.view for argument in step.kernel.source.arguments}
+        source, target = (view.shape for view in (views["src"], views["dst"]) if not isinstance(view, Constants))
+        pixels, depth, channels = math.prod(target[:3]), -(-source[3] // 4), -(-target[3] // 4)
+        arithmetic = [way.operations(pixels, depth, channels) / MULTIPLY_ADDS_PER_US for way in WAYS]
+        # 16 values for 4 pixels, written and read, of inputs and sums; and two more steps.
+        apart = 2 * 4 * pixels * 16 * (depth + channels) / BYTES_PER_US + 2 * STEP_US
+        # Blocks of 4 by 2 load 12 times for 128 multiply-adds; transforms load and store 48 and 40 times a patch.
+        direct, patches = 9 * pixels * depth * channels * 12 / 8, pixels / 4
+        loads = patches * (16 * depth * channels * 12 / 8 + 48 * depth + 40 * channels)
+        times = ", ".join(f"{way.name} {time:.2f}" for way, time in zip(WAYS, arithmetic, strict=True))
+        lines.append(
+            f"{step.label[:24]:24} {source[1]}x{source[2]} {source[3]} to {target[3]}: arithmetic us {times}; "
+            f"transformed in memory +{apart:.1f} us; loads of F(2x2) in local memory {loads / direct:.2f} of direct"
+        )
+    return lines
+
+
 def program_for(name: str, storage: Storage) -> Program:
     """The model on the null device, pictures bound to frames and all else to buffers."""
     subgraph = read_model(find_model(name).read_bytes()).subgraphs[0]
@@ -89,6 +142,7 @@ def main(
     models: Annotated[list[str] | None, typer.Argument(help="Names, or .tflite files.")] = None,
     storage: Annotated[Literal["f32", "f16"], typer.Option(help="Of constants and intermediates.")] = "f16",
     steps: Annotated[bool, typer.Option("--steps", help="Also every step.")] = False,
+    winograd: Annotated[bool, typer.Option("--winograd", help="Also what Winograd's products would save.")] = False,
 ) -> None:
     console = Console(width=WIDTH, soft_wrap=True)
     table = Table(title=f"Floors on an NVIDIA H200, {storage}, microseconds", box=SIMPLE, padding=(0, 1, 0, 0))
@@ -96,7 +150,8 @@ def main(
     for column in columns:
         table.add_column(column, no_wrap=True, justify="left" if column == "model" else "right")
     for name in models or FLOAT:
-        items = [work(step) for step in program_for(name, storage).steps]
+        program = program_for(name, storage)
+        items = [work(step) for step in program.steps]
         nbytes, adds = sum(item.nbytes for item in items), sum(item.multiply_adds for item in items)
         launches = len(items) * STEP_US
         floor = sum(item.floor_us for item in items) + launches
@@ -114,6 +169,8 @@ def main(
                 f"{item.invocations:9,} invocations  {item.label}",
                 highlight=False,
             )
+        for line in winograd_lines(program.steps) if winograd else ():
+            console.print(line, highlight=False)
     console.print(table)
 
 

@@ -24,6 +24,7 @@ from .matrix_conv import (
 from .operator import Choice, Launch, Link, Lowering, Operator, OwnSlices, PackedArray, Parsed, TensorInfo, Unsupported
 from .patch_conv import FEW_TAPS, launch_patches
 from .window import Window
+from .winograd import WinogradTile, transform_weights, winograd_constants, winograd_memory, winograd_tiles
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def launch_convolution(lowering: Lowering, source: int, attributes: Convolution)
         if patches is not None:
             return patches
     if not units:
-        return _launch_blocks(lowering, source, attributes)
+        return _launch_without_matrix_units(lowering, source, attributes)
     sizes = (batch * rows * columns, channels, taps, slices(depth))
     choice = Choice[MatrixTile](f"matrix_conv {sizes}", matrix_tile_candidates(*sizes, lowering.grid))
     tile = lowering.grid.take(choice)
@@ -116,20 +117,34 @@ def launch_convolution(lowering: Lowering, source: int, attributes: Convolution)
     return Launch("matrix_conv", reads, writes, tiles, constants, arrays, shared, choice=choice, own_slices=own)
 
 
-def _launch_blocks(lowering: Lowering, source: int, attributes: Convolution) -> Launch:
-    """One dispatch, with the largest blocks of which there are enough to fill the device."""
+def _launch_without_matrix_units(lowering: Lowering, source: int, attributes: Convolution) -> Launch:
+    """One dispatch: by rule with the largest blocks of which there are enough to fill the device."""
     batch, height, width, depth = lowering.shape(source)
+    _, rows, columns, channels = lowering.shape(lowering.outputs[0])
+    window = attributes.window
+    flat = window.size == window.strides == (1, 1) and not window.constants(height, width)["PADDED"]
+    rows, columns = (1, batch * rows * columns) if flat else (batch * rows, columns)
+    sizes = (rows, columns, slices(channels), window.size[0] * window.size[1], slices(depth))
+    blocks = block_candidates(*sizes, lowering.grid)
+    tiles = winograd_tiles(window, slices(depth), slices(channels), lowering.grid)
+    choice = Choice[Block | WinogradTile](f"conv {sizes} {window.strides}", (*blocks, *tiles))
+    taken = lowering.grid.take(choice)
+    if isinstance(taken, WinogradTile):
+        return _launch_winograd(lowering, source, attributes, taken, choice)
+    return _launch_blocks(lowering, source, attributes, taken, choice)
+
+
+def _launch_blocks(
+    lowering: Lowering, source: int, attributes: Convolution, block: Block, choice: Choice[Any]
+) -> Launch:
+    batch, height, width, _ = lowering.shape(source)
     _, rows, columns, channels = lowering.shape(lowering.outputs[0])
     window = attributes.window
     constants = window.constants(height, width)
     flat = window.size == window.strides == (1, 1) and not constants["PADDED"]
     rows, columns = (1, batch * rows * columns) if flat else (rows, columns)
     pictures = 1 if flat else batch
-    taps = window.size[0] * window.size[1]
     arrays = {"weights": pack_weights(attributes.weights), "bias": pack_bias(attributes.bias, channels)}
-    sizes = (pictures * rows, columns, slices(channels), taps, slices(depth))
-    choice = Choice[Block](f"conv {sizes}", block_candidates(*sizes, lowering.grid))
-    block = lowering.grid.take(choice)
     step, row_blocks = -(-slices(channels) // block.slices), -(-columns // block.pixels)
     blocks = pictures * rows * row_blocks * step
     constants |= {
@@ -141,6 +156,23 @@ def _launch_blocks(lowering: Lowering, source: int, attributes: Convolution) -> 
     lanes = lowering.group // block.split
     tiles, writes, own = -(-blocks // lanes), {"dst": lowering.outputs[0]}, OwnSlices(lanes, step, block.slices)
     return Launch("conv", {"src": source}, writes, tiles, constants, arrays, shared, choice=choice, own_slices=own)
+
+
+def _launch_winograd(
+    lowering: Lowering, source: int, attributes: Convolution, tile: WinogradTile, choice: Choice[Any]
+) -> Launch:
+    reads, writes = lowering.shape(source), lowering.shape(lowering.outputs[0])
+    constants = winograd_constants(reads, writes, attributes.window, tile)
+    depth, channels = slices(reads[3]), writes[3]
+    transformed = PackedArray(
+        64 * depth * slices(channels), lambda: pack_weights(transform_weights(attributes.weights)).make()
+    )
+    arrays = {"weights": transformed, "bias": pack_bias(attributes.bias, channels)}
+    tiles = -(-int(constants["ALL_PATCHES"]) // tile.patches) * int(constants["SLICE_TILES"])
+    return Launch(
+        "winograd", {"src": source}, {"dst": lowering.outputs[0]}, tiles, constants, arrays,
+        winograd_memory(depth, tile), choice=choice,
+    )  # fmt: skip
 
 
 def _parse_convolution(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:

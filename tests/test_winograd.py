@@ -1,0 +1,140 @@
+"""3x3 convolutions by Winograd's products: what the window's sums compute, for every tile."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cases import OPERATOR_TOLERANCE, relative_error
+from framebind.delegate.graph import Node
+from framebind.interop.device import Device
+from framebind.kernels import conv
+from framebind.kernels.conv import Convolution
+from framebind.kernels.layout import Storage
+from framebind.kernels.operator import Grid, Link
+from framebind.kernels.registry import OPERATORS
+from framebind.kernels.window import VALID, Window
+from framebind.kernels.winograd import SHAPES, WinogradTile, transform_weights, winograd_memory, winograd_tiles
+from references import Array, convolve
+from test_join import Shape, normal, run
+
+PLAIN = Window((3, 3), (1, 1))
+CASES: dict[str, tuple[Shape, int, Window]] = {
+    "same": ((1, 8, 6, 16), 16, PLAIN),
+    "odd, several pictures, channels between": ((3, 7, 5, 19), 23, PLAIN),
+    "valid": ((1, 9, 10, 32), 32, Window((3, 3), (1, 1), padding=VALID)),
+    "valid, odd": ((2, 7, 5, 20), 16, Window((3, 3), (1, 1), padding=VALID)),
+    "merged zeros": ((1, 6, 7, 16), 40, Window((3, 3), (1, 1), padding=VALID, extra=(2, 0, 1, 2))),
+    "reflecting": ((1, 6, 7, 24), 16, Window((3, 3), (1, 1), padding=VALID, extra=(1, 1, 1, 1), mode="reflect")),
+    "many slices": ((1, 5, 4, 96), 72, PLAIN),
+    "a single pixel": ((1, 1, 1, 16), 16, PLAIN),
+}
+
+
+def take(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Let convolutions be computed by this tile, or by the last one."""
+
+    def tiles(window: Window, depth: int, channels: int, grid: Grid) -> tuple[WinogradTile, ...]:
+        found = winograd_tiles(window, depth, channels, grid)
+        return found[min(number, len(found) - 1) :]
+
+    monkeypatch.setattr(conv, "block_candidates", lambda *_: ())
+    monkeypatch.setattr(conv, "winograd_tiles", tiles)
+
+
+def one_node(shape: Shape, out: int, window: Window, links: tuple[Link, ...] = ()) -> tuple[dict[int, Shape], Node]:
+    weights = (normal(out, 3, 3, shape[3]) / np.sqrt(9 * shape[3])).astype(np.float32)
+    attributes = Convolution(window, weights, normal(out))
+    shapes: dict[int, Shape] = {0: shape, 1: (shape[0], *window.output_size(*shape[1:3]), out)}
+    return shapes, Node(OPERATORS["CONV_2D"], attributes, (0,), (1,), links)
+
+
+def expected(node: Node, x: Array) -> Array:
+    assert isinstance(node.attributes, Convolution)
+    return convolve(node.attributes)(x)
+
+
+@pytest.mark.parametrize("number", range(len(SHAPES)))
+@pytest.mark.parametrize("name", CASES)
+def test_every_tile_computes_the_sums_of_the_window(
+    device: Device, name: str, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shape, out, window = CASES[name]
+    shapes, node = one_node(shape, out, window)
+    x = normal(*shape)
+    take(monkeypatch, number)
+    program, (found,) = run(device, shapes, [node], (1,), x)
+    assert [step.kernel.source.name for step in program.steps] == ["winograd"]
+    assert device.traits.api == "null" or relative_error(found, expected(node, x)) <= 1e-5
+    program.release()
+
+
+@pytest.mark.parametrize("storage", ["f32", "f16"])
+def test_links_apply_to_what_it_writes(device: Device, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A residual sum and an activation; constants in 16 bits, which are the transformed weights."""
+    shape: Shape = (1, 7, 6, 16)
+    shapes, node = one_node(shape, 16, PLAIN, (Link("ADD", 0), Link("RELU6")))
+    x = normal(*shape)
+    take(monkeypatch, 0)
+    program, (found,) = run(device, shapes, [node], (1,), x, storage)
+    error = relative_error(found, np.clip(expected(node, x) + x, 0, 6)) if device.traits.api != "null" else 0.0
+    assert error <= OPERATOR_TOLERANCE[storage]
+    program.release()
+
+
+def test_it_computes_the_same_in_one_dispatch(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps whose local memory others use too."""
+    shape: Shape = (1, 9, 7, 16)
+    shapes, first = one_node(shape, 16, PLAIN, (Link("RELU"),))
+    _, second = one_node(shape, 16, PLAIN)
+    second = Node(second.operator, second.attributes, (1,), (2,))
+    shapes[2] = shape
+    x = normal(*shape)
+    take(monkeypatch, 0)
+    separate, (apart,) = run(gpu, shapes, [first, second], (2,), x)
+    gpu.dispatches = "one"
+    try:
+        one, (together,) = run(gpu, shapes, [first, second], (2,), x)
+    finally:
+        gpu.dispatches = "auto"
+    assert separate.commands.dispatches == 2 and one.commands.dispatches == 1
+    np.testing.assert_array_equal(apart, together)
+
+
+def test_only_plain_windows_of_enough_channels_have_tiles() -> None:
+    grid = Grid(128, 1)
+    assert winograd_tiles(PLAIN, 8, 8, grid) and winograd_tiles(PLAIN, 4, 4, grid)
+    for window in (
+        Window((1, 1), (1, 1)),
+        Window((5, 5), (1, 1)),
+        Window((3, 3), (2, 2)),
+        Window((3, 3), (1, 1), (2, 2)),
+    ):
+        assert winograd_tiles(window, 8, 8, grid) == ()
+    assert winograd_tiles(PLAIN, 3, 8, grid) == winograd_tiles(PLAIN, 8, 3, grid) == ()
+    assert winograd_tiles(PLAIN, 11, 8, grid) == (), "11 slices come one at a time"
+    assert winograd_tiles(PLAIN, 8, 8, Grid(72, 1)) == ()
+
+
+@pytest.mark.parametrize("group", [64, 128, 256])
+@pytest.mark.parametrize("depth", [4, 8, 20, 24])
+@pytest.mark.parametrize("channels", [4, 5, 8, 40])
+def test_tiles_use_every_invocation_and_16_kib(group: int, depth: int, channels: int) -> None:
+    tiles = winograd_tiles(PLAIN, depth, channels, Grid(group, 1))
+    assert len(set(tiles)) == len(tiles)
+    for tile in tiles:
+        sums = tile.patches * tile.slices
+        assert sums == group // 16 * tile.block_patches * tile.block_slices and tile.slices <= channels
+        ((_, _, count),) = winograd_memory(depth, tile)
+        assert 16 * sums <= count <= 1024
+
+
+def test_transformed_weights_are_products_of_sums() -> None:
+    """Against the definition, for one pair of channels; and F(2x2, 3x3) with them against a correlation."""
+    g = normal(1, 3, 3, 1)
+    u = transform_weights(g)[0, :, :, 0]
+    b = np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]])
+    a = np.array([[1, 1, 1, 0], [0, 1, -1, -1]])
+    d = normal(4, 4)
+    correlation = [[(d[y : y + 3, x : x + 3] * g[0, :, :, 0]).sum() for x in (0, 1)] for y in (0, 1)]
+    np.testing.assert_allclose(a @ (u * (b @ d @ b.T)) @ a.T, correlation, atol=1e-6)
