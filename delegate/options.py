@@ -30,7 +30,7 @@ class InferencePreference(Enum):
     """How the model is going to be run.
 
     ``SUSTAINED_SPEED`` measures, when the first frame is run, what is fastest on this GPU: a dispatch for each step or
-    one for all, the size of work-groups, how each kernel divides its work. That takes up to about half a minute for
+    one for all, the size of work-groups, how each kernel divides its work. That takes up to about a minute for
     each part of the model, once where ``serialization_dir`` is given. The other two go by rule.
     """
 

@@ -17,7 +17,7 @@ from .tuning import GROUPS, GROUPS_PER_UNIT, Tuning, TuningError
 
 log = logging.getLogger("framebind")
 
-LIMIT = 30.0
+LIMIT = 60.0
 """Seconds after which nothing more is tried; what is under way then is still compiled and measured."""
 WARM_UP, RUNS = 5, 20
 WORTH = 0.97

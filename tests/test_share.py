@@ -20,6 +20,7 @@ import pyopencl
 import pytest
 
 import framebind as fb
+import tiny_models
 import traced_pipeline
 from conftest import absent, photograph_path
 from device_steps import copy_source, step, whole
@@ -280,6 +281,23 @@ def test_models_on_gl_textures_agree_with_the_cpu(
     interpreter.ensure_tensor_data_is_readable(mask)
     # A GPU's texture units may flush denormals, which a sigmoid makes.
     np.testing.assert_allclose(interpreter.get_tensor(mask)[0], result.read(), rtol=0, atol=np.finfo(np.float32).tiny)
+    delegate.close()
+
+
+def test_a_profile_hands_over_too(pair: Pair) -> None:
+    """It reads what GL has drawn since the last frame, and GL sees what it wrote."""
+    model = tiny_models.chain("NEG", shape=(1, 8, 8, 3))
+    source, result = fb.GlTexture.from_array(np.zeros((8, 8, 4), np.uint8)), fb.GlTexture(8, 8, "rgba32f")
+    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend="opencl"))
+    interpreter = fb.Interpreter(model_content=model)
+    interpreter.modify_graph_with_delegate(delegate)
+    interpreter.set_allow_buffer_handle_output(True)
+    delegate.bind_buffer_to_tensor(source, interpreter.inputs()[0])
+    delegate.bind_buffer_to_tensor(result, interpreter.outputs()[0])
+    interpreter.invoke()
+    source.write(np.full((8, 8, 4), 255, np.uint8), "a new frame")
+    assert delegate.profile()
+    np.testing.assert_allclose(result.read()[..., :3], -1, atol=1e-6)
     delegate.close()
 
 

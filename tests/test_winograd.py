@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
-from cases import OPERATOR_TOLERANCE, relative_error
+from cases import CASES as MODELS
+from cases import OPERATOR_TOLERANCE, TOLERANCE, random_inputs, relative_error
 from framebind.delegate.graph import Node
 from framebind.interop.device import Device
 from framebind.kernels import conv
 from framebind.kernels.conv import Convolution
 from framebind.kernels.layout import Storage
-from framebind.kernels.operator import Grid, Link
+from framebind.kernels.operator import Choice, Grid, Link
 from framebind.kernels.registry import OPERATORS
 from framebind.kernels.window import VALID, Window
 from framebind.kernels.winograd import SHAPES, WinogradTile, transform_weights, winograd_memory, winograd_tiles
 from references import Array, convolve
 from test_join import Shape, normal, run
+from test_models import input_shapes, on_gpu, reference
 
 PLAIN = Window((3, 3), (1, 1))
 CASES: dict[str, tuple[Shape, int, Window]] = {
@@ -99,6 +105,33 @@ def test_it_computes_the_same_in_one_dispatch(gpu: Device, monkeypatch: pytest.M
         gpu.dispatches = "auto"
     assert separate.commands.dispatches == 2 and one.commands.dispatches == 1
     np.testing.assert_array_equal(apart, together)
+
+
+@pytest.mark.parametrize("gpu", ["cl:pocl"], indirect=True)
+@pytest.mark.parametrize("storage", ["f32", "f16"])
+def test_a_model_keeps_its_bounds(
+    gpu: Device, model_path: Callable[[str], Path], storage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model with most such convolutions, all of those that can be computed so."""
+    found: list[WinogradTile] = []
+
+    def take_tile(_: Grid, choice: Choice[Any]) -> Any:
+        tiles = [candidate for candidate in choice.candidates if isinstance(candidate, WinogradTile)]
+        found.extend(tiles[:1])
+        return tiles[0] if tiles else choice.candidates[0]
+
+    path = model_path("style_transfer_f16_384")
+    (case,) = [case for case in MODELS if case.name == path.stem]
+    interpreter, delegate = on_gpu(gpu, path, storage)
+    inputs = random_inputs(input_shapes(interpreter), case)
+    expected = reference(path, inputs)
+    for tensor, value in inputs.items():
+        interpreter.set_tensor(tensor, value)
+    monkeypatch.setattr(Grid, "take", take_tile)
+    interpreter.invoke()
+    errors = {tensor: relative_error(interpreter.get_tensor(tensor), value) for tensor, value in expected.items()}
+    assert len(found) == 11 and max(errors.values()) <= TOLERANCE[storage], errors
+    delegate.close()
 
 
 def test_only_plain_windows_of_enough_channels_have_tiles() -> None:
