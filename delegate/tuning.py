@@ -81,9 +81,10 @@ def describe(tuning: Tuning, choices: Mapping[str, Choice[Any]]) -> tuple[str, .
         lines.append("one dispatch for all steps" if tuning.dispatches == "one" else "a dispatch for each step")
     if tuning.groups_per_unit:
         lines.append(f"{tuning.groups_per_unit} work-groups a compute unit")
-    for question, number in tuning.measured.items():
-        candidates = choices[question].candidates
-        lines.append(f"{question}: {candidates[number]} instead of {candidates[0]}")
+    for question, choice in choices.items():
+        number = tuning.measured.get(question, 0)
+        if number:
+            lines.append(f"{question}: {choice.candidates[number]} instead of {choice.candidates[0]}")
     return tuple(lines)
 
 

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,11 @@ from typer.testing import CliRunner, Result
 
 import framebind as fb
 from framebind.__main__ import app
+from framebind.delegate import tune
+from framebind.delegate.tuning import Tuning
 from framebind.demos import peers
 from framebind.demos.measure import Measurement
+from framebind.interop.cl import ClDevice
 from framebind.interop.devices import open_device
 from framebind.interop.gl_api import counting
 from tiny_models import chain
@@ -106,6 +110,23 @@ def test_the_profile_of_one_dispatch_has_its_steps(tmp_path: Path, backend: str)
     assert (
         f"the longest of {steps} dispatches" in printed and "timed one by one, while a frame runs them in 1" in printed
     )
+
+
+def test_what_was_measured_to_be_faster_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tmp_path / "tiny.tflite"
+    model.write_bytes(chain("EXP", "SOFTMAX", "TANH"))
+    with fb.ClContext("pocl"):
+        device = open_device("opencl")
+        assert isinstance(device, ClDevice)
+        device.traits = replace(device.traits, software=False)  # a CPU is not tuned
+        monkeypatch.setattr(tune, "is_faster", lambda _, program, than: program.tuning == Tuning(dispatches="one"))
+        options = (model, "--backend", "cl", "--runs", 1, "--warmup-runs", 0)
+        (rules,), (tuned,) = rows(*options), rows(*options, "--sustained")
+        told = run("benchmark", *options, "--sustained").stdout
+        device.close()
+    assert rules["statistics"]["tuning"] == [] and rules["statistics"]["dispatches"] > 1
+    assert tuned["statistics"]["tuning"] == ["one dispatch for all steps"] and tuned["statistics"]["dispatches"] == 1
+    assert "Measured to be faster: one dispatch for all steps" in told
 
 
 def test_a_profile_shows_what_is_bound_now(cl_context: fb.ClContext) -> None:
