@@ -289,7 +289,7 @@ def opencl_slice(source: KernelSource) -> SliceAccess:
             return opencl_integers(argument.memory, argument.view.dtype, index, value)
         if argument.unit == SLICE_BYTES["f16"]:
             place = f"{index}, (__global {const}half*){argument.memory}"
-            return f"vloada_half4({place})" if value is None else f"vstorea_half4({value}, {place})"
+            return f"LOAD_HALF4({place})" if value is None else f"vstorea_half4({value}, {place})"
         slice_ = f"((__global {const}float4*){argument.memory})[{index}]"
         return slice_ if value is None else f"{slice_} = {value}"
 

@@ -12,6 +12,8 @@ always braces. Helper functions take and return values only. Memory is reached t
     FRAGMENT(src, b, y, x, s), FRAGMENT(table, i)   the same as READ and LOAD4, of the type FRAGMENT (kernels of matrix
                                    units only), for MULTIPLY_FRAGMENTS; NO_FRAGMENT is zeros
     POSITION(dst, i, b, y, x, s)   declares the ints b, y, x, s: where item number i of a tensor's slices lies
+    UNROLL, UNROLL2, UNROLL4       before a loop: all its rounds, two or four at once, where a compiler can be told so
+    add_across(value, mask)        the value and that of invocation LOCAL ^ mask of the same SUBGROUP, added up
     dst_B dst_H dst_W dst_C dst_S dst_COUNT   a tensor's batch, height, width, channels, slices, and B*H*W*S
 
 Python generates the rest around the text: declarations, access macros, constants. The storage of a tensor is decided in

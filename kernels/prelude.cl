@@ -7,6 +7,46 @@
 #define SELECT4(a, b, condition) ((condition) ? (b) : (a))
 #define RSQRT(x) rsqrt(x)
 #define RINT(x) rint(x)
+#if defined(NVIDIA)
+// LOCAL, read anew: or else what every kernel of a program makes of it is kept in registers for the whole program.
+int own_number() {
+  int number;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(number));
+  return number;
+}
+// All rounds of a loop at once, or two or four, so that their loads are under way together. More take more registers,
+// and a program of all steps has those of its largest kernel.
+#define UNROLL _Pragma("unroll")
+#define UNROLL2 _Pragma("unroll 2")
+#define UNROLL4 _Pragma("unroll 4")
+// Invocations that read each other's registers: ADD_ACROSS adds the value of invocation LOCAL ^ mask.
+#define SUBGROUP 32
+float shuffle_xor(float v, int mask) {
+  float other;
+  asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=f"(other) : "f"(v), "r"(mask));
+  return other;
+}
+float4 add_across(float4 v, int mask) {
+  float4 other = (float4)(shuffle_xor(v.x, mask), shuffle_xor(v.y, mask), shuffle_xor(v.z, mask), shuffle_xor(v.w, mask));
+  return v + other;
+}
+// vloada_half4 loads twice there.
+float4 half4_of(uint2 words) {
+  float4 v;
+  asm("{.reg .b16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b;}" : "=f"(v.x), "=f"(v.y) : "r"(words.x));
+  asm("{.reg .b16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b;}" : "=f"(v.z), "=f"(v.w) : "r"(words.y));
+  return v;
+}
+#define LOAD_HALF4(i, p) half4_of(((__global const uint2*)(p))[i])
+#else
+#define own_number() ((int)get_local_id(0))
+#define UNROLL
+#define UNROLL2
+#define UNROLL4
+#define SUBGROUP 1
+#define add_across(v, mask) (v)
+#define LOAD_HALF4(i, p) vloada_half4(i, p)
+#endif
 #define LANE(v, i) ((i) == 0 ? (v).x : (i) == 1 ? (v).y : (i) == 2 ? (v).z : (v).w)
 
 __constant sampler_t texel_sampler = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP_TO_EDGE | CLK_FILTER_NEAREST;

@@ -9,6 +9,11 @@
 #define SELECT4(a, b, condition) mix(a, b, condition)
 #define RSQRT(x) inversesqrt(x)
 #define RINT(x) roundEven(x)
+#define UNROLL
+#define UNROLL2
+#define UNROLL4
+#define SUBGROUP 1
+#define add_across(v, mask) (v)
 #define LANE(v, i) ((v)[i])
 #define fabs(x) abs(x)
 #define UNPACK_HALF4(u) vec4(unpackHalf2x16((u).x), unpackHalf2x16((u).y))

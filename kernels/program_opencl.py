@@ -15,6 +15,7 @@ def render_opencl_program(source: ProgramSource) -> str:
     number of rows, the barrier's state (two words), the number of groups, and how often a group looks for the others.
     """
     lines = [prelude("cl"), (HERE / "barrier.cl").read_text()]
+    lines += ["#undef LOCAL", "#define LOCAL invocation"]  # which is read for each step anew: see prelude.cl
     for number, kernel in enumerate(source.kernels):
         lines += _opencl_tile_function(source, number, kernel)
     parameters = [_opencl_pointer(source, memory) for memory in source.memories]
@@ -69,12 +70,13 @@ void barrier_test(
 _TABLE = "__global const int* row = table"
 _TABLE_COPY = """\
   __local int copy[COUNT];
-  for (int i = LOCAL; i < COUNT; i += (int)get_local_size(0)) { copy[i] = table[i]; }"""
+  for (int i = (int)get_local_id(0); i < COUNT; i += (int)get_local_size(0)) { copy[i] = table[i]; }"""
 _OPENCL_LOOP = """\
   __local uint local_state[2];
   begin_barriers(state, local_state);
   for (int i = 0; i < rows && local_state[0] == 0u; i++) {
     TABLE + i * ROW;
+    int invocation = own_number();
     if (row[3] != 0) { device_barrier(state, local_state, groups, patience); }
     int tiles = local_state[0] == 0u ? row[1] : 0;
     int first = (int)get_group_id(0) - row[2];
@@ -92,7 +94,7 @@ def _opencl_tile_function(source: ProgramSource, number: int, kernel: KernelSour
     """One kernel's macros, helpers and tile function, and the macros undefined again."""
     helpers, body = tile_text(kernel)
     macros = renamed(number, kernel)
-    parameters = ["int TILE", *(_opencl_pointer(source, memory) for memory in kernel.memories)]
+    parameters = ["int TILE", "int invocation", *(_opencl_pointer(source, memory) for memory in kernel.memories)]
     parameters += [
         f"__local {kind}* {pool}" for (kind, _, _), pool in zip(kernel.shared, pool_names(kernel), strict=True)
     ]
@@ -106,7 +108,7 @@ def _opencl_tile_function(source: ProgramSource, number: int, kernel: KernelSour
 
 
 def _opencl_case(number: int, kernel: KernelSource) -> str:
-    given = ["tile", *kernel.memories, *pool_names(kernel)]
+    given = ["tile", "invocation", *kernel.memories, *pool_names(kernel)]
     given += [a.memory for a in kernel.pictures]
     given += [f"{a.memory}_parameter{i}" for a in kernel.pictures for i in range(4)]
     given += [f"row[{HEAD + i}]" for i in range(len(kernel.buffers))]
