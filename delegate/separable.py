@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from ..kernels.conv import Convolution
 from ..kernels.depthwise import Depthwise
-from ..kernels.layout import slices
-from ..kernels.separable import CLAMPS, LOCAL_SLICES, PRODUCTS, SEPARABLE, Separable
+from ..kernels.separable import CLAMPS, SEPARABLE, Separable
 from .graph import Graph, Node
 
 
@@ -26,8 +25,7 @@ def fuse_separable(graph: Graph) -> None:
         ):
             continue
         activation = tuple(link.expression for link in node.links)
-        depth, out = (slices(graph.tensors[i].bhwc[3]) for i in (between, readers[0].outputs[0]))
-        if activation not in CLAMPS or depth > LOCAL_SLICES or depth * out > PRODUCTS:
+        if activation not in CLAMPS:
             continue
         attributes = Separable(node.attributes, activation, readers[0].attributes)
         fused = replace(

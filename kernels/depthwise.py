@@ -76,15 +76,19 @@ def pack_depthwise(weights: np.ndarray) -> PackedArray:
 def _lower(lowering: Lowering) -> list[Launch]:
     if isinstance(lowering.attributes, ComputedDepthwise):
         return lower_depthwise(lowering)
-    attributes: Depthwise = lowering.attributes
+    return [launch_depthwise(lowering, lowering.outputs[0], lowering.attributes)]
+
+
+def launch_depthwise(lowering: Lowering, target: int, attributes: Depthwise) -> Launch:
+    """One dispatch that writes ``target``, one invocation for each slice of each pixel."""
     _, height, width, _ = lowering.shape(lowering.inputs[0])
-    batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
+    batch, rows, columns, channels = lowering.shape(target)
     constants = attributes.window.constants(height, width) | {"MULTIPLIER": attributes.multiplier}
     arrays = {"weights": pack_depthwise(attributes.weights), "bias": pack_bias(attributes.bias, channels)}
     tiles = lowering.tiles(batch * rows * columns * slices(channels))
-    reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
+    reads, writes = {"src": lowering.inputs[0]}, {"dst": target}
     own = OwnSlices(lowering.group, slices(channels))
-    return [Launch("depthwise", reads, writes, tiles, constants, arrays, own_slices=own)]
+    return Launch("depthwise", reads, writes, tiles, constants, arrays, own_slices=own)
 
 
 OPERATORS = (Operator("DEPTHWISE_CONV_2D", _parse, _output_shapes, _lower, max_version=7),)

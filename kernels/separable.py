@@ -1,20 +1,34 @@
-"""A depthwise convolution and the 1x1 convolution that reads it, as one dispatch; made by delegate/separable.py."""
+"""A depthwise convolution and the 1x1 convolution that reads it, as one dispatch where that is faster than two.
+
+Made by delegate/separable.py.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from .conv import Convolution, pack_bias, pack_weights
-from .depthwise import Depthwise, pack_depthwise
+from .conv import Convolution, launch_convolution, pack_bias, pack_weights
+from .depthwise import Depthwise, launch_depthwise, pack_depthwise
 from .layout import slices
-from .operator import Choice, Grid, Launch, Lowering, Operator, Parsed
+from .operator import Choice, Grid, Launch, Link, Lowering, Operator, Parsed
 from .reduce import LARGEST
 
 LOCAL_SLICES = 512
 """Slices of depthwise values in a work-group's local memory: 8 KiB of the 16 KiB that every device has."""
 PRODUCTS = 1024
-"""Input by output slices of the pointwise convolution: each tile reads all weights, and waits for many of them."""
+"""Input by output slices of the pointwise convolution. Of more, a tile takes only a part of the output slices: it
+would wait too long for all weights.
+"""
+FEW_PIXELS, FEW_BESIDE_MATRIX_UNITS = 256, 16
+"""Of pairs of more products: with more pixels, two steps are faster than depthwise values computed by every tile anew;
+sooner where matrix units make the second of them short.
+"""
+TILE_INVOCATIONS = 1100
+"""There is a tile for at most so many of the invocations that a device holds: about two for each unit."""
+UNIT_INVOCATIONS = 2048
+"""Of one unit of a device: tiles with few pixels, each long, are at most as many as it has units."""
 CLAMPS: dict[tuple[str, ...], tuple[float, float]] = {
     (): (-LARGEST, LARGEST), ("RELU",): (0.0, LARGEST), ("RELU6",): (0.0, 6.0),
     ("RELU_0_TO_1",): (0.0, 1.0), ("RELU_N1_TO_1",): (-1.0, 1.0),
@@ -32,45 +46,120 @@ class Separable:
 
 
 class SeparableTile(NamedTuple):
-    """The output pixels of a work-group, and how many of them an invocation computes."""
+    """What a work-group computes: ``slices`` output slices of ``runs`` times ``run`` neighbouring pixels of a row.
+
+    An invocation sums up ``block`` pixels, which divides run * runs.
+    """
+
+    run: int
+    runs: int
+    block: int
+    slices: int
+
+    @property
+    def pixels(self) -> int:
+        return self.run * self.runs
+
+
+class Pair(NamedTuple):
+    """What tiles depend on: the output's pixels and how many lie in a row, the window's taps, and the slices of the
+    tensor between the two and of the output.
+    """
 
     pixels: int
-    block: int
+    columns: int
+    taps: int
+    depth: int
+    out: int
+
+    @property
+    def many_products(self) -> bool:
+        """Whether the weights of the pointwise convolution are too many for one tile."""
+        return self.depth * self.out > PRODUCTS
 
 
-def choose_tile(pixels: int, depth: int, grid: Grid) -> SeparableTile:
-    """For ``pixels`` outputs of ``depth`` input slices: as many a tile as leave two tiles for 2048 invocations."""
-    size = 1
-    while 2 * size * depth <= LOCAL_SLICES and size < 64 and pixels * 1024 >= 2 * size * grid.invocations:
-        size *= 2
-    return SeparableTile(size, min(size, 4))
+def is_one_step(pair: Pair, grid: Grid) -> bool:
+    """Whether a pair is faster as one dispatch."""
+    few = FEW_BESIDE_MATRIX_UNITS if grid.matrix_units else FEW_PIXELS
+    return pair.depth <= LOCAL_SLICES and (pair.pixels <= few or not pair.many_products)
 
 
-def tile_candidates(pixels: int, depth: int, grid: Grid) -> tuple[SeparableTile, ...]:
-    """The tile of ``choose_tile``, and those of a quarter to four times its pixels."""
-    rule = choose_tile(pixels, depth, grid)
-    sizes = [size for size in (1, 2, 4, 8, 16, 32, 64) if rule.pixels <= 4 * size <= 16 * rule.pixels]
-    fitting = [SeparableTile(size, min(size, 4)) for size in sizes if size * depth <= LOCAL_SLICES]
-    return tuple(dict.fromkeys((rule, *fitting)))
+def tile_candidates(pair: Pair, grid: Grid) -> tuple[SeparableTile, ...]:
+    """Tiles that fit into local memory: the rule's first."""
+    sizes = part_tiles(pair, grid) if pair.many_products else whole_tiles(pair)
+    rule = choose_part(pair, sizes, grid) if pair.many_products else choose_whole(pair, sizes, grid)
+    close = sizes[max(sizes.index(rule) - 2, 0) : sizes.index(rule) + 3]
+    return tuple(dict.fromkeys((rule, *close)))
+
+
+def whole_tiles(pair: Pair) -> list[SeparableTile]:
+    """Tiles of all output slices, small ones first. Neighbours share what they read where windows are large."""
+    run = 2 if pair.taps >= 25 and pair.columns > 1 and 2 * pair.depth <= LOCAL_SLICES else 1
+    sizes = [size for size in (1, 2, 4, 8, 16, 32, 64) if size == 1 or size * pair.depth <= LOCAL_SLICES]
+    return [SeparableTile(min(run, size), size // min(run, size), min(size, 4), pair.out) for size in sizes]
+
+
+def choose_whole(pair: Pair, sizes: list[SeparableTile], grid: Grid) -> SeparableTile:
+    """The largest of which there are enough."""
+    enough = [tile for tile in sizes if pair.pixels * TILE_INVOCATIONS >= tile.pixels * grid.invocations]
+    return enough[-1] if enough else sizes[0]
+
+
+def part_tiles(pair: Pair, grid: Grid) -> list[SeparableTile]:
+    """Tiles of a part of the output slices of few pixels, from many tiles to few: each computes the depthwise values of
+    its pixels by itself.
+    """
+    most = max(LOCAL_SLICES, 3 * grid.group) // pair.depth  # devices with large groups have twice the local memory
+    pairs = min(2, pair.columns, most)
+    fours = (2, 2) if 2 * pair.depth <= grid.group and pair.columns > 1 else (min(4, pair.columns), 1)
+    small, large = (pairs, 1), fours if fours[0] * fours[1] <= most else (pairs, 1)
+    shares = [4, 8]
+    while shares[-1] < pair.out:
+        shares.append(2 * shares[-1])
+    sizes = [(*small, 4), (*small, 8), *((*large, share) for share in shares[1:])]
+    tiles = [SeparableTile(run, runs, run * runs, min(share, pair.out)) for run, runs, share in sizes]
+    return list(dict.fromkeys(tiles))
+
+
+def choose_part(pair: Pair, sizes: list[SeparableTile], grid: Grid) -> SeparableTile:
+    """The first that leaves every unit at most one tile, as each takes long."""
+    units = grid.invocations / UNIT_INVOCATIONS
+    few = [t for t in sizes if -(-pair.pixels // t.pixels) * -(-pair.out // t.slices) <= units]
+    return (few or sizes[-1:])[0]
 
 
 def _lower(lowering: Lowering) -> list[Launch]:
     attributes: Separable = lowering.attributes
+    batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
+    depth, taps = lowering.shape(lowering.inputs[0])[3], math.prod(attributes.depthwise.window.size)
+    pair = Pair(batch * rows * columns, columns, taps, slices(depth), slices(channels))
+    if is_one_step(pair, lowering.grid):
+        return [_launch_joined(lowering, attributes, pair)]
+    between = lowering.scratch((batch, rows, columns, depth))
+    first = launch_depthwise(lowering, between, attributes.depthwise)
+    links = tuple(Link(name) for name in attributes.activation)
+    return [replace(first, links=links), launch_convolution(lowering, between, attributes.pointwise)]
+
+
+def _launch_joined(lowering: Lowering, attributes: Separable, pair: Pair) -> Launch:
     _, height, width, depth = lowering.shape(lowering.inputs[0])
     batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
-    pixels = batch * rows * columns
-    candidates = tile_candidates(pixels, slices(depth), lowering.grid)
     window = attributes.depthwise.window
-    question = f"separable {(pixels, slices(depth), slices(channels), *window.size, *window.strides)}"
-    choice = Choice[SeparableTile](question, candidates)
+    question = f"separable {(*pair, *window.size, *window.strides)}"
+    choice = Choice[SeparableTile](question, tile_candidates(pair, lowering.grid))
     tile = lowering.grid.take(choice)
-    blocks = tile.pixels // tile.block * slices(channels)
+    row_runs, slice_tiles = -(-columns // tile.run), -(-slices(channels) // tile.slices)
+    runs = batch * rows * row_runs
+    blocks = tile.pixels // tile.block * tile.slices
     lanes = min(blocks, lowering.group)
-    split = min(lowering.group // lanes, slices(depth))
+    split = min(lowering.group // lanes, pair.depth)
     low, high = CLAMPS[attributes.activation]
+    step = window.dilations[1] if tile.run == 1 else 1
+    reach = (tile.run - 1) * window.strides[1] + (window.size[1] - 1) * window.dilations[1]
     constants = window.constants(height, width) | {
-        "PER_TILE": tile.pixels, "PIXELS": pixels, "BLOCK": tile.block, "BLOCKS": blocks, "LANES": lanes,
-        "SPLIT": split, "LOW": low, "HIGH": high,
+        "RUN": tile.run, "RUNS": tile.runs, "COLUMNS": reach // step + 1, "COLUMN_STEP": step,
+        "ROW_RUNS": row_runs, "ALL_RUNS": runs, "SLICES": tile.slices, "SLICE_TILES": slice_tiles,
+        "BLOCK": tile.block, "BLOCKS": blocks, "LANES": lanes, "SPLIT": split, "LOW": low, "HIGH": high,
     }  # fmt: skip
     arrays = {
         "depth_weights": pack_depthwise(attributes.depthwise.weights),
@@ -81,8 +170,8 @@ def _lower(lowering: Lowering) -> list[Launch]:
     partial = lowering.group * tile.block if split > 1 else 1
     shared = (("float4", "middle", tile.pixels * slices(depth)), ("float4", "partial", partial))
     reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
-    tiles = -(-pixels // tile.pixels)
-    return [Launch("separable", reads, writes, tiles, constants, arrays, shared, choice=choice)]
+    tiles = -(-runs // tile.runs) * slice_tiles
+    return Launch("separable", reads, writes, tiles, constants, arrays, shared, choice=choice)
 
 
 def _output_shapes(attributes: Separable, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,7 @@ from framebind.kernels.depthwise import Depthwise
 from framebind.kernels.layout import Storage
 from framebind.kernels.operator import Grid, Link
 from framebind.kernels.registry import OPERATORS
-from framebind.kernels.separable import LOCAL_SLICES, SeparableTile, choose_tile, tile_candidates
+from framebind.kernels.separable import LOCAL_SLICES, Pair, SeparableTile, is_one_step, tile_candidates
 from framebind.kernels.window import SAME, VALID, Window
 from test_join import Shape, conv, normal, run
 
@@ -27,7 +29,15 @@ WINDOWS = (
     Window((3, 3), (1, 1), (2, 2), SAME),
     Window((3, 3), (1, 1), padding=VALID, extra=(1, 1, 2, 1), mode="reflect"),
 )
-TILES = [SeparableTile(*sizes) for sizes in ((1, 1), (4, 4), (8, 2), (16, 4))]
+TILES: tuple[tuple[SeparableTile, Storage], ...] = (
+    (SeparableTile(1, 1, 1, 6), "f32"),
+    (SeparableTile(1, 16, 4, 6), "f16"),
+    (SeparableTile(2, 4, 2, 6), "f32"),
+    (SeparableTile(2, 1, 2, 4), "f16"),
+    (SeparableTile(4, 1, 4, 4), "f32"),
+    (SeparableTile(3, 1, 3, 1), "f32"),
+    (SeparableTile(4, 2, 2, 8), "f16"),
+)
 
 
 def pair(window: Window, channels: int, out: int, activation: tuple[str, ...]) -> tuple[dict[int, Shape], list[Node]]:
@@ -42,8 +52,7 @@ def pair(window: Window, channels: int, out: int, activation: tuple[str, ...]) -
     ]
 
 
-@pytest.mark.parametrize("storage", ["f32", "f16"])
-@pytest.mark.parametrize("tile", TILES, ids=str)
+@pytest.mark.parametrize(("tile", "storage"), TILES, ids=str)
 @pytest.mark.parametrize("window", WINDOWS, ids=lambda w: f"{w.size} by {w.strides}, {w.dilations}, {w.mode}")
 def test_both_in_one_step_compute_what_two_compute(
     device: Device, window: Window, tile: SeparableTile, storage: Storage, monkeypatch: pytest.MonkeyPatch
@@ -89,26 +98,63 @@ def test_what_others_need_is_computed_apart(device: Device) -> None:
     assert len(program.steps) == 2
 
 
-def test_tiles_fill_a_device_and_fit_local_memory() -> None:
-    wide, software = Grid(128, 132 * 2048), Grid(64, 1)
-    assert choose_tile(33 * 33, 120, wide) == SeparableTile(4, 4)
-    assert choose_tile(8 * 8, 144, wide) == SeparableTile(1, 1)
-    assert choose_tile(256 * 256, 2, wide) == SeparableTile(64, 4)
-    assert choose_tile(33 * 33, 120, software) == SeparableTile(4, 4)  # 8 KiB of local memory
-    assert choose_tile(33 * 33, 6, software) == SeparableTile(64, 4)
+H200, SOFTWARE = Grid(256, 132 * 2048), Grid(64, 1)
 
 
-def test_pairs_of_many_channels_stay_apart(device: Device) -> None:
-    """Few pixels and many weights: each tile would read them all."""
-    shapes, nodes = pair(Window((3, 3), (1, 1)), 132, 128, ())
-    program, _ = run(device, shapes, nodes, (2,), normal(*shapes[0]))
-    assert len(program.steps) == 2
+def test_tiles_of_all_output_slices_fill_a_device_and_fit_local_memory() -> None:
+    def rule(*pair: int, grid: Grid = H200) -> SeparableTile:
+        return tile_candidates(Pair(*pair), grid)[0]
+
+    assert rule(128 * 128, 128, 9, 2, 2) == SeparableTile(1, 64, 4, 2)
+    assert rule(33 * 33, 33, 9, 24, 8) == SeparableTile(1, 4, 4, 8)
+    assert rule(32 * 32, 32, 25, 36, 6) == SeparableTile(2, 2, 4, 6)  # neighbours share what a large window reads
+    assert rule(16 * 16, 16, 9, 60, 10) == SeparableTile(1, 1, 1, 10)
+    assert rule(33 * 33, 33, 9, 120, 8, grid=SOFTWARE) == SeparableTile(1, 4, 4, 8)  # 8 KiB of local memory
+    assert rule(33 * 33, 33, 9, 6, 6, grid=SOFTWARE) == SeparableTile(1, 64, 4, 6)
 
 
-def test_the_rule_s_tile_is_the_first_of_a_few_that_fit_local_memory() -> None:
-    wide = Grid(128, 132 * 2048)
-    assert tile_candidates(33 * 33, 6, wide)[0] == choose_tile(33 * 33, 6, wide)
-    assert {tile.pixels for tile in tile_candidates(256 * 256, 2, wide)} == {16, 32, 64}
-    assert {tile.pixels for tile in tile_candidates(33 * 33, 120, wide)} == {1, 2, 4}  # 8 KiB of local memory
+def test_tiles_of_few_pixels_and_many_channels_share_the_output_slices() -> None:
+    """As many as an H200 has units, or fewer: 96, 96, 128, 96, 24."""
+
+    def rule(*pair: int, grid: Grid = H200) -> SeparableTile:
+        return tile_candidates(Pair(*pair), grid)[0]
+
+    assert rule(8 * 8, 8, 25, 144, 24) == SeparableTile(2, 1, 2, 8)
+    assert rule(8 * 8, 8, 9, 144, 48) == SeparableTile(4, 1, 4, 8)
+    assert rule(16 * 16, 16, 25, 84, 14) == SeparableTile(2, 2, 4, 8)
+    assert rule(4 * 4, 4, 9, 48, 48) == SeparableTile(2, 1, 2, 4)
+    assert rule(2 * 2, 2, 9, 48, 48) == SeparableTile(2, 1, 2, 4)
+    assert rule(1, 1, 1, LOCAL_SLICES, 48, grid=SOFTWARE) == SeparableTile(1, 1, 1, 48)  # one work-group computes all
+
+
+def test_pairs_of_many_channels_and_pixels_are_two_steps(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each tile would compute too many depthwise values anew."""
+    shapes, nodes = pair(Window((3, 3), (1, 1)), 132, 128, ("RELU6",))
+    x = normal(*shapes[0])
+    one, found = run(device, shapes, list(nodes), (2,), x)
+    monkeypatch.setattr(separable, "FEW_PIXELS", 0)
+    two, expected = run(device, shapes, list(nodes), (2,), x)
+    assert [[step.kernel.source.name for step in p.steps] for p in (one, two)] == [["separable"], ["depthwise", "conv"]]
+    if device.traits.api != "null":
+        assert relative_error(found[0], expected[0]) <= 1e-5
+
+
+def test_two_steps_are_preferred_where_they_are_faster() -> None:
+    matrix = replace(H200, matrix_units=True)
+    cases = ((256, 33, True, False), (16, 33, True, True), (257, 33, False, False), (257, 32, True, True))
+    for pixels, depth, general, beside_matrix_units in cases:
+        given = Pair(pixels, 16, 9, depth, 32)
+        assert (is_one_step(given, H200), is_one_step(given, matrix)) == (general, beside_matrix_units)
+    assert not is_one_step(Pair(1, 1, 9, LOCAL_SLICES + 1, 1), H200)  # more than local memory holds
+
+
+@pytest.mark.parametrize("pixels", [1, 33 * 33, 256 * 256])
+@pytest.mark.parametrize("grid", [H200, SOFTWARE, Grid(128, 1 << 16)], ids=str)
+def test_the_rule_s_tile_is_the_first_of_a_few_that_fit_local_memory(pixels: int, grid: Grid) -> None:
     for depth in (1, 7, 100, LOCAL_SLICES):
-        assert all(tile.pixels * depth <= LOCAL_SLICES for tile in tile_candidates(33 * 33, depth, wide))
+        for out in (1, 6, 48):
+            tiles = tile_candidates(Pair(pixels, 1 if pixels == 1 else 33, 25, depth, out), grid)
+            assert len(set(tiles)) == len(tiles) <= 5
+            for tile in tiles:
+                assert tile.pixels % tile.block == 0 and tile.slices <= out
+                assert tile.pixels * depth <= max(LOCAL_SLICES, 3 * grid.group)
