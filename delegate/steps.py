@@ -13,6 +13,7 @@ from ..kernels.operator import Grid, Link, Operator, TensorInfo
 from ..kernels.quantize import STORE
 from ..kernels.source import Argument, KernelSource, Prologue
 from .bindings import Binding
+from .dense_outputs import Ranges, dense_ranges
 from .graph import Graph, Node
 from .lower import GATE, LINK, VALUES, LabelledLaunch, Lowered, lower_node
 from .plan import Lifetime, Plan, plan_memory
@@ -36,8 +37,8 @@ class Place:
 
 @dataclass
 class Layout:
-    """Everything that decides where tensors lie: the graph's tensors, what is bound, constants, and storages by
-    tensor.
+    """Everything that decides where tensors lie: the graph's tensors, what is bound, constants, storages by tensor, and
+    which lie in bound buffers without padding (``with_conversions`` says so).
     """
 
     lowered: Lowered
@@ -46,6 +47,7 @@ class Layout:
     constants: Mapping[Key, Constant]
     weights: Resource
     storages: Mapping[int, Storage]
+    dense: Ranges = field(default_factory=dict)
 
 
 def _inner(tensor: int) -> int:
@@ -62,9 +64,12 @@ def with_conversions(graph: Graph, layout: Layout, grid: Grid) -> list[LabelledL
 
     A picture that is read is copied once instead of sampled by every kernel, unless only one reads it and each pixel
     once; so are pictures that are written and read again, and what others write in parts unless the object bound to it
-    has slices. All other bound objects are used as they are.
+    has slices, or no padding and whole pixels in each part. All other bound objects are used as they are.
     """
     lowered = layout.lowered
+    outputs = [i for i in graph.outputs if isinstance(_direct(layout.bindings[i].view), Dense)]
+    layout.dense, launches = dense_ranges(lowered, outputs, graph.outputs)
+    direct = {output for output, _ in layout.dense.values()}
     written = {lowered.whole(i) for entry in lowered.launches for i in entry.launch.writes.values()}
     read = {lowered.whole(i) for entry in lowered.launches for i in entry.reads}
     in_parts = {part.whole for part in lowered.parts.values()}
@@ -74,11 +79,13 @@ def with_conversions(graph: Graph, layout: Layout, grid: Grid) -> list[LabelledL
         sampled = isinstance(view, Picture) and not _is_read_once(lowered, tensor)
         if tensor in read and (sampled or isinstance(view, Quantized)):
             _copy(entries, OUTSIDE + tensor, tensor, tensor, grid)
-    entries.launches += lowered.launches
+    entries.launches += launches
     for tensor in graph.outputs:
         view = layout.bindings[tensor].view
         shared_picture = isinstance(view, Picture) and tensor in read
         scattered = tensor in in_parts and not isinstance(_direct(view), Sliced)
+        if tensor in direct:
+            continue
         if tensor not in written or shared_picture or scattered or isinstance(view, Quantized):
             _copy(entries, tensor, OUTSIDE + tensor, tensor, grid, STORE if isinstance(view, Quantized) else COPY)
     return entries.launches
@@ -107,7 +114,7 @@ def plan_arena(entries: list[LabelledLaunch], layout: Layout, alignment: int) ->
         for tensor in map(layout.lowered.whole, _touched(entry)):
             bound = tensor in layout.bindings and tensor not in converted
             constant = tensor in layout.tensors and layout.tensors[tensor].constant is not None
-            if tensor >= OUTSIDE or bound or constant:
+            if tensor >= OUTSIDE or bound or constant or tensor in layout.dense:
                 continue
             first = sizes[tensor].first if tensor in sizes else number
             sizes[tensor] = Lifetime(_arena_view(tensor, layout).nbytes, first, number)
@@ -134,6 +141,10 @@ def build_steps(
             return Place(
                 Sliced(layout.lowered.shapes[tensor], constant.storage), "weights", layout.weights, constant.offset
             )
+        if tensor in layout.dense:
+            output, first = layout.dense[tensor]
+            name = slot_name(output)
+            return Place(Dense(layout.lowered.shapes[tensor]), name, Slot(name), first * 4)
         part = layout.lowered.parts.get(tensor)
         if part is not None:
             view = replace(_arena_view(tensor, layout), pixel_stride=part.pixel_stride)

@@ -202,3 +202,64 @@ def test_a_resized_pixel_in_a_concatenation_is_a_vector_that_is_added(device: De
     assert sorted(step.kernel.source.name for step in program.steps) == ["conv", "copy", "reduce"]
     values = {2: np.broadcast_to(x.mean((1, 2), keepdims=True), x.shape), 3: -x}
     check(device, found, [np.maximum(convolved(np.concatenate([values[i] for i in joined], 3), weights), 0)])
+
+
+def reshape(source: int, target: int, shape: Shape) -> Node:
+    return Node(OPERATORS["RESHAPE"], Reshape(shape), (source,), (target,))
+
+
+def heads(channels: int) -> tuple[dict[int, Shape], list[Node], list[Array]]:
+    """As a detector's scores: two convolutions of 0, reshaped to rows of ``channels``, one behind the other in 5."""
+    weights = [half_values(2 * channels, 8), half_values(6 * channels, 8)]
+    shapes: dict[int, Shape] = {0: (1, 3, 4, 8), 1: (1, 3, 4, 2 * channels), 2: (1, 3, 4, 6 * channels)}
+    shapes |= {3: (1, 24, channels), 4: (1, 72, channels), 5: (1, 96, channels)}
+    nodes = [conv(0, 1, weights[0]), conv(0, 2, weights[1], (Link("RELU"),)), reshape(1, 3, shapes[3])]
+    nodes += [reshape(2, 4, shapes[4]), Node(OPERATORS["CONCATENATION"], Concatenation(1, 3), (3, 4), (5,))]
+    return shapes, nodes, weights
+
+
+def half_values(*shape: int) -> Array:
+    return normal(*shape).astype(np.float16).astype(np.float32)
+
+
+def rows_of(x: Array, weights: list[Array], channels: int) -> Array:
+    values = convolved(x, weights[0]), np.maximum(convolved(x, weights[1]), 0)
+    return np.concatenate([value.reshape(1, -1, channels) for value in values], 1)
+
+
+@pytest.mark.parametrize("storage", ["f32", "f16"])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_what_is_reshaped_is_written_where_it_lies_in_a_bound_buffer(
+    device: Device, channels: int, storage: Storage
+) -> None:
+    shapes, nodes, weights = heads(channels)
+    x = normal(*shapes[0])
+    program, found = run(device, shapes, nodes, (5,), x, storage)
+    assert [step.kernel.source.name for step in program.steps] == ["conv", "conv"]
+    check(device, found, [rows_of(x, weights, channels)])
+
+
+def test_what_is_reshaped_stays_a_tensor_where_others_need_it(device: Device) -> None:
+    """What is reshaped is an output too, or read again; or the joined tensor is."""
+    shapes, nodes, weights = heads(3)
+    x = normal(*shapes[0])
+    program, found = run(device, shapes, list(nodes), (1, 5), x)
+    assert [step.kernel.source.name for step in program.steps] == ["conv", "conv", "reshape"]
+    check(device, found, [convolved(x, weights[0]), rows_of(x, weights, 3)])
+    shapes |= {6: shapes[1], 7: shapes[5]}
+    again = [*nodes, unary("NEG", 1, 6)]
+    program, found = run(device, shapes, again, (5, 6), x)
+    assert [step.kernel.source.name for step in program.steps] == ["conv", "conv", "reshape", "copy"]
+    check(device, found, [rows_of(x, weights, 3), -convolved(x, weights[0])])
+    program, found = run(device, shapes, [*nodes, unary("NEG", 5, 7)], (5, 7), x)
+    kernels = [step.kernel.source.name for step in program.steps]
+    assert kernels == ["conv", "conv", "reshape", "reshape", "copy", "copy"]
+    check(device, found, [rows_of(x, weights, 3), -rows_of(x, weights, 3)])
+
+
+def test_an_output_that_nobody_computes_is_copied(device: Device) -> None:
+    shapes: dict[int, Shape] = {0: (1, 3, 2, 3), 1: (1, 6, 3)}
+    x = normal(*shapes[0])
+    program, found = run(device, shapes, [reshape(0, 1, shapes[1])], (1,), x)
+    assert [step.kernel.source.name for step in program.steps] == ["reshape"]
+    check(device, found, [x.reshape(shapes[1])])
