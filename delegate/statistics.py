@@ -18,8 +18,8 @@ class Statistics:
     ``dispatches``, ``barriers`` and ``api_calls`` (GL or OpenCL, all that ``invoke`` issues where everything is bound)
     are those of a run; ``kernels`` are the different ones among its steps. ``arena_nbytes`` hold the intermediate
     tensors, ``constants_nbytes`` the weights. ``initialization`` has seconds by phase: "read", "claim", "transform",
-    "lower", "pack", "plan", "compile", "upload" and "record". ``tuning`` has a line for everything that was measured
-    on the device (SUSTAINED_SPEED) and found to be better than what the rules choose.
+    "lower", "pack", "plan", "compile", "upload" and "record". ``tuning`` describes in lines
+    how programs run that were measured on the device (SUSTAINED_SPEED) to be faster than by rule.
     """
 
     device: str

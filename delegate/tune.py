@@ -109,6 +109,8 @@ def _fastest_candidates(search: _Search) -> dict[str, int]:
 
     In each round every kernel is its next candidate, as a dispatch of its own, timed by the device's clock.
     """
+    if search.is_over:
+        return {}
     tuning = replace(search.tuning, dispatches="separate", groups_per_unit=0)
     choices = search.best.choices
     best = {
