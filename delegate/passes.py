@@ -22,6 +22,7 @@ from ..kernels.window import VALID
 from .graph import Graph, Node, redirect
 from .instance_norm import fuse_instance_norm
 from .join import join_concatenations, share_reshaped
+from .pooled import read_pools
 from .ranks import align_ranks
 from .rounding import merge_rounding
 from .separable import fuse_separable
@@ -223,4 +224,5 @@ PASSES: tuple[Callable[[Graph], None], ...] = (
     share_reshaped,
     merge_siblings,
     fuse_separable,
+    read_pools,
 )

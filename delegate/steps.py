@@ -175,8 +175,8 @@ class _Arguments:
     parameters: dict[str, tuple[float, ...]] = field(default_factory=dict)
     vectors: list[Argument] = field(default_factory=list)
 
-    def add(self, name: str, tensor: int, writes: bool, beside: int | None) -> None:
-        """``beside`` is the tensor to whose shape this one broadcasts, or None."""
+    def add(self, name: str, tensor: int, writes: bool, beside: int | None, pooled: bool = False) -> None:
+        """``beside`` is the tensor to whose shape this one broadcasts (``pooled``: of 2x2 pixels each), or None."""
         local = self.entry.local is not None and tensor == self.entry.local.tensor
         where = None if local else self.place(tensor, writes)
         view = Local(self.layout.lowered.shapes[tensor]) if where is None else where.view
@@ -185,7 +185,7 @@ class _Arguments:
         if where is None:
             self.vectors.append(Argument(name, view, access, GATE, splat, narrow))
             return
-        self.found.append(Argument(name, view, access, where.memory, splat, narrow))
+        self.found.append(Argument(name, view, access, where.memory, splat, narrow, pooled))
         self.operands[name] = Operand(where.resource, where.offset, view.nbytes)
         if isinstance(view, Picture):
             self.parameters[name] = self.layout.bindings[_inner(tensor)].parameters
@@ -199,7 +199,7 @@ class _Arguments:
         """The links as text; their operands become arguments, named by number."""
         for position, link in enumerate(links):
             if link.operand is not None:
-                self.add(f"{name}{position}", link.operand, False, beside)
+                self.add(f"{name}{position}", link.operand, False, beside, link.pooled)
         return tuple(
             (_expression(link, f"LOAD4_{name}{VALUES}{i}(0)"), f"{name}{i}" if link.operand is not None else "")
             for i, link in enumerate(links)

@@ -29,7 +29,8 @@ def definitions(source: KernelSource, slice_access: SliceAccess, words: SliceAcc
         lines += _shape_constants(argument)
         if "r" in argument.access:
             links = source.reading if argument.name == "src" else ()
-            lines.append(_linked_read(_read_macro(argument, slice_access), links))
+            macro = _linked_read(_read_macro(argument, slice_access), links)
+            lines.append(_pooled_read(macro, argument.name) if argument.pooled else macro)
         if isinstance(argument.view, Quantized) and "w" in argument.access:
             lines.append(_quantized_store(argument, slice_access))
         elif "w" in argument.access:
@@ -115,6 +116,16 @@ def _read_macro(argument: Argument, slice_access: SliceAccess) -> str:
     if argument.narrow:
         value = f"((s_) < {slices(channels)} ? {value} : F4(0.0f))"
     return f"#define READ_{name}(b_, y_, x_, s_) {value}"
+
+
+def _pooled_read(macro: str, name: str) -> str:
+    """The macro that reads the largest of 2x2 pixels."""
+    rows = [
+        f"max({', '.join(f'READ_whole_{name}(b_, 2 * (y_) + {dy}, 2 * (x_) + {dx}, s_)' for dx in (0, 1))})"
+        for dy in (0, 1)
+    ]
+    whole = macro.replace(f"READ_{name}(", f"READ_whole_{name}(")
+    return f"{whole}\n#define READ_{name}(b_, y_, x_, s_) max({', '.join(rows)})"
 
 
 def _linked_read(macro: str, links: Links) -> str:

@@ -64,13 +64,15 @@ class Link:
     ``operand`` is the id of the second tensor of a binary expression (it broadcasts to the written tensor), or None.
     ``swapped`` says that the written value is the right-hand side. ``values`` are up to four numbers (the alpha of
     LEAKY_RELU and the like) that the expression reads as the float4 ``p``; they are constants in memory, so that steps
-    that differ in them share a kernel.
+    that differ in them share a kernel. ``pooled``: the operand has twice the height and width, and each value is the
+    largest of 2x2 pixels of it.
     """
 
     expression: str
     operand: int | None = None
     swapped: bool = False
     values: tuple[float, ...] = ()
+    pooled: bool = False
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ class Argument:
     """A named argument of a kernel. Arguments with the same ``memory`` are parts of one buffer; a Picture has its own.
 
     ``splat`` says that a tensor with one channel is read as that value in all four lanes (a broadcast operand),
-    ``narrow`` that a tensor with fewer channels than what is written is read as zeros after its last slice.
+    ``narrow`` that a tensor with fewer channels than what is written is read as zeros after its last slice,
+    ``pooled`` that what is read of it is the largest of 2x2 pixels.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Argument:
     memory: str
     splat: bool = False
     narrow: bool = False
+    pooled: bool = False
 
     @property
     def unit(self) -> int:
