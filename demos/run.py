@@ -103,12 +103,22 @@ def main(prepare: Callable[[Scene], Task], options: Options) -> None:
     """Run a task as a program: figures at the end, one line and exit code 1 where it fails."""
     # FFmpeg prints what it thinks of each damaged frame and each refused connection: our own message says it once.
     os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # "kill" ends a demo as Ctrl-C does: recordings play
     try:
-        report = run(prepare, options)
+        with _ended_by_kill():
+            report = run(prepare, options)
     except fb.FramebindError as error:
         console.print(f"[red]{type(error).__name__}[/red]: {error}", highlight=False)
         raise typer.Exit(1) from error
     console.print(str(report), highlight=False)
     for path in options.output:
         console.print(f"wrote {path}", highlight=False)
+
+
+@contextlib.contextmanager
+def _ended_by_kill() -> Iterator[None]:
+    """The signal to terminate ends a demo as Ctrl-C does, so that its recordings play."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
