@@ -17,16 +17,7 @@ import framebind as fb
 from .network import Network
 from .one_euro import OneEuro
 from .options import Options, demo
-from .regions import (
-    Region,
-    disagreement,
-    hand_region,
-    head_and_shoulders,
-    pose_region,
-    to_picture,
-    upper_body,
-    whole,
-)
+from .regions import Region, disagreement, hand_region, pose_region, to_picture, upper_body, whole
 from .report import DETECTIONS
 from .run import main
 from .ssd import sigmoid
@@ -59,7 +50,7 @@ class Kind:
 
 
 POSE = Kind(
-    39, 5, 33, (whole, upper_body, head_and_shoulders), pose_region,
+    39, 5, 33, (whole, upper_body), pose_region,
     [
         (8, 6, 5, 4, 0, 1, 2, 3, 7), (9, 10), (11, 12, 24, 23, 11), (11, 13, 15, 17, 19, 15, 21),
         (12, 14, 16, 18, 20, 16, 22), (23, 25, 27, 29, 31, 27), (24, 26, 28, 30, 32, 28),
@@ -85,8 +76,7 @@ class Skeleton:
 def prepare(scene: Scene) -> Task:
     """Bind the outputs' buffers once; each frame, the part of it where the person was is bound, the points are read.
 
-    Where nobody was, the whole frame is, then what somebody takes up who sits before the camera, farther or nearer; the
-    best one counts.
+    Where nobody was, the whole frame is, then what somebody takes up who sits before the camera; the better one counts.
     Raises ModelError for a model that is not known here.
     """
     network, (image,) = scene.network, scene.network.inputs

@@ -37,12 +37,6 @@ def upper_body(size: tuple[int, int]) -> Region:
     return _around((width / 2, 1.15 * height), 2.5 * height, 0.0)
 
 
-def head_and_shoulders(size: tuple[int, int]) -> Region:
-    """Where somebody is who sits nearer: the hips are half a picture below it."""
-    width, height = size
-    return _around((width / 2, 1.5 * height), 3.2 * height, 0.0)
-
-
 def disagreement(shown: Region, found: Region) -> float:
     """How far ``found`` is from what the model was shown, in sizes and sides. A model knows best what is in its middle:
     where it gives a region back as it was, the region is right.
