@@ -354,4 +354,7 @@ def test_the_rule_s_block_is_the_first_of_a_few_different_ones() -> None:
 def test_a_grid_takes_the_rule_s_candidate_or_the_measured_one() -> None:
     choice = Choice("how many", (3, 5, 7))
     assert Grid(64, 1).take(choice) == 3
-    assert Grid(64, 1, {"how many": 2}).take(choice) == 7 and Grid(64, 1, {"how few": 2}).take(choice) == 3
+    assert (
+        Grid(64, 1, measured={"how many": 2}).take(choice) == 7
+        and Grid(64, 1, measured={"how few": 2}).take(choice) == 3
+    )
