@@ -16,7 +16,6 @@ from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
-import pyopencl as cl
 import typer
 from names import FLOAT
 from one_dispatch import bind, record
@@ -29,7 +28,7 @@ from framebind.delegate.program import Program
 from framebind.demos.models import find_model
 from framebind.interop import cl_one_dispatch
 from framebind.interop.cl_barrier import ClBarrier
-from framebind.interop.device import Device, Step
+from framebind.interop.device import Device, Resource, Step
 from framebind.interop.devices import open_device
 from framebind.interop.one_dispatch import Merged
 from framebind.kernels.program import ProgramSource
@@ -49,7 +48,7 @@ def _note(place: str, nanoseconds: str = "") -> str:
     """OpenCL C: group 0 writes its clock, and where ``nanoseconds`` names a place, the time."""
     time_too = f"NANOSECONDS(t); clocks[{nanoseconds}] = t;" if nanoseconds else ""
     return (
-        "if (LOCAL == 0 && get_group_id(0) == 0) { ulong t; volatile __global ulong* clocks = "
+        "if (get_global_id(0) == 0) { ulong t; volatile __global ulong* clocks = "
         f"(volatile __global ulong*)state; CLOCK(t); clocks[{place}] = t; {time_too} }}\n"
     )
 
@@ -73,12 +72,14 @@ def render_timed(source: ProgramSource) -> str:
     return f"{CLOCKS}{head}  __local uint local_state[2];{loop}"
 
 
-def roomy_state(barrier: ClBarrier) -> cl.Buffer:
-    """The barrier's state, with room for the clocks behind it."""
-    nbytes = 8 * (FIRST + 2 * MOST_ROWS + 2)
-    state = cl.Buffer(barrier._context.context, cl.mem_flags.READ_WRITE, nbytes)
-    cl.enqueue_fill_buffer(barrier._context.queue, state, np.zeros(2, np.uint32), 0, nbytes)
-    return state
+def make_room(device: Device) -> Resource:
+    """Let the barrier's state have room for the clocks behind it; returns the buffer that it is then."""
+    buffer = device.buffer(8 * (FIRST + 2 * MOST_ROWS + 2), "clocks")
+    device.write(buffer, np.zeros(buffer.nbytes // 4, np.uint32), "clocks")
+    state = functools.cached_property(lambda _: buffer.memory)  # type: ignore[attr-defined]
+    state.__set_name__(ClBarrier, "state")
+    ClBarrier.state = state  # type: ignore[assignment]
+    return buffer
 
 
 def twice(steps: Sequence[Step], merged: Merged, groups: int) -> npt.NDArray[np.int32]:
@@ -90,13 +91,12 @@ def twice(steps: Sequence[Step], merged: Merged, groups: int) -> npt.NDArray[np.
 
 
 def microseconds(
-    device: Device, program: Program, make_table: Callable[..., npt.NDArray[np.int32]], runs: int
+    device: Device, program: Program, state: Resource, make_table: Callable[..., npt.NDArray[np.int32]], runs: int
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Own and whole of each row, medians."""
     cl_one_dispatch.table = make_table
     commands = record(device, program, "one")
     rows = len(program.steps) * (2 if make_table is twice else 1)
-    barrier: ClBarrier = commands._recording.barrier  # type: ignore[attr-defined]
     own: list[npt.NDArray[np.float64]] = []
     whole: list[npt.NDArray[np.float64]] = []
     clocks = np.empty(FIRST + 2 * rows + 1, np.uint64)
@@ -104,7 +104,7 @@ def microseconds(
     while time.perf_counter() < until or len(own) < runs:
         commands.run()
         device.finish()
-        cl.enqueue_copy(barrier._context.queue, clocks, barrier.state, is_blocking=True)
+        device.read(state, clocks, "clocks")
         ticks = clocks[FIRST:].astype(np.float64)
         scale = float(clocks[9] - clocks[8]) / (ticks[-1] - ticks[0]) / 1e3
         arrived, begun = ticks[0::2], ticks[1::2]
@@ -122,18 +122,17 @@ def main(
 ) -> None:
     """A table for each model: microseconds of each step inside one dispatch."""
     cl_one_dispatch.render_opencl_program = render_timed
-    ClBarrier.state = functools.cached_property(roomy_state)  # type: ignore[assignment]
-    ClBarrier.state.__set_name__(ClBarrier, "state")
-    with fb.ClContext(device_name):
+    with fb.ClContext(device_name or None):
         device = open_device("opencl")
+        state = make_room(device)
         device.dispatches = "one"
         for path in map(find_model, models or FLOAT):
             cl_one_dispatch.table = _table
             model = bind(path, storage, device, "opencl")
             model.frame()
             program = model.program
-            own, whole = microseconds(device, program, _table, runs)
-            own_again, whole_again = (each[1::2] for each in microseconds(device, program, twice, runs))
+            own, whole = microseconds(device, program, state, _table, runs)
+            own_again, whole_again = (each[1::2] for each in microseconds(device, program, state, twice, runs))
             table = Table(
                 box=SIMPLE, padding=(0, 1, 0, 0), title=f"{path.stem}, {storage}: {whole.sum():.1f} us inside"
             )
