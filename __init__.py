@@ -6,9 +6,8 @@ from .delegate.options import GpuDelegateOptions, InferencePreference, Inference
 from .delegate.report import DelegatedOp, PartitionReport
 from .delegate.serialization import fingerprint
 from .delegate.statistics import Statistics, StepTime
-from .interop.camera import Camera, list_cameras
-from .interop.cl_context import ClContext
-from .interop.cl_objects import ClBuffer, ClImage
+from .interop.cl.context import ClContext
+from .interop.cl.objects import ClBuffer, ClImage
 from .interop.compatibility import BestOptions, CompatibilityList
 from .interop.drivers import InstalledApi, InstalledDriver, installed_apis
 from .interop.errors import (
@@ -21,16 +20,17 @@ from .interop.errors import (
     SourceError,
     TransferError,
 )
-from .interop.gl_context import GlContext
-from .interop.gl_draw import FragmentProgram
-from .interop.gl_objects import GlBuffer, GlTexture
-from .interop.gl_timer import GlTimer, StageTime
-from .interop.overlay import Overlay
-from .interop.share import SharingReport, sharing_report
-from .interop.sink import Sink, open_sink
-from .interop.source import Source, open_source
+from .interop.gl.context import GlContext
+from .interop.gl.draw import FragmentProgram
+from .interop.gl.objects import GlBuffer, GlTexture
+from .interop.gl.overlay import Overlay
+from .interop.gl.timer import GlTimer, StageTime
+from .interop.gl.window import Window
+from .interop.share.sharing import SharingReport, sharing_report
 from .interop.transfers import transfer_guard, transfers
-from .interop.window import Window
+from .interop.video.camera import Camera, list_cameras
+from .interop.video.sink import Sink, open_sink
+from .interop.video.source import Source, open_source
 
 __all__ = [
     "BestOptions",

@@ -26,8 +26,8 @@ from rich.table import Table
 import framebind as fb
 from framebind.delegate.program import Program
 from framebind.demos.models import find_model
-from framebind.interop import cl_one_dispatch
-from framebind.interop.cl_barrier import ClBarrier
+from framebind.interop.cl import one_dispatch as cl_one_dispatch
+from framebind.interop.cl.barrier import ClBarrier
 from framebind.interop.device import Device, Resource, Step
 from framebind.interop.devices import open_device
 from framebind.interop.one_dispatch import Merged

@@ -8,11 +8,11 @@ from typing import Literal
 
 import pyopencl
 
-from . import egl
-from .cl_context import ClContext, all_devices, why_unusable
+from .cl.context import ClContext, all_devices, why_unusable
 from .errors import DeviceError
-from .gl_context import GlContext
-from .share import SharingReport, sharing_report
+from .gl import egl
+from .gl.context import GlContext
+from .share.sharing import SharingReport, sharing_report
 
 CPU_THREADS = 4
 """For the CPU interpreter, as TensorFlow Lite's CompatibilityList advises."""

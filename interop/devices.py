@@ -7,14 +7,14 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from .cl import ClDevice
-from .cl_context import ClContext
-from .cl_objects import is_cl_object
+from .cl.context import ClContext
+from .cl.device import ClDevice
+from .cl.objects import is_cl_object
 from .device import Device
 from .errors import DeviceError
-from .gl import GlDevice
-from .gl_context import GlContext
-from .gl_objects import is_gl_object
+from .gl.context import GlContext
+from .gl.device import GlDevice
+from .gl.objects import is_gl_object
 from .null import NullDevice
 
 log = logging.getLogger("framebind")

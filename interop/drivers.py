@@ -13,9 +13,10 @@ from typing import Any
 
 import pyopencl
 
-from . import egl, vulkan
 from .errors import DeviceError
-from .gl_platform import egl_library
+from .gl import egl
+from .gl.platform import egl_library
+from .share import vulkan
 
 _EGL_FOLDERS = ("/etc/glvnd/egl_vendor.d", "/usr/share/glvnd/egl_vendor.d")
 _VULKAN_FOLDERS = ("/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d", "/usr/share/vulkan/icd.d")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,9 @@ os.environ.setdefault("EGL_PLATFORM", "surfaceless")
 os.environ.setdefault("RUSTICL_ENABLE", "llvmpipe")
 
 import framebind as fb
-from framebind.interop.cl import ClDevice
+from framebind.interop.cl.device import ClDevice
 from framebind.interop.device import Device
-from framebind.interop.gl import GlDevice
+from framebind.interop.gl.device import GlDevice
 from framebind.interop.null import NullDevice
 
 GL_DEVICES = ("gl", "gles")
@@ -149,6 +150,12 @@ def cl_context(request: pytest.FixtureRequest, _gpu: _Gpu) -> Iterator[fb.ClCont
 def device(request: pytest.FixtureRequest, _gpu: _Gpu) -> Iterator[Device]:
     """Every device in turn: null, desktop GL, GL ES, OpenCL's. Its context is current; the test leaves no GL error."""
     yield from _device(_wanted(request), _gpu)
+
+
+@pytest.fixture
+def without_matrix_units(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device computes convolutions as those do that have no matrix units."""
+    monkeypatch.setattr(device, "traits", replace(device.traits, matrix_units=False))
 
 
 @pytest.fixture(params=DEVICES[1:])

@@ -19,6 +19,8 @@ MAY_IMPORT = {
     "": {"delegate", "interop", "kernels"},
 }
 """By room ("" is __init__.py, "__main__" the file __main__.py): the rooms whose modules its files may import."""
+SUB_ROOMS = {"gl": set[str](), "video": {"gl"}, "share": {"gl", "cl"}, "cl": {"gl", "share"}}
+"""Of interop: whose modules each may import besides its own and interop's. (OpenCL's device borrows GL objects.)"""
 GPU_LIBRARIES = {"OpenGL", "pyopencl", "glfw", "ctypes", "moderngl"}
 CTYPES_FOR_LITERT = {"delegate/tflite.py", "delegate/tflite_abi.py"}
 """LiteRT's delegate is a C structure too; no other file outside interop may touch C."""
@@ -82,6 +84,19 @@ def test_a_file_imports_only_what_its_room_may(path: Path) -> None:
         if ours and room_of(module) not in allowed
     ]
     assert not upward
+
+
+@pytest.mark.parametrize("room", SUB_ROOMS)
+def test_a_sub_room_of_interop_imports_only_what_it_may(room: str) -> None:
+    others = {f"interop.{other}" for other in SUB_ROOMS.keys() - SUB_ROOMS[room] - {room}}
+    files = [path for module, path in MODULES.items() if module.startswith(f"interop.{room}.")]
+    found = [
+        f"{name_of(path)}:{line} imports {module}"
+        for path in files
+        for line, module, ours in imports(path)
+        if ours and any(f"{module}.".startswith(f"{other}.") for other in others)
+    ]
+    assert files and not found
 
 
 def test_no_two_files_import_each_other() -> None:

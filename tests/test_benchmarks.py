@@ -21,9 +21,9 @@ from framebind.delegate import tune
 from framebind.delegate.tuning import Tuning
 from framebind.demos import peers
 from framebind.demos.measure import Measurement
-from framebind.interop.cl import ClDevice
+from framebind.interop.cl.device import ClDevice
 from framebind.interop.devices import open_device
-from framebind.interop.gl_api import counting
+from framebind.interop.gl.api import counting
 from tiny_models import chain
 
 FindModel = Callable[[str], Path]

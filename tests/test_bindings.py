@@ -132,7 +132,7 @@ def test_a_released_object_is_refused() -> None:
 
 
 def test_a_format_that_kernels_cannot_write_is_refused(context: fb.GlContext) -> None:
-    from framebind.interop.gl import GlDevice
+    from framebind.interop.gl.device import GlDevice
 
     device = GlDevice(context)
     result = fb.GlTexture(6, 4, "r8")

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
-from framebind.interop import camera, source
+from framebind.interop.video import camera, source
 
 Picture = npt.NDArray[np.uint8]
 SIZE = (48, 32)

@@ -16,13 +16,13 @@ import pytest
 
 import framebind as fb
 from device_steps import SHAPE, bound, chain, content, convert, random, texels
-from framebind.interop import cl_context as cl_context_module
-from framebind.interop.cl import ClDevice
-from framebind.interop.cl_command_buffer import CommandBuffers
-from framebind.interop.cl_context import all_devices, why_unusable
-from framebind.interop.cl_objects import IMAGE_FORMATS
+from framebind.interop.cl import context as cl_context_module
+from framebind.interop.cl.command_buffer import CommandBuffers
+from framebind.interop.cl.context import all_devices, why_unusable
+from framebind.interop.cl.device import ClDevice
+from framebind.interop.cl.objects import IMAGE_FORMATS
 from framebind.interop.devices import open_device
-from framebind.interop.gl import GlDevice
+from framebind.interop.gl.device import GlDevice
 from framebind.interop.null import NullDevice
 from framebind.kernels.layout import Dense, Sliced
 from tiny_models import G, Op, T, build

@@ -13,7 +13,7 @@ import pytest
 import framebind as fb
 from framebind.interop import compatibility
 from framebind.interop.compatibility import FoundDevice
-from framebind.interop.share import SharingReport
+from framebind.interop.share.sharing import SharingReport
 
 GL_GPU, GL_CPU = FoundDevice("OpenGL", "GPU 1", "4.6"), FoundDevice("OpenGL", "llvmpipe", "4.5", software=True)
 CL_GPU, CL_CPU = FoundDevice("OpenCL", "GPU 2", "3.0"), FoundDevice("OpenCL", "PoCL", "3.0", software=True)

@@ -24,7 +24,7 @@ from framebind.demos.options import Options
 from framebind.demos.report import Report
 from framebind.demos.run import run
 from framebind.demos.task import Scene, Task
-from framebind.interop import source as sources
+from framebind.interop.video import source as sources
 from test_camera import Webcam
 from tiny_models import chain
 

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 import framebind as fb
-from framebind.interop import egl, gl_context
-from framebind.interop.gl_api import SIGNATURES, counting
+from framebind.interop.gl import context as gl_context
+from framebind.interop.gl import egl
+from framebind.interop.gl.api import SIGNATURES, counting
 
 
 def in_thread(work: Any) -> list[Any]:
@@ -168,7 +169,7 @@ def test_versions_are_read_from_what_drivers_say(text: str, version: tuple[int, 
 
 OLD = """
 import framebind as fb
-from framebind.interop import egl
+from framebind.interop.gl import egl
 made = egl.create(False, None)
 wanted = egl._attributes(egl._MAJOR, 3, egl._MINOR, 1)
 config = egl._config(made.egl, made.display, egl._OPENGL_BIT)

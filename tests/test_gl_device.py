@@ -13,8 +13,8 @@ import framebind as fb
 from device_steps import SHAPE, Array, bound, chain, content, copy_source, random, step, texels, whole
 from framebind.interop.device import Operand, Slot
 from framebind.interop.devices import open_device
-from framebind.interop.gl import GlDevice
-from framebind.interop.gl_api import counting
+from framebind.interop.gl.api import counting
+from framebind.interop.gl.device import GlDevice
 from framebind.kernels.layout import Dense, Picture, Shape, Sliced, picture_parameters
 
 

@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
-from framebind.interop.gl_draw import FragmentProgram, letterbox
-from framebind.interop.gl_objects import as_gl_object
-from framebind.interop.gl_query import FORMATS
+from framebind.interop.gl.draw import FragmentProgram, letterbox
+from framebind.interop.gl.objects import as_gl_object
+from framebind.interop.gl.query import FORMATS
 
 Array = npt.NDArray[Any]
 TEXTURE_2D, RGBA, UNSIGNED_BYTE = 0x0DE1, 0x1908, 0x1401

@@ -10,10 +10,10 @@ import pytest
 
 import framebind as fb
 import tiny_models
-from framebind.interop import egl
 from framebind.interop.device import Dispatches
 from framebind.interop.devices import open_device
-from framebind.interop.gl_api import GlApi
+from framebind.interop.gl import egl
+from framebind.interop.gl.api import GlApi
 
 TEXTURE_2D, TEXTURE0, STORAGE_BUFFER, UNIFORM_BUFFER, WRITE_ONLY = 0x0DE1, 0x84C0, 0x90D2, 0x8A11, 0x88B9
 RGBA8, R32F = 0x8058, 0x822E

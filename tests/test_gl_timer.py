@@ -8,7 +8,7 @@ import time
 import pytest
 
 import framebind as fb
-from framebind.interop import gl_timer
+from framebind.interop.gl import timer as gl_timer
 
 STAGES = ("upload", "inference", "draw")
 

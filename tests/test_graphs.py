@@ -19,7 +19,7 @@ from ai_edge_litert.interpreter import OpResolverType
 import framebind as fb
 from framebind.delegate.claims import claim, refuse_unlowered
 from framebind.delegate.reader import read_model
-from framebind.interop.cl import ClDevice
+from framebind.interop.cl.device import ClDevice
 from framebind.interop.device import Device
 from framebind.interop.null import NullDevice
 from framebind.kernels.operator import Launch, Lowering

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from device_steps import SHAPE, bound, chain, content, random
-from framebind.interop import cl_one_dispatch
-from framebind.interop.cl import ClDevice
+from framebind.interop.cl import one_dispatch as cl_one_dispatch
+from framebind.interop.cl.device import ClDevice
 from framebind.interop.device import Device
 
 COUNTERS = "#define CLOCK(t) t = ++clocks[10]\n#define NANOSECONDS(t) t = clocks[10]\n"

@@ -16,7 +16,7 @@ from framebind.delegate import partition
 from framebind.delegate.claims import claim
 from framebind.delegate.program import Program
 from framebind.delegate.reader import read_model
-from framebind.interop.cl import ClDevice
+from framebind.interop.cl.device import ClDevice
 from framebind.interop.device import Device
 from lstm_models import ACTIVATION, CELL, FORMS, Form, X, graph, lstm
 from operator_models import CPU_KERNELS, options

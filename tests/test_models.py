@@ -19,7 +19,7 @@ from framebind.delegate.bindings import Binding
 from framebind.delegate.claims import build_graph, claim
 from framebind.delegate.program import Program
 from framebind.delegate.reader import read_model
-from framebind.interop.cl import ClDevice
+from framebind.interop.cl.device import ClDevice
 from framebind.interop.device import Device
 from framebind.interop.null import NullDevice
 from framebind.kernels.layout import Dense, Picture, Storage, picture_parameters

@@ -17,8 +17,8 @@ from framebind.delegate.bindings import Binding
 from framebind.delegate.claims import build_graph, claim
 from framebind.delegate.program import Program
 from framebind.delegate.reader import read_model
-from framebind.interop.cl import ClDevice
-from framebind.interop.cl_commands import ClCommandList
+from framebind.interop.cl.commands import ClCommandList
+from framebind.interop.cl.device import ClDevice
 from framebind.interop.device import Device, Operand, Slot
 from framebind.interop.one_dispatch import (
     FEWEST_STEPS,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import framebind as fb
-from framebind.interop.gl_api import counting
+from framebind.interop.gl.api import counting
 
 WHITE, RED = (1.0, 1.0, 1.0), (1.0, 0.0, 0.0)
 

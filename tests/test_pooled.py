@@ -30,6 +30,7 @@ def largest(x: Array) -> npt.NDArray[np.float32]:
 HALF = Window((2, 2), (2, 2))
 
 
+@pytest.mark.usefixtures("without_matrix_units")
 @pytest.mark.parametrize("storage", ["f32", "f16"])
 @pytest.mark.parametrize("channels", [8, 6], ids=["as many", "fewer"])
 def test_a_link_reads_the_largest_of_four_pixels(device: Device, channels: int, storage: Storage) -> None:

@@ -14,7 +14,7 @@ from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 import framebind as fb
 from cases import Photograph, relative_error
-from framebind.interop.cl import ClDevice
+from framebind.interop.cl.device import ClDevice
 from framebind.interop.device import Device
 from quantized_models import (
     SHAPE,

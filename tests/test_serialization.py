@@ -20,10 +20,12 @@ import framebind as fb
 from framebind.delegate import cache_file, program
 from framebind.delegate.cache_file import MAGIC, UnusableError
 from framebind.delegate.serialization import Cache
-from framebind.interop import cl_context, gl_program, ptx
 from framebind.interop.binaries import kept_in
+from framebind.interop.cl import context as cl_context
+from framebind.interop.cl import ptx
 from framebind.interop.device import Device
 from framebind.interop.devices import open_device
+from framebind.interop.gl import program as gl_program
 from framebind.interop.null import NullDevice
 from framebind.interop.one_dispatch import groups_to_try, keep_groups
 from tiny_models import CPU_ONLY, G, Op, T, build, cpu_only
@@ -103,8 +105,8 @@ def counted(monkeypatch: pytest.MonkeyPatch, backend: str, binaries: bool) -> It
 
         return call
 
-    for module in (cl_context, gl_program):
-        monkeypatch.setattr(module, "_build", counting(module._build, "compiled"))
+    monkeypatch.setattr(cl_context, "_build", counting(cl_context._build, "compiled"))
+    monkeypatch.setattr(gl_program, "_begin", counting(gl_program._begin, "compiled"))
     monkeypatch.setattr(program, "pack_constants", counting(program.pack_constants, "packed"))
     yield Starts(backend, counts, binaries)
 

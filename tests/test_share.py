@@ -25,14 +25,14 @@ import traced_pipeline
 from conftest import absent, photograph_path
 from device_steps import copy_source, step, whole
 from framebind.delegate.bindings import TextureMapping, make_binding
-from framebind.interop import share
-from framebind.interop.channel import Channel
-from framebind.interop.cl import ClDevice
-from framebind.interop.cl_context import all_devices
-from framebind.interop.cl_objects import Use
+from framebind.interop.cl.context import all_devices
+from framebind.interop.cl.device import ClDevice
+from framebind.interop.cl.objects import Use
 from framebind.interop.device import Operand, Slot
-from framebind.interop.external_memory import ExternalMemory, OrderedExternalMemory
-from framebind.interop.host_memory import HostMemory
+from framebind.interop.share import sharing as share
+from framebind.interop.share.channel import Channel
+from framebind.interop.share.external_memory import ExternalMemory, OrderedExternalMemory
+from framebind.interop.share.host_memory import HostMemory
 from framebind.kernels.layout import Dense, Shape
 from framebind.kernels.operator import TensorInfo
 from test_soak import MIB, objects, resident

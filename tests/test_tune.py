@@ -19,10 +19,10 @@ from framebind.delegate import cache_file, tune
 from framebind.delegate.cache_file import MAGIC
 from framebind.delegate.program import Program
 from framebind.delegate.tuning import GROUPS, GROUPS_PER_UNIT, Tuning, TuningError, decode, encode
-from framebind.interop.cl import ClDevice
+from framebind.interop.cl.device import ClDevice
 from framebind.interop.device import Device
 from framebind.interop.devices import open_device
-from framebind.interop.gl import GlDevice
+from framebind.interop.gl.device import GlDevice
 from operator_models import options
 from references import Array
 from tiny_models import G, Op, T, build

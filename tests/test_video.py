@@ -16,10 +16,10 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
-from framebind.interop.frames import MotionReader
-from framebind.interop.pixel_layouts import layout_of
-from framebind.interop.source import Source
-from framebind.interop.upload import UploadRing
+from framebind.interop.video.frames import MotionReader
+from framebind.interop.video.pixel_layouts import layout_of
+from framebind.interop.video.source import Source
+from framebind.interop.video.upload import UploadRing
 
 Picture = npt.NDArray[np.uint8]
 
@@ -83,7 +83,7 @@ def test_bgr_bytes_become_an_rgba_texture(
     context: fb.GlContext, width: int, persistent: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not persistent:
-        monkeypatch.setattr("framebind.interop.upload._can_map_persistently", lambda _: False)
+        monkeypatch.setattr("framebind.interop.video.upload._can_map_persistently", lambda _: False)
     ring = UploadRing(context, width, 18)
     assert ring.persistent is persistent
     for number in range(7):

@@ -1,0 +1,1 @@
+"""OpenCL: contexts, objects, command lists, programs that are kept."""

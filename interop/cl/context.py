@@ -1,0 +1,307 @@
+"""An OpenCL context as the library sees it: which device runs, on which queue; and which one a thread uses now."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import logging
+import threading
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import pyopencl as cl
+
+from .. import binaries
+from ..errors import DeviceError
+from . import gl_sharing as cl_gl
+from . import ptx
+
+log = logging.getLogger("framebind")
+
+_TYPES = {"gpu": cl.device_type.GPU, "cpu": cl.device_type.CPU, "accelerator": cl.device_type.ACCELERATOR}
+_OUT_OF_ORDER = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+CL1_2 = ("-cl-std=CL1.2",)
+MATRIX_UNITS = "-DMATRIX_UNITS"
+_VOLTA, _AMPERE = 7, 8
+"""Compute capabilities: the first with PTX's memory model, and so release and acquire; the first whose tensor cores
+multiply tf32.
+"""
+_INSTALL = "install an OpenCL driver (of the GPU's vendor, or the package pocl-opencl-icd for the CPU)"
+
+
+class _Thread(threading.local):
+    """The contexts that each thread made or made current, the last one last."""
+
+    def __init__(self) -> None:
+        self.contexts: list[ClContext] = []
+
+
+_thread = _Thread()
+
+
+class ClContext:
+    """An OpenCL device with a context and an in-order queue, on which models run with the backend "opencl".
+
+    ``ClContext()`` takes the first device that works, GPUs before CPUs; ``ClContext("nvidia")`` one whose platform,
+    name or version contains that text, ``ClContext("cpu")`` one of that type, ``ClContext(1)`` the second of all
+    (GPUs counted first). ``ClContext(queue=queue)`` is your own ``pyopencl.CommandQueue``, so that your kernels and
+    the model's run in the order in which they are enqueued; ``ClContext(context=context)`` your ``pyopencl.Context``
+    with a queue of ours. What is yours is never released.
+
+    Made while a GL context is current on this thread, it shares objects with that where the drivers can. GL objects
+    that are bound to a model are then read and written in place, or by way of memory that both address: see
+    ``sharing_report``. Where there is no such way, ``copies_allowed`` lets them be copied through the CPU, counted.
+
+    It is current on the thread where it was made, until it is closed: a delegate that is applied in between runs on it.
+    Use it as a context manager, or call ``close()``; what runs on it cannot be used afterwards. Raises DeviceError
+    where no such device works, saying why.
+    """
+
+    def __init__(
+        self,
+        device: int | str | cl.Device | None = None,
+        *,
+        context: cl.Context | None = None,
+        queue: cl.CommandQueue | None = None,
+        copies_allowed: bool = False,
+    ) -> None:
+        if queue is not None:
+            if device is not None or (context is not None and context != queue.context):
+                raise DeviceError("a queue has its context and device: give ClContext the queue alone")
+            if queue.properties & _OUT_OF_ORDER:
+                raise DeviceError(
+                    "the queue runs out of order, and models need an in-order one: make it without "
+                    "OUT_OF_ORDER_EXEC_MODE_ENABLE"
+                )
+            context, self.device = queue.context, queue.device
+        else:
+            self.device = _choose(_gpus_first(context.devices) if context is not None else all_devices(), device)
+        self.context: cl.Context = context or cl_gl.make_context(self.device) or cl.Context([self.device])
+        self.handle: int = self.context.int_ptr
+        """The cl_context."""
+        self.queue: cl.CommandQueue = queue or cl.CommandQueue(self.context, self.device)
+        self.queue_handle = ctypes.c_void_p(self.queue.int_ptr)
+        self.name: str = self.device.name.strip()
+        self.software = bool(self.device.type & cl.device_type.CPU)
+        """The device is the CPU."""
+        self.copies_allowed = copies_allowed
+        self.closed = False
+        self.make_current()
+
+    @staticmethod
+    def current() -> ClContext:
+        """The context that is current on the calling thread. Raises DeviceError where there is none."""
+        if not ClContext.is_current():
+            raise DeviceError("no ClContext is current on this thread: make one, or use 'with fb.ClContext():'")
+        return _thread.contexts[-1]
+
+    @staticmethod
+    def is_current() -> bool:
+        """Whether a ClContext is current on the calling thread."""
+        while _thread.contexts and _thread.contexts[-1].closed:
+            _thread.contexts.pop()
+        return bool(_thread.contexts)
+
+    def make_current(self) -> None:
+        """Make it current on the calling thread, for delegates that are applied there from now on."""
+        self.check()
+        if self in _thread.contexts:
+            _thread.contexts.remove(self)
+        _thread.contexts.append(self)
+
+    def release(self) -> None:
+        """Let the context before this one be current on the calling thread. Objects and programs in it stay usable."""
+        if self in _thread.contexts:
+            _thread.contexts.remove(self)
+
+    def check(self) -> None:
+        """Raise DeviceError where it is closed. OpenCL does not care for threads."""
+        if self.closed:
+            raise DeviceError(f"{self} is closed: make a new ClContext, and the objects and programs in it anew")
+
+    def finish(self) -> None:
+        """Wait until the device has done everything submitted to the queue."""
+        self.check()
+        wait_for_all(self.queue)
+
+    def close(self) -> None:
+        """Wait for the queue; the context before this one is current again on this thread. More than once."""
+        if self.closed:
+            return
+        wait_for_all(self.queue)
+        self.closed = True
+        self.release()
+
+    def __enter__(self) -> ClContext:
+        self.make_current()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __str__(self) -> str:
+        return f"the OpenCL context on '{self.name}' ({self.device.platform.name.strip()})"
+
+
+def wait_for_all(queue: cl.CommandQueue) -> None:
+    """Wait until everything submitted to an in-order queue is done."""
+    # clFinish would do, but that of Mesa's rusticl (22.3) returns at once.
+    cl.enqueue_marker(queue).wait()
+
+
+# Choosing a device ----------------------------------------------------------------------------------------------------
+
+
+def all_devices() -> list[cl.Device]:
+    """Every device of every OpenCL platform, GPUs first, CPUs last, whether it works or not."""
+    try:
+        platforms = cl.get_platforms()
+    except cl.Error as error:  # no driver is installed
+        raise DeviceError(f"there is no OpenCL platform: {_INSTALL}") from error
+    found: list[cl.Device] = []
+    for platform in platforms:
+        try:
+            found += platform.get_devices()
+        except cl.Error as error:  # a driver without its hardware
+            log.info(f"the OpenCL platform {platform.name} has no device: {error}")
+    return _gpus_first(found)
+
+
+def _gpus_first(devices: Sequence[cl.Device]) -> list[cl.Device]:
+    return sorted(devices, key=lambda d: 0 if d.type & cl.device_type.GPU else 2 if d.type & cl.device_type.CPU else 1)
+
+
+def _choose(devices: list[cl.Device], wanted: int | str | cl.Device | None) -> cl.Device:
+    """The first of ``devices`` that is wanted and works. Raises DeviceError with what there is and what is wrong."""
+    if isinstance(wanted, cl.Device):
+        candidates = [wanted]
+    elif isinstance(wanted, int):
+        candidates = devices[wanted : wanted + 1] if wanted >= 0 else []
+    elif wanted is None:
+        candidates = devices
+    else:
+        candidates = [d for d in devices if _matches(d, wanted.lower())]
+    reasons: list[str] = []
+    for device in candidates:
+        reason = why_unusable(device)
+        if not reason:
+            return device
+        reasons.append(f"'{device.name.strip()}' of {device.platform.name.strip()}: {reason}")
+    if reasons:
+        raise DeviceError(f"no OpenCL device works; {_INSTALL}. Tried {'; '.join(reasons)}")
+    if not devices:
+        raise DeviceError(f"no OpenCL platform has a device: {_INSTALL}")
+    known = ", ".join(f"{i} '{d.name.strip()}' of {d.platform.name.strip()}" for i, d in enumerate(devices))
+    raise DeviceError(f"there is no OpenCL device {wanted!r}: there are {known}")
+
+
+def _matches(device: cl.Device, text: str) -> bool:
+    if text in _TYPES:
+        return bool(device.type & _TYPES[text])
+    platform = device.platform
+    return text in f"{platform.name} {platform.version} {device.name} {device.version}".lower()
+
+
+@functools.cache
+def why_unusable(device: cl.Device) -> str:
+    """What is wrong with a device, found by building a kernel of one line on it; "" where nothing is.
+
+    Drivers exist that offer a device for which they cannot compile (Clover; PoCL's wheel on newer CPUs).
+    """
+    if not device.available or not device.compiler_available:
+        return "the driver says that it is not available"
+    try:
+        build(cl.Context([device]), "__kernel void one_line(__global float* x) { x[0] = 1.0f; }", "one_line")
+    except cl.Error as error:
+        return f"it cannot build a kernel of one line: {str(error).strip().splitlines()[-1]}"
+    return ""
+
+
+def compile_options(device: cl.Device) -> tuple[str, ...]:
+    """What the compiler is told of a device: that it takes NVIDIA's inline PTX with the memory model of Volta, and
+    whether its tensor cores multiply what prelude.cl gives them.
+    """
+    capability = _compute_capability(device)
+    known = (("-DNVIDIA", _VOLTA), (MATRIX_UNITS, _AMPERE))
+    return (*CL1_2, *(option for option, least in known if capability >= least))
+
+
+def _compute_capability(device: cl.Device) -> int:
+    if "cl_nv_device_attribute_query" not in device.extensions.split():
+        return 0
+    return int(device.compute_capability_major_nv)
+
+
+def build(context: cl.Context, text: str, name: str, options: Sequence[str] = CL1_2) -> cl.Program:
+    """A program of OpenCL C text, built, with a kernel called ``name``. Raises pyopencl.Error with the log.
+
+    It is made of the text's binary where one is kept (see interop/binaries.py) and the driver takes it.
+    """
+    binary = binaries.find(_key(text, options))
+    program = _load(context, binary, name) if binary else None
+    if program is None:
+        binaries.reject(_key(text, options))
+        program = _build(context, text, name, options)
+    offer(program, text, options)
+    return program
+
+
+def offer(program: cl.Program, text: str, options: Sequence[str] = CL1_2) -> None:
+    """Let the binary of a built program be kept, where somebody keeps them."""
+    assembler = ptx.assembler(program.devices[0])  # held until all that wait were fetched: it then serves them all
+    binaries.keep(_key(text, options), lambda: _kept_form(program, assembler))
+
+
+def _kept_form(program: cl.Program, assembler: ptx.Assembler) -> bytes | None:
+    """The binary that loads the fastest: machine code in place of PTX, where the driver makes and takes it."""
+    binary = program_binary(program)
+    if binary is None or not ptx.is_ptx(binary):
+        return binary
+    try:
+        code = assembler.machine_code(binary)
+    except DeviceError as error:
+        log.info(f"PTX is kept, which the next start compiles: {error}")
+        return binary
+    name = str(program.get_info(cl.program_info.KERNEL_NAMES)).split(";")[0]
+    return binary if _load(program.context, code, name) is None else code
+
+
+def _key(text: str, options: Sequence[str]) -> str:
+    """What decides a binary, besides the driver."""
+    return "\n".join([*options, text])
+
+
+def program_binary(program: cl.Program) -> bytes | None:
+    """The driver's compiled form of a program for its one device; None where the driver gives out none."""
+    try:
+        found: Any = program.get_info(cl.program_info.BINARIES)
+    except cl.Error as error:
+        log.info(f"the OpenCL driver gives out no binary: {error}")
+        return None
+    return found[0] if len(found) == 1 and found[0] else None
+
+
+def _load(context: cl.Context, binary: bytes, name: str) -> cl.Program | None:
+    """A program of what ``program_binary`` returned, or None where the driver does not take it (any more)."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = cl.Program(context, context.devices, [binary])
+            program.build()
+        cl.Kernel(program, name)
+    except cl.Error as error:
+        log.info(f"the OpenCL driver does not take the binary of kernel '{name}': {error}")
+        return None
+    return program
+
+
+def _build(context: cl.Context, text: str, name: str, options: Sequence[str]) -> cl.Program:
+    with warnings.catch_warnings():
+        # Compilers say a lot about kernels that are right; and pyopencl warns that we go around its cache.
+        warnings.simplefilter("ignore")
+        program = cl.Program(context, text)
+        program.int_ptr  # noqa: B018 - made now, so that the driver's own cache serves it and no failure leaves a file
+        program.build([*options, "-w"])  # no warnings: NVIDIA's compiler counts them on stderr
+    cl.Kernel(program, name)
+    return program

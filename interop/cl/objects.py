@@ -1,0 +1,308 @@
+"""OpenCL buffers and images as the user makes, wraps and binds them."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pyopencl as cl
+
+from ..errors import BindingError
+from ..transfers import transfers
+from .api import is_object, own_errors
+from .context import ClContext
+
+log = logging.getLogger("framebind")
+
+_ORDER, _TYPE = cl.channel_order, cl.channel_type
+IMAGE_FORMATS: dict[str, tuple[int, int, Any]] = {
+    "rgba8": (_ORDER.RGBA, _TYPE.UNORM_INT8, np.uint8),
+    "rgba16f": (_ORDER.RGBA, _TYPE.HALF_FLOAT, np.float16),
+    "rgba32f": (_ORDER.RGBA, _TYPE.FLOAT, np.float32),
+    "r8": (_ORDER.R, _TYPE.UNORM_INT8, np.uint8),
+    "r32f": (_ORDER.R, _TYPE.FLOAT, np.float32),
+}
+"""By format: OpenCL's channel order and channel type, and the NumPy type of a channel."""
+_FLAGS, _KINDS = cl.mem_flags, cl.mem_object_type
+
+
+class Partner(Protocol):
+    """Who must be told before and after a run, because the memory that it touches is another API's too."""
+
+    def before_run(self, uses: Sequence[Use]) -> None: ...
+    def after_run(self, uses: Sequence[Use]) -> None: ...
+
+
+class _ClObject:
+    """What buffers and images share: a reference to the memory that is given up on release.
+
+    OpenCL counts references: memory of somebody else stays alive as long as we hold it, and is never freed by us.
+    """
+
+    label: str
+    format: str
+    size: tuple[int, int]
+    nbytes: int
+    partner: Partner | None = None
+
+    def _adopt(self, memory: Any, keep: Any) -> None:
+        self._memory: cl.MemoryObjectHolder | None = memory
+        self._keep = keep
+        # Asked once, not at each binding.
+        self._context: int = memory.context.int_ptr
+        self._flags: int = memory.flags
+
+    @property
+    def memory(self) -> Any:
+        """The pyopencl Buffer or Image. Raises BindingError after ``release``."""
+        if self._memory is None:
+            raise BindingError(f"{self.label} is released: make a new one")
+        return self._memory
+
+    @property
+    def int_ptr(self) -> int:
+        """The cl_mem. Raises BindingError after ``release``."""
+        return self.memory.int_ptr
+
+    @property
+    def released(self) -> bool:
+        return self._memory is None
+
+    def release(self) -> None:
+        """Let go of it; OpenCL frees it when nobody else holds it and no submitted work uses it. More than once."""
+        self._memory = self._keep = None
+
+    def belongs_to(self, context: ClContext) -> bool:
+        """Whether it was made in the OpenCL context of ``context``."""
+        return self._context == context.handle
+
+    def is_like(self, other: object) -> bool:
+        """Whether ``other`` is alive and the same to a kernel in all but what it contains."""
+        return (
+            isinstance(other, _ClObject)
+            and type(other) is type(self)
+            and other._memory is not None
+            and (other._context, other._flags) == (self._context, self._flags)
+            and (other.format, other.size, other.nbytes) == (self.format, self.size, self.nbytes)
+        )
+
+    def check_access(self, access: str, where: str) -> None:
+        """Raise BindingError where it was made for kernels that only read (or only write) and ``access`` says else."""
+        if ("w" in access and self._flags & _FLAGS.READ_ONLY) or ("r" in access and self._flags & _FLAGS.WRITE_ONLY):
+            made, needed = ("READ_ONLY", "write") if "w" in access else ("WRITE_ONLY", "read")
+            raise BindingError(f"{where}: {self.label} is {made}, and kernels must {needed} it: make it READ_WRITE")
+
+
+class ClBuffer(_ClObject):
+    """An OpenCL buffer. ``pyopencl`` buffers and arrays are bound as they are; ``from_int_ptr`` wraps a raw cl_mem."""
+
+    size = (0, 0)
+    format = ""
+
+    def __init__(self, memory: cl.MemoryObjectHolder, nbytes: int, label: str, keep: Any = None) -> None:
+        """For the library: ``nbytes`` of ``memory``; ``keep`` is kept alive along with it."""
+        self._adopt(memory, keep)
+        self.nbytes, self.label = nbytes, label
+
+    @staticmethod
+    def from_int_ptr(pointer: int, nbytes: int | None = None) -> ClBuffer:
+        """A buffer that somebody else made, by its cl_mem (C, OpenCV's ``UMat.handle``). It stays alive until released.
+
+        The size is asked from OpenCL; ``nbytes``, where given, must agree. Raises BindingError where it does not, or
+        where the object is no buffer. The pointer must be a cl_mem: other numbers crash.
+        """
+        memory = _retained(pointer, cl.Buffer)
+        _check_kind(memory, _KINDS.BUFFER)
+        found = int(memory.size)
+        if nbytes not in (None, found):
+            raise BindingError(f"OpenCL buffer {pointer:#x} has {found} bytes, not {nbytes}")
+        return ClBuffer(memory, found, f"OpenCL buffer {pointer:#x} ({found} bytes)")
+
+    @staticmethod
+    def from_array(array: np.ndarray) -> ClBuffer:
+        """A new buffer in the current ClContext with the bytes of ``array``; the copy is counted.
+
+        Raises DeviceError where no ClContext is current, or where memory runs out.
+        """
+        context = ClContext.current()
+        with own_errors(f"making a buffer of {array.nbytes} bytes in {context}"):
+            memory = cl.Buffer(context.context, _FLAGS.READ_WRITE, array.nbytes)
+        buffer = ClBuffer(memory, array.nbytes, f"OpenCL buffer {memory.int_ptr:#x} ({array.nbytes} bytes)")
+        buffer.write(context.queue, array, "buffer upload")
+        return buffer
+
+    def check_range(self, offset: int, nbytes: int) -> None:
+        """Raise BindingError where the bytes lie outside."""
+        if offset < 0 or offset + nbytes > self.nbytes:
+            raise BindingError(f"bytes {offset} to {offset + nbytes} lie outside {self.label}, which has {self.nbytes}")
+
+    def write(self, queue: cl.CommandQueue, array: np.ndarray, reason: str, offset: int = 0) -> None:
+        """Copy ``array``'s bytes into the buffer from byte ``offset`` on, after what was enqueued before. Counted."""
+        array = np.ascontiguousarray(array)
+        self.check_range(offset, array.nbytes)
+        if array.nbytes:
+            transfers.count("upload", array.nbytes, reason)
+            # Blocking: the caller may change the array as soon as this returns.
+            cl.enqueue_copy(queue, self.memory, array, dst_offset=offset, is_blocking=True)
+
+    def read(self, queue: cl.CommandQueue, array: np.ndarray, reason: str, offset: int = 0) -> None:
+        """Fill a C-contiguous ``array`` with the bytes from ``offset`` on, after what was enqueued before. Counted."""
+        if not array.flags.c_contiguous or not array.flags.writeable:
+            raise BindingError(f"{self.label} can be read into a writable C-contiguous array only")
+        self.check_range(offset, array.nbytes)
+        if array.nbytes:
+            transfers.count("download", array.nbytes, reason)
+            cl.enqueue_copy(queue, array, self.memory, src_offset=offset, is_blocking=True)
+
+
+class ClImage(_ClObject):
+    """A 2-D OpenCL image in one of the formats rgba8, rgba16f, rgba32f, r8, r32f. Row 0 is the top of the picture.
+
+    ``pyopencl`` images are bound as they are; ``from_int_ptr`` wraps a raw cl_mem.
+    """
+
+    nbytes = 0
+
+    def __init__(self, memory: Any, label: str = "", keep: Any = None) -> None:
+        """For the library: wrap a 2-D image. Raises BindingError for another format."""
+        given = (memory.format.channel_order, memory.format.channel_data_type)
+        formats = [name for name, (*wanted, _) in IMAGE_FORMATS.items() if tuple(wanted) == given]
+        if not formats:
+            raise BindingError(f"an OpenCL image of {memory.format} cannot be bound: take {', '.join(IMAGE_FORMATS)}")
+        self._adopt(memory, keep)
+        self.format, self.size = formats[0], (int(memory.width), int(memory.height))
+        described = f"OpenCL image {memory.int_ptr:#x} ({self.size[0]}x{self.size[1]} {self.format})"
+        self.label = label or described
+
+    @staticmethod
+    def from_int_ptr(pointer: int) -> ClImage:
+        """An image that somebody else made, by its cl_mem. It stays alive until it is released.
+
+        Raises BindingError where the object is no 2-D image of a supported format. The pointer must be a
+        cl_mem: other numbers crash.
+        """
+        memory = _retained(pointer, cl.Image)
+        _check_kind(memory, _KINDS.IMAGE2D)
+        return ClImage(memory)
+
+    @staticmethod
+    def from_array(array: np.ndarray) -> ClImage:
+        """A new image in the current ClContext with the content of ``array``: HxWx4 or HxWx1 of uint8 or float32, or
+        HxWx4 of float16; the copy is counted.
+
+        Raises BindingError for another array, DeviceError where no ClContext is current or memory runs out.
+        """
+        context, channels = ClContext.current(), array.shape[2] if array.ndim == 3 else 0
+        kinds = {"uint8": _TYPE.UNORM_INT8, "float16": _TYPE.HALF_FLOAT, "float32": _TYPE.FLOAT}
+        if channels not in (1, 4) or array.dtype.name not in kinds:
+            raise BindingError(
+                f"an array of shape {array.shape} and type {array.dtype} makes no image: it takes HxWx4 or HxWx1 of "
+                "uint8, float16 or float32"
+            )
+        kind = cl.ImageFormat(_ORDER.RGBA if channels == 4 else _ORDER.R, kinds[array.dtype.name])
+        with own_errors(f"making an image of {array.shape} in {context}"):
+            memory = cl.create_image(context.context, _FLAGS.READ_WRITE, kind, array.shape[1::-1])
+        image = ClImage(memory)
+        image.write(context.queue, array, "image upload")
+        return image
+
+    def write(self, queue: cl.CommandQueue, array: np.ndarray, reason: str) -> None:
+        """Replace the whole content by ``array`` (height, width, channels), after what was enqueued before. Counted."""
+        texels = np.ascontiguousarray(array)
+        self._check_texels(texels)
+        transfers.count("upload", texels.nbytes, reason)
+        cl.enqueue_copy(queue, self.memory, texels, origin=(0, 0), region=self.size, is_blocking=True)
+
+    def read(self, queue: cl.CommandQueue, array: np.ndarray, reason: str) -> None:
+        """Fill ``array`` (height, width, channels) with the content, after what was enqueued before. Counted."""
+        self._check_texels(array)
+        transfers.count("download", array.nbytes, reason)
+        cl.enqueue_copy(queue, array, self.memory, origin=(0, 0), region=self.size, is_blocking=True)
+
+    def _check_texels(self, array: np.ndarray) -> None:
+        dtype = np.dtype(IMAGE_FORMATS[self.format][2])
+        wanted = (self.size[1], self.size[0], 4 if self.format.startswith("rgba") else 1)
+        if array.shape != wanted or array.dtype != dtype or not array.flags.c_contiguous:
+            raise BindingError(
+                f"{self.label} takes an array (height, width, channels) of {wanted} and {dtype}, "
+                f"not {array.shape} of {array.dtype}"
+            )
+
+
+@dataclass(frozen=True)
+class Use:
+    """What a run does with an object that has a partner: "r", "w" or "rw", and with how many of a buffer's bytes."""
+
+    resource: ClBuffer | ClImage
+    access: str
+    nbytes: int
+
+
+def is_cl_object(native: Any) -> bool:
+    """Whether ``as_cl_object`` knows such objects."""
+    return isinstance(native, ClBuffer | ClImage | cl.MemoryObjectHolder) or _is_array(native)
+
+
+def as_cl_object(native: Any) -> ClBuffer | ClImage:
+    """One of ours as it is; a pyopencl Buffer, Image or Array wrapped and kept alive. Else raises BindingError."""
+    if isinstance(native, ClBuffer | ClImage):
+        return native
+    if _is_array(native):
+        return _array(native)
+    if not isinstance(native, cl.MemoryObjectHolder):
+        wrap = "wrap a cl_mem with ClBuffer.from_int_ptr(...) or ClImage.from_int_ptr(...)"
+        if isinstance(native, int):
+            raise BindingError(f"{native} may be a buffer or an image: {wrap}")
+        raise BindingError(
+            f"a {type(native).__name__} is no OpenCL object that framebind knows: bind a pyopencl Buffer, Image or "
+            f"Array, or {wrap}; GL objects need the backend 'opengl'"
+        )
+    # References of our own: the user's object may be released while the model still runs with it.
+    if isinstance(native, cl.Image):
+        image = ClImage.from_int_ptr(native.int_ptr)
+        image._keep = native
+        return image
+    buffer = ClBuffer.from_int_ptr(native.int_ptr)
+    buffer._keep = native
+    return buffer
+
+
+def _is_array(native: Any) -> bool:
+    arrays = sys.modules.get("pyopencl.array")  # an expensive import, and whoever has an array has made it
+    return arrays is not None and isinstance(native, arrays.Array)
+
+
+def _array(array: Any) -> ClBuffer:
+    what = f"a pyopencl array of {array.shape} {array.dtype}"
+    if array.dtype != np.float32:
+        raise BindingError(f"{what} cannot be bound: a tensor's values are float32; use array.astype(numpy.float32)")
+    if not array.flags.c_contiguous:
+        raise BindingError(f"{what} cannot be bound: it is not C-contiguous; use array.copy(order='C')")
+    if array.offset:
+        raise BindingError(f"{what} cannot be bound: it begins at byte {array.offset} of its buffer; use array.copy()")
+    buffer = as_cl_object(array.base_data)
+    assert isinstance(buffer, ClBuffer)
+    # Memory pools round sizes up: what counts is what the array fills.
+    buffer.nbytes, buffer.label, buffer._keep = int(array.nbytes), f"OpenCL array {array.shape}", array
+    return buffer
+
+
+def _retained(pointer: int, kind: Any) -> Any:
+    if not pointer:
+        raise BindingError("a cl_mem of 0 is no memory object: it was never made")
+    try:
+        if is_object(pointer):
+            return kind.from_int_ptr(pointer, retain=True)
+    except cl.Error as error:
+        log.debug(f"OpenCL does not take {pointer:#x}: {error}")
+    raise BindingError(f"OpenCL object {pointer:#x} is released, or no memory object: bind one that is alive")
+
+
+def _check_kind(memory: Any, kind: int) -> None:
+    if memory.type != kind:
+        found, needed = (_KINDS.to_string(k) for k in (memory.type, kind))
+        raise BindingError(f"OpenCL object {memory.int_ptr:#x} is of type {found}, and {needed} is needed")

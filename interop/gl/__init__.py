@@ -1,0 +1,1 @@
+"""OpenGL and OpenGL ES: contexts, objects, kernels, command lists, drawing, windows."""

@@ -1,0 +1,310 @@
+"""A GL context as the library sees it: made headless, made by a window, or found current; and who may use it when."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import weakref
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+from ..errors import DeviceError
+from . import egl
+from .api import GlApi
+from .platform import Platform, current_platform
+
+Kind = Literal[
+    "buffer", "texture", "framebuffer", "vertex array", "sampler", "query", "program", "sync", "memory object",
+    "semaphore",
+]  # fmt: skip
+
+_VENDOR, _RENDERER, _VERSION = 0x1F00, 0x1F01, 0x1F02
+_NEAREST, _LINEAR, _MAG_FILTER, _MIN_FILTER, _WRAP_S, _WRAP_T = 0x2600, 0x2601, 0x2800, 0x2801, 0x2802, 0x2803
+_CLAMP_TO_EDGE = 0x812F
+_DELETERS = {
+    "buffer": "glDeleteBuffers", "texture": "glDeleteTextures", "framebuffer": "glDeleteFramebuffers",
+    "vertex array": "glDeleteVertexArrays", "sampler": "glDeleteSamplers", "query": "glDeleteQueries",
+    "memory object": "glDeleteMemoryObjectsEXT", "semaphore": "glDeleteSemaphoresEXT",
+}  # fmt: skip
+_GENERATORS = {kind: name.replace("Delete", "Gen") for kind, name in _DELETERS.items()}
+_SOFTWARE = ("llvmpipe", "softpipe", "swrast", "swiftshader", "software rasterizer", "gdi generic")
+
+_contexts: weakref.WeakValueDictionary[tuple[str, int], GlContext] = weakref.WeakValueDictionary()
+
+
+class Owner(Protocol):
+    """Whoever made a context: EGL or a window."""
+
+    def make_current(self) -> None: ...
+    def release(self) -> None: ...
+    def destroy(self) -> None: ...
+
+
+class _Thread(threading.local):
+    """The context that each thread last made current through us. Holds it alive, as GL itself does."""
+
+    context: GlContext | None = None
+
+
+_thread = _Thread()
+
+
+class GlContext:
+    """A GL context: desktop OpenGL 4.3 or newer, or OpenGL ES 3.1 or newer.
+
+    Get one with ``GlContext.headless()`` (new, without a window), ``fb.Window(...)`` or ``GlContext.current()`` (the
+    one that is current on this thread, whoever made it; it is then borrowed and never destroyed). Use it as a context
+    manager, or call ``close()``. It belongs to the thread where it is current: any use from elsewhere is a DeviceError.
+    """
+
+    def __init__(self, platform: Platform, handle: int, owner: Owner | None) -> None:
+        """For the library: adopt the context that is current on the calling thread. ``owner`` None: it is foreign."""
+        self._platform, self._handle, self._owner = platform, handle, owner
+        self._find_current = platform.current
+        self._thread_id = threading.get_ident()
+        self._previous: GlContext | None = None
+        self._deletions: deque[tuple[str, int]] = deque()
+        self._helpers: dict[str, int] = {}
+        self.closed = False
+        self.closing: list[Callable[[], None]] = []
+        """Called by ``close`` first: whoever lets another thread write to mapped memory must stop it before that
+        goes.
+        """
+        self.live: Counter[str] = Counter()
+        """How many GL objects of each kind the library has made in this context and not deleted yet."""
+        self.gl = GlApi(platform.find)
+        text = self._string(_VERSION)
+        self.is_es = "OpenGL ES" in text
+        self.version = _version(text)
+        self.gl.version = text
+        self.vendor, self.renderer = self._string(_VENDOR), self._string(_RENDERER)
+        self.software = any(name in self.renderer.lower() for name in _SOFTWARE)
+        """The renderer is the CPU."""
+        if self.version < ((3, 1) if self.is_es else (4, 3)):
+            raise DeviceError(
+                f"the {platform.name} context is '{text}' on '{self.renderer}'; framebind needs OpenGL 4.3 or "
+                "OpenGL ES 3.1. Ask for a core profile of that version where it is made, or update the graphics driver"
+            )
+
+    @staticmethod
+    def headless(es: bool = False, device_index: int | None = None) -> GlContext:
+        """A new context without a window, current on the calling thread: desktop OpenGL, or with ``es`` OpenGL ES.
+
+        ``device_index`` counts EGL devices (GPUs); by default the first one that works is taken. Raises DeviceError,
+        saying what was tried and which packages to install.
+        """
+        context = GlContext.owned(lambda: egl.create(es, device_index))
+        assert context._owner is not None
+        # Dropped without close(): EGL may destroy a context from any thread.
+        weakref.finalize(context, context._owner.destroy).atexit = False
+        return context
+
+    @staticmethod
+    def owned(make: Callable[[], Owner]) -> GlContext:
+        """For the library: make a context, make it current on the calling thread and wrap it."""
+        previous = _leave_current()
+        try:
+            owner = make()
+            try:
+                owner.make_current()
+                found = current_platform()
+                if found is None:
+                    raise DeviceError(
+                        "the new GL context did not become current: the driver is not installed correctly"
+                    )
+                context = GlContext(*found, owner)
+            except DeviceError:
+                owner.release()
+                owner.destroy()
+                raise
+        except DeviceError:
+            if previous is not None:
+                previous.make_current()
+            raise
+        context._previous = previous
+        _contexts[found[0].name, found[1]] = context
+        _thread.context = context
+        return context
+
+    @staticmethod
+    def current() -> GlContext:
+        """The context that is current on the calling thread: one of ours, or a foreign one, which is then borrowed.
+
+        Raises DeviceError where there is none, or where it is too old.
+        """
+        found = current_platform()
+        if found is None:
+            raise DeviceError(
+                "no GL context is current on this thread: open a fb.Window, use 'with fb.GlContext.headless():', "
+                "or make your own context current first"
+            )
+        platform, handle = found
+        context = _contexts.get((platform.name, handle))
+        if context is None:
+            context = GlContext(platform, handle, None)
+            _contexts[platform.name, handle] = context
+        context._thread_id = threading.get_ident()
+        return context
+
+    @property
+    def is_foreign(self) -> bool:
+        """Somebody else made it: its state is theirs, and it is never destroyed here."""
+        return self._owner is None
+
+    @staticmethod
+    def is_current() -> bool:
+        """Whether any GL context, ours or foreign, is current on the calling thread."""
+        return current_platform() is not None
+
+    def check(self) -> None:
+        """Raise DeviceError unless this context is alive and current on the calling thread. One cheap driver call."""
+        if self._find_current() == self._handle and threading.get_ident() == self._thread_id and not self.closed:
+            return
+        if self.closed:
+            raise DeviceError(f"{self} is closed: make a new context, and the objects and programs in it anew")
+        if threading.get_ident() != self._thread_id:
+            raise DeviceError(
+                f"{self} is current on thread {self._thread_id}, and this call came from thread "
+                f"{threading.get_ident()}: call from that thread, or release() it there and make_current() here"
+            )
+        raise DeviceError(
+            f"{self} is not current on this thread (another context is, or none): call its make_current()"
+        )
+
+    def make_current(self) -> None:
+        """Make it current on the calling thread. Of a foreign context only its own library can do that."""
+        if self.closed:
+            self.check()
+        if self._find_current() != self._handle:
+            if self._owner is None:
+                raise DeviceError(f"{self} is foreign: make it current with the library that made it")
+            _leave_current()
+            self._owner.make_current()
+        self._thread_id = threading.get_ident()
+        _thread.context = self
+
+    def release(self) -> None:
+        """Leave the calling thread without this context, so that another thread may make it current."""
+        self.check()
+        if self._owner is not None:
+            self._owner.release()
+        if _thread.context is self:
+            _thread.context = None
+
+    def finish(self) -> None:
+        """Wait until the GPU has done everything submitted in this context."""
+        self.check()
+        self.gl.glFinish()
+
+    def close(self) -> None:
+        """Delete what the library made in it, destroy it if it is ours, and make the one before it current again."""
+        if self.closed:
+            return
+        for stop in tuple(self.closing):
+            stop()
+        if self._find_current() == self._handle and threading.get_ident() == self._thread_id:
+            self._delete_all()
+            if self._owner is not None:
+                self._owner.release()
+        self.closed = True
+        _contexts.pop((self._platform.name, self._handle), None)
+        if self._owner is not None:
+            self._owner.destroy()
+        if _thread.context is self:
+            _thread.context = None
+            if self._owner is not None and self._previous is not None and not self._previous.closed:
+                self._previous.make_current()
+        self._previous = None
+
+    def __enter__(self) -> GlContext:
+        self.make_current()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __str__(self) -> str:
+        return f"the GL context '{self.gl.version}' ({self.renderer})"
+
+    # Objects in the context ------------------------------------------------------------------------------------------
+
+    def generate(self, kind: Kind) -> int:
+        """A new GL name of that kind (any but program and sync), counted in ``live``."""
+        self.drain()
+        name = ctypes.c_uint()
+        getattr(self.gl, _GENERATORS[kind])(1, ctypes.byref(name))
+        self.live[kind] += 1
+        return name.value
+
+    def defer_delete(self, kind: str, name: int) -> None:
+        """Queue a GL object of that Kind for deletion on the owner thread. Any thread may call this: finalizers do."""
+        self._deletions.append((kind, name))
+
+    def drain(self) -> None:
+        """Delete what was queued. On the owner thread, with the context current. Cheap where nothing was."""
+        while self._deletions:
+            kind, name = self._deletions.popleft()
+            self.live[kind] -= 1
+            if kind == "program":
+                self.gl.glDeleteProgram(name)
+            elif kind == "sync":
+                self.gl.glDeleteSync(name)
+            else:
+                getattr(self.gl, _DELETERS[kind])(1, ctypes.byref(ctypes.c_uint(name)))
+
+    def helper(self, name: str, make: Callable[[], int]) -> int:
+        """A GL object made once per context. ``name`` is its kind and what it is for, as in "sampler: nearest"."""
+        if name not in self._helpers:
+            self._helpers[name] = make()
+        return self._helpers[name]
+
+    def nearest_sampler(self) -> int:
+        """A sampler without filtering or mipmaps, with which a texture is readable whatever its own parameters are."""
+        return self.helper("sampler: nearest", lambda: self._make_sampler(_NEAREST))
+
+    def linear_sampler(self) -> int:
+        """The same with bilinear filtering, clamped to the edge."""
+        return self.helper("sampler: linear", lambda: self._make_sampler(_LINEAR))
+
+    def _make_sampler(self, filtering: int) -> int:
+        sampler = self.generate("sampler")
+        for parameter in (_MAG_FILTER, _MIN_FILTER):
+            self.gl.glSamplerParameteri(sampler, parameter, filtering)
+        for parameter in (_WRAP_S, _WRAP_T):
+            self.gl.glSamplerParameteri(sampler, parameter, _CLAMP_TO_EDGE)
+        return sampler
+
+    def _delete_all(self) -> None:
+        """What an owned context takes along anyway must be deleted by hand in a foreign one."""
+        for name, helper in self._helpers.items():
+            self.defer_delete(name.partition(":")[0], helper)
+        self._helpers.clear()
+        self.drain()
+
+    def _string(self, name: int) -> str:
+        text = self.gl.glGetString(name)
+        if text is None:
+            raise DeviceError(
+                f"the {self._platform.name} context does not answer glGetString: it is lost or not usable"
+            )
+        return text.decode(errors="replace")
+
+
+def _leave_current() -> GlContext | None:
+    """Leave the context that this thread made current through us; it is returned, if it is still usable.
+
+    A context of one window-system API cannot replace one of another (EGL, GLX): that one must be left first.
+    """
+    context = _thread.context
+    if context is None or context.closed or context._find_current() != context._handle:
+        return None
+    context.release()
+    return context
+
+
+def _version(text: str) -> tuple[int, int]:
+    """Of "4.5 (Core Profile) Mesa ..." or "OpenGL ES 3.2 Mesa ..."."""
+    words = text.removeprefix("OpenGL ES").removeprefix("-CM").split()
+    major, _, minor = words[0].partition(".") if words else ("0", "", "0")
+    return int(major), int(minor.split(".")[0])

@@ -1,0 +1,192 @@
+"""Headless GL contexts through EGL: on a GPU device, else on Mesa without a surface, else on the default display.
+
+Linux only (and where else a libEGL is installed). Displays are never terminated: EGL shares one display among all
+users in a process, and terminating it would take their contexts along.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import DeviceError
+from .platform import egl_library
+
+PACKAGES = "on Debian or Ubuntu: apt-get install libegl1 libgl1 libgl1-mesa-dri (or the GPU vendor's driver)"
+
+_NONE, _WIDTH, _HEIGHT = 0x3038, 0x3057, 0x3056
+_SURFACE_TYPE, _PBUFFER_BIT, _RENDERABLE_TYPE = 0x3033, 0x0001, 0x3040
+_OPENGL_BIT, _OPENGL_ES3_BIT, _OPENGL_API, _OPENGL_ES_API = 0x0008, 0x0040, 0x30A2, 0x30A0
+_MAJOR, _MINOR, _PROFILE, _CORE_PROFILE_BIT = 0x3098, 0x30FB, 0x30FD, 0x0001
+_PLATFORM_DEVICE, _PLATFORM_SURFACELESS, _EXTENSIONS = 0x313F, 0x31DD, 0x3055
+
+_SIGNATURES: dict[str, tuple[Any, ...]] = {
+    "eglBindAPI": (ctypes.c_uint, ctypes.c_uint),
+    "eglChooseConfig": (
+        ctypes.c_uint,
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+        ctypes.c_int,
+        ctypes.c_void_p,
+    ),
+    "eglCreateContext": (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p),
+    "eglCreatePbufferSurface": (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p),
+    "eglDestroyContext": (ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p),
+    "eglDestroySurface": (ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p),
+    "eglGetDisplay": (ctypes.c_void_p, ctypes.c_void_p),
+    "eglGetError": (ctypes.c_int,),
+    "eglGetPlatformDisplayEXT": (ctypes.c_void_p, ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p),
+    "eglGetProcAddress": (ctypes.c_void_p, ctypes.c_char_p),
+    "eglInitialize": (ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p),
+    "eglMakeCurrent": (ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p),
+    "eglQueryDevicesEXT": (ctypes.c_uint, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p),
+    "eglQueryString": (ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int),
+}
+
+
+class Egl:
+    """The EGL functions as ctypes functions with signatures; extension functions through eglGetProcAddress."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._library = library
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _SIGNATURES:
+            raise AttributeError(name)
+        result, *arguments = _SIGNATURES[name]
+        if name.endswith("EXT"):
+            address = self.eglGetProcAddress(name.encode())
+            if not address:
+                raise DeviceError(f"this EGL has no {name}. {PACKAGES}")
+            function = ctypes.CFUNCTYPE(result, *arguments)(address)
+        else:
+            function = getattr(self._library, name)
+            function.restype, function.argtypes = result, tuple(arguments)
+        setattr(self, name, function)
+        return function
+
+    def failed(self, what: str) -> DeviceError:
+        """The error for a call that did not work."""
+        return DeviceError(f"{what} failed with EGL error 0x{self.eglGetError():04x}")
+
+
+@dataclass
+class EglContext:
+    """A context of ours on one display. ``surface`` is a 1x1 pbuffer where the driver needs one, else None."""
+
+    egl: Egl
+    display: int
+    handle: int
+    surface: int | None
+
+    def make_current(self) -> None:
+        if not self.egl.eglMakeCurrent(self.display, self.surface, self.surface, self.handle):
+            raise DeviceError(
+                f"{self.egl.failed('making the headless GL context current')}. It may be current on another thread, or "
+                "a context of another API (GLX) is current on this one: release that first, or use GlContext.current()"
+            )
+
+    def release(self) -> None:
+        self.egl.eglMakeCurrent(self.display, None, None, None)
+
+    def destroy(self) -> None:
+        """Any thread, more than once. EGL keeps a context that is still current somewhere until it no longer is."""
+        handle, surface, self.handle, self.surface = self.handle, self.surface, 0, None
+        if handle:
+            self.egl.eglDestroyContext(self.display, handle)
+        if surface:
+            self.egl.eglDestroySurface(self.display, surface)
+
+
+def create(es: bool, device_index: int | None) -> EglContext:
+    """A new context, not current yet: desktop GL 4.3 core or newer, or GL ES 3.1 or newer.
+
+    ``device_index`` picks an EGL device; by default the first display that gives such a context is taken. Raises
+    DeviceError that lists what was tried.
+    """
+    library = egl_library()
+    if library is None:
+        raise DeviceError(f"there is no EGL library (libEGL.so.1), so no headless GL context can be made. {PACKAGES}")
+    egl, tried = Egl(library), []
+    for name, display in _displays(egl, device_index):
+        try:
+            return _create_on(egl, display, es)
+        except DeviceError as error:
+            tried.append(f"{name}: {error}")
+    wanted = "OpenGL ES 3.1" if es else "OpenGL 4.3"
+    found = "; ".join(tried) or "EGL found no display at all"
+    raise DeviceError(f"no EGL display gives a context with {wanted} ({found}). {PACKAGES}")
+
+
+def count_devices() -> int:
+    """How many devices EGL lists; 0 where it cannot list them, or there is no EGL."""
+    library = egl_library()
+    return len(_devices(Egl(library))) if library is not None else 0
+
+
+def _displays(egl: Egl, device_index: int | None) -> Iterator[tuple[str, int | None]]:
+    """Name and handle of every display worth trying, best first."""
+    extensions = (egl.eglQueryString(None, _EXTENSIONS) or b"").decode().split()
+    devices = _devices(egl) if "EGL_EXT_platform_device" in extensions else []
+    if device_index is not None:
+        if not 0 <= device_index < len(devices):
+            raise DeviceError(f"there is no EGL device {device_index}: this machine has {len(devices)}, counted from 0")
+        devices = [devices[device_index]]
+    for number, device in enumerate(devices):
+        yield f"EGL device {number}", egl.eglGetPlatformDisplayEXT(_PLATFORM_DEVICE, device, None)
+    if device_index is not None:
+        return
+    if "EGL_MESA_platform_surfaceless" in extensions:
+        yield "Mesa surfaceless", egl.eglGetPlatformDisplayEXT(_PLATFORM_SURFACELESS, None, None)
+    yield "default display", egl.eglGetDisplay(None)
+
+
+def _devices(egl: Egl) -> list[int]:
+    devices, count = (ctypes.c_void_p * 64)(), ctypes.c_int()
+    with contextlib.suppress(DeviceError):
+        if egl.eglQueryDevicesEXT(64, devices, ctypes.byref(count)):
+            return [device for device in devices[: count.value] if device]
+    return []
+
+
+def _create_on(egl: Egl, display: int | None, es: bool) -> EglContext:
+    if not display:
+        raise egl.failed("opening the display")
+    if not egl.eglInitialize(display, None, None):
+        raise egl.failed("eglInitialize")
+    if not egl.eglBindAPI(_OPENGL_ES_API if es else _OPENGL_API):
+        raise egl.failed("choosing OpenGL ES" if es else "choosing desktop OpenGL")
+    config = _config(egl, display, _OPENGL_ES3_BIT if es else _OPENGL_BIT)
+    # Some drivers give exactly the version asked for, so the newest comes first.
+    profile = () if es else (_PROFILE, _CORE_PROFILE_BIT)
+    for major, minor in ((3, 2), (3, 1)) if es else ((4, 6), (4, 5), (4, 3)):
+        handle = egl.eglCreateContext(display, config, None, _attributes(_MAJOR, major, _MINOR, minor, *profile))
+        if handle:
+            break
+    else:
+        raise egl.failed("creating the context")
+    surface = None
+    if b"EGL_KHR_surfaceless_context" not in (egl.eglQueryString(display, _EXTENSIONS) or b""):
+        surface = egl.eglCreatePbufferSurface(display, config, _attributes(_WIDTH, 1, _HEIGHT, 1))
+        if not surface:
+            egl.eglDestroyContext(display, handle)
+            raise egl.failed("creating a pbuffer")
+    return EglContext(egl, display, handle, surface)
+
+
+def _config(egl: Egl, display: int, api_bit: int) -> int:
+    config, count = (ctypes.c_void_p * 1)(), ctypes.c_int()
+    for surface_type in (_PBUFFER_BIT, 0):
+        wanted = _attributes(_SURFACE_TYPE, surface_type, _RENDERABLE_TYPE, api_bit)
+        found = egl.eglChooseConfig(display, wanted, config, 1, ctypes.byref(count))
+        if found and count.value and config[0]:
+            return config[0]
+    raise egl.failed("finding a framebuffer configuration")
+
+
+def _attributes(*values: int) -> Any:
+    return (ctypes.c_int * (len(values) + 1))(*values, _NONE)

@@ -1,0 +1,70 @@
+"""What GL imports by file descriptors: memory (GL_EXT_memory_object_fd), semaphores (GL_EXT_semaphore_fd).
+
+And which GPU a GL context is on.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+
+from . import query as gl_query
+from .context import GlContext
+from .objects import COPY_WRITE_BUFFER, GlBuffer
+
+MEMORY_EXTENSION, SEMAPHORE_EXTENSION = "GL_EXT_memory_object_fd", "GL_EXT_semaphore_fd"
+_NUM_DEVICE_UUIDS, _DEVICE_UUID = 0x9596, 0x9597
+_HANDLE_TYPE_OPAQUE_FD, _UUID_BYTES = 0x9586, 16
+
+
+def device_uuids(context: GlContext) -> list[bytes]:
+    """The UUIDs (16 bytes) of the GPUs that the context uses. Where it has MEMORY_EXTENSION."""
+    uuid = (ctypes.c_uint8 * _UUID_BYTES)()
+    found = []
+    for i in range(context.gl.integer(_NUM_DEVICE_UUIDS)):
+        context.gl.glGetUnsignedBytei_vEXT(_DEVICE_UUID, i, uuid)
+        found.append(bytes(uuid))
+    return found
+
+
+def import_buffer(context: GlContext, nbytes: int, descriptor: int, allocated: int, label: str) -> GlBuffer:
+    """A buffer of zeros in ``allocated`` bytes of memory given by a file descriptor, which becomes GL's.
+
+    Raises DeviceError where the driver refuses it.
+    """
+    buffer, gl, memory = GlBuffer(nbytes, label=label), context.gl, ctypes.c_uint()
+    with gl_query.checked(context, f"importing the memory of {label}"):
+        gl.glCreateMemoryObjectsEXT(1, ctypes.byref(memory))
+        context.live["memory object"] += 1
+        weakref.finalize(buffer, context.defer_delete, "memory object", memory.value).atexit = False
+        gl.glImportMemoryFdEXT(memory, allocated, _HANDLE_TYPE_OPAQUE_FD, descriptor)
+        gl.glBindBuffer(COPY_WRITE_BUFFER, buffer.id)
+        gl.glBufferStorageMemEXT(COPY_WRITE_BUFFER, (nbytes + 3) // 4 * 4, memory, 0)
+        gl_query.clear_buffer(context, buffer.id, (nbytes + 3) // 4)
+        gl.glBindBuffer(COPY_WRITE_BUFFER, 0)
+        gl.glFinish()
+    return buffer
+
+
+class GlSemaphore:
+    """A binary semaphore given by a file descriptor, which becomes GL's. Deleted when it is collected."""
+
+    def __init__(self, context: GlContext, descriptor: int) -> None:
+        self._context = context
+        self._id = context.generate("semaphore")
+        weakref.finalize(self, context.defer_delete, "semaphore", self._id).atexit = False
+        with gl_query.checked(context, "importing a semaphore"):
+            context.gl.glImportSemaphoreFdEXT(self._id, _HANDLE_TYPE_OPAQUE_FD, descriptor)
+
+    def signal(self, buffers: list[int]) -> None:
+        """Signal it when all GL work issued so far is done, and its writes to the buffers are visible outside GL."""
+        self._context.gl.glSignalSemaphoreEXT(self._id, *_names(buffers), 0, None, None)
+        self._context.gl.glFlush()  # who waits for it cannot make GL submit it
+
+    def wait(self, buffers: list[int]) -> None:
+        """Let GL work issued from now on begin after the signal, and see what was written to the buffers before it."""
+        self._context.gl.glWaitSemaphoreEXT(self._id, *_names(buffers), 0, None, None)
+
+
+def _names(buffers: list[int]) -> tuple[int, ctypes.Array[ctypes.c_uint]]:
+    return len(buffers), (ctypes.c_uint * len(buffers))(*buffers)

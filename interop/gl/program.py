@@ -1,0 +1,122 @@
+"""Compiles GLSL into programs, with errors that carry the compiler's log and the numbered text; or takes them from the
+binaries that a driver made of the same text (see interop/binaries.py).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from .. import binaries
+from ..errors import KernelError
+from .context import GlContext
+
+_FORMAT = struct.Struct("<I")
+COMPUTE_SHADER, VERTEX_SHADER, FRAGMENT_SHADER = 0x91B9, 0x8B31, 0x8B30
+_NUM_PROGRAM_BINARY_FORMATS, _PROGRAM_BINARY_LENGTH, _RETRIEVABLE_HINT = 0x87FE, 0x8741, 0x8257
+_COMPILE_STATUS, _LINK_STATUS, _INFO_LOG_LENGTH = 0x8B81, 0x8B82, 0x8B84
+
+
+def build_program(context: GlContext, name: str, texts: dict[int, str]) -> int:
+    """A linked program of the shaders ``texts`` (shader type to GLSL), counted among the context's live objects.
+
+    Raises KernelError with the log of the shader, or of the linker, that failed.
+    """
+    return begin_program(context, name, texts)()
+
+
+def begin_program(context: GlContext, name: str, texts: dict[int, str]) -> Callable[[], int]:
+    """Let the driver begin to build a program. What is returned waits for it and does what ``build_program`` says."""
+    text = "\n".join(texts.values())
+    binary = binaries.find(text)
+    loaded = _load(context, binary) if binary else 0
+    if not loaded:
+        binaries.reject(text)
+    program, shaders = (loaded, []) if loaded else _begin(context, texts)
+
+    def finish() -> int:
+        _check(context, name, text, program, shaders)
+        context.live["program"] += 1
+        offer(context, program, text)
+        return program
+
+    return finish
+
+
+def offer(context: GlContext, program: int, text: str) -> None:
+    """Let the binary of a linked program be kept, where somebody keeps them."""
+    binaries.keep(text, lambda: program_binary(context, program))
+
+
+def program_binary(context: GlContext, program: int) -> bytes | None:
+    """The driver's compiled form of a program: the number of its format and what ``build_program`` can load again.
+
+    None where the driver gives out none (Mesa does so where its own cache is switched off).
+    """
+    gl = context.gl
+    length = _get(gl.glGetProgramiv, program, _PROGRAM_BINARY_LENGTH)
+    if not gl.integer(_NUM_PROGRAM_BINARY_FORMATS) or not length:
+        return None
+    data, format_, written = ctypes.create_string_buffer(length), ctypes.c_uint(), ctypes.c_int()
+    gl.glGetProgramBinary(program, length, ctypes.byref(written), ctypes.byref(format_), data)
+    return _FORMAT.pack(format_.value) + data.raw[: written.value] if written.value else None
+
+
+def _load(context: GlContext, binary: bytes) -> int:
+    """A program of what ``program_binary`` returned, or 0 where the driver does not take it (any more)."""
+    gl = context.gl
+    if len(binary) <= _FORMAT.size or not gl.integer(_NUM_PROGRAM_BINARY_FORMATS):
+        return 0
+    context.drain()
+    program, data = gl.glCreateProgram(), binary[_FORMAT.size :]
+    gl.glProgramBinary(program, _FORMAT.unpack_from(binary)[0], data, len(data))
+    if _get(gl.glGetProgramiv, program, _LINK_STATUS):
+        return program
+    gl.glDeleteProgram(program)
+    gl.clear_errors()  # an unknown format is a GL error as well
+    return 0
+
+
+def _begin(context: GlContext, texts: dict[int, str]) -> tuple[int, list[int]]:
+    """A program and its shaders, compiled and linked without asking what came of it."""
+    gl = context.gl
+    context.drain()
+    program, shaders = gl.glCreateProgram(), []
+    for shader_type, text in texts.items():
+        shader, data = gl.glCreateShader(shader_type), text.encode()
+        gl.glShaderSource(shader, 1, (ctypes.c_char_p * 1)(data), (ctypes.c_int * 1)(len(data)))
+        gl.glCompileShader(shader)
+        gl.glAttachShader(program, shader)
+        shaders.append(shader)
+    gl.glProgramParameteri(program, _RETRIEVABLE_HINT, 1)
+    gl.glLinkProgram(program)
+    return program, shaders
+
+
+def _check(context: GlContext, name: str, text: str, program: int, shaders: list[int]) -> None:
+    """Raise KernelError, and delete the program, where a shader or the linker failed. Deletes the shaders."""
+    gl, said = context.gl, ""
+    for shader in shaders:
+        if not said and not _get(gl.glGetShaderiv, shader, _COMPILE_STATUS):
+            said = _log(gl.glGetShaderiv, gl.glGetShaderInfoLog, shader) or "it does not compile"
+        gl.glDeleteShader(shader)
+    if not said and not _get(gl.glGetProgramiv, program, _LINK_STATUS):
+        said = f"linking failed: {_log(gl.glGetProgramiv, gl.glGetProgramInfoLog, program)}"
+    if said:
+        gl.glDeleteProgram(program)
+        raise KernelError(name, str(context), said, text)
+
+
+def _get(function: Callable[..., Any], name: int, parameter: int) -> int:
+    value = ctypes.c_int()
+    function(name, parameter, ctypes.byref(value))
+    return value.value
+
+
+def _log(get: Callable[..., Any], get_log: Callable[..., Any], name: int) -> str:
+    length = max(_get(get, name, _INFO_LOG_LENGTH), 1)
+    buffer = ctypes.create_string_buffer(length)
+    get_log(name, length, None, buffer)
+    return buffer.value.decode(errors="replace")

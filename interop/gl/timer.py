@@ -1,0 +1,117 @@
+"""Times the stages of frames by the GPU's own clock, read some frames late so that nothing waits."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+import weakref
+from dataclasses import dataclass
+
+from .context import GlContext
+from .query import has_extension
+
+_TIMESTAMP, _QUERY_RESULT, _QUERY_RESULT_AVAILABLE = 0x8E28, 0x8866, 0x8867
+_DEPTH = 4
+"""Frames after which the times of a frame are asked for."""
+_MARKS = 16
+"""At most in a frame; what comes later belongs to the last stage."""
+_CALIBRATION = 1024
+"""Frames after which the two clocks are compared again: they drift apart by some parts in a million."""
+
+
+@dataclass(frozen=True)
+class StageTime:
+    """When one stage of a frame began and ended, in nanoseconds of ``time.perf_counter_ns``.
+
+    ``cpu`` is when its commands were given, ``gpu`` when they were carried out; None where the driver has no timers.
+    """
+
+    name: str
+    cpu: tuple[int, int]
+    gpu: tuple[int, int] | None
+
+
+class GlTimer:
+    """Times the stages of each frame in the context that is current when it is made.
+
+    ``mark(name)`` begins a stage and ends the one before; ``end()`` ends the frame's last and gives the stages of an
+    earlier frame. Where the driver has no timer queries (OpenGL ES without GL_EXT_disjoint_timer_query) ``has_gpu`` is
+    False and only the CPU's times are there.
+    """
+
+    depth = _DEPTH
+    """``end()`` gives the stages of the frame this many frames earlier."""
+
+    def __init__(self) -> None:
+        self.context = context = GlContext.current()
+        self.has_gpu = not context.is_es or has_extension(context, "GL_EXT_disjoint_timer_query")
+        self._frames = [_Frame([]) for _ in range(_DEPTH + 1)]
+        self._number, self._offset, self._value = 0, 0, ctypes.c_uint64()
+        if self.has_gpu:
+            suffix = "EXT" if context.is_es else ""
+            self._stamp = getattr(context.gl, f"glQueryCounter{suffix}")
+            self._result = getattr(context.gl, f"glGetQueryObjectui64v{suffix}")
+            for frame in self._frames:
+                frame.queries += [context.generate("query") for _ in range(_MARKS + 1)]
+            every = [query for frame in self._frames for query in frame.queries]
+            weakref.finalize(self, _free, context, every).atexit = False
+
+    def mark(self, name: str) -> None:
+        """From here on the work belongs to the stage ``name`` of this frame. A name may come more than once."""
+        frame = self._frames[self._number % len(self._frames)]
+        if frame.count < _MARKS:
+            frame.names[frame.count] = name
+            self._note(frame)
+
+    def end(self) -> list[StageTime]:
+        """End this frame. Gives the stages of the frame ``depth`` frames before, in order.
+
+        Empty for the first frames, and where the GPU is more than ``depth`` frames behind: nothing waits for it.
+        """
+        frame = self._frames[self._number % len(self._frames)]
+        self._note(frame)
+        if self.has_gpu:
+            self.context.gl.glFlush()  # or the end would be when the next frame's commands push this one out
+        if self.has_gpu and self._number % _CALIBRATION == 0:
+            before, gpu, after = time.perf_counter_ns(), self.context.gl.integer(_TIMESTAMP), time.perf_counter_ns()
+            self._offset = (before + after) // 2 - gpu
+        self._number += 1
+        oldest = self._frames[self._number % len(self._frames)]
+        stages = self._read(oldest)
+        oldest.count = 0
+        return stages
+
+    def _note(self, frame: _Frame) -> None:
+        frame.cpu[frame.count] = time.perf_counter_ns()
+        if self.has_gpu:
+            self._stamp(frame.queries[frame.count], _TIMESTAMP)
+        frame.count += 1
+
+    def _read(self, frame: _Frame) -> list[StageTime]:
+        stages, ends = frame.count - 1, list[int]()
+        if stages < 1:
+            return []
+        if self.has_gpu:
+            self._result(frame.queries[stages], _QUERY_RESULT_AVAILABLE, ctypes.byref(self._value))
+            if not self._value.value:
+                return []
+            for query in frame.queries[: frame.count]:
+                self._result(query, _QUERY_RESULT, ctypes.byref(self._value))
+                ends.append(self._value.value + self._offset)
+        return [
+            StageTime(frame.names[i], (frame.cpu[i], frame.cpu[i + 1]), (ends[i], ends[i + 1]) if ends else None)
+            for i in range(stages)
+        ]
+
+
+class _Frame:
+    """The marks of one frame: names, the CPU's times, and queries for the GPU's."""
+
+    def __init__(self, queries: list[int]) -> None:
+        self.queries, self.count = queries, 0
+        self.names, self.cpu = [""] * _MARKS, [0] * (_MARKS + 1)
+
+
+def _free(context: GlContext, queries: list[int]) -> None:
+    for query in queries:
+        context.defer_delete("query", query)

@@ -1,0 +1,181 @@
+"""GL objects in programs that run on OpenCL: what happens to them before and after a run."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from ...kernels.layout import Dense, Picture, slices
+from ...kernels.source import Argument, KernelSource
+from ..cl.context import ClContext
+from ..cl.objects import ClBuffer, ClImage, Use
+from ..device import CommandList, Operand, Resource, Slot, Step
+from ..errors import BindingError
+from ..gl.context import GlContext
+from ..gl.device import GlDevice
+from ..gl.objects import COPY_READ_BUFFER, COPY_WRITE_BUFFER, GlBuffer, GlTexture
+from .channel import SharedBuffer
+from .sharing import share
+
+
+class GlPartner:
+    """One GL context whose objects an OpenCL device reads and writes, by the best strategy that sharing.py finds.
+
+    GL objects that OpenCL cannot address themselves have a shared buffer beside them: one GL dispatch converts a
+    texture into it before a run, or out of it afterwards; a buffer is copied by GL. No byte crosses the host.
+    """
+
+    def __init__(self, gl: GlContext, cl: ClContext) -> None:
+        self.gl = gl
+        self.channel = share(gl, cl)
+        self.device = GlDevice(gl)
+        self._shared: weakref.WeakValueDictionary[GlBuffer | GlTexture, Any] = weakref.WeakValueDictionary()
+        self._beside: weakref.WeakKeyDictionary[GlBuffer, SharedBuffer] = weakref.WeakKeyDictionary()
+
+    def borrow(self, native: Any) -> ClBuffer | ClImage | StagedTexture:
+        """A GL object as a resource of the OpenCL device. Raises BindingError, DeviceError where it cannot be used."""
+        resource = self.device.borrow(native)
+        shared = self._shared.get(resource)
+        if shared is None or shared.released:
+            shared = self._shared[resource] = self._share(resource)
+        return shared
+
+    def _share(self, resource: GlBuffer | GlTexture) -> ClBuffer | ClImage | StagedTexture:
+        if resource.released:
+            raise BindingError(f"{resource.label} is released: bind one that is alive")
+        itself = self.channel.wrap(resource)
+        if itself is not None:
+            itself.partner = self
+            return itself
+        if isinstance(resource, GlTexture):
+            return StagedTexture(self, resource)
+        beside = self._beside.get(resource)
+        if beside is None:
+            beside = self._beside[resource] = self.channel.buffer(resource.nbytes, f"shared beside {resource.label}")
+        return CopiedBuffer(self, resource, beside)
+
+    def before_run(self, uses: Sequence[Use]) -> None:
+        """Bring GL's objects to where OpenCL reads them, and let OpenCL go on when that is done."""
+        self.gl.check()
+        for use in uses:
+            if isinstance(use.resource, CopiedBuffer | PictureBuffer):
+                use.resource.before_run(use)
+        self.channel.to_cl(uses)
+
+    def after_run(self, uses: Sequence[Use]) -> None:
+        """Let GL go on when OpenCL is done, and bring what OpenCL wrote to GL's objects."""
+        self.channel.to_gl(uses)
+        for use in uses:
+            if isinstance(use.resource, CopiedBuffer | PictureBuffer):
+                use.resource.after_run(use)
+
+    def close(self) -> None:
+        """Delete the kernels of conversions."""
+        if not self.gl.closed:
+            self.device.close()
+
+
+class CopiedBuffer(SharedBuffer):
+    """A user's GL buffer, and beside it a shared buffer with which GL exchanges bytes on the GPU."""
+
+    def __init__(self, partner: GlPartner, native: GlBuffer, beside: SharedBuffer) -> None:
+        super().__init__(beside.memory, native.nbytes, native.label, beside.gl)
+        self.partner, self._native = partner, native
+
+    @property
+    def released(self) -> bool:
+        return super().released or self._native.released
+
+    def before_run(self, use: Use) -> None:
+        self._native.check()
+        if "r" in use.access:
+            _copy(self._native, self.gl, use.nbytes)
+
+    def after_run(self, use: Use) -> None:
+        if "w" in use.access:
+            _copy(self.gl, self._native, use.nbytes)
+
+
+def _copy(source: GlBuffer, target: GlBuffer, nbytes: int) -> None:
+    gl = source.context.gl
+    gl.glBindBuffer(COPY_READ_BUFFER, source.id)
+    gl.glBindBuffer(COPY_WRITE_BUFFER, target.id)
+    gl.glCopyBufferSubData(COPY_READ_BUFFER, COPY_WRITE_BUFFER, 0, 0, nbytes)
+    gl.glBindBuffer(COPY_READ_BUFFER, 0)
+    gl.glBindBuffer(COPY_WRITE_BUFFER, 0)
+
+
+class StagedTexture:
+    """Implements device.StagedTexture: a GL texture that OpenCL cannot address."""
+
+    nbytes = 0
+
+    def __init__(self, partner: GlPartner, texture: GlTexture) -> None:
+        self._partner, self._texture = partner, texture
+        self.label, self.size, self.format = texture.label, texture.size, texture.format
+        self.write_formats = partner.device.traits.write_formats
+
+    @property
+    def released(self) -> bool:
+        return self._texture.released
+
+    def release(self) -> None:
+        """It is the user's: nothing of it is freed."""
+
+    def stage(self, view: Picture, parameters: tuple[float, ...], write: bool, previous: Resource | None) -> Resource:
+        """See device.StagedTexture."""
+        if isinstance(previous, PictureBuffer) and previous.serves(self._partner, view, write):
+            buffer = previous
+        else:
+            buffer = PictureBuffer(self._partner, view, write)
+        buffer.show(self._texture, parameters)
+        return buffer
+
+
+class PictureBuffer(SharedBuffer):
+    """A tensor as float32 BHWC in a shared buffer, which one GL dispatch fills from a texture, or the other way."""
+
+    def __init__(self, partner: GlPartner, view: Picture, write: bool) -> None:
+        dense = Dense(view.shape)
+        shared = partner.channel.buffer(dense.nbytes, "a tensor that is a GL texture")
+        super().__init__(shared.memory, shared.nbytes, shared.label, shared.gl)
+        self.partner, self._view, self._write = partner, view, write
+        self._commands = _conversion(partner.device, view, dense, shared.gl, write)
+        self._texture: GlTexture | None = None
+
+    def serves(self, partner: GlPartner, view: Picture, write: bool) -> bool:
+        """Whether a texture of that kind can take the place of the one shown now."""
+        return (self.partner, self._view, self._write) == (partner, view, write) and not self.released
+
+    def show(self, texture: GlTexture, parameters: tuple[float, ...]) -> None:
+        """Convert this texture from now on, with these layout.picture_parameters. Allocates nothing."""
+        self._commands.set_slot("texture", texture)
+        self._commands.set_parameters(0, "dst" if self._write else "src", parameters)
+        self._texture, self.label = texture, texture.label
+
+    @property
+    def released(self) -> bool:
+        return super().released or (self._texture is not None and self._texture.released)
+
+    def before_run(self, use: Use) -> None:
+        if not self._write:
+            self._commands.run()
+
+    def after_run(self, use: Use) -> None:
+        if self._write and "w" in use.access:
+            self._commands.run()
+
+
+def _conversion(device: GlDevice, picture: Picture, dense: Dense, buffer: GlBuffer, write: bool) -> CommandList:
+    """One GL dispatch between the texture in the slot "texture" and the buffer."""
+    views = (dense, picture) if write else (picture, dense)
+    texture, memory = Operand(Slot("texture")), Operand(buffer, 0, dense.nbytes)
+    src, dst = (memory, texture) if write else (texture, memory)
+    arguments = Argument("src", views[0], "r", "source"), Argument("dst", views[1], "w", "target")
+    batch, height, width, channels = dense.shape
+    group = device.traits.group
+    source = KernelSource("copy", arguments, group, -(-batch * height * width * slices(channels) // group))
+    parameters = {"dst" if write else "src": (0.0,) * 16}
+    label = "buffer to texture" if write else "texture to buffer"
+    return device.record([Step(device.kernel(source), {"src": src, "dst": dst}, source.tiles, label, parameters)])

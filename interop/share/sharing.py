@@ -1,0 +1,186 @@
+"""How a GL and a CL context come to address the same memory: one function decides, and says why."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyopencl
+
+from ..cl import gl_sharing as cl_gl
+from ..cl.context import ClContext
+from ..cl.objects import ClBuffer, ClImage, Use
+from ..errors import BindingError, DeviceError
+from ..gl.context import GlContext
+from ..gl.objects import GlBuffer, GlTexture
+from .channel import Channel, SharedBuffer
+from .external_memory import ExternalMemory, OrderedExternalMemory, same_gpu
+from .host_memory import HostMemory
+
+log = logging.getLogger("framebind")
+
+
+class GlObjects(Channel):
+    """The user's GL objects themselves, as OpenCL objects. With cl_khr_gl_event the drivers order the work."""
+
+    name = "GL objects (cl_khr_gl_sharing)"
+
+    def __init__(self, gl: GlContext, cl: ClContext) -> None:
+        super().__init__(gl, cl)
+        self._ordered = "cl_khr_gl_event" in cl.device.extensions.split()
+        self._memories: weakref.WeakKeyDictionary[GlBuffer | GlTexture, pyopencl.MemoryObjectHolder]
+        self._memories = weakref.WeakKeyDictionary()
+
+    @staticmethod
+    def why_not(gl: GlContext, cl: ClContext) -> str | None:
+        return cl_gl.why_not(cl.context, cl.device)
+
+    def wrap(self, native: GlBuffer | GlTexture) -> ClBuffer | ClImage | None:
+        memory = self._memories.get(native)
+        try:
+            if isinstance(native, GlBuffer):
+                memory = memory or cl_gl.from_gl_buffer(self.cl.context, native.id)
+                shared = SharedBuffer(memory, native.nbytes, native.label, native)
+            else:
+                memory = memory or cl_gl.from_gl_texture(self.cl.context, native.id)
+                shared = ClImage(memory, native.label, keep=native)
+        except (DeviceError, BindingError) as error:
+            log.info(f"{native.label} is copied on the GPU: it cannot be an OpenCL object itself: {error}")
+            return None
+        self._memories[native] = memory
+        return shared
+
+    def buffer(self, nbytes: int, label: str) -> SharedBuffer:
+        gl = GlBuffer(nbytes, label=label)
+        return SharedBuffer(cl_gl.from_gl_buffer(self.cl.context, gl.id), nbytes, label, gl)
+
+    def to_cl(self, uses: Sequence[Use]) -> None:
+        if not self._ordered:
+            self.wait_for_gl()
+        cl_gl.acquire(self.cl.queue, [use.resource.int_ptr for use in uses])
+
+    def to_gl(self, uses: Sequence[Use]) -> None:
+        cl_gl.release(self.cl.queue, [use.resource.int_ptr for use in uses])
+        if not self._ordered:
+            self.wait_for_cl()
+
+
+class Copies(Channel):
+    """Two buffers, and copies between them through the CPU, each counted. Only where the user allowed it."""
+
+    name = "copies through the CPU"
+
+    def __init__(self, gl: GlContext, cl: ClContext) -> None:
+        super().__init__(gl, cl)
+        self._arrays: weakref.WeakKeyDictionary[GlBuffer, np.ndarray] = weakref.WeakKeyDictionary()
+
+    @staticmethod
+    def why_not(gl: GlContext, cl: ClContext) -> str | None:
+        return None if cl.copies_allowed else "not allowed: ClContext(copies_allowed=True) allows it"
+
+    def buffer(self, nbytes: int, label: str) -> SharedBuffer:
+        gl = GlBuffer(nbytes, label=label)
+        self._arrays[gl] = np.zeros(nbytes, np.uint8)
+        memory = pyopencl.Buffer(self.cl.context, pyopencl.mem_flags.READ_WRITE, nbytes)
+        return SharedBuffer(memory, nbytes, label, gl)
+
+    def to_cl(self, uses: Sequence[Use]) -> None:
+        for use in uses:
+            buffer, reason = use.resource, f"no shared memory: {use.resource.label} from OpenGL to OpenCL"
+            if "r" in use.access and isinstance(buffer, SharedBuffer):
+                self.host_waits += 1
+                array = self._arrays[buffer.gl]
+                buffer.gl.read_into(array, reason)
+                buffer.write(self.cl.queue, array, reason)
+
+    def to_gl(self, uses: Sequence[Use]) -> None:
+        for use in uses:
+            buffer, reason = use.resource, f"no shared memory: {use.resource.label} from OpenCL to OpenGL"
+            if "w" in use.access and isinstance(buffer, SharedBuffer):
+                self.host_waits += 1
+                array = self._arrays[buffer.gl]
+                buffer.read(self.cl.queue, array, reason)
+                buffer.gl.write(array, reason)
+
+
+STRATEGIES: tuple[type[Channel], ...] = (GlObjects, OrderedExternalMemory, ExternalMemory, HostMemory, Copies)
+"""Best first."""
+
+_channels: weakref.WeakValueDictionary[tuple[int, int], Channel] = weakref.WeakValueDictionary()
+
+
+@dataclass(frozen=True)
+class SharingReport:
+    """How a GL and a CL context share memory. ``str()`` of it is a text for people."""
+
+    gl: str
+    cl: str
+    strategy: str | None
+    """The name of the strategy; None: none, and a model on OpenCL cannot use objects of this GL context."""
+    refused: dict[str, str]
+    """The strategies that are better, and why each is out."""
+    host_waits: int
+    """How often the CPU waited, so far, for one API before the other could go on."""
+    same_device: bool | None = None
+    """Whether both run on one GPU (or both on the CPU); None where the drivers do not tell."""
+
+    def __str__(self) -> str:
+        lines = [f"{self.gl} and {self.cl} share memory by: {self.strategy or 'nothing'}"]
+        lines += [f"  not by {name}: {reason}" for name, reason in self.refused.items()]
+        return "\n".join([*lines, f"  the CPU waited {self.host_waits} times so far"])
+
+
+def sharing_report(gl: GlContext | None = None, cl: ClContext | None = None) -> SharingReport:
+    """Which strategy the two contexts get (by default those current on this thread), and why the better ones are out.
+
+    Raises DeviceError where no context is given and none is current.
+    """
+    gl, cl = gl or GlContext.current(), cl or ClContext.current()
+    gl.check()
+    cl.check()
+    strategy, refused = _choose(gl, cl)
+    channel = _channels.get((id(gl), id(cl)))
+    waits = channel.host_waits if channel is not None else 0
+    name = strategy.name if strategy else None
+    return SharingReport(str(gl), str(cl), name, refused, waits, _same_device(gl, cl, strategy))
+
+
+def _same_device(gl: GlContext, cl: ClContext, strategy: type[Channel] | None) -> bool | None:
+    if gl.software or cl.software:
+        return gl.software and cl.software
+    return True if strategy is GlObjects else same_gpu(gl, cl)
+
+
+def share(gl: GlContext, cl: ClContext) -> Channel:
+    """The best way for the two contexts to address the same memory. Logs which, and why the better ones are out.
+
+    One channel serves all who share between the two. Raises BindingError, with all reasons, where there is none.
+    """
+    channel = _channels.get((id(gl), id(cl)))
+    if channel is not None:
+        return channel
+    strategy, refused = _choose(gl, cl)
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
+    if strategy is None:
+        raise BindingError(
+            f"{gl} and {cl} share no memory ({reasons}). Run the model with the backend 'opengl', or allow copies "
+            "through the CPU with ClContext(copies_allowed=True)"
+        )
+    level = logging.WARNING if strategy is Copies else logging.INFO
+    log.log(level, f"{gl} and {cl} share memory by {strategy.name}" + (f", not by {reasons}" if refused else ""))
+    channel = _channels[id(gl), id(cl)] = strategy(gl, cl)
+    return channel
+
+
+def _choose(gl: GlContext, cl: ClContext) -> tuple[type[Channel] | None, dict[str, str]]:
+    """The first strategy that works, and why those before it do not."""
+    refused: dict[str, str] = {}
+    for strategy in STRATEGIES:
+        reason = strategy.why_not(gl, cl)
+        if reason is None:
+            return strategy, refused
+        refused[strategy.name] = reason
+    return None, refused
