@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,9 @@ CASES: dict[str, tuple[Shape, int, Window]] = {
 }
 
 
-def take(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """Let convolutions be computed by this tile, or by the last one."""
+def take(monkeypatch: pytest.MonkeyPatch, device: Device, number: int) -> None:
+    """Let convolutions be computed by this tile, or by the last one, in work-groups that are small enough for all."""
+    monkeypatch.setattr(device, "traits", replace(device.traits, group=64, matrix_units=False))
 
     def tiles(window: Window, depth: int, channels: int, grid: Grid) -> tuple[WinogradTile, ...]:
         found = winograd_tiles(window, depth, channels, grid)
@@ -68,7 +70,7 @@ def test_every_tile_computes_the_sums_of_the_window(
     shape, out, window = CASES[name]
     shapes, node = one_node(shape, out, window)
     x = normal(*shape)
-    take(monkeypatch, number)
+    take(monkeypatch, device, number)
     program, (found,) = run(device, shapes, [node], (1,), x)
     assert [step.kernel.source.name for step in program.steps] == ["winograd"]
     assert device.traits.api == "null" or relative_error(found, expected(node, x)) <= 1e-5
@@ -81,7 +83,7 @@ def test_links_apply_to_what_it_writes(device: Device, storage: Storage, monkeyp
     shape: Shape = (1, 7, 6, 16)
     shapes, node = one_node(shape, 16, PLAIN, (Link("ADD", 0), Link("RELU6")))
     x = normal(*shape)
-    take(monkeypatch, 0)
+    take(monkeypatch, device, 0)
     program, (found,) = run(device, shapes, [node], (1,), x, storage)
     error = relative_error(found, np.clip(expected(node, x) + x, 0, 6)) if device.traits.api != "null" else 0.0
     assert error <= OPERATOR_TOLERANCE[storage]
@@ -96,7 +98,7 @@ def test_it_computes_the_same_in_one_dispatch(gpu: Device, monkeypatch: pytest.M
     second = Node(second.operator, second.attributes, (1,), (2,))
     shapes[2] = shape
     x = normal(*shape)
-    take(monkeypatch, 0)
+    take(monkeypatch, gpu, 0)
     separate, (apart,) = run(gpu, shapes, [first, second], (2,), x)
     gpu.dispatches = "one"
     try:
