@@ -40,13 +40,14 @@ class Report:
         if not self.frames:
             return "one frame: too few to measure"
         mean, dropped = self.seconds / self.frames, f", {self.dropped} dropped" if self.dropped else ""
+        frames = "1 frame" if self.frames == 1 else f"{self.frames} frames"
         upload, recorded, detected, copied = (
             n // self.frames for n in (self.uploaded, self.recorded, self.detected, self.copied)
         )
         detections = f"{detected} detections, " if detected else ""
         total = upload + recorded + detected + copied
         return (
-            f"{self.frames} frames after the first{dropped}: {1 / mean:.1f} fps, {mean * 1000:.1f} ms a frame\n"
+            f"{frames} after the first{dropped}: {1 / mean:.1f} fps, {mean * 1000:.1f} ms a frame\n"
             f"bytes between host and GPU a frame: {total} in all, of which {upload} the source's upload, "
             f"{recorded} the recording, {detections}{copied} anything else"
         )

@@ -160,7 +160,7 @@ def test_the_summary_tells_the_modes_apart() -> None:
         "without copies: 3 frames after the first: 20.0 fps, 50.0 ms a frame",
         "bytes between host and GPU a frame: 150 in all, of which 150 the source's upload, 0 the recording, 0 anything "
         "else",
-        "copying mode: 1 frames after the first: 5.0 fps, 200.0 ms a frame",
+        "copying mode: 1 frame after the first: 5.0 fps, 200.0 ms a frame",
         "bytes between host and GPU a frame: 7300 in all, of which 300 the source's upload, 0 the recording, 7000 "
         "anything else",
     ]
