@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -17,6 +18,15 @@ from .task import Task
 from .trace import Trace
 
 _NOTE_SECONDS = 4.0
+
+
+@dataclass
+class File:
+    """A file that pictures go to, and how many went there."""
+
+    path: Path
+    sink: fb.Sink
+    pictures: int = 0
 
 
 class Player:
@@ -42,8 +52,10 @@ class Player:
         self._lap_frames, self._lap_began, self._lap_bytes = 0, 0.0, copied_bytes()
         self.overlay, self.hud_overlay = fb.Overlay(), fb.Overlay()
         self.figures = Figures(timer)
-        self.files: list[fb.Sink] = []
-        self.recording: fb.Sink | None = None
+        self.files: list[File] = []
+        self.written: list[Path] = []
+        """The files that are complete, in that order."""
+        self.recording: File | None = None
         self.paused = self.going_on = False
         self.hud = self.help = True
         self.chosen = 0
@@ -82,16 +94,22 @@ class Player:
     def close(self) -> None:
         """Finish the recordings and the profile. More than once."""
         while self.files:
-            self.files.pop().close()
+            self._close_file(self.files[0])
         if self.trace is not None:
             self.trace.close()
             self.trace = None
 
-    def open_file(self, path: Path) -> fb.Sink:
+    def open_file(self, path: Path) -> File:
         """A file that every picture from now on goes to."""
         sink = fb.open_sink(path, self.context, self.picture.size, fps=self.fps, live=self.source.live)
-        self.files.append(sink)
-        return sink
+        self.files.append(File(path, sink))
+        return self.files[-1]
+
+    def _close_file(self, file: File) -> None:
+        self.files.remove(file)
+        file.sink.close()
+        if file.pictures:
+            self.written.append(file.path)
 
     @property
     def copying(self) -> bool:
@@ -140,8 +158,9 @@ class Player:
             self.overlay.draw(self.picture)
         if self.files and not self.paused:
             self.timer.mark("record")
-            for sink in self.files:
-                sink.put(self.picture)
+            for file in self.files:
+                file.sink.put(self.picture)
+                file.pictures += 1
         if self.window is not None:
             self.timer.mark("show")
             self._show(self.window)
@@ -229,6 +248,7 @@ class Player:
         sink = fb.open_sink(path, self.context, self.picture.size)
         sink.put(self.picture)
         sink.close()
+        self.written.append(path)
         self._say(f"wrote {path}")
 
     def _record(self) -> None:
@@ -237,8 +257,7 @@ class Player:
             self.recording = self.open_file(path)
             self._say(f"recording {path}")
         else:
-            self.files.remove(self.recording)
-            self.recording.close()
+            self._close_file(self.recording)
             self.recording = None
             self._say("recording stopped")
 

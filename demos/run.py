@@ -60,6 +60,7 @@ def run(prepare: Callable[[Scene], Task], options: Options) -> Report:
             f"{Path(options.model).stem} on {options.backend}, {context.renderer}", task, networks, picture, source,
             window, timer, 1 / (source.fps or 30) if paced else 0.0, trace,
         )  # fmt: skip
+        stack.callback(_say_what_was_written, player)  # when the player is closed: also after an error
         stack.enter_context(contextlib.closing(player))
         for path in options.output:
             player.open_file(path)
@@ -68,6 +69,11 @@ def run(prepare: Callable[[Scene], Task], options: Options) -> Report:
         length = min((n for n in (options.frames, source.length) if n is not None), default=None)
         with _progress(length) as advance:
             return player.play(options.frames, options.duration, advance)
+
+
+def _say_what_was_written(player: Player) -> None:
+    for path in player.written:
+        console.print(f"wrote {path}", highlight=False)
 
 
 def _source(options: Options) -> fb.Source:
@@ -110,8 +116,6 @@ def main(prepare: Callable[[Scene], Task], options: Options) -> None:
         console.print(f"[red]{type(error).__name__}[/red]: {error}", highlight=False)
         raise typer.Exit(1) from error
     console.print(str(report), highlight=False)
-    for path in options.output:
-        console.print(f"wrote {path}", highlight=False)
 
 
 @contextlib.contextmanager

@@ -228,10 +228,15 @@ def frames_of(video: Path) -> int:
     return count
 
 
-def main(identity: Path, capsys: pytest.CaptureFixture[str], **options: Any) -> tuple[int, str]:
-    """Run ``plain`` as a program: exit code and what it prints."""
+def main(
+    identity: Path,
+    capsys: pytest.CaptureFixture[str],
+    prepare: Callable[[Scene], Task] = plain,
+    **options: Any,
+) -> tuple[int, str]:
+    """Run a demo as a program: exit code and what it prints."""
     try:
-        runner.main(plain, Options(str(identity), headless=True, **options))
+        runner.main(prepare, Options(str(identity), headless=True, **options))
     except typer.Exit as ended:
         return ended.exit_code, " ".join(capsys.readouterr().err.split())
     return 0, " ".join(capsys.readouterr().err.split())
@@ -271,4 +276,18 @@ def test_a_damaged_video_while_recording(
     path.write_bytes(data)
     code, output = main(identity, capsys, source=str(path), output=[video])
     assert code == 1 and "is damaged:" in output and "Get the file again" in output
+    assert f"wrote {video}" in output
     assert 3 < frames_of(video) < 9
+
+
+def test_a_file_that_no_picture_went_to_is_not_said_to_be_written(
+    identity: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails_at_once(scene: Scene) -> Task:
+        def draw(frame: fb.GlTexture) -> None:
+            raise fb.SourceError("nothing to draw")
+
+        return Task(draw)
+
+    code, output = main(identity, capsys, fails_at_once, frames=3, output=[tmp_path / "a.avi", tmp_path / "a.png"])
+    assert code == 1 and "nothing to draw" in output and "wrote" not in output

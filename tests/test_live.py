@@ -135,7 +135,10 @@ def test_keys_do_what_the_help_line_says(screen: Screen, tmp_path: Path, identit
         program.press("q")
         code, output = program.wait()
     assert code == 0 and "Traceback" not in output
-    assert "frames after the first" in output and "wrote all.avi" in output
+    assert "frames after the first" in output
+    assert sorted(re.findall(r"wrote (\S+)", output)) == sorted(
+        path.name for path in (*tmp_path.glob("*.avi"), *tmp_path.glob("framebind-*"))
+    )
     everything = frames_of(tmp_path / "all.avi")
     assert everything[0].shape == (48, 64, 3) and len(everything) > len(frames_of(video))
 
