@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from operator import attrgetter
 
 from ..interop.device import Resource
 from ..interop.errors import BindingError, DelegateError, ModelError
@@ -22,6 +23,8 @@ from .tune import tune
 from .tuning import Tuning, TuningError
 
 log = logging.getLogger("framebind")
+
+_handle = attrgetter("handle")
 
 
 class Partition:
@@ -277,11 +280,12 @@ class Partition:
 
     def _refuse_aliases(self) -> None:
         """One object cannot be written and read (or written twice) in the same run: the order is the model's own."""
-        if len(set(map(id, self._resources.values()))) == len(self._resources):
+        if len(set(map(_handle, self._resources.values()))) == len(self._resources):
             return
         for output in self.outputs:
+            written = self._resources.get(output)
             for other, resource in self._resources.items():
-                if other != output and resource is self._resources.get(output):
+                if written is not None and other != output and resource.handle == written.handle:
                     raise BindingError(
                         f"{resource.label} is bound to {tensor_label(output, self._claims.tensors[output])} and to "
                         f"tensor {other}: bind another object to one of them, and swap the two between invokes"

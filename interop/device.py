@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -51,6 +51,9 @@ class Traits:
 
 class Resource(Protocol):
     """A buffer or texture of a device, owned (freed with it) or borrowed (never freed)."""
+
+    handle: Hashable
+    """Of two resources that are alive it is equal where they are the same object of the API."""
 
     @property
     def label(self) -> str: ...

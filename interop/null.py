@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ class NullResource:
     size: tuple[int, int] = (0, 0)
     format: str = ""
     released: bool = False
+    handle: Hashable = field(default_factory=object, compare=False)
 
     def release(self) -> None:
         self.released = True

@@ -191,6 +191,32 @@ def test_every_kind_of_object_is_read_and_written(cl_context: fb.ClContext, kind
     delegate.close()
 
 
+@pytest.mark.parametrize("kind", ["buffer", "array", "cl_mem", "image"])
+def test_one_object_cannot_be_input_and_output(cl_context: fb.ClContext, kind: str) -> None:
+    interpreter, delegate = on_cl()
+    native, other = (kinds(cl_context, array)[kind] for array in (X, np.zeros_like(X)))
+    delegate.bind_buffer_to_tensor(native, 0)
+    delegate.bind_buffer_to_tensor(native, 1)
+    with pytest.raises(fb.BindingError, match=r"is bound to tensor 1 'y' .* and to tensor 0: bind another"):
+        interpreter.invoke()
+    close(content_of(cl_context, native), X)
+    delegate.bind_buffer_to_tensor(other, 1)
+    interpreter.invoke()
+    close(content_of(cl_context, other), np.exp(X))
+    delegate.close()
+
+
+def test_two_parts_of_one_buffer_are_two_objects(cl_context: fb.ClContext) -> None:
+    interpreter, delegate = on_cl()
+    whole = buffer_of(cl_context, np.concatenate([X.ravel(), np.zeros(1024, np.float32)]))
+    source, target = whole[: X.nbytes], whole[2048 : 2048 + X.nbytes]
+    delegate.bind_buffer_to_tensor(source, 0)
+    delegate.bind_buffer_to_tensor(target, 1)
+    interpreter.invoke()
+    close(values(cl_context, target), np.exp(X))
+    delegate.close()
+
+
 @pytest.mark.parametrize("format", IMAGE_FORMATS)
 def test_images_are_known_by_their_format(device: ClDevice, format: str) -> None:
     order, kind, dtype = IMAGE_FORMATS[format]

@@ -316,6 +316,34 @@ def test_one_object_cannot_be_input_and_output(context: fb.GlContext) -> None:
     close(one.read().reshape(SHAPE), np.tanh(np.exp(EXP_TANH)))
 
 
+def test_one_object_that_is_wrapped_twice_cannot_be_input_and_output(context: fb.GlContext) -> None:
+    interpreter, delegate = ready(chain("EXP", "TANH"))
+    one, two = fb.GlBuffer(X.nbytes, X), fb.GlBuffer(X.nbytes)
+    delegate.bind_buffer_to_tensor(fb.GlBuffer.from_id(one.id), 0)
+    delegate.bind_buffer_to_tensor(fb.GlBuffer.from_id(one.id), 2)
+    with pytest.raises(fb.BindingError, match=r"is bound to tensor 2 't2' .* and to tensor 0: bind another"):
+        interpreter.invoke()
+    close(one.read().reshape(SHAPE), X)
+    delegate.bind_buffer_to_tensor(fb.GlBuffer.from_id(two.id), 2)
+    interpreter.invoke()
+    close(two.read().reshape(SHAPE), EXP_TANH)
+
+
+def test_a_texture_and_a_buffer_of_the_same_name_are_two_objects(context: fb.GlContext) -> None:
+    interpreter, delegate = ready(chain("EXP", "TANH"))
+    textures, buffers = [fb.GlTexture(5, 4, "rgba32f")], [fb.GlBuffer(X.nbytes)]
+    while textures[-1].id != buffers[-1].id:
+        if textures[-1].id < buffers[-1].id:
+            textures.append(fb.GlTexture(5, 4, "rgba32f"))
+        else:
+            buffers.append(fb.GlBuffer(X.nbytes))
+    textures[-1].write(np.full((4, 5, 4), 0.5, np.float32))
+    delegate.bind_buffer_to_tensor(textures[-1], 0)
+    delegate.bind_buffer_to_tensor(buffers[-1], 2)
+    interpreter.invoke()
+    close(buffers[-1].read(), np.full(60, np.tanh(np.exp(np.float32(0.5)))))
+
+
 def test_a_refused_binding_leaves_the_old_one(context: fb.GlContext) -> None:
     interpreter, delegate = ready(chain("EXP", "TANH"))
     delegate.bind_buffer_to_tensor(fb.GlBuffer(X.nbytes, X), 0)

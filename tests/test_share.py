@@ -284,6 +284,27 @@ def test_models_on_gl_textures_agree_with_the_cpu(
     delegate.close()
 
 
+@pytest.mark.parametrize("kind", ["texture", "buffer"])
+def test_one_gl_object_that_is_wrapped_twice_cannot_be_input_and_output(pair: Pair, kind: str) -> None:
+    def made(value: float) -> Any:
+        values = np.full((8, 8, 4), value, np.float32)
+        return fb.GlTexture.from_array(values) if kind == "texture" else fb.GlBuffer(values.nbytes, values)
+
+    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend="opencl"))
+    interpreter = fb.Interpreter(model_content=tiny_models.chain("NEG", shape=(1, 8, 8, 4)))
+    interpreter.modify_graph_with_delegate(delegate)
+    interpreter.set_allow_buffer_handle_output(True)
+    one, other = made(1.0), made(0.0)
+    for tensor in (interpreter.inputs()[0], interpreter.outputs()[0]):
+        delegate.bind_buffer_to_tensor(type(one).from_id(one.id), tensor)
+    with pytest.raises(fb.BindingError, match="and to tensor 0: bind another object"):
+        interpreter.invoke()
+    delegate.bind_buffer_to_tensor(type(one).from_id(other.id), interpreter.outputs()[0])
+    interpreter.invoke()
+    np.testing.assert_array_equal(other.read().view(np.float32).ravel(), np.full(256, -1, np.float32))
+    delegate.close()
+
+
 def test_a_profile_hands_over_too(pair: Pair) -> None:
     """It reads what GL has drawn since the last frame, and GL sees what it wrote."""
     model = tiny_models.chain("NEG", shape=(1, 8, 8, 3))

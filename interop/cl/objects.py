@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -55,6 +55,8 @@ class _ClObject:
         # Asked once, not at each binding.
         self._context: int = memory.context.int_ptr
         self._flags: int = memory.flags
+        self.handle: Hashable = memory.int_ptr
+        """See device.Resource."""
 
     @property
     def memory(self) -> Any:

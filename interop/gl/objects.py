@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,10 @@ _BUFFER_BARRIERS = 0x0200 | 0x0400 | 0x4000  # buffer update, framebuffer, clien
 class _GlObject:
     """What textures and buffers share: a context, a GL name, and whether it is ours to delete."""
 
-    def _adopt(self, context: GlContext, id: int, label: str) -> None:
+    def _adopt(self, context: GlContext, kind: str, id: int, label: str) -> None:
         self.context, self.id, self.label = context, id, label
+        self.handle: Hashable = (context, kind, id)
+        """See device.Resource."""
         self._let_go = False
         self._finalizers: list[weakref.finalize[..., Any]] = []
         self._keep: Any = None
@@ -95,7 +98,7 @@ class GlTexture(_GlObject):
             self.write(data)
 
     def _adopt_texture(self, context: GlContext, id: int, size: tuple[int, int], format: str, label: str) -> None:
-        self._adopt(context, id, label)
+        self._adopt(context, "texture", id, label)
         self.size, self.format = size, format
         self._framebuffer = 0
 
@@ -249,7 +252,7 @@ class GlBuffer(_GlObject):
         if nbytes <= 0:
             raise BindingError(f"a buffer of {nbytes} bytes is impossible: it has at least 1")
         id = context.generate("buffer")
-        self._adopt(context, id, label or f"GL buffer {id} ({nbytes} bytes)")
+        self._adopt(context, "buffer", id, label or f"GL buffer {id} ({nbytes} bytes)")
         self._own("buffer", id)
         self.nbytes = nbytes
         with checked(context, f"making {self.label} of {nbytes} bytes"):
@@ -270,7 +273,7 @@ class GlBuffer(_GlObject):
         context = GlContext.current()
         nbytes = gl_query.buffer(context, id)
         buffer = GlBuffer.__new__(GlBuffer)
-        buffer._adopt(context, id, f"foreign GL buffer {id} ({nbytes} bytes)")
+        buffer._adopt(context, "buffer", id, f"foreign GL buffer {id} ({nbytes} bytes)")
         buffer.nbytes = nbytes
         return buffer
 

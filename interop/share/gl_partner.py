@@ -46,7 +46,8 @@ class GlPartner:
             raise BindingError(f"{resource.label} is released: bind one that is alive")
         itself = self.channel.wrap(resource)
         if itself is not None:
-            itself.partner = self
+            # A GL object that is wrapped twice is two OpenCL objects.
+            itself.partner, itself.handle = self, resource.handle
             return itself
         if isinstance(resource, GlTexture):
             return StagedTexture(self, resource)
@@ -81,7 +82,7 @@ class CopiedBuffer(SharedBuffer):
 
     def __init__(self, partner: GlPartner, native: GlBuffer, beside: SharedBuffer) -> None:
         super().__init__(beside.memory, native.nbytes, native.label, beside.gl)
-        self.partner, self._native = partner, native
+        self.partner, self._native, self.handle = partner, native, native.handle
 
     @property
     def released(self) -> bool:
@@ -114,6 +115,7 @@ class StagedTexture:
     def __init__(self, partner: GlPartner, texture: GlTexture) -> None:
         self._partner, self._texture = partner, texture
         self.label, self.size, self.format = texture.label, texture.size, texture.format
+        self.handle = texture.handle
         self.write_formats = partner.device.traits.write_formats
 
     @property
@@ -152,7 +154,7 @@ class PictureBuffer(SharedBuffer):
         """Convert this texture from now on, with these layout.picture_parameters. Allocates nothing."""
         self._commands.set_slot("texture", texture)
         self._commands.set_parameters(0, "dst" if self._write else "src", parameters)
-        self._texture, self.label = texture, texture.label
+        self._texture, self.label, self.handle = texture, texture.label, texture.handle
 
     @property
     def released(self) -> bool:
