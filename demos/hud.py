@@ -16,6 +16,9 @@ _REFRESH = 0.25
 """Seconds between two changes of the text: figures that change with every frame cannot be read."""
 _LINE = 15
 """Height of a line in screen units; less where the window is small."""
+_READABLE = 9.0
+"""Pixels that a line needs to be read."""
+_GAP = "   "
 
 
 class Figures:
@@ -67,15 +70,39 @@ class Figures:
 
 
 def draw_hud(
-    overlay: fb.Overlay, size: tuple[int, int], scale: float, top: Sequence[str], bottom: Sequence[str]
+    overlay: fb.Overlay, size: tuple[int, int], right: float, scale: float, top: Sequence[str], bottom: Sequence[str]
 ) -> None:
-    """Lines at the top left and at the bottom left of a window of ``size`` pixels, on dark ground."""
-    height = max(min(_LINE * scale, size[1] / 24), 9.0)
+    """Lines at the top left and at the bottom left of a window of ``size`` pixels, on dark ground, up to ``right``."""
+    height = max(min(_LINE * scale, size[1] / 24), _READABLE)
     for lines, at_top in ((top, True), (bottom, False)):
-        lines = [line for line in lines if line]
-        if lines:
-            width, tall = max(overlay.text_width(line, height) for line in lines), height * (len(lines) + 0.5)
-            shrunk, y = height * min(1.0, (size[0] - height) / width), 0.0 if at_top else size[1] - tall
-            overlay.fill(0, y, min(width + height, size[0]), tall, (0.0, 0.0, 0.0, 0.45))
-            for number, line in enumerate(lines):
+        fitted = [part for line in lines if line for part in _fit(overlay, line, height, right - height)]
+        if fitted:
+            tall, width = height * (len(fitted) + 0.5), max(overlay.text_width(*line) for line in fitted)
+            y = 0.0 if at_top else size[1] - tall
+            overlay.fill(0, y, width + height, tall, (0.0, 0.0, 0.0, 0.45))
+            for number, (line, shrunk) in enumerate(fitted):
                 overlay.text(line, height / 2, y + height * (number + 0.25), height=shrunk)
+
+
+def _fit(overlay: fb.Overlay, line: str, height: float, width: float) -> list[tuple[str, float]]:
+    """The line and its height, made to fit; parted in two where it could not be read else, but in tiny windows."""
+
+    def fitted(text: str) -> tuple[str, float]:
+        return text, height * min(1.0, width / overlay.text_width(text, height))
+
+    if fitted(line)[1] >= _READABLE or height == _READABLE or _GAP not in line:
+        return [fitted(line)]
+    gaps = [at for at in range(len(line)) if line.startswith(_GAP, at)]
+    middle = min(gaps, key=lambda at: abs(at - len(line) / 2))
+    return [fitted(line[:middle]), fitted(line[middle:].strip())]
+
+
+def room_beside(column: float, picture: tuple[int, int], window: tuple[int, int]) -> float:
+    """Where a column at the right edge of a picture begins in a window that shows it as large as fits.
+
+    Sizes are (width, height) in pixels, ``column`` is in those of the picture. Where there is none, or where it takes
+    more than half of the window, it is the window's own edge.
+    """
+    scale = min(window[0] / picture[0], window[1] / picture[1])
+    begins = window[0] / 2 + (picture[0] / 2 - column) * scale
+    return begins if column and begins >= window[0] / 2 else float(window[0])

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import framebind as fb
 
-from .hud import KEYS, Figures, draw_hud
+from .hud import KEYS, Figures, draw_hud, room_beside
 from .network import Network
 from .report import ALLOWED_COPIES, Report, copied_bytes
 from .task import Task
@@ -153,8 +153,9 @@ class Player:
         self._lap_frames += 1
         self.timer.mark("draw")
         self.task.draw(frame)
+        column = 0.0
         if self.task.overlay is not None:
-            self.task.overlay(self.overlay)
+            column = self.task.overlay(self.overlay) or 0.0
             self.overlay.draw(self.picture)
         if self.files and not self.paused:
             self.timer.mark("record")
@@ -163,15 +164,15 @@ class Player:
                 file.pictures += 1
         if self.window is not None:
             self.timer.mark("show")
-            self._show(self.window)
+            self._show(self.window, column)
         stages = self.timer.end()
         self.figures.add(stages, self.source.captured if self.source.live else None)
         if self.trace is not None:
             self.trace.add(number - self.timer.depth, stages)
 
-    def _show(self, window: fb.Window) -> None:
-        top, bottom = self._lines()
-        draw_hud(self.hud_overlay, window.framebuffer_size, window.scale, top, bottom)
+    def _show(self, window: fb.Window, column: float) -> None:
+        size, (top, bottom) = window.framebuffer_size, self._lines()
+        draw_hud(self.hud_overlay, size, room_beside(column, self.picture.size, size), window.scale, top, bottom)
         window.show(self.picture, self.hud_overlay)
         for key in window.keys():
             if key in self._keys:

@@ -57,7 +57,7 @@ def run(prepare: Callable[[Scene], Task], options: Options) -> Report:
         paced = window is not None and options.vsync and not source.live
         trace = Trace(options.profile) if options.profile else None
         player = Player(
-            f"{Path(options.model).stem} on {options.backend}, {context.renderer}", task, networks, picture, source,
+            f"{Path(options.model).stem} on {options.backend}   {context.renderer}", task, networks, picture, source,
             window, timer, 1 / (source.fps or 30) if paced else 0.0, trace,
         )  # fmt: skip
         stack.callback(_say_what_was_written, player)  # when the player is closed: also after an error

@@ -126,16 +126,18 @@ def prepare(scene: Scene, effect: Effect | None = None, background: str = BACKGR
         nonlocal chosen
         chosen = name
 
-    def legend(overlay: fb.Overlay) -> None:
-        if chosen == "classes":
-            draw_legend(overlay, scene.picture.size, channels)
+    def legend(overlay: fb.Overlay) -> float:
+        return draw_legend(overlay, scene.picture.size, channels) if chosen == "classes" else 0.0
 
     names = sorted(effects, key=lambda name: name != chosen)
     return Task(draw, [Choice(name, partial(choose, name)) for name in names], legend)
 
 
-def draw_legend(overlay: fb.Overlay, size: tuple[int, int], channels: int) -> None:
-    """The colours and names of all classes but the background, at the right edge of a picture of ``size``."""
+def draw_legend(overlay: fb.Overlay, size: tuple[int, int], channels: int) -> float:
+    """The colours and names of all classes but the background, at the right edge of a picture of ``size``.
+
+    Returns how wide they are.
+    """
     names = VOC if channels == len(VOC) else [f"class {number}" for number in range(channels)]
     line = min(size[1] / channels, 18.0)
     wide = max(overlay.text_width(name, line) for name in names) + 2 * line
@@ -146,6 +148,7 @@ def draw_legend(overlay: fb.Overlay, size: tuple[int, int], channels: int) -> No
             y = (number - 0.5) * line
             overlay.fill(left + 0.4 * line, y + 0.15 * line, 0.7 * line, 0.7 * line, color)
             overlay.text(names[number], left + 1.5 * line, y, height=line)
+    return wide
 
 
 def _classes(scene: Scene, scores: fb.GlBuffer, size: tuple[int, int], channels: int) -> Draw:

@@ -49,5 +49,7 @@ class Task:
 
     draw: Callable[[fb.GlTexture], None]
     choices: Sequence[Choice] = ()
-    overlay: Callable[[fb.Overlay], None] | None = None
-    """Adds text, boxes and points, in pixels of the picture, after each draw; the runner draws them over it."""
+    overlay: Callable[[fb.Overlay], float | None] | None = None
+    """Adds text, boxes and points, in pixels of the picture, after each draw; the runner draws them over it. Gives the
+    width of a column at the picture's right edge that a window's figures must leave free, if there is one.
+    """

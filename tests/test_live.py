@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from framebind.demos.classification import BAR, BOTTOM
+from framebind.demos.labels import palette
 from framebind.demos.landmarks import LEFT
 from framebind.demos.models import BUNDLED
 from screen import PATIENCE, Picture, Program, Screen
@@ -313,6 +314,26 @@ def test_the_likeliest_classes_are_drawn_over_moving_frames(screen: Screen, tmp_
         program.press("q")
         code, output = program.wait()
     assert code == 0 and "Traceback" not in output and "24 detections, 0 anything else" in output
+
+
+@pytest.mark.parametrize("size", ["320x240", "480x360"])
+def test_figures_and_the_legend_of_classes_lie_beside_each_other(
+    screen: Screen, tmp_path: Path, model_path: Callable[[str], Path], size: str
+) -> None:
+    model, (width, height) = model_path("deeplabv3_257_mv_gpu"), map(int, size.split("x"))
+    command = (sys.executable, "-m", "framebind", "demo", "segmentation", "--model", model, "--size", size)
+    legend = np.rint(np.array(palette(21)[1:]) * 255)
+
+    def seen() -> set[int]:
+        """The classes whose colour is on screen."""
+        colors = screen.picture()[:height, :width].reshape(-1, 3)
+        return {number for number, color in enumerate(legend, 1) if (np.abs(colors - color) <= 1).all(axis=-1).any()}
+
+    with screen.run(*command, cwd=tmp_path) as program:
+        program.until(lambda: screen.picture()[: height // 16, : width // 2].mean() < 128, "figures")
+        program.until(lambda: seen() == set(range(1, 21)), "legend that nothing darkens")
+        program.press("q")
+        assert program.wait()[0] == 0
 
 
 def test_keys_switch_between_effects(screen: Screen, tmp_path: Path, model_path: Callable[[str], Path]) -> None:
