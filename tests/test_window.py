@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import glfw
@@ -129,6 +131,13 @@ def test_closing_gives_the_context_before_back(display: None) -> None:
         with pytest.raises(fb.DeviceError, match="is closed"):
             window.show(texture)
         window.close()
+
+
+def test_where_there_is_no_display_the_message_is_glfws_own_and_says_what_to_do(tmp_path: Path) -> None:
+    environment = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR")}
+    code = "import framebind as fb\ntry: fb.Window(64, 48)\nexcept fb.DeviceError as error: print(error)"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, cwd=tmp_path)
+    assert re.fullmatch(r"GLFW cannot open a display: .* use --output FILE .* \([^()']+\)\n", done.stdout), done.stdout
 
 
 def test_two_windows_take_turns(display: None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import warnings
 from collections.abc import Iterator
 from typing import Any, cast
@@ -184,10 +185,15 @@ def _glfw_errors(what: str) -> Iterator[None]:
         try:
             yield
         except glfw.GLFWError as error:
-            raise DeviceError(f"{what} ({error})") from None
+            raise DeviceError(f"{what} ({_text(error)})") from None
         except DeviceError:
             if not any(isinstance(w.message, glfw.GLFWError) for w in caught):
                 raise
-    messages = [str(w.message) for w in caught if isinstance(w.message, glfw.GLFWError)]
+    messages = [_text(w.message) for w in caught if isinstance(w.message, glfw.GLFWError)]
     if messages:
         raise DeviceError(f"{what} ({'; '.join(messages)})")
+
+
+def _text(error: glfw.GLFWError) -> str:
+    """GLFW's own words, of which its Python side shows the number and the bytes: "(65550) b'...'"."""
+    return re.sub(r"^\(\d+\) b(['\"])(.*)\1$", r"\2", str(error))
