@@ -28,18 +28,18 @@ CPUS = os.cpu_count() or 1
 LONGEST = 10
 """Dispatches that the table of a profile shows."""
 
-Models = Annotated[list[str], typer.Argument(help=".tflite files, or names that `models` lists.")]
+Models = Annotated[list[str], typer.Argument(metavar="MODEL", help=".tflite files, or names that `models` lists.")]
 Backends = Annotated[str, typer.Option("--backend", help="gl, cl, cpu, or several: gl,cl.")]
 Precisions = Annotated[str, typer.Option("--precision", help="f32, f16, or both: f32,f16.")]
 Runs = Annotated[int, typer.Option("--runs", "--num_runs", min=1, help="Timed frames.")]
 WarmUpRuns = Annotated[
     int,
-    typer.Option("--warmup-runs", "--warmup_runs", min=0, help="Frames before, for half a second at least."),
+    typer.Option("--warmup-runs", "--warmup_runs", min=0, help="Frames before them, for half a second at least."),
 ]
 Bound = Annotated[
     bool, typer.Option("--bound/--read", help="Inputs and outputs on the GPU and nothing copied, or in CPU memory.")
 ]
-Threads = Annotated[int, typer.Option("--threads", "--num_threads", min=1, help="Of the CPU interpreter.")]
+Threads = Annotated[int, typer.Option("--threads", "--num_threads", min=1, help="Threads of the CPU interpreter.")]
 Compare = Annotated[str, typer.Option(help="Peers in the same run: litert-cpu,litert-gpu.")]
 Profile = Annotated[
     bool, typer.Option("--profile", help="Also the time of each step as a dispatch, by the GPU's own clock.")

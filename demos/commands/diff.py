@@ -24,11 +24,11 @@ BACKENDS: dict[str, Backend] = {"gl": "opengl", "opengl": "opengl", "cl": "openc
 Array = npt.NDArray[Any]
 Outputs = list[Array]
 
-Model = Annotated[str, typer.Argument(help="A .tflite file, or a name that `models` lists.")]
+Model = Annotated[str, typer.Argument(metavar="MODEL", help="A .tflite file, or a name that `models` lists.")]
 BackendName = Annotated[str, typer.Option("--backend", help="gl or cl.")]
-HalfPrecision = Annotated[bool, typer.Option("--f16/--f32", help="Keep tensors in 16 bits where the engine does.")]
+HalfPrecision = Annotated[bool, typer.Option("--f16/--f32", help="Allow 16-bit storage, or none.")]
 Runs = Annotated[int, typer.Option("--runs", "--num_runs", min=1, help="Random inputs, of which each is run on both.")]
-Seed = Annotated[int, typer.Option(min=0, help="Of the random inputs: the same seed gives the same inputs.")]
+Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same random inputs.")]
 Tolerance = Annotated[
     float | None, typer.Option(min=0.0, help="Exit with 1 where an output is off by more than this anywhere.")
 ]

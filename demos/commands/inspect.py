@@ -28,7 +28,7 @@ Backend = Annotated[
 def inspect(model: ModelName, backend: Backend = "null", as_json: AsJson = False) -> None:
     """Show a model's inputs and outputs, which operators run on the GPU, and why the others do not.
 
-    Example: python -m framebind inspect deeplabv3_257_mv_gpu.tflite
+    Example: python -m framebind inspect style_transfer
     """
     logging.getLogger("framebind").setLevel(logging.ERROR)  # the tables say what the warnings would
     content, failure = _inspected(find_model(model), backend)

@@ -13,7 +13,7 @@ from ..models import BUNDLED, MODELS, find_local, find_model, model_folders
 from .output import AsJson, add_row, make_table, print_json, print_line, print_table
 
 Action = Annotated[Literal["list", "fetch", "path"], typer.Argument(help="What to do.")]
-Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Names of models, for fetch and path.")]
+Names = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Names of models, for fetch and path.")]
 
 
 def models(action: Action = "list", names: Names = None, as_json: AsJson = False) -> None:
