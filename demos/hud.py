@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import framebind as fb
 
@@ -19,6 +20,7 @@ _LINE = 15
 _READABLE = 9.0
 """Pixels that a line needs to be read."""
 _GAP = "   "
+"""Between the parts of a line."""
 
 
 class Figures:
@@ -27,15 +29,18 @@ class Figures:
     def __init__(self, timer: fb.GlTimer) -> None:
         self.clock = "GPU ms" if timer.has_gpu else "CPU ms (this driver has no GPU timers)"
         self.text: list[str] = []
-        self.latency: float | None = None
+        self._latency: float | None = None
         """Milliseconds from capture to the end of drawing; None where nothing is live."""
         self._captured: deque[float | None] = deque([None] * timer.depth)
         self._stages: Counter[str] = Counter()
         self._frames = self._timed = 0
         self._since, self._bytes = time.perf_counter(), copied_bytes()
 
-    def add(self, stages: Sequence[fb.StageTime], captured: float | None) -> bool:
-        """Take in a frame; ``stages`` are those of ``timer.depth`` frames ago. Whether the text is new."""
+    def add(self, stages: Sequence[fb.StageTime], captured: float | None) -> None:
+        """Take in a frame that was captured then (by time.perf_counter; None where nothing is live).
+
+        ``stages`` are those of ``timer.depth`` frames ago.
+        """
         self._captured.append(captured)
         then = self._captured.popleft()
         for stage in stages:
@@ -44,12 +49,10 @@ class Figures:
         if stages:
             self._timed += 1
             if then is not None:
-                self.latency = (stages[-1].gpu or stages[-1].cpu)[1] / 1e6 - then * 1e3
+                self._latency = (stages[-1].gpu or stages[-1].cpu)[1] / 1e6 - then * 1e3
         self._frames += 1
-        if time.perf_counter() - self._since < _REFRESH:
-            return False
-        self._write()
-        return True
+        if time.perf_counter() - self._since >= _REFRESH:
+            self._write()
 
     def _write(self) -> None:
         now, copied = time.perf_counter(), copied_bytes()
@@ -62,8 +65,8 @@ class Figures:
             f"{self.clock}: {'   '.join(stages) or 'not known yet'}",
             f"host bytes a frame: {sum(each.values()):,} ({parts})",
         ]
-        if self.latency is not None:
-            self.text.append(f"capture to screen: {self.latency:.0f} ms")
+        if self._latency is not None:
+            self.text.append(f"capture to screen: {self._latency:.0f} ms")
         self._stages.clear()
         self._frames = self._timed = 0
         self._since, self._bytes = now, copied
@@ -74,27 +77,36 @@ def draw_hud(
 ) -> None:
     """Lines at the top left and at the bottom left of a window of ``size`` pixels, on dark ground, up to ``right``."""
     height = max(min(_LINE * scale, size[1] / 24), _READABLE)
-    for lines, at_top in ((top, True), (bottom, False)):
-        fitted = [part for line in lines if line for part in _fit(overlay, line, height, right - height)]
-        if fitted:
-            tall, width = height * (len(fitted) + 0.5), max(overlay.text_width(*line) for line in fitted)
+    for texts, at_top in ((top, True), (bottom, False)):
+        lines = [line for text in texts if text for line in _fit(overlay, text, height, right - height)]
+        if lines:
+            width, tall = max(line.width for line in lines) + height, height * (len(lines) + 0.5)
             y = 0.0 if at_top else size[1] - tall
-            overlay.fill(0, y, width + height, tall, (0.0, 0.0, 0.0, 0.45))
-            for number, (line, shrunk) in enumerate(fitted):
-                overlay.text(line, height / 2, y + height * (number + 0.25), height=shrunk)
+            overlay.fill(0, y, width, tall, (0.0, 0.0, 0.0, 0.45))
+            for number, line in enumerate(lines):
+                overlay.text(line.text, height / 2, y + height * (number + 0.25), height=line.height)
 
 
-def _fit(overlay: fb.Overlay, line: str, height: float, width: float) -> list[tuple[str, float]]:
-    """The line and its height, made to fit; parted in two where it could not be read else, but in tiny windows."""
+class _Line(NamedTuple):
+    text: str
+    height: float
+    width: float
 
-    def fitted(text: str) -> tuple[str, float]:
-        return text, height * min(1.0, width / overlay.text_width(text, height))
 
-    if fitted(line)[1] >= _READABLE or height == _READABLE or _GAP not in line:
-        return [fitted(line)]
-    gaps = [at for at in range(len(line)) if line.startswith(_GAP, at)]
-    middle = min(gaps, key=lambda at: abs(at - len(line) / 2))
-    return [fitted(line[:middle]), fitted(line[middle:].strip())]
+def _fit(overlay: fb.Overlay, text: str, height: float, width: float) -> list[_Line]:
+    """The text made to fit; parted in two where it could not be read else, but in tiny windows."""
+
+    def fitted(part: str) -> _Line:
+        natural = overlay.text_width(part, height)
+        shrunk = min(1.0, width / natural)
+        return _Line(part, height * shrunk, natural * shrunk)
+
+    line = fitted(text)
+    if line.height >= _READABLE or height == _READABLE or _GAP not in text:
+        return [line]
+    gaps = [at for at in range(len(text)) if text.startswith(_GAP, at)]
+    middle = min(gaps, key=lambda at: abs(at - len(text) / 2))
+    return [fitted(text[:middle]), fitted(text[middle:].strip())]
 
 
 def room_beside(column: float, picture: tuple[int, int], window: tuple[int, int]) -> float:

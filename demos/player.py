@@ -69,7 +69,7 @@ class Player:
     def play(self, frames: int | None, duration: float | None, advance: Callable[[], None]) -> Report:
         """Until the source ends, ``frames`` or ``duration`` (seconds) are over, the user quits, or Ctrl-C.
 
-        ``advance`` is called after each frame. Whatever happens, the recordings are closed, and so can be played.
+        ``advance`` is called after each frame. ``close`` then finishes the recordings.
         """
         started, self.going_on = 0.0, True
         with contextlib.ExitStack() as guard, contextlib.suppress(KeyboardInterrupt):
