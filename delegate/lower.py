@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from ..interop.device import Traits
-from ..kernels.layout import Shape, Sliced
+from ..kernels.layout import Resize, Shape, Sliced
 from ..kernels.operator import Grid, Launch, Link, Lowering, PackedArray, TensorInfo, Unsupported
 from .graph import Graph, Node, Part
 
@@ -146,6 +146,12 @@ def check_lowering(node: Node, tensors: Mapping[int, TensorInfo], traits: Traits
         constants |= {i: Sliced(lowered.shapes[i]).nbytes for i in fixed}
         constants |= {f"{entry.label} {entry.number} {name}": a.rows * 16 for name, a in entry.arrays.items()}
     return constants
+
+
+def only_resizes(entry: LabelledLaunch) -> Resize | None:
+    """How the launch resizes a tensor; None where that is not all it does."""
+    applied = entry.launch.links or entry.links or entry.reading or entry.tally or entry.local
+    return entry.launch.resized if entry.launch.kernel == "copy" and not applied else None
 
 
 def local_bytes(launch: Launch) -> int:

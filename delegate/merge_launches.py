@@ -1,4 +1,5 @@
-"""Launches that need no dispatch of their own: sums that the writer of the summands makes, vectors that readers make.
+"""Launches that need no dispatch of their own: sums that the writer of the summands makes; vectors, and resized
+tensors, that readers make.
 
 A squeeze-and-excite block is then no step at all. The work-groups that write its pixels also write the sum of theirs,
 by slices; those that read its gate add these up and compute it, each for itself, before their own tile.
@@ -12,7 +13,7 @@ from dataclasses import replace
 from ..interop.device import Traits
 from ..kernels.layout import Shape, slices
 from ..kernels.operator import Link, TensorInfo, Unsupported
-from .lower import GATE, LabelledLaunch, LocalVector, Lowered, check_launch
+from .lower import GATE, LabelledLaunch, LocalVector, Lowered, check_launch, only_resizes
 
 SUMS_READ = 16
 """Slices of sums that an invocation reads at most: each work-group reads them all."""
@@ -22,6 +23,10 @@ TALLY_SHARES = 8
 """Among how many invocations the sum of a slice is divided, where slices are few."""
 MOST_TILES = 256
 """More work-groups than these would spend more on computing a vector than a dispatch of its own costs."""
+RESIZE_READERS = {"conv": "SLICE_STEP", "matrix_conv": "COLUMN_TILES"}
+"""The kernels that may resize what they read, and the constant that says how often they read it for a tap."""
+MOST_MIXES = 4
+"""How often a pixel that is mixed of four is computed at most."""
 Shared = tuple[tuple[str, str, int], ...]
 
 
@@ -33,6 +38,9 @@ def merge_launches(lowered: Lowered, tensors: Mapping[int, TensorInfo], kept: se
     for entry in list(lowered.launches):
         if entry.launch.small and entry.launch.writes[GATE] not in kept:
             _compute_where_read(lowered, entry, tensors, traits)
+    for entry in list(lowered.launches):
+        if only_resizes(entry) is not None and entry.launch.writes["dst"] not in kept:
+            _resize_where_read(lowered, entry, tensors, traits)
     lowered.launches = [replace(entry, number=number) for number, entry in enumerate(lowered.launches)]
 
 
@@ -107,6 +115,25 @@ def _compute_where_read(
     local = LocalVector(launch.kernel, vector, entry.links)
     label = f"{entry.label} + {reader.label}"
     _replace(lowered, entry, reader, replace(reader, launch=merged, local=local, label=label), tensors, traits)
+
+
+def _resize_where_read(
+    lowered: Lowered, entry: LabelledLaunch, tensors: Mapping[int, TensorInfo], traits: Traits
+) -> None:
+    """Let the only launch that reads the resized tensor resize what it reads, where it computes no pixel often."""
+    source, resized = entry.launch.reads["src"], entry.launch.writes["dst"]
+    reader = _only(e for e in lowered.launches if resized in e.reads)
+    if reader is None or reader.launch.kernel not in RESIZE_READERS or reader.reads.count(resized) != 1:
+        return
+    shared = resized in lowered.parts or any(part.whole == resized for part in lowered.parts.values())
+    constants = reader.launch.constants
+    times = constants["KERNEL_H"] * constants["KERNEL_W"] * constants[RESIZE_READERS[reader.launch.kernel]]
+    resize = entry.launch.resized
+    if shared or reader.launch.reads["src"] != resized or (resize and resize.bilinear and times > MOST_MIXES):
+        return
+    merged = replace(reader.launch, reads=reader.launch.reads | {"src": source}, resized=resize)
+    label = f"{entry.label} + {reader.label}"
+    _replace(lowered, entry, reader, replace(reader, launch=merged, label=label), tensors, traits)
 
 
 def _slices(shape: Shape) -> int:

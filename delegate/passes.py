@@ -12,12 +12,12 @@ from dataclasses import replace
 from ..kernels.conv import Convolution
 from ..kernels.depthwise import Depthwise
 from ..kernels.elementwise import Elementwise
+from ..kernels.layout import Resize
 from ..kernels.move import Concatenation, Reshape
 from ..kernels.operator import Link
 from ..kernels.pad import Pad
 from ..kernels.quantize import Dequantize
 from ..kernels.rank import ExpandDimensions, Squeeze
-from ..kernels.resize import Resize
 from ..kernels.window import VALID
 from .graph import Graph, Node, redirect
 from .instance_norm import fuse_instance_norm

@@ -9,7 +9,7 @@ networks that have them. Constants are halves always: see weights.py.
 from __future__ import annotations
 
 from ..kernels.layout import Storage
-from .lower import Lowered
+from .lower import Lowered, only_resizes
 
 
 def assign_storages(lowered: Lowered, storage: Storage) -> dict[int, Storage]:
@@ -20,7 +20,7 @@ def assign_storages(lowered: Lowered, storage: Storage) -> dict[int, Storage]:
             launch = entry.launch
             if launch.kernel == "instance_norm":
                 storages[launch.reads["src"]] = storages[launch.writes["dst"]] = "f16"
-            elif launch.kernel == "resize" and not launch.constants["BILINEAR"] and not (entry.links or entry.reading):
+            elif (resize := only_resizes(entry)) is not None and not resize.bilinear:
                 storages[launch.writes["dst"]] = storages[launch.reads["src"]]  # it only copies, so nothing is lost
     return storages | _shared(lowered, storages)
 

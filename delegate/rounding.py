@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..kernels.elementwise import Elementwise
+from ..kernels.layout import Resize
 from ..kernels.move import Reshape
 from ..kernels.operator import Link
 from ..kernels.pad import Pad
 from ..kernels.quantize import rounding_link
-from ..kernels.resize import Resize
 from .graph import Graph, Node, redirect
 
 

@@ -6,10 +6,9 @@ from dataclasses import replace
 from itertools import accumulate
 
 from ..kernels.conv import Convolution
-from ..kernels.layout import bhwc_axis
+from ..kernels.layout import Resize, bhwc_axis
 from ..kernels.move import Concatenation
 from ..kernels.operator import Link
-from ..kernels.resize import Resize
 from .graph import Graph, Node
 
 

@@ -185,7 +185,8 @@ class _Arguments:
         if where is None:
             self.vectors.append(Argument(name, view, access, GATE, splat, narrow))
             return
-        self.found.append(Argument(name, view, access, where.memory, splat, narrow, pooled))
+        resized = self.entry.launch.resized if name == "src" else None
+        self.found.append(Argument(name, view, access, where.memory, splat, narrow, pooled, resized))
         self.operands[name] = Operand(where.resource, where.offset, view.nbytes)
         if isinstance(view, Picture):
             self.parameters[name] = self.layout.bindings[_inner(tensor)].parameters

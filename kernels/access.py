@@ -7,7 +7,19 @@ import re
 from collections.abc import Callable, Mapping
 
 from .integers import glsl_integers, opencl_integers
-from .layout import SLICE_BYTES, STORED, TEXTURE_CHANNELS, Dense, Local, Picture, Quantized, Sliced, Table, slices
+from .layout import (
+    SLICE_BYTES,
+    STORED,
+    TEXTURE_CHANNELS,
+    Dense,
+    Local,
+    Picture,
+    Quantized,
+    Resize,
+    Sliced,
+    Table,
+    slices,
+)
 from .source import Argument, KernelSource, Links
 
 SliceAccess = Callable[[Argument, str, str | None], str]
@@ -29,8 +41,7 @@ def definitions(source: KernelSource, slice_access: SliceAccess, words: SliceAcc
         lines += _shape_constants(argument)
         if "r" in argument.access:
             links = source.reading if argument.name == "src" else ()
-            macro = _linked_read(_read_macro(argument, slice_access), links)
-            lines.append(_pooled_read(macro, argument.name) if argument.pooled else macro)
+            lines.append(_linked_read(_read_macro(argument, slice_access), links))
         if isinstance(argument.view, Quantized) and "w" in argument.access:
             lines.append(_quantized_store(argument, slice_access))
         elif "w" in argument.access:
@@ -45,7 +56,8 @@ def _fragment_macros(source: KernelSource, words: SliceAccess | None) -> list[st
         "#define FRAGMENT_weights LOAD4_weights", "#define MULTIPLY_FRAGMENTS MULTIPLY_FLOATS",
     ]  # fmt: skip
     src, weights = (next(a for a in source.arguments if a.name == name) for name in ("src", "weights"))
-    if words is None or source.reading or not (_holds_halves(src) and _holds_halves(weights)):
+    computed = source.reading or (src.resized is not None and src.resized.bilinear)
+    if words is None or computed or not (_holds_halves(src) and _holds_halves(weights)):
         return floats
     loads = [
         _read_macro(src, words).replace("READ_", "FRAGMENT_"),
@@ -71,6 +83,7 @@ def _shape_constants(argument: Argument) -> list[str]:
     if isinstance(view, Table):
         return []
     batch, height, width, channels = view.shape
+    height, width = argument.resized.size if argument.resized is not None else (height, width)
     values = dict(
         B=batch, H=height, W=width, C=channels, S=slices(channels), COUNT=batch * height * width * slices(channels)
     )
@@ -93,6 +106,15 @@ def _pixel(shape: tuple[int, ...]) -> str:
 
 
 def _read_macro(argument: Argument, slice_access: SliceAccess) -> str:
+    """What reads a slice, or an element of a table, as the argument says."""
+    macro = _stored_read(argument, slice_access)
+    if argument.resized is not None:
+        macro = _resized_read(macro, argument, argument.resized)
+    return _pooled_read(macro, argument.name) if argument.pooled else macro
+
+
+def _stored_read(argument: Argument, slice_access: SliceAccess) -> str:
+    """The same as the tensor is stored."""
     name, view = argument.name, argument.view
     if isinstance(view, Table):
         return f"#define LOAD4_{name}(i_) {slice_access(argument, f'{name}_offset + (i_)', None)}"
@@ -126,6 +148,39 @@ def _pooled_read(macro: str, name: str) -> str:
     ]
     whole = macro.replace(f"READ_{name}(", f"READ_whole_{name}(")
     return f"{whole}\n#define READ_{name}(b_, y_, x_, s_) max({', '.join(rows)})"
+
+
+def _resized_read(macro: str, argument: Argument, resize: Resize) -> str:
+    """The macro that reads a pixel of the resized tensor: see prelude.kern."""
+    name, source, view = argument.name, f"READ_source_{argument.name}", argument.view
+    assert not isinstance(view, Table)
+    _, height, width, _ = view.shape
+    y_scale = _scale(height, resize.size[0], resize.align_corners)
+    x_scale = _scale(width, resize.size[1], resize.align_corners)
+    if resize.bilinear:
+        centre = _literal(0.5 if resize.half_pixel_centers else 0.0)
+        y = f"resized_position(y_, {_literal(y_scale)}, {centre})"
+        x = f"resized_position(x_, {_literal(x_scale)}, {centre})"
+        rows = f"pixel_before({y})", f"pixel_after({y}, {height})"
+        columns = f"pixel_before({x})", f"pixel_after({x}, {width})"
+        corners = [f"{source}(b_, {row}, {column}, s_)" for row in rows for column in columns]
+        value = f"mix_corners({', '.join(corners)}, {y}, {x})"
+    else:
+        y, x = _nearest("y_", y_scale, height, resize), _nearest("x_", x_scale, width, resize)
+        value = f"{source}(b_, {y}, {x}, s_)"
+    return f"{macro.replace(f'READ_{name}(', f'{source}(')}\n#define READ_{name}(b_, y_, x_, s_) {value}"
+
+
+def _nearest(number: str, scale: float, size: int, resize: Resize) -> str:
+    """The row or column of the nearest pixel, of ``size``; where they are doubled, once or repeatedly, a shift."""
+    if not resize.align_corners and 1 / scale in (1, 2, 4, 8):
+        return f"(({number}) >> {int(1 / scale).bit_length() - 1})"
+    centre, rounding = 0.5 if resize.half_pixel_centers else 0.0, 0.5 if resize.align_corners else 0.0
+    return f"nearest_pixel({number}, {_literal(scale)}, {_literal(centre)}, {_literal(rounding)}, {size})"
+
+
+def _scale(source: int, target: int, align_corners: bool) -> float:
+    return (source - 1) / (target - 1) if align_corners and target > 1 else source / target
 
 
 def _linked_read(macro: str, links: Links) -> str:

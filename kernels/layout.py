@@ -169,6 +169,20 @@ class Local:
 
 
 View = Sliced | Dense | Quantized | Table | Picture | Local
+
+
+@dataclass(frozen=True)
+class Resize:
+    """How a tensor is resized. ``size`` is the output's (height, width). ``align_corners`` maps corner pixels' centres
+    onto each other.
+    """
+
+    size: tuple[int, int]
+    align_corners: bool
+    half_pixel_centers: bool
+    bilinear: bool
+
+
 Access = Literal["r", "w", "rw"]
 
 

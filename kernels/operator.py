@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from .layout import Shape, bhwc
+from .layout import Resize, Shape, bhwc
 
 T = TypeVar("T")
 
@@ -134,6 +134,7 @@ class Launch:
     ``sums_pixels``: it writes a sum of each row of "src", and other parts of the pixels would do as well.
     ``reads_once``: it reads hardly a pixel of "src" more than once.
     ``small``: it takes a work-group little time, so each that reads its vector can compute it for itself.
+    ``resized``: how "src" is resized where it is read, to the shape that everything else here knows of it.
     """
 
     kernel: str
@@ -150,6 +151,7 @@ class Launch:
     sums_pixels: bool = False
     small: bool = False
     reads_once: bool = False
+    resized: Resize | None = None
 
 
 @dataclass(frozen=True)

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from .conv import constant
 from .elementwise import require_float
-from .layout import slices
+from .layout import Resize, slices
 from .operator import Launch, Lowering, Operator, Parsed, TensorInfo, Unsupported
-
-
-@dataclass(frozen=True)
-class Resize:
-    """``size`` is the output's (height, width). ``align_corners`` maps corner pixels' centres onto each other."""
-
-    size: tuple[int, int]
-    align_corners: bool
-    half_pixel_centers: bool
-    bilinear: bool
 
 
 def _parse(bilinear: bool, options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
@@ -38,23 +27,12 @@ def _output_shapes(attributes: Resize, shapes: list[tuple[int, ...]]) -> list[tu
     return [(shapes[0][0], *attributes.size, shapes[0][3])]
 
 
-def _scale(source: int, target: int, align_corners: bool) -> float:
-    return (source - 1) / (target - 1) if align_corners and target > 1 else source / target
-
-
 def _lower(lowering: Lowering) -> list[Launch]:
-    attributes: Resize = lowering.attributes
-    _, height, width, _ = lowering.shape(lowering.inputs[0])
+    """A copy that reads its source resized; whoever alone reads the result may do so itself (merge_launches.py)."""
     batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
-    constants: dict[str, int | float] = {
-        "SCALE_Y": _scale(height, rows, attributes.align_corners),
-        "SCALE_X": _scale(width, columns, attributes.align_corners),
-        "HALF_PIXEL": int(attributes.half_pixel_centers),
-        "ALIGN_CORNERS": int(attributes.align_corners),
-        "BILINEAR": int(attributes.bilinear),
-    }
     tiles = lowering.tiles(batch * rows * columns * slices(channels))
-    return [Launch("resize", {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}, tiles, constants)]
+    reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
+    return [Launch("copy", reads, writes, tiles, resized=lowering.attributes)]
 
 
 OPERATORS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .layout import SLICE_BYTES, Access, Picture, Sliced, Table, View
+from .layout import SLICE_BYTES, Access, Picture, Resize, Sliced, Table, View
 
 PICTURE_PARAMETERS = 16
 """How many floats a Picture argument takes by value: four float4 (see layout.picture_parameters)."""
@@ -16,7 +16,7 @@ class Argument:
 
     ``splat`` says that a tensor with one channel is read as that value in all four lanes (a broadcast operand),
     ``narrow`` that a tensor with fewer channels than what is written is read as zeros after its last slice,
-    ``pooled`` that what is read of it is the largest of 2x2 pixels.
+    ``pooled`` that what is read of it is the largest of 2x2 pixels, ``resized`` that it is read as if it were resized.
     """
 
     name: str
@@ -26,6 +26,7 @@ class Argument:
     splat: bool = False
     narrow: bool = False
     pooled: bool = False
+    resized: Resize | None = None
 
     @property
     def unit(self) -> int:

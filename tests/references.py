@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from framebind.kernels.conv import Convolution
 from framebind.kernels.depthwise import Depthwise
+from framebind.kernels.layout import Resize
 from framebind.kernels.pool import Pooling
-from framebind.kernels.resize import Resize
 from framebind.kernels.transpose_conv import TransposeConvolution
 from framebind.kernels.window import Window
 

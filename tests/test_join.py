@@ -15,13 +15,12 @@ from framebind.delegate.program import Program
 from framebind.interop.device import Device
 from framebind.kernels.conv import Convolution
 from framebind.kernels.elementwise import Elementwise
-from framebind.kernels.layout import Dense, Picture, Storage, picture_parameters
+from framebind.kernels.layout import Dense, Picture, Resize, Storage, picture_parameters
 from framebind.kernels.move import Concatenation, Reshape
 from framebind.kernels.operator import Link, TensorInfo
 from framebind.kernels.pad import Pad
 from framebind.kernels.reduce import Reduction
 from framebind.kernels.registry import OPERATORS
-from framebind.kernels.resize import Resize
 from framebind.kernels.window import VALID, Window
 
 Array = npt.NDArray[np.float32]

@@ -18,6 +18,7 @@ from framebind.interop.device import Device
 from framebind.interop.null import NullDevice
 from framebind.kernels import conv
 from framebind.kernels.conv import Convolution
+from framebind.kernels.layout import Resize
 from framebind.kernels.matrix_conv import (
     LEAST_PIXELS,
     MatrixTile,
@@ -159,9 +160,9 @@ def test_nearest_copies_of_halves_are_halves() -> None:
     """They lose nothing, and half the memory is read for them."""
     launches = [
         Launch("instance_norm", {"src": 0}, {"dst": 1}, 1),
-        Launch("resize", {"src": 1}, {"dst": 2}, 1, {"BILINEAR": 0}),
-        Launch("resize", {"src": 1}, {"dst": 3}, 1, {"BILINEAR": 1}),
-        Launch("resize", {"src": 1}, {"dst": 4}, 1, {"BILINEAR": 0}),
+        Launch("copy", {"src": 1}, {"dst": 2}, 1, resized=Resize((2, 2), False, False, bilinear=False)),
+        Launch("copy", {"src": 1}, {"dst": 3}, 1, resized=Resize((2, 2), False, False, bilinear=True)),
+        Launch("copy", {"src": 1}, {"dst": 4}, 1, resized=Resize((2, 2), False, False, bilinear=False)),
     ]
     links = [(), (), (), (Link("RELU"),)]
     entries = [

@@ -24,7 +24,7 @@ from framebind.kernels.conv import Convolution
 from framebind.kernels.depthwise import Depthwise
 from framebind.kernels.elementwise import BINARY, UNARY, Elementwise
 from framebind.kernels.fully_connected import FullyConnected
-from framebind.kernels.layout import Dense, Storage
+from framebind.kernels.layout import Dense, Resize, Storage
 from framebind.kernels.move import Concatenation, Reshape
 from framebind.kernels.operator import Choice, Grid, Link, TensorInfo
 from framebind.kernels.pad import Pad
@@ -32,7 +32,6 @@ from framebind.kernels.pool import Pooling
 from framebind.kernels.quantize import Dequantize
 from framebind.kernels.reduce import INSTANCE_NORM, InstanceNorm, Reduction
 from framebind.kernels.registry import OPERATORS
-from framebind.kernels.resize import Resize
 from framebind.kernels.transpose_conv import TransposeConvolution
 from framebind.kernels.window import SAME, VALID, Window
 from references import ELEMENTWISE, Array, convolve, depthwise, instance_norm, pool, resize, transpose_convolve, values
