@@ -42,14 +42,14 @@ def run(prepare: Callable[[Scene], Task], options: Options) -> Report:
         endless = source.length is None and options.frames is None and options.duration is None
         if endless and options.output and not shown:
             raise fb.SourceError(f"{source.name} has no end: say how many --frames to write, or the --duration")
-        title = f"framebind: {Path(options.model).stem}"
-        window = stack.enter_context(fb.Window(*source.size, title, options.vsync)) if shown else None
+        name = Path(options.model).stem
+        window = stack.enter_context(fb.Window(*source.size, f"framebind: {name}", options.vsync)) if shown else None
         context = window.context if window else stack.enter_context(fb.GlContext.headless())
         timer, networks = fb.GlTimer(), list[Network]()
         picture = fb.GlTexture(*source.size, "rgba8", label="the picture")
 
-        def load(name: str) -> Network:
-            network = Network(find_model(name), fb.GpuDelegateOptions(backend=options.backend), timer)
+        def load(model: str) -> Network:
+            network = Network(find_model(model), fb.GpuDelegateOptions(backend=options.backend), timer)
             networks.append(network)
             return network
 
@@ -57,7 +57,7 @@ def run(prepare: Callable[[Scene], Task], options: Options) -> Report:
         paced = window is not None and options.vsync and not source.live
         trace = Trace(options.profile) if options.profile else None
         player = Player(
-            f"{Path(options.model).stem} on {options.backend}   {context.renderer}", task, networks, picture, source,
+            f"{name} on {options.backend}   {context.renderer}", task, networks, picture, source,
             window, timer, 1 / (source.fps or 30) if paced else 0.0, trace,
         )  # fmt: skip
         stack.callback(_say_what_was_written, player)  # when the player is closed: also after an error
