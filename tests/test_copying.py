@@ -296,14 +296,18 @@ def test_a_damaged_video_while_recording(
     assert 3 < frames_of(video) < 9
 
 
-def test_a_file_that_no_picture_went_to_is_not_said_to_be_written(
+def test_a_file_that_no_picture_went_to_is_not_left_there(
     identity: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    files = [tmp_path / name for name in ("a.avi", "b.mp4", "c.png", "before.png")]
+    files[-1].write_bytes(b"of an earlier run")
+
     def fails_at_once(scene: Scene) -> Task:
         def draw(frame: fb.GlTexture) -> None:
             raise fb.SourceError("nothing to draw")
 
         return Task(draw)
 
-    code, output = main(identity, capsys, fails_at_once, frames=3, output=[tmp_path / "a.avi", tmp_path / "a.png"])
+    code, output = main(identity, capsys, fails_at_once, frames=3, output=files)
     assert code == 1 and "nothing to draw" in output and "wrote" not in output
+    assert [file.name for file in files if file.exists()] == ["before.png"]

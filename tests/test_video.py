@@ -333,6 +333,15 @@ def test_picture_sink_writes_the_last_picture(context: fb.GlContext, tmp_path: P
     assert fb.transfers.by_reason["download", "picture file"].bytes == picture.nbytes
 
 
+def test_a_picture_for_which_the_disk_has_no_room_is_a_source_error(context: fb.GlContext, tmp_path: Path) -> None:
+    (tmp_path / "full.png").symlink_to("/dev/full")
+    sink = fb.open_sink(tmp_path / "full.png", context, (8, 8))
+    sink.put(fb.GlTexture(8, 8))
+    with pytest.raises(fb.SourceError, match=r"picture '.*full.png' cannot be written: No space left"):
+        sink.close()
+    sink.close()
+
+
 def test_offscreen_copies_nothing(context: fb.GlContext) -> None:
     texture = fb.GlTexture(8, 8, "rgba8")
     sink = fb.open_sink(None, context, (8, 8))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -34,7 +36,7 @@ class Sink(Protocol):
         ...
 
     def close(self) -> None:
-        """Write what is still on its way, and let go. May be called more than once."""
+        """Write what is still on its way, and let go. A file that no picture came to is removed. More than once."""
         ...
 
 
@@ -98,7 +100,7 @@ class VideoSink:
 
     def __init__(self, path: Path, context: GlContext, size: tuple[int, int], fps: float, live: bool) -> None:
         self._path, self._size, self._fps, self._live, self._closed = path, size, fps, live, False
-        self._began, self._written = 0.0, 0
+        self._began, self._written, self._empty = 0.0, 0, True
         self._repeats: deque[int] = deque()
         codec = cv2.VideoWriter.fourcc(*VIDEO_CODECS[path.suffix.lower()])
         self._writer = cv2.VideoWriter(os.fspath(path), codec, fps, size)
@@ -137,11 +139,14 @@ class VideoSink:
         finally:
             self._ring.release()
             self._writer.release()
+            if self._empty:  # no player takes such a file
+                self._path.unlink(missing_ok=True)
 
     def _encode(self, frame: Frame) -> None:
         cv2.cvtColor(frame, cv2.COLOR_RGBA2BGR, dst=self._bgr)
         for _ in range(self._repeats.popleft()):
             self._writer.write(self._bgr)
+        self._empty = False
 
 
 class PictureSink:
@@ -150,10 +155,9 @@ class PictureSink:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._last: GlTexture | None = None
-        try:
+        self._made = not path.exists()
+        with _written(path):
             path.touch()
-        except OSError as error:
-            raise SourceError(f"picture '{path}' cannot be written: {error.strerror}") from error
 
     def put(self, texture: GlTexture) -> bool:
         self._last = texture
@@ -163,7 +167,20 @@ class PictureSink:
         texture, self._last = self._last, None
         if texture is not None:
             picture = cv2.cvtColor(texture.read(PICTURE_FILE), cv2.COLOR_RGBA2BGR)
-            self._path.write_bytes(cv2.imencode(".png", picture)[1].tobytes())
+            with _written(self._path):
+                self._path.write_bytes(cv2.imencode(".png", picture)[1].tobytes())
+        elif self._made:
+            self._path.unlink(missing_ok=True)
+        self._made = False
+
+
+@contextlib.contextmanager
+def _written(path: Path) -> Iterator[None]:
+    """Raise SourceError where writing within the block fails."""
+    try:
+        yield
+    except OSError as error:
+        raise SourceError(f"picture '{path}' cannot be written: {error.strerror}") from error
 
 
 def _check_size(texture: GlTexture, size: tuple[int, int], path: Path) -> None:
