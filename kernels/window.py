@@ -60,11 +60,11 @@ class Window:
         rows, columns = self.output_size(height, width)
         reach_y = (rows - 1) * self.strides[0] + (self.size[0] - 1) * self.dilations[0] - top
         reach_x = (columns - 1) * self.strides[1] + (self.size[1] - 1) * self.dilations[1] - left
+        padded = top > 0 or left > 0 or reach_y >= height or reach_x >= width
         return {
             "KERNEL_H": self.size[0], "KERNEL_W": self.size[1],
             "STRIDE_Y": self.strides[0], "STRIDE_X": self.strides[1],
             "DILATION_Y": self.dilations[0], "DILATION_X": self.dilations[1],
             "PAD_TOP": top, "PAD_LEFT": left,
-            "REFLECT": int(self.mode == "reflect"),
-            "PADDED": int(top > 0 or left > 0 or reach_y >= height or reach_x >= width),
+            "PADDED": int(padded), "REFLECT": int(padded and self.mode == "reflect"),
         }  # fmt: skip

@@ -65,6 +65,7 @@ def convolution_cases() -> list[Case]:
             5,
             Window((3, 3), (1, 1), padding=VALID, extra=(1, 1, 1, 1), mode="reflect"),
         ),
+        ("nothing to reflect", (1, 4, 5, 5), 13, Window((1, 1), (1, 1), mode="reflect")),
         ("merged zero border", (1, 6, 7, 3), 5, Window((3, 3), (2, 2), padding=VALID, extra=(1, 0, 0, 1))),
         ("blocks of pixels", (1, 96, 97, 3), 32, Window((3, 3), (1, 1))),
     ]:
