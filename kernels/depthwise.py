@@ -5,6 +5,7 @@ Computed weights: computed_conv.py.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,8 +15,13 @@ from .computed_conv import ComputedDepthwise, bias_links, depthwise_shapes, lowe
 from .conv import computed_bias, optional_bias, pack_bias
 from .elementwise import activation_links, require_float
 from .layout import slices
-from .operator import Launch, Lowering, Operator, OwnSlices, PackedArray, Parsed, TensorInfo, Unsupported
+from .operator import Grid, Launch, Lowering, Operator, OwnSlices, PackedArray, Parsed, TensorInfo, Unsupported
 from .window import Window
+
+BUSY = 4
+"""A device is busy with this part of the invocations that it holds: two work-groups of 256 a unit of an H200."""
+LEAST_TAPS = 4
+"""Of the window, which an invocation has at least, about."""
 
 
 @dataclass(frozen=True)
@@ -80,15 +86,31 @@ def _lower(lowering: Lowering) -> list[Launch]:
 
 
 def launch_depthwise(lowering: Lowering, target: int, attributes: Depthwise) -> Launch:
-    """One dispatch that writes ``target``, one invocation for each slice of each pixel."""
+    """One dispatch that writes ``target``, a number of invocations for each slice of each pixel."""
     _, height, width, _ = lowering.shape(lowering.inputs[0])
     batch, rows, columns, channels = lowering.shape(target)
-    constants = attributes.window.constants(height, width) | {"MULTIPLIER": attributes.multiplier}
+    window, count = attributes.window, batch * rows * columns * slices(channels)
+    parts = choose_parts(count, math.prod(window.size), lowering.grid)
+    items = lowering.group // parts
+    constants = window.constants(height, width) | {
+        "MULTIPLIER": attributes.multiplier, "PARTS": parts, "ITEMS": items,
+        "TAPS": -(-math.prod(window.size) // parts),
+    }  # fmt: skip
     arrays = {"weights": pack_depthwise(attributes.weights), "bias": pack_bias(attributes.bias, channels)}
-    tiles = lowering.tiles(batch * rows * columns * slices(channels))
     reads, writes = {"src": lowering.inputs[0]}, {"dst": target}
-    own = OwnSlices(lowering.group, slices(channels))
-    return Launch("depthwise", reads, writes, tiles, constants, arrays, own_slices=own)
+    shared = (("float4", "partial", lowering.group if parts > 1 else 1),)
+    own = OwnSlices(items, slices(channels))
+    return Launch("depthwise", reads, writes, -(-count // items), constants, arrays, shared, own_slices=own)
+
+
+def choose_parts(count: int, taps: int, grid: Grid) -> int:
+    """Among how many invocations to divide the taps of each of ``count`` results, so that few results fill a device
+    too: what they spend their time with is waiting for one load after the other.
+    """
+    parts = 1
+    while 2 * parts * count <= grid.invocations // BUSY and 2 * parts * LEAST_TAPS <= taps and 2 * parts <= grid.group:
+        parts *= 2
+    return parts
 
 
 OPERATORS = (Operator("DEPTHWISE_CONV_2D", _parse, _output_shapes, _lower, max_version=7),)

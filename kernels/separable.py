@@ -25,8 +25,13 @@ FEW_PIXELS, FEW_BESIDE_MATRIX_UNITS = 256, 16
 """Of pairs of more products: with more pixels, two steps are faster than depthwise values computed by every tile anew;
 sooner where matrix units make the second of them short.
 """
-TILE_INVOCATIONS = 1100
-"""There is a tile for at most so many of the invocations that a device holds: about two for each unit."""
+TILE_INVOCATIONS = 1024
+"""A device computes a tile for as many invocations that it holds at once, two on each unit. One more than that, and all
+others wait for it.
+"""
+WHOLE_PIXELS = (1, 2, 3, 4, 5, 6, *range(8, 64, 4), *range(64, 257, 16))
+LARGEST_BLOCK = 5
+"""Pixels of a tile of all output slices, and how many of them an invocation sums up at most."""
 UNIT_INVOCATIONS = 2048
 """Of one unit of a device: tiles with few pixels, each long, are at most as many as it has units."""
 CLAMPS: dict[tuple[str, ...], tuple[float, float]] = {
@@ -95,14 +100,23 @@ def tile_candidates(pair: Pair, grid: Grid) -> tuple[SeparableTile, ...]:
 def whole_tiles(pair: Pair) -> list[SeparableTile]:
     """Tiles of all output slices, small ones first. Neighbours share what they read where windows are large."""
     run = 2 if pair.taps >= 25 and pair.columns > 1 and 2 * pair.depth <= LOCAL_SLICES else 1
-    sizes = [size for size in (1, 2, 4, 8, 16, 32, 64) if size == 1 or size * pair.depth <= LOCAL_SLICES]
-    return [SeparableTile(min(run, size), size // min(run, size), min(size, 4), pair.out) for size in sizes]
+    sizes = [n for n in WHOLE_PIXELS if n == 1 or (n % run == 0 and n * pair.depth <= LOCAL_SLICES)]
+    return [SeparableTile(min(run, n), n // min(run, n), _block(n), pair.out) for n in sizes]
+
+
+def _block(pixels: int) -> int:
+    return max(n for n in range(1, LARGEST_BLOCK + 1) if pixels % n == 0)
 
 
 def choose_whole(pair: Pair, sizes: list[SeparableTile], grid: Grid) -> SeparableTile:
-    """The largest of which there are enough."""
-    enough = [tile for tile in sizes if pair.pixels * TILE_INVOCATIONS >= tile.pixels * grid.invocations]
-    return enough[-1] if enough else sizes[0]
+    """The smallest of those that a device computes in the fewest rounds."""
+    at_once = max(grid.invocations // TILE_INVOCATIONS, 1)
+
+    def rounds(tile: SeparableTile) -> int:
+        runs = pair.pixels // pair.columns * -(-pair.columns // tile.run)
+        return -(-runs // (tile.runs * at_once))
+
+    return min(sizes, key=lambda tile: (rounds(tile), tile.pixels))
 
 
 def part_tiles(pair: Pair, grid: Grid) -> list[SeparableTile]:
@@ -126,6 +140,14 @@ def choose_part(pair: Pair, sizes: list[SeparableTile], grid: Grid) -> Separable
     units = grid.invocations / UNIT_INVOCATIONS
     few = [t for t in sizes if -(-pair.pixels // t.pixels) * -(-pair.out // t.slices) <= units]
     return (few or sizes[-1:])[0]
+
+
+def divide_window(rows: int, runs: int, group: int) -> tuple[int, int]:
+    """Among how many invocations a work-group divides the window for each of so many runs and slices, as it would else
+    have idle ones; and how many of the window's rows each has then.
+    """
+    each = -(-rows // max(min(group // runs, rows), 1))
+    return -(-rows // each), each
 
 
 def _lower(lowering: Lowering) -> list[Launch]:
@@ -154,10 +176,12 @@ def _launch_joined(lowering: Lowering, attributes: Separable, pair: Pair) -> Lau
     lanes = min(blocks, lowering.group)
     split = min(lowering.group // lanes, pair.depth)
     low, high = CLAMPS[attributes.activation]
+    parts, window_rows = divide_window(window.size[0], tile.runs * slices(depth), lowering.group)
     step = window.dilations[1] if tile.run == 1 else 1
     reach = (tile.run - 1) * window.strides[1] + (window.size[1] - 1) * window.dilations[1]
     constants = window.constants(height, width) | {
-        "RUN": tile.run, "RUNS": tile.runs, "COLUMNS": reach // step + 1, "COLUMN_STEP": step,
+        "RUN": tile.run, "RUNS": tile.runs, "PARTS": parts, "WINDOW_ROWS": window_rows,
+        "COLUMNS": reach // step + 1, "COLUMN_STEP": step,
         "ROW_RUNS": row_runs, "ALL_RUNS": runs, "SLICES": tile.slices, "SLICE_TILES": slice_tiles,
         "BLOCK": tile.block, "BLOCKS": blocks, "LANES": lanes, "SPLIT": split, "LOW": low, "HIGH": high,
     }  # fmt: skip
@@ -168,7 +192,7 @@ def _launch_joined(lowering: Lowering, attributes: Separable, pair: Pair) -> Lau
         "bias": pack_bias(attributes.pointwise.bias, channels),
     }
     partial = lowering.group * tile.block if split > 1 else 1
-    shared = (("float4", "middle", tile.pixels * slices(depth)), ("float4", "partial", partial))
+    shared = (("float4", "middle", parts * tile.pixels * slices(depth)), ("float4", "partial", partial))
     reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
     tiles = -(-runs // tile.runs) * slice_tiles
     return Launch("separable", reads, writes, tiles, constants, arrays, shared, choice=choice)

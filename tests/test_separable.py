@@ -18,7 +18,14 @@ from framebind.kernels.depthwise import Depthwise
 from framebind.kernels.layout import Storage
 from framebind.kernels.operator import Grid, Link
 from framebind.kernels.registry import OPERATORS
-from framebind.kernels.separable import LOCAL_SLICES, Pair, SeparableTile, is_one_step, tile_candidates
+from framebind.kernels.separable import (
+    LOCAL_SLICES,
+    Pair,
+    SeparableTile,
+    divide_window,
+    is_one_step,
+    tile_candidates,
+)
 from framebind.kernels.window import SAME, VALID, Window
 from test_join import Shape, conv, normal, run
 
@@ -106,11 +113,18 @@ def test_tiles_of_all_output_slices_fill_a_device_and_fit_local_memory() -> None
         return tile_candidates(Pair(*pair), grid)[0]
 
     assert rule(128 * 128, 128, 9, 2, 2) == SeparableTile(1, 64, 4, 2)
-    assert rule(33 * 33, 33, 9, 24, 8) == SeparableTile(1, 4, 4, 8)
+    assert rule(33 * 33, 33, 9, 24, 8) == SeparableTile(1, 5, 5, 8)  # of 4 pixels there are 273, of which 264 at once
     assert rule(32 * 32, 32, 25, 36, 6) == SeparableTile(2, 2, 4, 6)  # neighbours share what a large window reads
     assert rule(16 * 16, 16, 9, 60, 10) == SeparableTile(1, 1, 1, 10)
     assert rule(33 * 33, 33, 9, 120, 8, grid=SOFTWARE) == SeparableTile(1, 4, 4, 8)  # 8 KiB of local memory
-    assert rule(33 * 33, 33, 9, 6, 6, grid=SOFTWARE) == SeparableTile(1, 64, 4, 6)
+    assert rule(33 * 33, 33, 9, 6, 6, grid=SOFTWARE) == SeparableTile(1, 80, 5, 6)
+
+
+def test_windows_are_divided_where_invocations_were_idle() -> None:
+    assert divide_window(3, 60, 256) == (3, 1)
+    assert divide_window(3, 120, 256) == (2, 2)
+    assert divide_window(5, 72, 256) == (3, 2)
+    assert divide_window(3, 240, 256) == divide_window(3, 300, 256) == (1, 3)
 
 
 def test_tiles_of_few_pixels_and_many_channels_share_the_output_slices() -> None:

@@ -13,6 +13,7 @@ from framebind.delegate.graph import Node
 from framebind.delegate.program import Program
 from framebind.interop.device import Device
 from framebind.kernels import conv as conv_kernel
+from framebind.kernels import depthwise as depthwise_kernel
 from framebind.kernels.blocks import Block
 from framebind.kernels.conv import Convolution
 from framebind.kernels.depthwise import Depthwise
@@ -181,11 +182,14 @@ def test_matrix_units_add_up_what_they_write(
 
 
 @pytest.mark.parametrize("channels", [4, 24, 70])
-@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize(("batch", "parts"), [(1, 1), (2, 1), (1, 2)])
 def test_a_depthwise_convolution_adds_up_what_it_writes(
-    device: Device, batch: int, channels: int, monkeypatch: pytest.MonkeyPatch
+    device: Device, batch: int, parts: int, channels: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of one picture: the tiles of several would mix them. Whoever reads gates computes those of all."""
+    """Of one picture: the tiles of several would mix them. Whoever reads gates computes those of all. Windows may be
+    divided among invocations.
+    """
+    monkeypatch.setattr(depthwise_kernel, "choose_parts", lambda *_: parts)
     weights = half(5, channels), half(channels, 5), half(10, channels)
     shapes, nodes = block((batch, 9, 7, channels), 5, 10, weights, source=7)
     attributes = Depthwise(Window((3, 3), (2, 2)), 1, half(1, 3, 3, channels), half(channels))

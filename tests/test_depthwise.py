@@ -1,0 +1,36 @@
+"""Depthwise convolutions whose windows are divided among invocations, against NumPy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cases import relative_error
+from framebind.interop.device import Device
+from framebind.kernels import depthwise
+from framebind.kernels.depthwise import choose_parts
+from framebind.kernels.operator import Grid, Link
+from test_operators import Case, convolution_cases, run
+
+CASES = [case for case in convolution_cases() if case.operator == "DEPTHWISE_CONV_2D"]
+
+
+@pytest.mark.parametrize("parts", [2, 4, 16])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
+def test_divided_windows_agree(device: Device, case: Case, parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(depthwise, "choose_parts", lambda *_: parts)
+    linked = replace(case, links=(Link("RELU"),))
+    result = run(device, linked, "f32")
+    if device.traits.api != "null":
+        assert relative_error(result, case.expected(*case.inputs).clip(0)) <= 1e-5
+
+
+def test_few_results_have_their_windows_divided() -> None:
+    device = Grid(256, 132 * 2048)
+    assert choose_parts(16 * 16 * 84, 25, device) == 2
+    assert choose_parts(7 * 7 * 168, 25, device) == 4  # six or seven taps each
+    assert choose_parts(7 * 7 * 168, 9, device) == 2
+    assert choose_parts(33 * 33 * 120, 9, device) == 1  # there are enough
+    assert choose_parts(1, 25, replace(device, group=2)) == 2
+    assert choose_parts(1, 25, Grid(64, 1)) == 1
