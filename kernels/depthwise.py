@@ -20,8 +20,10 @@ from .window import Window
 
 BUSY = 4
 """A device is busy with this part of the invocations that it holds: two work-groups of 256 a unit of an H200."""
-LEAST_TAPS = 4
-"""Of the window, which an invocation has at least, about."""
+LEAST_TAPS, MOST_TAPS = 4, 7
+"""Of a divided window, an invocation's share, about. Where its taps lie is computed as it runs: for more of them, that
+takes as long as was gained.
+"""
 
 
 @dataclass(frozen=True)
@@ -105,12 +107,12 @@ def launch_depthwise(lowering: Lowering, target: int, attributes: Depthwise) -> 
 
 def choose_parts(count: int, taps: int, grid: Grid) -> int:
     """Among how many invocations to divide the taps of each of ``count`` results, so that few results fill a device
-    too: what they spend their time with is waiting for one load after the other.
+    too: into short shares or not at all.
     """
     parts = 1
     while 2 * parts * count <= grid.invocations // BUSY and 2 * parts * LEAST_TAPS <= taps and 2 * parts <= grid.group:
         parts *= 2
-    return parts
+    return parts if parts * MOST_TAPS >= taps else 1
 
 
 OPERATORS = (Operator("DEPTHWISE_CONV_2D", _parse, _output_shapes, _lower, max_version=7),)

@@ -26,11 +26,12 @@ def test_divided_windows_agree(device: Device, case: Case, parts: int, monkeypat
         assert relative_error(result, case.expected(*case.inputs).clip(0)) <= 1e-5
 
 
-def test_few_results_have_their_windows_divided() -> None:
+def test_few_results_have_their_windows_divided_into_short_shares() -> None:
     device = Grid(256, 132 * 2048)
-    assert choose_parts(16 * 16 * 84, 25, device) == 2
     assert choose_parts(7 * 7 * 168, 25, device) == 4  # six or seven taps each
     assert choose_parts(7 * 7 * 168, 9, device) == 2
+    assert choose_parts(16 * 16 * 84, 25, device) == 1  # twelve or thirteen each would be slower than all
     assert choose_parts(33 * 33 * 120, 9, device) == 1  # there are enough
-    assert choose_parts(1, 25, replace(device, group=2)) == 2
-    assert choose_parts(1, 25, Grid(64, 1)) == 1
+    assert choose_parts(1, 9, replace(device, group=2)) == 2
+    assert choose_parts(1, 9, replace(device, group=1)) == 1
+    assert choose_parts(1, 9, Grid(64, 1)) == 1
