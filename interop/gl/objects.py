@@ -328,7 +328,8 @@ class GlBuffer(_GlObject):
     def _download(self, array: np.ndarray, offset: int) -> None:
         """Through staging memory, to which the GPU copies.
 
-        NVIDIA 580 moves a buffer that is mapped itself to host memory, where kernels then write it 14 times slower.
+        NVIDIA 580 seems to move a buffer that is mapped itself to host memory: frames of deeplabv3 then took 2.6 ms in
+        place of 0.41.
         """
         context, gl = self.context, self.context.gl
         staging = context.helper("buffer: download staging", lambda: context.generate("buffer"))
