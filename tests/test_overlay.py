@@ -52,6 +52,18 @@ def test_lines_and_points(context: fb.GlContext) -> None:
     assert (red[distance < 9] == 255).all() and not red[(distance > 12) & (xs > 40)].any()
 
 
+def test_a_line_that_moves_a_little_changes_a_little(context: fb.GlContext) -> None:
+    """What differs by rounding alone is drawn alike: the demos compare pictures with lines through computed places."""
+    overlay = fb.Overlay()
+    pictures: list[np.ndarray] = []
+    for move in (0.0, 0.002):
+        overlay.line(10 + move, 10, 97, 47 + move, WHITE, thickness=3)
+        pictures.append(drawn(overlay)[..., 0].astype(int))
+    values = np.unique(pictures[0])
+    assert len(values) > 10 and values.max() == 255
+    assert np.abs(pictures[0] - pictures[1]).max() <= 1
+
+
 def test_opacity_mixes_with_what_is_there(context: fb.GlContext) -> None:
     texture = fb.GlTexture.from_array(np.full((64, 128, 4), 255, np.uint8))
     overlay = fb.Overlay()

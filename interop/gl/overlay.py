@@ -31,6 +31,7 @@ uniform float bottom_up;
 out vec2 along;
 flat out vec4 look;
 flat out vec4 tint;
+flat out vec2 extent;
 void main() {
   vec4 ends = strokes[gl_InstanceID * 3];
   look = strokes[gl_InstanceID * 3 + 1];
@@ -38,9 +39,11 @@ void main() {
   along = vec2(float(gl_VertexID & 1), float(gl_VertexID >> 1));
   vec2 direction = ends.zw - ends.xy;
   direction = dot(direction, direction) > 0.0 ? normalize(direction) : vec2(1.0, 0.0);
-  vec2 cap = look.y < -1.0 ? direction * look.x * 0.5 : vec2(0.0);
+  float margin = look.y == -1.0 ? 0.5 : 0.0;  // of a plain stroke, whose edges fade over one pixel
+  vec2 cap = direction * (look.y < -1.0 ? look.x * 0.5 : margin);
+  extent = vec2(length(ends.zw - ends.xy), look.x) + 2.0 * margin;
   vec2 middle = mix(ends.xy - cap, ends.zw + cap, along.x);
-  vec2 place = (middle + vec2(-direction.y, direction.x) * look.x * (along.y - 0.5)) / size * 2.0 - 1.0;
+  vec2 place = (middle + vec2(-direction.y, direction.x) * extent.y * (along.y - 0.5)) / size * 2.0 - 1.0;
   gl_Position = vec4(place.x, bottom_up > 0.5 ? -place.y : place.y, 0.0, 1.0);
 }
 """
@@ -50,13 +53,17 @@ uniform sampler2D font;
 in vec2 along;
 flat in vec4 look;
 flat in vec4 tint;
+flat in vec2 extent;
 out vec4 color;
 void main() {
-  float cover = 1.0;
+  float cover;
   if (look.y >= 0.0) {
     cover = texture(font, vec2(look.y + along.x * look.z, along.y)).r;
   } else if (look.y < -1.0) {
     cover = clamp((0.5 - length(along - 0.5)) * look.x, 0.0, 1.0);
+  } else {
+    vec2 inside = clamp((0.5 - abs(along - 0.5)) * extent, 0.0, 1.0);
+    cover = inside.x * inside.y;
   }
   color = vec4(tint.rgb, tint.a * cover);
 }
@@ -94,7 +101,7 @@ class Overlay:
         self._waiting: list[float] = []
 
     def line(self, x0: float, y0: float, x1: float, y1: float, color: Color, thickness: float = 2.0) -> None:
-        """A straight line between two places."""
+        """A straight line between two places. Its edges fade over one pixel: a slight move changes it slightly."""
         self._add((x0, y0, x1, y1), thickness, -1.0, 0.0, color)
 
     def point(self, x: float, y: float, color: Color, diameter: float = 8.0) -> None:
