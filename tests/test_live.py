@@ -28,6 +28,8 @@ from tiny_models import chain
 
 ROOT = Path(__file__).parent
 GREEN, RED = 1, 0
+REST = 6
+"""So many screenshots alike show that a picture does not change any more."""
 
 
 @pytest.fixture
@@ -79,12 +81,14 @@ def screenshot(program: Program, folder: Path) -> Picture:
 
 
 def settled(program: Program, folder: Path) -> Picture:
-    """The picture of a paused demo, once it no longer changes: masks that are smoothed over time take some frames."""
+    """The picture of a paused demo, once it no longer changes: masks that are smoothed over time take some frames, and
+    the last of them change less than a picture shows.
+    """
     pictures = [screenshot(program, folder)]
 
     def still() -> bool:
         pictures.append(screenshot(program, folder))
-        return bool((pictures[-1] == pictures[-2]).all())
+        return len(pictures) > REST and all((pictures[-1] == other).all() for other in pictures[-REST:])
 
     program.until(still, "picture that stays")
     return pictures[-1]

@@ -17,6 +17,7 @@ from framebind.delegate.bindings import Binding
 from framebind.delegate.claims import build_graph, claim
 from framebind.delegate.program import Program
 from framebind.delegate.reader import read_model
+from framebind.interop.cl import context as cl_context
 from framebind.interop.cl.commands import ClCommandList
 from framebind.interop.cl.device import ClDevice
 from framebind.interop.device import Device, Operand, Slot
@@ -70,7 +71,15 @@ def outputs(device: Device, program: Program, bindings: dict[int, Binding]) -> l
     return found
 
 
+@pytest.fixture
+def unoptimized(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenCL compiles as fast as it can: a program of all steps takes PoCL a minute otherwise."""
+    build = cl_context._build
+    monkeypatch.setattr(cl_context, "_build", lambda *given: build(*given[:3], (*given[3], "-cl-opt-disable")))
+
+
 @on_pocl
+@pytest.mark.usefixtures("unoptimized")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_model_computes_the_same_bits_in_one_dispatch(gpu: Device, model_path: FindModel, name: str) -> None:
     check_one_dispatch(gpu, model_path(name))
