@@ -28,7 +28,7 @@ from tiny_models import chain
 
 ROOT = Path(__file__).parent
 GREEN, RED = 1, 0
-REST = 6
+REST = 4
 """So many screenshots alike show that a picture does not change any more."""
 
 
