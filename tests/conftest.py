@@ -1,6 +1,7 @@
 """What tests share: the devices, the GL and OpenCL contexts, the models and the photographs.
 
 ``FRAMEBIND_DEVICES=null,gl`` narrows the devices; ``cl:NAME`` is the OpenCL device ``ClContext("NAME")``, of any name.
+Without it OpenCL is PoCL's; Mesa's (``cl:rusticl``) runs two cases of each operator, and everything where it is named.
 ``FRAMEBIND_EXPECT=gl,gles,cl:pocl,models`` (set by CI) turns a missing one, or missing models or tools, into a failure
 instead of a skip. ``FRAMEBIND_MODELS`` is a folder of models.
 """
@@ -33,7 +34,7 @@ from framebind.interop.null import NullDevice
 
 GL_DEVICES = ("gl", "gles")
 NAMED = os.environ.get("FRAMEBIND_DEVICES", "").split(",")
-CL_DEVICES = tuple(dict.fromkeys(["cl:pocl", "cl:rusticl", *(name for name in NAMED if name.startswith("cl:"))]))
+CL_DEVICES = tuple(dict.fromkeys(["cl:pocl", *(name for name in NAMED if name.startswith("cl:"))]))
 DEVICES = ("null", *GL_DEVICES, *CL_DEVICES)
 OTHERS = ("models", "xvfb", "xdotool", "apitrace", "share:objects", "share:semaphores", "share:external", "share:host")
 """What FRAMEBIND_EXPECT can promise besides devices."""
@@ -140,7 +141,7 @@ def context(request: pytest.FixtureRequest, _gpu: _Gpu) -> Iterator[fb.GlContext
 
 @pytest.fixture(params=CL_DEVICES)
 def cl_context(request: pytest.FixtureRequest, _gpu: _Gpu) -> Iterator[fb.ClContext]:
-    """An OpenCL context, current on this thread: PoCL's, then rusticl's."""
+    """An OpenCL context, current on this thread: PoCL's, then those that are named."""
     context = _gpu.cl_context(_wanted(request))
     yield context
     context.release()
