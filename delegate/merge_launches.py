@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from ..interop.device import Traits
-from ..kernels.layout import Shape, slices
+from ..kernels.layout import Resize, Shape, slices
 from ..kernels.operator import Link, TensorInfo, Unsupported
 from .lower import GATE, LabelledLaunch, LocalVector, Lowered, check_launch, only_resizes
 
@@ -39,8 +39,8 @@ def merge_launches(lowered: Lowered, tensors: Mapping[int, TensorInfo], kept: se
         if entry.launch.small and entry.launch.writes[GATE] not in kept:
             _compute_where_read(lowered, entry, tensors, traits)
     for entry in list(lowered.launches):
-        if only_resizes(entry) is not None and entry.launch.writes["dst"] not in kept:
-            _resize_where_read(lowered, entry, tensors, traits)
+        if (resize := only_resizes(entry)) is not None and entry.launch.writes["dst"] not in kept:
+            _resize_where_read(lowered, entry, resize, tensors, traits)
     lowered.launches = [replace(entry, number=number) for number, entry in enumerate(lowered.launches)]
 
 
@@ -118,7 +118,7 @@ def _compute_where_read(
 
 
 def _resize_where_read(
-    lowered: Lowered, entry: LabelledLaunch, tensors: Mapping[int, TensorInfo], traits: Traits
+    lowered: Lowered, entry: LabelledLaunch, resize: Resize, tensors: Mapping[int, TensorInfo], traits: Traits
 ) -> None:
     """Let the only launch that reads the resized tensor resize what it reads, where it computes no pixel often."""
     source, resized = entry.launch.reads["src"], entry.launch.writes["dst"]
@@ -128,8 +128,7 @@ def _resize_where_read(
     shared = resized in lowered.parts or any(part.whole == resized for part in lowered.parts.values())
     constants = reader.launch.constants
     times = constants["KERNEL_H"] * constants["KERNEL_W"] * constants[RESIZE_READERS[reader.launch.kernel]]
-    resize = entry.launch.resized
-    if shared or reader.launch.reads["src"] != resized or (resize and resize.bilinear and times > MOST_MIXES):
+    if shared or reader.launch.reads["src"] != resized or (resize.bilinear and times > MOST_MIXES):
         return
     merged = replace(reader.launch, reads=reader.launch.reads | {"src": source}, resized=resize)
     label = f"{entry.label} + {reader.label}"

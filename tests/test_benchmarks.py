@@ -213,7 +213,7 @@ def test_a_peer_that_is_not_there_is_said_to_be_missing(
         (("--backend", "metal"), "'metal' is none of gl, opengl, cl, opencl, cpu"),
         (("--precision", "f64"), "'f64' is none of f32, f16"),
         (("--compare", "torch"), "'torch' is none of litert-cpu, litert-gpu"),
-        (("--runs", "0"), "--runs"),
+        (("--runs", "0"), "Invalid value for '--runs'"),
     ],
     ids=str,
 )

@@ -14,8 +14,7 @@ import pyopencl as cl
 
 from .. import binaries
 from ..errors import DeviceError
-from . import gl_sharing as cl_gl
-from . import ptx
+from . import gl_sharing, ptx
 
 log = logging.getLogger("framebind")
 
@@ -77,7 +76,7 @@ class ClContext:
             context, self.device = queue.context, queue.device
         else:
             self.device = _choose(_gpus_first(context.devices) if context is not None else all_devices(), device)
-        self.context: cl.Context = context or cl_gl.make_context(self.device) or cl.Context([self.device])
+        self.context: cl.Context = context or gl_sharing.make_context(self.device) or cl.Context([self.device])
         self.handle: int = self.context.int_ptr
         """The cl_context."""
         self.queue: cl.CommandQueue = queue or cl.CommandQueue(self.context, self.device)

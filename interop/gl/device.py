@@ -158,7 +158,7 @@ class GlDevice:
     def _why_separate(self, steps: Sequence[Step], dispatches: Dispatches) -> str:
         """Why these steps are a dispatch each; "" where they are one.
 
-        "auto" never makes them one: NVIDIA's GLSL compiler takes 5 to 57 s for such a program of the models that were
+        "auto" never makes them one: NVIDIA's GLSL compiler takes 4 to 57 s for such a program of the models that were
         tried, and 1 to 2 s for its kernels apart. SUSTAINED_SPEED asks for "one", and keeps it where that is faster.
         """
         if dispatches != "one":

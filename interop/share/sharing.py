@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyopencl
 
-from ..cl import gl_sharing as cl_gl
+from ..cl import gl_sharing
 from ..cl.context import ClContext
 from ..cl.objects import ClBuffer, ClImage, Use
 from ..errors import BindingError, DeviceError
@@ -36,16 +36,16 @@ class GlObjects(Channel):
 
     @staticmethod
     def why_not(gl: GlContext, cl: ClContext) -> str | None:
-        return cl_gl.why_not(cl.context, cl.device)
+        return gl_sharing.why_not(cl.context, cl.device)
 
     def wrap(self, native: GlBuffer | GlTexture) -> ClBuffer | ClImage | None:
         memory = self._memories.get(native)
         try:
             if isinstance(native, GlBuffer):
-                memory = memory or cl_gl.from_gl_buffer(self.cl.context, native.id)
+                memory = memory or gl_sharing.from_gl_buffer(self.cl.context, native.id)
                 shared = SharedBuffer(memory, native.nbytes, native.label, native)
             else:
-                memory = memory or cl_gl.from_gl_texture(self.cl.context, native.id)
+                memory = memory or gl_sharing.from_gl_texture(self.cl.context, native.id)
                 shared = ClImage(memory, native.label, keep=native)
         except (DeviceError, BindingError) as error:
             log.info(f"{native.label} is copied on the GPU: it cannot be an OpenCL object itself: {error}")
@@ -55,15 +55,15 @@ class GlObjects(Channel):
 
     def buffer(self, nbytes: int, label: str) -> SharedBuffer:
         gl = GlBuffer(nbytes, label=label)
-        return SharedBuffer(cl_gl.from_gl_buffer(self.cl.context, gl.id), nbytes, label, gl)
+        return SharedBuffer(gl_sharing.from_gl_buffer(self.cl.context, gl.id), nbytes, label, gl)
 
     def to_cl(self, uses: Sequence[Use]) -> None:
         if not self._ordered:
             self.wait_for_gl()
-        cl_gl.acquire(self.cl.queue, [use.resource.int_ptr for use in uses])
+        gl_sharing.acquire(self.cl.queue, [use.resource.int_ptr for use in uses])
 
     def to_gl(self, uses: Sequence[Use]) -> None:
-        cl_gl.release(self.cl.queue, [use.resource.int_ptr for use in uses])
+        gl_sharing.release(self.cl.queue, [use.resource.int_ptr for use in uses])
         if not self._ordered:
             self.wait_for_cl()
 
