@@ -1,15 +1,15 @@
 """TensorFlow Lite models on the GPU, on your own GL textures and buffers. Use: ``import framebind as fb``."""
 
+from .delegate.cache.cache import fingerprint
 from .delegate.gpu_delegate import GpuDelegate
 from .delegate.interpreter import Interpreter
 from .delegate.options import GpuDelegateOptions, InferencePreference, InferencePriority, WaitType
 from .delegate.report import DelegatedOp, PartitionReport
-from .delegate.serialization import fingerprint
 from .delegate.statistics import Statistics, StepTime
 from .interop.cl.context import ClContext
 from .interop.cl.objects import ClBuffer, ClImage
-from .interop.compatibility import BestOptions, CompatibilityList
-from .interop.drivers import InstalledApi, InstalledDriver, installed_apis
+from .interop.discovery.compatibility import BestOptions, CompatibilityList
+from .interop.discovery.drivers import InstalledApi, InstalledDriver, installed_apis
 from .interop.errors import (
     BindingError,
     DelegateError,
@@ -20,17 +20,17 @@ from .interop.errors import (
     SourceError,
     TransferError,
 )
+from .interop.frames.capture.camera import Camera, list_cameras
+from .interop.frames.capture.source import Source, open_source
+from .interop.frames.show.draw import FragmentProgram
+from .interop.frames.show.overlay import Overlay
+from .interop.frames.show.sink import Sink, open_sink
+from .interop.frames.show.window import Window
 from .interop.gl.context import GlContext
-from .interop.gl.draw import FragmentProgram
 from .interop.gl.objects import GlBuffer, GlTexture
-from .interop.gl.overlay import Overlay
 from .interop.gl.timer import GlTimer, StageTime
-from .interop.gl.window import Window
 from .interop.share.sharing import SharingReport, sharing_report
 from .interop.transfers import transfer_guard, transfers
-from .interop.video.camera import Camera, list_cameras
-from .interop.video.sink import Sink, open_sink
-from .interop.video.source import Source, open_source
 
 __all__ = [
     "BestOptions",

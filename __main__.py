@@ -17,13 +17,13 @@ except ImportError as error:  # it names the packages that are missing, and how 
 
 import typer
 
-from framebind.demos.commands.benchmark import benchmark
-from framebind.demos.commands.demo import demo
-from framebind.demos.commands.devices import devices
-from framebind.demos.commands.diff import diff
-from framebind.demos.commands.doctor import doctor
-from framebind.demos.commands.inspect import inspect
-from framebind.demos.commands.models import models
+from .demos.commands.benchmark import benchmark
+from .demos.commands.demo import demo
+from .demos.commands.devices import devices
+from .demos.commands.diff import diff
+from .demos.commands.doctor import doctor
+from .demos.commands.inspect import inspect
+from .demos.commands.models import models
 
 COMMANDS = (doctor, devices, inspect, models, benchmark, diff)
 

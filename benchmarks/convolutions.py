@@ -21,12 +21,13 @@ import numpy.typing as npt
 
 import framebind as fb
 from framebind.interop.device import CommandList, Device, Operand, Resource, Step
-from framebind.interop.devices import open_device
-from framebind.kernels.conv import Convolution, launch_convolution
-from framebind.kernels.layout import Shape, Sliced, Storage, Table, slices
-from framebind.kernels.operator import Launch, Lowering
-from framebind.kernels.source import Argument, KernelSource
-from framebind.kernels.window import VALID, Window
+from framebind.interop.discovery.devices import open_device
+from framebind.kernels.codegen.source import Argument, KernelSource
+from framebind.kernels.operation import Launch, Lowering
+from framebind.kernels.ops.convolution.conv import Convolution, launch_convolution
+from framebind.kernels.ops.window import VALID, Window
+from framebind.kernels.tensor import Shape, slices
+from framebind.kernels.views import Sliced, Storage, Table
 
 STEPS, FEWER_STEPS, RUNS = 48, 8, 20
 Array = npt.NDArray[np.float32]

@@ -22,7 +22,7 @@ import typer
 from names import FLOAT, QUANTIZED
 
 import framebind as fb
-from framebind.demos.measure import open_context
+from framebind.demos.commands.measure import open_context
 from framebind.demos.models import find_model
 
 NO_CACHES = {

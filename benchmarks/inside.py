@@ -24,14 +24,14 @@ from rich.console import Console
 from rich.table import Table
 
 import framebind as fb
-from framebind.delegate.program import Program
+from framebind.delegate.run.program import Program
 from framebind.demos.models import find_model
-from framebind.interop.cl import one_dispatch as cl_one_dispatch
-from framebind.interop.cl.barrier import ClBarrier
+from framebind.interop.cl.compute import one_dispatch as cl_one_dispatch
+from framebind.interop.cl.compute.barrier import ClBarrier
 from framebind.interop.device import Device, Resource, Step
-from framebind.interop.devices import open_device
-from framebind.interop.one_dispatch import Merged
-from framebind.kernels.program import ProgramSource
+from framebind.interop.discovery.devices import open_device
+from framebind.interop.record.one_dispatch import Merged
+from framebind.kernels.codegen.one_dispatch import ProgramSource
 
 MOST_ROWS = 1000
 FIRST = 16

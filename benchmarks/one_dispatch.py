@@ -26,11 +26,11 @@ from rich.console import Console
 from rich.table import Table
 
 import framebind as fb
-from framebind.delegate.program import Program
-from framebind.delegate.steps import slot_name
+from framebind.delegate.plan.placement import slot_name
+from framebind.delegate.run.program import Program
 from framebind.demos.models import find_model
 from framebind.interop.device import CommandList, Device, Dispatches, Resource
-from framebind.interop.devices import open_device
+from framebind.interop.discovery.devices import open_device
 
 COLUMNS = ("model", "dispatches", "barriers", "median", "stream", "submit", "on the GPU", "different runs")
 """Milliseconds: a run and the wait for it; a run of many back to back; the CPU's part; the GPU's own clock."""

@@ -16,16 +16,16 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from framebind.delegate.bindings import Binding
-from framebind.delegate.claims import build_graph, claim
-from framebind.delegate.program import Program
-from framebind.delegate.reader import read_model
-from framebind.demos.measure import FRAME
+from framebind.delegate.claim.claims import build_graph, claim
+from framebind.delegate.plan.binding import Binding
+from framebind.delegate.read.reader import read_model
+from framebind.delegate.run.program import Program
+from framebind.demos.commands.measure import FRAME
 from framebind.demos.models import find_model
 from framebind.interop.device import Step
-from framebind.interop.null import NullDevice
-from framebind.kernels.layout import Dense, Picture, Storage, picture_parameters
-from framebind.kernels.layout import Table as Constants
+from framebind.interop.record.null import NullDevice
+from framebind.kernels.views import Dense, Picture, Storage, picture_parameters
+from framebind.kernels.views import Table as Constants
 
 WIDTH = 110
 """Of the table, in characters, also where the output is no terminal."""

@@ -26,9 +26,9 @@ import typer
 
 import framebind as fb
 from framebind.demos import segmentation, style_transfer
-from framebind.demos.options import Options
-from framebind.demos.run import PHOTOGRAPH, run
-from framebind.demos.task import Scene, Task
+from framebind.demos.player.options import Options
+from framebind.demos.player.run import PHOTOGRAPH, run
+from framebind.demos.player.task import Scene, Task
 
 VIDEO_FRAMES = 120
 WARM_UP = 0.2

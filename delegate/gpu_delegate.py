@@ -7,21 +7,22 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..interop.device import Device, Fence
-from ..interop.devices import device_of, open_device
+from ..interop.discovery.devices import device_of, open_device
 from ..interop.errors import BindingError, DelegateError
-from .bindings import Crop, TextureMapping, Values, inputs_and_outputs, tensor_label, why_not_bindable
-from .boundary import Boundary
-from .choice import Choice, choose
-from .claims import Claims, claim, refuse_unlowered
-from .initialization import Initialization
-from .model import Model, Subgraph
+from .cache.build import Initialization
+from .claim.claims import Claims, claim, refuse_unlowered
+from .claim.selection import Choice, choose
+from .litert.native import NativeDelegate, NativeGraph, Partitioned, log
 from .options import GpuDelegateOptions
-from .partition import Partition
-from .program import Program
-from .reader import read_file, read_model
+from .plan.binding import Crop, TextureMapping, Values
+from .read.model import Model, Subgraph
+from .read.reader import read_file, read_model
 from .report import DelegatedOp, PartitionReport, describe_operators, warn_of_software, warning_text
+from .run.boundary import Boundary
+from .run.messages import inputs_and_outputs, tensor_label, why_not_bindable
+from .run.partition import Partition
+from .run.program import Program
 from .statistics import Statistics, StepTime, gather, step_times
-from .tflite import NativeDelegate, NativeGraph, Partitioned, log
 
 
 class GpuDelegate:

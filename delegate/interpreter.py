@@ -13,7 +13,7 @@ from ai_edge_litert import interpreter as litert
 
 from ..interop.errors import BindingError, DelegateError, ModelError
 from .gpu_delegate import GpuDelegate
-from .reader import read_file, read_model
+from .read.reader import read_file, read_model
 from .report import DelegatedOp, describe_operators
 
 

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Literal
 
 from ..interop.errors import DelegateError
-from ..kernels.layout import Storage
+from ..kernels.views import Storage
 
 BACKENDS = ("auto", "opengl", "opencl", "null")
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..interop.device import Traits
-from .program import Program
-from .stopwatch import Phase
-from .tuning import describe
+from .cache.stopwatch import Phase
+from .lower.tuning import describe
+from .run.program import Program
 
 
 @dataclass(frozen=True)

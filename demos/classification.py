@@ -13,12 +13,12 @@ import typer
 
 import framebind as fb
 
-from .labels import Color, read_labels
-from .network import Crop
-from .options import Options, demo
-from .report import DETECTIONS
-from .run import main
-from .task import SHOW_FRAME, Scene, Task
+from .player.network import Crop
+from .player.options import Options, demo
+from .player.report import DETECTIONS
+from .player.run import main
+from .player.task import SHOW_FRAME, Scene, Task
+from .vision.labels import Color, read_labels
 
 Array = npt.NDArray[Any]
 

@@ -14,14 +14,14 @@ import typer
 
 import framebind as fb
 
-from . import ssd
-from .labels import palette, read_labels
-from .network import Crop, Network
-from .one_euro import OneEuro
-from .options import Options, demo
-from .report import DETECTIONS
-from .run import main
-from .task import SHOW_FRAME, Scene, Task
+from .player.network import Crop, Network
+from .player.options import Options, demo
+from .player.report import DETECTIONS
+from .player.run import main
+from .player.task import SHOW_FRAME, Scene, Task
+from .vision import ssd
+from .vision.labels import palette, read_labels
+from .vision.one_euro import OneEuro
 
 Array = npt.NDArray[Any]
 

@@ -14,14 +14,14 @@ import typer
 
 import framebind as fb
 
-from .network import Network
-from .one_euro import OneEuro
-from .options import Options, demo
-from .regions import Region, disagreement, hand_region, pose_region, to_picture, upper_body, whole
-from .report import DETECTIONS
-from .run import main
-from .ssd import sigmoid
-from .task import SHOW_FRAME, Scene, Task
+from .player.network import Network
+from .player.options import Options, demo
+from .player.report import DETECTIONS
+from .player.run import main
+from .player.task import SHOW_FRAME, Scene, Task
+from .vision.one_euro import OneEuro
+from .vision.regions import Region, disagreement, hand_region, pose_region, to_picture, upper_body, whole
+from .vision.ssd import sigmoid
 
 Array = npt.NDArray[Any]
 

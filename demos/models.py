@@ -79,7 +79,7 @@ MODELS = {
 }
 """By name. The four in ``gpu/`` are the examples of TensorFlow Lite's guide to its GPU delegate."""
 BUNDLED = {path.stem: path for path in sorted(Path(__file__).with_name("assets").glob("*.tflite"))}
-"""The models that come with the package, by name; ``demos/training`` made them."""
+"""The models that come with the package, by name; ``scripts/training`` made them."""
 DEFAULT_STYLE = "style_transfer"
 """One of BUNDLED: one style, pictures of any size."""
 SHARED = Path(__file__).parents[2] / "shared" / "models"

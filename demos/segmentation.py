@@ -15,11 +15,11 @@ import typer
 
 import framebind as fb
 
-from .labels import palette
-from .masks import SPREAD, enlarge, smooth_classes, smooth_person
-from .options import Options, demo
-from .run import main
-from .task import Choice, Scene, Task
+from .player.options import Options, demo
+from .player.run import main
+from .player.task import Choice, Scene, Task
+from .vision.labels import palette
+from .vision.masks import SPREAD, enlarge, smooth_classes, smooth_person
 
 VOC = (
     "background", "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "dining table",

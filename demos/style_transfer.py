@@ -22,10 +22,10 @@ import typer
 import framebind as fb
 
 from .models import DEFAULT_STYLE, find_model
-from .network import Network, shapes
-from .options import Options, demo
-from .run import PHOTOGRAPHS, main
-from .task import Choice, Scene, Task
+from .player.network import Network, shapes
+from .player.options import Options, demo
+from .player.run import PHOTOGRAPHS, main
+from .player.task import Choice, Scene, Task
 
 Array = npt.NDArray[Any]
 

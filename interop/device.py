@@ -8,9 +8,9 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from ..kernels.layout import Picture
-from ..kernels.operator import Grid
-from ..kernels.source import KernelSource
+from ..kernels.codegen.source import KernelSource
+from ..kernels.target import Grid
+from ..kernels.views import Picture
 
 
 @dataclass(frozen=True)

@@ -1,64 +1,24 @@
-"""The table of operators: one line for each file of this room that has some."""
+"""The table of operators: every row that a file below ``ops/`` lists in its ``OPERATORS``."""
 
 from __future__ import annotations
 
-from . import (
-    batch_space,
-    constants,
-    conv,
-    cumsum,
-    depthwise,
-    elementwise,
-    fully_connected,
-    indices,
-    logic,
-    lstm,
-    matmul,
-    move,
-    normalization,
-    pad,
-    pool,
-    quantize,
-    rank,
-    reduce,
-    resampler,
-    resize,
-    slice,
-    top_k,
-    transpose_conv,
-    unpooling,
-    view,
-)
-from .operator import Operator
+import importlib
+import pkgutil
 
-OPERATORS: dict[str, Operator] = {
-    operator.name: operator
-    for operator in (
-        *batch_space.OPERATORS,
-        *constants.OPERATORS,
-        *conv.OPERATORS,
-        *cumsum.OPERATORS,
-        *depthwise.OPERATORS,
-        *elementwise.OPERATORS,
-        *fully_connected.OPERATORS,
-        *indices.OPERATORS,
-        *logic.OPERATORS,
-        *lstm.OPERATORS,
-        *matmul.OPERATORS,
-        *move.OPERATORS,
-        *normalization.OPERATORS,
-        *pad.OPERATORS,
-        *pool.OPERATORS,
-        *quantize.OPERATORS,
-        *rank.OPERATORS,
-        *reduce.OPERATORS,
-        *resampler.OPERATORS,
-        *resize.OPERATORS,
-        *slice.OPERATORS,
-        *top_k.OPERATORS,
-        *transpose_conv.OPERATORS,
-        *unpooling.OPERATORS,
-        *view.OPERATORS,
-    )
-}
+from . import ops
+from .operation import Operator
+
+
+def discover() -> dict[str, Operator]:
+    """The rows of all operator files, by TensorFlow Lite name. Raises ValueError if two files have the same name."""
+    found: dict[str, Operator] = {}
+    for module in pkgutil.walk_packages(ops.__path__, f"{ops.__name__}."):
+        for operator in getattr(importlib.import_module(module.name), "OPERATORS", ()):
+            if operator.name in found:
+                raise ValueError(f"{module.name} lists {operator.name}, which another file lists too")
+            found[operator.name] = operator
+    return found
+
+
+OPERATORS = discover()
 """By TensorFlow Lite name (CONV_2D ...) or custom operator's name."""

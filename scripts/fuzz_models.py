@@ -23,8 +23,8 @@ from pathlib import Path
 import numpy as np
 
 import framebind as fb
-from framebind.delegate.claims import claim
-from framebind.delegate.reader import read_model
+from framebind.delegate.claim.claims import claim
+from framebind.delegate.read.reader import read_model
 
 MEMORY = 8 << 30
 SECONDS = 20

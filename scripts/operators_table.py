@@ -16,7 +16,7 @@ import flatbuffers
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-from framebind.kernels.operator import Operator
+from framebind.kernels.operation import Operator
 from framebind.kernels.registry import OPERATORS
 
 TARGET = Path(__file__).parent.parent / "docs" / "operators.md"

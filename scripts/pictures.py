@@ -17,7 +17,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from framebind.demos.run import PHOTOGRAPHS
+from framebind.demos.player.run import PHOTOGRAPHS
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

@@ -27,10 +27,10 @@ os.environ.setdefault("EGL_PLATFORM", "surfaceless")
 os.environ.setdefault("RUSTICL_ENABLE", "llvmpipe")
 
 import framebind as fb
-from framebind.interop.cl.device import ClDevice
+from framebind.interop.cl.compute.device import ClDevice
 from framebind.interop.device import Device
-from framebind.interop.gl.device import GlDevice
-from framebind.interop.null import NullDevice
+from framebind.interop.gl.compute.device import GlDevice
+from framebind.interop.record.null import NullDevice
 
 GL_DEVICES = ("gl", "gles")
 NAMED = os.environ.get("FRAMEBIND_DEVICES", "").split(",")

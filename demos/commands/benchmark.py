@@ -16,10 +16,10 @@ import typer
 
 import framebind as fb
 
-from ..measure import Backend, Measurement, Precision, on_gpu, open_context
 from ..models import find_model
-from ..peers import PEERS, litert_cpu
+from .measure import Backend, Measurement, Precision, on_gpu, open_context
 from .output import AsJson, print_figures, print_json, print_line
+from .peers import PEERS, litert_cpu
 
 BACKENDS: dict[str, Backend | None] = {
     "gl": "opengl", "opengl": "opengl", "cl": "opencl", "opencl": "opencl", "cpu": None,

@@ -15,9 +15,9 @@ import typer
 
 import framebind as fb
 
-from ..measure import Backend, open_context
 from ..models import find_model
-from ..network import shapes
+from ..player.network import shapes
+from .measure import Backend, open_context
 from .output import AsJson, print_figures, print_json, print_line
 
 BACKENDS: dict[str, Backend] = {"gl": "opengl", "opengl": "opengl", "cl": "opencl", "opencl": "opencl"}

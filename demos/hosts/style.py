@@ -12,7 +12,7 @@ import typer
 import framebind as fb
 
 from ..models import DEFAULT_STYLE, find_model
-from ..run import PHOTOGRAPH
+from ..player.run import PHOTOGRAPH
 
 Picture = Annotated[Path, typer.Option(help="The picture to paint; its sides are multiples of 4, 128 at least.")]
 Model = Annotated[str, typer.Option(help="A style model of any size: pictures in, pictures out.")]

@@ -6,26 +6,17 @@ import ctypes
 import functools
 import logging
 import threading
-import warnings
 from collections.abc import Sequence
-from typing import Any
 
 import pyopencl as cl
 
-from .. import binaries
 from ..errors import DeviceError
-from . import gl_sharing, ptx
+from . import gl_sharing
+from .build import build
 
 log = logging.getLogger("framebind")
-
 _TYPES = {"gpu": cl.device_type.GPU, "cpu": cl.device_type.CPU, "accelerator": cl.device_type.ACCELERATOR}
 _OUT_OF_ORDER = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
-CL1_2 = ("-cl-std=CL1.2",)
-MATRIX_UNITS = "-DMATRIX_UNITS"
-_VOLTA, _AMPERE = 7, 8
-"""Compute capabilities: the first with PTX's memory model, and so release and acquire; the first whose tensor cores
-multiply tf32.
-"""
 _INSTALL = "install an OpenCL driver (of the GPU's vendor, or the package pocl-opencl-icd for the CPU)"
 
 
@@ -149,9 +140,6 @@ def wait_for_all(queue: cl.CommandQueue) -> None:
     cl.enqueue_marker(queue).wait()
 
 
-# Choosing a device ----------------------------------------------------------------------------------------------------
-
-
 def all_devices() -> list[cl.Device]:
     """Every device of every OpenCL platform, GPUs first, CPUs last, whether it works or not."""
     try:
@@ -215,92 +203,3 @@ def why_unusable(device: cl.Device) -> str:
     except cl.Error as error:
         return f"it cannot build a kernel of one line: {str(error).strip().splitlines()[-1]}"
     return ""
-
-
-def compile_options(device: cl.Device) -> tuple[str, ...]:
-    """What the compiler is told of a device: that it takes NVIDIA's inline PTX with the memory model of Volta, and
-    whether its tensor cores multiply what prelude.cl gives them.
-    """
-    capability = _compute_capability(device)
-    known = (("-DNVIDIA", _VOLTA), (MATRIX_UNITS, _AMPERE))
-    return (*CL1_2, *(option for option, least in known if capability >= least))
-
-
-def _compute_capability(device: cl.Device) -> int:
-    if "cl_nv_device_attribute_query" not in device.extensions.split():
-        return 0
-    return int(device.compute_capability_major_nv)
-
-
-def build(context: cl.Context, text: str, name: str, options: Sequence[str] = CL1_2) -> cl.Program:
-    """A program of OpenCL C text, built, with a kernel called ``name``. Raises pyopencl.Error with the log.
-
-    It is made of the text's binary where one is kept (see interop/binaries.py) and the driver takes it.
-    """
-    binary = binaries.find(_key(text, options))
-    program = _load(context, binary, name) if binary else None
-    if program is None:
-        binaries.reject(_key(text, options))
-        program = _build(context, text, name, options)
-    offer(program, text, options)
-    return program
-
-
-def offer(program: cl.Program, text: str, options: Sequence[str] = CL1_2) -> None:
-    """Let the binary of a built program be kept, where somebody keeps them."""
-    assembler = ptx.assembler(program.devices[0])  # held until all that wait were fetched: it then serves them all
-    binaries.keep(_key(text, options), lambda: _kept_form(program, assembler))
-
-
-def _kept_form(program: cl.Program, assembler: ptx.Assembler) -> bytes | None:
-    """The binary that loads the fastest: machine code in place of PTX, where the driver makes and takes it."""
-    binary = program_binary(program)
-    if binary is None or not ptx.is_ptx(binary):
-        return binary
-    try:
-        code = assembler.machine_code(binary)
-    except DeviceError as error:
-        log.info(f"PTX is kept, which the next start compiles: {error}")
-        return binary
-    name = str(program.get_info(cl.program_info.KERNEL_NAMES)).split(";")[0]
-    return binary if _load(program.context, code, name) is None else code
-
-
-def _key(text: str, options: Sequence[str]) -> str:
-    """What decides a binary, besides the driver."""
-    return "\n".join([*options, text])
-
-
-def program_binary(program: cl.Program) -> bytes | None:
-    """The driver's compiled form of a program for its one device; None where the driver gives out none."""
-    try:
-        found: Any = program.get_info(cl.program_info.BINARIES)
-    except cl.Error as error:
-        log.info(f"the OpenCL driver gives out no binary: {error}")
-        return None
-    return found[0] if len(found) == 1 and found[0] else None
-
-
-def _load(context: cl.Context, binary: bytes, name: str) -> cl.Program | None:
-    """A program of what ``program_binary`` returned, or None where the driver does not take it (any more)."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            program = cl.Program(context, context.devices, [binary])
-            program.build()
-        cl.Kernel(program, name)
-    except cl.Error as error:
-        log.info(f"the OpenCL driver does not take the binary of kernel '{name}': {error}")
-        return None
-    return program
-
-
-def _build(context: cl.Context, text: str, name: str, options: Sequence[str]) -> cl.Program:
-    with warnings.catch_warnings():
-        # Compilers say a lot about kernels that are right; and pyopencl warns that we go around its cache.
-        warnings.simplefilter("ignore")
-        program = cl.Program(context, text)
-        program.int_ptr  # noqa: B018 - made now, so that the driver's own cache serves it and no failure leaves a file
-        program.build([*options, "-w"])  # no warnings: NVIDIA's compiler counts them on stderr
-    cl.Kernel(program, name)
-    return program

@@ -9,8 +9,8 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from .. import binaries
 from ..errors import KernelError
+from ..record import binaries
 from .context import GlContext
 
 _FORMAT = struct.Struct("<I")

@@ -6,14 +6,15 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from ...kernels.layout import Dense, Picture, slices
-from ...kernels.source import Argument, KernelSource
+from ...kernels.codegen.source import Argument, KernelSource
+from ...kernels.tensor import slices
+from ...kernels.views import Dense, Picture
 from ..cl.context import ClContext
 from ..cl.objects import ClBuffer, ClImage, Use
 from ..device import CommandList, Operand, Resource, Slot, Step
 from ..errors import BindingError
+from ..gl.compute.device import GlDevice
 from ..gl.context import GlContext
-from ..gl.device import GlDevice
 from ..gl.objects import COPY_READ_BUFFER, COPY_WRITE_BUFFER, GlBuffer, GlTexture
 from .channel import SharedBuffer
 from .sharing import share

@@ -1,0 +1,1 @@
+"""What is kept between processes, and how long an initialization takes."""

@@ -1,0 +1,232 @@
+"""What a model's initialization makes, kept between processes: compiled programs, constants in device layout, and what
+was measured.
+
+One file for a model on a device with options, in the folder ``serialization_dir``; which docs/options.md describes.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import fields
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...interop.device import Traits
+from ...interop.errors import ModelError
+from ..lower.pack import Constant, Constants, Key
+from ..lower.tuning import Tuning, TuningError, decode, encode
+from ..options import GpuDelegateOptions
+from . import file as cache_file
+
+log = logging.getLogger("framebind")
+
+Fits = Callable[[dict[Key, Constant], int], bool]
+"""Whether these places are those of the constants that are wanted, in a block of so many bytes."""
+_NOT_KEYED = {"serialization_dir", "model_token", "wait_type"}
+"""Options that change nothing of what is kept."""
+_NUMBER_BYTES = 8
+_CODE = Path(__file__).parents[2]
+
+
+def fingerprint(model: bytes | str | os.PathLike[str]) -> str:
+    """A name for a model, for ``GpuDelegateOptions.model_token``: the SHA-256 of its bytes, in 64 hexadecimal digits.
+
+    ``model`` is the file's path or its content. Raises ModelError where it cannot be read.
+    """
+    if isinstance(model, bytes):
+        return hashlib.sha256(model).hexdigest()
+    try:
+        return hashlib.sha256(Path(model).read_bytes()).hexdigest()
+    except OSError as error:
+        raise ModelError(f"the model {os.fspath(model)} cannot be read: {error.strerror}. Check the path") from error
+
+
+class Cache:
+    """Implements interop.binaries.Binaries. ``save`` writes what is new; until then nothing touches the file.
+
+    Raises DelegateError where the folder cannot be used. A file that cannot be used is a warning, and made anew.
+    """
+
+    def __init__(self, options: GpuDelegateOptions, content: bytes, traits: Traits) -> None:
+        assert options.serialization_dir is not None and options.model_token is not None
+        self._key = _key(options, content, traits)
+        name = f"{options.model_token}_{self._key.hex()[:16]}.cache"
+        self._path = Path(options.serialization_dir) / name
+        self._sections: dict[str, bytes | memoryview] = {}
+        self._used: set[str] = set()
+        self._fetch: dict[str, Callable[[], bytes | None]] = {}
+        self._changed = False
+        folder = cache_file.open_folder(options.serialization_dir)
+        try:
+            self._sections.update(cache_file.read(folder, name, self._key))
+        except cache_file.UnusableError as reason:
+            if str(reason):
+                log.warning(f"{self._path} is not used and made anew: {reason}")
+        finally:
+            os.close(folder)
+
+    # Programs ---------------------------------------------------------------------------------------------------------
+
+    def find(self, text: str) -> bytes | None:
+        """The binary of a text."""
+        found = self._sections.get(_program_name(text))
+        return None if found is None else bytes(found)
+
+    def keep(self, text: str, binary: Callable[[], bytes | None]) -> None:
+        """A program of this text is in use."""
+        name = _program_name(text)
+        self._used.add(name)
+        if name not in self._sections:
+            self._fetch[name] = binary
+
+    def reject(self, text: str) -> None:
+        """The driver did not take the binary of this text."""
+        self._sections.pop(_program_name(text), None)
+
+    # Constants --------------------------------------------------------------------------------------------------------
+
+    def constants(self, what: str, fits: Fits, pack: Callable[[], Constants]) -> Constants:
+        """The constants called ``what``, where there are such that fit, or else those that ``pack`` makes now."""
+        name = f"constants {hashlib.sha256(what.encode()).hexdigest()}"
+        self._used.add(name)
+        found = self._sections.get(name)
+        if found is not None:
+            try:
+                block, places = _decode(memoryview(found))
+                if fits(places, len(block)):
+                    return block, places
+                log.warning(f"constants in {self._path} are not used and made anew: they are not those of the model")
+            except (ValueError, TypeError, LookupError) as error:
+                log.warning(f"constants in {self._path} are not used and made anew: {error}")
+        made = pack()
+        self._sections[name], self._changed = _encode(made), True
+        return made
+
+    # Measured ---------------------------------------------------------------------------------------------------------
+
+    def known_number(self, what: str) -> int | None:
+        """The number that was measured of ``what``, or None where none is kept, or something else."""
+        name = _number_name(what)
+        self._used.add(name)
+        found = bytes(self._sections.get(name, b""))
+        return int.from_bytes(found, "little") if len(found) == _NUMBER_BYTES else None
+
+    def keep_number(self, what: str, number: int) -> None:
+        name, data = _number_name(what), number.to_bytes(_NUMBER_BYTES, "little")
+        self._used.add(name)
+        if self._sections.get(name) != data:
+            self._sections[name], self._changed = data, True
+
+    def tuning(self, what: str) -> Tuning | None:
+        """What was measured of ``what``; None where nothing is kept, or nothing that can be."""
+        name = _tuning_name(what)
+        self._used.add(name)
+        found = self._sections.get(name)
+        if found is None:
+            return None
+        try:
+            return decode(bytes(found))
+        except TuningError as reason:
+            log.warning(f"what was measured, in {self._path}, is not used and measured anew: {reason}")
+            return None
+
+    def keep_tuning(self, what: str, tuning: Tuning) -> None:
+        name = _tuning_name(what)
+        self._used.add(name)
+        self._sections[name], self._changed = encode(tuning), True
+
+    @property
+    def is_new(self) -> bool:
+        """Whether there is anything to save."""
+        return bool(self._fetch) or self._changed
+
+    # Writing ----------------------------------------------------------------------------------------------------------
+
+    def save(self) -> None:
+        """Write the file where something is new. Where that fails, a warning says so, and nothing else happens."""
+        for name, fetch in self._fetch.items():
+            binary = fetch()
+            if binary is not None:
+                self._sections[name], self._changed = binary, True
+        self._fetch.clear()
+        if not self._changed:
+            return
+        self._changed = False
+        if sum(map(len, self._sections.values())) > cache_file.LARGEST // 2:
+            self._sections = {name: data for name, data in self._sections.items() if name in self._used}
+        try:
+            folder = cache_file.open_folder(self._path.parent)
+            try:
+                cache_file.write(folder, self._path.name, self._key, self._sections)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            log.warning(f"{self._path} cannot be written, so that the next start compiles again: {error.strerror}")
+
+
+def _program_name(text: str) -> str:
+    return f"program {hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def _number_name(what: str) -> str:
+    return f"number {hashlib.sha256(what.encode()).hexdigest()}"
+
+
+def _tuning_name(what: str) -> str:
+    return f"tuning {hashlib.sha256(what.encode()).hexdigest()}"
+
+
+def _key(options: GpuDelegateOptions, content: bytes, traits: Traits) -> bytes:
+    """All that decides what is kept: another value of any of it is another file."""
+    given = {f.name: str(getattr(options, f.name)) for f in fields(options) if f.name not in _NOT_KEYED}
+    device = {f.name: getattr(traits, f.name) for f in fields(traits)}
+    known = {name: sorted(value) if isinstance(value, frozenset) else value for name, value in device.items()}
+    parts: list[Any] = [_version(), _code(), hashlib.sha256(content).hexdigest(), given, known]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).digest()
+
+
+def _version() -> str:
+    try:
+        return version("framebind")
+    except PackageNotFoundError:  # it runs from a checkout
+        return ""
+
+
+@functools.cache
+def _code() -> list[tuple[str, int, int]]:
+    """The files that decide how constants are laid out, as Python knows whether its own .pyc files are out of date."""
+    found: list[tuple[str, int, int]] = []
+    for folder in ("kernels", "interop", "delegate"):
+        for path in (_CODE / folder).rglob("*"):
+            if path.is_file() and path.suffix != ".pyc":
+                status = path.stat()
+                found.append((path.relative_to(_CODE).as_posix(), status.st_size, status.st_mtime_ns))
+    return sorted(found)
+
+
+def _encode(constants: Constants) -> bytes:
+    """Where each constant lies as JSON, behind its length in 8 bytes; then the block."""
+    block, places = constants
+    rows = [[key, place.offset, place.nbytes, place.storage] for key, place in places.items()]
+    index = json.dumps(rows).encode()
+    return len(index).to_bytes(8, "little") + index + block.tobytes()
+
+
+def _decode(data: memoryview) -> Constants:
+    """Raises ValueError, TypeError or LookupError where the bytes are not what ``_encode`` returns."""
+    end = 8 + int.from_bytes(data[:8], "little")
+    block = np.frombuffer(data[end:], np.uint8)
+    places: dict[Key, Constant] = {}
+    for key, offset, nbytes, storage in json.loads(bytes(data[8:end])):
+        if storage not in ("f32", "f16"):
+            raise ValueError(f"constant {key} is kept as {storage}")
+        places[(key[0], key[1]) if isinstance(key, list) else int(key)] = Constant(offset, nbytes, storage)
+    return block, places

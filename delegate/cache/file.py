@@ -1,0 +1,151 @@
+"""A file of named sections of bytes that only its owner can have written, and that is read whole or not at all.
+
+The format, all numbers little-endian: 8 bytes of MAGIC; the SHA-256 of everything behind it; 32 bytes of the key; the
+number of sections in 4 bytes; then, for each, the length of its name in 2 bytes, that of its data in 8, name and data.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import stat
+import struct
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from ...interop.errors import DelegateError
+
+MAGIC = b"framebn1"
+LARGEST = 1 << 30
+"""Bytes of a file; a larger one is neither written nor read."""
+_DIGEST, _KEY, _COUNT, _LENGTHS = 32, 32, struct.Struct("<I"), struct.Struct("<HQ")
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+class UnusableError(Exception):
+    """Why a file cannot be used; it is then made anew."""
+
+
+def open_folder(folder: str | os.PathLike[str]) -> int:
+    """A descriptor of the folder, which is made (mode 0700) where it is missing.
+
+    Raises DelegateError where it cannot be, or where others than the user may put files into it: what is loaded from
+    there becomes machine code in the GPU's driver.
+    """
+    path = Path(folder)
+    if os.name != "posix":
+        raise DelegateError("serialization_dir needs POSIX file ownership, to know who may write there: leave it out")
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise DelegateError(
+            f"serialization_dir '{path}' cannot be used: {error.strerror}. Give another folder"
+        ) from error
+    found = os.fstat(descriptor)
+    if found.st_uid != os.geteuid() or found.st_mode & _OTHERS_WRITE:
+        os.close(descriptor)
+        raise DelegateError(
+            f"serialization_dir '{path}' is user {found.st_uid}'s with mode {stat.S_IMODE(found.st_mode):o}, so that "
+            f"others may write there: give a folder of user {os.geteuid()} and 'chmod 700' it"
+        )
+    return descriptor
+
+
+def read(folder: int, name: str, key: bytes) -> dict[str, memoryview]:
+    """The sections of file ``name`` in an open folder. Raises UnusableError where it is missing, damaged or another's.
+
+    ``key`` is what it must have been written for. Owner and mode are checked before a byte is read.
+    """
+    content = memoryview(_content(folder, name))
+    head = len(MAGIC) + _DIGEST
+    if len(content) < head + _KEY + _COUNT.size or content[: len(MAGIC)] != MAGIC:
+        raise UnusableError("it is no such file")
+    if hashlib.sha256(content[head:]).digest() != content[len(MAGIC) : head]:
+        raise UnusableError("it is damaged")
+    if content[head : head + _KEY] != key:
+        raise UnusableError("it was made for something else")
+    try:
+        return _sections(content, head + _KEY)
+    except (struct.error, UnicodeDecodeError) as error:
+        raise UnusableError(f"its sections are damaged: {error}") from error
+
+
+def _content(folder: int, name: str) -> bytes:
+    try:
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except FileNotFoundError as error:
+        raise UnusableError("") from error
+    except OSError as error:
+        raise UnusableError(f"it cannot be opened: {error.strerror}") from error
+    try:
+        return _checked_content(descriptor)
+    except OSError as error:
+        raise UnusableError(f"it cannot be read: {error.strerror}") from error
+    finally:
+        os.close(descriptor)
+
+
+def _checked_content(descriptor: int) -> bytes:
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):
+        raise UnusableError("it is no plain file")
+    if found.st_uid != os.geteuid() or found.st_mode & _OTHERS_WRITE:
+        raise UnusableError(f"others may write it: user {found.st_uid}, mode {stat.S_IMODE(found.st_mode):o}")
+    if found.st_size > LARGEST:
+        raise UnusableError(f"it has {found.st_size} bytes")
+    with open(descriptor, "rb", closefd=False) as file:
+        return file.read(found.st_size)
+
+
+def _sections(content: memoryview, position: int) -> dict[str, memoryview]:
+    (count,) = _COUNT.unpack_from(content, position)
+    position += _COUNT.size
+    sections: dict[str, memoryview] = {}
+    for _ in range(count):
+        name_length, length = _LENGTHS.unpack_from(content, position)
+        position += _LENGTHS.size
+        end = position + name_length + length
+        if end > len(content):
+            raise UnusableError("a section reaches beyond its end")
+        name = str(content[position : position + name_length], "utf-8")
+        sections[name] = content[position + name_length : end]
+        position = end
+    if position != len(content):
+        raise UnusableError("bytes follow its last section")
+    return sections
+
+
+def write(folder: int, name: str, key: bytes, sections: Mapping[str, bytes | memoryview]) -> None:
+    """Replace file ``name`` in an open folder at once: a reader sees the old one or the new one.
+
+    It has mode 0600. Raises OSError where it cannot be written; the old one is then still there.
+    """
+    digest = hashlib.sha256()
+    for part in _parts(key, sections):
+        digest.update(part)
+    temporary = f".{secrets.token_hex(8)}.tmp"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(MAGIC + digest.digest())
+            for part in _parts(key, sections):
+                file.write(part)
+            file.flush()
+            os.fsync(descriptor)
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)
+        raise
+    os.fsync(folder)
+
+
+def _parts(key: bytes, sections: Mapping[str, bytes | memoryview]) -> Iterator[bytes | memoryview]:
+    yield key + _COUNT.pack(len(sections))
+    for name, data in sections.items():
+        encoded = name.encode()
+        yield _LENGTHS.pack(len(encoded), len(data)) + encoded
+        yield data

@@ -1,0 +1,1 @@
+"""LiteRT's C interface: the structures of a TfLiteDelegate, and its callbacks."""

@@ -1,0 +1,1 @@
+"""From a graph to launches, their storage and their packed constants."""

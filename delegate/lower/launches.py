@@ -1,0 +1,173 @@
+"""A transformed graph as a flat list of launches, with the shapes of all tensors, scratch tensors included."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+
+from ...interop.device import Traits
+from ...kernels.operation import Launch, Link, Lowering, PackedArray, Unsupported
+from ...kernels.target import Grid
+from ...kernels.tensor import Shape, TensorInfo
+from ...kernels.views import Resize, Sliced
+from ..transform.graph import Graph, Node, Part
+
+VALUES = "_values"
+"""In the names of the arrays that hold links' numbers."""
+LINK, GATE = "link", "gate"
+"""How the operands of a launch's links, and those of its local vector, are named: with a number behind."""
+
+QUANTIZE = "QUANTIZE"
+"""The expression of a link that rounds to the steps of a quantized tensor."""
+
+_LOCAL_BYTES = {"float": 4, "int": 4, "float4": 16, "int4": 16}
+"""Of one element of a kernel's local arrays, by its type."""
+
+
+@dataclass(frozen=True)
+class LocalVector:
+    """The kernel that computes the vector ``tensor`` in each work-group that reads it, as "gate", and its links."""
+
+    kernel: str
+    tensor: int
+    links: tuple[Link, ...]
+
+
+@dataclass(frozen=True)
+class LabelledLaunch:
+    """A launch, the links of the values it writes first, the operator it belongs to, and its number in the program.
+
+    The number, with an array's name, is the key of that array among the program's constants. Where ``tally`` is not
+    None, it writes sums of what it writes as "tally" too, after these links. What the kernel of ``local`` takes is
+    among what the launch takes.
+    """
+
+    launch: Launch
+    links: tuple[Link, ...]
+    label: str
+    number: int
+    reading: tuple[Link, ...] = ()
+    """Links of two operands, applied to every value that is read of "src"."""
+    tally: tuple[Link, ...] | None = None
+    local: LocalVector | None = None
+
+    @property
+    def arrays(self) -> dict[str, PackedArray]:
+        """The launch's arrays, and the numbers of its links: those of link i are one float4 named "link_values<i>", and
+        those of its local vector's "gate_values<i>".
+        """
+        links = {LINK: self.links, GATE: self.local.links if self.local else ()}
+        values = {f"{n}{VALUES}{i}": link.values for n in links for i, link in enumerate(links[n]) if link.values}
+        return self.launch.arrays | {name: PackedArray(1, partial(_one_row, v)) for name, v in values.items()}
+
+    @property
+    def rounds(self) -> bool:
+        """Whether a link rounds to the steps of a quantized tensor."""
+        links = (*self.links, *(self.local.links if self.local else ()))
+        return any(link.expression == QUANTIZE for link in links)
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The tensors in memory that it reads."""
+        links = (*self.reading, *self.links, *(self.tally or ()), *(self.local.links if self.local else ()))
+        tensors = (*self.launch.reads.values(), *(link.operand for link in links if link.operand is not None))
+        return tuple(i for i in tensors if self.local is None or i != self.local.tensor)
+
+
+def _one_row(values: tuple[float, ...]) -> np.ndarray:
+    return np.array([(*values, 0, 0, 0)[:4]], np.float32)
+
+
+@dataclass
+class Lowered:
+    """Launches in order, BHWC shapes by tensor, which tensors lie in others. Scratch tensors have negative numbers."""
+
+    launches: list[LabelledLaunch] = field(default_factory=list)
+    shapes: dict[int, Shape] = field(default_factory=dict)
+    parts: dict[int, Part] = field(default_factory=dict)
+
+    def whole(self, tensor: int) -> int:
+        """The tensor whose memory this one lies in; itself, where it is no part."""
+        return self.parts[tensor].whole if tensor in self.parts else tensor
+
+
+def lower(graph: Graph, grid: Grid) -> Lowered:
+    """Ask every node's operator for its launches on a device of this ``grid``."""
+    lowered = Lowered([], {index: tensor.bhwc for index, tensor in graph.tensors.items()}, graph.parts)
+    for node in graph.nodes:
+        lower_node(node, lowered, grid)
+    return lowered
+
+
+def lower_node(node: Node, lowered: Lowered, grid: Grid) -> None:
+    """Append one node's launches. Its links belong to the last one, which writes its output; what it applies to what it
+    reads belongs to the first.
+    """
+
+    def scratch(shape: Shape) -> int:
+        index = min(0, *lowered.shapes) - 1
+        lowered.shapes[index] = shape
+        return index
+
+    if any(link.expression == QUANTIZE for link in node.links):  # weights of 16 bits would move its sums across steps
+        grid = replace(grid, matrix_units=False)
+    launches = node.operator.lower(
+        Lowering(node.attributes, node.inputs, node.outputs, lowered.shapes.__getitem__, scratch, grid)
+    )
+    label = f"{node.operator.name} {','.join(map(str, node.indices))}"
+    for launch in launches:
+        links = (*launch.links, *(node.links if launch is launches[-1] else ()))
+        reading = node.reading if launch is launches[0] else ()
+        lowered.launches.append(LabelledLaunch(launch, links, label, len(lowered.launches), reading))
+
+
+def check_lowering(node: Node, tensors: Mapping[int, TensorInfo], traits: Traits) -> dict[int | str, int]:
+    """Lower one node by itself for a device of these ``traits``; the bytes that each of its constants takes in 32 bits.
+
+    Raises Unsupported where its operator fails, or a kernel needs more than the device has.
+    """
+    lowered = Lowered(shapes={i: tensors[i].bhwc for i in (*node.operands, *node.outputs)})
+    try:
+        lower_node(node, lowered, traits.grid)
+    except Unsupported:
+        raise
+    except Exception as error:  # whatever attributes and shapes that nobody thought of raise
+        raise Unsupported(f"it cannot be lowered ({type(error).__name__}: {error})") from error
+    for tensor, shape in lowered.shapes.items():
+        nbytes = Sliced(shape).nbytes
+        if nbytes > traits.max_buffer_bytes:
+            name = f"tensor '{tensors[tensor].name}'" if tensor in tensors else "an intermediate result"
+            raise Unsupported(f"{name} takes {nbytes} bytes; a buffer of {traits.name} holds {traits.max_buffer_bytes}")
+    constants: dict[int | str, int] = {}
+    for entry in lowered.launches:
+        check_launch(entry, tensors, traits)
+        fixed = (i for i in entry.reads if i in tensors and tensors[i].constant is not None)
+        constants |= {i: Sliced(lowered.shapes[i]).nbytes for i in fixed}
+        constants |= {f"{entry.label} {entry.number} {name}": a.rows * 16 for name, a in entry.arrays.items()}
+    return constants
+
+
+def only_resizes(entry: LabelledLaunch) -> Resize | None:
+    """How the launch resizes a tensor; None where that is not all it does."""
+    applied = entry.launch.links or entry.links or entry.reading or entry.tally or entry.local
+    return entry.launch.resized if entry.launch.kernel == "copy" and not applied else None
+
+
+def local_bytes(launch: Launch) -> int:
+    """What a work-group of the kernel takes of local memory."""
+    return sum(_LOCAL_BYTES[kind] * count for kind, _, count in launch.shared)
+
+
+def check_launch(entry: LabelledLaunch, tensors: Mapping[int, TensorInfo], traits: Traits) -> None:
+    """Raise Unsupported where the kernel uses more local memory, or more buffers, than the device gives it."""
+    local = local_bytes(entry.launch)
+    if local > traits.local_bytes:
+        raise Unsupported(f"a work-group needs {local} bytes of local memory; {traits.name} has {traits.local_bytes}")
+    touched = {*entry.reads, *entry.launch.writes.values()}
+    constant = {i for i in touched if i in tensors and tensors[i].constant is not None}
+    memories = len(touched - constant) + bool(constant or entry.arrays)
+    if memories > traits.max_memories:
+        raise Unsupported(f"a kernel of it uses {memories} buffers; {traits.name} gives it {traits.max_memories}")

@@ -1,0 +1,99 @@
+"""All constants of a program as one block of bytes in the layout that its kernels read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...kernels.operation import PackedArray
+from ...kernels.tensor import Shape, slices
+from ...kernels.views import SLICE_BYTES, Storage
+from ..transform.graph import Graph
+from .launches import VALUES, Lowered
+
+Key = int | tuple[int, str]
+"""A constant tensor's number, or a launch's number and the name of one of its arrays."""
+
+LARGEST_HALF = 65504.0
+
+
+@dataclass(frozen=True)
+class Constant:
+    """Where a constant lies: offset and size in bytes, and its storage (f32 where halves would overflow)."""
+
+    offset: int
+    nbytes: int
+    storage: Storage
+
+
+Constants = tuple[np.ndarray, dict[Key, Constant]]
+"""All constants as one block of bytes, and where each lies in it."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The constants of a program by key, and which of them 16 bits must not hold: integers, numbers of links, and what
+    launches read that round to the steps of a quantized tensor, because 16 bits move sums across steps.
+    """
+
+    arrays: dict[Key, PackedArray]
+    precise: set[Key]
+
+    def fits(self, places: Mapping[Key, Constant], nbytes: int) -> bool:
+        """Whether these are places of these constants, in a block of ``nbytes``."""
+        return places.keys() == self.arrays.keys() and all(
+            place.nbytes == self.arrays[key].rows * SLICE_BYTES[place.storage]
+            and 0 <= place.offset <= nbytes - place.nbytes
+            for key, place in places.items()
+        )
+
+
+def list_constants(lowered: Lowered, graph: Graph) -> Wanted:
+    """What ``pack_constants`` packs, without looking at a value of it."""
+    wanted = Wanted({}, set())
+    for number, entry in enumerate(lowered.launches):
+        for name, array in entry.arrays.items():
+            wanted.arrays[number, name] = array
+            if entry.rounds or VALUES in name:
+                wanted.precise.add((number, name))
+        if entry.rounds:
+            wanted.precise.update(entry.reads)
+    read = {tensor for entry in lowered.launches for tensor in entry.reads}
+    for tensor in dict.fromkeys((*sorted(read), *graph.outputs)):  # an output that is constant is copied out
+        info = graph.tensors.get(tensor)
+        if info is not None and info.constant is not None:
+            wanted.arrays[tensor] = pack_slices(info.constant, lowered.shapes[tensor])
+            if info.constant.dtype.kind != "f":  # indices are exact
+                wanted.precise.add(tensor)
+    return wanted
+
+
+def pack_constants(wanted: Wanted, storage: Storage, alignment: int) -> Constants:
+    """The block (uint8) and where each constant lies in it."""
+    places: dict[Key, Constant] = {}
+    parts: list[bytes] = []
+    end = 0
+    for key, packed in wanted.arrays.items():
+        array = packed.make()
+        fits = storage == "f16" and key not in wanted.precise and float(np.abs(array).max(initial=0.0)) <= LARGEST_HALF
+        kept: Storage = "f16" if fits else "f32"
+        part = array.astype(np.float16 if fits else np.float32).tobytes()
+        assert len(part) == packed.rows * SLICE_BYTES[kept]
+        places[key] = Constant(end, len(part), kept)
+        parts.append(part + bytes(-len(part) % alignment))
+        end += len(parts[-1])
+    return np.frombuffer(b"".join(parts), np.uint8), places
+
+
+def pack_slices(values: np.ndarray, shape: Shape) -> PackedArray:
+    """A constant tensor as (n, 4) float32 in slices of four channels, padded with zeros."""
+    batch, height, width, channels = shape
+
+    def pack() -> np.ndarray:
+        packed = np.zeros((batch * height * width, slices(channels) * 4), np.float32)
+        packed[:, :channels] = values.reshape(-1, channels)
+        return packed.reshape(-1, 4)
+
+    return PackedArray(batch * height * width * slices(channels), pack)

@@ -1,0 +1,37 @@
+"""Which storage each intermediate tensor gets when 16 bits are allowed: halves around instance norms and in enlarged
+copies of those, else f32.
+
+Halves everywhere cost pose_landmark_lite's mask 6% of its range and selfie_segmentation's 8% (ARCHITECTURE.md). A
+normalization rescales what it reads, so rounding there is not carried on; its tensors are also the largest of the
+networks that have them. Constants are halves always: see weights.py.
+"""
+
+from __future__ import annotations
+
+from ...kernels.views import Storage
+from .launches import Lowered, only_resizes
+
+
+def assign_storages(lowered: Lowered, storage: Storage) -> dict[int, Storage]:
+    """The storage of every tensor of the program, where ``storage`` ("f32" or "f16") is what the user allows."""
+    storages: dict[int, Storage] = dict.fromkeys(lowered.shapes, "f32")
+    if storage == "f16":
+        for entry in lowered.launches:
+            launch = entry.launch
+            if launch.kernel == "instance_norm":
+                storages[launch.reads["src"]] = storages[launch.writes["dst"]] = "f16"
+            elif (resize := only_resizes(entry)) is not None and not resize.bilinear:
+                storages[launch.writes["dst"]] = storages[launch.reads["src"]]  # it only copies, so nothing is lost
+    return storages | _shared(lowered, storages)
+
+
+def _shared(lowered: Lowered, storages: dict[int, Storage]) -> dict[int, Storage]:
+    """Of tensors that lie in one memory: halves only where all are halves."""
+    families: dict[int, list[int]] = {}
+    for tensor, part in lowered.parts.items():
+        families.setdefault(part.whole, [part.whole]).append(tensor)
+    shared: dict[int, Storage] = {}
+    for family in families.values():
+        halves = all(storages[tensor] == "f16" for tensor in family)
+        shared |= dict.fromkeys(family, "f16" if halves else "f32")
+    return shared

@@ -1,0 +1,113 @@
+"""What of a program was measured on the device instead of decided by rule: a plain value, which can be kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, cast
+
+from ...interop.device import Dispatches, Traits
+from ...kernels.target import Choice, Grid
+from ...kernels.views import Storage
+from ..transform.graph import Graph
+from .launches import LabelledLaunch, Lowered, local_bytes, lower
+
+GROUPS = (64, 128, 256)
+"""The work-group sizes that are tried, where the device has them."""
+GROUPS_PER_UNIT = (1, 2, 4)
+"""How many groups a compute unit are tried for programs of one dispatch."""
+_MOST_BYTES = 1 << 20
+"""Of what is kept."""
+
+
+class TuningError(Exception):
+    """Why a tuning is none of this program. The engine catches it, and goes by rule or measures anew."""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """0, None and what is not in ``measured`` mean that the rule decides; ``Tuning()`` is the rules' alone.
+
+    ``group`` is the work-group size, ``measured`` the number of the candidate by question (kernels/operator.py,
+    Choice), ``dispatches`` and ``groups_per_unit`` what ``Device.record`` is told.
+    """
+
+    group: int = 0
+    measured: Mapping[str, int] = field(default_factory=dict)
+    dispatches: Dispatches | None = None
+    groups_per_unit: int = 0
+
+    def grid(self, traits: Traits) -> Grid:
+        """What operators are told when they are lowered."""
+        return replace(traits.grid, group=self.group or traits.group, measured=self.measured)
+
+
+def traits_for(storage: Storage, traits: Traits) -> Traits:
+    """The device's, as far as constants that are stored so can make use of it: matrix units take weights of 16 bits."""
+    return replace(traits, matrix_units=traits.matrix_units and storage == "f16")
+
+
+def lower_tuned(graph: Graph, tuning: Tuning, traits: Traits) -> Lowered:
+    """The launches that follow from a tuning. Raises TuningError where it does not fit this graph on such a device."""
+    if tuning.group > traits.max_group:
+        raise TuningError(f"work-groups of {tuning.group} are more than the {traits.max_group} that the device has")
+    grid = tuning.grid(traits)
+    if tuning.measured:
+        asked = questions(lower(graph, replace(grid, measured={})).launches)
+        for question, number in tuning.measured.items():
+            if question not in asked or number >= len(asked[question].candidates):
+                raise TuningError(f"nothing asks for candidate {number} of '{question}'")
+    lowered = lower(graph, grid)
+    if tuning.group or tuning.measured:  # what the rules choose was checked when the operators were claimed
+        for entry in lowered.launches:
+            if local_bytes(entry.launch) > traits.local_bytes:
+                raise TuningError(f"{entry.label} needs more than {traits.local_bytes} bytes of local memory")
+    return lowered
+
+
+def questions(launches: Sequence[LabelledLaunch]) -> dict[str, Choice[Any]]:
+    """The different decisions that launches follow."""
+    choices = [entry.launch.choice for entry in launches]
+    return {choice.question: choice for choice in choices if choice is not None}
+
+
+def describe(tuning: Tuning, choices: Mapping[str, Choice[Any]]) -> tuple[str, ...]:
+    """A line for each decision that was measured to be better than the rule's."""
+    lines: list[str] = []
+    if tuning.group:
+        lines.append(f"work-groups of {tuning.group}")
+    if tuning.dispatches is not None:
+        lines.append("one dispatch for all steps" if tuning.dispatches == "one" else "a dispatch for each step")
+    if tuning.groups_per_unit:
+        lines.append(f"{tuning.groups_per_unit} work-groups a compute unit")
+    for question, choice in choices.items():
+        number = tuning.measured.get(question, 0)
+        if number:
+            lines.append(f"{question}: {choice.candidates[number]} instead of {choice.candidates[0]}")
+    return tuple(lines)
+
+
+def encode(tuning: Tuning) -> bytes:
+    return json.dumps(asdict(tuning), sort_keys=True).encode()
+
+
+def decode(data: bytes) -> Tuning:
+    """What ``encode`` made. Raises TuningError for all else; whether it fits a program, ``lower_tuned`` checks."""
+    if len(data) > _MOST_BYTES:
+        raise TuningError(f"it has {len(data)} bytes")
+    try:
+        found: Any = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise TuningError(f"it is no JSON: {error}") from error
+    if not isinstance(found, dict) or cast(Any, found).keys() != asdict(Tuning()).keys():
+        raise TuningError("its fields are others")
+    tuning = Tuning(**cast(dict[str, Any], found))
+    measured: Any = tuning.measured
+    if not isinstance(measured, dict) or not all(type(n) is int and n > 0 for n in cast(Any, measured).values()):
+        raise TuningError("its candidates are no numbers")
+    known = (0, *GROUPS), (0, *GROUPS_PER_UNIT), (None, "separate", "one")
+    for value, values in zip((tuning.group, tuning.groups_per_unit, tuning.dispatches), known, strict=True):
+        if not any(type(value) is type(other) and value == other for other in values):
+            raise TuningError(f"{value!r} is none of {values}")
+    return tuning

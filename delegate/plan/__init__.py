@@ -1,0 +1,1 @@
+"""Where tensors lie, and the steps that follow."""

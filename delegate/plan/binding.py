@@ -1,0 +1,40 @@
+"""A bound object as the planner sees it: its resource, its view and its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from ...interop.device import Resource
+from ...kernels.views import Dense, Picture, Quantized
+
+Values = float | Sequence[float]
+Crop = tuple[float, float, float, float]
+How = Literal["direct", "at most one conversion dispatch"]
+
+
+class Binding(NamedTuple):
+    """What a program reads or writes as a tensor. ``parameters`` are layout.picture_parameters for a Picture, else ().
+
+    ``how`` says what it costs: "direct" where the model's own kernels read or write the object, "at most one conversion
+    dispatch" where a picture is sampled: by the model's first convolution, or into the tensor first.
+    """
+
+    resource: Resource
+    view: Dense | Picture | Quantized
+    parameters: tuple[float, ...] = ()
+    how: How = "direct"
+
+    def __str__(self) -> str:
+        return f"{self.resource.label}: {self.how}"
+
+
+class TextureMapping(NamedTuple):
+    """How a texture's texels are a tensor's values: see ``GpuDelegate.bind_buffer_to_tensor``."""
+
+    mean: Values = 0.0
+    std: Values = 1.0
+    order: str | None = None
+    crop: Crop | None = None
+    rotation: float = 0.0
+    flip: str = ""

@@ -1,0 +1,62 @@
+"""Outputs bound to a buffer without padding that several launches write: which write their parts of it directly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Iterable
+
+from ...kernels.tensor import slices
+from ..lower.launches import LabelledLaunch, Lowered
+
+Ranges = dict[int, tuple[int, int]]
+"""By tensor: the output in whose buffer it lies, without padding, and at which element of the buffer it begins."""
+
+
+def dense_ranges(lowered: Lowered, outputs: Iterable[int], kept: Container[int]) -> tuple[Ranges, list[LabelledLaunch]]:
+    """Of ``outputs`` that are bound so: where what others write lies in them, and the launches that are still needed.
+
+    The order of values in such a buffer is that of any shape, so a reshape is no step, unless somebody else reads what
+    it does, or that is ``kept`` in memory of its own.
+    """
+    ranges: Ranges = {}
+    launches = lowered.launches
+    read = {lowered.whole(tensor) for entry in launches for tensor in entry.reads}
+    for output in outputs:
+        parts = _parts(lowered, output) if output not in read else None
+        for tensor, first in (parts or {}).items():
+            source, launches = _source(lowered, launches, tensor, kept)
+            if source is not None:
+                ranges[source] = (output, first)
+    return ranges, launches
+
+
+def _parts(lowered: Lowered, output: int) -> dict[int, int] | None:
+    """The first element of each tensor that lies in ``output``, itself where none does; None where one is no range of
+    whole pixels.
+    """
+    shape, found = lowered.shapes[output], dict[int, int]()
+    for tensor, part in lowered.parts.items():
+        if part.whole == output:
+            pixel, rest = divmod(part.start, slices(shape[3]))
+            if rest or part.pixel_stride != slices(shape[3]) or lowered.shapes[tensor][3] != shape[3]:
+                return None
+            found[tensor] = pixel * shape[3]
+    return found or {output: 0}
+
+
+def _source(
+    lowered: Lowered, launches: list[LabelledLaunch], tensor: int, kept: Container[int]
+) -> tuple[int | None, list[LabelledLaunch]]:
+    """What is to lie there, and the launches then needed: the tensor, or what it is a reshape of; None where nobody
+    writes it.
+    """
+    writers = [entry for entry in launches if tensor in entry.launch.writes.values()]
+    if len(writers) != 1 or writers[0].launch.kernel != "reshape" or writers[0].links or writers[0].reading:
+        return tensor if writers else None, launches
+    source = writers[0].launch.reads["src"]
+    makers = [entry for entry in launches if source in entry.launch.writes.values()]
+    readers = [entry for entry in launches if lowered.whole(source) in map(lowered.whole, entry.reads)]
+    alone = len(makers) == len(readers) == 1 and source not in lowered.parts and source not in kept
+    if not alone or math.prod(lowered.shapes[source]) != math.prod(lowered.shapes[tensor]):
+        return tensor, launches
+    return source, [entry for entry in launches if entry is not writers[0]]

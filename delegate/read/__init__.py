@@ -1,0 +1,1 @@
+"""From the bytes of a .tflite file to a checked Model."""

@@ -1,0 +1,151 @@
+"""What the parts of a model must be to one another, beyond each being readable.
+
+LiteRT verifies that a file is a sound flatbuffer; some of what its kernels then take for granted, and crash without, is
+checked here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from ...interop.errors import ModelError
+from .model import OPTIONAL, RawOperator, Subgraph
+
+_FROM_THE_SECOND = range(1, 1 << 16)
+_MAY_BE_LEFT_OUT: dict[str, Sequence[int]] = {
+    "BIDIRECTIONAL_SEQUENCE_LSTM": _FROM_THE_SECOND,
+    "BIDIRECTIONAL_SEQUENCE_RNN": _FROM_THE_SECOND,
+    "CONV_2D": (2,),
+    "CONV_3D": (2,),
+    "CONV_3D_TRANSPOSE": (3,),
+    "DEPTHWISE_CONV_2D": (2,),
+    "FULLY_CONNECTED": (2,),
+    "LSTM": _FROM_THE_SECOND,
+    "SVDF": (3,),
+    "TRANSPOSE_CONV": (3,),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": _FROM_THE_SECOND,
+}
+"""The optional inputs of builtin operators: weights and biases that some models do without."""
+
+_NEEDED_INPUTS = {
+    **dict.fromkeys("CALL CALL_ONCE HASHTABLE IF VAR_HANDLE WHILE".split(), 0),
+    **dict.fromkeys(
+        "ADD ARG_MAX ARG_MIN ATAN2 BATCH_MATMUL BROADCAST_TO CONV_2D CUMSUM DIV DYNAMIC_UPDATE_SLICE "
+        "EQUAL EXPAND_DIMS FILL FLOOR_DIV FLOOR_MOD FULLY_CONNECTED GATHER GATHER_ND GREATER GREATER_EQUAL LESS "
+        "LESS_EQUAL LOGICAL_AND LOGICAL_OR MAXIMUM MEAN MINIMUM MIRROR_PAD MUL NOT_EQUAL PAD POW PRELU REDUCE_ALL "
+        "REDUCE_ANY REDUCE_MAX REDUCE_MIN REDUCE_PROD RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR REVERSE_V2 SPLIT "
+        "SQUARED_DIFFERENCE SUB SUM TILE TOPK_V2 TRANSPOSE".split(),
+        2,
+    ),
+    **dict.fromkeys(
+        "BATCH_TO_SPACE_ND DEPTHWISE_CONV_2D PADV2 RANGE REVERSE_SEQUENCE SCATTER_ND SELECT SELECT_V2 SLICE "
+        "SPACE_TO_BATCH_ND SPLIT_V TRANSPOSE_CONV".split(),
+        3,
+    ),
+    **dict.fromkeys("ONE_HOT SPARSE_TO_DENSE STRIDED_SLICE".split(), 4),
+}
+"""How many inputs a builtin operator has at least; all others have one."""
+
+_WITHOUT_OUTPUT = frozenset("ASSIGN_VARIABLE CALL CALL_ONCE HASHTABLE_IMPORT IF WHILE".split())
+"""Builtin operators that may have no output."""
+
+_CALLS = {
+    "CALL": ("Subgraph",),
+    "CALL_ONCE": ("InitSubgraphIndex",),
+    "IF": ("ThenSubgraphIndex", "ElseSubgraphIndex"),
+    "WHILE": ("CondSubgraphIndex", "BodySubgraphIndex"),
+}
+"""Operators that run other subgraphs, and the options that say which."""
+
+
+def check_subgraph(where: str, subgraph: Subgraph) -> None:
+    """Raise ModelError, naming operator and tensor, where the operators do not fit together."""
+    _check_order(where, subgraph)
+    for operator in subgraph.operators:
+        if not operator.custom:
+            _check_operands(f"{where}, operator {operator.index} {operator.name}", operator)
+    _check_unpacked(where, subgraph)
+
+
+def _check_order(where: str, subgraph: Subgraph) -> None:
+    """No operator reads what it or a later one writes, and no two write one tensor."""
+    tensors, operators = subgraph.tensors, subgraph.operators
+
+    def label(operator: RawOperator, index: int, verb: str) -> str:
+        return f"{where}, operator {operator.index} {operator.name} {verb} tensor {index} '{tensors[index].name}'"
+
+    writer: dict[int, int] = {}
+    for operator in operators:
+        for index in operator.outputs:
+            if index in writer:
+                raise ModelError(f"{label(operator, index, 'writes')}, which operator {writer[index]} writes too")
+            if index in subgraph.inputs or tensors[index].constant is not None:
+                raise ModelError(f"{label(operator, index, 'writes')}, which is a constant or an input")
+            writer[index] = operator.index
+    for operator in operators:
+        for index in operator.inputs:
+            if writer.get(index, -1) >= operator.index and not tensors[index].variable:
+                raise ModelError(
+                    f"{label(operator, index, 'reads')} before operator {writer[index]} {operators[writer[index]].name}"
+                    " computes it: they are out of order"
+                )
+
+
+def _check_operands(where: str, operator: RawOperator) -> None:
+    """A builtin operator has the inputs and outputs that it cannot do without."""
+    needed = _NEEDED_INPUTS.get(operator.name, 1)
+    if len(operator.inputs) < needed:
+        raise ModelError(f"{where} has the inputs {list(operator.inputs)}: it needs {needed}")
+    if not operator.outputs and operator.name not in _WITHOUT_OUTPUT:
+        raise ModelError(f"{where} has no output")
+    optional = _MAY_BE_LEFT_OUT.get(operator.name, ())
+    for position, index in enumerate(operator.inputs):
+        if index == OPTIONAL and position not in optional:
+            raise ModelError(f"{where} has no input {position}: it needs one")
+    if operator.name == "SPLIT":
+        parts = operator.options.NumSplits() if hasattr(operator.options, "NumSplits") else 0
+        if parts != len(operator.outputs):
+            raise ModelError(f"{where} splits into {parts} parts, but has {len(operator.outputs)} outputs")
+
+
+def _check_unpacked(where: str, subgraph: Subgraph) -> None:
+    """XNNPACK reads as many of a constant's values as the result of its DEQUANTIZE or DENSIFY claims to have."""
+    constants = {index for index, tensor in enumerate(subgraph.tensors) if tensor.constant is not None}
+    for operator in subgraph.operators:
+        if operator.name not in ("DEQUANTIZE", "DENSIFY") or operator.inputs[0] not in constants:
+            continue
+        source, result = subgraph.tensors[operator.inputs[0]], subgraph.tensors[operator.outputs[0]]
+        constants.add(operator.outputs[0])
+        if math.prod(source.shape) != math.prod(result.shape):
+            raise ModelError(
+                f"{where}, operator {operator.index} {operator.name} makes tensor {operator.outputs[0]} "
+                f"'{result.name}' of shape {list(result.shape)} from the constant '{source.name}' of shape "
+                f"{list(source.shape)}"
+            )
+
+
+def check_calls(subgraphs: Sequence[Subgraph]) -> None:
+    """Raise ModelError where an operator runs a subgraph that is not there, or that it is in itself."""
+    called = [
+        {(operator.index, operator.name, number) for operator in subgraph.operators for number in _callees(operator)}
+        for subgraph in subgraphs
+    ]
+    for index, calls in enumerate(called):
+        for operator, name, number in sorted(calls):
+            if not 0 <= number < len(subgraphs):
+                raise ModelError(
+                    f"subgraph {index}, operator {operator} {name} runs subgraph {number} of {len(subgraphs)}"
+                )
+    try:
+        TopologicalSorter({i: {number for _, _, number in calls} for i, calls in enumerate(called)}).prepare()
+    except CycleError as error:
+        around = " -> ".join(f"subgraph {number}" for number in reversed(error.args[1]))
+        raise ModelError(f"subgraphs run one another without end: {around}") from error
+
+
+def _callees(operator: RawOperator) -> list[int]:
+    options: Any = operator.options
+    return [getattr(options, field)() for field in _CALLS.get(operator.name, ()) if hasattr(options, field)]

@@ -1,0 +1,48 @@
+"""A model as plain records, as its file has them; reader.py makes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...kernels.tensor import TensorInfo
+
+OPTIONAL = -1
+"""The tensor index of an optional input that is left out."""
+
+
+@dataclass(frozen=True)
+class RawOperator:
+    """One operator as the file has it: ``inputs`` may hold -1 (an optional input left out).
+
+    ``options`` is the builtin operator's option table (for instance tflite.Conv2DOptions), the bytes of a custom one's
+    options, or None. ``code`` is its number in tflite.BuiltinOperator.
+    """
+
+    index: int
+    name: str
+    version: int
+    custom: bool
+    options: Any
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    code: int = 0
+
+
+@dataclass(frozen=True)
+class Subgraph:
+    """Tensors, operators in execution order, and the indices of the input and output tensors."""
+
+    name: str
+    tensors: tuple[TensorInfo, ...]
+    operators: tuple[RawOperator, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A whole file; subgraph 0 is the one that ``invoke`` runs."""
+
+    subgraphs: tuple[Subgraph, ...]
+    content: bytes = field(repr=False)

@@ -1,0 +1,1 @@
+"""Programs, partitions and bound tensors while a model runs."""

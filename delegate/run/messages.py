@@ -1,0 +1,35 @@
+"""Names of tensors in messages, and why a tensor cannot be bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...kernels.tensor import TensorInfo
+from ..read.model import Subgraph
+
+
+def tensor_label(index: int, tensor: TensorInfo) -> str:
+    """For messages: "tensor 3 'image' (BHWC 1x257x257x3)"."""
+    shape = tensor.bhwc if len(tensor.shape) <= 4 else tensor.shape
+    return f"tensor {index} '{tensor.name}' (BHWC {'x'.join(map(str, shape))})"
+
+
+def inputs_and_outputs(subgraph: Subgraph) -> str:
+    """For messages: which tensors of the model can be bound."""
+
+    def listed(indices: Sequence[int]) -> str:
+        return ", ".join(f"{i} '{subgraph.tensors[i].name}'" for i in indices)
+
+    return f"the model's inputs are {listed(subgraph.inputs)}, its outputs {listed(subgraph.outputs)}"
+
+
+def why_not_bindable(subgraph: Subgraph, tensor: int) -> str:
+    """What is wrong with binding a tensor that is a variable, or that no partition of the model reads or writes."""
+    if not 0 <= tensor < len(subgraph.tensors):
+        return f"there is no tensor {tensor}; {inputs_and_outputs(subgraph)}"
+    what = tensor_label(tensor, subgraph.tensors[tensor])
+    if subgraph.tensors[tensor].variable:
+        return f"{what} cannot be bound: it is a variable, whose value LiteRT or the delegate keeps; use set_tensor"
+    if tensor in subgraph.inputs or tensor in subgraph.outputs:
+        return f"{what} cannot be bound: no operator on the GPU reads or writes it; the log says why"
+    return f"{what} cannot be bound: it is inside the model; {inputs_and_outputs(subgraph)}"

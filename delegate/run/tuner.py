@@ -1,0 +1,153 @@
+"""What SUSTAINED_SPEED measures on the device: how a program runs fastest. See Tuning for what there is to choose."""
+
+from __future__ import annotations
+
+import logging
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...interop.device import Device
+from ...interop.errors import DeviceError, FramebindError
+from ..lower.launches import local_bytes, lower
+from ..lower.tuning import GROUPS, GROUPS_PER_UNIT, Tuning, TuningError
+from .program import Program
+
+log = logging.getLogger("framebind")
+
+LIMIT = 60.0
+"""Seconds after which nothing more is tried; what is under way then is still compiled and measured."""
+WARM_UP, RUNS = 5, 20
+WORTH = 0.97
+"""What a candidate may take of the best one's time at most, so that noise alone chooses nothing."""
+
+Make = Callable[[Tuning], Program]
+"""Makes the program anew, with everything bound."""
+
+
+def tune(device: Device, base: Program, make: Make) -> Tuning:
+    """The fastest way found to run ``base``, which goes by rule and has everything bound; ``Tuning()`` if it is that.
+
+    One decision after the other: the dispatches, the size of work-groups, the block or tile of each distinct kernel,
+    the groups of one dispatch. Nothing is measured on a CPU, on a device without a clock, or where the device is told
+    how to run steps.
+    """
+    if device.traits.software or device.dispatches != "auto" or not _has_clock(base):
+        return Tuning()
+    way = "one" if base.commands.dispatches < len(base.steps) else "separate"
+    search = _Search(device, base, make, base, Tuning(dispatches=way), time.monotonic() + LIMIT)
+    search.challenge(dispatches="separate" if way == "one" else "one")
+    for group in GROUPS:
+        if group <= device.traits.max_group and group != device.traits.group:
+            search.challenge(group=group)
+    search.challenge(measured=_fastest_candidates(search))
+    for groups_per_unit in GROUPS_PER_UNIT if search.tuning.dispatches == "one" else ():
+        search.challenge(groups_per_unit=groups_per_unit)
+    if search.best is base:
+        return Tuning()
+    search.best.release()
+    return search.tuning
+
+
+def _has_clock(program: Program) -> bool:
+    """Whether the device says how long steps take. The null device runs nothing, and some GL ES drivers do not tell."""
+    try:
+        return any(nanoseconds for _, nanoseconds in program.timings())
+    except DeviceError as reason:
+        log.info(f"nothing is tuned: {reason}")
+        return False
+
+
+@dataclass
+class _Search:
+    """The best program so far, which is ``base`` in the beginning, its tuning, and until when others are tried."""
+
+    device: Device
+    base: Program
+    make: Make
+    best: Program
+    tuning: Tuning
+    until: float
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() >= self.until
+
+    def challenge(self, **changes: Any) -> None:
+        """Let a program whose tuning has these changes take the place of the best one, where it is faster."""
+        tuning = replace(self.tuning, **changes)
+        if self.is_over or tuning == self.tuning:
+            return
+        loser: Program | None = None
+        try:
+            loser = program = self.make(tuning)
+            if is_faster(self.device, program, self.best):
+                loser, self.best, self.tuning = self.best, program, tuning
+        except (TuningError, FramebindError) as reason:
+            log.info(f"{tuning} cannot be used: {reason}")
+        if loser is not None and loser is not self.base:
+            loser.release()
+
+
+def is_faster(device: Device, program: Program, than: Program) -> bool:
+    """Whether the median run, waited for, is the shorter one. They take turns: a change of clocks meets both."""
+    seconds: tuple[list[float], list[float]] = ([], [])
+    for _ in range(WARM_UP + RUNS):
+        for commands, taken in zip((program.commands, than.commands), seconds, strict=True):
+            start = time.perf_counter()
+            commands.run()
+            device.fence().wait()
+            taken.append(time.perf_counter() - start)
+    new, old = (statistics.median(taken[WARM_UP:]) for taken in seconds)
+    return new < WORTH * old
+
+
+def _fastest_candidates(search: _Search) -> dict[str, int]:
+    """The number of the candidate that is faster than the rule's, by question, where there is one.
+
+    In each round every kernel is its next candidate, as a dispatch of its own, timed by the device's clock.
+    """
+    if search.is_over:
+        return {}
+    tuning = replace(search.tuning, dispatches="separate", groups_per_unit=0)
+    choices = search.best.choices
+    best = {
+        question: (nanoseconds, 0) for question, nanoseconds in _times(search, replace(tuning, measured={})).items()
+    }
+    for number in range(1, max((len(choice.candidates) for choice in choices.values()), default=0)):
+        if search.is_over:
+            break
+        asked = {question: number for question in best if number < len(choices[question].candidates)}
+        fitting = _fitting(search, asked, tuning)
+        times = _times(search, replace(tuning, measured=fitting))
+        for question in fitting.keys() & times.keys():
+            if times[question] < WORTH * best[question][0]:
+                best[question] = times[question], number
+    return {question: number for question, (_, number) in best.items() if number}
+
+
+def _fitting(search: _Search, numbers: dict[str, int], tuning: Tuning) -> dict[str, int]:
+    """The candidates without those whose kernels need more local memory than the device has."""
+    traits = search.base.traits
+    launches = lower(search.base.graph, replace(tuning, measured=numbers).grid(traits)).launches
+    large = {entry.launch.choice for entry in launches if local_bytes(entry.launch) > traits.local_bytes}
+    return {question: numbers[question] for question in numbers.keys() - {c.question for c in large if c is not None}}
+
+
+def _times(search: _Search, tuning: Tuning) -> dict[str, float]:
+    """What all steps that follow a question take together, in nanoseconds, by question; empty where they do not run."""
+    times: dict[str, float] = {}
+    program: Program | None = None
+    try:
+        program = search.make(tuning)
+        runs = [[nanoseconds for _, nanoseconds in program.timings()] for _ in range(WARM_UP + RUNS)][WARM_UP:]
+        for choice, taken in zip(program.step_choices, zip(*runs, strict=True), strict=True):
+            if choice is not None:
+                times[choice.question] = times.get(choice.question, 0.0) + statistics.median(taken)
+    except (TuningError, FramebindError) as reason:
+        log.info(f"{tuning} cannot be used: {reason}")
+    if program is not None:
+        program.release()
+    return times

@@ -1,0 +1,61 @@
+"""The pass that spares quantized models roundings: those of values that are rounded so already, and nodes of their own.
+
+Converters put QUANTIZE and DEQUANTIZE around operators without an integer kernel, such as MIRROR_PAD. A value that was
+rounded before such an operator is rounded after it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...kernels.operation import Link
+from ...kernels.ops.movement.pad import Pad
+from ...kernels.ops.movement.reshape import Reshape
+from ...kernels.ops.pointwise.elementwise import Elementwise
+from ...kernels.ops.pointwise.quantize import rounding_link
+from ...kernels.views import Resize
+from .graph import Graph, Node, redirect
+
+
+def merge_rounding(graph: Graph) -> None:
+    """Remove QUANTIZE nodes of values on the same steps, and let the node that computes others round what it writes."""
+    steps = {i: rounding_link(graph.tensors[i]) for i in graph.inputs}
+    number = 0
+    while number < len(graph.nodes):
+        node = graph.nodes[number]
+        source, target = node.inputs[0], node.outputs[0]
+        steps[target] = _steps(node, steps.get(source))
+        alone = isinstance(node.attributes, Elementwise) and [link.expression for link in node.links] == ["QUANTIZE"]
+        if alone and steps[target] == steps.get(source) and target not in graph.outputs:
+            del graph.nodes[number]
+            redirect(graph, target, source)
+            graph.changes.append(f"removed QUANTIZE {list(node.indices)}: its input is on the same steps")
+        elif not (alone and _round_when_written(graph, number)):
+            number += 1
+
+
+def _round_when_written(graph: Graph, number: int) -> bool:
+    """Let the node that computes what QUANTIZE node ``number`` reads round it, unless others read that; whether so."""
+    node = graph.nodes[number]
+    (source,) = node.inputs
+    before = next((i for i, other in enumerate(graph.nodes) if other.outputs == (source,)), None)
+    if before is None or source in graph.outputs or len(graph.consumers(source)) > 1:
+        return False
+    producer = graph.nodes[before]
+    indices = producer.indices + node.indices
+    graph.nodes[before] = replace(producer, outputs=node.outputs, links=producer.links + node.links, indices=indices)
+    del graph.nodes[number]
+    graph.changes.append(f"linked QUANTIZE {list(node.indices)} to {producer.operator.name} {list(producer.indices)}")
+    return True
+
+
+def _steps(node: Node, before: Link | None) -> Link | None:
+    """The rounding after which the node's output would be the same; None where it has none."""
+    if node.links:
+        return node.links[-1] if node.links[-1].expression == "QUANTIZE" else None
+    attributes = node.attributes
+    if isinstance(attributes, Resize):
+        return None if attributes.bilinear else before
+    if isinstance(attributes, Pad):
+        return before if attributes.value == 0 else None
+    return before if isinstance(attributes, Elementwise | Reshape) else None

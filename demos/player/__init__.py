@@ -1,0 +1,1 @@
+"""The player that all demos share: run, keys, figures, network and options."""

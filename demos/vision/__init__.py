@@ -1,0 +1,1 @@
+"""Arithmetic of the demos: boxes, regions, filters, labels and masks."""

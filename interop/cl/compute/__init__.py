@@ -1,0 +1,1 @@
+"""The OpenCL device: command lists, command buffers, barriers and fences."""

@@ -1,0 +1,118 @@
+"""Steps recorded as one dispatch: one kernel object, whose work-groups stay resident and wait for one another."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from ....kernels.codegen.one_dispatch import ProgramSource
+from ....kernels.codegen.one_dispatch_opencl import render_opencl_program
+from ....kernels.codegen.source import PICTURE_PARAMETERS
+from ....kernels.views import Picture
+from ...device import Slot, Step
+from ...errors import KernelError
+from ...record.one_dispatch import TEST_PATIENCE, Merged, merge, table, waiting_table, wanted_groups
+from ...transfers import transfers
+from ..build import build
+from ..context import ClContext
+from ..objects import IMAGE_FORMATS
+from .barrier import ClBarrier
+from .command_buffer import Dispatch
+from .recording import Recording, enqueue, flush, set_parameters
+
+_READ_ONLY = cl.mem_flags.READ_ONLY
+
+
+class ClProgram:
+    """A built program of steps, and the arguments that it has for each of them."""
+
+    def __init__(self, context: ClContext, barrier: ClBarrier, source: ProgramSource) -> None:
+        self.context, self.barrier, self.source = context, barrier, source
+        self.text = render_opencl_program(source)
+        try:
+            program = build(context.context, self.text, "program", barrier.options)
+        except cl.Error as error:
+            raise KernelError("program", str(context), str(error), self.text) from error
+        self.kernel = cl.Kernel(program, "program")
+        memories, pictures = len(source.memories), len(source.pictures)
+        self.first_picture = memories
+        self.first_parameter = memories + pictures
+        self.first_own = memories + 5 * pictures
+        self.kept: list[Any] = []
+
+    def set_own(self, rows: cl.Buffer, count: int, groups: int, patience: int) -> None:
+        """The arguments behind memories and pictures: see render_opencl_program."""
+        own = (rows, np.int32(count), self.barrier.state, np.int32(groups), np.uint32(patience))
+        for i, value in enumerate(own):
+            self.kernel.set_arg(self.first_own + i, value)
+
+    def dispatch(self, groups: int) -> Dispatch:
+        size = ctypes.c_size_t * 1
+        return self.kernel, size(self.source.group * groups), size(self.source.group)
+
+
+def record_as_one(context: ClContext, barrier: ClBarrier, steps: Sequence[Step], per_unit: int = 0) -> Recording:
+    """One dispatch for all steps, with as many groups as the device keeps resident of this very kernel.
+
+    ``per_unit``, where given, is the largest number of groups a compute unit. A CPU runs one group.
+    """
+    merged = merge(steps, context.device.local_mem_size)
+    program = ClProgram(context, barrier, merged.source)
+    recording = Recording(barrier=barrier)
+    for index, resource in enumerate(merged.memories):
+        recording.set_memory((program.kernel, index), resource)
+    for i, (number, argument, resource) in enumerate(merged.pictures):
+        recording.set_memory((program.kernel, program.first_picture + i), resource)
+        recording.parameters[number, argument.name] = (program.kernel, program.first_parameter + 4 * i)
+    groups = _resident_groups(program, merged, wanted_groups(steps, barrier.units, per_unit))
+    rows = table(steps, merged, groups)
+    recording.kept.append(_upload(context, rows))
+    program.set_own(recording.kept[0], len(rows), groups, barrier.patience)
+    dispatch = program.dispatch(groups)
+    recording.barriers = int(rows[:, 3].sum())
+    recording.dispatches.append((f"{len(steps)} steps on {groups} groups", dispatch))
+    recording.calls += [enqueue(context, dispatch), flush(context)]
+    return recording
+
+
+def _fill_slots(program: ClProgram, merged: Merged) -> None:
+    """Give the slots something, so that the kernel can be tried before anything is bound. It touches none of it."""
+    for index, resource in enumerate(merged.memories):
+        if isinstance(resource, Slot):
+            program.kernel.set_arg(index, None)
+    for i, (_, argument, resource) in enumerate(merged.pictures):
+        set_parameters((program.kernel, program.first_parameter + 4 * i), (0.0,) * PICTURE_PARAMETERS)
+        if isinstance(resource, Slot):
+            assert isinstance(argument.view, Picture)
+            order, kind, _ = IMAGE_FORMATS[argument.view.format]
+            image = cl.create_image(
+                program.context.context, cl.mem_flags.READ_WRITE, cl.ImageFormat(order, kind), (1, 1)
+            )
+            program.kernel.set_arg(program.first_picture + i, image)
+            program.kept.append(image)
+
+
+def _resident_groups(program: ClProgram, merged: Merged, most: int) -> int:
+    """How many groups wait for one another when the kernel does nothing but wait: its registers decide."""
+    barrier = program.barrier
+    if program.context.software:
+        return 1
+    rows = _upload(program.context, waiting_table(merged))
+    _fill_slots(program, merged)
+
+    def dispatch(groups: int) -> Dispatch:
+        program.set_own(rows, merged.source.steps, groups, TEST_PATIENCE)
+        return program.dispatch(groups)
+
+    return barrier.resident_groups(dispatch, most, program.text)
+
+
+def _upload(context: ClContext, rows: np.ndarray) -> cl.Buffer:
+    buffer = cl.Buffer(context.context, _READ_ONLY, rows.nbytes)
+    transfers.count("upload", rows.nbytes, "steps of a program")
+    cl.enqueue_copy(context.queue, buffer, np.ascontiguousarray(rows), is_blocking=True)
+    return buffer

@@ -1,0 +1,161 @@
+"""Steps recorded one by one: kernel objects with their arguments set, and the calls that submit them."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from ....kernels.codegen.dialect import render_opencl
+from ....kernels.codegen.source import KernelSource
+from ...device import Resource, Slot, Step
+from ...errors import KernelError
+from ..api import loader
+from ..build import build, compile_options, offer
+from ..context import ClContext
+from ..objects import ClBuffer, ClImage
+from .barrier import ClBarrier
+from .command_buffer import CommandBuffer, CommandBuffers, Dispatch
+
+Call = tuple[Callable[..., int], tuple[Any, ...]]
+Place = tuple[cl.Kernel, int]
+"""An argument of a kernel object, by its index."""
+SlotPlace = tuple[ctypes.c_void_p, tuple[Any, ...]]
+"""A cl_mem, and the arguments of clSetKernelArg that make it an argument of a kernel object."""
+
+
+class ClKernel:
+    """A kernel's program, built when it is first recorded by itself: steps that are one dispatch never need it.
+
+    Each step gets a kernel object of its own, which keeps its arguments between runs.
+    """
+
+    def __init__(self, context: ClContext, source: KernelSource) -> None:
+        self.context, self.source = context, source
+        self._program: cl.Program | None = None
+
+    @functools.cached_property
+    def _text(self) -> str:
+        return render_opencl(self.source)
+
+    @property
+    def program(self) -> cl.Program:
+        """Built now if it was not, and offered to whoever keeps binaries. Raises KernelError with log and text."""
+        options = compile_options(self.context.device)
+        if self._program is not None:
+            offer(self._program, self._text, options)
+            return self._program
+        try:
+            self._program = build(self.context.context, self._text, self.source.name, options)
+        except cl.Error as error:
+            raise KernelError(self.source.name, str(self.context), str(error), self._text) from error
+        return self._program
+
+
+@dataclass
+class Recording:
+    """What a run calls; where slots and pictures' parameters are set; the dispatches with labels, for timings."""
+
+    calls: list[Call] = field(default_factory=list)
+    slots: dict[str, list[SlotPlace]] = field(default_factory=dict)
+    parameters: dict[tuple[int, str], Place] = field(default_factory=dict)
+    dispatches: list[tuple[str, Dispatch]] = field(default_factory=list)
+    command_buffers: list[CommandBuffer] = field(default_factory=list)
+    kept: list[Any] = field(default_factory=list)
+    """Memory of the recording's own: a kernel's argument keeps none alive."""
+    barriers: int = 0
+    barrier: ClBarrier | None = None
+    """The one between the steps of one dispatch."""
+
+    def release(self) -> None:
+        for buffer in self.command_buffers:
+            buffer.release()
+        for held in (self.calls, self.slots, self.parameters, self.dispatches, self.command_buffers, self.kept):
+            held.clear()
+
+    def set_memory(self, place: Place, resource: Resource | Slot) -> None:
+        """Set an argument that is fixed; note one that a slot will set."""
+        kernel, index = place
+        if isinstance(resource, Slot):
+            value = ctypes.c_void_p()
+            handle, size = ctypes.c_void_p(kernel.int_ptr), ctypes.c_size_t(ctypes.sizeof(value))
+            arguments = handle, ctypes.c_uint(index), size, ctypes.byref(value)
+            self.slots.setdefault(resource.name, []).append((value, arguments))
+        else:
+            assert isinstance(resource, ClBuffer | ClImage)
+            kernel.set_arg(index, resource.memory)
+
+
+def record_separately(context: ClContext, steps: Sequence[Step], command_buffers: CommandBuffers | None) -> Recording:
+    """One dispatch a step. Steps that use a slot or take parameters are enqueued one by one; of the others, those that
+    follow each other are one command buffer where there is cl_khr_command_buffer.
+    """
+    recording = Recording()
+    waiting: list[Dispatch] = []
+
+    def submit_waiting() -> None:
+        if command_buffers is not None and len(waiting) > 1:
+            buffer = CommandBuffer(command_buffers, waiting)
+            recording.command_buffers.append(buffer)
+            recording.calls.append((buffer.enqueue, buffer.arguments))
+        else:
+            recording.calls.extend(enqueue(context, dispatch) for dispatch in waiting)
+        waiting.clear()
+
+    for number, step in enumerate(steps):
+        dispatch = _dispatch(recording, number, step)
+        recording.dispatches.append((step.label, dispatch))
+        changes = step.parameters or any(isinstance(o.resource, Slot) for o in step.operands.values())
+        if changes:
+            submit_waiting()
+            recording.calls.append(enqueue(context, dispatch))
+        else:
+            waiting.append(dispatch)
+    submit_waiting()
+    recording.calls.append(flush(context))
+    return recording
+
+
+def _dispatch(recording: Recording, number: int, step: Step) -> Dispatch:
+    """The step's kernel object, with every argument set but those that are slots, and its sizes."""
+    assert isinstance(step.kernel, ClKernel)
+    source = step.kernel.source
+    kernel = cl.Kernel(step.kernel.program, source.name)
+    memories = [arguments[0] for arguments in source.memories.values()]
+    for index, argument in enumerate([*memories, *source.pictures]):
+        recording.set_memory((kernel, index), step.operands[argument.name].resource)
+    index = len(memories) + len(source.pictures)
+    for argument in source.buffers:
+        kernel.set_arg(index, np.int32(step.operands[argument.name].offset // argument.unit))
+        index += 1
+    for argument in source.pictures:
+        recording.parameters[number, argument.name] = (kernel, index)
+        index += 4
+    size = ctypes.c_size_t * 1
+    return kernel, size(source.group * step.tiles), size(source.group)
+
+
+def set_parameters(place: Place, values: Sequence[float]) -> None:
+    """Set a picture's sixteen floats, which are four float4 arguments."""
+    kernel, first = place
+    for i, row in enumerate(np.array(values, np.float32).reshape(4, 4)):
+        kernel.set_arg(first + i, row)
+
+
+def enqueue(context: ClContext, dispatch: Dispatch) -> Call:
+    """The call that submits a kernel object with the arguments that it then has."""
+    kernel, global_size, local_size = dispatch
+    handle, one, none = ctypes.c_void_p(kernel.int_ptr), ctypes.c_uint(1), ctypes.c_uint(0)
+    return loader().clEnqueueNDRangeKernel, (
+        context.queue_handle, handle, one, None, global_size, local_size, none, None, None,
+    )  # fmt: skip
+
+
+def flush(context: ClContext) -> Call:
+    """Without it the driver may keep what it was given until somebody waits for it."""
+    return loader().clFlush, (context.queue_handle,)

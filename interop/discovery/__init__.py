@@ -1,0 +1,1 @@
+"""The devices of this machine; the only folder that knows all APIs."""

@@ -1,0 +1,110 @@
+"""Which devices there are, by the name of their backend, and which one "auto" takes."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from ..cl.compute.device import ClDevice
+from ..cl.context import ClContext
+from ..cl.objects import is_cl_object
+from ..device import Device
+from ..errors import DeviceError
+from ..gl.compute.device import GlDevice
+from ..gl.context import GlContext
+from ..gl.objects import is_gl_object
+from ..record.null import NullDevice
+
+log = logging.getLogger("framebind")
+
+_gl_devices: weakref.WeakValueDictionary[GlContext, GlDevice] = weakref.WeakValueDictionary()
+_cl_devices: weakref.WeakValueDictionary[ClContext, ClDevice] = weakref.WeakValueDictionary()
+
+
+def open_device(backend: str) -> Device:
+    """A device of that backend; call its ``close()`` once when done.
+
+    "opengl" runs in the GL context that is current on the calling thread, or, where there is none, in a headless one
+    of its own, which is current from then on and closed with the device. "opencl" runs in the ClContext that is current
+    on the thread, or else in one of its own. One device serves all who open one there. "auto" takes the API whose
+    context is current (a ClContext before a GL context: somebody asked for it); where none is, a GPU before a CPU, and
+    OpenCL before OpenGL. Where its first choice is out it takes the other one and logs why in one line. "null" computes
+    nothing. Raises DeviceError for an unknown backend, or where no driver is found.
+    """
+    if backend not in _BACKENDS:
+        raise DeviceError(f"there is no backend '{backend}': take one of {', '.join(sorted(_BACKENDS))}")
+    return _BACKENDS[backend]()
+
+
+def _open_gl() -> GlDevice:
+    owns_context = not GlContext.is_current()
+    context = GlContext.headless() if owns_context else GlContext.current()
+    device = _gl_devices.get(context)
+    if device is None or device.closed:
+        device = _gl_devices[context] = GlDevice(context, owns_context)
+    device.users += 1
+    return device
+
+
+def _open_cl() -> ClDevice:
+    owns_context = not ClContext.is_current()
+    context = ClContext() if owns_context else ClContext.current()
+    device = _cl_devices.get(context)
+    if device is None or device.closed:
+        device = _cl_devices[context] = ClDevice(context, owns_context)
+    device.users += 1
+    return device
+
+
+def _open_auto() -> Device:
+    current = ClContext.is_current() or GlContext.is_current()
+    gl_first = current and not ClContext.is_current()
+    # OpenCL's dispatches and kernels are the faster ones, on an H200 as on the CPU (PoCL against llvmpipe).
+    first, second = (_open_gl, _open_cl) if gl_first else (_open_cl, _open_gl)
+    device: Device | None = None
+    try:
+        device = first()
+        if current or not device.traits.software:
+            return device
+        reason = f"{device.traits.name} is the CPU"
+    except DeviceError as error:
+        reason = str(error)
+    try:
+        other = second()
+    except DeviceError as error:
+        if device is None:
+            raise DeviceError(f"neither OpenGL nor OpenCL works here: {reason}; {error}") from error
+        return _chosen(device, None, str(error))
+    if device is not None and other.traits.software:
+        return _chosen(device, other, f"{other.traits.name} is the CPU as well")
+    return _chosen(other, device, reason)
+
+
+def _chosen(device: Device, other: Device | None, reason: str) -> Device:
+    """Close the other one, and say in one line why: a warning where it does not work at all."""
+    level = logging.WARNING if other is None else logging.INFO
+    log.log(level, f"backend auto: {device.traits.api} on {device.traits.name}, because {reason}")
+    if other is not None:
+        other.close()
+    return device
+
+
+def device_of(native: Any, device: Device) -> Device | None:
+    """A device of the API of a user's object, where ``device`` is of the other API and a context of the object's is
+    current on this thread; else None.
+    """
+    if isinstance(device, ClDevice) and is_gl_object(native) and GlContext.is_current():
+        return _open_gl()
+    if isinstance(device, GlDevice) and is_cl_object(native) and ClContext.is_current():
+        return _open_cl()
+    return None
+
+
+_BACKENDS: dict[str, Callable[[], Device]] = {
+    "auto": _open_auto,
+    "opencl": _open_cl,
+    "opengl": _open_gl,
+    "null": NullDevice,
+}

@@ -1,0 +1,181 @@
+"""Cameras and network streams: asked for a format, read raw where the GPU can convert it, opened again when lost."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+
+from ...errors import SourceError
+from .pixel_layouts import Layout, Matrix, layout_of
+from .readers import Frame, describe, quiet
+
+RAW_FORMATS = {"YUYV": "yuyv", "YUY2": "yuyv", "NV12": "nv12"}
+"""FOURCC of what is uploaded as the camera gives it: its layout."""
+FOURCCS = ("MJPG", *RAW_FORMATS)
+_DEVICES = Path("/sys/class/video4linux")
+
+
+@dataclass(frozen=True)
+class CameraOptions:
+    """What to ask a camera for; None leaves it to the camera. ``matrix`` is that of raw formats (YUYV, NV12)."""
+
+    size: tuple[int, int] | None = None
+    fps: float | None = None
+    fourcc: str | None = None
+    matrix: Matrix = "bt601"
+
+
+@dataclass(frozen=True)
+class Camera:
+    """A video device of this machine: ``index`` is what ``open_source`` takes."""
+
+    index: int
+    name: str
+
+
+def list_cameras() -> list[Camera]:
+    """The video devices that Linux knows, by index; empty on other systems, which do not list them in files."""
+    found: list[Camera] = []
+    for device in _DEVICES.glob("video*"):
+        number = device.name.removeprefix("video")
+        if number.isdecimal():
+            try:
+                name = (device / "name").read_text(errors="replace").strip()
+            except OSError:
+                name = "unknown"
+            found.append(Camera(int(number), name))
+    return sorted(found, key=lambda camera: camera.index)
+
+
+class CameraReader:
+    """A camera (``source`` is its index), a stream's address or a GStreamer pipeline: live frames, decoded by OpenCV.
+
+    Frames in a raw format come as they are, in the layout of that format; others are decoded to BGR. Raises SourceError
+    where it cannot be opened, or does not give the format that was asked for by name.
+    """
+
+    live, length = True, None
+
+    def __init__(self, source: int | str, options: CameraOptions | None = None) -> None:
+        self._source, self._options = source, options or CameraOptions()
+        self._what = f"camera {source}" if isinstance(source, int) else f"stream '{source}'"
+        fourcc = self._options.fourcc
+        if fourcc is not None and fourcc not in FOURCCS:
+            raise SourceError(f"frames in {fourcc} cannot be read: take one of {', '.join(FOURCCS)}")
+        self._capture = self._open()
+        if self._capture is None:
+            raise SourceError(self._why_not())
+        self.layout = self._ask(self._capture)
+        self.captured = time.perf_counter()
+        shown = self._shown(self._capture)
+        self.name = f"{self._what} ({shown})" if shown else self._what
+
+    def read(self, view: Frame) -> bool:
+        """The next frame; False where none came: the camera is gone, until ``reopen`` finds it."""
+        if self._capture is None:
+            return False
+        found, frame = self._capture.read(view)
+        if not found:
+            return False
+        now = time.perf_counter()
+        # V4L2 stamps frames with the clock that perf_counter has on Linux; elsewhere it is something else.
+        stamp = self._capture.get(cv2.CAP_PROP_POS_MSEC) / 1e3 if isinstance(self._source, int) else 0.0
+        self.captured = stamp if 0 <= now - stamp < 1 else now
+        if frame is not view:
+            if frame.nbytes != view.nbytes or frame.dtype != view.dtype:
+                raise SourceError(
+                    f"{self.name} gives frames of {describe(frame)}, not {describe(view)} as announced: ask for "
+                    "another --size, or for --fourcc MJPG"
+                )
+            view[...] = frame.reshape(view.shape)
+        return True
+
+    def reopen(self) -> bool:
+        """Try once to open it again, with what it had before. Raises SourceError where it came back as another."""
+        self.close()
+        self._capture = self._open()
+        if self._capture is None:
+            return False
+        if (layout := self._ask(self._capture)) != self.layout:
+            raise SourceError(
+                f"{self.name} came back with frames of {layout.shape[1]}x{layout.shape[0]} ({layout.name}): start again"
+            )
+        return True
+
+    def close(self) -> None:
+        """Let go of the camera. More than once."""
+        if self._capture is not None:
+            self._capture.release()
+            self._capture = None
+
+    def _open(self) -> cv2.VideoCapture | None:
+        with quiet():
+            if isinstance(self._source, str) and "!" in self._source:
+                capture = cv2.VideoCapture(self._source, cv2.CAP_GSTREAMER)
+            else:
+                capture = cv2.VideoCapture(self._source)
+        return capture if capture.isOpened() else None
+
+    def _ask(self, capture: cv2.VideoCapture) -> Layout:
+        """Ask a camera for the format, in the order in which drivers want it; the layout that it gives."""
+        options, layout = self._options, "bgr"
+        if isinstance(self._source, int):
+            # The compressed format where none is asked for: raw frames of a large size do not fit through USB 2.
+            wanted = options.fourcc or "MJPG"
+            capture.set(cv2.CAP_PROP_FOURCC, cv2.VideoWriter.fourcc(*wanted))
+            if options.size is not None:
+                capture.set(cv2.CAP_PROP_FRAME_WIDTH, options.size[0])
+                capture.set(cv2.CAP_PROP_FRAME_HEIGHT, options.size[1])
+            if options.fps is not None:
+                capture.set(cv2.CAP_PROP_FPS, options.fps)
+            given = _fourcc(capture)
+            if options.fourcc is not None and RAW_FORMATS.get(given, given) != RAW_FORMATS.get(wanted, wanted):
+                capture.release()
+                raise SourceError(
+                    f"{self._what} gives {given or 'a format without a name'}, not {wanted}: leave out --fourcc, or "
+                    "take another --size"
+                )
+            if options.fourcc in RAW_FORMATS:
+                layout = RAW_FORMATS[options.fourcc]
+                capture.set(cv2.CAP_PROP_CONVERT_RGB, 0)
+            capture.set(cv2.CAP_PROP_BUFFERSIZE, 1)
+        self.size = (int(capture.get(cv2.CAP_PROP_FRAME_WIDTH)), int(capture.get(cv2.CAP_PROP_FRAME_HEIGHT)))
+        self.fps = capture.get(cv2.CAP_PROP_FPS) or None
+        if min(self.size) < 1:
+            capture.release()
+            raise SourceError(f"{self._what} opens, but has no picture: is another program using it?")
+        return layout_of(layout, *self.size, options.matrix)
+
+    def _shown(self, capture: cv2.VideoCapture) -> str:
+        if not isinstance(self._source, int):
+            return ""
+        return f"{self.size[0]}x{self.size[1]} {_fourcc(capture)}{f', {self.fps:g} fps' if self.fps else ''}"
+
+    def _why_not(self) -> str:
+        if isinstance(self._source, str):
+            if "!" in self._source and not cv2.videoio_registry.hasBackend(cv2.CAP_GSTREAMER):
+                return (
+                    f"{self._what} is a GStreamer pipeline, and this OpenCV is built without GStreamer (as all from "
+                    "PyPI are): install one that has it, for instance your distribution's python3-opencv"
+                )
+            return f"{self._what} cannot be opened: is the address right, and can it be reached from here?"
+        cameras, device = list_cameras(), f"/dev/video{self._source}"
+        if self._source in (camera.index for camera in cameras):
+            why = (
+                "another program uses it, perhaps"
+                if os.access(device, os.R_OK | os.W_OK)
+                else f"you may not open {device}: join its group ('video', mostly), and log in again"
+            )
+        else:
+            why = "is it plugged in?"
+        here = ", ".join(f"{camera.index} '{camera.name}'" for camera in cameras) or "none that the system lists"
+        return f"{self._what} cannot be opened: {why} Cameras here: {here}. A video or 'synthetic' are sources too"
+
+
+def _fourcc(capture: cv2.VideoCapture) -> str:
+    code = int(capture.get(cv2.CAP_PROP_FOURCC))
+    return code.to_bytes(4, "little").decode("ascii", "replace").strip("\0 ") if code > 0 else ""

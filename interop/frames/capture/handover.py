@@ -1,0 +1,123 @@
+"""Hands frames from the decoding thread to the thread that owns the GL context."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+
+from .readers import Frame, FrameReader
+
+RETRY_SECONDS = 0.5
+"""Between two attempts to open a camera again."""
+SLOTS = 3
+"""One that is decoded into, one that is ready, one that the GPU reads."""
+JOIN_TIMEOUT = 12.0
+"""OpenCV waits up to 10 seconds for a frame of a camera."""
+NOTHING_YET = -1
+
+
+class Handover:
+    """Which slots of the ring are free for the worker and which are filled, passed between the two threads.
+
+    With ``drop``, the owner gets the newest frame, and the worker takes back the oldest filled slot where none is free.
+    """
+
+    def __init__(self, drop: bool) -> None:
+        self._changed = threading.Condition()
+        self._free: deque[int] = deque()
+        self._filled: deque[int] = deque()
+        self._views: dict[int, Frame] = {}
+        self.captured = [0.0] * SLOTS
+        self._drop, self._stopped, self._ended = drop, False, False
+        self._error: Exception | None = None
+        self.dropped = 0
+
+    def give(self, slot: int, view: Frame) -> None:
+        """Owner: the slot may be written, at ``view``."""
+        with self._changed:
+            self._views[slot] = view
+            self._free.append(slot)
+            self._changed.notify_all()
+
+    def take(self, timeout: float | None) -> int | None:
+        """Owner: the next filled slot, None at the end, NOTHING_YET on a timeout. Raises what ended the worker."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._filled or self._ended or self._stopped, timeout):
+                return NOTHING_YET
+            if self._stopped:
+                return None
+            if self._filled:
+                while self._drop and len(self._filled) > 1:
+                    self._free.append(self._filled.popleft())
+                    self.dropped += 1
+                self._changed.notify_all()
+                return self._filled.popleft()
+            if self._error is not None:
+                raise self._error
+            return None
+
+    def fill(self) -> tuple[int, Frame] | None:
+        """Worker: a slot to write and its memory, or None once stopped."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._free or (self._drop and self._filled) or self._stopped)
+            if self._stopped:
+                return None
+            if self._free:
+                slot = self._free.popleft()
+            else:
+                slot = self._filled.popleft()
+                self.dropped += 1
+            return slot, self._views[slot]
+
+    def filled(self, slot: int, captured: float) -> None:
+        """Worker: the slot holds the next frame, which was taken at that time."""
+        with self._changed:
+            self.captured[slot] = captured
+            self._filled.append(slot)
+            self._changed.notify_all()
+
+    def end(self, error: Exception | None) -> None:
+        """Worker: there are no more frames."""
+        with self._changed:
+            self._ended, self._error = True, error
+            self._changed.notify_all()
+
+    def wait_stopped(self, timeout: float) -> bool:
+        """Worker: sleep for that many seconds, less where it is stopped meanwhile; whether it is."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._stopped, timeout)
+
+    def stop(self) -> None:
+        """Either: let both sides go."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+
+
+def decode(reader: FrameReader, handover: Handover, loop: bool) -> None:
+    """The worker thread: decode until the source ends, fails, or is stopped."""
+    try:
+        while (place := handover.fill()) is not None:
+            slot, view = place
+            if not _read(reader, handover, loop, view):
+                break
+            captured = reader.captured
+            handover.filled(slot, time.perf_counter() if captured is None else captured)
+        handover.end(None)
+    except Exception as error:
+        handover.end(error)
+    finally:
+        reader.close()
+
+
+def _read(reader: FrameReader, handover: Handover, loop: bool, view: Frame) -> bool:
+    """The next frame, of the next round where ``loop``; from a camera that is gone, once it is back."""
+    while not reader.read(view):
+        if reader.live:
+            if handover.wait_stopped(RETRY_SECONDS):
+                return False
+            reader.reopen()
+        elif not (loop and reader.reopen()):
+            return False
+    return True

@@ -1,0 +1,81 @@
+"""How frames lie in upload memory, and the GLSL that makes RGB of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ...errors import SourceError
+
+Matrix = Literal["bt601", "bt709"]
+LUMA_WEIGHTS: dict[str, tuple[float, float]] = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722)}
+"""What red and blue count for in luma: ITU-R BT.601-7, 2.5.1, and BT.709-6, 3.2."""
+
+_RGB8, _RGB, _RGBA8, _RGBA, _R8, _RED = 0x8051, 0x1907, 0x8058, 0x1908, 0x8229, 0x1903
+
+# Limited range, 8 bits: luma is 16 to 235, chroma 16 to 240 around 128 (BT.601-7, 2.5.3). A pixel takes the chroma
+# sample of its pair or square as it is, as OpenCV does.
+_YUV = """
+const vec2 K = vec2({red}, {blue});
+vec3 to_rgb(vec3 yuv) {{
+    yuv = (yuv * 255.0 - vec3(16.0, 128.0, 128.0)) / vec3(219.0, 224.0, 224.0);
+    float red = yuv.x + 2.0 * (1.0 - K.x) * yuv.z, blue = yuv.x + 2.0 * (1.0 - K.y) * yuv.y;
+    return clamp(vec3(red, (yuv.x - K.x * red - K.y * blue) / (1.0 - K.x - K.y), blue), 0.0, 1.0);
+}}
+"""
+_FETCH = {
+    # GLES has no BGR format, so on both the bytes go up as RGB and change places here.
+    "bgr": "vec3 fetch(ivec2 at) { return texelFetch(raw, at, 0).bgr; }\n",
+    "yuyv": """
+vec3 fetch(ivec2 at) {
+    vec4 pair = texelFetch(raw, ivec2(at.x >> 1, at.y), 0);
+    return to_rgb(vec3((at.x & 1) == 0 ? pair.r : pair.b, pair.g, pair.a));
+}
+""",
+    "nv12": """
+vec3 fetch(ivec2 at) {
+    ivec2 chroma = ivec2(at.x & ~1, imageSize(rgba).y + (at.y >> 1));
+    float u = texelFetch(raw, chroma, 0).r, v = texelFetch(raw, chroma + ivec2(1, 0), 0).r;
+    return to_rgb(vec3(texelFetch(raw, at, 0).r, u, v));
+}
+""",
+}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Frames of one format and size: ``shape`` as a uint8 array, and as a texture its size and GL formats.
+
+    ``glsl`` defines ``vec3 fetch(ivec2 at)``: the RGB of a pixel, read from the texture ``raw``.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    texture: tuple[int, int]
+    internal: int
+    external: int
+    glsl: str
+
+    @property
+    def nbytes(self) -> int:
+        """Of a frame."""
+        nbytes = 1
+        for side in self.shape:
+            nbytes *= side
+        return nbytes
+
+
+def layout_of(name: str, width: int, height: int, matrix: Matrix = "bt601") -> Layout:
+    """The layout "bgr", "yuyv" (Y0 U Y1 V) or "nv12" (Y, then pairs of U and V) of frames of that size.
+
+    Raises SourceError for sizes that the format cannot have.
+    """
+    if name == "bgr":
+        return Layout(name, (height, width, 3), (width, height), _RGB8, _RGB, _FETCH[name])
+    if width % 2 or (name == "nv12" and height % 2):
+        raise SourceError(f"{name.upper()} frames cannot be {width}x{height}: their sides are even. Take another size")
+    red, blue = LUMA_WEIGHTS[matrix]
+    glsl = _YUV.format(red=red, blue=blue) + _FETCH[name]
+    if name == "yuyv":
+        return Layout(f"{name} {matrix}", (height, width, 2), (width // 2, height), _RGBA8, _RGBA, glsl)
+    return Layout(f"{name} {matrix}", (height * 3 // 2, width), (width, height * 3 // 2), _R8, _RED, glsl)

@@ -1,0 +1,262 @@
+"""Where frames come from, on the CPU's side: a video file, pictures, or motion over one picture.
+
+Each reader writes frames into memory that it is given (a mapped upload buffer) and runs on a worker thread. A frame is
+uint8, row 0 on top, in the reader's layout: here BGR, (height, width, 3).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import SourceError
+from .pixel_layouts import Layout, layout_of
+
+Frame = npt.NDArray[np.uint8]
+_TURNS = {90: cv2.ROTATE_90_CLOCKWISE, 180: cv2.ROTATE_180, 270: cv2.ROTATE_90_COUNTERCLOCKWISE}
+"""By the clockwise degrees that a file asks for."""
+PICTURES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff"})
+
+
+class FrameReader(Protocol):
+    """Reads frame after frame. ``length`` is None where the end is not known; ``live`` says that frames do not wait."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def size(self) -> tuple[int, int]: ...
+    @property
+    def fps(self) -> float | None: ...
+    @property
+    def length(self) -> int | None: ...
+    @property
+    def live(self) -> bool: ...
+    @property
+    def layout(self) -> Layout:
+        """How a frame lies in memory."""
+        ...
+
+    @property
+    def captured(self) -> float | None:
+        """When the last frame was taken, by time.perf_counter; None where it is of no time."""
+        ...
+
+    def read(self, view: Frame) -> bool:
+        """Write the next frame into ``view``; False where there is none. Raises SourceError."""
+        ...
+
+    def reopen(self) -> bool:
+        """Begin anew: at the first frame, or with a camera that was lost. Whether that worked."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class _FromFiles:
+    """What all readers here have in common."""
+
+    live, captured = False, None
+    size: tuple[int, int]
+
+    @property
+    def layout(self) -> Layout:
+        return layout_of("bgr", *self.size)
+
+
+class VideoReader(_FromFiles):
+    """A video file, decoded by OpenCV straight into the memory given to ``read``.
+
+    A file that is to be shown turned (most videos of phones are) is decoded as it is, and then turned into place.
+    """
+
+    def __init__(self, capture: cv2.VideoCapture, name: str) -> None:
+        self._capture, self.name = capture, name
+        self._turn = _TURNS.get(int(capture.get(cv2.CAP_PROP_ORIENTATION_META)))
+        self.size = (int(capture.get(cv2.CAP_PROP_FRAME_WIDTH)), int(capture.get(cv2.CAP_PROP_FRAME_HEIGHT)))
+        self.fps = capture.get(cv2.CAP_PROP_FPS) or None
+        frames = int(capture.get(cv2.CAP_PROP_FRAME_COUNT))
+        self.length = frames if frames > 0 else None
+        self._number = 0
+        self._unturned: Frame | None = None
+        if self._turn is not None:
+            # OpenCV turns frames by itself unless told not to, but then never into the memory that it is given.
+            capture.set(cv2.CAP_PROP_ORIENTATION_AUTO, 0)
+            width, height = (int(capture.get(p)) for p in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT))
+            self._unturned = np.empty((height, width, 3), np.uint8)
+
+    def read(self, view: Frame) -> bool:
+        place = view if self._unturned is None else self._unturned
+        found, frame = self._capture.read(place)
+        if not found:
+            if self._number == 0:
+                raise SourceError(f"{self.name} has no frame that OpenCV can decode: is the file complete?")
+            if self.length is not None and self._number < self.length - max(2, self.length // 50):
+                raise SourceError(
+                    f"{self.name} is damaged: {self._number} of {self.length} frames could be decoded, and these were "
+                    "shown. Get the file again, or repair it with 'ffmpeg -i FILE -c copy REPAIRED'"
+                )
+            return False
+        # Where shape or dtype do not fit, OpenCV leaves the view as it was and returns a new array, without a word.
+        if frame is not place:
+            raise SourceError(
+                f"frame {self._number} of {self.name} is {describe(frame)}, not {describe(place)} as announced: "
+                "re-encode the file with one size"
+            )
+        if self._turn is not None:
+            cv2.rotate(place, self._turn, dst=view)
+        self._number += 1
+        return True
+
+    def reopen(self) -> bool:
+        self._number = 0
+        return bool(self._capture.set(cv2.CAP_PROP_POS_FRAMES, 0))
+
+    def close(self) -> None:
+        self._capture.release()
+
+
+class PictureReader(_FromFiles):
+    """Picture files in order, each one frame. All get the size of the first; the others are scaled to it."""
+
+    fps = None
+
+    def __init__(self, paths: Sequence[Path], name: str) -> None:
+        self.name, self._paths, self._next = name, paths, 0
+        self.length = len(paths)
+        height, width = load_picture(paths[0]).shape[:2]
+        self.size = (width, height)
+
+    def read(self, view: Frame) -> bool:
+        if self._next == len(self._paths):
+            return False
+        picture = load_picture(self._paths[self._next])
+        if picture.shape == view.shape:
+            view[...] = picture
+        else:
+            cv2.resize(picture, self.size, dst=view, interpolation=cv2.INTER_AREA)
+        self._next += 1
+        return True
+
+    def reopen(self) -> bool:
+        self._next = 0
+        return True
+
+    def close(self) -> None:
+        self._next = len(self._paths)
+
+
+class MotionReader(_FromFiles):
+    """A camera that pans, zooms and turns over one picture, without end: the same frames on every run."""
+
+    length, fps = None, 30.0
+    PERIOD = 240
+    """Frames after which the motion repeats."""
+
+    def __init__(self, picture: Frame, size: tuple[int, int], name: str) -> None:
+        self.name, self.size, self._picture, self._number = name, size, picture, 0
+
+    def read(self, view: Frame) -> bool:
+        height, width = self._picture.shape[:2]
+        phase = 2 * math.pi * self._number / self.PERIOD
+        # At scale 1 the picture just covers the frame; where a turned corner leaves it, the picture is mirrored.
+        scale = max(self.size[0] / width, self.size[1] / height) * (1.15 + 0.12 * math.sin(2 * phase))
+        # A little above the middle, where faces are.
+        centre = (width * (0.5 + 0.05 * math.sin(phase)), height * (0.46 - 0.05 * math.cos(phase)))
+        matrix = cv2.getRotationMatrix2D(centre, 6 * math.sin(phase), scale)
+        matrix[:, 2] += (self.size[0] / 2 - centre[0], self.size[1] / 2 - centre[1])
+        cv2.warpAffine(
+            self._picture, matrix, self.size, dst=view, flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT_101
+        )
+        self._number += 1
+        return True
+
+    def reopen(self) -> bool:
+        self._number = 0
+        return True
+
+    def close(self) -> None:
+        self._number = 0
+
+
+def load_picture(path: Path) -> Frame:
+    """A picture file as BGR. Raises SourceError."""
+    # Not imread: it fails on paths that are not ASCII on Windows, and on a missing file it only prints.
+    try:
+        data = np.frombuffer(path.read_bytes(), np.uint8)
+    except OSError as error:
+        raise SourceError(f"picture '{path}' cannot be read: {error.strerror}") from error
+    with quiet():
+        picture = cv2.imdecode(data, cv2.IMREAD_COLOR) if data.size else None
+    if picture is None:
+        raise SourceError(f"'{path}' is no picture that OpenCV can decode: is the file complete?")
+    return picture.astype(np.uint8, copy=False)
+
+
+def open_video(path: Path) -> VideoReader:
+    """A video file. Raises SourceError."""
+    with quiet():
+        capture = cv2.VideoCapture(os.fspath(path))
+    reader = VideoReader(capture, f"video '{path}'")
+    if not capture.isOpened() or min(reader.size) < 1:
+        capture.release()
+        raise SourceError(f"'{path}' is no video that OpenCV can decode: is the file complete?")
+    return reader
+
+
+def open_address(address: str) -> VideoReader | None:
+    """What a web server has as a file of known length; None for what is live, or cannot be opened."""
+    if not address.startswith(("http://", "https://", "file://")):
+        return None
+    with quiet():
+        capture = cv2.VideoCapture(address)
+    if capture.isOpened() and capture.get(cv2.CAP_PROP_FRAME_COUNT) > 0:
+        return VideoReader(capture, f"video '{address}'")
+    capture.release()
+    return None
+
+
+def open_folder(path: Path) -> PictureReader:
+    """The pictures of a folder, sorted by name. Raises SourceError."""
+    pictures = sorted(p for p in path.iterdir() if p.suffix.lower() in PICTURES)
+    if not pictures:
+        raise SourceError(f"folder '{path}' holds no picture ({', '.join(sorted(PICTURES))})")
+    return PictureReader(pictures, f"folder '{path}'")
+
+
+def painted_picture(width: int = 960, height: int = 720) -> Frame:
+    """A picture computed here, for synthetic motion without any file: waves of colour, discs and a checkered floor."""
+    y, x = np.mgrid[0:height, 0:width].astype(np.float32)
+    u, v = x / width, y / height
+    waves = [np.sin(9 * u + 5 * v + k) * np.cos(7 * v - 4 * u * u + 2 * k) for k in range(3)]
+    picture = np.stack([128 + 100 * wave for wave in waves], axis=-1)
+    random = np.random.default_rng(7)
+    for _ in range(60):
+        centre = (int(random.integers(width)), int(random.integers(height)))
+        colour = [float(c) for c in random.integers(0, 256, 3)]
+        cv2.circle(picture, centre, int(random.integers(8, 70)), colour, -1, cv2.LINE_AA)
+    squares = (x // 48 + y // 48) % 2 * 60 - 30
+    return np.clip(picture + squares[..., None] * (v[..., None] > 0.6), 0, 255).astype(np.uint8)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Silence: OpenCV's own log says in several lines what our error then says in one."""
+    before = cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
+    try:
+        yield
+    finally:
+        cv2.utils.logging.setLogLevel(before)
+
+
+def describe(frame: npt.NDArray[Any]) -> str:
+    """A frame's size and type, for messages."""
+    height, width = frame.shape[:2]
+    return f"{width}x{height} {frame.dtype}"

@@ -1,0 +1,203 @@
+"""A ring of upload buffers in mapped memory: a decoder writes frames there, the GPU makes RGBA8 textures of them."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+
+import numpy as np
+
+from ...errors import DeviceError
+from ...gl.context import GlContext
+from ...gl.objects import PIXEL_UNPACK_BUFFER, TEXTURE_2D, GlTexture
+from ...gl.program import COMPUTE_SHADER, build_program
+from ...gl.query import has_extension
+from ...transfers import transfers
+from .pixel_layouts import Layout, layout_of
+from .readers import Frame
+
+CAMERA_FRAME = "camera frame"
+"""The reason under which ``transfers`` counts these uploads."""
+
+_UNSIGNED_BYTE = 0x1401
+_MIN_FILTER, _NEAREST, _TEXTURE0 = 0x2801, 0x2600, 0x84C0
+_MAP_WRITE, _MAP_INVALIDATE, _MAP_UNSYNCHRONIZED, _MAP_PERSISTENT, _MAP_COHERENT = 0x02, 0x08, 0x20, 0x40, 0x80
+_STREAM_DRAW, _WRITE_ONLY, _RGBA8 = 0x88E0, 0x88B9, 0x8058
+_SYNC_GPU_COMMANDS_COMPLETE, _SYNC_FLUSH_COMMANDS, _WAIT_FAILED = 0x9117, 1, 0x911D
+_FOREVER = (1 << 64) - 1
+_UNPACK = ((0x0CF2, 0), (0x0CF3, 0), (0x0CF4, 0), (0x0CF5, 1))  # row length, skipped rows, skipped pixels, alignment
+_UNPACK_ALIGNMENT_DEFAULT = (0x0CF5, 4)
+_WRITTEN_BARRIER = 0x8 | 0x20 | 0x100 | 0x400
+"""For what may come next: texture fetch, image access, texture update, framebuffer."""
+_GROUP = 8
+
+_TO_RGBA = """
+precision highp float;
+precision highp int;
+precision highp sampler2D;
+precision highp image2D;
+layout(local_size_x = 8, local_size_y = 8) in;
+layout(binding = 0) uniform sampler2D raw;
+layout(rgba8, binding = 0) writeonly uniform image2D rgba;
+layout(location = 0) uniform bool mirror;
+FETCH
+void main() {
+    ivec2 pixel = ivec2(gl_GlobalInvocationID.xy), size = imageSize(rgba);
+    if (all(lessThan(pixel, size))) {
+        vec3 rgb = fetch(ivec2(mirror ? size.x - 1 - pixel.x : pixel.x, pixel.y));
+        rgb = floor(clamp(rgb, 0.0, 1.0) * 255.0 + 0.5) / 255.0;  // GPUs store the nearest of 255 only nearly
+        imageStore(rgba, pixel, vec4(rgb, 1.0));
+    }
+}
+"""
+
+
+class UploadRing:
+    """``slots`` buffers of one frame each, and as many RGBA8 textures of ``width`` x ``height`` texels.
+
+    A slot goes round: ``view`` gives its memory, which any thread may then fill; ``to_texture`` (owner thread) has the
+    GPU read it; after ``wait`` (owner thread) it may be filled again. Where the driver can keep a buffer mapped while
+    the GPU uses it, a view is always the same memory (``persistent``); elsewhere each ``view`` maps and ``to_texture``
+    unmaps.
+
+    GL state that it leaves changed: no program, no buffer for pixel transfers, image unit 0, and texture unit 0, active
+    and without a texture or sampler; pixel storage at its defaults.
+    """
+
+    def __init__(
+        self, context: GlContext, width: int, height: int, slots: int = 3, layout: Layout | None = None
+    ) -> None:
+        """``layout`` is how frames lie in the buffers; BGR by default."""
+        context.check()
+        self._layout = layout = layout or layout_of("bgr", width, height)
+        self._context, self._width, self._height, self._nbytes = context, width, height, layout.nbytes
+        self.persistent = _can_map_persistently(context)
+        self._buffers = [context.generate("buffer") for _ in range(slots)]
+        self._raw = context.generate("texture")
+        self._program = context.helper(f"program: {layout.name} to rgba", lambda: _build(context, layout))
+        self._finalizer = weakref.finalize(self, _free, context, self._buffers, self._raw)
+        self._finalizer.atexit = False
+        self._textures = [GlTexture(width, height, "rgba8", label=f"camera frame {slot}") for slot in range(slots)]
+        self._fences: list[int | None] = [None] * slots
+        self._views: list[Frame | None] = [None] * slots
+        self._make_raw_texture()
+        for slot in range(slots):
+            self._make_buffer(slot)
+
+    def view(self, slot: int) -> Frame:
+        """The slot's memory: uint8, of the layout's shape. Write-only: reading it back may be very slow."""
+        view = self._views[slot]
+        if view is None:
+            view = self._views[slot] = self._map(slot, _MAP_WRITE | _MAP_INVALIDATE | _MAP_UNSYNCHRONIZED)
+        return view
+
+    def to_texture(self, slot: int, mirror: bool = False) -> GlTexture:
+        """Have the GPU read the slot and make its RGBA8 texture of it, mirrored where asked for.
+
+        Counted as "camera frame". Waits for nothing.
+        """
+        context, gl, texture = self._context, self._context.gl, self._textures[slot]
+        context.check()
+        transfers.count("upload", self._nbytes, CAMERA_FRAME)
+        gl.glBindBuffer(PIXEL_UNPACK_BUFFER, self._buffers[slot])
+        if not self.persistent:
+            self._views[slot] = None
+            if not gl.glUnmapBuffer(PIXEL_UNPACK_BUFFER):
+                raise DeviceError(f"{context} lost the memory of a camera frame (the display changed?): read it again")
+        gl.glActiveTexture(_TEXTURE0)
+        gl.glBindTexture(TEXTURE_2D, self._raw)
+        for name, value in _UNPACK:
+            gl.glPixelStorei(name, value)
+        layout = self._layout
+        gl.glTexSubImage2D(TEXTURE_2D, 0, 0, 0, *layout.texture, layout.external, _UNSIGNED_BYTE, None)
+        gl.glPixelStorei(*_UNPACK_ALIGNMENT_DEFAULT)
+        gl.glBindBuffer(PIXEL_UNPACK_BUFFER, 0)
+        self._fences[slot] = make_fence(context)
+        gl.glUseProgram(self._program)
+        gl.glUniform1i(0, int(mirror))
+        gl.glBindSampler(0, 0)
+        gl.glBindImageTexture(0, texture.id, 0, 0, 0, _WRITE_ONLY, _RGBA8)
+        gl.glDispatchCompute(-(-self._width // _GROUP), -(-self._height // _GROUP), 1)
+        gl.glMemoryBarrier(_WRITTEN_BARRIER)
+        gl.glUseProgram(0)
+        gl.glBindTexture(TEXTURE_2D, 0)
+        return texture
+
+    def wait(self, slot: int) -> None:
+        """Block until the GPU has read the slot."""
+        fence, self._fences[slot] = self._fences[slot], None
+        if fence is not None:
+            wait_and_delete(self._context, fence)
+
+    def release(self) -> None:
+        """Free the buffers; no thread may write to a view any more. The textures live while somebody holds them.
+
+        Any thread may call this, also after the context is closed.
+        """
+        for fence in filter(None, self._fences):
+            self._context.defer_delete("sync", fence)
+        self._fences = [None] * len(self._buffers)
+        self._views = [None] * len(self._buffers)
+        self._finalizer()
+
+    def _make_raw_texture(self) -> None:
+        gl = self._context.gl
+        gl.glBindTexture(TEXTURE_2D, self._raw)
+        gl.glTexStorage2D(TEXTURE_2D, 1, self._layout.internal, *self._layout.texture)
+        gl.glTexParameteri(TEXTURE_2D, _MIN_FILTER, _NEAREST)
+        gl.glBindTexture(TEXTURE_2D, 0)
+
+    def _make_buffer(self, slot: int) -> None:
+        gl = self._context.gl
+        gl.glBindBuffer(PIXEL_UNPACK_BUFFER, self._buffers[slot])
+        if self.persistent:
+            storage = gl.glBufferStorageEXT if self._context.is_es else gl.glBufferStorage
+            flags = _MAP_WRITE | _MAP_PERSISTENT | _MAP_COHERENT
+            storage(PIXEL_UNPACK_BUFFER, self._nbytes, None, flags)
+            self._views[slot] = self._map(slot, flags)
+        else:
+            gl.glBufferData(PIXEL_UNPACK_BUFFER, self._nbytes, None, _STREAM_DRAW)
+        gl.glBindBuffer(PIXEL_UNPACK_BUFFER, 0)
+
+    def _map(self, slot: int, flags: int) -> Frame:
+        gl = self._context.gl
+        gl.glBindBuffer(PIXEL_UNPACK_BUFFER, self._buffers[slot])
+        address = gl.glMapBufferRange(PIXEL_UNPACK_BUFFER, 0, self._nbytes, flags)
+        gl.glBindBuffer(PIXEL_UNPACK_BUFFER, 0)
+        if not address:
+            raise DeviceError(f"{self._context} cannot map {self._nbytes} bytes for camera frames: is its memory full?")
+        memory = (ctypes.c_ubyte * self._nbytes).from_address(address)
+        return np.ctypeslib.as_array(memory).reshape(self._layout.shape)
+
+
+def make_fence(context: GlContext) -> int:
+    """A GL sync object at this point of the context's work, counted among its live objects."""
+    context.live["sync"] += 1
+    return context.gl.glFenceSync(_SYNC_GPU_COMMANDS_COMPLETE, 0)
+
+
+def wait_and_delete(context: GlContext, fence: int) -> None:
+    """Block until the GPU has passed a GL sync object, then delete it."""
+    result = context.gl.glClientWaitSync(fence, _SYNC_FLUSH_COMMANDS, _FOREVER)
+    context.gl.glDeleteSync(fence)
+    context.live["sync"] -= 1
+    if result == _WAIT_FAILED:
+        raise DeviceError(f"{context} does not finish its work: the GPU was reset or the context lost. Make a new one")
+
+
+def _can_map_persistently(context: GlContext) -> bool:
+    if not context.is_es and context.version >= (4, 4):
+        return True
+    return has_extension(context, "GL_EXT_buffer_storage" if context.is_es else "GL_ARB_buffer_storage")
+
+
+def _build(context: GlContext, layout: Layout) -> int:
+    version = "#version 310 es" if context.is_es else "#version 430 core"
+    text = version + _TO_RGBA.replace("FETCH", layout.glsl)
+    return build_program(context, f"{layout.name} to rgba", {COMPUTE_SHADER: text})
+
+
+def _free(context: GlContext, buffers: list[int], raw: int) -> None:
+    for buffer in buffers:
+        context.defer_delete("buffer", buffer)
+    context.defer_delete("texture", raw)

@@ -1,0 +1,203 @@
+"""Draws a full-screen triangle with the user's fragment shader, into a texture or a window."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Mapping
+from typing import Protocol
+
+from ...errors import BindingError
+from ...gl.context import GlContext
+from ...gl.objects import SHADER_STORAGE_BUFFER, GlBuffer, GlTexture
+from ...gl.program import FRAGMENT_SHADER, VERTEX_SHADER, build_program
+from ...gl.query import TEXTURE_2D
+
+_FRAMEBUFFER, _TRIANGLES, _TEXTURE0, _COLOR_BUFFER_BIT = 0x8D40, 0x0004, 0x84C0, 0x4000
+_UNIFORM, _STORAGE_BLOCK, _TYPE, _BUFFER_BINDING, _INVALID_INDEX = 0x92E1, 0x92E6, 0x92FA, 0x9302, 0xFFFFFFFF
+_DISABLED = (0x0B71, 0x0BE2, 0x0C11, 0x0B44, 0x0B90)  # depth test, blending, scissor test, face culling, stencil test
+_SAMPLER_2D = 0x8B5E
+_INTEGER_SETTERS = {0x1404: "glUniform1i", 0x1405: "glUniform1ui", 0x8B56: "glUniform1i"}  # int, unsigned int, bool
+_VECTOR_TYPES = {0x1406: 1, 0x8B50: 2, 0x8B51: 3, 0x8B52: 4}  # float, vec2, vec3, vec4
+_SETTERS = {1: "glUniform1f", 2: "glUniform2f", 3: "glUniform3f", 4: "glUniform4f"}
+
+_VERTEX = """out vec2 uv;
+uniform float framebind_top_down;
+void main() {
+  vec2 corner = vec2(float((gl_VertexID & 1) * 2), float((gl_VertexID >> 1) * 2));
+  uv = vec2(corner.x, mix(1.0 - corner.y, corner.y, framebind_top_down));
+  gl_Position = vec4(corner * 2.0 - 1.0, 0.0, 1.0);
+}
+"""
+_COPY = "uniform sampler2D picture;\nvoid main() { color = texture(picture, uv); }\n"
+_COPY_GRAY = "uniform sampler2D picture;\nvoid main() { color = vec4(texture(picture, uv).rrr, 1.0); }\n"
+
+Value = float | tuple[float, ...]
+
+
+class Surface(Protocol):
+    """A window: whatever has a default framebuffer of this size in pixels."""
+
+    @property
+    def framebuffer_size(self) -> tuple[int, int]: ...
+
+
+class FragmentProgram:
+    """A fragment shader that is run for every pixel of a texture or window.
+
+    ``source`` is GLSL with its own uniforms and ``void main()``; the version, precision, ``in vec2 uv`` and
+    ``out vec4 color`` are declared before it. ``uv`` is (0, 0) at the top left of the picture (row 0 of a texture) and
+    (1, 1) at the bottom right. It reads textures as ``uniform sampler2D name;`` and buffers as
+    ``layout(std430, binding = 0) readonly buffer name { float values[]; };`` (a binding of its own for each).
+    Raises KernelError where it does not compile.
+    """
+
+    def __init__(self, source: str) -> None:
+        self.context = GlContext.current()
+        head = "#version 430 core\n"
+        if self.context.is_es:
+            head = "#version 310 es\n" + "".join(f"precision highp {t};\n" for t in ("float", "int", "sampler2D"))
+        texts = {
+            VERTEX_SHADER: head + _VERTEX,
+            FRAGMENT_SHADER: f"{head}in vec2 uv;\nout vec4 color;\n#line 1\n{source}",
+        }
+        self._program = build_program(self.context, "fragment program", texts)
+        weakref.finalize(self, self.context.defer_delete, "program", self._program).atexit = False
+        self._vertex_array = self.context.helper("vertex array: empty", lambda: self.context.generate("vertex array"))
+        self._top_down: bool | None = None
+        self._top_down_location = self.context.gl.glGetUniformLocation(self._program, b"framebind_top_down")
+        self._uniforms: dict[str, tuple[int, int]] = {}
+        self._bindings: dict[str, int] = {}
+        self._units: dict[str, int] = {}
+        self._values: dict[str, Value] = {}
+
+    def draw(
+        self,
+        target: GlTexture | Surface,
+        textures: Mapping[str, GlTexture] | None = None,
+        buffers: Mapping[str, GlBuffer] | None = None,
+        uniforms: Mapping[str, Value] | None = None,
+        viewport: tuple[int, int, int, int] | None = None,
+    ) -> None:
+        """Draw to ``target``, in the rectangle ``viewport`` (x, y from the top left, width, height) or all of it.
+
+        Textures are sampled bilinearly, clamped to the edge (r32f and rgba32f with the nearest texel on OpenGL ES). A
+        uniform is a number (float, int, bool) or a tuple of 2 to 4 floats (vec2 to vec4), and keeps its value until
+        another is given. Raises BindingError for a name that the shader does not use, a value of another type than the
+        uniform's, a released object, or a texture that is both read and drawn to.
+        Leaves changed: framebuffer, viewport, program, vertex array, texture bindings; depth, blending, scissor,
+        culling and stencil are off.
+        """
+        self.context.check()
+        gl, top_down = self.context.gl, isinstance(target, GlTexture)
+        size = target.size if isinstance(target, GlTexture) else target.framebuffer_size
+        x, y, width, height = viewport or (0, 0, *size)
+        self._bind(target, textures or {}, buffers or {})
+        if top_down is not self._top_down:
+            gl.glUniform1f(self._top_down_location, float(top_down))  # -1, ignored by GL, where the shader needs no uv
+            self._top_down = top_down
+        for name, value in (uniforms or {}).items():
+            self._set(name, value)
+        gl.glBindFramebuffer(_FRAMEBUFFER, target.framebuffer() if isinstance(target, GlTexture) else 0)
+        gl.glViewport(x, y if top_down else size[1] - y - height, width, height)
+        for capability in _DISABLED:
+            gl.glDisable(capability)
+        gl.glColorMask(1, 1, 1, 1)
+        gl.glBindVertexArray(self._vertex_array)
+        gl.glDrawArrays(_TRIANGLES, 0, 3)
+        for unit in range(len(textures or ())):
+            gl.glBindSampler(unit, 0)
+        gl.glActiveTexture(_TEXTURE0)
+
+    def _bind(
+        self, target: GlTexture | Surface, textures: Mapping[str, GlTexture], buffers: Mapping[str, GlBuffer]
+    ) -> None:
+        gl = self.context.gl
+        for resource in (target, *textures.values(), *buffers.values()):
+            if isinstance(resource, GlTexture | GlBuffer) and (
+                resource.released or resource.context is not self.context
+            ):
+                raise BindingError(f"{resource.label} is released or belongs to another context")
+        gl.glUseProgram(self._program)
+        for unit, (name, texture) in enumerate(textures.items()):
+            if texture is target:
+                raise BindingError(
+                    f"{texture.label} cannot be read as '{name}' while it is drawn to: draw to another one"
+                )
+            if self._units.get(name) != unit:
+                gl.glUniform1i(self._uniform(name)[0], unit)
+                self._units[name] = unit
+            nearest = self.context.is_es and texture.format.endswith("32f")
+            sampler = self.context.nearest_sampler() if nearest else self.context.linear_sampler()
+            gl.glActiveTexture(_TEXTURE0 + unit)
+            gl.glBindTexture(TEXTURE_2D, texture.id)
+            gl.glBindSampler(unit, sampler)
+        for name, buffer in buffers.items():
+            gl.glBindBufferBase(SHADER_STORAGE_BUFFER, self._binding(name), buffer.id)
+
+    def _set(self, name: str, value: Value) -> None:
+        """Set a uniform of the program in use, unless it has that value already."""
+        if self._values.get(name) == value:
+            return
+        location, gl_type = self._uniform(name)
+        components = value if isinstance(value, tuple) else (value,)
+        if gl_type in _INTEGER_SETTERS and len(components) == 1:
+            getattr(self.context.gl, _INTEGER_SETTERS[gl_type])(location, int(components[0]))
+        elif _VECTOR_TYPES.get(gl_type) == len(components):
+            getattr(self.context.gl, _SETTERS[len(components)])(location, *components)
+        else:
+            raise BindingError(f"uniform '{name}' of the fragment program does not take {value!r}")
+        self._values[name] = value
+
+    def _uniform(self, name: str) -> tuple[int, int]:
+        """Location and GL type of a uniform. Asked once."""
+        if name not in self._uniforms:
+            gl_type = self._property(_UNIFORM, name, _TYPE)
+            self._uniforms[name] = (self.context.gl.glGetUniformLocation(self._program, name.encode()), gl_type)
+        return self._uniforms[name]
+
+    def _binding(self, name: str) -> int:
+        """The binding of a buffer block. Asked once."""
+        if name not in self._bindings:
+            binding = self._property(_STORAGE_BLOCK, name, _BUFFER_BINDING)
+            if binding in self._bindings.values():
+                raise BindingError(f"buffer '{name}' has binding {binding} like another one: give each its own binding")
+            self._bindings[name] = binding
+        return self._bindings[name]
+
+    def _property(self, interface: int, name: str, wanted: int) -> int:
+        gl = self.context.gl
+        index = gl.glGetProgramResourceIndex(self._program, interface, name.encode())
+        if index == _INVALID_INDEX:
+            kind = "buffer block" if interface == _STORAGE_BLOCK else "uniform"
+            raise BindingError(f"the fragment program uses no {kind} '{name}': declare it and use it, or leave it out")
+        value, asked = ctypes.c_int(), ctypes.c_uint(wanted)
+        gl.glGetProgramResourceiv(self._program, interface, index, 1, ctypes.byref(asked), 1, None, ctypes.byref(value))
+        return value.value
+
+
+def letterbox(picture: tuple[int, int], into: tuple[int, int]) -> tuple[int, int, int, int]:
+    """The largest rectangle (x, y, width, height) of the shape of ``picture`` (width, height) centred in ``into``."""
+    scale = min(into[0] / picture[0], into[1] / picture[1])
+    width, height = max(round(picture[0] * scale), 1), max(round(picture[1] * scale), 1)
+    return (into[0] - width) // 2, (into[1] - height) // 2, width, height
+
+
+class Presenter:
+    """Shows textures on a window's framebuffer, letterboxed in black; one channel is shown in gray."""
+
+    def __init__(self) -> None:
+        self._copy, self._copy_gray = FragmentProgram(_COPY), FragmentProgram(_COPY_GRAY)
+
+    def draw(self, surface: Surface, texture: GlTexture) -> None:
+        gl = texture.context.gl
+        texture.context.check()
+        gl.glBindFramebuffer(_FRAMEBUFFER, 0)
+        gl.glDisable(0x0C11)  # the scissor test limits clearing
+        gl.glColorMask(1, 1, 1, 1)
+        gl.glClearColor(0.0, 0.0, 0.0, 1.0)
+        gl.glClear(_COLOR_BUFFER_BIT)
+        program = (
+            self._copy_gray if texture.format.startswith("r") and not texture.format.startswith("rgba") else self._copy
+        )
+        program.draw(surface, {"picture": texture}, viewport=letterbox(texture.size, surface.framebuffer_size))

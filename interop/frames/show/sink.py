@@ -1,0 +1,189 @@
+"""Where finished pictures go: a window, a video file, a PNG file, or nowhere."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+import cv2
+import numpy as np
+
+from ...errors import SourceError
+from ...gl.context import GlContext
+from ...gl.objects import GlTexture
+from ..capture.readers import Frame
+from .readback import ReadbackRing
+from .window import Window
+
+PICTURE_FILE = "picture file"
+"""The reason under which ``transfers`` counts the copy that a PNG file is written from."""
+VIDEO_CODECS = {".mp4": "mp4v", ".mov": "mp4v", ".mkv": "mp4v", ".avi": "MJPG"}
+
+
+class Sink(Protocol):
+    """Takes one picture a frame."""
+
+    def put(self, texture: GlTexture) -> bool:
+        """Take the texture's picture as it is now. False once nobody looks any more (a window was closed).
+
+        Raises SourceError where it has another size than the file or cannot be written.
+        """
+        ...
+
+    def close(self) -> None:
+        """Write what is still on its way, and let go. A file that no picture came to is removed. More than once."""
+        ...
+
+
+def open_sink(
+    target: str | Path | Window | None,
+    context: GlContext,
+    size: tuple[int, int],
+    *,
+    fps: float = 30.0,
+    live: bool = False,
+) -> Sink:
+    """A sink for RGBA8 textures of ``size`` (width, height) texels of ``context``.
+
+    ``target`` is a window (``fb.Window``), the path of a video file (.mp4, .mov, .mkv, .avi) of ``fps`` frames a
+    second, the path of a .png file (the last picture), or None (pictures stay on the GPU). Folders on the way are made.
+    With ``live``, pictures come in their own time: a video shows each for as long as it was the last one, repeated or
+    left out as ``fps`` wants it.
+    Raises SourceError where a file cannot be opened.
+    """
+    if target is None:
+        return Offscreen()
+    if isinstance(target, Window):
+        return WindowSink(target)
+    path = Path(target)
+    suffix = path.suffix.lower()
+    if suffix != ".png" and suffix not in VIDEO_CODECS:
+        raise SourceError(f"'{path}' ends in no known format: use .png or one of {', '.join(VIDEO_CODECS)}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SourceError(f"the folder of '{path}' cannot be made: {error.strerror}") from error
+    return PictureSink(path) if suffix == ".png" else VideoSink(path, context, size, fps, live)
+
+
+class Offscreen:
+    """Lets every picture stay where it is."""
+
+    def put(self, texture: GlTexture) -> bool:
+        return True
+
+    def close(self) -> None:
+        return
+
+
+class WindowSink:
+    """Shows every picture until the window is closed, or q or Escape pressed. Its owner closes the window."""
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+
+    def put(self, texture: GlTexture) -> bool:
+        self._window.show(texture)
+        return not self._window.should_close and not {"q", "escape"}.intersection(self._window.keys())
+
+    def close(self) -> None:
+        return
+
+
+class VideoSink:
+    """Encodes every picture, two frames late, so that the GPU never waits; with ``live`` as often as its time says."""
+
+    def __init__(self, path: Path, context: GlContext, size: tuple[int, int], fps: float, live: bool) -> None:
+        self._path, self._size, self._fps, self._live, self._closed = path, size, fps, live, False
+        self._began, self._written, self._empty = 0.0, 0, True
+        self._repeats: deque[int] = deque()
+        codec = cv2.VideoWriter.fourcc(*VIDEO_CODECS[path.suffix.lower()])
+        self._writer = cv2.VideoWriter(os.fspath(path), codec, fps, size)
+        if not self._writer.isOpened():
+            raise SourceError(f"video '{path}' cannot be written: is the folder writable? Does '.avi' work?")
+        self._ring = ReadbackRing(context, *size)
+        self._bgr = np.empty((size[1], size[0], 3), np.uint8)
+
+    def put(self, texture: GlTexture) -> bool:
+        _check_size(texture, self._size, self._path)
+        repeats = self._due() if self._live else 1
+        if repeats:
+            self._repeats.append(repeats)
+            frame = self._ring.push(texture)
+            if frame is not None:
+                self._encode(frame)
+        return True
+
+    def _due(self) -> int:
+        """How many frames of the video have begun since the last picture; a longer pause than a second is cut out."""
+        now = time.perf_counter()
+        self._began = self._began or now
+        due = int((now - self._began) * self._fps) + 1 - self._written
+        if due > self._fps:
+            self._began, due, self._written = now, 1, 0
+        self._written += due
+        return due
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            for frame in self._ring.drain():
+                self._encode(frame)
+        finally:
+            self._ring.release()
+            self._writer.release()
+            if self._empty:  # no player takes such a file
+                self._path.unlink(missing_ok=True)
+
+    def _encode(self, frame: Frame) -> None:
+        cv2.cvtColor(frame, cv2.COLOR_RGBA2BGR, dst=self._bgr)
+        for _ in range(self._repeats.popleft()):
+            self._writer.write(self._bgr)
+        self._empty = False
+
+
+class PictureSink:
+    """Writes the last picture when it is closed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._last: GlTexture | None = None
+        self._made = not path.exists()
+        with _written(path):
+            path.touch()
+
+    def put(self, texture: GlTexture) -> bool:
+        self._last = texture
+        return True
+
+    def close(self) -> None:
+        texture, self._last = self._last, None
+        if texture is not None:
+            picture = cv2.cvtColor(texture.read(PICTURE_FILE), cv2.COLOR_RGBA2BGR)
+            with _written(self._path):
+                self._path.write_bytes(cv2.imencode(".png", picture)[1].tobytes())
+        elif self._made:
+            self._path.unlink(missing_ok=True)
+        self._made = False
+
+
+@contextlib.contextmanager
+def _written(path: Path) -> Iterator[None]:
+    """Raise SourceError where writing within the block fails."""
+    try:
+        yield
+    except OSError as error:
+        raise SourceError(f"picture '{path}' cannot be written: {error.strerror}") from error
+
+
+def _check_size(texture: GlTexture, size: tuple[int, int], path: Path) -> None:
+    if texture.size != size or texture.format != "rgba8":
+        given = f"{texture.size[0]}x{texture.size[1]} {texture.format}"
+        raise SourceError(f"'{path}' takes rgba8 pictures of {size[0]}x{size[1]}, not {given}")

@@ -1,0 +1,199 @@
+"""A window to show pictures in, with a GL context of its own (GLFW)."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import warnings
+from collections.abc import Iterator
+from typing import Any, cast
+
+import glfw
+
+from ...errors import DeviceError
+from ...gl.context import GlContext
+from ...gl.objects import GlTexture
+from .draw import Presenter
+from .overlay import Overlay
+
+_KEY_NAMES = {
+    getattr(glfw, name): name.removeprefix("KEY_").lower()
+    for name in dir(glfw)
+    if name.startswith("KEY_") and name not in ("KEY_LAST", "KEY_UNKNOWN")
+}
+
+
+class Window:
+    """A window of ``width`` x ``height`` screen units with a GL context, which is current on the thread that made it.
+
+    A screen unit is a pixel, or several on a high-density display. Desktop OpenGL 4.3 core or newer, else OpenGL ES
+    3.1. Use it as a context manager, or call ``close()``. ``vsync`` makes ``show`` wait for the display. Raises
+    DeviceError where there is no display or no such context.
+    """
+
+    def __init__(
+        self, width: int, height: int, title: str = "framebind", vsync: bool = True, visible: bool = True
+    ) -> None:
+        if width <= 0 or height <= 0:
+            raise DeviceError(f"a window of {width} x {height} is impossible: both are at least 1")
+        with _glfw_errors(
+            "GLFW cannot open a display: where there is none, use --output FILE or --headless, or GlContext.headless()"
+        ):
+            if not glfw.init():
+                raise DeviceError("glfw.init() failed")
+        self._keys: list[str] = []
+        self.context = GlContext.owned(lambda: _GlfwOwner(width, height, title, visible))
+        assert isinstance(self.context._owner, _GlfwOwner)  # pyright: ignore[reportPrivateUsage]
+        self._handle = self.context._owner.handle  # pyright: ignore[reportPrivateUsage]
+        with _glfw_errors("setting up the window failed"):
+            glfw.swap_interval(1 if vsync else 0)
+            glfw.set_key_callback(self._handle, self._on_key)
+            glfw.set_char_callback(self._handle, self._on_character)
+        self._presenter = Presenter()
+        self._placed: tuple[int, int, int, int] | None = None
+
+    def show(self, texture: GlTexture, overlay: Overlay | None = None) -> None:
+        """Draw the texture as large as fits, black around it, put it on the screen and take in events.
+
+        What ``overlay`` has collected, in pixels of the framebuffer, is drawn over it. Raises BindingError for a
+        texture of another context, DeviceError off the window's thread.
+        """
+        self.context.check()
+        self._presenter.draw(self, texture)
+        if overlay is not None:
+            overlay.draw(self)
+        glfw.swap_buffers(self._handle)
+        glfw.poll_events()
+
+    @property
+    def should_close(self) -> bool:
+        """Whether the user closed the window, or ``close()`` was called."""
+        return self.context.closed or bool(glfw.window_should_close(self._handle))
+
+    @property
+    def framebuffer_size(self) -> tuple[int, int]:
+        """Width and height in pixels; on a high-density display that is more than the size in screen units."""
+        return glfw.get_framebuffer_size(self._handle)
+
+    @property
+    def scale(self) -> float:
+        """Pixels per screen unit: 2.0 on most high-density displays."""
+        return glfw.get_window_content_scale(self._handle)[0]
+
+    def toggle_full_screen(self) -> None:
+        """Fill the primary screen, or go back to the place and size before."""
+        with _glfw_errors("changing to or from full screen failed"):
+            if self._placed is not None:
+                glfw.set_window_monitor(self._handle, cast("Any", None), *self._placed, glfw.DONT_CARE)
+                self._placed = None
+                return
+            monitor = glfw.get_primary_monitor()
+            if not monitor:
+                raise DeviceError("there is no screen to fill")
+            mode = glfw.get_video_mode(monitor)
+            self._placed = (*glfw.get_window_pos(self._handle), *glfw.get_window_size(self._handle))
+            glfw.set_window_monitor(self._handle, monitor, 0, 0, *mode.size, mode.refresh_rate)
+
+    def keys(self) -> list[str]:
+        """The names of the keys pressed since the last call, in order: "a", "?", "escape", "space", "left", "f1" ..."""
+        if not self.context.closed:
+            glfw.poll_events()
+        pressed, self._keys = self._keys, []
+        return pressed
+
+    def close(self) -> None:
+        """Close the window and its context, with everything made in it. More than once."""
+        self.context.close()
+
+    def __enter__(self) -> Window:
+        self.context.make_current()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _on_key(self, _window: Any, key: int, scancode: int, action: int, _modifiers: int) -> None:
+        if action == glfw.PRESS:
+            name = glfw.get_key_name(key, scancode) or _KEY_NAMES.get(key)
+            if name:
+                self._keys.append(name)
+
+    def _on_character(self, _window: Any, character: int) -> None:
+        # Where this is on the keyboard, and with which other key, is different in every country.
+        if chr(character) == "?":
+            self._keys.append("?")
+
+
+class _GlfwOwner:
+    """Makes the GLFW window; for GlContext, the owner of its context."""
+
+    def __init__(self, width: int, height: int, title: str, visible: bool) -> None:
+        tried: list[str] = []
+        for hints in _HINTS:
+            glfw.default_window_hints()
+            glfw.window_hint(glfw.VISIBLE, int(visible))
+            glfw.window_hint(glfw.SCALE_TO_MONITOR, glfw.TRUE)  # X11 and Windows count pixels, of any density
+            for hint, value in hints.items():
+                glfw.window_hint(hint, value)
+            try:
+                with _glfw_errors("opening a window with a GL context failed"):
+                    self.handle: Any = glfw.create_window(width, height, title, None, None)
+            except DeviceError as error:
+                tried.append(str(error))
+                continue
+            if self.handle:
+                return
+        raise DeviceError(
+            f"no window with OpenGL 4.3 or OpenGL ES 3.1 can be opened ({'; '.join(tried)}): update the graphics "
+            "driver, or use --output FILE or --headless, or GlContext.headless()"
+        )
+
+    def make_current(self) -> None:
+        with _glfw_errors("making the window's GL context current failed"):
+            glfw.make_context_current(self.handle)
+
+    def release(self) -> None:
+        glfw.make_context_current(cast("Any", None))  # what GLFW takes for none; its stub does not say so
+
+    def destroy(self) -> None:
+        handle, self.handle = self.handle, None
+        if handle:
+            glfw.destroy_window(handle)
+
+
+# Some drivers give exactly the version asked for, so the newest comes first.
+_DESKTOP_HINTS = {
+    glfw.CLIENT_API: glfw.OPENGL_API,
+    glfw.CONTEXT_VERSION_MAJOR: 4,
+    glfw.OPENGL_PROFILE: glfw.OPENGL_CORE_PROFILE,
+    glfw.OPENGL_FORWARD_COMPAT: 1,
+}
+_ES_HINTS = {
+    glfw.CLIENT_API: glfw.OPENGL_ES_API,
+    glfw.CONTEXT_CREATION_API: glfw.EGL_CONTEXT_API,
+    glfw.CONTEXT_VERSION_MAJOR: 3,
+    glfw.CONTEXT_VERSION_MINOR: 1,
+}
+_HINTS = (*({**_DESKTOP_HINTS, glfw.CONTEXT_VERSION_MINOR: minor} for minor in (6, 5, 3)), _ES_HINTS)
+
+
+@contextlib.contextmanager
+def _glfw_errors(what: str) -> Iterator[None]:
+    """Raise DeviceError where GLFW reports an error within the block, whichever way its reporting is set up."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", glfw.GLFWError)
+        try:
+            yield
+        except glfw.GLFWError as error:
+            raise DeviceError(f"{what} ({_text(error)})") from None
+        except DeviceError:
+            if not any(isinstance(w.message, glfw.GLFWError) for w in caught):
+                raise
+    messages = [_text(w.message) for w in caught if isinstance(w.message, glfw.GLFWError)]
+    if messages:
+        raise DeviceError(f"{what} ({'; '.join(messages)})")
+
+
+def _text(error: glfw.GLFWError) -> str:
+    """GLFW's own words, of which its Python side shows the number and the bytes: "(65550) b'...'"."""
+    return re.sub(r"^\(\d+\) b(['\"])(.*)\1$", r"\2", str(error))

@@ -1,0 +1,1 @@
+"""The OpenGL device: kernels, command lists, barriers and fences."""

@@ -1,0 +1,118 @@
+"""The barrier of all work-groups of one dispatch on a GL device: whether it works there, and what went wrong."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import weakref
+from collections.abc import Callable
+
+import numpy as np
+
+from ....kernels.codegen.one_dispatch_glsl import render_glsl_barrier_test
+from ...errors import KernelError
+from ...record.one_dispatch import (
+    GROUPS_PER_UNIT,
+    PATIENCE,
+    TEST_PATIENCE,
+    TEST_ROUNDS,
+    BarrierWatch,
+    groups_to_try,
+    keep_groups,
+)
+from ..context import GlContext
+from ..objects import SHADER_STORAGE_BUFFER, GlBuffer
+from ..program import COMPUTE_SHADER, build_program
+from ..query import has_extension
+from ..state import buffers, kept, storage_buffers
+from ..state import program as program_in_use
+
+log = logging.getLogger("framebind")
+
+_SM_COUNT, _COUNTS_UNITS = 0x933B, "GL_NV_shader_thread_group"
+_ALL_BARRIERS = 0xFFFFFFFF
+_FLAG = "flag of the barrier between work-groups"
+
+
+class GlBarrier:
+    """The state of the barrier, for everything that runs in one context: a count, and the flag of a failure."""
+
+    def __init__(self, context: GlContext) -> None:
+        self._context = context
+        known = not context.software and has_extension(context, _COUNTS_UNITS)
+        self.units: int = context.gl.integer(_SM_COUNT) if known else 1
+        self.per_unit = GROUPS_PER_UNIT if known else (1,)
+        """How many groups a compute unit is tried with. Where GL does not tell how many units there are, it is one."""
+        self.patience = PATIENCE
+        self.watch = BarrierWatch(str(context), self._take_flag, context.software)
+
+    @functools.cached_property
+    def state(self) -> GlBuffer:
+        with kept(self._context, buffers, program_in_use, storage_buffers(1)):
+            return GlBuffer(8, label="state of the barrier")
+
+    @property
+    def version(self) -> str:
+        """Of the shading language."""
+        return "310 es" if self._context.is_es else "430 core"
+
+    @functools.cached_property
+    def why_unusable(self) -> str:
+        """What is wrong with the barrier on this device, found by a bounded test; "" where nothing is.
+
+        Every group writes a number, waits, and must then read its neighbour's, which it has read in the round before.
+        """
+        context, gl = self._context, self._context.gl
+        try:
+            text = render_glsl_barrier_test(64, self.version)
+            program = build_program(context, "barrier_test", {COMPUTE_SHADER: text})
+        except KernelError as error:
+            return f"the barrier does not compile: {error}"
+        weakref.finalize(self, context.defer_delete, "program", program).atexit = False
+        most = self.units * self.per_unit[0]
+        with kept(context, buffers, program_in_use, storage_buffers(1)):
+            cells, unseen = GlBuffer(4 * most, label="cells"), GlBuffer(4, label="unseen")
+
+        def dispatch(groups: int) -> None:
+            gl.glUseProgram(program)
+            for binding, buffer in enumerate((cells, unseen, self.state)):
+                gl.glBindBufferBase(SHADER_STORAGE_BUFFER, binding, buffer.id)
+            for location, value in enumerate((TEST_ROUNDS, groups, TEST_PATIENCE)):
+                gl.glUniform1i(location, value)
+            gl.glDispatchCompute(groups, 1, 1)
+
+        with kept(context, program_in_use, buffers, storage_buffers(3)):
+            groups = self.resident_groups(dispatch, most, text)
+        if groups == 0:
+            return "its work-groups do not wait for one another"
+        wrong = self._word(unseen, 0)
+        log.debug(f"{context}: {groups} groups wait for one another")
+        return f"{wrong} times what one group wrote was not seen by another" if wrong else ""
+
+    def resident_groups(self, dispatch: Callable[[int], None], most: int, text: str) -> int:
+        """The largest number of groups, ``most`` at most, with which ``dispatch(groups)`` gets through; 0: none.
+
+        ``text`` is that of the program, so that the next start tries first what this one finds.
+        """
+        for groups in groups_to_try(self.units, self.per_unit, most, text):
+            dispatch(groups)
+            self._context.gl.glMemoryBarrier(_ALL_BARRIERS)
+            self._context.gl.glFinish()
+            if not self._take_flag():
+                keep_groups(groups, most, text)
+                return groups
+        return 0
+
+    def _take_flag(self) -> bool:
+        """Whether a group has waited in vain; if so, everything is as it was in the beginning."""
+        failed = bool(self._word(self.state, 4))
+        if failed:
+            with kept(self._context, buffers):
+                self.state.write(np.zeros(2, np.uint32), _FLAG)
+        return failed
+
+    def _word(self, buffer: GlBuffer, offset: int) -> int:
+        word = np.zeros(1, np.uint32)
+        with kept(self._context, buffers):
+            buffer.read_into(word, _FLAG, offset)
+        return int(word[0])

@@ -1,0 +1,48 @@
+"""A fence of an OpenGL context."""
+
+from __future__ import annotations
+
+import time
+
+from ...errors import DeviceError
+from ...record.one_dispatch import BarrierWatch
+from ..context import GlContext
+
+_COMMANDS_COMPLETE, _FLUSH_BIT, _ALREADY_SIGNALED, _SATISFIED, _WAIT_FAILED = 0x9117, 0x0001, 0x911A, 0x911C, 0x911D
+_SECOND = 1_000_000_000
+
+
+class GlFence:
+    """A point in the context's work. Poll it and wait for it on the context's own thread."""
+
+    def __init__(self, context: GlContext, watch: BarrierWatch) -> None:
+        self._context, self._watch, self._made = context, watch, time.perf_counter()
+        self._sync: int | None = None
+        context.drain()
+        self._sync = context.gl.glFenceSync(_COMMANDS_COMPLETE, 0)
+        context.live["sync"] += 1
+        context.gl.glFlush()
+
+    def __del__(self) -> None:
+        if self._sync:
+            self._context.defer_delete("sync", self._sync)
+
+    @property
+    def done(self) -> bool:
+        """Whether the GPU has passed this point. Never waits."""
+        return self._passed(0, 0)
+
+    def wait(self) -> None:
+        """Block until the GPU has passed this point. Raises DeviceError where a run before it has failed."""
+        while not self._passed(_FLUSH_BIT, _SECOND):
+            pass
+        self._watch.waited(self._made)
+
+    def _passed(self, flags: int, nanoseconds: int) -> bool:
+        self._context.check()
+        status = self._context.gl.glClientWaitSync(self._sync, flags, nanoseconds)
+        if status == _WAIT_FAILED:
+            raise DeviceError(
+                f"waiting for {self._context} failed: the GPU was reset or the context lost; make a new one"
+            )
+        return status in (_ALREADY_SIGNALED, _SATISFIED)

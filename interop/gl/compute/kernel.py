@@ -1,0 +1,136 @@
+"""A kernel as a GL program, and the values that its uniforms hold."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import os
+import weakref
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+from ....kernels.codegen.dialect import render_glsl
+from ....kernels.codegen.source import PICTURE_PARAMETERS, KernelSource
+from ...device import Step
+from ...errors import KernelError
+from ..context import GlContext
+from ..program import COMPUTE_SHADER, begin_program, offer
+from ..query import has_extension
+
+_MAX_COMPILER_THREADS = 0x91B0
+
+
+class GlKernel:
+    """A kernel's program, linked when it is first recorded by itself (steps that are one dispatch never need it), and
+    which values its uniforms hold between runs.
+
+    Uniforms live in the program, so a command list that needs one set of values only stores them there once (it is
+    then the ``owner``). Other lists set theirs before each use and put the owner's back afterwards; those recorded
+    while there is no owner put nothing back, and as long as such ``visitors`` live nobody becomes the owner.
+    """
+
+    def __init__(self, context: GlContext, source: KernelSource) -> None:
+        self.context, self.source = context, source
+        self.resident = UniformValues(source)
+        self.owner: weakref.ref[Any] | None = None
+        self.visitors: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.program = 0
+        """Its GL name once it is linked."""
+        self.locations: dict[str, int] = {}
+        """Uniform location by picture argument ("": the offsets); -1 where the compiler found the uniform unused."""
+        self._free: weakref.finalize[..., GlKernel] | None = None
+        self._finish: Callable[[], int] | None = None
+        """Waits for the program, where the driver has begun to build it."""
+
+    @functools.cached_property
+    def _text(self) -> str:
+        return render_glsl(self.source, "310 es" if self.context.is_es else "430 core")
+
+    def begin(self) -> None:
+        """Let the driver begin to link it if it was not."""
+        if not self.program and self._finish is None:
+            self._finish = begin_program(self.context, self.source.name, {COMPUTE_SHADER: self._text})
+
+    def compile(self) -> None:
+        """Link it if it was not, and offer it to whoever keeps binaries. Raises KernelError with log and text."""
+        if self.program:
+            offer(self.context, self.program, self._text)
+            return
+        self.begin()
+        assert self._finish is not None
+        finish, self._finish = self._finish, None
+        self.program = finish()
+        names = {"": "offsets", **{a.name: f"{a.name}_parameters" for a in self.source.pictures}}
+        locate = self.context.gl.glGetUniformLocation
+        self.locations = {key: locate(self.program, name.encode()) for key, name in names.items()}
+        self._free = weakref.finalize(self, self.context.defer_delete, "program", self.program)
+        self._free.atexit = False
+
+    def release(self) -> None:
+        """Delete the program, if there is one."""
+        if self._finish is not None:
+            with contextlib.suppress(KernelError):
+                self.compile()
+        if self._free is not None:
+            self._free()
+
+    def owner_alive(self) -> bool:
+        return self.owner is not None and self.owner() is not None
+
+
+def compile_kernels(context: GlContext, kernels: Collection[GlKernel]) -> None:
+    """Link those that are not. The driver works on all at once, where it can. Raises KernelError with log and text."""
+    with _compiler_threads(context):
+        for kernel in kernels:
+            kernel.begin()
+        for kernel in kernels:
+            kernel.compile()
+
+
+@contextlib.contextmanager
+def _compiler_threads(context: GlContext) -> Iterator[None]:
+    """The driver may compile on all CPU cores: NVIDIA's does so only where it is told their number."""
+    if not has_extension(context, "GL_KHR_parallel_shader_compile"):
+        yield
+        return
+    before = context.gl.integer(_MAX_COMPILER_THREADS)
+    context.gl.glMaxShaderCompilerThreadsKHR(os.cpu_count() or 1)
+    try:
+        yield
+    finally:
+        context.gl.glMaxShaderCompilerThreadsKHR(before)
+
+
+class UniformValues:
+    """What a kernel takes by value: an int per buffer argument and 16 floats per picture, as GL reads them."""
+
+    def __init__(self, source: KernelSource) -> None:
+        self.offsets = (ctypes.c_int * max(len(source.buffers), 1))()
+        self.parameters = {a.name: (ctypes.c_float * PICTURE_PARAMETERS)() for a in source.pictures}
+
+    @staticmethod
+    def of(step: Step) -> UniformValues:
+        source = step.kernel.source
+        values = UniformValues(source)
+        for i, argument in enumerate(source.buffers):
+            values.offsets[i] = step.operands[argument.name].offset // argument.unit
+        for name, array in values.parameters.items():
+            array[:] = step.parameters[name]
+        return values
+
+    def copy_from(self, other: UniformValues) -> None:
+        self.offsets[:] = other.offsets[:]
+        for name, array in self.parameters.items():
+            array[:] = other.parameters[name][:]
+
+
+def uniform_calls(kernel: GlKernel, values: UniformValues) -> list[tuple[str, tuple[Any, ...]]]:
+    """Names and arguments of the GL calls that give the values to the program in use."""
+    calls: list[tuple[str, tuple[Any, ...]]] = []
+    if kernel.locations[""] >= 0:
+        calls.append(("glUniform1iv", (kernel.locations[""], len(values.offsets), values.offsets)))
+    for name, array in values.parameters.items():
+        if kernel.locations[name] >= 0:
+            calls.append(("glUniform4fv", (kernel.locations[name], PICTURE_PARAMETERS // 4, array)))
+    return calls

@@ -1,0 +1,114 @@
+"""What every device does before it records: check each step's operands, and find where steps must wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...kernels.codegen.source import PICTURE_PARAMETERS, Argument, KernelSource
+from ...kernels.views import Picture
+from ..device import Operand, Resource, Slot, Step, Traits
+from ..errors import BindingError
+
+
+@dataclass
+class SlotUse:
+    """A slot of a command list: what it holds now, and each place where it is used (step number, argument, operand, and
+    the two in words).
+    """
+
+    name: str
+    resource: Resource | None = None
+    places: list[tuple[int, Argument, Operand, str]] = field(default_factory=list)
+    checked: bool = False
+    """What is in the slot fits the parameters of the steps that use it."""
+
+
+def check_formats(source: KernelSource, traits: Traits) -> None:
+    """Raise BindingError where a kernel writes textures of a format that the device cannot write."""
+    for argument in source.pictures:
+        assert isinstance(argument.view, Picture)
+        if argument.access != "r" and argument.view.format not in traits.write_formats:
+            known = ", ".join(sorted(traits.write_formats)) or "none at all"
+            raise BindingError(
+                f"{traits.api} cannot write {argument.view.format} textures: bind one of {known} for writing"
+            )
+
+
+def check_steps(steps: Sequence[Step]) -> None:
+    """Raise BindingError, naming step and argument, where an operand is missing, too small, misaligned or of a wrong
+    kind.
+    """
+    for step in steps:
+        source = step.kernel.source
+        missing = {a.name for a in source.arguments} ^ set(step.operands)
+        if missing:
+            raise BindingError(f"step '{step.label}': operands and arguments differ in {sorted(missing)}")
+        memories: dict[str, Resource | Slot] = {}
+        for argument in source.arguments:
+            operand = step.operands[argument.name]
+            where = f"step '{step.label}', argument '{argument.name}'"
+            if isinstance(argument.view, Picture):
+                if len(step.parameters.get(argument.name, ())) != PICTURE_PARAMETERS:
+                    raise BindingError(f"{where}: a picture takes {PICTURE_PARAMETERS} parameters")
+                continue
+            if memories.setdefault(argument.memory, operand.resource) != operand.resource:
+                raise BindingError(f"{where}: two buffers for the one memory '{argument.memory}'")
+            if operand.offset % argument.unit:
+                raise BindingError(f"{where}: offset {operand.offset} is no multiple of {argument.unit} bytes")
+            if operand.nbytes < argument.view.nbytes:
+                raise BindingError(f"{where}: {operand.nbytes} bytes given, {argument.view.nbytes} needed")
+            if not isinstance(operand.resource, Slot):
+                check_resource(operand.resource, operand, where)
+
+
+def check_resource(resource: Resource, operand: Operand, where: str) -> None:
+    """Raise BindingError where the resource is released or ends before the operand does."""
+    if resource.released:
+        raise BindingError(f"{where}: '{resource.label}' is released")
+    if operand.offset + operand.nbytes > resource.nbytes:
+        raise BindingError(
+            f"{where}: bytes {operand.offset} to {operand.offset + operand.nbytes} lie outside '{resource.label}', "
+            f"which has {resource.nbytes}"
+        )
+
+
+def check_view(resource: Resource, argument: Argument, traits: Traits, where: str) -> None:
+    """Raise BindingError where the resource is of another kind, size or format than the argument's view takes."""
+    if not isinstance(argument.view, Picture):
+        if resource.format:
+            raise BindingError(f"{where}: '{resource.label}' is a texture, and a buffer is needed")
+        if resource.nbytes > traits.max_buffer_bytes:
+            raise BindingError(
+                f"{where}: '{resource.label}' has {resource.nbytes} bytes, and kernels on {traits.name} "
+                f"address at most {traits.max_buffer_bytes}"
+            )
+        return
+    if not resource.format:
+        raise BindingError(f"{where}: '{resource.label}' is a buffer, and a texture is needed")
+    if resource.format != argument.view.format:
+        raise BindingError(f"{where}: '{resource.label}' is {resource.format}, and {argument.view.format} is needed")
+
+
+def check_slot(use: SlotUse, parameters: Sequence[Mapping[str, Any]]) -> None:
+    """Raise BindingError where a slot is empty, or holds what is released or of another size than ``parameters`` say.
+
+    ``parameters`` are, per step and argument, the floats that the step passes (see layout.picture_parameters).
+    """
+    resource = use.resource
+    if resource is None:
+        raise BindingError(f"nothing is bound to '{use.name}': bind a texture or a buffer before running")
+    if resource.released:
+        raise BindingError(f"'{resource.label}', bound to '{use.name}', is released: bind another one")
+    if use.checked:
+        return
+    for number, argument, _, where in use.places:
+        if isinstance(argument.view, Picture):
+            given = parameters[number][argument.name]
+            if (given[3], given[7]) != resource.size:
+                raise BindingError(
+                    f"{where}: '{resource.label}' is {resource.size[0]}x{resource.size[1]}, and its parameters were "
+                    f"made for {given[3]:.0f}x{given[7]:.0f}: set them for its size"
+                )
+    use.checked = True

@@ -1,0 +1,150 @@
+"""A device that records everything and computes nothing: for tests, counts and generated sources without a driver."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...kernels.codegen.dialect import render_glsl, render_opencl
+from ...kernels.codegen.source import KernelSource
+from ..device import Dispatches, Resource, Step, Traits
+from ..errors import BindingError
+from ..transfers import transfers
+from .checks import check_steps
+from .hazards import hazards
+
+
+@dataclass
+class NullResource:
+    """A size, a label and a flag."""
+
+    label: str
+    nbytes: int = 0
+    size: tuple[int, int] = (0, 0)
+    format: str = ""
+    released: bool = False
+    handle: Hashable = field(default_factory=object, compare=False)
+
+    def release(self) -> None:
+        self.released = True
+
+
+@dataclass(frozen=True)
+class NullKernel:
+    """A kernel's source and the texts that it gives in both dialects."""
+
+    source: KernelSource
+    glsl: str
+    opencl: str
+
+
+class NullCommandList:
+    """Steps that were checked; running them counts."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.steps = tuple(steps)
+        check_steps(self.steps)
+        self.barriers = len(hazards(self.steps))
+        self.runs = 0
+        self.slots: dict[str, Resource] = {}
+        self.parameters: dict[tuple[int, str], tuple[float, ...]] = {}
+
+    @property
+    def dispatches(self) -> int:
+        return len(self.steps)
+
+    @property
+    def calls_per_run(self) -> int:
+        """None: there is no API to call."""
+        return 0
+
+    def set_slot(self, name: str, resource: Resource) -> None:
+        self.slots[name] = resource
+
+    def set_parameters(self, step: int, argument: str, values: tuple[float, ...]) -> None:
+        self.parameters[step, argument] = values
+
+    def run(self) -> None:
+        self.runs += 1
+
+    def timings(self) -> list[tuple[str, int]]:
+        return [(step.label, 0) for step in self.steps]
+
+    def release(self) -> None:
+        self.slots.clear()
+
+
+class NullFence:
+    """A point that is always passed."""
+
+    done = True
+
+    def wait(self) -> None:
+        return
+
+
+class NullDevice:
+    """Implements interop.device.Device. The arguments stand for a real device's traits."""
+
+    def __init__(self, group: int = 64, max_buffer_bytes: int = 1 << 31, invocations: int = 1) -> None:
+        self.traits = Traits(
+            name="null", api="null", driver="null", group=group, max_group=1024, invocations=invocations,
+            local_bytes=32768, max_buffer_bytes=max_buffer_bytes,
+            offset_alignment=256, max_memories=16, software=False,
+            write_formats=frozenset({"rgba8", "rgba16f", "rgba32f", "r8", "r32f"}),
+        )  # fmt: skip
+        self.dispatches: Dispatches = "auto"
+        self.kernels: dict[KernelSource, NullKernel] = {}
+
+    def buffer(self, nbytes: int, label: str) -> NullResource:
+        return NullResource(label, nbytes)
+
+    def texture(self, width: int, height: int, format: str, label: str) -> NullResource:
+        return NullResource(label, 0, (width, height), format)
+
+    def borrow(self, native: Any) -> NullResource:
+        if not isinstance(native, NullResource):
+            raise BindingError(f"the null device has no use for a {type(native).__name__}")
+        return native
+
+    def kernel(self, source: KernelSource) -> NullKernel:
+        if source not in self.kernels:
+            self.kernels[source] = NullKernel(source, render_glsl(source), render_opencl(source))
+        return self.kernels[source]
+
+    def compile(self, steps: Sequence[Step], dispatches: Dispatches | None = None) -> None:
+        """There is no compiler."""
+
+    def record(
+        self, steps: Sequence[Step], dispatches: Dispatches | None = None, groups_per_unit: int = 0
+    ) -> NullCommandList:
+        return NullCommandList(steps)
+
+    def write(self, resource: Resource, array: np.ndarray, reason: str, offset: int = 0) -> None:
+        transfers.count("upload", array.nbytes, reason)
+
+    def read(self, resource: Resource, array: np.ndarray, reason: str, offset: int = 0) -> None:
+        transfers.count("download", array.nbytes, reason)
+        array[...] = 0
+
+    def fence(self) -> NullFence:
+        return NullFence()
+
+    def wait_for(self, events: Sequence[Any]) -> None:
+        if events:
+            raise BindingError("the null device has no events")
+
+    def event(self) -> None:
+        return None
+
+    def check(self) -> None:
+        return
+
+    def finish(self) -> None:
+        return
+
+    def close(self) -> None:
+        self.kernels.clear()

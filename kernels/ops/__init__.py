@@ -1,0 +1,1 @@
+"""The operators: one file each, in folders by what they do."""

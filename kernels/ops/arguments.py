@@ -1,0 +1,69 @@
+"""Checks of what an operator is given, which many operators share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..operation import Link, Unsupported
+from ..tensor import STORED, TensorInfo
+
+
+def constant(tensor: TensorInfo | None, what: str) -> np.ndarray:
+    """The values of a constant input; Unsupported where it is computed at run time."""
+    if tensor is None or tensor.constant is None:
+        raise Unsupported(f"{what} must be constant")
+    return tensor.constant
+
+
+WHOLE = frozenset(STORED)
+"""Types that some operators take as float32: truth values as 0 and 1, and integers, which are exact up to 2 ** 24."""
+LARGEST_WHOLE = 1 << 24
+ACTIVATIONS = (None, "RELU", "RELU_N1_TO_1", "RELU6", "TANH")
+"""The fused activation functions of the schema, by number; 5 (SIGN_BIT) has no GPU form."""
+
+
+def activation_links(number: int) -> tuple[Link, ...]:
+    """The links of a fused activation function. Raises Unsupported for one that the GPU has no form of."""
+    if number >= len(ACTIVATIONS):
+        raise Unsupported(f"fused activation function {number} has no GPU form")
+    name = ACTIVATIONS[number]
+    return (Link(name),) if name else ()
+
+
+def require_float(*tensors: TensorInfo | None) -> None:
+    """Raise Unsupported unless every tensor present is float32, or a float16 constant."""
+    for tensor in tensors:
+        if tensor and tensor.dtype != "float32" and not (tensor.dtype == "float16" and tensor.constant is not None):
+            raise Unsupported(f"tensor '{tensor.name}' is {tensor.dtype}; only float32 is supported")
+
+
+def require_movable(sources: Sequence[TensorInfo | None], outputs: Sequence[TensorInfo]) -> None:
+    """Raise Unsupported unless an operator can move values from sources to outputs: float32, or what fits into one."""
+    for tensor in sources:
+        if tensor and (tensor.dtype not in WHOLE or (tensor.quantization and tensor.dtype != "float32")):
+            require_float(tensor)
+        elif tensor and not _is_exact(tensor):
+            raise Unsupported(
+                f"tensor '{tensor.name}' is {tensor.dtype}, and may hold integers that a float32 does not"
+            )
+    for tensor in outputs:
+        if not sources or sources[0] is None or tensor.dtype != sources[0].dtype:
+            require_float(tensor)
+
+
+def _is_exact(tensor: TensorInfo) -> bool:
+    """Whether a float32 holds every value of a tensor of truth values or integers."""
+    if tensor.dtype not in ("int32", "int64") or tensor.whole:
+        return True
+    return tensor.constant is not None and int(np.abs(tensor.constant).max(initial=0)) <= LARGEST_WHOLE
+
+
+def require_type(dtypes: frozenset[str], *tensors: TensorInfo | None) -> None:
+    """Raise Unsupported unless every tensor present is of one of these types."""
+    for tensor in tensors:
+        if tensor and tensor.dtype not in dtypes:
+            raise Unsupported(
+                f"tensor '{tensor.name}' is {tensor.dtype}; only {', '.join(sorted(dtypes))} is supported"
+            )

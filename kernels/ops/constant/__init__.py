@@ -1,0 +1,1 @@
+"""Operators whose result is known once the model is read."""

@@ -1,0 +1,200 @@
+"""CONV_2D with constant weights (OHWI, as in TFLite); computed_conv.py has computed ones."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...operation import Launch, Link, Lowering, Operator, OwnSlices, PackedArray, Parsed, Unsupported
+from ...target import Choice
+from ...tensor import TensorInfo, slices
+from ..arguments import activation_links, require_float
+from ..window import Window
+from .blocks import Block, block_candidates
+from .computed_conv import ComputedConvolution, bias_links, convolution_shapes, lower_convolution
+from .matrix_conv import matrix_constants, matrix_memory, matrix_tile_candidates, own_slices, uses_matrix_units
+from .matrix_tiles import MatrixTile
+from .packing import pack_bias, pack_fragments, pack_weights
+from .patch_conv import FEW_TAPS, launch_patches
+from .winograd import WinogradTile, transform_weights, winograd_constants, winograd_memory, winograd_tiles
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """``weights`` is (O, H, W, I) and ``bias`` (O,) or None, float32 or float16; arrays compare by identity.
+
+    With ``groups``, I is a group's share of the input channels, and both I and O / groups are multiples of four.
+    """
+
+    window: Window
+    weights: np.ndarray = field(compare=False)
+    bias: np.ndarray | None = field(compare=False, default=None)
+    groups: int = 1
+
+
+def optional_bias(inputs: list[TensorInfo | None], channels: int) -> np.ndarray | None:
+    """The constant bias, input 2, checked to have one value per output channel; None where there is none.
+
+    A bias that is computed is a link: see ``computed_bias``.
+    """
+    if len(inputs) < 3 or inputs[2] is None or inputs[2].constant is None:
+        return None
+    bias = inputs[2].constant.reshape(-1)
+    if bias.size != channels:
+        raise Unsupported(f"bias has {bias.size} values for {channels} output channels")
+    return bias
+
+
+def computed_bias(inputs: list[TensorInfo | None], channels: int, *, position: int = 2) -> tuple[Link, ...]:
+    """The link that adds a bias that is not constant."""
+    bias = inputs[position] if len(inputs) > position else None
+    return () if bias is None or bias.constant is not None else bias_links(inputs, channels, position=position)
+
+
+def launch_convolution(lowering: Lowering, source: int, attributes: Convolution) -> Launch:
+    """One dispatch: of few channels by patches; else by matrix units where the device has them and there is work for a
+    tile of theirs.
+    """
+    batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
+    _, height, width, depth = lowering.shape(source)
+    taps, units = math.prod(attributes.window.size), uses_matrix_units(batch * rows * columns, lowering.grid)
+    if slices(depth) == 1 < taps and (taps <= FEW_TAPS or not units):
+        arrays = {"weights": pack_weights(attributes.weights), "bias": pack_bias(attributes.bias, channels)}
+        patches = launch_patches(lowering, source, attributes.window, arrays)
+        if patches is not None:
+            return patches
+    if not units:
+        return _launch_without_matrix_units(lowering, source, attributes)
+    sizes = (batch * rows * columns, channels, taps, slices(depth))
+    choice = Choice[MatrixTile](f"matrix_conv {sizes}", matrix_tile_candidates(*sizes, lowering.grid))
+    tile = lowering.grid.take(choice)
+    division, tiles = matrix_constants(*sizes, tile, lowering.group)
+    constants = attributes.window.constants(height, width) | division
+    arrays = {"weights": pack_fragments(attributes.weights, tile), "bias": pack_bias(attributes.bias, channels)}
+    reads, writes, shared = {"src": source}, {"dst": lowering.outputs[0]}, matrix_memory(tile, lowering.grid)
+    own = own_slices(channels, tile, lowering.group) or OwnSlices(lowering.group, 1, slices(channels))
+    return Launch("matrix_conv", reads, writes, tiles, constants, arrays, shared, choice=choice, own_slices=own)
+
+
+def _launch_without_matrix_units(lowering: Lowering, source: int, attributes: Convolution) -> Launch:
+    """One dispatch: by rule with the largest blocks of which there are enough to fill the device."""
+    batch, height, width, depth = lowering.shape(source)
+    _, rows, columns, channels = lowering.shape(lowering.outputs[0])
+    window = attributes.window
+    flat = window.size == window.strides == (1, 1) and not window.constants(height, width)["PADDED"]
+    rows, columns = (1, batch * rows * columns) if flat else (batch * rows, columns)
+    sizes = (rows, columns, slices(channels), window.size[0] * window.size[1], slices(depth))
+    blocks = block_candidates(*sizes, lowering.grid)
+    tiles = winograd_tiles(window, slices(depth), slices(channels), lowering.grid)
+    choice = Choice[Block | WinogradTile](f"conv {sizes} {window.strides}", (*blocks, *tiles))
+    taken = lowering.grid.take(choice)
+    if isinstance(taken, WinogradTile):
+        return _launch_winograd(lowering, source, attributes, taken, choice)
+    return _launch_blocks(lowering, source, attributes, taken, choice)
+
+
+def _launch_blocks(
+    lowering: Lowering, source: int, attributes: Convolution, block: Block, choice: Choice[Any]
+) -> Launch:
+    batch, height, width, _ = lowering.shape(source)
+    _, rows, columns, channels = lowering.shape(lowering.outputs[0])
+    window = attributes.window
+    constants = window.constants(height, width)
+    flat = window.size == window.strides == (1, 1) and not constants["PADDED"]
+    rows, columns = (1, batch * rows * columns) if flat else (rows, columns)
+    pictures = 1 if flat else batch
+    arrays = {"weights": pack_weights(attributes.weights), "bias": pack_bias(attributes.bias, channels)}
+    step, row_blocks = -(-slices(channels) // block.slices), -(-columns // block.pixels)
+    blocks = pictures * rows * row_blocks * step
+    constants |= {
+        "PIXELS": block.pixels, "SLICES": block.slices, "SPLIT": block.split, "SPLIT_SLICES": block.split_slices,
+        "SLICE_STEP": step, "ROW_BLOCKS": row_blocks, "ROWS": rows, "COLUMNS": columns, "BLOCKS": blocks,
+        "FLAT": int(flat),
+    }  # fmt: skip
+    shared = (("float4", "partial", lowering.group * block.pixels * block.slices if block.split > 1 else 1),)
+    lanes = lowering.group // block.split
+    tiles, writes, own = -(-blocks // lanes), {"dst": lowering.outputs[0]}, OwnSlices(lanes, step, block.slices)
+    return Launch("conv", {"src": source}, writes, tiles, constants, arrays, shared, choice=choice, own_slices=own)
+
+
+def _launch_winograd(
+    lowering: Lowering, source: int, attributes: Convolution, tile: WinogradTile, choice: Choice[Any]
+) -> Launch:
+    reads, writes = lowering.shape(source), lowering.shape(lowering.outputs[0])
+    constants = winograd_constants(reads, writes, attributes.window, tile)
+    depth, channels = slices(reads[3]), writes[3]
+    transformed = PackedArray(
+        64 * depth * slices(channels), lambda: pack_weights(transform_weights(attributes.weights)).make()
+    )
+    arrays = {"weights": transformed, "bias": pack_bias(attributes.bias, channels)}
+    tiles = -(-int(constants["ALL_PATCHES"]) // tile.patches) * int(constants["SLICE_TILES"])
+    return Launch(
+        "winograd", {"src": source}, {"dst": lowering.outputs[0]}, tiles, constants, arrays,
+        winograd_memory(depth, tile), choice=choice,
+    )  # fmt: skip
+
+
+def _parse_convolution(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
+    require_float(*inputs, *outputs)
+    source, weights = inputs[0], inputs[1]
+    if source is None or weights is None or len(source.shape) != 4 or len(weights.shape) != 4:
+        raise Unsupported("input and weights must have rank 4")
+    out, height, width, share = weights.shape
+    groups, rest = divmod(source.shape[3], max(share, 1))
+    if rest or groups == 0 or out % groups:
+        raise Unsupported(f"weights of shape {weights.shape} do not divide {source.shape[3]} channels into groups")
+    strides, dilations = (options.StrideH(), options.StrideW()), (options.DilationHFactor(), options.DilationWFactor())
+    window = Window((height, width), strides, dilations, options.Padding())
+    activation = activation_links(options.FusedActivationFunction())
+    if weights.constant is None:
+        links = (*bias_links(inputs, out), *activation)
+        return Parsed(ComputedConvolution(window, groups, out), (0, 1), links)
+    values = weights.constant
+    if share % 4 or out // groups % 4:
+        values, groups = ungrouped(values, groups), 1
+    attributes = Convolution(window, values, optional_bias(inputs, out), groups)
+    return Parsed(attributes, (0,), (*computed_bias(inputs, out), *activation))
+
+
+def ungrouped(weights: np.ndarray, groups: int) -> np.ndarray:
+    """The weights of a grouped convolution for all input channels: zeros outside a group's own."""
+    out, height, width, share = weights.shape
+    full = np.zeros((out, height, width, share * groups), weights.dtype)
+    for group in range(groups):
+        rows = slice(group * out // groups, (group + 1) * out // groups)
+        full[rows, :, :, group * share : (group + 1) * share] = weights[rows]
+    return full
+
+
+def _convolution_shapes(
+    attributes: Convolution | ComputedConvolution, shapes: list[tuple[int, ...]]
+) -> list[tuple[int, ...]]:
+    if isinstance(attributes, ComputedConvolution):
+        return convolution_shapes(attributes, shapes)
+    batch, height, width, _ = shapes[0]
+    return [(batch, *attributes.window.output_size(height, width), attributes.weights.shape[0])]
+
+
+def _lower_convolution(lowering: Lowering) -> list[Launch]:
+    if isinstance(lowering.attributes, ComputedConvolution):
+        return lower_convolution(lowering)
+    if lowering.attributes.groups > 1:
+        return [_launch_grouped(lowering, lowering.attributes)]
+    return [launch_convolution(lowering, lowering.inputs[0], lowering.attributes)]
+
+
+def _launch_grouped(lowering: Lowering, attributes: Convolution) -> Launch:
+    """One dispatch, one invocation for each slice of each output pixel."""
+    _, height, width, _ = lowering.shape(lowering.inputs[0])
+    batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
+    constants = attributes.window.constants(height, width) | {"GROUPS": attributes.groups}
+    arrays = {"weights": pack_weights(attributes.weights), "bias": pack_bias(attributes.bias, channels)}
+    tiles = lowering.tiles(batch * rows * columns * slices(channels))
+    reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
+    return Launch("grouped_conv", reads, writes, tiles, constants, arrays)
+
+
+OPERATORS = (Operator("CONV_2D", _parse_convolution, _convolution_shapes, _lower_convolution, max_version=8),)

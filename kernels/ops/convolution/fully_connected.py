@@ -1,0 +1,79 @@
+"""FULLY_CONNECTED: a convolution with a 1x1 window, or, with weights that are computed, a product of matrices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...operation import Launch, Lowering, Operator, Parsed, Unsupported
+from ...tensor import TensorInfo, slices
+from ..arguments import activation_links, require_float
+from ..window import VALID, Window
+from .conv import Convolution, computed_bias, launch_convolution, optional_bias
+from .matmul import launch_product
+
+
+@dataclass(frozen=True)
+class FullyConnected:
+    """``weights`` is (units, inputs), or None where they are computed: then they are the second input.
+
+    The first input is flattened to rows of ``inputs`` values.
+    """
+
+    weights: np.ndarray | None = field(compare=False)
+    bias: np.ndarray | None = field(compare=False, default=None)
+    keep_dimensions: bool = False
+
+
+def _parse(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
+    require_float(*inputs, *outputs)
+    source, weights = inputs[0], inputs[1]
+    if source is None or weights is None or len(weights.shape) != 2:
+        raise Unsupported("weights must have rank 2")
+    if options.WeightsFormat():
+        raise Unsupported("only the default weights format is supported")
+    units, length = weights.shape
+    attributes = FullyConnected(weights.constant, optional_bias(inputs, units), bool(options.KeepNumDims()))
+    if length == 0 or np.prod(source.shape, dtype=np.int64) % length:
+        raise Unsupported(f"input {source.shape} is no number of rows of {length} values")
+    runtime = (0,) if weights.constant is not None else (0, 1)
+    links = (*computed_bias(inputs, units), *activation_links(options.FusedActivationFunction()))
+    return Parsed(attributes, runtime, links)
+
+
+def _output_shapes(attributes: FullyConnected, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    units, length = shapes[1] if attributes.weights is None else attributes.weights.shape
+    if attributes.keep_dimensions:
+        return [(*shapes[0][:-1], units)]
+    return [(int(np.prod(shapes[0], dtype=np.int64)) // length, units)]
+
+
+def _lower(lowering: Lowering) -> list[Launch]:
+    """One dispatch, after a reshape where the rows to multiply are not the pixels' channels already."""
+    attributes: FullyConnected = lowering.attributes
+    weights = attributes.weights
+    units, length = _flat(lowering.shape(lowering.inputs[1])) if weights is None else weights.shape
+    source, launches = lowering.inputs[0], []
+    batch, rows, columns, _ = lowering.shape(lowering.outputs[0])
+    if lowering.shape(source) != (batch, rows, columns, length):
+        flat = lowering.scratch((batch, rows, columns, length))
+        items = batch * rows * columns * slices(length)
+        launches.append(Launch("reshape", {"src": source}, {"dst": flat}, lowering.tiles(items)))
+        source = flat
+    if weights is None:
+        shapes = ((batch * rows * columns, length), (units, length))
+        product = launch_product(lowering, (source, lowering.inputs[1]), shapes, (False, True), attributes.bias)
+        return [*launches, product]
+    window = Window((1, 1), (1, 1), padding=VALID)
+    convolution = Convolution(window, weights.reshape(units, 1, 1, length), attributes.bias)
+    return [*launches, launch_convolution(lowering, source, convolution)]
+
+
+def _flat(shape: tuple[int, ...]) -> tuple[int, int]:
+    """The (rows, values) of a matrix whose BHWC form is ``shape``."""
+    return shape[0], shape[3]
+
+
+OPERATORS = (Operator("FULLY_CONNECTED", _parse, _output_shapes, _lower, max_version=14),)

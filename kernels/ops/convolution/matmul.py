@@ -1,0 +1,75 @@
+"""BATCH_MATMUL with both adjoints and broadcasting batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...operation import Launch, Lowering, Operator, Parsed, Unsupported
+from ...tensor import TensorInfo, broadcast_shape, ranked, slices
+from ..arguments import require_float
+from .packing import pack_bias
+
+
+@dataclass(frozen=True)
+class MatrixProduct:
+    """A product over the last two of ``ranks`` dimensions; ``turned`` says which operands are transposed first."""
+
+    ranks: tuple[int, int]
+    turned: tuple[bool, bool]
+
+
+def _parse(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
+    require_float(*inputs, *outputs)
+    first, second = inputs
+    if first is None or second is None or min(len(first.shape), len(second.shape)) < 2:
+        raise Unsupported("it needs two operands of rank 2 or more")
+    ranks = len(first.shape), len(second.shape)
+    return Parsed(MatrixProduct(ranks, (bool(options.AdjX()), bool(options.AdjY()))), (0, 1))
+
+
+def _matrix(shape: tuple[int, ...], turned: bool) -> tuple[int, int]:
+    return (shape[-1], shape[-2]) if turned else (shape[-2], shape[-1])
+
+
+def _output_shapes(attributes: MatrixProduct, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    (rows, depth), (other, columns) = (_matrix(s, t) for s, t in zip(shapes[:2], attributes.turned, strict=True))
+    if depth != other:
+        raise ValueError(f"matrices of {shapes} do not multiply")
+    return [(*broadcast_shape([shapes[0][:-2], shapes[1][:-2]]), rows, columns)]
+
+
+def _lower(lowering: Lowering) -> list[Launch]:
+    attributes: MatrixProduct = lowering.attributes
+    first, second = (ranked(lowering.shape(i), rank) for i, rank in zip(lowering.inputs, attributes.ranks, strict=True))
+    return [launch_product(lowering, (lowering.inputs[0], lowering.inputs[1]), (first, second), attributes.turned)]
+
+
+def launch_product(
+    lowering: Lowering,
+    tensors: tuple[int, int],
+    shapes: tuple[tuple[int, ...], tuple[int, ...]],
+    turned: tuple[bool, bool],
+    bias: np.ndarray | None = None,
+) -> Launch:
+    """One dispatch that multiplies two tensors of these TFLite shapes; ``bias`` has one value for each column."""
+    first, second = shapes
+    rows, depth = _matrix(first, turned[0])
+    columns = _matrix(second, turned[1])[1]
+    constants: dict[str, int | float] = {"ROWS": rows, "DEPTH": depth, "COLUMNS": columns}
+    batches = broadcast_shape([(1, 1, *first[:-2])[-2:], (1, 1, *second[:-2])[-2:]])
+    constants["BATCHES"] = batches[1]
+    for name, shape, is_turned in zip(("LEFT", "RIGHT"), shapes, turned, strict=True):
+        outer, inner = (1, 1, *shape[:-2])[-2:]
+        constants |= {f"{name}_ROWS": shape[-2], f"{name}_TURNED": int(is_turned)}
+        constants |= {f"{name}_OUTER": inner if outer > 1 else 0, f"{name}_INNER": 1 if inner > 1 else 0}
+    batch, height, width, channels = lowering.shape(lowering.outputs[0])
+    tiles = lowering.tiles(batch * height * width * slices(channels))
+    reads = {"first": tensors[0], "second": tensors[1]}
+    arrays = {"bias": pack_bias(bias, columns)}
+    return Launch("matmul", reads, {"dst": lowering.outputs[0]}, tiles, constants, arrays)
+
+
+OPERATORS = (Operator("BATCH_MATMUL", _parse, _output_shapes, _lower, max_version=4),)

@@ -1,0 +1,100 @@
+"""CONV_2D by matrix units, where a device has them: which convolutions, and how they are divided among warps."""
+
+from __future__ import annotations
+
+from ...operation import OwnSlices
+from ...target import Grid
+from .matrix_tiles import WARP, MatrixTile
+
+COLUMNS = (5, 4, 3, 2, 1)
+"""Eights of channels that a warp computes for its pixels."""
+BUSY = 240
+"""A device is busy with a warp for as many invocations that it holds: 1126 on an H200."""
+LEAST_PIXELS = 16
+"""With fewer outputs most of a product would be of nothing."""
+LONG = 21
+"""Sums of as many steps a warp are split further, also where there are warps enough, so that groups end together."""
+
+
+def batches(terms: int, tile: MatrixTile) -> int:
+    """How many batches each warp loads."""
+    return -(-terms // (4 * tile.split * tile.batch))
+
+
+def uses_matrix_units(pixels: int, grid: Grid) -> bool:
+    """Whether a convolution of so many outputs goes to matrix units; else to the general kernel."""
+    return grid.matrix_units and pixels >= LEAST_PIXELS
+
+
+def matrix_tile_candidates(pixels: int, channels: int, taps: int, depth: int, grid: Grid) -> tuple[MatrixTile, ...]:
+    """The tile of ``choose_matrix_tile``; then fewer columns, twice the pixels, and other shares of the sums."""
+    rule = choose_matrix_tile(pixels, channels, taps, depth, grid)
+    sizes = [(rule.rows, n, rule.split) for n in COLUMNS if n < rule.columns]
+    sizes += [(3 - rule.rows, rule.columns, rule.split)]
+    splits = (split for split in (rule.split // 2, rule.split * 2) if 1 <= split <= _most_warps(taps * depth, grid))
+    sizes += [(rule.rows, rule.columns, split) for split in splits]
+    others = [MatrixTile(*size, _choose_batch(-(-taps * depth // 4), size[2], taps, depth)) for size in sizes]
+    return tuple(dict.fromkeys((rule, *others)))
+
+
+def choose_matrix_tile(pixels: int, channels: int, taps: int, depth: int, grid: Grid) -> MatrixTile:
+    """For ``pixels`` outputs of ``channels`` channels, each a sum over ``taps`` times ``depth`` input slices: the most
+    channels of which there are enough warps, and then as many warps as are enough.
+    """
+    wanted, steps, eights = max(grid.invocations // BUSY, 1), -(-taps * depth // 4), -(-channels // 8)
+    most = _most_warps(taps * depth, grid)
+    rows = 2 if eights == 1 and pixels >= 16 * 4 * wanted else 1
+    row_tiles = -(-pixels // (16 * rows))
+    enough = (n for n in COLUMNS if n <= eights and row_tiles * -(-eights // n) * most >= wanted)
+    columns = -(-eights // -(-eights // next(enough, 1)))  # as even as that many tiles can be
+    split, tiles = 1, row_tiles * -(-eights // columns)
+    while split < most and (split * tiles < wanted or steps >= LONG * split):
+        split *= 2
+    return MatrixTile(rows, columns, split, _choose_batch(steps, split, taps, depth))
+
+
+def _most_warps(terms: int, grid: Grid) -> int:
+    """Among how many warps of a group sums of so many terms can be split; each has two steps at least."""
+    return max(n for n in (1, 2, 4, 8) if n == 1 or (n * WARP <= grid.group and 8 * n <= terms + 3))
+
+
+def _choose_batch(steps: int, split: int, taps: int, depth: int) -> int:
+    """As many of a warp's share of the steps as leave next to none idle in the last batch; rather such that a batch of
+    all warps is whole taps, as then the compiler divides less.
+    """
+    share = -(-steps // split)
+    fitting = [n for n in (4, 3, 2, 1) if -share % n <= share // 20]
+    whole = [n for n in fitting if taps > 1 and n * split * 4 % depth == 0]
+    return (whole or fitting)[0]
+
+
+def matrix_constants(
+    pixels: int, channels: int, taps: int, depth: int, tile: MatrixTile, group: int
+) -> tuple[dict[str, int | float], int]:
+    """The constants of matrix_conv.kern that divide the work, and the number of its tiles."""
+    terms = taps * depth
+    row_tiles, packed_columns = -(-pixels // (16 * tile.rows)), -(-channels // 8)
+    column_tiles, per_group = -(-packed_columns // tile.columns), group // WARP // tile.split
+    warp_tiles = row_tiles * column_tiles
+    constants: dict[str, int | float] = {
+        "ROWS": tile.rows, "COLUMNS": tile.columns, "SPLIT": tile.split, "BATCH": tile.batch,
+        "BATCHES": batches(terms, tile), "TERMS": terms, "PIXELS": pixels,
+        "PER_GROUP": per_group, "WARP_TILES": warp_tiles, "COLUMN_TILES": column_tiles,
+        "PACKED_COLUMNS": packed_columns,
+    }  # fmt: skip
+    return constants, -(-warp_tiles // per_group)
+
+
+def matrix_memory(tile: MatrixTile, grid: Grid) -> tuple[tuple[str, str, int], ...]:
+    """Its local arrays: sums, and what emulates the units where a device has none."""
+    partial = tile.rows * tile.columns * (grid.group + 4)
+    return (("float4", "partial", partial), ("float4", "exchange", 1 if grid.matrix_units else 3 * grid.group))
+
+
+def own_slices(channels: int, tile: MatrixTile, group: int) -> OwnSlices | None:
+    """Which slices an invocation writes; None where they are not always the same."""
+    step, lanes = (
+        2 * tile.columns * -(-channels // (8 * tile.columns)),
+        2 * tile.columns * (group // WARP // tile.split),
+    )
+    return OwnSlices(lanes, step) if group % lanes == 0 else None

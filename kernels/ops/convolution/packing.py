@@ -1,0 +1,67 @@
+"""Packing of weights and biases into the layouts that the convolution kernels read."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...operation import PackedArray
+from ...tensor import slices
+from .matrix_conv import batches
+from .matrix_tiles import WARP, MatrixTile
+
+
+def pack_bias(bias: np.ndarray | None, channels: int) -> PackedArray:
+    """(slices, 4) float32, zeros where there is no bias or no channel."""
+
+    def pack() -> np.ndarray:
+        packed = np.zeros(slices(channels) * 4, np.float32)
+        packed[:channels] = 0 if bias is None else bias
+        return packed.reshape(-1, 4)
+
+    return PackedArray(slices(channels), pack)
+
+
+def pack_weights(weights: np.ndarray) -> PackedArray:
+    """OHWI weights as (n, 4) float32 in the order [ky][kx][input slice][input lane][output slice][output lane].
+
+    Neighbouring invocations compute neighbouring output slices and so read neighbouring float4 values.
+    """
+    out, height, width, in_ = weights.shape
+
+    def pack() -> np.ndarray:
+        padded = np.zeros((slices(out) * 4, height, width, slices(in_) * 4), np.float32)
+        padded[:out, :, :, :in_] = weights
+        return np.ascontiguousarray(padded.transpose(1, 2, 3, 0)).reshape(-1, 4)
+
+    return PackedArray(height * width * slices(in_) * 4 * slices(out), pack)
+
+
+def pack_depthwise(weights: np.ndarray) -> PackedArray:
+    """(1, H, W, O) weights as (n, 4) float32 in the order [ky][kx][slice][lane]."""
+    _, height, width, channels = weights.shape
+
+    def pack() -> np.ndarray:
+        packed = np.zeros((height, width, slices(channels) * 4), np.float32)
+        packed[:, :, :channels] = weights[0]
+        return packed.reshape(-1, 4)
+
+    return PackedArray(height * width * slices(channels), pack)
+
+
+def pack_fragments(weights: np.ndarray, tile: MatrixTile) -> PackedArray:
+    """OHWI weights as (n, 4) float32 in the order [step of four terms][eight output channels][lane]: lane 4r + t has
+    four input channels, those of term t, for output channel r. A term is an input slice of a tap; of zeros there are as
+    many as fill the last batch of all warps.
+    """
+    out, height, width, in_ = weights.shape
+    terms, columns = height * width * slices(in_), -(-out // 8)
+    steps = batches(terms, tile) * tile.batch * tile.split
+
+    def pack() -> np.ndarray:
+        padded = np.zeros((columns * 8, height * width, slices(in_) * 4), np.float32)
+        padded[:out, :, :in_] = weights.reshape(out, height * width, in_)
+        packed = np.zeros((columns * 8, steps * 16), np.float32)
+        packed[:, : terms * 4] = padded.reshape(columns * 8, terms * 4)
+        return np.ascontiguousarray(packed.reshape(columns, 8, steps, 4, 4).transpose(2, 0, 1, 3, 4)).reshape(-1, 4)
+
+    return PackedArray(steps * columns * WARP, pack)

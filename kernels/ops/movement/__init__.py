@@ -1,0 +1,1 @@
+"""Operators that move values without computing new ones, and those that interpolate."""

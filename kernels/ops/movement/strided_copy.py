@@ -1,0 +1,44 @@
+"""Operators whose output shows values of the input in another order: one kernel, told sizes and strides.
+
+TRANSPOSE, TILE, BROADCAST_TO, REVERSE_V2, DEPTH_TO_SPACE, SPACE_TO_DEPTH; other files build theirs on ``launch_view``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ...operation import Launch, Lowering
+from ...tensor import slices
+
+Digit = tuple[int, int]
+"""(size, stride): a place of the output's counting, and how far in the input one step of it leads."""
+MAX_DIGITS = 8
+
+
+def launch_view(lowering: Lowering, source: int, target: int, digits: Sequence[Digit], base: int = 0) -> Launch:
+    """One dispatch. ``digits`` count the values of ``target``, the outermost first; their sizes multiply to its size.
+
+    ``base`` is the number of the input's value that the output's first value shows.
+    """
+    batch, rows, columns, channels = lowering.shape(target)
+    kept = [digit for digit in digits if digit[0] != 1] or [(1, 0)]
+    assert math.prod(size for size, _ in kept) == batch * rows * columns * channels and len(kept) <= MAX_DIGITS
+    whole = _moves_slices(kept, base, channels, lowering.shape(source)[3])
+    constants: dict[str, int | float] = {"BASE": base, "WHOLE": int(whole)}
+    for place, (size, stride) in enumerate([(1, 0)] * (MAX_DIGITS - len(kept)) + kept):
+        constants |= {f"SIZE_{place}": size, f"STRIDE_{place}": stride}
+    tiles = lowering.tiles(batch * rows * columns * slices(channels))
+    return Launch("view", {"src": source}, {"dst": target}, tiles, constants)
+
+
+def _moves_slices(digits: list[Digit], base: int, channels: int, source_channels: int) -> bool:
+    """Whether every slice of the output is one slice of the input, so that no lane has to be looked up."""
+    *outer, (size, stride) = digits
+    if (size, stride) != (channels, 1):
+        return False
+    if source_channels % 4 == 0:
+        return base % 4 == 0 and all(stride % 4 == 0 for _, stride in outer)
+    first = base % source_channels
+    inside = first % 4 == 0 and first + channels <= source_channels
+    return inside and all(stride % source_channels == 0 for _, stride in outer)

@@ -1,0 +1,111 @@
+"""MediaPipe's custom operators MaxPoolingWithArgmax2D and MaxUnpooling2D.
+
+Semantics: mediapipe/util/tflite/operations/max_pool_argmax.cc and max_unpooling.cc. An index counts the values of its
+window by rows. Options are the bytes of a TfLitePoolParams.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+from ...operation import Launch, Lowering, Operator, Parsed, Unsupported
+from ...tensor import TensorInfo, slices
+from ..arguments import activation_links, require_float, require_type
+from ..window import Window
+
+INDICES = frozenset({"float32", "int32"})
+
+FLOAT_ADDEND = 0.1
+"""What MediaPipe adds to an index that is stored as a float, so that it survives 16 bits and truncation."""
+
+
+@dataclass(frozen=True)
+class MaxIndices:
+    """Maxima of a window; ``addend`` is added to their indices."""
+
+    window: Window
+    addend: float
+
+
+@dataclass(frozen=True)
+class Unpooling:
+    """The pooling that is undone: its window and strides. The output is as large as all windows side by side."""
+
+    window: Window
+
+    def constants(self, height: int, width: int) -> dict[str, int | float]:
+        """For an input of this size: the window, and how much of the first one is cut off."""
+        before = []
+        for size, kernel, stride in zip((height, width), self.window.size, self.window.strides, strict=True):
+            before.append(max(0, (size - 1) * stride + kernel - size * kernel) // 2)
+        (kernel_height, kernel_width), (down, across) = self.window.size, self.window.strides
+        return {
+            "KERNEL_H": kernel_height, "KERNEL_W": kernel_width, "STRIDE_Y": down, "STRIDE_X": across,
+            "PAD_TOP": before[0], "PAD_LEFT": before[1],
+        }  # fmt: skip
+
+
+def _options(options: Any) -> tuple[Window, int]:
+    """The window, and the number of the fused activation function."""
+    if not isinstance(options, bytes) or len(options) < 24:
+        raise Unsupported("its options are not TfLitePoolParams")
+    scheme, across, down, width, height, activation = struct.unpack_from("<iiiiii", options)
+    return Window((height, width), (down, across), padding=scheme - 1), activation  # TfLitePadding counts from 1
+
+
+def _parse_pooling(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
+    require_float(*inputs, outputs[0])
+    require_type(INDICES, *outputs[1:])
+    if inputs[0] is None or len(inputs[0].shape) != 4 or len(outputs) != 2:
+        raise Unsupported("it needs an input of rank 4 and two outputs")
+    window, activation = _options(options)
+    addend = FLOAT_ADDEND if outputs[1].dtype == "float32" else 0.0
+    return Parsed(MaxIndices(window, addend), (0,), activation_links(activation))
+
+
+def _pooling_shapes(attributes: MaxIndices, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    batch, height, width, channels = shapes[0]
+    return [(batch, *attributes.window.output_size(height, width), channels)] * 2
+
+
+def _lower_pooling(lowering: Lowering) -> list[Launch]:
+    attributes: MaxIndices = lowering.attributes
+    _, height, width, _ = lowering.shape(lowering.inputs[0])
+    constants = attributes.window.constants(height, width) | {"ADDEND": attributes.addend}
+    writes = {"dst": lowering.outputs[0], "indices": lowering.outputs[1]}
+    return [Launch("max_indices", {"src": lowering.inputs[0]}, writes, _tiles(lowering), constants)]
+
+
+def _parse_unpooling(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
+    require_float(inputs[0], *outputs)
+    require_type(INDICES, inputs[1])
+    if inputs[0] is None or inputs[1] is None or len(inputs[0].shape) != 4 or inputs[0].shape != inputs[1].shape:
+        raise Unsupported("it needs values and indices of one shape of rank 4")
+    return Parsed(Unpooling(_options(options)[0]), (0, 1))
+
+
+def _unpooling_shapes(attributes: Unpooling, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    batch, height, width, channels = shapes[0]
+    if shapes[0] != shapes[1]:
+        raise ValueError(f"values {shapes[0]} and indices {shapes[1]} differ in shape")
+    return [(batch, height * attributes.window.size[0], width * attributes.window.size[1], channels)]
+
+
+def _lower_unpooling(lowering: Lowering) -> list[Launch]:
+    _, height, width, _ = lowering.shape(lowering.inputs[0])
+    reads = {"src": lowering.inputs[0], "indices": lowering.inputs[1]}
+    constants = lowering.attributes.constants(height, width)
+    return [Launch("unpool", reads, {"dst": lowering.outputs[0]}, _tiles(lowering), constants)]
+
+
+def _tiles(lowering: Lowering) -> int:
+    batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
+    return lowering.tiles(batch * rows * columns * slices(channels))
+
+
+OPERATORS = (
+    Operator("MaxPoolingWithArgmax2D", _parse_pooling, _pooling_shapes, _lower_pooling, custom=True),
+    Operator("MaxUnpooling2D", _parse_unpooling, _unpooling_shapes, _lower_unpooling, custom=True),
+)

@@ -1,0 +1,162 @@
+"""Elementwise operators: one line of the table each. They are links, applied to whatever kernel writes the value.
+
+``v`` is the value about to be written, ``w`` the second operand and ``p`` the link's numbers. Formulas: the TensorFlow
+Lite reference kernels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...operation import Launch, Link, Lowering, Operator, Parsed, Unsupported
+from ...tensor import TensorInfo, broadcast_shape
+from ..arguments import activation_links, require_float
+
+UNARY: dict[str, str] = {
+    "ABS": "fabs(v)",
+    "CEIL": "ceil(v)",
+    "COS": "cos(v)",
+    "ELU": "max(v, F4(0.0f)) + (exp(min(v, F4(0.0f))) - F4(1.0f))",
+    "EXP": "exp(v)",
+    "FLOOR": "floor(v)",
+    "HARD_SWISH": "v * clamp(v + F4(3.0f), F4(0.0f), F4(6.0f)) * F4(0.16666667f)",
+    "LOG": "log(v)",
+    "LOGISTIC": "F4(1.0f) / (F4(1.0f) + exp(-v))",
+    "NEG": "-v",
+    "RELU": "max(v, F4(0.0f))",
+    "RELU6": "clamp(v, F4(0.0f), F4(6.0f))",
+    "RELU_0_TO_1": "clamp(v, F4(0.0f), F4(1.0f))",
+    "RELU_N1_TO_1": "clamp(v, F4(-1.0f), F4(1.0f))",
+    "ROUND": "RINT(v)",
+    "RSQRT": "RSQRT(v)",
+    "SIGN": "sign(v)",
+    "SIN": "sin(v)",
+    "SQRT": "sqrt(v)",
+    "SQUARE": "v * v",
+    "TANH": "tanh(v)",
+}
+BINARY: dict[str, str] = {
+    "ADD": "v + w",
+    "ATAN2": "arc_tangent(v, w)",
+    "DIV": "v / w",
+    "FLOOR_DIV": "floor_div(v, w)",
+    "FLOOR_MOD": "floor_mod(v, w)",
+    "MAXIMUM": "max(v, w)",
+    "MINIMUM": "min(v, w)",
+    "MUL": "v * w",
+    "POW": "power(v, w)",
+    "PRELU": "max(v, F4(0.0f)) + w * min(v, F4(0.0f))",
+    "SQUARED_DIFFERENCE": "(v - w) * (v - w)",
+    "SUB": "v - w",
+}
+COMMUTATIVE = frozenset({"ADD", "MAXIMUM", "MINIMUM", "MUL", "SQUARED_DIFFERENCE"})
+WITH_OPTIONS: dict[str, str] = {
+    "GELU": "F4(0.5f) * v * (F4(1.0f) + error_function(v * F4(0.70710678f)))",
+    "GELU_TANH": "F4(0.5f) * v * (F4(1.0f) + saturating_tanh(v * (F4(0.79788456f) + F4(0.03567741f) * v * v)))",
+    "LEAKY_RELU": "max(v, F4(0.0f)) + F4(p.x) * min(v, F4(0.0f))",
+}
+LOGIC: dict[str, str] = {
+    "EQUAL": "is_equal(v, w)",
+    "GREATER": "is_less(w, v)",
+    "GREATER_EQUAL": "is_less(w, v) + is_equal(v, w)",
+    "LESS": "is_less(v, w)",
+    "LESS_EQUAL": "is_less(v, w) + is_equal(v, w)",
+    "LOGICAL_AND": "v * w",
+    "LOGICAL_NOT": "F4(1.0f) - v",
+    "LOGICAL_OR": "max(v, w)",
+    "NOT_EQUAL": "F4(1.0f) - is_equal(v, w)",
+    "TO_BOOL": "F4(1.0f) - is_equal(v, F4(0.0f))",
+    "TO_WHOLE": "trunc(v)",
+}
+"""What logic.py makes links of."""
+OF_KERNELS: dict[str, str] = {"CLIP": "clamp(v, F4(p.x), F4(p.y))", "QUANTIZE": "round_to_steps(v, p)"}
+"""What no operator of TFLite is, and other kernels' results end in."""
+EXPRESSIONS = UNARY | BINARY | WITH_OPTIONS | LOGIC | OF_KERNELS
+
+
+@dataclass(frozen=True)
+class Elementwise:
+    """The attributes of a node that is nothing but its links."""
+
+
+def lower_copy(lowering: Lowering) -> list[Launch]:
+    """One dispatch that reads every slice and writes it; the links do the work."""
+    batch, height, width, channels = lowering.shape(lowering.outputs[0])
+    items = batch * height * width * -(-channels // 4)
+    reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
+    return [Launch("copy", reads, writes, lowering.tiles(items), broadcast=frozenset({"src"}))]
+
+
+def _output_shapes(attributes: Elementwise, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    return [broadcast_shape(shapes)]
+
+
+def _same_shape(attributes: Elementwise, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    return [shapes[0]]
+
+
+def _unary(name: str) -> Operator:
+    def parse(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
+        require_float(*inputs, *outputs)
+        return Parsed(Elementwise(), (0,), (Link(name),))
+
+    return Operator(name, parse, _same_shape, lower_copy, max_version=5)
+
+
+def _binary(name: str) -> Operator:
+    def parse(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
+        require_float(*inputs, *outputs)
+        left, right = inputs
+        if left is None or right is None:
+            raise Unsupported("it needs two operands")
+        try:
+            broadcast_shape([left.shape, right.shape])
+        except ValueError as error:
+            raise Unsupported(str(error)) from error
+        activation = options.FusedActivationFunction() if hasattr(options, "FusedActivationFunction") else 0
+        # The larger operand is the value, the other is read beside it; a constant is never the value.
+        swapped = left.constant is not None or _size(left) < _size(right)
+        if right.constant is not None and left.constant is None:
+            swapped = False
+        link = Link(name, operand=0 if swapped else 1, swapped=swapped)
+        return Parsed(Elementwise(), (1 if swapped else 0,), (link, *activation_links(activation)))
+
+    return Operator(name, parse, _output_shapes, lower_copy, max_version=8)
+
+
+def _size(tensor: TensorInfo) -> int:
+    size = 1
+    for dimension in tensor.shape:
+        size *= dimension
+    return size
+
+
+def _parse_gelu(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
+    require_float(*inputs, *outputs)
+    return Parsed(Elementwise(), (0,), (Link("GELU_TANH" if options and options.Approximate() else "GELU"),))
+
+
+def _parse_leaky_relu(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
+    require_float(*inputs, *outputs)
+    return Parsed(Elementwise(), (0,), (Link("LEAKY_RELU", values=(float(options.Alpha()),)),))
+
+
+def _parse_add_n(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
+    require_float(*inputs, *outputs)
+    runtime = [i for i, tensor in enumerate(inputs) if tensor is not None and tensor.constant is None]
+    if not runtime or any(tensor is None or tensor.shape != outputs[0].shape for tensor in inputs):
+        raise Unsupported("it needs inputs of one shape, and one at least that is not constant")
+    others = (i for i in range(len(inputs)) if i != runtime[0])
+    return Parsed(Elementwise(), (runtime[0],), tuple(Link("ADD", operand=i) for i in others))
+
+
+COPY = Operator("COPY", lambda *_: Parsed(Elementwise()), _output_shapes, lower_copy)
+"""Not a TFLite operator: what the engine uses to move a tensor between memories."""
+OPERATORS = (
+    *map(_unary, UNARY),
+    *map(_binary, BINARY),
+    Operator("ADD_N", _parse_add_n, _output_shapes, lower_copy, max_version=2),
+    Operator("GELU", _parse_gelu, _same_shape, lower_copy, max_version=3),
+    Operator("LEAKY_RELU", _parse_leaky_relu, _same_shape, lower_copy, max_version=2),
+)

@@ -1,0 +1,167 @@
+"""Quantized tensors by the float view: QUANTIZE, DEQUANTIZE, and what makes float tensors of integers with a scale.
+
+Kernels compute in float32 on value = scale * (stored - zero point). Constants are dequantized once, here. A tensor that
+is computed is rounded to the values that its integers can hold by a link on whatever kernel writes it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...operation import Launch, Link, Lowering, Operator, Parsed, Unsupported
+from ...tensor import INTEGERS, STORED, TensorInfo
+from ...views import Quantized
+from ..arguments import require_float
+from .elementwise import Elementwise, lower_copy
+
+_CONSTANTS = frozenset({*INTEGERS, "int32", "int64"})
+"""The integer types of constants: weights and operands, and biases, which are wider."""
+
+_MOVES = frozenset(
+    "BATCH_TO_SPACE_ND CONCATENATION DEPTH_TO_SPACE EXPAND_DIMS GATHER MAXIMUM MAX_POOL_2D MINIMUM MIRROR_PAD PACK PAD "
+    "RESHAPE RESIZE_NEAREST_NEIGHBOR REVERSE_V2 SLICE SPACE_TO_BATCH_ND SPACE_TO_DEPTH SPLIT SPLIT_V SQUEEZE "
+    "STRIDED_SLICE TILE TOPK_V2 TRANSPOSE UNPACK".split()
+)
+"""Operators whose outputs hold values of their inputs: with the scale of these there is nothing to round."""
+
+_RAW = frozenset({"BITCAST", "BITWISE_XOR", "CAST", "RIGHT_SHIFT"})
+"""Operators on the integers themselves, whatever they stand for."""
+
+
+@dataclass(frozen=True)
+class Dequantize:
+    """A float16, integer or sparse constant as a float one: folded before anything runs, unless the outside asks for
+    the tensor.
+    """
+
+
+def float_view(tensor: TensorInfo) -> TensorInfo:
+    """The float32 tensor that stands for a quantized one; any other tensor as it is.
+
+    A constant becomes its values, and has no quantization any more. A computed one keeps its quantization, and its
+    integer type as ``stored_dtype``; with one scale a channel it has no float view, and stays what it is.
+    """
+    quantization = tensor.quantization
+    if quantization is None or not _is_valid(quantization.scales):
+        return tensor
+    if tensor.constant is not None:
+        return _dequantized(tensor) if tensor.dtype in _CONSTANTS else tensor
+    if tensor.dtype in INTEGERS and len(quantization.scales) == 1:
+        return replace(tensor, dtype="float32", stored_dtype=tensor.dtype)
+    return tensor
+
+
+def _is_valid(scales: tuple[float, ...]) -> bool:
+    return all(math.isfinite(scale) and scale > 0 for scale in scales)
+
+
+def _dequantized(tensor: TensorInfo) -> TensorInfo:
+    assert tensor.quantization is not None and tensor.constant is not None
+    # float32 holds integers of 8 and 16 bits, so that a product is rounded once there, as it is from float64.
+    kind = np.float32 if tensor.constant.dtype.itemsize <= 2 else np.float64
+    scales, zero_points = (
+        np.array(numbers, kind) for numbers in (tensor.quantization.scales, tensor.quantization.zero_points)
+    )
+    # One a channel, along the axis; or one for all.
+    ends = (-1, *(1,) * (tensor.constant.ndim - 1 - tensor.quantization.axis)) if len(scales) > 1 else ()
+    values = tensor.constant.astype(kind)
+    values -= zero_points.reshape(ends)
+    values *= scales.reshape(ends)
+    return replace(tensor, dtype="float32", constant=values.astype(np.float32, copy=False), quantization=None)
+
+
+def stored_view(tensor: TensorInfo) -> Quantized | None:
+    """How the model itself stores a computed tensor of integers; None for one that is float32 there too."""
+    if tensor.dtype in STORED:
+        return Quantized(tensor.bhwc, tensor.dtype, 1.0, 0)
+    if tensor.stored_dtype == "":
+        return None
+    assert tensor.quantization is not None
+    return Quantized(
+        tensor.bhwc, tensor.stored_dtype, tensor.quantization.scales[0], tensor.quantization.zero_points[0]
+    )
+
+
+def stored_values(tensor: TensorInfo, values: np.ndarray) -> np.ndarray:
+    """The integers that stand for float32 values in a tensor of the model (not its float view)."""
+    assert tensor.quantization is not None
+    kind = INTEGERS[tensor.dtype]
+    stored = np.rint(values / np.float32(tensor.quantization.scales[0])) + tensor.quantization.zero_points[0]
+    return np.clip(stored, kind.lowest, kind.highest).astype(tensor.dtype)
+
+
+def rounding_link(tensor: TensorInfo) -> Link | None:
+    """The link that rounds a computed tensor to the values that its integers can hold; None where it has none."""
+    if tensor.stored_dtype == "":
+        return None
+    assert tensor.quantization is not None
+    zero_point = tensor.quantization.zero_points[0]
+    kind = INTEGERS[tensor.stored_dtype]
+    return Link("QUANTIZE", values=(tensor.quantization.scales[0], kind.lowest - zero_point, kind.highest - zero_point))
+
+
+def rounding_links(
+    operator: str, parsed: Parsed, inputs: list[TensorInfo | None], outputs: list[TensorInfo]
+) -> tuple[Link, ...]:
+    """What an operator's links must end in so that its outputs hold what its quantized outputs can.
+
+    Raises Unsupported for several outputs that are not merely values of the inputs, and for an operator that has no
+    float view.
+    """
+    if operator in _RAW and any(t is not None and t.stored_dtype for t in (*inputs, *outputs)):
+        raise Unsupported("it works on the integers of quantized tensors, which the GPU does not have")
+    if all(tensor.stored_dtype == "" for tensor in outputs):
+        return ()
+    scales = {(t.stored_dtype, t.quantization) for t in (*inputs, *outputs) if t is not None and t.dtype == "float32"}
+    if operator in _MOVES and not parsed.links and len(scales) == 1:
+        return ()
+    link = rounding_link(outputs[0])
+    if len(outputs) > 1 or link is None:
+        raise Unsupported("several quantized outputs, or their scales differ from the input's")
+    return (link,)
+
+
+def _parse_quantize(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
+    require_float(*inputs, *outputs)
+    if outputs[0].stored_dtype == "":
+        raise Unsupported(f"tensor '{outputs[0].name}' has no scale")
+    return Parsed(Elementwise())
+
+
+def _parse_dequantize(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
+    require_float(*inputs, *outputs)
+    source = inputs[0]
+    return Parsed(Dequantize() if source is not None and source.constant is not None else Elementwise())
+
+
+def _parse_densify(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
+    source = inputs[0]
+    if source is None or source.constant is None or not source.dtype.startswith("sparse "):
+        raise Unsupported("its input is no sparse constant")
+    if source.constant.shape != outputs[0].shape or source.constant.dtype.name not in ("float16", "float32"):
+        raise Unsupported("its output is not its input, of type float16 or float32")
+    return Parsed(Dequantize())
+
+
+def _same_shape(attributes: Any, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    return [shapes[0]]
+
+
+def _lower_store(lowering: Lowering) -> list[Launch]:
+    items = -(-math.prod(lowering.shape(lowering.outputs[0])) // 4)
+    reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
+    return [Launch("quantize", reads, writes, lowering.tiles(items), {"ITEMS": items})]
+
+
+STORE = Operator("STORE", lambda *_: Parsed(Elementwise()), _same_shape, _lower_store)
+"""Not a TFLite operator: what the engine uses to bring a tensor to memory as layout.Quantized."""
+
+OPERATORS = (
+    Operator("DENSIFY", _parse_densify, _same_shape, lower_copy, max_version=1),
+    Operator("QUANTIZE", _parse_quantize, _same_shape, lower_copy, max_version=6),
+    Operator("DEQUANTIZE", _parse_dequantize, _same_shape, lower_copy, max_version=9),
+)

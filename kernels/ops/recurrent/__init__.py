@@ -1,0 +1,1 @@
+"""Operators that keep a state between runs."""

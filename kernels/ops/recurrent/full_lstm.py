@@ -1,0 +1,170 @@
+"""LSTM in its full form: any of coupled gates, peepholes, layer normalization, projection and clips.
+
+Inputs: x, four weights for x and four for the activation before, three peephole weights, four biases, projection and
+its bias, the two states (variable tensors, which the operator writes), four factors of normalized sums. Gates come in
+the order input, forget, new value, output. Without weights for the input gate, that gate is one minus the forget gate.
+Formulas: TensorFlow Lite's reference LSTM (lstm_eval, the float step): peepholes see the state, the output gate's the
+new one; a normalized sum is (sum - mean) / sqrt(variance + 1e-8) over a row, times its factor, plus the gate's bias.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ...operation import Launch, Link, Lowering, Parsed, Unsupported
+from ...tensor import TensorInfo, bhwc, slices
+from ..arguments import constant, require_float
+from .lstm_cell import Cell, launch_cell, launch_layer, launch_sums
+
+FOR_X, FOR_STATE, PEEPHOLES, BIASES, PROJECTION, STATES, FACTORS = 1, 5, 9, 12, 16, 18, 20
+"""Where each group of inputs begins."""
+TANH = 4
+ORDER = (1, 0, 2, 3)
+"""The places of the cell's gates (forget, input, new, output) in a group of four of the operator's."""
+
+
+@dataclass(frozen=True)
+class FullLstm:
+    """``weights`` is (gates * units, inputs + outputs), ``bias`` (gates * units,) or None where sums are normalized.
+
+    ``projection`` is (outputs, units), or None where outputs and units are the same. ``projection_clip`` 0: no clip.
+    """
+
+    cell: Cell
+    weights: np.ndarray = field(compare=False)
+    bias: np.ndarray | None = field(compare=False)
+    projection: np.ndarray | None = field(compare=False, default=None)
+    projection_bias: np.ndarray | None = field(compare=False, default=None)
+    projection_clip: float = 0.0
+
+    @property
+    def outputs(self) -> int:
+        return self.cell.units if self.projection is None else self.projection.shape[0]
+
+
+def parse_full(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
+    """The attributes; the runtime inputs are x, the activation and the cell's state."""
+    if len(inputs) not in (20, 24) or len(outputs) != 1:
+        raise Unsupported(f"a full LSTM has 20 or 24 inputs and 1 output, not {len(inputs)} and {len(outputs)}")
+    inputs = [*inputs, *[None] * (24 - len(inputs))]
+    require_float(*inputs, *outputs)
+    _check_runtime(inputs, outputs[0])
+    coupled = inputs[FOR_X] is None
+    if coupled != (inputs[FOR_STATE] is None):
+        raise Unsupported("its input gate has weights for x or for the activation alone")
+    gates = [i for i in ORDER if not (coupled and i == 0)]
+    for_x, for_state = ([_matrix(inputs[start + i], "weights") for i in gates] for start in (FOR_X, FOR_STATE))
+    units, width, fed_back = for_x[0].shape[0], for_x[0].shape[1], for_state[0].shape[1]
+    if {w.shape for w in for_x} != {(units, width)} or {w.shape for w in for_state} != {(units, fed_back)}:
+        raise Unsupported("the weights of its gates are not all of one shape")
+    normalized = inputs[FACTORS + 1] is not None
+    biases = [_vector(inputs[BIASES + i], units) for i in gates]
+    cell = _cell(options, inputs, gates, units, normalized)
+    projection = None if inputs[PROJECTION] is None else _matrix(inputs[PROJECTION], "projection weights")
+    if (units if projection is None else projection.shape[0]) != fed_back:
+        raise Unsupported(f"its activation has not the {fed_back} values that the gates' weights take")
+    if projection is not None and projection.shape[1] != units:
+        raise Unsupported(f"projection weights of shape {projection.shape} do not take {units} values")
+    attributes = FullLstm(
+        cell,
+        np.concatenate([np.concatenate(pair, 1) for pair in zip(for_x, for_state, strict=True)]),
+        None if normalized else np.concatenate(biases),
+        projection,
+        None if inputs[PROJECTION + 1] is None else _vector(inputs[PROJECTION + 1], fed_back),
+        _clip(options.ProjClip()) if projection is not None else 0.0,
+    )
+    return Parsed(attributes, (0, STATES, STATES + 1))
+
+
+def _check_runtime(inputs: list[TensorInfo | None], output: TensorInfo) -> None:
+    source, *states = inputs[0], inputs[STATES], inputs[STATES + 1]
+    if source is None or len(source.shape) != 2:
+        raise Unsupported("its input must have rank 2")
+    if any(state is None or not state.variable for state in states) or states[0] is states[1]:
+        raise Unsupported("its states must be two variable tensors")
+    for tensor in (source, *states, output):
+        if tensor is not None and tensor.stored_dtype:
+            raise Unsupported(f"tensor '{tensor.name}' is {tensor.stored_dtype}: only weights may be quantized")
+
+
+def _cell(options: Any, inputs: list[TensorInfo | None], gates: Sequence[int], units: int, normalized: bool) -> Cell:
+    """The cell, its vectors in the order of the cell's gates."""
+    number = int(options.FusedActivationFunction())
+    if not 1 <= number <= TANH:  # with none, LiteRT shows what its scratch memory happens to hold
+        raise Unsupported(f"its activation function is number {number} of the schema, not one of RELU to TANH")
+    vectors = np.zeros((3, 4, units), np.float32)
+    peepholes = inputs[PEEPHOLES + 2] is not None
+    for place, gate in enumerate(ORDER):
+        if gate not in gates:
+            continue
+        if peepholes and gate != 2:
+            vectors[0, place] = _vector(inputs[PEEPHOLES + (2 if gate == 3 else gate)], units)
+        if normalized:
+            vectors[1, place] = _vector(inputs[FACTORS + gate], units)
+            vectors[2, place] = _vector(inputs[BIASES + gate], units)
+    columns = tuple(gates.index(gate) if gate in gates else -1 for gate in ORDER)
+    forget, let_in, new, output = columns
+    return Cell(
+        units, (forget, let_in, new, output), number, vectors.reshape(12, units), peepholes, normalized,
+        _clip(options.CellClip()),
+    )  # fmt: skip
+
+
+def _clip(value: float) -> float:
+    """TFLite takes any number that is not positive for no clip."""
+    if not math.isfinite(value):
+        raise Unsupported(f"it clips at {value}")
+    return max(float(value), 0.0)
+
+
+def _matrix(tensor: TensorInfo | None, what: str) -> np.ndarray:
+    values = constant(tensor, what)
+    if values.ndim != 2 or 0 in values.shape:
+        raise Unsupported(f"{what} of shape {values.shape} are no matrix")
+    return values
+
+
+def _vector(tensor: TensorInfo | None, size: int) -> np.ndarray:
+    values = constant(tensor, "biases, peephole weights and factors").reshape(-1)
+    if values.size != size:
+        raise Unsupported(f"tensor '{tensor.name if tensor else ''}' has {values.size} values for {size} units")
+    return values
+
+
+def full_shapes(attributes: FullLstm, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    rows, outputs, units = shapes[0][0], attributes.outputs, attributes.cell.units
+    width = attributes.weights.shape[1] - outputs
+    needed = [(rows, 1, 1, width), (rows, 1, 1, outputs), (rows, 1, 1, units)]
+    if [bhwc(shape) for shape in shapes] != needed:
+        raise ValueError(
+            f"an input and states of shapes {shapes} are not of {width}, {outputs} and {units} values a row"
+        )
+    return [(rows, outputs)]
+
+
+def lower_full(lowering: Lowering) -> list[Launch]:
+    """Three dispatches, or five with a projection. Each writes a state after the last one that reads it."""
+    attributes: FullLstm = lowering.attributes
+    source, activation, state = lowering.inputs
+    (output,) = lowering.outputs
+    rows = lowering.shape(output)[0]
+    sums, width = attributes.weights.shape
+    tensors = lowering.scratch((rows, 1, 1, width)), lowering.scratch((rows, 1, 1, sums))
+    launches = launch_sums(lowering, (source, activation), tensors, (attributes.weights, attributes.bias))
+    if attributes.projection is None:
+        writes = {"dst": output, "state": activation, "cell": state}
+        return [*launches, launch_cell(lowering, attributes.cell, tensors[1], state, writes)]
+    hidden = lowering.scratch((rows, 1, 1, attributes.cell.units))
+    writes = {"dst": hidden, "cell": state}
+    projection = attributes.projection, attributes.projection_bias
+    project = launch_layer(lowering, hidden, activation, projection)
+    if clip := attributes.projection_clip:
+        project = replace(project, links=(Link("CLIP", values=(-clip, clip)),))
+    tiles = lowering.tiles(rows * slices(attributes.outputs))
+    copy = Launch("copy", {"src": activation}, {"dst": output}, tiles)
+    return [*launches, launch_cell(lowering, attributes.cell, tensors[1], state, writes), project, copy]

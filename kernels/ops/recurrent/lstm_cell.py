@@ -1,0 +1,79 @@
+"""The cell that both forms of LSTM share: the gates' sums in one dispatch, gates and state in another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ...operation import Launch, Lowering, PackedArray
+from ...tensor import slices
+from ..convolution.conv import Convolution, launch_convolution
+from ..window import VALID, Window
+
+GATES = ("FORGET", "INPUT", "NEW", "OUTPUT")
+"""In the order in which the kernel computes them; NEW is what the input gate lets in."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """``columns`` says for each of GATES which of the blocks of ``units`` sums is its; -1 for an input gate that is one
+    minus the forget gate.
+
+    ``vectors`` is (12, units), four rows each, for GATES: peephole weights (none for NEW), and the factors and the
+    addends of normalized sums; None where there are neither. ``clip`` 0 means that the state is not clipped.
+    """
+
+    units: int
+    columns: tuple[int, int, int, int]
+    activation: int
+    vectors: np.ndarray | None = field(compare=False, default=None)
+    peepholes: bool = False
+    normalized: bool = False
+    clip: float = 0.0
+
+
+def launch_sums(
+    lowering: Lowering, rows: tuple[int, int], tensors: tuple[int, int], layer: tuple[np.ndarray, np.ndarray | None]
+) -> list[Launch]:
+    """Two dispatches: the two tensors ``rows`` side by side, written to ``tensors[0]``, and a product of that with the
+    ``layer``'s weights (sums, width), plus its bias, written to ``tensors[1]``.
+    """
+    joined, sums = tensors
+    batch, _, _, width = lowering.shape(joined)
+    reads, tiles = {"first": rows[0], "second": rows[1]}, lowering.tiles(batch * slices(width))
+    join = Launch("concat", reads, {"dst": joined}, tiles, {"AXIS": 3})
+    return [join, launch_layer(lowering, joined, sums, layer)]
+
+
+def launch_layer(lowering: Lowering, source: int, target: int, layer: tuple[np.ndarray, np.ndarray | None]) -> Launch:
+    """One dispatch: the product with (outputs, inputs) weights, plus the bias."""
+    weights, bias = layer
+    convolution = Convolution(Window((1, 1), (1, 1), padding=VALID), weights[:, None, None], bias)
+    return launch_convolution(replace(lowering, outputs=(target,)), source, convolution)
+
+
+def launch_cell(lowering: Lowering, cell: Cell, gates: int, before: int, writes: dict[str, int]) -> Launch:
+    """One dispatch, a work-group a row. ``writes`` has "dst", the activation, "cell", the state after (it may be
+    ``before``), and, where the activation is a state too, "state".
+    """
+    size = slices(cell.units)
+
+    def pack() -> np.ndarray:
+        packed = np.zeros((12, size * 4), np.float32)
+        if cell.vectors is not None:
+            packed[:, : cell.units] = cell.vectors
+        return packed.reshape(-1, 4)
+
+    constants: dict[str, int | float] = dict(zip(GATES, cell.columns, strict=True))
+    constants |= {
+        "COUPLED": int(cell.columns[1] < 0), "PEEPHOLES": int(cell.peepholes), "NORMALIZED": int(cell.normalized),
+        "ACTIVATION": cell.activation, "CLIP": float(cell.clip),
+    }  # fmt: skip
+    local = (("float4", "sums", size), ("float4", "kept", size), ("float4", "opened", size))
+    shared = (("float", "partial", lowering.group), *local)
+    shape = lowering.shape(writes["dst"])
+    if "state" not in writes:  # a kernel has no arguments that may be left out
+        writes = writes | {"state": lowering.scratch(shape)}
+    arrays = {"vectors": PackedArray(12 * size, pack)}
+    return Launch("lstm", {"gates": gates, "before": before}, writes, shape[0], constants, arrays, shared)

@@ -1,0 +1,1 @@
+"""Operators that reduce, normalize or order along an axis."""

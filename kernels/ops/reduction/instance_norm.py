@@ -1,0 +1,49 @@
+"""Instance normalization, found by a pass: no TensorFlow Lite operator of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...operation import Launch, Lowering, Operator, Parsed
+from ...tensor import slices
+
+
+@dataclass(frozen=True)
+class InstanceNorm:
+    """y = (x - mean) / sqrt(variance + epsilon) * gamma + beta, over the pixels of each channel.
+
+    Inputs: x, gamma, beta; the last two have one value a channel.
+    """
+
+    epsilon: float
+
+
+def _lower_instance_norm(lowering: Lowering) -> list[Launch]:
+    source, gamma, beta = lowering.inputs
+    batch, height, width, channels = lowering.shape(source)
+    parts = int(np.clip(height * width // (lowering.group * 4), 1, 16))
+    sums, squares = (lowering.scratch((batch, 1, parts, channels)) for _ in range(2))
+    shared = (("float4", "sum_of", lowering.group), ("float4", "square_of", lowering.group))
+    partial = Launch(
+        "moments", {"src": source}, {"sums": sums, "squares": squares}, batch * slices(channels) * parts,
+        {"PARTS": parts}, {}, shared,
+    )  # fmt: skip
+    per_group = lowering.group * 4
+    constants = {"PARTS": parts, "EPSILON": float(lowering.attributes.epsilon), "ITEMS": per_group}
+    items = height * width * slices(channels)
+    tiles_per_picture = -(-items // per_group)
+    reads = {"src": source, "gamma": gamma, "beta": beta, "sums": sums, "squares": squares}
+    shared = (("float4", "factor", slices(channels)), ("float4", "addend", slices(channels)))
+    apply = Launch(
+        "instance_norm", reads, {"dst": lowering.outputs[0]}, batch * tiles_per_picture,
+        constants | {"TILES_PER_PICTURE": tiles_per_picture}, {}, shared,
+    )  # fmt: skip
+    return [partial, apply]
+
+
+INSTANCE_NORM = Operator(
+    "INSTANCE_NORM", lambda *_: Parsed(InstanceNorm(0.0)), lambda _, shapes: [shapes[0]], _lower_instance_norm
+)
+"""Not a TFLite operator: passes.py makes it of the ten that spell it out."""

@@ -1,0 +1,97 @@
+"""MEAN, SUM, REDUCE_MAX, REDUCE_MIN and REDUCE_PROD, and the instance normalization that converters spell out.
+
+The normalization takes two dispatches: partial sums by many work-groups, then every work-group adds those up for itself
+and scales its share of the pixels. Sums are of differences to a pixel of the same channel, which keeps them small.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...operation import Launch, Lowering, Operator, Parsed, Unsupported
+from ...tensor import LARGEST, TensorInfo, bhwc_axis, slices
+from ..arguments import constant, require_float, require_type
+
+KINDS = {"SUM": 0, "REDUCE_MAX": 1, "REDUCE_MIN": 2, "REDUCE_PROD": 3, "MEAN": 0, "REDUCE_ANY": 1, "REDUCE_ALL": 2}
+"""The kernel's number of each reduction; a mean is a sum, divided, and truth values are 0 and 1."""
+IDENTITY = (0.0, -LARGEST, LARGEST, 1.0)
+"""What a reduction of nothing gives, by the kernel's number."""
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A reduction, by its TFLite name: ``axes`` of a TFLite shape of ``rank`` dimensions, not negative; ``keep`` says
+    that they stay with size 1.
+    """
+
+    axes: tuple[int, ...]
+    rank: int
+    keep: bool
+    kind: str = "MEAN"
+
+
+def lower_reduction(
+    lowering: Lowering, axes: frozenset[int], kind: str = "MEAN", target: int | None = None
+) -> list[Launch]:
+    """One dispatch that reduces ``axes``, which are BHWC's, and a reshape where channels are what is dropped, into the
+    output, or ``target``.
+
+    Pixels keep their order whether other reduced axes are dropped or kept, so the kernel counts output pixels.
+    """
+    shape = lowering.shape(lowering.inputs[0])
+    places = (shape[0], shape[1], shape[2], slices(shape[3]))
+    sizes = {f"REDUCED_{name}": places[axis] if axis in axes else 1 for axis, name in enumerate("BHWS")}
+    kept = {f"KEPT_{name}": 1 if axis in axes else places[axis] for axis, name in enumerate("BHWS")}
+    items, count = int(np.prod(list(kept.values()))), int(np.prod(list(sizes.values())))
+    cooperative = count >= lowering.group // 2
+    values = int(np.prod([shape[axis] for axis in axes], dtype=np.int64))
+    constants: dict[str, int | float] = {**sizes, **kept, "ITEMS": items, "COOPERATIVE": int(cooperative)}
+    constants |= {"KIND": KINDS[kind], "IDENTITY": IDENTITY[KINDS[kind]], "CHANNELS": int(3 in axes)}
+    constants["DIVISOR"] = float(values) if kind == "MEAN" else 1.0
+    shared = (("float4", "partial", lowering.group if cooperative else 1),)
+    tiles = items if cooperative else lowering.tiles(items)
+    reads, target = {"src": lowering.inputs[0]}, lowering.outputs[0] if target is None else target
+    batch, rows, columns, channels = lowering.shape(target)
+    if channels == (1 if 3 in axes else shape[3]):
+        return [Launch("reduce", reads, {"dst": target}, tiles, constants, {}, shared)]
+    kept_shape = (*(1 if axis in axes else size for axis, size in enumerate(shape)),)
+    reduced = lowering.scratch((kept_shape[0], kept_shape[1], kept_shape[2], kept_shape[3]))
+    items = batch * rows * columns * slices(channels)
+    return [
+        Launch("reduce", reads, {"dst": reduced}, tiles, constants, {}, shared),
+        Launch("reshape", {"src": reduced}, {"dst": target}, lowering.tiles(items)),
+    ]
+
+
+def _parse(kind: str, options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
+    source = inputs[0]
+    if kind in ("REDUCE_ANY", "REDUCE_ALL"):
+        require_type(frozenset({"bool"}), source, *outputs)
+    else:
+        require_float(source, *outputs)
+    if source is None or not source.shape:
+        raise Unsupported("it needs an input of rank 1 or more")
+    rank = len(source.shape)
+    axes = tuple(sorted({int(axis) % rank for axis in constant(inputs[1], "axes").reshape(-1)}))
+    return Parsed(Reduction(axes, rank, bool(options.KeepDims()), kind))
+
+
+def _output_shapes(attributes: Reduction, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    kept = [1 if axis in attributes.axes else size for axis, size in enumerate(shapes[0])]
+    return [tuple(size for axis, size in enumerate(kept) if attributes.keep or axis not in attributes.axes)]
+
+
+def _lower(lowering: Lowering) -> list[Launch]:
+    attributes: Reduction = lowering.attributes
+    axes = frozenset(bhwc_axis(axis, attributes.rank) for axis in attributes.axes)
+    return lower_reduction(lowering, axes, attributes.kind)
+
+
+def _reduction(kind: str) -> Operator:
+    return Operator(kind, lambda *a: _parse(kind, *a), _output_shapes, _lower, max_version=3)
+
+
+OPERATORS = tuple(map(_reduction, KINDS))

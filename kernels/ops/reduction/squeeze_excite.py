@@ -1,0 +1,79 @@
+"""The mean of all pixels and the small layers behind it; delegate/squeeze_excite.py makes it.
+
+Two launches: sums of parts of the pixels, and the gate of these. The first is dropped where the kernel that writes the
+pixels can add them up, and the second where the one that reads the gate can compute it (delegate/merge_launches.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ...operation import Launch, Lowering, Operator, Parsed
+from ...tensor import slices
+from ..convolution.conv import Convolution
+from ..convolution.packing import pack_bias, pack_weights
+from ..convolution.separable import CLAMPS
+from .reduce import lower_reduction
+
+PRODUCTS = 512
+"""Input by output slices of a layer: more are too slow for one work-group."""
+SHARES, MOST_TERMS = 8, 2
+"""Among how many invocations a sum is divided: more only wait for one another, unless each had more terms than these,
+whose weights it keeps in registers.
+"""
+
+
+@dataclass(frozen=True)
+class SqueezeExcite:
+    """``layers`` are one or two 1x1 convolutions; ``activation``, a key of CLAMPS, stands between two."""
+
+    layers: tuple[Convolution, ...]
+    activation: tuple[str, ...]
+
+
+def _lower(lowering: Lowering) -> list[Launch]:
+    attributes: SqueezeExcite = lowering.attributes
+    batch, height, width, depth = lowering.shape(lowering.inputs[0])
+    sums = lowering.scratch((batch, height, 1, depth))
+    (rows,) = lower_reduction(lowering, frozenset({2}), "SUM", sums)
+    channels = lowering.shape(lowering.outputs[0])[3]
+    last = attributes.layers[-1]
+    arrays = {"gate_weights": pack_weights(last.weights), "gate_bias": pack_bias(last.bias, channels)}
+    hidden, nothing = 1, pack_bias(None, 4)
+    arrays |= {"hidden_weights": nothing, "hidden_bias": nothing}
+    if len(attributes.layers) == 2:
+        first = attributes.layers[0]
+        hidden = slices(first.weights.shape[0])
+        hidden_bias = pack_bias(first.bias, first.weights.shape[0])
+        arrays |= {"hidden_weights": pack_weights(first.weights), "hidden_bias": hidden_bias}
+    low, high = CLAMPS[attributes.activation]
+    depth_s, last_s, group = slices(depth), slices(last.weights.shape[3]), lowering.group
+    constants: dict[str, int | float] = {
+        "LAYERS": len(attributes.layers), "AREA": float(height * width), "HIDDEN_S": hidden, "LAST_S": last_s,
+        "HIDDEN_LOW": low, "HIDDEN_HIGH": high, "MEAN_LANES": min(depth_s, group),
+        "MEAN_SHARES": min(group // min(depth_s, group), 2 * SHARES),
+        **_division("HIDDEN", hidden, depth_s, group), **_division("GATE", slices(channels), last_s, group),
+    }  # fmt: skip
+    sizes = {"partial": group, "mean": depth_s, "hidden": hidden}
+    shared = tuple(("float4", name, size) for name, size in sizes.items())
+    reads, writes = {"sums": sums}, {"gate": lowering.outputs[0]}
+    gate = Launch("squeeze_excite", reads, writes, 1, constants, arrays, shared, small=True)
+    return [replace(rows, sums_pixels=True), gate]
+
+
+def _division(name: str, outputs: int, terms: int, group: int) -> dict[str, int | float]:
+    """How a work-group divides sums of so many terms, one for each of ``outputs`` slices: LANES outputs at once, in so
+    many ROUNDS, each output by SHARES invocations with so many TERMS each.
+    """
+    lanes = min(outputs, group)
+    shares = min(group // lanes, terms, max(SHARES, -(-terms // MOST_TERMS)))
+    values = {"LANES": lanes, "SHARES": shares, "ROUNDS": -(-outputs // lanes), "TERMS": -(-terms // shares)}
+    return {f"{name}_{key}": value for key, value in values.items()}
+
+
+def _output_shapes(attributes: SqueezeExcite, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    return [(shapes[0][0], 1, 1, attributes.layers[-1].weights.shape[0])]
+
+
+SQUEEZE_EXCITE = Operator("SQUEEZE_EXCITE", lambda *_: Parsed(None), _output_shapes, _lower)
+"""Not a TFLite operator."""

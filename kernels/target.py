@@ -1,0 +1,39 @@
+"""What a lowering may know of the device it is for, and the decisions that can be tuned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Choice(Generic[T]):
+    """A decision that a rule takes, unless it was measured on the device (delegate/tune.py).
+
+    ``question`` names all that the candidates depend on besides the Grid: what asks the same is decided once.
+    ``candidates`` differ from one another; the first is the rule's.
+    """
+
+    question: str
+    candidates: tuple[T, ...]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How a device is filled: the invocations of a work-group, and how many at once keep the whole device busy.
+
+    ``measured`` has the number of the fastest candidate by question, where it was measured.
+    ``matrix_units``: it multiplies fragments of matrices, and what is lowered for it may have weights in 16 bits.
+    """
+
+    group: int
+    invocations: int
+    matrix_units: bool = False
+    measured: Mapping[str, int] = field(default_factory=dict)
+
+    def take(self, choice: Choice[T]) -> T:
+        """The candidate that was measured to be the fastest, or else the rule's."""
+        return choice.candidates[self.measured.get(choice.question, 0)]

@@ -1,0 +1,123 @@
+"""Facts about tensors: BHWC shapes, slices of four channels, integer types, quantization, strides."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+
+def broadcast_shape(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """The shape that NumPy's broadcasting rules give; ValueError where they give none."""
+    result = []
+    for sizes in itertools.zip_longest(*(shape[::-1] for shape in shapes), fillvalue=1):
+        wide = {size for size in sizes if size != 1}
+        if len(wide) > 1:
+            raise ValueError(f"shapes {shapes} do not broadcast")
+        result.append(wide.pop() if wide else 1)
+    return tuple(reversed(result))
+
+
+Shape = tuple[int, int, int, int]
+
+
+class Integers(NamedTuple):
+    """A type of stored integers: bytes of one, the smallest and the largest."""
+
+    nbytes: int
+    lowest: int
+    highest: int
+
+
+INTEGERS: dict[str, Integers] = {
+    "int8": Integers(1, -128, 127), "uint8": Integers(1, 0, 255), "int16": Integers(2, -32768, 32767)
+}  # fmt: skip
+"""The types of integers that stand for real numbers in computed tensors."""
+WHOLE_NUMBERS: dict[str, Integers] = {
+    "bool": Integers(1, 0, 1),
+    "int32": Integers(4, -(1 << 31), (1 << 31) - (1 << 7)),
+    "int64": Integers(8, -(1 << 63), (1 << 63) - (1 << 39)),
+}
+"""The types of truth values and indices. The largest are the largest that a float32 holds."""
+STORED: dict[str, Integers] = INTEGERS | WHOLE_NUMBERS
+"""All types of integers that a tensor can be in outside a partition."""
+
+
+def slices(channels: int) -> int:
+    """How many slices of four channels hold ``channels`` channels; the last one is padded with zeros."""
+    return -(-channels // 4)
+
+
+def bhwc(shape: tuple[int, ...]) -> Shape:
+    """A TFLite shape of rank 0 to 4 as BHWC: [c] is (1,1,1,c), [b,c] is (b,1,1,c), [b,w,c] is (b,1,w,c).
+
+    The mapping is the one of the C++ delegate, except that rank 1 is a channel vector, as broadcasting takes it.
+    Raises ValueError for rank 5 and above.
+    """
+    if len(shape) > 4:
+        raise ValueError(f"rank {len(shape)} has no BHWC form")
+    full = (1, 1, 1, 1, *(int(n) for n in shape))
+    if len(shape) in (2, 3):
+        return (full[4], 1, full[5] if len(shape) == 3 else 1, full[-1])
+    return (full[-4], full[-3], full[-2], full[-1])
+
+
+def bhwc_axis(axis: int, rank: int) -> int:
+    """Where the axis ``axis`` of a TFLite shape of ``rank`` dimensions lies in BHWC (0 to 3)."""
+    axis = axis + rank if axis < 0 else axis
+    if not 0 <= axis < rank:
+        raise ValueError(f"axis {axis} is outside rank {rank}")
+    return {1: (3,), 2: (0, 3), 3: (0, 2, 3), 4: (0, 1, 2, 3)}[rank][axis]
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """value = scale * (stored - zero_point): one scale for the tensor, or one for each index along ``axis``."""
+
+    scales: tuple[float, ...]
+    zero_points: tuple[int, ...]
+    axis: int = 0
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """What an operator may know of a tensor while it is checked: its TFLite shape, dtype name and, if constant, its
+    values.
+
+    ``variable`` marks a tensor that keeps its value from one invoke to the next. ``stored_dtype`` is the integer type
+    of the model's tensor where this is its float view (see quantize.py), else "". ``whole`` says of integers that a
+    float32 holds each of them: an operator that can run on the GPU computes them.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    constant: np.ndarray | None = None
+    quantization: Quantization | None = None
+    variable: bool = False
+    stored_dtype: str = ""
+    whole: bool = False
+
+    @cached_property
+    def bhwc(self) -> Shape:
+        return bhwc(self.shape)
+
+
+LARGEST = 3.4028234663852886e38
+
+
+def ranked(shape: Shape, rank: int) -> tuple[int, ...]:
+    """The TFLite shape of ``rank`` dimensions whose BHWC form is ``shape``."""
+    batch, height, width, channels = shape
+    by_rank = ((), (channels,), (batch, channels), (batch, width, channels), (batch, height, width, channels))
+    return by_rank[rank]
+
+
+def strides_of(shape: Sequence[int]) -> tuple[int, ...]:
+    """How many values lie between neighbours along each dimension."""
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))

@@ -1,0 +1,185 @@
+"""How a tensor lies in memory: shapes, slices of four channels, and the views through which kernels read and write.
+
+A tensor's shape is always BHWC here: batch, height, width, channels. A view is chosen by the engine, never by a kernel:
+the same kernel text reads an f16 intermediate, a user's float32 buffer or a camera texture.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from .tensor import STORED, Shape, slices
+
+Storage = Literal["f32", "f16"]
+SLICE_BYTES: dict[str, int] = {"f32": 16, "f16": 8}
+"""Bytes that one slice (four channels of one pixel) takes in each storage."""
+TEXTURE_CHANNELS: dict[str, int] = {"rgba8": 4, "rgba16f": 4, "rgba32f": 4, "r8": 1, "r32f": 1}
+"""The texture formats that a tensor can be bound to, and how many channels a texel has."""
+
+
+@dataclass(frozen=True)
+class Sliced:
+    """A tensor in a buffer, channels in slices of four: one float4 (f32) or four halves (f16) a slice.
+
+    The channels after the last real one are zero: every kernel's WRITE keeps that.
+    ``pixel_stride`` is the number of slices from a pixel to the next; it is larger than the tensor's own number of
+    slices where the tensor is a range of slices inside a wider one (a concatenation written in place).
+    """
+
+    shape: Shape
+    storage: Storage = "f32"
+    pixel_stride: int = 0
+
+    @property
+    def stride(self) -> int:
+        return self.pixel_stride or slices(self.shape[3])
+
+    @property
+    def nbytes(self) -> int:
+        batch, height, width, channels = self.shape
+        return ((batch * height * width - 1) * self.stride + slices(channels)) * SLICE_BYTES[self.storage]
+
+
+@dataclass(frozen=True)
+class Dense:
+    """float32 BHWC without padding: what a user's buffer holds. Element (b, y, x, c) is at ((b*H + y)*W + x)*C + c."""
+
+    shape: Shape
+
+    @property
+    def nbytes(self) -> int:
+        batch, height, width, channels = self.shape
+        return batch * height * width * channels * 4
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """A tensor as the model stores it: BHWC integers without padding; value = scale * (stored - zero_point).
+
+    ``dtype`` is a key of STORED; truth values and indices have scale 1 and zero point 0. The buffer holds a multiple of
+    four integers.
+    """
+
+    shape: Shape
+    dtype: str
+    scale: float
+    zero_point: int
+
+    @property
+    def fours(self) -> int:
+        """How many groups of four integers hold the tensor."""
+        return -(-math.prod(self.shape) // 4)
+
+    @property
+    def nbytes(self) -> int:
+        return self.fours * 4 * STORED[self.dtype].nbytes
+
+
+@dataclass(frozen=True)
+class Table:
+    """Constants that a kernel reads by its own index: ``count`` float4 values in f32 or f16."""
+
+    count: int
+    storage: Storage = "f32"
+
+    @property
+    def nbytes(self) -> int:
+        return self.count * SLICE_BYTES[self.storage]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A tensor that is a 2-D texture: batch 1, at most four channels.
+
+    ``format`` is a key of TEXTURE_CHANNELS. ``order`` names the texture's channels in the order of the tensor's
+    ("rgb", "bgr", "r", "rgba" ...). ``sampling`` is "exact" where every tensor pixel is one texel, "bilinear"
+    otherwise.
+    Where the pixels lie in the texture and what a texel means (mean, std) are four float4 parameters of the dispatch,
+    not part of the source: see ``picture_parameters``.
+    """
+
+    shape: Shape
+    format: str
+    order: str
+    sampling: Literal["exact", "bilinear"] = "exact"
+
+    nbytes = 0
+
+
+@dataclass(frozen=True)
+class Local:
+    """A vector of channels for each picture, in local memory, which each work-group computes for itself."""
+
+    shape: Shape
+
+    nbytes = 0
+
+
+View = Sliced | Dense | Quantized | Table | Picture | Local
+
+
+@dataclass(frozen=True)
+class Resize:
+    """How a tensor is resized. ``size`` is the output's (height, width). ``align_corners`` maps corner pixels' centres
+    onto each other.
+    """
+
+    size: tuple[int, int]
+    align_corners: bool
+    half_pixel_centers: bool
+    bilinear: bool
+
+
+Access = Literal["r", "w", "rw"]
+
+
+def picture_parameters(
+    shape: Shape,
+    texture: tuple[int, int],
+    order: str,
+    *,
+    crop: tuple[float, float, float, float] | None = None,
+    rotation: float = 0.0,
+    flip: str = "",
+    mean: tuple[float, ...] = (0.0,),
+    std: tuple[float, ...] = (1.0,),
+    write: bool = False,
+) -> tuple[float, ...]:
+    """The sixteen floats that place a tensor of BHWC ``shape`` in a texture of (width, height) texels and scale its
+    values.
+
+    Row 0 of the tensor is row 0 of the texture. The tensor covers the rectangle ``crop`` (x, y, width, height in
+    texels;
+    by default the whole texture) turned by ``rotation`` degrees clockwise around the rectangle's centre; ``flip``
+    mirrors it first: "horizontal", "vertical" or "both". A value is (texel - mean) / std when read, and the texel is
+    value * std + mean when written. They are, as float4: two rows of the affine map from tensor pixel centres to texels
+    (with the texture's width and height as last element), a factor and an addend per channel.
+    """
+    _, height, width, channels = shape
+    quarter_turned = rotation % 180 == 90
+    if crop is None:
+        crop_width, crop_height = texture[::-1] if quarter_turned else texture
+        centre_x, centre_y = texture[0] / 2, texture[1] / 2
+    else:
+        crop_width, crop_height = crop[2], crop[3]
+        centre_x, centre_y = crop[0] + crop[2] / 2, crop[1] + crop[3] / 2
+    cosine, sine = round(math.cos(math.radians(rotation)), 12), round(math.sin(math.radians(rotation)), 12)
+    across = (-1 if flip in ("horizontal", "both") else 1) * crop_width / width
+    down = (-1 if flip in ("vertical", "both") else 1) * crop_height / height
+    # texel = centre + turn * scale * (pixel centre - tensor centre)
+    rows = []
+    for (a, b), centre, size in (((cosine, -sine), centre_x, texture[0]), ((sine, cosine), centre_y, texture[1])):
+        rows += [a * across, b * down, centre - a * across * width / 2 - b * down * height / 2, float(size)]
+    means, stds = (_per_channel(values, channels) for values in (mean, std))
+    if write:
+        return (*rows, *stds, *([1.0] * (4 - channels)), *means, *([0.0] * (4 - channels)))
+    factors, addends = [1 / s for s in stds], [-m / s for m, s in zip(means, stds, strict=True)]
+    return (*rows, *factors, *([0.0] * (4 - channels)), *addends, *([0.0] * (4 - channels)))
+
+
+def _per_channel(values: tuple[float, ...], channels: int) -> tuple[float, ...]:
+    if len(values) not in (1, channels):
+        raise ValueError(f"{len(values)} values for {channels} channels: give one, or one per channel")
+    return tuple(float(v) for v in values) * (channels if len(values) == 1 else 1)

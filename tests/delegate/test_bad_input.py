@@ -1,0 +1,199 @@
+"""Models that are no models: one clear error of ours, before LiteRT's native code sees them, and nothing breaks."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import flatbuffers
+import numpy as np
+import pytest
+from ai_edge_litert import schema_py_generated as schema
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import framebind as fb
+from framebind.delegate.read.reader import read_model
+from support.operator_models import options
+from support.tiny_models import CPU_ONLY, G, Op, T, build, chain, cpu_only
+
+SOUND = chain("EXP", "TANH")
+
+
+def add(**changes: Any) -> bytes:
+    """x + w, with one thing changed."""
+    parts: dict[str, Any] = {
+        "tensors": [T("x", (1, 4)), T("w", (1, 4), 1.0), T("y", (1, 4))],
+        "operators": [Op("ADD", [0, 1], [2])],
+    }
+    return build(G(**{**parts, "inputs": [0], "outputs": [2], **changes}))
+
+
+def weight(name: str = "w", shape: Sequence[int] = (1, 4), **changes: Any) -> bytes:
+    """x + w, with another w."""
+    return add(tensors=[T("x", (1, 4)), T(name, shape, **changes), T("y", (1, 4))])
+
+
+def calling(operator: str, **fields: int) -> bytes:
+    """Subgraph 0 has one operator that runs subgraphs; subgraph 1 is x + x."""
+    called = G([T("x", (1, 4)), T("y", (1, 4))], [Op("ADD", [0, 0], [1])], [0], [1], "called")
+    kind = {"WHILE": "While", "CALL_ONCE": "CallOnce"}[operator]
+    return build(G(called.tensors, [Op(operator, [0], [1], options(kind, **fields))], [0], [1]), called)
+
+
+def signed(input: dict[str, Any] | None = None, **fields: Any) -> bytes:
+    """A model with a signature, of which something is changed."""
+    model: Any = schema.ModelT.InitFromObj(schema.Model.GetRootAs(chain("EXP", signature="serve"), 0))
+    (signature,) = model.signatureDefs
+    for target, changes in ((signature, fields), (signature.inputs[0], input or {})):
+        for name, value in changes.items():
+            setattr(target, name, value)
+    flat = flatbuffers.Builder(1024)
+    flat.Finish(model.Pack(flat), b"TFL3")
+    return bytes(flat.Output())
+
+
+TOO_LATE = [Op("ADD", [0, 2], [1]), Op("EXP", [1], [2])]
+BAD_MODELS = [
+    (b"", "0 bytes without the identifier TFL3"),
+    (b"PK\x03\x04 an archive of something else entirely", "no TensorFlow Lite model"),
+    (b"<!doctype html><html>404</html>", "no TensorFlow Lite model"),
+    (SOUND[:8], "truncated or damaged"),
+    (SOUND[:40], "truncated or damaged"),
+    (build(G([T("x", (1,))], [], [0], [0]), version=2), "schema version 2"),
+    (build(), "no subgraph"),
+    (add(operators=[Op("ADD", [0, 7], [2])]), "operator 0 ADD: its inputs name tensor 7, but there are 3 tensors"),
+    (add(operators=[Op("ADD", [0, -2], [2])]), "operator 0 ADD: its inputs name tensor -2"),
+    (add(operators=[Op("ADD", [0, 1], [-1])]), "operator 0 ADD: its outputs name tensor -1"),
+    (add(outputs=[3]), "subgraph 0: its outputs name tensor 3"),
+    (weight(buffer=99), "tensor 1 'w' has its values in buffer 99"),
+    (weight(raw=bytes(12)), r"tensor 1 'w': shape \[1, 4\] of type float32 takes 16 bytes, but its buffer has 12"),
+    (weight(shape=(2**30, 2**30), raw=bytes(16)), "tensor 1 'w'.* takes 4611686018427387904 bytes"),
+    (weight(shape=(1, -4)), "tensor 1 'w' has the impossible shape"),
+    (weight(shape=[1] * 40), "tensor 1 'w' has the impossible shape"),
+    (weight(values=1, dtype="int8", scales=[1, 2, 3], zero_points=[0] * 3, axis=1), "tensor 1 'w' has 3 scales"),
+    (add(operators=[Op("ADD", [0, 2], [2])]), "operator 0 ADD reads tensor 2 'y' before operator 0 ADD computes it"),
+    (add(operators=[Op("ADD", [0, 1], [2])] * 2), "operator 1 ADD writes tensor 2 'y', which operator 0 writes too"),
+    (add(operators=[Op("ADD", [0, 0], [1])]), "operator 0 ADD writes tensor 1 'w', which is a constant"),
+    (
+        build(G([T(name, (2,)) for name in "xab"], TOO_LATE, [0], [2])),
+        "operator 0 ADD reads tensor 2 'b' before operator 1 EXP computes it",
+    ),
+]
+
+DAMAGED_PARTS = [
+    (add(operators=[Op("ADD", [0, -1], [2])]), "operator 0 ADD has no input 1: it needs one"),
+    (add(operators=[Op("ADD", [0], [2])]), r"operator 0 ADD has the inputs \[0\]: it needs 2"),
+    (add(operators=[Op("EXP", [], [2])]), r"operator 0 EXP has the inputs \[\]: it needs 1"),
+    (add(operators=[Op("EXP", [0], [])]), "operator 0 EXP has no output"),
+    (add(operators=[Op("SPLIT", [1, 0], [2], options("Split", numSplits=7))]), "SPLIT splits into 7 parts, but has 1"),
+    (add(operators=[Op("SPLIT", [1, 0], [2])]), "SPLIT splits into 0 parts, but has 1"),
+    (
+        build(G([T("w", (2, 6), 1.0, "float16"), T("d", (2, 2305))], [Op("DEQUANTIZE", [0], [1])], [], [1])),
+        r"operator 0 DEQUANTIZE makes tensor 1 'd' of shape \[2, 2305\] from the constant 'w' of shape \[2, 6\]",
+    ),
+    (calling("WHILE", condSubgraphIndex=0, bodySubgraphIndex=1), "without end: subgraph 0 -> subgraph 0"),
+    (calling("WHILE", condSubgraphIndex=1, bodySubgraphIndex=9), "operator 0 WHILE runs subgraph 9 of 2"),
+    (calling("CALL_ONCE", initSubgraphIndex=-1), "operator 0 CALL_ONCE runs subgraph -1 of 2"),
+    (signed(subgraphIndex=7), "signature 0 names subgraph 7"),
+    (signed(signatureKey=b"\xff\xfe"), "signature 0 cannot be read .*utf-8"),
+    (signed(input={"tensorIndex": 99}), "signature 0, tensor 0 names tensor 99, but there are 2 tensors"),
+    (signed(input={"name": b"\xff"}), "signature 0, tensor 0 cannot be read .*utf-8"),
+]
+"""LiteRT crashes on most of these, or runs them in spite of what they say."""
+BAD_MODELS.extend(DAMAGED_PARTS)
+
+
+@pytest.mark.parametrize("content, says", BAD_MODELS, ids=[says[:40] for _, says in BAD_MODELS])
+def test_a_bad_model_is_one_model_error(content: bytes, says: str) -> None:
+    with pytest.raises(fb.ModelError, match=says):
+        read_model(content)
+    with pytest.raises(fb.ModelError, match=says):
+        fb.Interpreter(model_content=content)
+    with pytest.raises(fb.ModelError, match=says):
+        fb.GpuDelegate(model_content=content)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    for make in (fb.Interpreter, fb.GpuDelegate):
+        with pytest.raises(fb.ModelError, match=r"none\.tflite cannot be read: No such file"):
+            make(model_path=tmp_path / "none.tflite")
+
+
+def test_every_truncation_of_a_real_model_is_refused(model_path: Callable[[str], Path]) -> None:
+    content = model_path("face_detection_front").read_bytes()
+    lengths = [*range(0, 64), *random.Random(0).sample(range(64, len(content) - 64), 60), len(content) - 64]
+    for length in lengths:
+        with pytest.raises(fb.ModelError):
+            fb.Interpreter(model_content=content[:length])
+    assert fb.Interpreter(model_content=content).inputs() == [0]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_damaged_bytes_never_escape_as_another_error(data: st.DataObject) -> None:
+    """Some damage leaves a readable model; what must not happen is any other exception, or a giant allocation."""
+    content = bytearray(SOUND)
+    for _ in range(data.draw(st.integers(1, 8))):
+        position = data.draw(st.integers(8, len(content) - 4))
+        struct.pack_into("<I", content, position, data.draw(st.sampled_from([0, 1, 0x7FFFFFFF, 0xFFFFFFFF, 0x10000])))
+    try:
+        model = read_model(bytes(content))
+    except fb.ModelError:
+        return
+    held = sum(t.constant.nbytes for g in model.subgraphs for t in g.tensors if t.constant is not None)
+    assert held <= len(content) * sum(len(g.tensors) for g in model.subgraphs)
+
+
+def test_a_vector_longer_than_the_file_is_refused_before_it_is_walked() -> None:
+    content = bytearray(SOUND)
+    # The tensors' vector: its length, 3, followed by three offsets. Found by its neighbours' plausibility.
+    at = [i for i in range(8, len(content) - 16, 4) if struct.unpack_from("<I", content, i)[0] == 3]
+    refused = 0
+    for position in at:
+        changed = bytearray(content)
+        struct.pack_into("<I", changed, position, 0x3FFFFFFF)
+        try:
+            read_model(bytes(changed))
+        except fb.ModelError as error:
+            refused += "more than its" in str(error)
+    assert refused >= 1
+
+
+def test_an_operator_that_cannot_be_parsed_stays_on_the_cpu_with_a_reason(
+    context: fb.GlContext, caplog: pytest.LogCaptureFixture
+) -> None:
+    content = chain("EXP", CPU_ONLY, "TANH")
+    interpreter = fb.Interpreter(model_content=content, experimental_delegates=[fb.GpuDelegate()])
+    assert f"{CPU_ONLY}: the operator is not supported" in caplog.text
+    assert "2 operations will run on the GPU, and the remaining 1 operations will run on the CPU." in caplog.text
+    interpreter.allocate_tensors()
+    x = np.linspace(-1, 1, 60, dtype=np.float32).reshape(1, 4, 5, 3)
+    interpreter.set_tensor(0, x)
+    interpreter.invoke()
+    np.testing.assert_allclose(interpreter.get_tensor(3), np.tanh(cpu_only(np.exp(x))), atol=1e-6)
+
+
+def test_the_library_goes_on_after_an_error(context: fb.GlContext) -> None:
+    with pytest.raises(fb.ModelError):
+        fb.Interpreter(model_content=SOUND[:100], experimental_delegates=[fb.GpuDelegate()])
+    interpreter = fb.Interpreter(model_content=SOUND, experimental_delegates=[fb.GpuDelegate()])
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(0, np.zeros((1, 4, 5, 3), np.float32))
+    interpreter.invoke()
+    np.testing.assert_allclose(interpreter.get_tensor(2), np.tanh(1.0), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "options, says",
+    [
+        ({"backend": "metal"}, "no backend 'metal': take one of auto, opengl, opencl"),
+        ({"max_delegated_partitions": 0}, "give 1 or more"),
+    ],
+)
+def test_options_are_checked(options: dict[str, object], says: str) -> None:
+    with pytest.raises(fb.DelegateError, match=says):
+        fb.GpuDelegateOptions(**options)  # type: ignore[arg-type]

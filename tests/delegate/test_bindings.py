@@ -1,0 +1,263 @@
+"""What can be bound to a tensor, what is said where it cannot, and what values come out of and go into textures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+
+import framebind as fb
+from framebind.delegate.plan.binding import TextureMapping
+from framebind.delegate.run.bindings import make_binding
+from framebind.interop.record.null import NullDevice, NullResource
+from framebind.kernels.tensor import TensorInfo
+from framebind.kernels.views import Dense, Picture
+from support.tiny_models import chain
+
+IMAGE = TensorInfo("image", (1, 4, 6, 3), "float32")
+MASK = TensorInfo("mask", (1, 4, 6, 1), "float32")
+SCORES = TensorInfo("scores", (1, 4, 6, 21), "float32")
+RNG = np.random.default_rng(0)
+
+
+def buffer(nbytes: int) -> NullResource:
+    return NullResource("my buffer", nbytes)
+
+
+def texture(width: int = 6, height: int = 4, format: str = "rgba8") -> NullResource:
+    return NullResource("my texture", 0, (width, height), format)
+
+
+def bind(obj: Any, tensor: TensorInfo = IMAGE, *, write: bool = False, **mapping: Any) -> Any:
+    return make_binding(NullDevice(), obj, tensor, 7, write=write, mapping=TextureMapping(**mapping))
+
+
+# What fits -----------------------------------------------------------------------------------------------------------
+
+
+def test_buffers_are_dense_bhwc() -> None:
+    for tensor in (IMAGE, MASK, SCORES, TensorInfo("v", (1, 100), "float32")):
+        nbytes = int(np.prod(tensor.shape)) * 4
+        for given in (nbytes, nbytes + 4000):
+            binding = bind(buffer(given), tensor)
+            assert (binding.view, binding.parameters, binding.how) == (Dense(tensor.bhwc), (), "direct")
+
+
+@pytest.mark.parametrize(
+    "obj, tensor, write, mapping, view",
+    [
+        (texture(), IMAGE, False, {}, Picture(IMAGE.bhwc, "rgba8", "rgb", "exact")),
+        (texture(format="rgba16f"), IMAGE, False, {"order": "bgr"}, Picture(IMAGE.bhwc, "rgba16f", "bgr", "exact")),
+        (texture(640, 480), IMAGE, False, {}, Picture(IMAGE.bhwc, "rgba8", "rgb", "bilinear")),
+        (texture(4, 6), IMAGE, False, {"rotation": 90}, Picture(IMAGE.bhwc, "rgba8", "rgb", "exact")),
+        (texture(4, 6), IMAGE, False, {"rotation": -270}, Picture(IMAGE.bhwc, "rgba8", "rgb", "exact")),
+        (texture(), IMAGE, False, {"flip": "both"}, Picture(IMAGE.bhwc, "rgba8", "rgb", "exact")),
+        (texture(), IMAGE, False, {"rotation": 10}, Picture(IMAGE.bhwc, "rgba8", "rgb", "bilinear")),
+        (texture(), IMAGE, False, {"crop": (0, 0, 6, 4)}, Picture(IMAGE.bhwc, "rgba8", "rgb", "bilinear")),
+        (texture(format="r32f"), MASK, False, {}, Picture(MASK.bhwc, "r32f", "r", "exact")),
+        (texture(format="rgba32f"), MASK, False, {"order": "a"}, Picture(MASK.bhwc, "rgba32f", "a", "exact")),
+        (texture(), IMAGE, True, {"flip": "vertical"}, Picture(IMAGE.bhwc, "rgba8", "rgb", "exact")),
+        (texture(format="r8"), MASK, True, {}, Picture(MASK.bhwc, "r8", "r", "exact")),
+    ],
+)
+def test_textures_are_pictures(
+    obj: Any, tensor: TensorInfo, write: bool, mapping: dict[str, Any], view: Picture
+) -> None:
+    binding = bind(obj, tensor, write=write, **mapping)
+    assert binding.view == view and len(binding.parameters) == 16
+    assert binding.how == ("direct" if write else "at most one conversion dispatch")
+
+
+def test_moving_a_crop_changes_parameters_only() -> None:
+    one, two = (bind(texture(64, 64), crop=(x, 0, 32, 32)) for x in (0, 7.5))
+    assert one.view == two.view and one.parameters != two.parameters
+
+
+# What does not fit ---------------------------------------------------------------------------------------------------
+
+LABEL = r"tensor 7 'image' \(BHWC 1x4x6x3\) cannot be bound to my "
+
+
+@pytest.mark.parametrize(
+    "obj, mapping, says",
+    [
+        (
+            buffer(100),
+            {},
+            LABEL + "buffer of 100 bytes: .* BHWC order, 72 elements, 288 bytes. Make a buffer of 288 bytes",
+        ),
+        (buffer(384), {}, "384 bytes is the size with 4 channels a pixel: write 3 channels without padding, so that "),
+        (buffer(288), {"std": 2.0}, LABEL + "buffer, a buffer, with mean, std, .*: those are for textures"),
+        (texture(format="r8"), {}, LABEL + "texture: r8 has one channel, the tensor 3; take rgba8 or rgba32f"),
+        (texture(), {"order": "rg"}, "order 'rg' must name 3 different channels of 'rgba'"),
+        (texture(), {"order": "rgg"}, "order 'rgg' must name 3 different"),
+        (texture(), {"order": "xyz"}, "order 'xyz' must name 3 different"),
+        (texture(), {"std": (1, 1, 0)}, "std is 0"),
+        (texture(), {"mean": (1, 2)}, r"mean \(1, 2\) must be one finite number, or one for each of 3 channels"),
+        (texture(), {"mean": float("nan")}, "mean nan must be one finite number"),
+        (texture(), {"flip": "sideways"}, "flip 'sideways' must be 'horizontal'"),
+        (texture(), {"rotation": float("inf")}, "rotation inf must be a number of degrees"),
+        (texture(), {"crop": (0, 0, 0, 4)}, r"crop \(0, 0, 0, 4\) must be \(x, y, width, height\)"),
+        (object(), {}, "tensor 7 'image' .* cannot be bound: the null device has no use for a object"),
+    ],
+)
+def test_refusals_say_what_to_do(obj: Any, mapping: dict[str, Any], says: str) -> None:
+    with pytest.raises(fb.BindingError, match=says):
+        bind(obj, **mapping)
+
+
+@pytest.mark.parametrize(
+    "obj, tensor, mapping, says",
+    [
+        (texture(7, 4), IMAGE, {}, "an output texture has the tensor's size, 6x4 texels, and this one has 7x4"),
+        (texture(), IMAGE, {"rotation": 90.0}, "crop and rotation are for inputs; an output can only be flipped"),
+        (texture(), IMAGE, {"crop": (0, 0, 6, 4)}, "crop and rotation are for inputs"),
+        (texture(), SCORES, {}, "a texture holds batch 1 and 1 to 4 channels; bind a buffer of 2016 bytes"),
+        (texture(), TensorInfo("b", (2, 4, 6, 3), "float32"), {}, "a texture holds batch 1"),
+        (buffer(999), TensorInfo("q", (1, 4, 6, 3), "int8"), {}, "it is int8, and only float32 tensors"),
+        (buffer(999), TensorInfo("r", (1, 1, 1, 1, 3), "float32"), {}, "its rank is 5"),
+    ],
+)
+def test_refused_outputs_say_what_to_do(obj: Any, tensor: TensorInfo, mapping: dict[str, Any], says: str) -> None:
+    with pytest.raises(fb.BindingError, match=says):
+        bind(obj, tensor, write=True, **mapping)
+
+
+def test_a_released_object_is_refused() -> None:
+    gone = texture()
+    gone.release()
+    with pytest.raises(fb.BindingError, match="my texture: it is released"):
+        bind(gone)
+
+
+def test_a_format_that_kernels_cannot_write_is_refused(context: fb.GlContext) -> None:
+    from framebind.interop.gl.compute.device import GlDevice
+
+    device = GlDevice(context)
+    result = fb.GlTexture(6, 4, "r8")
+    if "r8" in device.traits.write_formats:
+        assert make_binding(device, result, MASK, 7, write=True).view.format == "r8"
+    else:
+        with pytest.raises(fb.BindingError, match="cannot write r8; take one of r32f, rgba16f, rgba32f, rgba8"):
+            make_binding(device, result, MASK, 7, write=True)
+    device.close()
+
+
+# Values, through a model that leaves them as they are ----------------------------------------------------------------
+
+
+def through(
+    source: Any, shape: tuple[int, ...], result: Any = None, output: dict[str, Any] | None = None, **mapping: Any
+) -> np.ndarray:
+    """What a model that passes its input on makes of a bound object."""
+    interpreter = fb.Interpreter(model_content=chain("NEG", "NEG", shape=shape))
+    delegate = fb.GpuDelegate()
+    interpreter.modify_graph_with_delegate(delegate)
+    delegate.bind_buffer_to_tensor(source, 0, **mapping)
+    if result is not None:
+        delegate.bind_buffer_to_tensor(result, 2, **(output or {}))
+    interpreter.allocate_tensors()
+    interpreter.invoke()
+    return interpreter.get_tensor(2)
+
+
+@pytest.fixture
+def picture() -> np.ndarray:
+    return RNG.integers(0, 256, (4, 6, 4), np.uint8)
+
+
+def test_texels_become_values(picture: np.ndarray, context: fb.GlContext) -> None:
+    frame = fb.GlTexture.from_array(picture)
+    unit = picture[None].astype(np.float32) / 255
+    rgb = unit[..., :3]
+    cases: list[tuple[dict[str, Any], np.ndarray]] = [
+        ({}, rgb),
+        ({"mean": 0.5, "std": 0.5}, rgb * 2 - 1),
+        ({"order": "bgr"}, rgb[..., ::-1]),
+        ({"mean": (0.1, 0.2, 0.3), "std": (1, 2, 4)}, (rgb - (0.1, 0.2, 0.3)) / (1, 2, 4)),
+        ({"flip": "horizontal"}, rgb[:, :, ::-1]),
+        ({"flip": "vertical"}, rgb[:, ::-1]),
+        ({"flip": "both"}, rgb[:, ::-1, ::-1]),
+        ({"rotation": 180}, rgb[:, ::-1, ::-1]),
+    ]
+    for mapping, expected in cases:
+        np.testing.assert_allclose(through(frame, (1, 4, 6, 3), **mapping), expected, atol=1e-6, err_msg=str(mapping))
+    np.testing.assert_allclose(through(frame, (1, 4, 6, 1), order="a"), unit[..., 3:], atol=1e-6)
+    np.testing.assert_allclose(through(frame, (1, 4, 6, 4)), unit, atol=1e-6)
+    np.testing.assert_allclose(through(frame, (1, 4, 6, 2)), unit[..., :2], atol=1e-6)
+
+
+def test_a_quarter_turn_is_exact(picture: np.ndarray, context: fb.GlContext) -> None:
+    """A tensor that shows the texture's rectangle turned clockwise: what lay to the right comes to the top."""
+    frame, rgb = fb.GlTexture.from_array(picture), picture[..., :3].astype(np.float32) / 255
+    for degrees, turns in ((90, 1), (270, 3)):
+        expected = np.rot90(rgb, turns)
+        np.testing.assert_allclose(through(frame, (1, 6, 4, 3), rotation=degrees)[0], expected, atol=1e-6)
+
+
+def test_another_size_is_sampled_bilinearly(context: fb.GlContext) -> None:
+    big = RNG.random((9, 16, 4), np.float32)
+    for width, height in ((7, 5), (16, 18), (32, 9)):
+        expected = cv2.resize(big, (width, height), interpolation=cv2.INTER_LINEAR)[..., :3]
+        actual = through(fb.GlTexture.from_array(big), (1, height, width, 3))[0]
+        np.testing.assert_allclose(actual, expected, atol=1e-5)
+
+
+def test_crop_and_rotation_are_one_affine_map(context: fb.GlContext) -> None:
+    big = RNG.random((20, 30, 4), np.float32)
+    frame = fb.GlTexture.from_array(big)
+    crop = through(frame, (1, 5, 6, 3), crop=(4, 3, 12, 10))[0]
+    inside = cv2.resize(big[3:13, 4:16], (6, 5), interpolation=cv2.INTER_LINEAR)[..., :3]
+    np.testing.assert_allclose(crop, inside, atol=1e-5)
+    turned = through(frame, (1, 8, 8, 3), crop=(8, 5, 12, 12), rotation=30)[0]
+    angle = np.deg2rad(30)
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]) * 12 / 8
+    centre = np.array([14, 11])
+    shift = centre - 0.5 - turn @ np.array([3.5, 3.5])
+    affine = np.column_stack([turn, shift])
+    expected = cv2.warpAffine(big, affine, (8, 8), flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP)[..., :3]
+    # OpenCV rounds positions to 1/32 texel; neighbours differ by at most 1.
+    np.testing.assert_allclose(turned, expected, atol=2 / 32)
+
+
+@pytest.mark.parametrize("format, step", [("rgba8", 1 / 255), ("rgba16f", 1 / 1024), ("rgba32f", 1e-6)])
+def test_values_become_texels_and_come_back(format: str, step: float, context: fb.GlContext) -> None:
+    values = RNG.random((1, 4, 6, 3), np.float32) * 2 - 1
+    source, result = fb.GlBuffer(values.nbytes, values), fb.GlTexture(6, 4, format)
+    output = {"mean": 0.5, "std": 0.5, "order": "bgr", "flip": "vertical"}
+    back = through(source, (1, 4, 6, 3), result, output)
+    np.testing.assert_allclose(back, values, atol=2 * step)
+    texels = result.read().astype(np.float32) / (255 if format == "rgba8" else 1)
+    np.testing.assert_allclose(texels[::-1, :, 2::-1], values[0] * 0.5 + 0.5, atol=step)
+    np.testing.assert_array_equal(texels[..., 3], 1)
+
+
+def test_one_channel_becomes_grey(context: fb.GlContext) -> None:
+    values = RNG.random((1, 4, 6, 1), np.float32)
+    source = fb.GlBuffer(values.nbytes, values)
+    for format, channels in (("rgba32f", 3), ("r32f", 1)):
+        result = fb.GlTexture(6, 4, format)
+        np.testing.assert_allclose(through(source, (1, 4, 6, 1), result), values, atol=1e-6)
+        np.testing.assert_allclose(result.read()[..., :channels], np.repeat(values[0], channels, 2), atol=1e-6)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 8, 13])
+def test_buffers_hold_unpadded_channels(channels: int, context: fb.GlContext) -> None:
+    values = RNG.random((2, 3, 5, channels), np.float32)
+    source, result = fb.GlBuffer(values.nbytes, values), fb.GlBuffer(values.nbytes)
+    np.testing.assert_array_equal(through(source, values.shape, result), values)
+    np.testing.assert_array_equal(result.read().reshape(values.shape), values)
+
+
+def test_foreign_objects_by_id(picture: np.ndarray, context: fb.GlContext) -> None:
+    frame, values = fb.GlTexture.from_array(picture), RNG.random((1, 4, 6, 3), np.float32)
+    wrapped = fb.GlTexture.from_id(frame.id, 6, 4, "rgba8")
+    np.testing.assert_allclose(through(wrapped, (1, 4, 6, 3))[0], picture[..., :3] / 255, atol=1e-6)
+    mine = fb.GlBuffer(values.nbytes, values)
+    np.testing.assert_array_equal(through(fb.GlBuffer.from_id(mine.id), values.shape), values)
+    frame.release()
+    context.drain()
+    with pytest.raises(fb.BindingError, match=r"tensor 0 'x' .* cannot be bound"):
+        through(wrapped, (1, 4, 6, 3))

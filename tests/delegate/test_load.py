@@ -1,0 +1,91 @@
+"""What loading a model takes, counted: the work grows with the number of operators, and not with its square."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from types import FrameType
+from typing import Any
+
+import pytest
+from ai_edge_litert import schema_py_generated as schema
+
+from framebind.delegate.claim.claims import build_graph, claim, refuse_unlowered
+from framebind.delegate.plan.binding import Binding
+from framebind.delegate.read.reader import read_model
+from framebind.delegate.run.program import Program
+from framebind.interop.record.null import NullDevice
+from framebind.kernels import registry
+from framebind.kernels.operation import Lowering
+from framebind.kernels.views import Dense
+from support.tiny_models import G, Op, T, build
+
+SHAPE = (1, 4, 4, 8)
+
+
+def residual(count: int) -> bytes:
+    """``count`` operators: pools, each followed by two sums with values from some operators before."""
+    pool = schema.Pool2DOptionsT()
+    pool.filterHeight = pool.filterWidth = 2
+    pool.strideH = pool.strideW = 1
+    operators = [
+        Op("MAX_POOL_2D", [i], [i + 1], pool) if i % 3 == 0 else Op("ADD", [i, max(0, i - 7)], [i + 1])
+        for i in range(count)
+    ]
+    return build(G([T(f"t{i}", SHAPE) for i in range(count + 1)], operators, [0], [count]))
+
+
+def load(content: bytes) -> Program:
+    """All of loading but LiteRT's part: the recorded program of a model that runs on the GPU alone."""
+    subgraph = read_model(content).subgraphs[0]
+    device = NullDevice()
+    claims = claim(subgraph)
+    refuse_unlowered(claims, subgraph, device.traits)
+    assert not claims.refused
+    graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs, {})
+    program = Program(device, graph, "f32")
+    for tensor in (*graph.inputs, *graph.outputs):
+        view = Dense(graph.tensors[tensor].bhwc)
+        program.bind(tensor, Binding(device.buffer(view.nbytes, "bound"), view))
+    assert program.steps
+    return program
+
+
+def instructions(content: bytes) -> int:
+    """How many instructions of Python's machine loading executes."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        load(content)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def test_twice_the_operators_are_twice_the_work() -> None:
+    instructions(residual(60))  # kernels' texts are read once a process, and Python 3.12 counts from the second time on
+    once, twice = instructions(residual(120)), instructions(residual(240))
+    assert twice < 2.2 * once
+
+
+def test_an_operator_is_lowered_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before it is claimed, and in its program: no more often, because lowering packs the weights."""
+    lowered = 0
+    known = registry.OPERATORS["MAX_POOL_2D"]
+
+    def counting(lowering: Lowering) -> Any:
+        nonlocal lowered
+        lowered += 1
+        return known.lower(lowering)
+
+    monkeypatch.setitem(registry.OPERATORS, "MAX_POOL_2D", replace(known, lower=counting))
+    load(residual(30))
+    assert lowered == 2 * 10

@@ -1,0 +1,231 @@
+"""``python -m framebind``: what every command has in common, and what each prints."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from framebind.__main__ import COMMANDS
+from support.tiny_models import CPU_ONLY, G, Op, T, build, chain
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """``python -m framebind`` in a process of its own, as a person runs it."""
+    return subprocess.run(
+        [sys.executable, "-m", "framebind", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "COLUMNS": "250", **environment},
+    )
+
+
+def test_help_lists_every_command() -> None:
+    done = run("--help")
+    assert done.returncode == 0, done.stderr
+    listed = [line.split()[1] for line in done.stdout.partition("Commands")[2].splitlines() if line.startswith("│ ")]
+    names = [command.__name__ for command in COMMANDS]
+    assert [word for word in listed if word in names] == names
+
+
+@pytest.mark.parametrize("command", [command.__name__ for command in COMMANDS])
+def test_each_command_shows_an_example(command: str) -> None:
+    done = run(command, "--help")
+    assert done.returncode == 0, done.stderr
+    assert f"Example: python -m framebind {command}" in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["devices", "--nonsense"]], ids=str)
+def test_a_wrong_command_line_ends_with_2(arguments: list[str]) -> None:
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert "Usage: python -m framebind" in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_terminal_gets_colours(tmp_path: Path) -> None:
+    """What the CPU runs stands out, on a terminal alone."""
+    (tmp_path / "tiny.tflite").write_bytes(chain("EXP", CPU_ONLY))
+    terminal, stdout = os.openpty()
+    command = [sys.executable, "-m", "framebind", "inspect", str(tmp_path / "tiny.tflite")]
+    environment = {**os.environ, "TERM": "xterm-256color"}
+    done = subprocess.Popen(command, stdout=stdout, stderr=subprocess.DEVNULL, env=environment)
+    os.close(stdout)
+    text = b""
+    with contextlib.suppress(OSError), os.fdopen(terminal, "rb", buffering=0) as reader:  # EIO at the end on Linux
+        while read := reader.read(4096):
+            text += read
+    assert done.wait(60) == 0
+    assert b"\x1b[33m" in text, "yellow"
+
+
+@pytest.mark.parametrize("package", ["typer", "rich"])
+def test_without_the_extra_packages_it_says_what_to_install(package: str, tmp_path: Path) -> None:
+    """A finder that does not see the package stands for an environment without it."""
+    hide = "import importlib.util as u; real = u.find_spec\n"
+    hide += f"u.find_spec = lambda name, *rest: None if name == {package!r} else real(name, *rest)\n"
+    (tmp_path / "sitecustomize.py").write_text(hide)
+    done = run("devices", PYTHONPATH=os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    assert done.returncode == 1
+    assert done.stderr == (f"the command line and the demos need {package} as well: pip install 'framebind[demos]'\n")
+
+
+# inspect -------------------------------------------------------------------------------------------------------------
+
+NEWER = G([T("x", (1, 4)), T("y", (1, 4))], [Op("EXP", [0], [1], version=99)], [0], [1])
+NO_GPU = {"EGL_PLATFORM": "nonsense", "OCL_ICD_VENDORS": "/nonexistent"}
+"""An environment in which neither GL nor OpenCL has a device."""
+
+
+@pytest.fixture
+def inspected(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs ``inspect`` on a model's bytes, without any GPU."""
+
+    def inspect(content: bytes, *arguments: str) -> subprocess.CompletedProcess[str]:
+        (tmp_path / "tiny.tflite").write_bytes(content)
+        return run("inspect", str(tmp_path / "tiny.tflite"), *arguments, **NO_GPU)
+
+    return inspect
+
+
+def rows(text: str, title: str) -> list[list[str]]:
+    """The cells of a table, by row."""
+    lines = text.partition(f"{title} ")[2].splitlines()
+    last = next(i for i, line in enumerate(lines) if line.startswith("└"))
+    return [[cell.strip() for cell in line.strip("│").split("│")] for line in lines[:last] if line.startswith("│")]
+
+
+def test_inspect_shows_the_split(inspected: Callable[..., Any]) -> None:
+    done = inspected(chain("EXP", "TANH", CPU_ONLY, "NEG"))
+    assert done.returncode == 0, done.stderr
+    assert rows(done.stdout, "Inputs and outputs") == [
+        ["input", "0", "x", "1 x 4 x 5 x 3", "float32", ""],
+        ["output", "4", "t4", "1 x 4 x 5 x 3", "float32", ""],
+    ]
+    assert rows(done.stdout, "Operators") == [
+        ["0", "EXP", "GPU", "0", ""],
+        ["1", "TANH", "GPU", "0", ""],
+        ["2", CPU_ONLY, "CPU", "", "the operator is not supported"],
+        ["3", "NEG", "GPU", "1", ""],
+    ]
+    assert [row[:5] for row in rows(done.stdout, "Partitions")] == [
+        ["0", "2", "0", "2", "1"],
+        ["1", "1", "3", "4", "1"],
+    ]
+    assert "tiny.tflite: operators on the GPU: 3, in 2 partitions; on the CPU: 1." in done.stdout
+    assert "\x1b" not in done.stdout, "colours are for terminals"
+    assert "not supported by GPU delegate" not in done.stderr, "the table says it already"
+
+
+def test_inspect_tells_subgraphs_apart(inspected: Callable[..., Any]) -> None:
+    def graph(key: str, operator: str) -> G:
+        return G([T("x", (1, 4, 5, 3)), T("y", (1, 4, 5, 3))], [Op(operator, [0], [1])], [0], [1], key, key)
+
+    done = inspected(build(graph("one", "EXP"), graph("two", CPU_ONLY), graph("three", "NEG")))
+    assert rows(done.stdout, "Operators") == [
+        ["0", "0", "EXP", "GPU", "0", ""],
+        ["1", "0", CPU_ONLY, "CPU", "", "the operator is not supported"],
+        ["2", "0", "NEG", "GPU", "1", ""],
+    ]
+    assert [row[4] for row in rows(done.stdout, "Partitions")] == ["1", "1"]
+
+
+def test_inspect_prints_json(inspected: Callable[..., Any]) -> None:
+    x = T("x", (1, 4), dtype="int8", scales=[0.5], zero_points=[3], signature=(-1, 4))
+    y = T("y", (1, 4), dtype="int8", scales=[0.5], zero_points=[3], signature=(-1, 4))
+    done = inspected(build(G([x, y], [Op("RELU", [0], [1], version=2)], [0], [1])), "--json")
+    assert done.returncode == 0, done.stderr
+    content = json.loads(done.stdout)
+    partition = content["partitions"][0]
+    assert content == {
+        "model": "tiny.tflite",
+        "inputs": [
+            {
+                "index": 0,
+                "name": "x",
+                "shape": [-1, 4],
+                "dtype": "int8",
+                "scales": [0.5],
+                "zero_points": [3],
+                "quantized_dimension": None,
+            }
+        ],
+        "outputs": [{**content["inputs"][0], "index": 1, "name": "y"}],
+        "operators": [
+            {"index": 0, "name": "RELU", "subgraph": 0, "runs_on": "gpu", "partition": 0, "reason": ""},
+        ],
+        "partitions": [{**partition, "number": 0, "operators": [0], "inputs": [0], "outputs": [1]}],
+        "error": None,
+    }
+    assert partition["dispatches"] >= 1 and partition["constants_nbytes"] > 0
+
+
+def test_inspect_counts_what_a_real_model_takes(model_path: Callable[[str], Path]) -> None:
+    """golden.txt has the same constants; and no fewer dispatches, although there a picture is bound to the input."""
+    golden = (Path(__file__).parents[1] / "delegate" / "golden.txt").read_text()
+    (line,) = [line for line in golden.splitlines() if line.startswith("face_detection_front f32:")]
+    done = run("inspect", str(model_path("face_detection_front")), "--json", **NO_GPU)
+    assert done.returncode == 0, done.stderr
+    content = json.loads(done.stdout)
+    (partition,) = content["partitions"]
+    assert partition["constants_nbytes"] == int(line.split()[6])
+    assert 0 < partition["dispatches"] <= int(line.split()[2])
+    assert partition["operators"] == [operator["index"] for operator in content["operators"]]
+
+
+@pytest.mark.parametrize("gpu", ["gl", "cl:pocl"], indirect=True)
+def test_inspect_records_on_a_named_api(gpu: object, tmp_path: Path) -> None:
+    (tmp_path / "tiny.tflite").write_bytes(chain("EXP", "TANH"))
+    backend = "opencl" if "Cl" in type(gpu).__name__ else "opengl"
+    done = run("inspect", str(tmp_path / "tiny.tflite"), "--backend", backend, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["partitions"][0]["dispatches"] == 1
+
+
+def test_a_backend_that_is_missing_is_one_message(inspected: Callable[..., Any]) -> None:
+    done = inspected(chain("EXP"), "--backend", "opencl")
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.startswith("DeviceError: ") and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"<html>", "ModelError: this is no TensorFlow Lite model: 6 bytes"),
+        (chain("EXP", "TANH")[:200], "ModelError: the operator codes cannot be read"),
+        (
+            build(NEWER),
+            "ModelError: LiteRT does not take the model: Didn't find op for builtin opcode 'EXP' version '99'",
+        ),
+    ],
+    ids=["a web page", "truncated", "an operator that LiteRT does not know"],
+)
+def test_inspect_says_what_is_wrong_with_a_broken_model(
+    content: bytes, says: str, inspected: Callable[..., Any]
+) -> None:
+    done = inspected(content)
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.startswith(says) and "Traceback" not in done.stderr
+
+
+def test_inspect_names_a_file_that_is_not_there() -> None:
+    done = run("inspect", "gone.tflite")
+    assert (done.returncode, done.stderr) == (1, "ModelError: there is no model file 'gone.tflite'\n")
+
+
+def test_a_model_that_nobody_can_run_is_shown_and_then_an_error(inspected: Callable[..., Any]) -> None:
+    """A custom operator that neither the GPU nor LiteRT has. Its name is no markup for the terminal."""
+    done = inspected(chain("EXP", "Mine[bold]"))
+    assert rows(done.stdout, "Operators")[1] == ["1", "Mine[bold]", "CPU", "", "the operator is not supported"]
+    assert rows(done.stdout, "Partitions")[0][4:] == ["unknown", "unknown", "unknown"]
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "ModelError: the model does not run: Encountered unresolved custom op: Mine[bold]" in done.stderr

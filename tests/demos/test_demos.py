@@ -1,0 +1,212 @@
+"""The demos as a person runs them: the pictures they make against LiteRT's CPU interpreter, the copies they count."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import ai_edge_litert.interpreter as litert
+import cv2
+import numpy as np
+import numpy.typing as npt
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import framebind as fb
+from framebind.demos import segmentation, style_transfer
+from framebind.demos.player.options import Options
+from framebind.demos.player.report import Report
+from framebind.demos.player.run import run
+from framebind.demos.player.task import Scene, Task
+
+Picture = npt.NDArray[np.uint8]
+Photograph = Callable[..., Picture]
+ModelPath = Callable[[str], Path]
+
+
+# There is a GL driver; the demos then make a desktop context of their own.
+pytestmark = [pytest.mark.usefixtures("context"), pytest.mark.parametrize("context", ["gl"], indirect=True)]
+
+
+def on_cpu(path: Path, **inputs: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """The model's output for inputs given by "c" + their number of channels."""
+    interpreter = litert.Interpreter(model_path=str(path))
+    interpreter.allocate_tensors()
+    for detail in interpreter.get_input_details():
+        interpreter.set_tensor(detail["index"], inputs[f"c{detail['shape'][-1]}"].reshape(detail["shape"]))
+    interpreter.invoke()
+    return np.array(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]))[0]
+
+
+def save(path: Path, rgb: Picture) -> Path:
+    cv2.imwrite(str(path), rgb[..., ::-1])
+    return path
+
+
+def load(path: Path) -> npt.NDArray[np.float32]:
+    picture = cv2.imread(str(path))
+    assert picture is not None
+    return picture[..., ::-1].astype(np.float32)
+
+
+def test_style_transfer_paints_as_the_cpu_does(tmp_path: Path, photograph: Photograph, model_path: ModelPath) -> None:
+    rgb = photograph("astronaut", 384, 384)
+    path = model_path("style_transfer_f16_384")
+    options = Options(str(path), str(save(tmp_path / "frame.png", rgb)), [tmp_path / "painted.png"])
+    run(partial(style_transfer.prepare, styles=style_transfer.STYLES[:1]), options)
+    vector = style_transfer.style_vector(style_transfer.STYLES[0])
+    expected = on_cpu(path, c3=rgb.astype(np.float32) / 255, c100=vector) * 255
+    assert expected.std() > 40, "a picture, not a plain colour"
+    # Rounding to 256 steps is half a step.
+    np.testing.assert_allclose(load(tmp_path / "painted.png"), expected, atol=0.6)
+
+
+def test_styles_are_blended_over_half_a_second(monkeypatch: pytest.MonkeyPatch, model_path: ModelPath) -> None:
+    model_path("style_predict_quantized_256")
+    now = 100.0
+    monkeypatch.setattr(style_transfer, "perf_counter", lambda: now)
+    pictures = style_transfer.STYLES[:2]
+    one, two = (style_transfer.style_vector(picture) for picture in pictures)
+    assert np.abs(one - two).max() > 0.1
+    style, choices = style_transfer._styles(pictures)
+    assert [choice.name for choice in choices] == ["coffee", "rocket"]
+    np.testing.assert_array_equal(style().read(), one)
+    fb.transfers.reset()
+    choices[1].choose()
+    assert fb.transfers.by_reason["upload", "style"].bytes == fb.transfers.bytes == 16 * 100 * 4
+    for seconds, share in ((0.0, 1 / 16), (0.05, 2 / 16), (0.25, 9 / 16), (0.5, 1.0), (7.0, 1.0)):
+        now = 100 + seconds
+        np.testing.assert_allclose(style().read(), one + share * (two - one), atol=1e-6)
+    np.testing.assert_array_equal(style().read(), two)
+    choices[0].choose()
+    now += 0.25
+    half = two + 9 / 16 * (one - two)
+    np.testing.assert_allclose(style().read(), half, atol=1e-6)
+    choices[1].choose()  # in the middle of a blend: from where it is
+    np.testing.assert_allclose(style().read(), half + (two - half) / 16, atol=1e-6)
+
+
+def test_another_style_is_chosen_while_frames_are_painted(
+    tmp_path: Path, photograph: Photograph, model_path: ModelPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rgb, path, now = photograph("astronaut", 384, 384), model_path("style_transfer_f16_384"), 0.0
+    monkeypatch.setattr(style_transfer, "perf_counter", lambda: now)
+
+    def prepare(scene: Scene) -> Task:
+        task, number = style_transfer.prepare(scene, style_transfer.STYLES[:2]), 0
+
+        def draw(frame: fb.GlTexture) -> None:
+            nonlocal number, now
+            number += 1
+            if number == 2:
+                with fb.transfer_guard("allow"):
+                    task.choices[1].choose()
+                now = 1.0
+            task.draw(frame)
+
+        return Task(draw, task.choices)
+
+    (tmp_path / "frames").mkdir()
+    for name in ("1.png", "2.png"):
+        save(tmp_path / "frames" / name, rgb)
+    report = run(prepare, Options(str(path), str(tmp_path / "frames"), output=[tmp_path / "painted.png"]))
+    assert (report.frames, report.copied) == (1, 16 * 100 * 4)
+    vector = style_transfer.style_vector(style_transfer.STYLES[1])
+    expected = on_cpu(path, c3=rgb.astype(np.float32) / 255, c100=vector) * 255
+    np.testing.assert_allclose(load(tmp_path / "painted.png"), expected, atol=0.6)
+
+
+def test_the_steady_state_copies_only_camera_and_recording(tmp_path: Path, model_path: ModelPath) -> None:
+    options = Options(
+        str(model_path("selfie_segmentation")), "synthetic", [tmp_path / "a.avi", tmp_path / "a.png"],
+        frames=5, size="128x96",
+    )  # fmt: skip
+    report = run(segmentation.prepare, options)
+    pixels = 128 * 96
+    assert (report.frames, report.uploaded, report.recorded, report.copied) == (4, 4 * pixels * 3, 4 * pixels * 4, 0)
+    assert f"{pixels * 7} in all, of which {pixels * 3} the source's upload" in str(report)
+    capture = cv2.VideoCapture(str(tmp_path / "a.avi"))
+    assert capture.get(cv2.CAP_PROP_FRAME_COUNT) == 5
+    frames = [capture.read()[1] for _ in range(5)]
+    assert np.abs(frames[-1].astype(int) - cv2.imread(str(tmp_path / "a.png"))).mean() < 5, "the PNG is the last frame"
+    assert (frames[0] != frames[-1]).any()
+
+
+def test_a_copy_in_the_steady_state_ends_the_demo(tmp_path: Path, model_path: ModelPath) -> None:
+    def prepare(scene: Any) -> Task:
+        draw = segmentation.prepare(scene).draw
+        return Task(lambda frame: (draw(frame), scene.picture.read("a careless look"))[0])
+
+    options = Options(str(model_path("selfie_segmentation")), "synthetic", [tmp_path / "a.png"], frames=3, size="64x64")
+    with pytest.raises(fb.TransferError, match="a careless look"):
+        run(prepare, options)
+
+
+def test_a_run_of_one_frame_has_no_figures() -> None:
+    assert "too few" in str(Report())
+
+
+def command_line(module: Any, *arguments: object) -> tuple[int, str]:
+    app = typer.Typer()
+    app.command()(module.command)
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    return result.exit_code, " ".join(result.output.split())
+
+
+def test_mistakes_on_the_command_line(tmp_path: Path) -> None:
+    picture = tmp_path / "a.png"
+    for arguments, message in (
+        (["--source", "99", "--output", picture], "SourceError: camera 99 cannot be opened"),
+        (["--source", tmp_path / "missing.mp4", "--output", picture], "there is no file or folder"),
+        (
+            ["--model", "missing.tflite", "--output", picture, "--frames", 1],
+            "ModelError: there is no model file 'missing.tflite'",
+        ),
+        (
+            ["--model", "nonsense", "--output", picture, "--frames", 1],
+            "none of the known models style_transfer, deeplab",
+        ),
+        (["--output", picture], "has no end: say how many --frames"),
+    ):
+        code, output = command_line(segmentation, *arguments)
+        assert code == 1 and message in output, output
+    code, output = command_line(style_transfer, "--output", tmp_path / "a.xyz", "--frames", 1)  # its model is bundled
+    assert code == 1 and "no known format" in output, output
+    code, output = command_line(segmentation, "--size", "large", "--output", picture)
+    assert code == 2 and "WIDTHxHEIGHT" in output
+    code, output = command_line(segmentation, "--camera", 0, "--source", picture)
+    assert code == 2 and "--camera and --source exclude each other" in output
+    style = ("--model", "style_transfer", "--style", style_transfer.STYLES[0])
+    code, output = command_line(style_transfer, *style, "--output", picture, "--frames", 1)
+    assert code == 1 and "has one style of its own: leave out --style" in output
+
+
+def test_mistakes_with_models_that_are_not_bundled(tmp_path: Path, model_path: ModelPath) -> None:
+    picture = tmp_path / "a.png"
+    for name in ("style_transfer_f16_384", "style_predict_quantized_256", "selfie_segmentation"):
+        model_path(name)
+    code, output = command_line(style_transfer, "--style", picture / "no", "--output", picture, "--frames", 1)
+    assert code == 1 and "is no picture that can be read" in output
+    code, output = command_line(style_transfer, "--model", "selfie_segmentation", "--output", picture, "--frames", 1)
+    assert code == 1 and "the model's output has 1 channels, which is no picture" in output
+    many = ["--style", style_transfer.STYLES[0]] * 10
+    code, output = command_line(style_transfer, *many, "--output", picture, "--frames", 1)
+    assert code == 1 and "10 pictures of a style are too many" in output
+
+
+def test_a_window_shows_the_picture(tmp_path: Path, model_path: ModelPath, tool: Callable[[str], str]) -> None:
+    command = [sys.executable, "-m", "framebind.demos.segmentation", "--model", str(model_path("selfie_segmentation"))]
+    command += ["--window", "--frames", "4", "--size", "96x64", "--output", str(tmp_path / "a.png")]
+    environment = {k: v for k, v in os.environ.items() if k != "EGL_PLATFORM"}
+    done = subprocess.run(
+        [tool("xvfb-run"), "-a", *command], capture_output=True, text=True, timeout=120, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    assert "3 frames after the first" in done.stderr and "0 anything else" in " ".join(done.stderr.split())
+    assert load(tmp_path / "a.png").std() > 20

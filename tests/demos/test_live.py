@@ -1,0 +1,358 @@
+"""Demos as a person uses them: windows on a screen of their own, real key presses, what is then on screen and disk."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from framebind.demos.classification import BAR, BOTTOM
+from framebind.demos.landmarks import LEFT
+from framebind.demos.models import BUNDLED
+from framebind.demos.vision.labels import palette
+from support.demo_models import color_classifier, object_model
+from support.screen import PATIENCE, Picture, Program, Screen
+from support.tiny_models import chain
+
+ROOT = Path(__file__).parent
+GREEN, RED = 1, 0
+REST = 4
+"""So many screenshots alike show that a picture does not change any more."""
+
+
+@pytest.fixture
+def screen(tmp_path: Path, tool: Callable[[str], str]) -> Iterator[Screen]:
+    for name in ("xvfb-run", "xdotool"):
+        tool(name)  # skips, or fails where it is promised
+    (tmp_path / "screen").mkdir()
+    with Screen(tmp_path / "screen") as screen:
+        yield screen
+
+
+@pytest.fixture
+def halves(tmp_path: Path) -> Path:
+    """A picture, dark on the left and bright on the right."""
+    picture = np.full((48, 64, 3), 60, np.uint8)
+    picture[:, 32:] = 200
+    path = tmp_path / "halves.png"
+    cv2.imwrite(str(path), picture)
+    return path
+
+
+@pytest.fixture
+def identity(tmp_path: Path) -> Path:
+    path = tmp_path / "identity.tflite"
+    path.write_bytes(chain("ABS", shape=(1, 48, 64, 3)))
+    return path
+
+
+def files(folder: Path, suffix: str) -> list[Path]:
+    return sorted(folder.glob(f"framebind-*{suffix}"))
+
+
+def frames_of(video: Path) -> list[Picture]:
+    """All frames of a video that plays."""
+    capture = cv2.VideoCapture(str(video))
+    frames: list[Picture] = []
+    while (found := capture.read())[0]:
+        frames.append(found[1])
+    return frames
+
+
+def screenshot(program: Program, folder: Path) -> Picture:
+    """Press s; the picture that was saved."""
+    before = len(files(folder, ".png"))
+    program.press("s")
+    program.until(lambda: len(files(folder, ".png")) > before, "screenshot")
+    (picture,) = program.until(lambda: readable(files(folder, ".png")[-1]), "readable screenshot")
+    return picture[..., ::-1]
+
+
+def settled(program: Program, folder: Path) -> Picture:
+    """The picture of a paused demo, once it no longer changes: masks that are smoothed over time take some frames, and
+    the last of them change less than a picture shows.
+    """
+    pictures = [screenshot(program, folder)]
+
+    def still() -> bool:
+        pictures.append(screenshot(program, folder))
+        return len(pictures) > REST and all((pictures[-1] == other).all() for other in pictures[-REST:])
+
+    program.until(still, "picture that stays")
+    return pictures[-1]
+
+
+def readable(path: Path) -> list[Picture]:
+    """The picture, once all of it is written."""
+    picture = cv2.imread(str(path)) if path.stat().st_size else None
+    return [] if picture is None else [picture]
+
+
+def test_keys_do_what_the_help_line_says(screen: Screen, tmp_path: Path, identity: Path, halves: Path) -> None:
+    command = (sys.executable, ROOT / "live_demo.py", "--model", identity, "--source", halves, "--window")
+    with screen.run(*command, "--record", "all.avi", cwd=tmp_path) as program:
+
+        def pixel(x: int, y: int) -> list[int]:
+            return screen.picture()[y, x].tolist()
+
+        program.press("h")  # the figures cover the picture
+        program.until(lambda: pixel(10, 24) == [60] * 3 and pixel(50, 24) == [200] * 3, "picture")
+        assert pixel(2, 2) == [0, 255, 0], "the demo's overlay"
+        assert pixel(100, 24) == [0] * 3, "beside the window"
+        program.press("m")
+        program.until(lambda: pixel(10, 24) == [200] * 3 and pixel(50, 24) == [60] * 3, "mirrored picture")
+        program.press("2")
+        program.until(lambda: pixel(10, 24) == [200, 0, 0], "second choice")
+        program.press("1")
+        program.until(lambda: pixel(10, 24) == [200] * 3, "first choice")
+        program.press("9", "x")  # nothing
+        program.press("c")
+        plain = screenshot(program, tmp_path)
+        assert plain.shape == (48, 64, 3) and plain[24, 10].tolist() == [200] * 3
+        program.press("c")
+        program.resize(400, 300)
+        program.until(lambda: pixel(100, 200) == [200] * 3 and pixel(300, 200) == [60] * 3, "larger picture")
+        program.press("h")
+        program.until(lambda: pixel(100, 2)[0] < 150 and pixel(100, 298)[0] < 150, "figures above, keys below")
+        program.press("question")
+        program.until(lambda: pixel(100, 298) == [200] * 3 and pixel(100, 2)[0] < 150, "figures without keys")
+        program.press("f")
+        program.until(lambda: pixel(700, 500) == [60] * 3, "full screen")
+        program.press("f")
+        program.until(lambda: pixel(700, 500) == [0] * 3, "window again")
+        program.press("r")
+        video = program.until(lambda: files(tmp_path, ".mp4"), "recording")[0]
+        screenshot(program, tmp_path)
+        program.press("r")
+        program.until(lambda: len(frames_of(video)) > 1, "finished recording")
+        program.press("q")
+        code, output = program.wait()
+    assert code == 0 and "Traceback" not in output
+    assert "frames after the first" in output
+    assert sorted(re.findall(r"wrote (\S+)", output)) == sorted(
+        path.name for path in (*tmp_path.glob("*.avi"), *tmp_path.glob("framebind-*"))
+    )
+    everything = frames_of(tmp_path / "all.avi")
+    assert everything[0].shape == (48, 64, 3) and len(everything) > len(frames_of(video))
+
+
+@pytest.mark.parametrize("dots_per_inch", [96, 192])
+def test_on_a_dense_display_window_and_text_have_more_pixels(
+    tmp_path: Path, tool: Callable[[str], str], identity: Path, halves: Path, dots_per_inch: int
+) -> None:
+    for name in ("xvfb-run", "xdotool"):
+        tool(name)
+    command = (sys.executable, ROOT / "live_demo.py", "--model", identity, "--source", halves, "--window")
+    scale = dots_per_inch // 96
+    with Screen(tmp_path, dots_per_inch) as screen, screen.run(*command, cwd=tmp_path) as program:
+
+        def right_edge() -> int:
+            """Where the bright half of the picture ends, in pixels of the screen."""
+            return int(np.flatnonzero((screen.picture()[24 * scale] == 200).all(axis=-1)).max(initial=0)) + 1
+
+        program.until(lambda: right_edge() == 64 * scale, "window")
+        program.resize(800, 600)
+        program.until(lambda: right_edge() == 800, "larger picture")
+        # Below the dark half, beside the text: two lines and a half, each of 15 screen units, or of a 24th at most.
+        dark = screen.picture()[300:, 3, 0] < 60
+        assert dark.sum() == pytest.approx(2.5 * min(15 * scale, 600 / 24), abs=1)
+        program.press("q")
+        assert program.wait()[0] == 0
+
+
+def test_pausing_holds_the_picture_and_what_is_recorded(screen: Screen, tmp_path: Path, identity: Path) -> None:
+    command = (sys.executable, ROOT / "live_demo.py", "--model", identity, "--size", "64x48", "--no-vsync", "--window")
+    with screen.run(*command, "--output", "a.avi", "--profile", "trace.json", cwd=tmp_path) as program:
+        program.press("space")
+        still = screenshot(program, tmp_path)
+        assert (screenshot(program, tmp_path) == still).all()
+        program.press("c")
+        copied = screenshot(program, tmp_path)
+        assert np.abs(copied.astype(int) - still).max() <= 1, "the copying mode draws the same"
+        program.press("c", "space")
+        program.until(lambda: (screenshot(program, tmp_path) != still).any(), "motion")
+        program.press("Escape")
+        code, output = program.wait()
+    assert code == 0 and "Traceback" not in output
+    bound, _, copying = output.partition("copying mode: ")
+    assert "without copies: " in bound and " 0 anything else" in bound
+    assert re.search(r" [1-9]\d* anything else", copying), "the summary says what each mode copies"
+    frames = frames_of(tmp_path / "a.avi")
+    same = [bool((a == b).all()) for a, b in itertools.pairwise(frames)]
+    assert len(frames) > 1 and not any(same), "no frame was recorded twice"
+    events = json.loads((tmp_path / "trace.json").read_text())
+    names = {event["name"] for event in events if event.get("tid") == 2}
+    assert names == {"thread_name", "upload", "draw", "inference", "record", "show"}
+
+
+def test_a_window_closed_while_recording_leaves_a_recording_that_plays(
+    screen: Screen, tmp_path: Path, identity: Path
+) -> None:
+    command = (sys.executable, ROOT / "live_demo.py", "--model", identity, "--size", "64x48")
+    with screen.run(*command, cwd=tmp_path) as program:
+        program.press("r")
+        program.until(lambda: files(tmp_path, ".mp4"), "recording")
+        screenshot(program, tmp_path)
+        program.click_close()
+        code, output = program.wait()
+    assert code == 0 and "Traceback" not in output
+    assert len(frames_of(files(tmp_path, ".mp4")[0])) > 1
+
+
+def test_files_that_cannot_be_written_are_said_and_the_demo_goes_on(
+    screen: Screen, identity: Path, halves: Path
+) -> None:
+    nowhere = Path("/proc")  # where not even root makes files
+    command = (sys.executable, ROOT / "live_demo.py", "--model", identity, "--source", halves, "--window")
+    with screen.run(*command, cwd=nowhere) as program:
+        program.press("h")
+        program.until(lambda: screen.picture()[44, 1].tolist() == [60] * 3, "picture")
+        for key in ("s", "r"):
+            program.press(key)
+            program.until(lambda: screen.picture()[44, 1].max() < 60, "message")
+            program.until(lambda: screen.picture()[44, 1].tolist() == [60] * 3, "picture without the message")
+        program.press("q")
+        code, output = program.wait()
+    assert code == 0 and "Traceback" not in output
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM], ids=["ctrl c", "kill"])
+def test_a_signal_ends_a_recording_that_plays(tmp_path: Path, identity: Path, sent: signal.Signals) -> None:
+    command = [sys.executable, ROOT / "live_demo.py", "--model", identity, "--headless", "--record", "a.avi"]
+    environment = {**os.environ, "EGL_PLATFORM": "surfaceless"}
+    program = subprocess.Popen(
+        [*command, "--size", "64x48", "--frames", "100000"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE
+    )
+    deadline = time.monotonic() + PATIENCE
+    while not ((tmp_path / "a.avi").exists() and (tmp_path / "a.avi").stat().st_size > 20_000):
+        assert program.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
+    program.send_signal(sent)
+    output = program.communicate(timeout=60)[1].decode()
+    assert program.returncode == 0 and "Traceback" not in output and "frames after the first" in output
+    assert len(frames_of(tmp_path / "a.avi")) > 3
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("style_transfer", "style_transfer"), ("segmentation", "selfie_segmentation"),
+        ("segmentation", "deeplabv3_257_mv_gpu"), ("classification", "colors.tflite"),
+        ("detection", "face_detection_front"), ("detection", "objects.tflite"), ("landmarks", "pose_landmark_lite"),
+    ],
+)  # fmt: skip
+def test_each_demo_shows_moving_frames_and_answers_keys(
+    screen: Screen, tmp_path: Path, model_path: Callable[[str], Path], name: str, model: str
+) -> None:
+    if model == "colors.tflite":
+        (tmp_path / model).write_bytes(color_classifier())
+    elif model == "objects.tflite":
+        object_model(tmp_path / model, logits=False)
+    elif model not in BUNDLED:
+        model_path(model)  # skips where there are no models
+    command = (sys.executable, "-m", "framebind", "demo", name, "--model", model, "--size", "160x120")
+    with screen.run(*command, cwd=tmp_path) as program:
+        program.press("h")
+        program.until(lambda: screen.picture()[:120, :160].std() > 20, "picture")
+        first = screen.picture()[:120, :160]
+        program.until(lambda: np.abs(screen.picture()[:120, :160].astype(int) - first).mean() > 2, "motion")
+        bound = screenshot(program, tmp_path)
+        assert bound.std() > 20
+        program.press("space")
+        still = settled(program, tmp_path)
+        program.press("c")
+        copied = settled(program, tmp_path)
+        assert np.abs(copied.astype(int) - still).max() <= 1, "the copying mode draws the same"
+        program.press("q")
+        code, output = program.wait()
+    assert code == 0 and "Traceback" not in output and "the source's upload" in output
+
+
+def test_a_skeleton_is_drawn_over_moving_frames(
+    screen: Screen, tmp_path: Path, model_path: Callable[[str], Path]
+) -> None:
+    model = model_path("pose_landmark_lite")
+    command = (sys.executable, "-m", "framebind", "demo", "landmarks", "--model", model, "--size", "240x200")
+    with screen.run(*command, cwd=tmp_path) as program:
+        program.press("h")
+
+        def left_of_the_person() -> int:
+            """Pixels in the colour of a skeleton's left side, which is in no photograph."""
+            color = np.array(LEFT) * 255
+            return int((np.abs(screen.picture()[:200, :240] - color).max(axis=-1) < 3).sum())
+
+        program.until(lambda: left_of_the_person() > 20, "skeleton")
+        first = screen.picture()[:200, :240]
+        program.until(lambda: np.abs(screen.picture()[:200, :240].astype(int) - first).mean() > 2, "motion")
+        program.press("q")
+        code, output = program.wait()
+    assert code == 0 and "Traceback" not in output and "784 detections" in output
+
+
+def test_the_likeliest_classes_are_drawn_over_moving_frames(screen: Screen, tmp_path: Path) -> None:
+    (tmp_path / "colors.tflite").write_bytes(color_classifier())
+    command = (sys.executable, "-m", "framebind", "demo", "classification", "--model", "colors.tflite")
+    with screen.run(*command, "--size", "240x200", cwd=tmp_path) as program:
+        program.press("h")
+
+        def bars() -> list[int]:
+            """How long the bar of each of the five lines is above its text, from the likeliest on, in pixels."""
+            rows = [screen.picture()[int(200 * (BOTTOM - (line + 0.1) / 16)), :240] for line in (5, 4, 3, 2, 1)]
+            return [int((np.abs(row[:60] - np.array(BAR) * 255).max(axis=-1) < 60).sum()) for row in rows]
+
+        program.until(lambda: (found := bars())[0] > 20 and found == sorted(found, reverse=True), "bars")
+        first = screen.picture()[:100, :240]
+        program.until(lambda: np.abs(screen.picture()[:100, :240].astype(int) - first).mean() > 2, "motion")
+        program.press("q")
+        code, output = program.wait()
+    assert code == 0 and "Traceback" not in output and "24 detections, 0 anything else" in output
+
+
+@pytest.mark.parametrize("size", ["320x240", "480x360"])
+def test_figures_and_the_legend_of_classes_lie_beside_each_other(
+    screen: Screen, tmp_path: Path, model_path: Callable[[str], Path], size: str
+) -> None:
+    model, (width, height) = model_path("deeplabv3_257_mv_gpu"), map(int, size.split("x"))
+    command = (sys.executable, "-m", "framebind", "demo", "segmentation", "--model", model, "--size", size)
+    legend = np.rint(np.array(palette(21)[1:]) * 255)
+
+    def seen() -> set[int]:
+        """The classes whose colour is on screen."""
+        colors = screen.picture()[:height, :width].reshape(-1, 3)
+        return {number for number, color in enumerate(legend, 1) if (np.abs(colors - color) <= 1).all(axis=-1).any()}
+
+    with screen.run(*command, cwd=tmp_path) as program:
+        program.until(lambda: screen.picture()[: height // 16, : width // 2].mean() < 128, "figures")
+        program.until(lambda: seen() == set(range(1, 21)), "legend that nothing darkens")
+        program.press("q")
+        assert program.wait()[0] == 0
+
+
+def test_keys_switch_between_effects(screen: Screen, tmp_path: Path, model_path: Callable[[str], Path]) -> None:
+    model = model_path("selfie_segmentation")
+    command = (sys.executable, "-m", "framebind", "demo", "segmentation", "--model", model, "--size", "160x120")
+    with screen.run(*command, "--background", "#00ff00", cwd=tmp_path) as program:
+        program.press("h")
+
+        def green() -> float:
+            return float((screen.picture()[:120, :160] == [0, 255, 0]).all(axis=-1).mean())
+
+        program.until(lambda: green() > 0.1, "background in green")
+        program.press("2")
+        program.until(lambda: green() == 0 and screen.picture()[:120, :160].std() > 20, "background blurred")
+        program.press("1")
+        program.until(lambda: green() > 0.1, "background in green again")
+        program.press("q")
+        code, output = program.wait()
+    assert code == 0 and "Traceback" not in output

@@ -1,0 +1,230 @@
+"""The rules of the folders: who may import whom, no circles, no GL, CL or CUDA calls outside interop, sizes."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MAY_IMPORT = {
+    "kernels": {"kernels"},
+    "interop": {"interop", "kernels"},
+    "delegate": {"delegate", "interop", "kernels"},
+    "demos": {"demos", ""},
+    "__main__": {"demos", ""},
+    "": {"delegate", "interop", "kernels"},
+}
+"""By package ("" is __init__.py, "__main__" the file __main__.py): the packages whose modules its files may import."""
+FLOORS = {
+    "kernels": "tensor views target operation codegen ops.arguments ops.window ops.pointwise ops.convolution "
+    "ops.movement ops.reduction ops.recurrent ops.constant ops registry",
+    "interop": "errors transfers device record gl gl.compute cl share cl.compute frames.capture frames.show frames "
+    "discovery",
+    "delegate": "options read report litert transform lower cache plan claim run statistics engine gpu_delegate "
+    "interpreter",
+    "demos": "models player vision hosts style_transfer segmentation detection landmarks classification commands",
+}
+"""By package: its folders and top-level files, from the ground up. Each imports itself and those before it only."""
+GPU_LIBRARIES = {"OpenGL", "pyopencl", "glfw", "ctypes", "moderngl", "cuda"}
+CTYPES_FOR_LITERT = {"delegate/litert/native.py", "delegate/litert/abi.py"}
+"""LiteRT's delegate is a C structure too; no other file outside interop may touch C."""
+HOSTS = "demos/hosts/with_"
+"""Programs of other GL libraries, into which framebind is bound."""
+MAX_FILES_IN_A_FOLDER = 16
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 50
+
+PATTERNS = {"": "__init__.py", "__main__": "__main__.py"}
+FILES = sorted(p for package in MAY_IMPORT for p in ROOT.glob(PATTERNS.get(package, f"{package}/**/*.py")))
+
+
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def module_of(path: Path) -> str:
+    """The dotted name below framebind: "interop.gl", "interop" for a folder's __init__.py, "" for the package's."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(path): path for path in FILES}
+
+
+def imports(path: Path) -> Iterator[tuple[int, str, bool]]:
+    """Every import of a file, also inside functions: (line, dotted name, whether it is ours and so below framebind)."""
+    package = module_of(path).split(".") if path.name == "__init__.py" else module_of(path).split(".")[:-1]
+    package = [part for part in package if part]
+    for node in ast.walk(parse(path)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                ours = alias.name.split(".")[0] == "framebind"
+                yield node.lineno, alias.name.partition(".")[2] if ours else alias.name, ours
+        elif isinstance(node, ast.ImportFrom):
+            base = (node.module or "").split(".") if node.module else []
+            if node.level:
+                base = package[: len(package) - node.level + 1] + base
+            ours = bool(node.level) or base[:1] == ["framebind"]
+            if not node.level and ours:
+                base = base[1:]
+            for alias in node.names:
+                full = ".".join([*base, alias.name])
+                yield node.lineno, full if ours and full in MODULES else ".".join(base), ours
+
+
+def package_of(module: str) -> str:
+    return module.split(".")[0]
+
+
+def floor_of(module: str) -> int:
+    """The number of the floor of a module below its package. The longest name in FLOORS that fits counts."""
+    package, _, below = module.partition(".")
+    floors = FLOORS[package].split()
+    fitting = [floor for floor in floors if f"{below}.".startswith(f"{floor}.")]
+    assert fitting, f"{module} is on no floor of {package}: add its folder to FLOORS"
+    return floors.index(max(fitting, key=len))
+
+
+def test_a_file_imports_only_what_its_package_may() -> None:
+    assert not [
+        f"{name_of(path)}:{line} imports {module or 'framebind'}"
+        for path in FILES
+        for line, module, ours in imports(path)
+        if ours and package_of(module) not in MAY_IMPORT[package_of(module_of(path))]
+    ]
+
+
+def test_a_folder_imports_only_folders_below_it() -> None:
+    assert not [
+        f"{name_of(path)}:{line} imports {module}, which is on a floor above"
+        for importer, path in MODULES.items()
+        if "." in importer
+        for line, module, ours in imports(path)
+        if ours and "." in module and package_of(module) == package_of(importer)
+        if floor_of(module) > floor_of(importer)
+    ]
+
+
+def test_no_two_files_import_each_other() -> None:
+    edges = {
+        module: {target for _, target, ours in imports(path) if ours and target in MODULES and target != module}
+        for module, path in MODULES.items()
+    }
+    done: set[str] = set()
+
+    def visit(module: str, path: tuple[str, ...]) -> None:
+        assert module not in path, "imports in a circle: " + " -> ".join([*path[path.index(module) :], module])
+        if module not in done:
+            for target in sorted(edges[module]):
+                visit(target, (*path, module))
+            done.add(module)
+
+    for module in edges:
+        visit(module, ())
+    assert done == set(MODULES)
+
+
+def test_gpu_calls_live_in_interop() -> None:
+    found = []
+    for path in FILES:
+        name = name_of(path)
+        forbidden = GPU_LIBRARIES - ({"ctypes"} if name in CTYPES_FOR_LITERT else set())
+        if not name.startswith(("interop/", HOSTS)):
+            found += [
+                f"{name}:{line} imports {module}"
+                for line, module, ours in imports(path)
+                if not ours and module.split(".")[0] in forbidden
+            ]
+    assert not found
+
+
+def test_demos_use_public_names_only() -> None:
+    import framebind
+
+    found = []
+    for path in FILES:
+        if package_of(module_of(path)) in ("demos", "__main__"):
+            found += [
+                f"{name_of(path)}:{node.lineno} uses fb.{node.attr}"
+                for node in ast.walk(parse(path))
+                if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "fb"
+                if node.attr not in framebind.__all__
+            ]
+    assert not found
+
+
+def test_files_and_functions_stay_short() -> None:
+    found = []
+    for path in FILES:
+        lines = len(path.read_text(encoding="utf-8").splitlines())
+        if lines > MAX_FILE_LINES:
+            found.append(f"{name_of(path)} has {lines} lines: does it still do one thing?")
+        found += [
+            f"{name_of(path)}:{node.lineno} {node.name} has {node.end_lineno - node.lineno + 1} lines"
+            for node in ast.walk(parse(path))
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            and node.end_lineno is not None
+            and node.end_lineno - node.lineno + 1 > MAX_FUNCTION_LINES
+        ]
+    assert not found
+
+
+def test_a_folder_holds_few_files() -> None:
+    folders = {
+        path.parent
+        for package in (*FLOORS, "tests", "benchmarks", "scripts")
+        for path in (ROOT / package).rglob("*.py")
+    }
+    counts = {name_of(folder): len(list(folder.glob("*.py"))) for folder in folders}
+    assert not [f"{folder} has {n} files" for folder, n in sorted(counts.items()) if n > MAX_FILES_IN_A_FOLDER]
+
+
+def test_every_folder_is_installed() -> None:
+    """setuptools takes the packages that pyproject.toml lists, and no others."""
+    listed = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    folders = [path.relative_to(ROOT).parent for path in FILES if path.name == "__init__.py"]
+    packages = [".".join(["framebind", *folder.parts]) for folder in folders]
+    assert "framebind.demos.commands" in packages
+    assert not [package for package in packages if f'"{package}"' not in listed]
+    assert {path.parent for path in FILES} == {ROOT / folder for folder in folders}, "a folder without __init__.py"
+
+
+def test_files_that_are_no_python_are_installed() -> None:
+    """A wheel has only what pyproject.toml's package-data matches: a kernel that is left out is missed on a GPU."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    (section,) = re.findall(r"^\[tool\.setuptools\.package-data\]\n(.*?)\n\n", text, re.MULTILINE | re.DOTALL)
+    patterns = {
+        package: re.findall(r'"([^"]+)"', rest) for package, rest in re.findall(r'^"?([\w.]+)"? = (.*)$', section, re.M)
+    }
+    files = [path for package in FLOORS for path in (ROOT / package).rglob("*") if path.is_file()]
+    files = [path for path in files if path.suffix not in (".py", ".pyc")]
+    assert any(path.name == "conv.kern" for path in files)
+    assert not [
+        name_of(path)
+        for path in files
+        if not any(
+            path.match(p) for p in patterns.get(".".join(["framebind", *path.relative_to(ROOT).parent.parts]), ())
+        )
+    ]
+
+
+def test_the_rules_see_what_they_forbid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The import reader itself: relative, absolute, and inside a function."""
+    source = "from ..interop import errors\nimport framebind.delegate.transform.graph\n"
+    source += "def f():\n    from . import views\n    import glfw\n"
+    path = ROOT / "kernels" / "invented.py"
+    monkeypatch.setattr(Path, "read_text", lambda self, **_: source)
+    assert list(imports(path)) == [
+        (1, "interop.errors", True),
+        (2, "delegate.transform.graph", True),
+        (4, "kernels.views", True),
+        (5, "glfw", False),
+    ]

@@ -1,0 +1,281 @@
+"""The documentation says what is so: its Python runs, its commands and links exist, its messages are in the source."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import cv2
+import pytest
+import typer
+import typer.core
+from ai_edge_litert import schema_py_generated as schema
+
+import framebind as fb
+from conftest import photograph_path
+from framebind.__main__ import app
+from framebind.demos.models import BUNDLED, DEFAULT_STYLE
+from support.cases.quantized_models import convolution
+from support.tiny_models import G, Op, T, build
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TEXTS = [*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "demos").rglob("README.md"))]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CODE_SPAN = re.compile(r"`([^`]+)`")
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+# Python ---------------------------------------------------------------------------------------------------------------
+
+STAND_INS = """
+import numpy as np
+import pyopencl as cl
+import framebind as fb
+picture = np.zeros((48, 64, 3), np.uint8)
+my_queue = cl.CommandQueue(fb.ClContext().context)
+fb.ClContext.current().close()
+my_buffer = cl.Buffer(my_queue.context, cl.mem_flags.READ_WRITE, 256 * 256 * 3 * 4)
+my_event = cl.enqueue_marker(my_queue)
+"""
+"""What the pages take from the reader's own program."""
+INSTEAD = {"fb.open_source(0, size=(640, 480))": 'fb.open_source("photograph.png")'}
+"""Nobody has a camera here. A picture ends after one frame, as a closed window does."""
+
+
+def program(page: Path) -> str:
+    """The Python of a page, each line at its own number, for errors that say where they are."""
+    text = page.read_text(encoding="utf-8")
+    lines = [""] * text.count("\n")
+    for fence in FENCE.finditer(text):
+        if fence[1] == "python":
+            first = text[: fence.start(2)].count("\n")
+            lines[first : first + fence[2].count("\n")] = fence[2].splitlines()
+    joined = "\n".join(lines)
+    for what, instead in INSTEAD.items():
+        joined = joined.replace(what, instead)
+    return joined
+
+
+def person_mask() -> bytes:
+    """A model with the shapes of selfie_segmentation's: the largest channel of each pixel."""
+    options = schema.ReducerOptionsT()
+    options.keepDims = True
+    tensors = [T("x", (1, 256, 256, 3)), T("axis", (1,), [3], "int32"), T("y", (1, 256, 256, 1))]
+    return build(G(tensors, [Op("REDUCE_MAX", [0, 1], [2], options)], [0], [2]))
+
+
+WITH_PYTHON = [page for page in PAGES if program(page).strip()]
+
+
+def test_pages_with_python_are_found() -> None:
+    assert {"README.md", "docs/tutorial.md", "docs/textures.md", "docs/opencl.md"} <= {name_of(p) for p in WITH_PYTHON}
+
+
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=name_of)
+def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, tool: Callable[[str], str], gl_and_cl: object) -> None:
+    """From top to bottom, in one process, as somebody who follows the page types it."""
+    (tmp_path / "selfie_segmentation.tflite").write_bytes(person_mask())
+    (tmp_path / "quantized.tflite").write_bytes(convolution("int8", (1, 8, 8, 3), 4))
+    shutil.copy(BUNDLED[DEFAULT_STYLE], tmp_path / "style.tflite")
+    picture = cv2.imread(str(photograph_path()))
+    assert picture is not None
+    cv2.imwrite(str(tmp_path / "photograph.png"), cv2.resize(picture, (64, 48)))
+    code = program(page)
+    (tmp_path / "page.py").write_text(code)
+    (tmp_path / "run.py").write_text(
+        f"{STAND_INS}\nexec(compile(open('page.py').read(), {name_of(page)!r}, 'exec'), globals())\n"
+    )
+    screen = [tool("xvfb-run"), "-a"] if "fb.Window(" in code else []
+    done = subprocess.run(
+        [*screen, sys.executable, "run.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_tutorials_webcam_takes_ten_lines() -> None:
+    """Below the import; what it shows and that it runs is tested above."""
+    text = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    (loop,) = (fence[2] for fence in FENCE.finditer(text) if "fb.open_source(0" in fence[2])
+    lines = [line for line in loop.splitlines() if line]
+    assert lines[0] == "import framebind as fb" and len(lines) == 1 + 10
+
+
+# Commands -------------------------------------------------------------------------------------------------------------
+
+Command = typer.core.TyperCommand | typer.core.TyperGroup
+OTHER_PROGRAMS = ("--gpus", "--device", "--no-deps")
+"""Options of docker and pip that pages speak of."""
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """The words after ``python -m`` of each command line that starts this package, in fences and in code spans."""
+    fenced = [fence[2].replace("\\\n", " ") for fence in FENCE.finditer(text) if fence[1] == "sh"]
+    spans = [span.replace("\n", " ") for span in CODE_SPAN.findall(FENCE.sub("", text))]
+    for code in [*(line for fence in fenced for line in fence.splitlines()), *spans]:
+        for found in re.findall(r"python3? -m ((?:framebind|training\.)[^)#|;&]*)", code):
+            yield shlex.split(found)
+
+
+def command_of(words: list[str]) -> tuple[Command, list[str]] | None:
+    """The command that these words name, and those after its name; None for scripts of scripts/training."""
+    module, *rest = words
+    if module == "framebind":
+        found: Command = typer.main.get_command(app)
+        while isinstance(found, typer.core.TyperGroup) and rest and not rest[0].startswith("-") and rest[0] != "NAME":
+            assert rest[0] in found.commands, f"there is no command {' '.join(words)}"
+            found, rest = found.commands[rest[0]], rest[1:]
+        return found, rest
+    assert find_spec(module) is not None, f"there is no module {module}"
+    if module.startswith("training."):
+        return None  # needs PyTorch
+    alone = typer.Typer()
+    alone.command()(import_module(module).command)
+    return typer.main.get_command(alone), rest
+
+
+def options_of(command: Command) -> set[str]:
+    return {"--help"} | {option for p in command.params for option in (*p.opts, *p.secondary_opts)}
+
+
+def all_options(command: Command) -> set[str]:
+    inner = command.commands.values() if isinstance(command, typer.core.TyperGroup) else ()
+    return options_of(command).union(*map(all_options, inner))
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=name_of)
+def test_commands_and_their_options_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for words in commands(text):
+        found = command_of(words)
+        if found is not None:
+            command, rest = found
+            given = {word.partition("=")[0] for word in rest if word.startswith("--")}
+            assert given <= options_of(command), f"{' '.join(words)}: there is no {given - options_of(command)}"
+    scripts = [
+        path for folder in ("benchmarks", "scripts", "scripts/training") for path in (ROOT / folder).glob("*.py")
+    ]
+    known = all_options(typer.main.get_command(app)) | set(OTHER_PROGRAMS)
+    known.update(*(re.findall(r'"(--[a-z-]+)"', path.read_text(encoding="utf-8")) for path in scripts))
+    for span in CODE_SPAN.findall(FENCE.sub("", text)):
+        if span.startswith("--"):
+            assert re.split(r"[ =\n]", span)[0] in known, f"no command has `{span}`"
+
+
+def test_the_pages_list_every_command_and_demo_with_its_model() -> None:
+    commands = typer.main.get_command(app).commands
+    readme, demos = (path.read_text(encoding="utf-8") for path in (ROOT / "README.md", ROOT / "docs" / "demos.md"))
+    assert set(re.findall(r"^\| `(\w+)` \|", readme, re.MULTILINE)) == set(commands)
+    table = demos.partition("| demo |")[2].partition("\n\n")[0]
+    listed = dict(re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", table, re.MULTILINE))
+    assert set(listed) == set(commands["demo"].commands)
+    for name, demo in commands["demo"].commands.items():
+        (model,) = [p.default for p in demo.params if p.name == "model"]
+        assert listed[name] == (f"`{model}`" if model else "the bundled one")
+
+
+def test_the_command_reader_sees_what_is_wrong() -> None:
+    text = "```sh\n.venv/bin/python -m framebind demo style_transfer --camera 0 \\\n  --nonsense\n```\n"
+    ((module, *rest),) = commands(text)
+    assert (module, rest) == ("framebind", ["demo", "style_transfer", "--camera", "0", "--nonsense"])
+    found = command_of([module, *rest])
+    assert found is not None and "--camera" in options_of(found[0]) and "--nonsense" not in options_of(found[0])
+    with pytest.raises(AssertionError, match="there is no command"):
+        command_of(["framebind", "nonsense"])
+
+
+# Links ----------------------------------------------------------------------------------------------------------------
+
+
+def anchors(page: Path) -> set[str]:
+    """GitHub's, which the built pages have as well."""
+    headings = re.findall(r"^#+ (.*)$", FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", FENCE.sub("", page.read_text(encoding="utf-8"))):
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{name_of(page)} links to '{link}', which is not there"
+        assert not anchor or anchor in anchors(target), f"{name_of(page)}: '{link}' is no heading there"
+
+
+def test_every_page_is_in_the_index_and_builds_on_no_file_outside() -> None:
+    """Sphinx cannot link Markdown outside its folder."""
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    listed = {line for fence in re.findall(r"^```\{toctree\}\n(.*?)^```", index, re.M | re.S) for line in fence.split()}
+    for page in PAGES[1:]:
+        assert page.stem == "index" or page.stem in listed, f"{name_of(page)} is not in docs/index.md"
+        assert not re.search(r"\]\(\.\./[^)]*\.md", page.read_text(encoding="utf-8")), name_of(page)
+
+
+# The reference, and the messages --------------------------------------------------------------------------------------
+
+REFERENCE = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+
+
+def test_the_reference_has_every_public_name() -> None:
+    assert set(re.findall(r"^\.\. auto\w+:: (\w+)(?:\(\))?$", REFERENCE, re.MULTILINE)) == set(fb.__all__)
+
+
+@pytest.mark.parametrize("name", fb.__all__)
+def test_every_public_name_is_documented(name: str) -> None:
+    """And every method that the reference shows."""
+    public = getattr(fb, name)
+    what = public if inspect.isroutine(public) or inspect.isclass(public) else type(public)
+    assert what.__doc__
+    if not inspect.isclass(what):
+        return
+    entry = re.search(rf"^\.\. autoclass:: {name}(?:\(\))?\n((?:   .*\n)*)", REFERENCE, re.MULTILINE)
+    left_out = set(re.findall(r"\w+", entry[1].partition("exclude-members:")[2])) if entry else set[str]()
+    for member, value in vars(what).items():
+        function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+        if not member.startswith("_") and inspect.isroutine(function) and member not in left_out:
+            assert function.__doc__, f"{name}.{member} has no docstring"
+
+
+def texts() -> Iterator[str]:
+    """Every text of the source, with … for what is put in."""
+    for room in ("interop", "delegate", "demos"):
+        for path in (ROOT / room).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.JoinedStr):
+                    parts = [part.value if isinstance(part, ast.Constant) else "…" for part in node.values]
+                    yield "".join(map(str, parts))
+                elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    yield node.value
+
+
+def test_troubleshooting_has_messages_that_are_in_the_source() -> None:
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    messages = re.findall(r"^### `(.*)`$", page, re.MULTILINE)
+    assert len(messages) > 30
+    source = "\n".join(texts())
+    for message in messages:
+        parts = [re.escape(part.strip()) for part in message.split("…") if part.strip(" ,:;.")]
+        pattern = "[^\n]*?".join(parts)
+        assert re.search(pattern, source), f"no message of the source is: {message}"
+
+
+def test_troubleshooting_has_every_error() -> None:
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    errors = [
+        name for name in fb.__all__ if inspect.isclass(getattr(fb, name)) and issubclass(getattr(fb, name), Exception)
+    ]
+    assert not [name for name in errors if f"`{name}`" not in page and name != "FramebindError"]

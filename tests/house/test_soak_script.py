@@ -1,0 +1,57 @@
+"""benchmarks/soak.py: what it takes for growth, and a short run."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from array import array
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import framebind as fb
+from framebind.demos.player.options import Options
+from framebind.demos.player.run import run
+
+
+@pytest.fixture
+def soak() -> ModuleType:
+    path = Path(__file__).parents[2] / "benchmarks" / "soak.py"
+    spec = importlib.util.spec_from_file_location("soak", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["soak"] = module  # dataclasses look their own module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_what_grows_and_what_stutters_is_told(soak: ModuleType) -> None:
+    def judged(memory: float = 0.0, textures: int = 0, slow: int = 0) -> tuple[str, bool]:
+        times = array("d", [0.0])
+        for number in range(1000):
+            times.append(times[-1] + (0.05 if number >= 1000 - slow else 0.02))
+        samples = [soak.Sample(t, t, 100.0 + t * memory, 1, {"texture": 3 + (t == 9) * textures}) for t in range(10)]
+        lines, well = soak.judge(soak.Soak(9.0, times, samples, len(times), 0.0))
+        return "\n".join(lines), well
+
+    text, well = judged()
+    assert well and "GL objects since then: the same" in text
+    assert "median 20.00 ms, p99 20.00 ms, longest 20.00 ms; p99 is 1.00 times" in text
+    text, well = judged(memory=1.0)
+    assert not well and "resident memory since 2 s: +7.0 MiB" in text
+    text, well = judged(textures=1)
+    assert not well and "GL objects since then: not the same" in text
+    text, well = judged(slow=20)
+    assert not well and "p99 50.00 ms" in text
+    assert judged(slow=5)[1], "half a percent of slow frames"
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_a_short_run_is_watched(soak: ModuleType, context: fb.GlContext, tmp_path: Path) -> None:
+    soak.write_video(tmp_path / "a.avi", (32, 24))
+    watched = soak.Soak(60.0, array("d", [0.0]) * 100)
+    options = Options("style_transfer", str(tmp_path / "a.avi"), headless=True, frames=3, loop=True)
+    run(lambda scene: watched.prepare(soak.DEMOS["style_transfer"][0], scene), options)
+    assert watched.frames == 3 and watched.times[0] < watched.times[1] < watched.times[2]
+    assert watched.samples[0].resident > 10 and watched.samples[0].gl_objects["texture"] > 3

@@ -1,0 +1,128 @@
+"""What the machine offers, and what is best run on it; and ``python -m framebind devices``."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+import framebind as fb
+from framebind.interop.discovery import compatibility
+from framebind.interop.discovery.compatibility import FoundDevice
+from framebind.interop.share.sharing import SharingReport
+
+GL_GPU, GL_CPU = FoundDevice("OpenGL", "GPU 1", "4.6"), FoundDevice("OpenGL", "llvmpipe", "4.5", software=True)
+CL_GPU, CL_CPU = FoundDevice("OpenCL", "GPU 2", "3.0"), FoundDevice("OpenCL", "PoCL", "3.0", software=True)
+BROKEN = FoundDevice("OpenGL", "GPU 3", "3.0", unusable="too old")
+
+
+@pytest.fixture
+def nothing_current() -> Iterator[None]:
+    """No GL context is current on this thread; one that was is so again afterwards."""
+    before = fb.GlContext.current() if fb.GlContext.is_current() else None
+    if before is not None:
+        before.release()
+    yield
+    if before is not None:
+        before.make_current()
+
+
+def compatibility_of(*devices: FoundDevice, share: bool = False) -> fb.CompatibilityList:
+    """The list of a machine with these devices, whose GPUs may share memory: the real one's are replaced."""
+    found = fb.CompatibilityList()
+    found.devices[:] = devices
+    found.sharing[:] = [SharingReport("GPU 1", "GPU 2", "by the test", {}, 0)] if share else []
+    return found
+
+
+@pytest.mark.parametrize(
+    ("devices", "backend", "said"),
+    [
+        ((GL_GPU, CL_GPU), "opengl", "GPU 1"),
+        ((GL_GPU, CL_CPU), "opengl", "GPU 1"),
+        ((GL_CPU, CL_GPU), "opencl", "GPU 2"),
+        ((BROKEN, CL_GPU, CL_CPU), "opencl", "GPU 2"),
+        ((GL_CPU, CL_CPU), None, "llvmpipe, PoCL run on the CPU"),
+        ((BROKEN,), None, "no GPU driver"),
+        ((), None, "no GPU driver"),
+    ],
+)
+def test_the_best_options(devices: tuple[FoundDevice, ...], backend: str | None, said: str) -> None:
+    found = compatibility_of(*devices)
+    best = found.best_options_for_this_device()
+    assert best.backend == backend
+    assert said in best.reason
+    assert best.num_threads == (4 if backend is None else None)
+    assert found.is_delegate_supported_on_this_device() == (backend is not None)
+    if best.backend is not None:
+        fb.GpuDelegateOptions(backend=best.backend, is_precision_loss_allowed=best.is_precision_loss_allowed)
+
+
+def test_opencl_is_best_where_it_takes_gl_objects() -> None:
+    assert compatibility_of(GL_GPU, CL_GPU, share=True).best_options_for_this_device().backend == "opencl"
+    assert compatibility_of(GL_GPU, CL_GPU, share=False).best_options_for_this_device().backend == "opengl"
+
+
+def test_it_finds_what_runs_here_and_leaves_nothing_current(nothing_current: None, cl_context: fb.ClContext) -> None:
+    with fb.GlContext.headless() as gl:
+        renderer, software = gl.renderer, gl.software
+    assert not fb.GlContext.is_current()
+    found = fb.CompatibilityList()
+    assert not fb.GlContext.is_current()
+    assert fb.ClContext.current() is cl_context
+    works = [device for device in found.devices if not device.unusable]
+    assert ("OpenGL", renderer, software) in [(device.api, device.name, device.software) for device in works]
+    assert ("OpenCL", cl_context.name, cl_context.software) in [(d.api, d.name, d.software) for d in works]
+    gl_count, cl_count = (sum(d.api.startswith(api) for d in works) for api in ("OpenGL", "OpenCL"))
+    assert len(found.sharing) == gl_count * cl_count
+
+
+def test_a_context_that_is_current_is_looked_at_and_left() -> None:
+    with fb.GlContext.headless(es=True) as gl:
+        found = fb.CompatibilityList()
+        assert fb.GlContext.current() is gl
+        assert [d.api for d in found.devices if d.api != "OpenCL"] == ["OpenGL ES"]
+        assert not gl.gl.clear_errors()
+
+
+def test_without_drivers_it_says_why(nothing_current: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise fb.DeviceError("there is no driver, says the test")
+
+    monkeypatch.setattr(compatibility, "all_devices", refuse)
+    monkeypatch.setattr(fb.GlContext, "headless", refuse)
+    found = fb.CompatibilityList()
+    assert {device.api for device in found.devices} == {"OpenGL", "OpenCL"}
+    assert all(device.unusable == "there is no driver, says the test" for device in found.devices)
+    assert found.sharing == []
+    assert not found.is_delegate_supported_on_this_device()
+
+
+def command(*arguments: str) -> str:
+    environment = {**os.environ, "COLUMNS": "250"}
+    run = [sys.executable, "-m", "framebind", *arguments]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=120, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_command_prints_tables(context: fb.GlContext) -> None:
+    text, found = command("devices"), fb.CompatibilityList()
+    for name in {device.name for device in found.devices if device.api == "OpenCL"}:
+        assert name in text
+    assert "GL objects in models on OpenCL" in text
+    assert "Best here: " in text
+
+
+def test_the_command_prints_json(nothing_current: None) -> None:
+    content = json.loads(command("devices", "--json"))
+    found = fb.CompatibilityList()
+    assert [device["name"] for device in content["devices"]] == [device.name for device in found.devices]
+    assert [pair["strategy"] for pair in content["sharing"]] == [report.strategy for report in found.sharing]
+    assert content["best_options"]["backend"] == found.best_options_for_this_device().backend
+    assert [camera["name"] for camera in content["cameras"]] == [camera.name for camera in fb.list_cameras()]
+    assert content["delegate_supported"] == found.is_delegate_supported_on_this_device()

@@ -1,0 +1,239 @@
+"""What only the GL devices do, desktop and ES: calls and uniforms, threads and contexts, deletion."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import framebind as fb
+from framebind.interop.device import Operand, Slot
+from framebind.interop.discovery.devices import open_device
+from framebind.interop.gl.api import counting
+from framebind.interop.gl.compute.device import GlDevice
+from framebind.kernels.tensor import Shape
+from framebind.kernels.views import Dense, Picture, Sliced, picture_parameters
+from support.device_steps import SHAPE, Array, bound, chain, content, copy_source, random, step, texels, whole
+
+
+@pytest.fixture
+def gl(context: fb.GlContext) -> GlDevice:
+    return GlDevice(context)
+
+
+def test_a_mutable_texture_without_mipmaps_is_read_all_the_same(gl: GlDevice) -> None:
+    api = gl.context.gl
+    picture = texels("rgba8", 4, 6)
+    texture = fb.GlTexture.from_id(foreign_texture(gl.context, picture))
+    shape: Shape = (1, 4, 6, 4)
+    buffer = gl.buffer(Dense(shape).nbytes, "out")
+    source = copy_source(gl, Picture(shape, "rgba8", "rgba"), Dense(shape))
+    parameters = picture_parameters(shape, (6, 4), "rgba")
+    gl.record([step(gl, source, Operand(texture), whole(buffer), src=parameters)]).run()
+    out = np.empty(shape, np.float32)
+    gl.read(buffer, out, "test")
+    assert np.abs(out[0] * 255 - picture).max() < 1e-3
+    delete_foreign(gl.context, texture.id)
+    assert not api.glIsTexture(texture.id)
+
+
+def foreign_texture(context: fb.GlContext, picture: Array) -> int:
+    """What another library's glTexImage2D makes: mutable, no mipmaps, the default filter that wants some."""
+    import ctypes
+
+    gl, name = context.gl, ctypes.c_uint()
+    prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_uint] * 2, *[ctypes.c_int] * 4, *[ctypes.c_uint] * 2, ctypes.c_void_p)
+    tex_image = prototype(gl._find("glTexImage2D"))
+    gl.glGenTextures(1, ctypes.byref(name))
+    gl.glBindTexture(0x0DE1, name.value)
+    tex_image(0x0DE1, 0, 0x1908, picture.shape[1], picture.shape[0], 0, 0x1908, 0x1401, picture.ctypes.data)
+    return name.value
+
+
+def delete_foreign(context: fb.GlContext, name: int) -> None:
+    import ctypes
+
+    context.gl.glDeleteTextures(1, ctypes.byref(ctypes.c_uint(name)))
+
+
+# Command lists --------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_issues_each_call_once_and_sets_no_state_twice(gl: GlDevice) -> None:
+    steps, _ = chain(gl, SHAPE)
+    list_ = gl.record(steps)
+    x = random(SHAPE)
+    target = bound(gl, list_, x)
+    list_.run()
+    with counting(gl.context.gl) as calls:
+        list_.run()
+    assert list_.barriers == 4
+    # Three programs; the middle one is used with three sets of offsets, the others hold theirs.
+    assert dict(calls) == {
+        "glUseProgram": 3,
+        "glBindBufferBase": 4,
+        "glUniform1iv": 3,
+        "glDispatchCompute": 5,
+        "glMemoryBarrier": 5,
+    }
+    assert sum(calls.values()) == list_.calls_per_run
+    assert np.array_equal(content(gl, target), x)
+
+
+def test_the_first_list_to_use_a_kernel_leaves_its_offsets_in_the_program(gl: GlDevice) -> None:
+    sliced = Sliced(SHAPE)
+    source = copy_source(gl, sliced, sliced, memories=("arena", "arena"))
+    arena = gl.buffer(8192, "arena")
+    places = [Operand(arena, offset, sliced.nbytes) for offset in (0, 1024, 2048)]
+    first, second = (gl.record([step(gl, source, places[0], places[i])]) for i in (1, 2))
+    # Nothing to set, nothing to put back; the second one does both.
+    assert first.calls_per_run == 4 and second.calls_per_run == 6
+
+
+def test_an_owner_that_is_released_makes_room_for_the_next(gl: GlDevice) -> None:
+    steps, _ = chain(gl, SHAPE)
+    first = gl.record(steps)
+    calls = first.calls_per_run
+    first.release()
+    assert gl.record(steps).calls_per_run == calls
+    with pytest.raises(fb.BindingError, match="released"):
+        first.run()
+
+
+def test_a_ring_of_textures_needs_no_new_object_and_no_compilation(gl: GlDevice) -> None:
+    shape: Shape = (1, 4, 6, 3)
+    picture = Picture(shape, "rgba8", "rgb")
+    source = copy_source(gl, picture, Dense(shape))
+    buffer = gl.buffer(Dense(shape).nbytes, "out")
+    parameters = picture_parameters(shape, (6, 4), "rgb")
+    list_ = gl.record([step(gl, source, Operand(Slot("frame")), whole(buffer), src=parameters)])
+    frames = [texels("rgba8", 4, 6, seed) for seed in range(3)]
+    ring = [fb.GlTexture.from_array(frame) for frame in frames]
+    list_.set_slot("frame", ring[0])
+    list_.run()
+    live = dict(gl.context.live)
+    for i in range(9):
+        with counting(gl.context.gl) as calls:
+            list_.set_slot("frame", ring[i % 3])
+            list_.run()
+        assert sum(calls.values()) == list_.calls_per_run == 8
+        assert np.abs(content(gl, buffer, shape)[0] * 255 - frames[i % 3][..., :3]).max() < 1e-3
+    assert dict(gl.context.live) == live
+
+
+def test_a_thousand_runs_leak_nothing(gl: GlDevice) -> None:
+    steps, _ = chain(gl, SHAPE)
+    list_ = gl.record(steps)
+    target = bound(gl, list_, random(SHAPE))
+    list_.run()
+    live = dict(gl.context.live)
+    fb.transfers.reset()
+    for _ in range(1000):
+        list_.run()
+    gl.finish()
+    assert dict(gl.context.live) == live
+    assert fb.transfers.calls == 0
+    assert np.array_equal(content(gl, target), random(SHAPE))
+
+
+def test_what_is_dropped_is_deleted_on_the_owner_thread(gl: GlDevice) -> None:
+    gc.collect()
+    gl.context.drain()
+    live = dict(gl.context.live)
+    things: list[Any] = [gl.buffer(64, "b"), gl.texture(4, 4, "rgba8", "t"), gl.fence()]
+    things[1].framebuffer()
+    assert dict(gl.context.live) != live
+    thread = threading.Thread(target=lambda: (things.clear(), gc.collect()))
+    thread.start()
+    thread.join()
+    gl.context.drain()
+    assert {k: v for k, v in gl.context.live.items() if v} == {k: v for k, v in live.items() if v}
+
+
+# Errors ---------------------------------------------------------------------------------------------------------------
+
+
+def test_running_needs_the_right_thread_and_context(gl: GlDevice) -> None:
+    steps, _ = chain(gl, SHAPE)
+    list_ = gl.record(steps)
+    bound(gl, list_, random(SHAPE))
+    caught: list[str] = []
+
+    def elsewhere() -> None:
+        try:
+            list_.run()
+        except fb.DeviceError as error:
+            caught.append(str(error))
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert len(caught) == 1 and "this call came from thread" in caught[0]
+    with fb.GlContext.headless():
+        with pytest.raises(fb.DeviceError, match="not current on this thread"):
+            list_.run()
+        with pytest.raises(fb.DeviceError, match="not current"):
+            gl.buffer(16, "b")
+    list_.run()
+
+
+def test_a_closed_context_is_told_from_one_that_is_not_current() -> None:
+    with fb.GlContext.headless() as context:
+        device = GlDevice(context)
+        steps, _ = chain(device, SHAPE)
+        list_ = device.record(steps)
+        target = bound(device, list_, random(SHAPE))
+    assert target.released
+    with pytest.raises(fb.DeviceError, match="is closed"):
+        list_.run()
+
+
+# Opening --------------------------------------------------------------------------------------------------------------
+
+
+def test_kernels_are_compiled_once_per_context(context: fb.GlContext) -> None:
+    first, second = open_device("opengl"), open_device("opengl")
+    assert first is second
+    source = copy_source(first, Dense(SHAPE), Sliced(SHAPE))  # type: ignore[arg-type]
+    gc.collect()
+    context.drain()  # of what the tests before have left
+    programs = context.live["program"]
+    steps = [step(first, source, whole(first.buffer(1024, "a")), whole(first.buffer(1024, "b")))]
+    assert first.kernel(source) is second.kernel(source)
+    assert context.live["program"] == programs, "it is compiled when it is recorded"
+    for device in (first, second):
+        device.compile(steps)
+        assert context.live["program"] == programs + 1
+    first.close()
+    second.compile(steps)
+    assert context.live["program"] == programs + 1
+    del steps
+    second.close()
+    context.drain()
+    assert context.live["program"] == programs
+    assert open_device("opengl") is not first
+
+
+def test_a_device_makes_its_own_context_where_none_is_current() -> None:
+    results: list[Any] = []
+
+    def work() -> None:
+        assert not fb.GlContext.is_current()
+        device = open_device("opengl")
+        buffer = device.buffer(16, "b")
+        results.append(buffer.nbytes)
+        device.close()
+        results.append(fb.GlContext.is_current())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert results == [16, False]
+
+
+def test_an_unknown_backend_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(fb.DeviceError, match=r"'vulkan'.*auto, null, opencl, opengl"):
+        open_device("vulkan")

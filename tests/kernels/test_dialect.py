@@ -1,0 +1,61 @@
+"""The rules of the kernel dialect, over every kernel text: nothing that only one of the compilers accepts."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import framebind
+from framebind.kernels.codegen.dialect import render_glsl, render_opencl
+from framebind.kernels.codegen.source import Argument, KernelSource
+from framebind.kernels.views import Dense, Picture, Sliced
+
+KERNELS = sorted((Path(framebind.__file__).parent / "kernels").rglob("*.kern"))
+RESERVED = {"half", "input", "output", "sample", "filter", "common", "buffer", "kernel", "global", "local", "constant"}
+
+
+def code(path: Path) -> str:
+    return re.sub(r"//.*", "", path.read_text())
+
+
+@pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
+def test_kernel_keeps_to_the_dialect(path: Path) -> None:
+    text = code(path)
+    assert not re.search(r"#", text), "preprocessor directives and ## belong to the generated part"
+    assert not re.search(r"\b\d+\.\d*(?!\d*(e-?\d+)?f)\b", text), "a float literal without f is a double in OpenCL C"
+    assert not re.search(r"\b(if|for|while) \([^{]*\)\s*\n\s+[^{\s]", text), (
+        "always braces: WRITE is several statements"
+    )
+    assert not re.search(r"\(\s*(float|int|float4)\s*\)", text), "no casts: TO_F and TO_I"
+    assert not RESERVED & set(re.findall(r"\b[a-z]+\b", text)), "a name that one of the two languages reserves"
+    assert text.count("KERNEL {") == (0 if path.stem == "prelude" else 1)
+
+
+def relu_source(**views: object) -> KernelSource:
+    source, target = views["src"], views["dst"]
+    arguments = (Argument("src", source, "r", "frame"), Argument("dst", target, "w", "arena"))  # type: ignore[arg-type]
+    return KernelSource("copy", arguments, 64, 7, links=(("max(v, F4(0.0f))", ""),))
+
+
+def test_both_dialects_come_of_one_source() -> None:
+    source = relu_source(src=Dense((1, 5, 7, 3)), dst=Sliced((1, 5, 7, 3), "f16"))
+    glsl, opencl = render_glsl(source), render_opencl(source)
+    assert "buffer block_arena { uvec2 arena[]; }" in glsl and "readonly buffer block_frame { float frame[]; }" in glsl
+    assert "__kernel" in opencl and "vstorea_half4" in opencl and "__global const float* frame" in opencl
+    body = "WRITE_dst(b, y, x, s, READ_src(b, y, x, s));"
+    assert body in glsl and body in opencl
+
+
+def test_padding_lanes_are_written_as_zero() -> None:
+    glsl = render_glsl(relu_source(src=Sliced((1, 1, 1, 5)), dst=Sliced((1, 1, 1, 5))))
+    assert "if ((s_) == 1) { link_v = F4V(link_v.x, 0.0f, 0.0f, 0.0f); }" in glsl
+
+
+def test_glsl_es_has_precisions_and_textures_have_units() -> None:
+    source = relu_source(src=Picture((1, 4, 4, 3), "rgba8", "bgr"), dst=Sliced((1, 4, 4, 3)))
+    glsl = render_glsl(source, "310 es")
+    assert glsl.startswith("#version 310 es\nprecision highp float;")
+    assert "layout(binding = 0) uniform sampler2D src_image;" in glsl
+    assert "return F4V(t.z, t.y, t.x, 0.0f);" in glsl

@@ -1,0 +1,174 @@
+"""Convolutions by matrix units against NumPy and the general kernel; the units are emulated where a device has none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from framebind.delegate.lower.launches import LabelledLaunch, Lowered, lower
+from framebind.delegate.lower.precision import assign_storages
+from framebind.delegate.lower.tuning import traits_for
+from framebind.delegate.run import program as program_module
+from framebind.delegate.transform.graph import Graph, Node
+from framebind.interop.device import Device
+from framebind.interop.record.null import NullDevice
+from framebind.kernels.operation import Launch, Link
+from framebind.kernels.ops.convolution import conv
+from framebind.kernels.ops.convolution.conv import Convolution
+from framebind.kernels.ops.convolution.matrix_conv import (
+    LEAST_PIXELS,
+    choose_matrix_tile,
+    matrix_tile_candidates,
+    uses_matrix_units,
+)
+from framebind.kernels.ops.convolution.matrix_tiles import MatrixTile
+from framebind.kernels.ops.window import VALID, Window
+from framebind.kernels.registry import OPERATORS
+from framebind.kernels.target import Grid
+from framebind.kernels.tensor import TensorInfo
+from framebind.kernels.views import Resize
+from support.cases.operator_runs import Case, all_halves, convolution_cases, run
+from support.cases.references import convolve, values
+from support.graphs import Shape, convolved, half, logistic, mean, multiply, normal
+from support.graphs import conv as pointwise
+from support.graphs import run as run_nodes
+from support.models import OPERATOR_TOLERANCE, relative_error
+
+TILES = [MatrixTile(*sizes) for sizes in ((1, 1, 1, 1), (1, 2, 2, 2), (2, 4, 1, 2), (2, 3, 2, 1))]
+
+
+def halved(case: Case) -> Case:
+    """The same with weights that halves hold, so that how constants are stored makes no difference."""
+    attributes = case.attributes
+    bias = None if attributes.bias is None else attributes.bias.astype(np.float16).astype(np.float32)
+    attributes = replace(attributes, weights=attributes.weights.astype(np.float16).astype(np.float32), bias=bias)
+    return replace(case, attributes=attributes, expected=convolve(attributes))
+
+
+def cases() -> list[Case]:
+    far = Convolution(
+        Window((9, 9), (1, 1), padding=VALID, extra=(4, 4, 4, 4), mode="reflect"), values(3, 9, 9, 3), None
+    )
+    middle = Convolution(Window((3, 3), (1, 1)), values(5, 3, 3, 6), values(5))
+    wide = Convolution(Window((1, 1), (1, 1)), values(34, 1, 1, 70), values(34))
+    linked = Case(
+        "1x1 with links", "CONV_2D", wide, (values(2, 5, 7, 70), values(2, 5, 7, 34)), convolve(wide),
+        (Link("ADD", 1), Link("RELU6")),
+    )  # fmt: skip
+    more = [
+        Case("9x9", "CONV_2D", far, (values(1, 12, 48, 3),), convolve(far)),
+        Case("far from borders", "CONV_2D", middle, (values(2, 6, 64, 6),), convolve(middle)),
+        linked,
+    ]
+    return [halved(case) for case in (*convolution_cases()[:6], *more)]
+
+
+def tried() -> Iterator[tuple[Case, MatrixTile, bool]]:
+    """Each case with two tiles, one of them with halves in all tensors; each tile with half of the cases."""
+    for number, case in enumerate(cases()):
+        for halves in (False, True):
+            yield case, TILES[(number + halves) % len(TILES)], halves
+
+
+@pytest.mark.parametrize(("case", "tile", "halves"), list(tried()), ids=lambda v: getattr(v, "label", str(v)))
+def test_every_tile_agrees(
+    device: Device, case: Case, tile: MatrixTile, halves: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conv, "uses_matrix_units", lambda *_: True)
+    monkeypatch.setattr(conv, "matrix_tile_candidates", lambda *_: (tile,))
+    expected = case.expected(case.inputs[0])
+    if case.links:
+        expected = np.clip(expected + case.inputs[1], 0, 6)
+    monkeypatch.setattr(program_module, "assign_storages", all_halves if halves else program_module.assign_storages)
+    result = run(device, replace(case, expected=lambda *_: expected), "f16" if halves else "f32")
+    if device.traits.api != "null":
+        assert relative_error(result, expected) <= (OPERATOR_TOLERANCE["f16"] if halves else 1e-5)
+
+
+@pytest.mark.parametrize("tile", [MatrixTile(1, 1, 1, 2), MatrixTile(2, 2, 2, 1), MatrixTile(1, 3, 1, 1)], ids=str)
+def test_a_group_adds_up_what_it_writes(device: Device, tile: MatrixTile, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gate of a squeeze-and-excite block: sums where pixels are written, also where an invocation writes any slice,
+    and layers in the prologue of the convolution that reads the gate.
+    """
+    monkeypatch.setattr(conv, "uses_matrix_units", lambda pixels, _: pixels >= LEAST_PIXELS)
+    monkeypatch.setattr(conv, "matrix_tile_candidates", lambda *_: (tile,))
+    shapes: dict[int, Shape] = {i: (1, 7, 9, 26) for i in (0, 1, 4)} | {i: (1, 1, 1, 26) for i in (2, 3)}
+    shapes[5] = (1, 7, 9, 11)
+    weights = [half(26, 26), half(26, 26), half(11, 26)]
+    nodes = [
+        pointwise(0, 1, weights[0], (Link("RELU"),)), mean(1, 2), pointwise(2, 3, weights[1], (Link("LOGISTIC"),)),
+        multiply(1, 3, 4), pointwise(4, 5, weights[2]),
+    ]  # fmt: skip
+    x = normal(*shapes[0])
+    made, found = run_nodes(device, shapes, nodes, (5,), x)
+    assert [step.kernel.source.name for step in made.steps] == ["matrix_conv"] * 2
+    y = np.maximum(convolved(x, weights[0]), 0)
+    gate = logistic(convolved(y.mean((1, 2), keepdims=True), weights[1]))
+    if device.traits.api != "null":
+        assert relative_error(found[0], convolved(y * gate, weights[2])) <= 1e-5
+
+
+def test_one_dispatch_computes_the_same_bits(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conv, "uses_matrix_units", lambda *_: True)
+    monkeypatch.setattr(conv, "matrix_tile_candidates", lambda *_: (MatrixTile(1, 2, 2, 2),))
+    monkeypatch.setattr(program_module, "assign_storages", all_halves)
+    results = []
+    for dispatches in ("separate", "one"):
+        monkeypatch.setattr(gpu, "dispatches", dispatches)
+        results.append(run(gpu, cases()[1], "f16"))
+    np.testing.assert_array_equal(*results)
+
+
+def test_what_goes_to_matrix_units() -> None:
+    units = Grid(256, 132 * 2048, matrix_units=True)
+    assert uses_matrix_units(16, units) and not uses_matrix_units(15, units)
+    assert not uses_matrix_units(1089, Grid(256, 132 * 2048))
+
+
+def test_weights_of_16_bits_are_what_matrix_units_take() -> None:
+    """Neither where constants have 32, nor before a rounding to a quantized tensor's steps, which they would move."""
+    traits = replace(NullDevice().traits, matrix_units=True)
+    window = Window((1, 1), (1, 1))
+    attributes = Convolution(window, values(8, 1, 1, 8), None)
+    tensors = {i: TensorInfo("", (1, 8, 8, 8), "float32") for i in range(2)}
+    for storage, links, kernel in (
+        ("f16", (), "matrix_conv"),
+        ("f32", (), "conv"),
+        ("f16", (Link("QUANTIZE", values=(0.1, -128, 127)),), "conv"),
+    ):
+        node = Node(OPERATORS["CONV_2D"], attributes, (0,), (1,), links)
+        lowered = lower(Graph(tensors, [node], (0,), (1,)), traits_for(storage, traits).grid)
+        assert [entry.launch.kernel for entry in lowered.launches] == [kernel]
+
+
+def test_tiles_fill_a_device() -> None:
+    units = Grid(256, 132 * 2048, matrix_units=True)
+    assert choose_matrix_tile(33 * 33, 80, 1, 120, units) == MatrixTile(1, 4, 8, 4)  # few pixels, a long sum
+    assert choose_matrix_tile(33 * 33, 480, 1, 20, units) == MatrixTile(1, 5, 2, 3)  # a short one
+    assert choose_matrix_tile(96 * 96, 32, 9, 8, units) == MatrixTile(1, 4, 2, 3)  # 3x3
+    assert choose_matrix_tile(192 * 192, 16, 9, 8, units) == MatrixTile(1, 2, 1, 2)  # a tap is two steps
+    assert choose_matrix_tile(384 * 384, 3, 81, 2, units) == MatrixTile(2, 1, 2, 3)  # 9x9
+    assert choose_matrix_tile(4 * 4, 192, 1, 48, units) == MatrixTile(1, 1, 4, 3)
+    for group in (64, 128, 256):
+        for tile in matrix_tile_candidates(33 * 33, 80, 1, 120, replace(units, group=group)):
+            assert tile.split * 32 <= group
+
+
+def test_nearest_copies_of_halves_are_halves() -> None:
+    """They lose nothing, and half the memory is read for them."""
+    launches = [
+        Launch("instance_norm", {"src": 0}, {"dst": 1}, 1),
+        Launch("copy", {"src": 1}, {"dst": 2}, 1, resized=Resize((2, 2), False, False, bilinear=False)),
+        Launch("copy", {"src": 1}, {"dst": 3}, 1, resized=Resize((2, 2), False, False, bilinear=True)),
+        Launch("copy", {"src": 1}, {"dst": 4}, 1, resized=Resize((2, 2), False, False, bilinear=False)),
+    ]
+    links = [(), (), (), (Link("RELU"),)]
+    entries = [
+        LabelledLaunch(launch, link, "", i) for i, (launch, link) in enumerate(zip(launches, links, strict=True))
+    ]
+    lowered = Lowered(entries, dict.fromkeys(range(5), (1, 2, 2, 4)))
+    assert assign_storages(lowered, "f16") == {0: "f16", 1: "f16", 2: "f16", 3: "f32", 4: "f32"}
+    assert set(assign_storages(lowered, "f32").values()) == {"f32"}

@@ -1,0 +1,170 @@
+"""Every operator over its attribute space, in LiteRT's own interpreter, against LiteRT's CPU kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import framebind as fb
+from conftest import CL_DEVICES
+from framebind.delegate.claim.claims import claim
+from framebind.delegate.read.reader import read_model
+from framebind.delegate.run import program as program_module
+from framebind.kernels.registry import OPERATORS
+from support.cases.drawn_cases import drawn_case
+from support.cases.operator_cases import ALL_CASES, CASES
+from support.cases.operator_runs import all_halves
+from support.cases.references import Array, values
+from support.models import relative_error
+from support.operator_models import ModelCase, case_model, options, output_shapes, run, run_on_cpu, runtime_inputs
+from support.tiny_models import G, Op, T, build
+
+TOLERANCE = {False: 1e-5, True: 1e-2}
+"""By whether 16 bits are used: the largest error as a part of the largest reference value."""
+
+
+def some_of_each(count: int) -> list[ModelCase]:
+    """The first cases of every operator, and as many from all over the rest."""
+    chosen: list[ModelCase] = []
+    for name in dict.fromkeys(case.operator for case in CASES):
+        cases = [case for case in CASES if case.operator == name]
+        chosen += cases[:: max(1, len(cases) // count)][:count]
+    return chosen
+
+
+def check(case: ModelCase, *, half: bool = False) -> None:
+    """The model on the GPU, in the context that is current, equals the model on the CPU."""
+    model = case_model(case, output_shapes(case), negated=half)
+    inputs = runtime_inputs(case)
+    if half:
+        inputs = [-x.astype(np.float16).astype(np.float32) for x in inputs]
+    assert claim(read_model(model).subgraphs[0]).refused == {}
+    interpreter = fb.Interpreter(model_content=model)
+    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(is_precision_loss_allowed=half))
+    interpreter.modify_graph_with_delegate(delegate)
+    results = run(interpreter, inputs)
+    delegate.close()
+    assert any("output tensor" in reason for _, reason in fb.transfers.by_reason), "nothing came from the GPU"
+    for result, expected in zip(results, run_on_cpu(model, inputs), strict=True):
+        compare(case, result, expected, half)
+
+
+def compare(case: ModelCase, result: Array, expected: Array, half: bool) -> None:
+    if case.exact and not half:
+        np.testing.assert_array_equal(result, expected)
+    elif np.abs(expected).max() == 0:
+        assert np.abs(result).max() <= TOLERANCE[half]
+    else:
+        assert relative_error(result, expected) <= TOLERANCE[half]
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_on_opengl(context: fb.GlContext, case: ModelCase) -> None:
+    check(case)
+
+
+@pytest.mark.parametrize("context", ["gles"], indirect=True)
+@pytest.mark.parametrize("case", some_of_each(2), ids=str)
+def test_on_opengl_es(context: fb.GlContext, case: ModelCase) -> None:
+    check(case)
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.parametrize("case", [case for case in some_of_each(3) if case.halves], ids=str)
+def test_with_halves(context: fb.GlContext, case: ModelCase, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program_module, "assign_storages", all_halves)
+    check(case, half=True)
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(case=drawn_case())
+def test_drawn_cases(context: fb.GlContext, case: ModelCase) -> None:
+    fb.transfers.reset()
+    check(case)
+
+
+@pytest.mark.parametrize("cl_context", [name for name in CL_DEVICES if name != "cl:rusticl"], indirect=True)
+@pytest.mark.parametrize("case", some_of_each(20), ids=str)
+def test_on_opencl(cl_context: fb.ClContext, case: ModelCase) -> None:
+    check(case)
+
+
+@pytest.mark.parametrize("cl_context", ["cl:rusticl"], indirect=True)
+@pytest.mark.parametrize("case", some_of_each(2), ids=str)
+def test_on_another_opencl(cl_context: fb.ClContext, case: ModelCase) -> None:
+    check(case)
+
+
+def test_cases_have_names_of_their_own() -> None:
+    assert len({str(case) for case in ALL_CASES}) == len(ALL_CASES)
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_indices_cross_between_gpu_and_cpu(context: fb.GlContext) -> None:
+    """ARG_MAX on the GPU, an integer operator on the CPU, and CAST of its result on the GPU again."""
+    tensors = [
+        T("x", (2, 3, 5)), T("negated", (2, 3, 5)), T("axis", (), np.int32(2), "int32"),
+        T("found", (2, 3), None, "int32"), T("one", (), np.int32(1), "int32"),
+        T("more", (2, 3), None, "int32"), T("y", (2, 3)),
+    ]  # fmt: skip
+    operators = [
+        Op("NEG", [0], [1]),
+        Op("ARG_MAX", [1, 2], [3], options("ArgMax", outputType=2)),
+        Op("ADD", [3, 4], [5], options("Add")),
+        Op("CAST", [5], [6], options("Cast")),
+    ]
+    model = build(G(tensors, operators, [0], [6]))
+    assert claim(read_model(model).subgraphs[0]).refused == {2: "tensor 'found' is int32; only float32 is supported"}
+    interpreter = fb.Interpreter(model_content=model)
+    interpreter.modify_graph_with_delegate(fb.GpuDelegate())
+    x = values(2, 3, 5)
+    np.testing.assert_array_equal(run(interpreter, [x])[0], (-x).argmax(2) + 1)
+    reasons = [reason for _, reason in fb.transfers.by_reason]
+    assert "output tensor 3 'found' to the CPU" in reasons
+    assert "input tensor 5 'more' from the CPU" in reasons
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_the_target_of_a_reshape_is_computed_from_a_static_shape(context: fb.GlContext) -> None:
+    """SHAPE, a slice of it, a product and PACK, as converters write them: nothing of it is left to run."""
+    tensors = [
+        T("x", (2, 3, 4, 5)), T("y", (2, 3, 4, 5)), T("shape", (4,), None, "int32"), T("batch", (), None, "int32"),
+        T("begin", (1,), [0], "int32"), T("end", (1,), [1], "int32"), T("step", (1,), [1], "int32"),
+        T("three", (), 3, "int32"), T("rows", (), None, "int32"), T("twenty", (), 20, "int32"),
+        T("target", (2,), None, "int32"), T("z", (6, 20)), T("w", (6, 20)),
+    ]  # fmt: skip
+    operators = [
+        Op("NEG", [0], [1]),
+        Op("SHAPE", [1], [2], options("Shape", outType=2)),
+        Op("STRIDED_SLICE", [2, 4, 5, 6], [3], options("StridedSlice", shrinkAxisMask=1)),
+        Op("MUL", [3, 7], [8], options("Mul")),
+        Op("PACK", [8, 9], [10], options("Pack", valuesCount=2, axis=0)),
+        Op("RESHAPE", [1, 10], [11], options("Reshape")),
+        Op("EXP", [11], [12]),
+    ]
+    model = build(G(tensors, operators, [0], [12]))
+    interpreter = fb.Interpreter(model_content=model)
+    delegate = fb.GpuDelegate()
+    interpreter.modify_graph_with_delegate(delegate)
+    x = values(2, 3, 4, 5)
+    np.testing.assert_allclose(run(interpreter, [x])[0], np.exp(-x).reshape(6, 20), rtol=1e-6)
+    program = delegate._partitions[0].program
+    assert program is not None and len(program.steps) == 2
+    interpreter.resize_tensor_input(0, (4, 3, 4, 5))
+    with pytest.raises(fb.ModelError, match=r"SHAPE: the shape \(2, 3, 4, 5\) is part of the model"):
+        interpreter.allocate_tensors()
+
+
+CUSTOM = {"Convolution2DTransposeBias", "MaxPoolingWithArgmax2D", "MaxUnpooling2D", "Resampler"}
+"""LiteRT has no CPU kernel of these: test_custom_operators.py, and test_operators.py for the first, have NumPy."""
+
+ELSEWHERE = {"DENSIFY", "DEQUANTIZE", "QUANTIZE"}
+"""They have tests of their own: test_sparse.py, test_quantized.py."""
+
+
+@pytest.mark.parametrize("name", sorted(set(OPERATORS) - CUSTOM - ELSEWHERE))
+def test_the_attribute_space_is_covered(name: str) -> None:
+    assert len([case for case in CASES if case.operator == name]) >= 20

@@ -1,0 +1,74 @@
+"""Maximum poolings that the reader of their values computes while it reads: the same values, a step less."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from framebind.delegate.transform import pipeline as passes
+from framebind.delegate.transform.graph import Node
+from framebind.delegate.transform.pooled import read_pools
+from framebind.interop.device import Device
+from framebind.kernels.operation import Link
+from framebind.kernels.ops.reduction.pool import Pooling
+from framebind.kernels.ops.window import Window
+from framebind.kernels.registry import OPERATORS
+from framebind.kernels.views import Storage
+from support.graphs import Array, Shape, check, conv, convolved, normal, run
+
+
+def pool(source: int, target: int, window: Window, links: tuple[Link, ...] = (), *, maximum: bool = True) -> Node:
+    return Node(OPERATORS["MAX_POOL_2D"], Pooling(window, maximum), (source,), (target,), links)
+
+
+def largest(x: Array) -> npt.NDArray[np.float32]:
+    batch, height, width, channels = x.shape
+    return x.reshape(batch, height // 2, 2, width // 2, 2, channels).max((2, 4))
+
+
+HALF = Window((2, 2), (2, 2))
+
+
+@pytest.mark.usefixtures("without_matrix_units")
+@pytest.mark.parametrize("storage", ["f32", "f16"])
+@pytest.mark.parametrize("channels", [8, 6], ids=["as many", "fewer"])
+def test_a_link_reads_the_largest_of_four_pixels(device: Device, channels: int, storage: Storage) -> None:
+    """With fewer channels than are written, the others are added nothing."""
+    x = normal(2, 6, 10, 7)
+    first, second = (normal(out, 7).astype(np.float16).astype(np.float32) for out in (channels, 8))
+    shapes: dict[int, Shape] = {0: x.shape, 1: (2, 6, 10, channels), 2: (2, 3, 5, channels), 3: (2, 3, 5, 7)}
+    shapes |= {4: (2, 3, 5, 8)}
+    nodes = [
+        conv(0, 1, first), pool(1, 2, HALF), pool(0, 3, Window((1, 1), (2, 2))),
+        conv(3, 4, second, (Link("ADD", 2), Link("RELU"))),
+    ]  # fmt: skip
+    program, found = run(device, shapes, nodes, (4,), x, storage)
+    assert [step.kernel.source.name for step in program.steps] == ["conv", "pool", "conv"]
+    expected = convolved(x[:, ::2, ::2], second)
+    expected[..., :channels] += largest(convolved(x, first))
+    check(device, found, [np.maximum(expected, 0)])
+
+
+@pytest.mark.parametrize("why", ["output", "two readers", "an input", "a mean", "links", "padding", "other window"])
+def test_others_stay_steps(device: Device, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    height = 5 if why == "padding" else 6
+    window = Window((3, 3), (2, 2)) if why == "other window" else HALF
+    small = (1, 3, 4, 8)
+    shapes: dict[int, Shape] = {0: (1, height, 8, 8), 1: small, 2: small, 3: small, 4: small}
+    links = (Link("RELU"),) if why == "links" else ()
+    # The graph's order as other passes leave it; they would absorb the elementwise nodes.
+    nodes = [pool(0, 1, window, links, maximum=why != "a mean"), pool(0, 2, Window((1, 1), (2, 2)), (Link("ADD", 1),))]
+    outputs: tuple[int, ...] = (2, 1) if why == "output" else (2,)
+    if why == "two readers":
+        nodes.append(pool(0, 3, Window((1, 1), (2, 2)), (Link("SUB", 1),)))
+        outputs = (2, 3)
+    if why == "an input":
+        nodes[1] = pool(1, 2, Window((1, 1), (1, 1)))
+    x = normal(*shapes[0])
+    monkeypatch.setattr(passes, "PASSES", (read_pools,))
+    program, found = run(device, shapes, list(nodes), outputs, x)
+    monkeypatch.setattr(passes, "PASSES", ())
+    _, expected = run(device, shapes, list(nodes), outputs, x)
+    assert len(program.steps) == len(nodes)
+    check(device, found, expected)

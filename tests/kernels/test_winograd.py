@@ -1,0 +1,182 @@
+"""3x3 convolutions by Winograd's products: what the window's sums compute, for every tile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from framebind.delegate.transform.graph import Node
+from framebind.interop.device import Device
+from framebind.kernels.operation import Link
+from framebind.kernels.ops.convolution import conv
+from framebind.kernels.ops.convolution.conv import Convolution
+from framebind.kernels.ops.convolution.winograd import (
+    SHAPES,
+    WinogradTile,
+    transform_weights,
+    winograd_memory,
+    winograd_tiles,
+)
+from framebind.kernels.ops.window import VALID, Window
+from framebind.kernels.registry import OPERATORS
+from framebind.kernels.target import Choice, Grid
+from framebind.kernels.views import Storage
+from support.cases.references import Array, convolve
+from support.graphs import Shape, normal, run
+from support.model_runs import input_shapes, on_gpu, reference
+from support.models import CASES as MODELS
+from support.models import OPERATOR_TOLERANCE, TOLERANCE, random_inputs, relative_error
+
+PLAIN = Window((3, 3), (1, 1))
+CASES: dict[str, tuple[Shape, int, Window]] = {
+    "same": ((1, 8, 6, 16), 16, PLAIN),
+    "odd, several pictures, channels between": ((3, 7, 5, 19), 23, PLAIN),
+    "valid": ((1, 9, 10, 32), 32, Window((3, 3), (1, 1), padding=VALID)),
+    "valid, odd": ((2, 7, 5, 20), 16, Window((3, 3), (1, 1), padding=VALID)),
+    "merged zeros": ((1, 6, 7, 16), 40, Window((3, 3), (1, 1), padding=VALID, extra=(2, 0, 1, 2))),
+    "reflecting": ((1, 6, 7, 24), 16, Window((3, 3), (1, 1), padding=VALID, extra=(1, 1, 1, 1), mode="reflect")),
+    "many slices": ((1, 5, 4, 96), 72, PLAIN),
+    "a single pixel": ((1, 1, 1, 16), 16, PLAIN),
+}
+
+
+def take(monkeypatch: pytest.MonkeyPatch, device: Device, number: int) -> None:
+    """Let convolutions be computed by this tile, or by the last one, in work-groups that are small enough for all."""
+    monkeypatch.setattr(device, "traits", replace(device.traits, group=64, matrix_units=False))
+
+    def tiles(window: Window, depth: int, channels: int, grid: Grid) -> tuple[WinogradTile, ...]:
+        found = winograd_tiles(window, depth, channels, grid)
+        return found[min(number, len(found) - 1) :]
+
+    monkeypatch.setattr(conv, "block_candidates", lambda *_: ())
+    monkeypatch.setattr(conv, "winograd_tiles", tiles)
+
+
+def one_node(shape: Shape, out: int, window: Window, links: tuple[Link, ...] = ()) -> tuple[dict[int, Shape], Node]:
+    weights = (normal(out, 3, 3, shape[3]) / np.sqrt(9 * shape[3])).astype(np.float32)
+    attributes = Convolution(window, weights, normal(out))
+    shapes: dict[int, Shape] = {0: shape, 1: (shape[0], *window.output_size(*shape[1:3]), out)}
+    return shapes, Node(OPERATORS["CONV_2D"], attributes, (0,), (1,), links)
+
+
+def expected(node: Node, x: Array) -> Array:
+    assert isinstance(node.attributes, Convolution)
+    return convolve(node.attributes)(x)
+
+
+@pytest.mark.parametrize("number", range(len(SHAPES)))
+@pytest.mark.parametrize("name", CASES)
+def test_every_tile_computes_the_sums_of_the_window(
+    device: Device, name: str, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shape, out, window = CASES[name]
+    shapes, node = one_node(shape, out, window)
+    x = normal(*shape)
+    take(monkeypatch, device, number)
+    program, (found,) = run(device, shapes, [node], (1,), x)
+    assert [step.kernel.source.name for step in program.steps] == ["winograd"]
+    assert device.traits.api == "null" or relative_error(found, expected(node, x)) <= 1e-5
+    program.release()
+
+
+@pytest.mark.parametrize("storage", ["f32", "f16"])
+def test_links_apply_to_what_it_writes(device: Device, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A residual sum and an activation; constants in 16 bits, which are the transformed weights."""
+    shape: Shape = (1, 7, 6, 16)
+    shapes, node = one_node(shape, 16, PLAIN, (Link("ADD", 0), Link("RELU6")))
+    x = normal(*shape)
+    take(monkeypatch, device, 0)
+    program, (found,) = run(device, shapes, [node], (1,), x, storage)
+    error = relative_error(found, np.clip(expected(node, x) + x, 0, 6)) if device.traits.api != "null" else 0.0
+    assert error <= OPERATOR_TOLERANCE[storage]
+    program.release()
+
+
+def test_it_computes_the_same_in_one_dispatch(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps whose local memory others use too."""
+    shape: Shape = (1, 9, 7, 16)
+    shapes, first = one_node(shape, 16, PLAIN, (Link("RELU"),))
+    _, second = one_node(shape, 16, PLAIN)
+    second = Node(second.operator, second.attributes, (1,), (2,))
+    shapes[2] = shape
+    x = normal(*shape)
+    take(monkeypatch, gpu, 0)
+    separate, (apart,) = run(gpu, shapes, [first, second], (2,), x)
+    gpu.dispatches = "one"
+    try:
+        one, (together,) = run(gpu, shapes, [first, second], (2,), x)
+    finally:
+        gpu.dispatches = "auto"
+    assert separate.commands.dispatches == 2 and one.commands.dispatches == 1
+    np.testing.assert_array_equal(apart, together)
+
+
+@pytest.mark.parametrize("gpu", ["cl:pocl"], indirect=True)
+@pytest.mark.parametrize("storage", ["f32", "f16"])
+def test_a_model_keeps_its_bounds(
+    gpu: Device, model_path: Callable[[str], Path], storage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model with most such convolutions, all of those that can be computed so."""
+    found: list[WinogradTile] = []
+
+    def take_tile(_: Grid, choice: Choice[Any]) -> Any:
+        tiles = [candidate for candidate in choice.candidates if isinstance(candidate, WinogradTile)]
+        found.extend(tiles[:1])
+        return tiles[0] if tiles else choice.candidates[0]
+
+    path = model_path("style_transfer_f16_384")
+    (case,) = [case for case in MODELS if case.name == path.stem]
+    interpreter, delegate = on_gpu(gpu, path, storage)
+    inputs = random_inputs(input_shapes(interpreter), case)
+    expected = reference(path, inputs)
+    for tensor, value in inputs.items():
+        interpreter.set_tensor(tensor, value)
+    monkeypatch.setattr(Grid, "take", take_tile)
+    interpreter.invoke()
+    errors = {tensor: relative_error(interpreter.get_tensor(tensor), value) for tensor, value in expected.items()}
+    assert len(found) == 11 and max(errors.values()) <= TOLERANCE[storage], errors
+    delegate.close()
+
+
+def test_only_plain_windows_of_enough_channels_have_tiles() -> None:
+    grid = Grid(128, 1)
+    assert winograd_tiles(PLAIN, 8, 8, grid) and winograd_tiles(PLAIN, 4, 4, grid)
+    for window in (
+        Window((1, 1), (1, 1)),
+        Window((5, 5), (1, 1)),
+        Window((3, 3), (2, 2)),
+        Window((3, 3), (1, 1), (2, 2)),
+    ):
+        assert winograd_tiles(window, 8, 8, grid) == ()
+    assert winograd_tiles(PLAIN, 3, 8, grid) == winograd_tiles(PLAIN, 8, 3, grid) == ()
+    assert winograd_tiles(PLAIN, 11, 8, grid) == (), "11 slices come one at a time"
+    assert winograd_tiles(PLAIN, 8, 8, Grid(72, 1)) == ()
+
+
+@pytest.mark.parametrize("group", [64, 128, 256])
+@pytest.mark.parametrize("depth", [4, 8, 20, 24])
+@pytest.mark.parametrize("channels", [4, 5, 8, 40])
+def test_tiles_use_every_invocation_and_16_kib(group: int, depth: int, channels: int) -> None:
+    tiles = winograd_tiles(PLAIN, depth, channels, Grid(group, 1))
+    assert len(set(tiles)) == len(tiles)
+    for tile in tiles:
+        sums = tile.patches * tile.slices
+        assert sums == group // 16 * tile.block_patches * tile.block_slices and tile.slices <= channels
+        ((_, _, count),) = winograd_memory(depth, tile)
+        assert 16 * sums <= count <= 1024
+
+
+def test_transformed_weights_are_products_of_sums() -> None:
+    """Against the definition, for one pair of channels; and F(2x2, 3x3) with them against a correlation."""
+    g = normal(1, 3, 3, 1)
+    u = transform_weights(g)[0, :, :, 0]
+    b = np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]])
+    a = np.array([[1, 1, 1, 0], [0, 1, -1, -1]])
+    d = normal(4, 4)
+    correlation = [[(d[y : y + 3, x : x + 3] * g[0, :, :, 0]).sum() for x in (0, 1)] for y in (0, 1)]
+    np.testing.assert_allclose(a @ (u * (b @ d @ b.T)) @ a.T, correlation, atol=1e-6)

@@ -1,0 +1,1 @@
+"""Cases of operators and whole operator models, with their references."""

@@ -1,0 +1,458 @@
+"""Every operator over its attribute space: ranks, axes, masks, broadcasts, batches, full and partial slices."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from support.cases.references import values
+from support.cases.window_cases import window_cases
+from support.operator_models import Const, ModelCase, ints, options
+
+SHAPES = [(2, 3, 5, 7), (1, 4, 5, 8), (2, 6, 3, 1), (2, 5, 6), (1, 7, 4), (3, 10), (2, 4), (5,), (2, 1, 6, 3)]
+"""Of every rank, with channels that fill slices, and that do not."""
+
+
+def moving() -> Iterable[ModelCase]:
+    def moves(operator: str, label: str, *inputs: Any, table: Any = None, version: int = 1) -> ModelCase:
+        return ModelCase(operator, label, inputs, table, version=version, exact=True)
+
+    for rank, shape in ((4, (2, 3, 5, 7)), (4, (1, 4, 8, 12)), (3, (2, 5, 6)), (2, (3, 10))):
+        for order in list(itertools.permutations(range(rank)))[:: 3 if rank == 4 else 1]:
+            yield moves("TRANSPOSE", f"{shape} {order}", values(*shape), ints(*order))
+    for shape in SHAPES:
+        for multiples in ([1, 2, 3, 2], [2, 1, 1, 3], [1, 1, 2, 1]):
+            yield moves("TILE", f"{shape} {multiples}", values(*shape), ints(*multiples[-len(shape) :]))
+        for axis in range(-1, len(shape)):
+            yield moves("REVERSE_V2", f"{shape} {axis}", values(*shape), ints(axis))
+    for shape, target in [
+        ((1, 1, 1, 5), (2, 3, 4, 5)), ((3, 1, 5), (2, 3, 4, 5)), ((2, 1, 4, 1), (2, 3, 4, 6)), ((5,), (3, 5)),
+        ((1, 8), (2, 3, 8)), ((4, 1), (2, 4, 7)), ((1, 3, 1, 8), (1, 3, 5, 8)), ((1,), (2, 2, 3)),
+        ((2, 1), (2, 9)), ((1, 5, 1), (4, 5, 3)), ((2, 3, 1), (2, 3, 4)), ((1, 1), (5, 6)), ((6, 1), (2, 1, 6, 4)),
+        ((1, 7), (7, 7)), ((2, 1, 1, 3), (2, 4, 5, 3)), ((1, 2, 3, 4), (2, 2, 3, 4)), ((4,), (2, 3, 5, 4)),
+        ((3, 1, 1), (2, 3, 4, 4)), ((1, 4), (3, 2, 4)), ((2, 3), (2, 3)),
+    ]:  # fmt: skip
+        yield moves("BROADCAST_TO", f"{shape} {target}", values(*shape), ints(*target), version=2)
+    for block in (2, 3, 4):
+        for shape in ((2, 2, 3, 1), (1, 3, 2, 3), (2, 1, 4, 4), (1, 2, 2, 5), (1, 2, 1, 8), (2, 3, 2, 2), (1, 4, 4, 6)):
+            b, h, w, c = shape
+            depth = options("DepthToSpace", blockSize=block)
+            yield moves("DEPTH_TO_SPACE", f"{shape} {block}", values(b, h, w, c * block * block), table=depth)
+            space = options("SpaceToDepth", blockSize=block)
+            yield moves("SPACE_TO_DEPTH", f"{shape} {block}", values(b, h * block, w * block, c), table=space)
+
+
+def moving_truth() -> Iterable[ModelCase]:
+    """Truth values, and small integers, through operators that move values."""
+    x, y = values(2, 3, 5, 7) > 0, values(2, 3, 5, 2) > 0
+    for operator, label, inputs, table in [
+        ("TRANSPOSE", "bool", (x, ints(3, 0, 2, 1)), None),
+        ("SLICE", "bool", (x, ints(0, 1, 1, 2), ints(2, 1, 3, 4)), None),
+        ("CONCATENATION", "bool", (x, y), options("Concatenation", axis=3)),
+        ("RESHAPE", "bool", (x, ints(6, 35)), options("Reshape", newShape=[6, 35])),
+        ("GATHER", "bool", (x, ints(4, 0, 2)), options("Gather", axis=2)),
+        ("REVERSE_V2", "bool", (x, ints(3)), None), ("EQUAL", "bool", (x, x[:1]), options("Equal")),
+        ("NOT_EQUAL", "bool", (x, x[..., :1]), options("NotEqual")),
+        ("EXPAND_DIMS", "bool", (x[0], Const(np.array(1, np.int32))), options("ExpandDims")),
+    ]:  # fmt: skip
+        shapes = ((2, 1, 3, 4),) if operator == "SLICE" else ()
+        yield ModelCase(operator, label, inputs, table, shapes=shapes, dtype="bool", exact=True, halves=False)
+
+
+def cutting() -> Iterable[ModelCase]:
+    for shape in SHAPES:
+        for label, begin, size in [
+            ("middle", [n // 3 for n in shape], [max(n // 2, 1) for n in shape]),
+            ("rest", [n // 2 for n in shape], [-1] * len(shape)),
+            ("all", [0] * len(shape), list(shape)),
+        ]:
+            target = tuple(n - b if s == -1 else s for n, b, s in zip(shape, begin, size, strict=True))
+            inputs = (values(*shape), ints(*begin), ints(*size))
+            yield ModelCase("SLICE", f"{shape} {label}", inputs, shapes=(target,), exact=True)
+    for case in STRIDED:
+        shape, begin, end, steps, masks = case
+        table = options("StridedSlice", **masks)
+        inputs = (values(*shape), ints(*begin), ints(*end), ints(*steps))
+        yield ModelCase("STRIDED_SLICE", f"{shape} {begin}:{end}:{steps} {masks}", inputs, table, exact=True)
+    for shape in SHAPES:
+        for axis, size in enumerate(shape):
+            for parts in {size, 1, 2 if size % 2 == 0 else 1}:
+                table = options("Split", numSplits=parts)
+                inputs = (Const(np.array(axis - (parts == 1) * len(shape), np.int32)), values(*shape))
+                yield ModelCase("SPLIT", f"{shape} {axis} {parts}", inputs, table, parts, exact=True)
+            if size > 2:
+                for sizes in ([1, size - 1], [size - 2, -1, 1]):
+                    table = options("SplitV", numSplits=len(sizes))
+                    inputs = (values(*shape), ints(*sizes), Const(np.array(axis, np.int32)))
+                    yield ModelCase("SPLIT_V", f"{shape} {axis} {sizes}", inputs, table, len(sizes), exact=True)
+            if len(shape) > 1:
+                for sign in (axis, axis - len(shape)):
+                    table = options("Unpack", num=size, axis=sign)
+                    yield ModelCase("UNPACK", f"{shape} {sign}", (values(*shape),), table, size, exact=True)
+
+
+STRIDED: list[tuple[tuple[int, ...], list[int], list[int], list[int], dict[str, int]]] = [
+    ((2, 5, 6, 7), [0, 1, 2, 3], [2, 4, 6, 6], [1, 1, 1, 1], {}),
+    ((2, 5, 6, 7), [0, 0, 0, 0], [2, 5, 6, 7], [1, 2, 3, 2], {}),
+    ((2, 5, 6, 8), [0, 1, 1, 4], [2, 5, 6, 8], [1, 2, 2, 1], {}),
+    ((2, 5, 6, 7), [-1, -3, -4, -5], [2, -1, -1, -1], [1, 1, 1, 2], {}),
+    ((2, 5, 6, 7), [1, 4, 5, 6], [0, 0, 0, 0], [-1, -1, -2, -3], {}),
+    ((2, 5, 6, 7), [1, 4, 5, 6], [0, 0, 0, 0], [-1, -1, -2, -3], {"endMask": 15}),
+    ((2, 5, 6, 7), [1, 1, 1, 1], [1, 3, 4, 5], [1, 1, 1, 1], {"beginMask": 5}),
+    ((2, 5, 6, 7), [0, 1, 1, 1], [1, 1, 1, 1], [1, 1, 1, 1], {"endMask": 14}),
+    ((2, 5, 6, 7), [9, -9, 0, 0], [-9, 9, 99, 99], [-1, 1, 1, 1], {}),
+    ((2, 5, 6, 7), [0, 2, 0, 0], [2, 3, 6, 7], [1, 1, 1, 1], {"shrinkAxisMask": 2}),
+    ((2, 5, 6, 7), [1, 2, 0, 3], [2, 3, 6, 4], [1, 1, 1, 1], {"shrinkAxisMask": 11}),
+    ((2, 5, 6, 7), [0, 0, 0, -2], [2, 5, 6, -1], [1, 1, 1, 1], {"shrinkAxisMask": 8}),
+    ((2, 5, 6), [0, 0, 0], [2, 5, 6], [1, 1, 1], {"newAxisMask": 1}),
+    ((5, 6), [0, 0, 0], [0, 5, 4], [1, 1, 1], {"newAxisMask": 1}),
+    ((5, 6), [1, 0, 1], [4, 0, 5], [1, 1, 2], {"newAxisMask": 2}),
+    ((5, 6), [0, 0, 1, 0], [0, 5, 5, 0], [1, 1, 1, 1], {"newAxisMask": 9}),
+    ((2, 5, 6, 7), [0, 1], [0, 5], [1, 2], {"ellipsisMask": 1}),
+    ((2, 5, 6, 7), [1, 0, 2], [2, 0, 6], [1, 1, 1], {"ellipsisMask": 2}),
+    ((2, 5, 6, 7), [1, 0, 2], [2, 0, 3], [1, 1, 1], {"ellipsisMask": 2, "shrinkAxisMask": 4}),
+    ((5, 6), [0, 0, 1], [0, 0, 4], [1, 1, 1], {"ellipsisMask": 1, "newAxisMask": 2}),
+    ((2, 5, 6), [1, 2, 3], [2, 4, 6], [1, 1, 1], {"beginMask": 1, "endMask": 4}),
+    ((2, 5, 6), [1], [2], [1], {"shrinkAxisMask": 1}),
+    ((9,), [1], [8], [3], {}),
+    ((9,), [-1], [-9], [-2], {}),
+    ((3, 10), [0, 4], [3, 10], [2, 1], {}),
+    ((3, 8), [1, 4], [3, 8], [1, 1], {}),
+]
+
+
+def batch_and_space() -> Iterable[ModelCase]:
+    for block in ((2, 2), (1, 2), (3, 2), (2, 3)):
+        for channels in (1, 3, 4, 5):
+            for amounts in (((0, 0), (0, 0)), ((1, 2), (0, 1)), ((0, 1), (2, 0))):
+                (h, w), ((top, bottom), (left, right)) = block, amounts
+                shape = (2, 3 * h - top - bottom, 4 * w - left - right, channels)
+                if min(shape) < 1:
+                    continue
+                table, label = Const(np.array(amounts, np.int32)), f"{block} {amounts} {channels}"
+                inputs = (values(*shape), ints(*block), table)
+                yield ModelCase("SPACE_TO_BATCH_ND", label, inputs, options("SpaceToBatchND"), exact=True)
+                inputs = (values(2 * h * w, 3, 4, channels), ints(*block), table)
+                yield ModelCase("BATCH_TO_SPACE_ND", label, inputs, options("BatchToSpaceND"), exact=True)
+    one = Const(np.array([[1, 2]], np.int32))
+    inputs = (values(2, 6, 5), ints(3), one)
+    yield ModelCase("SPACE_TO_BATCH_ND", "rank 3", inputs, options("SpaceToBatchND"), exact=True)
+    inputs = (values(6, 4, 5), ints(3), one)
+    yield ModelCase("BATCH_TO_SPACE_ND", "rank 3", inputs, options("BatchToSpaceND"), exact=True)
+
+
+def reductions() -> Iterable[ModelCase]:
+    for operator in ("SUM", "MEAN", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD"):
+        for number, shape in enumerate([*SHAPES, (1, 9, 11, 70), (2, 20, 30, 3), (1, 300)]):
+            chosen = [axes for n in range(1, len(shape) + 1) for axes in itertools.combinations(range(len(shape)), n)]
+            for axes in chosen[:: 1 if number == 0 else 4]:
+                for keep in (True, False):
+                    if keep is False and len(axes) == len(shape):
+                        continue  # a result of rank 0
+                    shown = tuple(axis - len(shape) for axis in axes) if keep else axes
+                    x = values(*shape)
+                    x = 1 + x / 8 if operator == "REDUCE_PROD" else x + 0.25
+                    inputs = (x, ints(*shown))
+                    yield ModelCase(operator, f"{shape} {shown} {keep}", inputs, options("Reducer", keepDims=keep))
+
+
+def truth_reductions() -> Iterable[ModelCase]:
+    for operator in ("REDUCE_ANY", "REDUCE_ALL"):
+        for number, shape in enumerate([*SHAPES, (1, 9, 11, 70), (2, 20, 30, 3), (1, 300)]):
+            for keep in (True, False):
+                axes = list(range(len(shape)))[number % 2 : max(2, number % 4)] if keep else [-1]
+                if len(shape) > 1 and axes:
+                    x = values(*shape) > (0.9 if operator == "REDUCE_ANY" else -0.9)
+                    inputs, table = (x, ints(*axes)), options("Reducer", keepDims=keep)
+                    label = f"{shape} {axes} {keep}"
+                    yield ModelCase(operator, label, inputs, table, dtype="bool", exact=True, halves=False)
+
+
+def largest() -> Iterable[ModelCase]:
+    for shape in [*SHAPES, (1, 300), (2, 3, 1001), (1, 1, 2, 70)]:
+        for count in {1, shape[-1] // 2 or 1, min(shape[-1], 100)}:
+            for repeated in (False, True):
+                x = np.round(values(*shape) * 3) if repeated else values(*shape)
+                inputs, label = (x, Const(np.array(count, np.int32))), f"{shape} {count} {repeated}"
+                yield ModelCase(
+                    "TOPK_V2",
+                    label,
+                    inputs,
+                    options("TopKV2"),
+                    2,
+                    dtypes=("float32", "int32"),
+                    exact=True,
+                    halves=False,
+                )
+
+
+def cells() -> Iterable[ModelCase]:
+    for number, (rows, width, units) in enumerate(itertools.product((1, 2, 3), (1, 3, 5, 8), (1, 4, 6))):
+        gates, weights = values(4 * units), values(4 * units, width + units)
+        inputs = (
+            values(rows, width) * 2,
+            values(rows, units),
+            Const(weights),
+            Const(gates),
+            values(rows, units, seed=1),
+        )
+        table = options("LSTM", kernelType=1, fusedActivationFunction=4)
+        yield ModelCase("LSTM", f"{rows} {width} {units} {number}", inputs, table, 4, version=2)
+
+
+def known() -> Iterable[ModelCase]:
+    """Operators whose result is known before anything runs."""
+    for shape in [*SHAPES, *((4, c) for c in range(1, 13))]:
+        x = values(*shape)
+        for operator, table, dtype in (
+            ("SHAPE", options("Shape", outType=2), "int32"), ("RANK", None, "int32"), ("ZEROS_LIKE", None, "float32"),
+        ):  # fmt: skip
+            yield ModelCase(operator, f"{shape}", (x,), table, dtype=dtype, exact=True, halves=False, known=True)
+        for value in (np.float32(0.75), np.int32(-3)):
+            inputs = (ints(*shape), Const(np.array(value)))
+            yield ModelCase(
+                "FILL", f"{shape} {value}", inputs, dtype=str(value.dtype), exact=True, halves=False, known=True
+            )
+
+
+def normalizations() -> Iterable[ModelCase]:
+    for shape in [*SHAPES, (1, 1001), (2, 70, 60, 21), (1, 12, 33), (1, 5, 5, 40)]:
+        for beta in (1.0, 2.5, -0.5):
+            yield ModelCase("SOFTMAX", f"{shape} {beta}", (values(*shape) * 5,), options("Softmax", beta=beta))
+        for scale in (5.0, 0.1):
+            yield ModelCase("LOG_SOFTMAX", f"{shape} {scale}", (values(*shape) * scale + scale,))
+            yield ModelCase("L2_NORMALIZATION", f"{shape} {scale}", (values(*shape) * scale,), options("L2Norm"))
+    yield ModelCase("SOFTMAX", "large values", (values(2, 9) * 80 + 1000,), options("Softmax", beta=1.0), halves=False)
+
+
+UNARY = (
+    *"ABS CEIL COS ELU EXP FLOOR HARD_SWISH LOGISTIC NEG RELU RELU6".split(),
+    *"RELU_0_TO_1 RELU_N1_TO_1 ROUND SIGN SIN SQUARE TANH".split(),
+)
+POSITIVE = ("LOG", "SQRT", "RSQRT")
+
+PAIRS: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
+    ((2, 3, 5, 7), (2, 3, 5, 7)), ((2, 3, 5, 7), (7,)), ((2, 3, 5, 7), (1,)), ((2, 3, 5, 7), (5, 7)),
+    ((2, 3, 5, 7), (3, 5, 7)), ((2, 3, 5, 7), (3, 1, 1)), ((5, 7), (2, 3, 5, 7)), ((5, 1), (2, 3, 5, 7)),
+    ((2, 3, 1, 7), (2, 1, 5, 7)), ((2, 1, 1, 4), (1, 3, 5, 4)), ((1, 3, 5, 1), (2, 3, 1, 6)),
+    ((2, 3, 5, 1), (1, 1, 1, 7)), ((2, 5, 6), (2, 5, 6)), ((2, 5, 6), (5, 6)), ((2, 5, 6), (6,)),
+    ((2, 1, 6), (5, 1)), ((4, 8), (4, 8)), ((4, 8), (8,)), ((4, 1), (1, 8)), ((9,), (9,)),
+    ((9,), (1,)), ((2, 2, 2, 8), (1, 1, 1, 8)),
+]  # fmt: skip
+
+
+def elementwise() -> Iterable[ModelCase]:
+    for number, shape in enumerate([*SHAPES, *((1, 2, 3, c) for c in range(1, 13))]):
+        for operator in UNARY:
+            x = values(*shape) * (40 if operator in ("CEIL", "ROUND", "FLOOR") else 4)
+            halves = operator not in ("CEIL", "ROUND", "FLOOR", "SIGN")
+            yield ModelCase(operator, f"{shape}", (x,), exact=not halves, halves=halves)
+        for operator in POSITIVE:
+            yield ModelCase(operator, f"{shape}", (np.abs(values(*shape)) * 4 + 0.1,))
+        yield ModelCase("SIGN", f"{shape} zero", (np.zeros(shape, np.float32),), exact=True, halves=False)
+        for approximate in (True, False):
+            table = options("Gelu", approximate=approximate)
+            yield ModelCase("GELU", f"{shape} {approximate}", (values(*shape) * 5,), table)
+        alpha, count = (0.1, 1.5, -0.25)[number % 3], 2 + number % 3
+        yield ModelCase("LEAKY_RELU", f"{shape} {alpha}", (values(*shape),), options("LeakyRelu", alpha=alpha))
+        inputs = tuple(values(*shape, seed=seed) for seed in range(count))
+        yield ModelCase("ADD_N", f"{shape} {count}", inputs, options("AddN"))
+        yield ModelCase("ADD_N", f"{shape} {count} constant", (*inputs[1:], Const(inputs[0])), options("AddN"))
+        y, x = values(*shape), values(*shape, seed=5) * (number % 2)  # every second one on the axis
+        yield ModelCase(
+            "ATAN2", f"{shape}", (y, Const(x) if number % 3 else x), options("ATan2"), halves=bool(number % 2)
+        )
+    for left, right in PAIRS:
+        for operator, table in BINARY.items():
+            yield from binary(operator, table, left, right)
+    for shape in SHAPES:
+        for alpha in {shape[1:], (1,) * (len(shape) - 2) + shape[-1:]} if len(shape) > 1 else ():
+            yield ModelCase("PRELU", f"{shape} {alpha}", (values(*shape), Const(values(*alpha, seed=3))))
+            yield ModelCase("PRELU", f"{shape} {alpha} runtime", (values(*shape), values(*alpha, seed=3)))
+
+
+def activated(kind: str) -> tuple[Any, ...]:
+    """Without and with each activation that LiteRT's CPU kernels have here (they ignore a fused TANH)."""
+    return tuple(options(kind, fusedActivationFunction=number) for number in range(4))
+
+
+BINARY: dict[str, tuple[Any, ...]] = {
+    "ADD": activated("Add"), "SUB": activated("Sub"), "MUL": activated("Mul"), "DIV": activated("Div"),
+    "MAXIMUM": (options("MaximumMinimum"),), "MINIMUM": (options("MaximumMinimum"),),
+    "SQUARED_DIFFERENCE": (options("SquaredDifference"),), "FLOOR_DIV": (options("FloorDiv"),),
+    "FLOOR_MOD": (options("FloorMod"),), "POW": (options("Pow"),),
+}  # fmt: skip
+
+
+def binary(operator: str, tables: tuple[Any, ...], left: Sequence[int], right: Sequence[int]) -> Iterable[ModelCase]:
+    v, w = values(*left) * 2, values(*right, seed=5)
+    if operator in ("DIV", "FLOOR_DIV", "FLOOR_MOD"):
+        v, w = v * 5, np.where(w < 0, w - 0.5, w + 0.5).astype(np.float32)
+    if operator == "POW":
+        v, w = np.abs(v) + 0.1, w * 3
+    table = tables[(len(left) + sum(right)) % len(tables)]
+    halves = operator not in ("FLOOR_DIV", "FLOOR_MOD")  # they jump where a rounded operand crosses a multiple
+    yield ModelCase(operator, f"{left} {right}", (v, w), table, halves=halves)
+    if (len(left) + right[-1]) % 2:
+        yield ModelCase(operator, f"{left} constant {right}", (v, Const(w)), table, halves=halves)
+    else:
+        yield ModelCase(operator, f"constant {left} {right}", (Const(v), w), table, halves=halves)
+    if operator in ("FLOOR_DIV", "FLOOR_MOD", "POW"):
+        v, w = np.round(v * 3), np.round(w * 2)
+        v, w = (np.where(x == 0, 1, x).astype(np.float32) for x in (v, w))
+        yield ModelCase(operator, f"{left} {right} whole numbers", (-v if operator == "POW" else v, w), table)
+
+
+def ranks() -> Iterable[ModelCase]:
+    for shape in [*SHAPES, (1, 1, 1, 9), (1, 4, 1, 5), (1, 1, 6, 3), (2, 1, 7), (1, 5, 1), (1, 8), (7, 1)]:
+        ones = [axis for axis, size in enumerate(shape) if size == 1]
+        for axes in {(), *((axis,) for axis in ones), tuple(axis - len(shape) for axis in ones)}:
+            inputs, table = (values(*shape),), options("Squeeze", squeezeDims=list(axes))
+            if len(shape) > len(axes or ones):
+                yield ModelCase("SQUEEZE", f"{shape} {axes}", inputs, table, exact=True)
+        if len(shape) < 4:
+            for axis in range(-1, len(shape) + 1):
+                inputs = (values(*shape), Const(np.array(axis, np.int32)))
+                yield ModelCase("EXPAND_DIMS", f"{shape} {axis}", inputs, options("ExpandDims"), exact=True)
+            for axis in range(-1, len(shape) + 1):
+                count = 1 + (axis + len(shape)) % 4
+                inputs = tuple(values(*shape, seed=seed) for seed in range(count))
+                table = options("Pack", valuesCount=count, axis=axis)
+                yield ModelCase("PACK", f"{shape} {axis} {count}", inputs, table, exact=True)
+
+
+def sums_and_gathers() -> Iterable[ModelCase]:
+    for shape in SHAPES:
+        for axis in range(-1, len(shape)):
+            for exclusive, reverse in ((False, False), (True, False), (False, True), (True, True)):
+                table = options("Cumsum", exclusive=exclusive, reverse=reverse)
+                inputs = (values(*shape), Const(np.array(axis, np.int32)))
+                yield ModelCase("CUMSUM", f"{shape} {axis} {exclusive} {reverse}", inputs, table)
+            if len(shape) < 4 or axis % 2:
+                taken = np.arange(7, dtype=np.int32) * 5 % shape[axis]
+                inputs = (values(*shape), Const(taken))
+                yield ModelCase("GATHER", f"{shape} {axis}", inputs, options("Gather", axis=axis), exact=True)
+    for shape, indices, axis, batches in [
+        ((2, 5, 6), (2, 3), 1, 1), ((2, 5, 6, 7), (2, 4), 2, 1), ((2, 5, 6), (2, 5, 3), 2, 2), ((9, 5), (2, 3), 0, 0),
+        ((3, 5, 6), (2, 2), 2, 0), ((2, 5, 6, 8), (2, 4), 3, 1), ((2, 7), (2, 3), 1, 1),
+    ]:  # fmt: skip
+        taken = np.arange(np.prod(indices), dtype=np.int32).reshape(indices) * 3 % shape[axis]
+        table = options("Gather", axis=axis, batchDims=batches)
+        yield ModelCase(
+            "GATHER", f"{shape} {indices} {axis} {batches}", (values(*shape), Const(taken)), table, exact=True
+        )
+    taken = np.array([4999, 0, 2047, 2049, 4097], np.int32)  # numbers that 16 bits do not hold
+    yield ModelCase("GATHER", "large", (values(5000, 3), Const(taken)), options("Gather", axis=0), exact=True)
+
+
+def products() -> Iterable[ModelCase]:
+    for batches, others in [
+        ((), ()), ((2,), (2,)), ((1,), (3,)), ((2, 3), (2, 3)), ((2, 1), (1, 3)), ((2, 3), ()),
+        ((2,), (1,)), ((1, 1), (2, 2)),
+    ]:  # fmt: skip
+        for rows, depth, columns in ((5, 7, 6), (4, 8, 12), (1, 9, 3)):
+            for turned in range(4):
+                left, right = ((depth, rows) if turned & 1 else (rows, depth)), (depth, columns)
+                right = right[::-1] if turned & 2 else right
+                table = options("BatchMatMul", adjX=bool(turned & 1), adjY=bool(turned & 2))
+                x, y = values(*batches, *left), values(*others, *right, seed=7)
+                label = f"{batches} {others} {rows}x{depth}x{columns} {turned}"
+                yield ModelCase("BATCH_MATMUL", label, (x, Const(y) if rows == 4 and not turned & 1 else y), table)
+
+
+def logic() -> Iterable[ModelCase]:
+    for left, right in PAIRS:
+        v, w = np.round(values(*left) * 3), np.round(values(*right, seed=5) * 3)
+        for operator, kind in COMPARISONS.items():
+            sides = ((v, w), (v, Const(w)), (Const(v), w))[sum(right) % 3]
+            label = f"{left} {right}"
+            yield ModelCase(operator, label, sides, options(kind), dtype="bool", exact=True, halves=False)
+        for operator, kind in (("LOGICAL_AND", "LogicalAnd"), ("LOGICAL_OR", "LogicalOr")):
+            table = options(kind)
+            yield ModelCase(operator, f"{left} {right}", (v > 0, w > 0), table, dtype="bool", exact=True, halves=False)
+        target = np.broadcast_shapes(left, right)
+        for number, condition in enumerate({target, left, target[-1:], (1,)}):
+            x, y = (values(*shape, seed=2) for shape in ((left, right) if number % 2 else (right, left)))
+            inputs = (values(*condition, seed=3) > 0, x, Const(y) if number == 2 else y)
+            table, label = options("SelectV2"), f"{condition} {left} {right} {number}"
+            yield ModelCase("SELECT_V2", label, inputs, table, exact=True, halves=False)
+    for shape in [*SHAPES, *((2, 3, 4, c) for c in range(1, 13))]:
+        x, y = values(*shape), values(*shape, seed=1)
+        rows = (np.arange(shape[0]) % 2 == 0, np.bool_(len(shape) % 2))
+        for number, condition in enumerate((x > 0.1, *rows) if shape in SHAPES else (x > 0.1,)):
+            inputs, label = (np.asarray(condition), x, y), f"{shape} {number}"
+            yield ModelCase("SELECT", label, inputs, options("Select"), exact=True, halves=False)
+        table = options("LogicalNot")
+        yield ModelCase("LOGICAL_NOT", f"{shape}", (x > 0,), table, dtype="bool", exact=True, halves=False)
+        for source, target in CASTS:
+            given = np.round(np.abs(x) if source == "uint8" else x, 1) * 5
+            given, label = given.astype(source), f"{shape} {source} {target}"
+            yield ModelCase("CAST", label, (given,), options("Cast"), dtype=target, exact=True, halves=False)
+
+
+CASTS = (
+    ("float32", "int32"), ("float32", "bool"), ("bool", "float32"), ("int32", "float32"), ("float32", "int64"),
+    ("bool", "int32"), ("int32", "bool"), ("uint8", "float32"), ("int8", "float32"), ("int16", "float32"),
+    ("int64", "float32"), ("bool", "bool"), ("uint8", "int32"), ("int8", "int16"), ("int16", "int64"),
+)  # fmt: skip
+
+COMPARISONS = {
+    "EQUAL": "Equal", "NOT_EQUAL": "NotEqual", "LESS": "Less", "LESS_EQUAL": "LessEqual", "GREATER": "Greater",
+    "GREATER_EQUAL": "GreaterEqual",
+}  # fmt: skip
+
+
+def whole_numbers() -> Iterable[ModelCase]:
+    for shape in SHAPES:
+        for axis in range(-1, len(shape)):
+            for operator, kind in (("ARG_MAX", "ArgMax"), ("ARG_MIN", "ArgMin")):
+                code, dtype = ((2, "int32"), (4, "int64"))[len(shape) % 2]
+                if len(shape) > 1:
+                    x = np.round(values(*shape) * 4)  # with equal ones
+                    inputs, table = (x, ints(axis)), options(kind, outputType=code)
+                    yield ModelCase(operator, f"{shape} {axis}", inputs, table, dtype=dtype, exact=True, halves=False)
+    for shape in ((5,), (2, 3), (2, 3, 5), (1, 7), (4, 1), (1, 4, 6)):
+        for axis in range(-1, len(shape) + 1):
+            depth = 1 + (axis + len(shape)) % 9
+            indices = (np.arange(np.prod(shape)).reshape(shape) * 5 % (depth + 2) - 1).astype(np.int32)
+            numbers = (Const(np.array(n, t)) for n, t in ((depth, np.int32), (2.5, np.float32), (-1, np.float32)))
+            table, label = options("OneHot", axis=axis), f"{shape} {axis} {depth}"
+            yield ModelCase("ONE_HOT", label, (indices, *numbers), table, exact=True, halves=False)
+    for shape, indices, axis, batches in (((2, 5, 6), (2, 3), 1, 1), ((9, 5), (4,), 0, 0), ((2, 5, 6, 7), (3,), -1, 0)):
+        taken = np.arange(np.prod(indices), dtype=np.int32).reshape(indices) * 3 % shape[axis]
+        inputs, table = (values(*shape), taken), options("Gather", axis=axis, batchDims=batches)
+        yield ModelCase("GATHER", f"{shape} {indices} {axis} computed", inputs, table, exact=True, halves=False)
+
+
+def thinned(cases: list[ModelCase]) -> list[ModelCase]:
+    """Every third case of operators that have very many: 3 shares no factor with the 2s and 4s that these cycle in."""
+    count = Counter(case.operator for case in cases)
+    many = {operator for operator in count if count[operator] >= 80 and operator != "CONV_2D"}
+    kept = {str(case) for operator in many for case in [c for c in cases if c.operator == operator][::3]}
+    return [case for case in cases if case.operator not in many or str(case) in kept]
+
+
+ALL_CASES = [
+    *moving(),
+    *moving_truth(),
+    *cutting(),
+    *batch_and_space(),
+    *reductions(),
+    *truth_reductions(),
+    *largest(),
+    *cells(),
+    *known(),
+    *normalizations(),
+    *elementwise(),
+    *ranks(),
+    *sums_and_gathers(),
+    *products(),
+    *logic(),
+    *whole_numbers(),
+    *window_cases(),
+]
+CASES: list[ModelCase] = thinned(ALL_CASES)

@@ -1,0 +1,290 @@
+"""Quantized models of a single operator, with random weights, for the comparison with LiteRT's CPU kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from ai_edge_litert import schema_py_generated as schema
+
+from support.tiny_models import G, Op, T, build
+
+ZERO_POINTS = {"int8": -5, "uint8": 121, "int16": 0}
+"""LiteRT's 16-bit integers are symmetric."""
+STEP = {"int8": 0.03, "uint8": 0.03, "int16": 0.0002}
+BIAS = {"int8": "int32", "uint8": "int32", "int16": "int64"}
+
+RELU6 = schema.ActivationFunctionType.RELU6
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """A model of one quantized operator; the shapes of its inputs, and how many steps it may be off."""
+
+    label: str
+    model: bytes
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"{self.label} {self.dtype}"
+
+
+def tensor(name: str, shape: Sequence[int], dtype: str, scale: float | None = None) -> T:
+    """A computed tensor of this type."""
+    return T(name, shape, dtype=dtype, scales=[scale or STEP[dtype]], zero_points=[ZERO_POINTS[dtype]])
+
+
+def weights(shape: Sequence[int], dtype: str, axis: int | None) -> T:
+    """Random weights: 8-bit whatever the activations are; ``axis``: one scale for each index along it."""
+    generator = np.random.default_rng(sum(shape))
+    kept = "uint8" if dtype == "uint8" else "int8"
+    low, high, zero_point = (0, 256, 130) if kept == "uint8" else (-127, 128, 0)
+    count = 1 if axis is None or kept == "uint8" else shape[axis]
+    scales = generator.uniform(0.002, 0.008, count).tolist()
+    values = generator.integers(low, high, tuple(shape))
+    return T("weights", shape, values, kept, scales=scales, zero_points=[zero_point] * count, axis=axis or 0)
+
+
+def bias(given: T, source: float, count: int, dtype: str) -> T:
+    """Its scale is that of the input times that of the weights, as LiteRT demands."""
+    scales = (np.float32(source) * np.array(given.scales, np.float32)).tolist()
+    values = np.random.default_rng(count).integers(-3000, 3000, count) * (100 if dtype == "int16" else 1)
+    return T("bias", [count], values, BIAS[dtype], scales=scales, zero_points=[0] * len(scales))
+
+
+def convolution(dtype: str, shape: Sequence[int], out: int, *, stride: int = 1, activation: int = 0) -> bytes:
+    options = schema.Conv2DOptionsT()
+    options.strideH = options.strideW = stride
+    options.dilationHFactor = options.dilationWFactor = 1
+    options.fusedActivationFunction = activation
+    w = weights([out, 3, 3, shape[3]], dtype, 0)
+    rows, columns = -(-shape[1] // stride), -(-shape[2] // stride)
+    tensors = [tensor("x", shape, dtype), w, bias(w, STEP[dtype], out, dtype)]
+    tensors.append(tensor("y", [shape[0], rows, columns, out], dtype, STEP[dtype] * 1.7))
+    return build(G(tensors, [Op("CONV_2D", [0, 1, 2], [3], options, 3)], [0], [3]))
+
+
+def depthwise(dtype: str, shape: Sequence[int], multiplier: int) -> bytes:
+    options = schema.DepthwiseConv2DOptionsT()
+    options.strideH = options.strideW = options.dilationHFactor = options.dilationWFactor = 1
+    options.depthMultiplier = multiplier
+    out = shape[3] * multiplier
+    w = weights([1, 3, 3, out], dtype, 3)
+    tensors = [tensor("x", shape, dtype), w, bias(w, STEP[dtype], out, dtype)]
+    tensors.append(tensor("y", [*shape[:3], out], dtype))
+    return build(G(tensors, [Op("DEPTHWISE_CONV_2D", [0, 1, 2], [3], options, 3)], [0], [3]))
+
+
+def fully_connected(dtype: str, inputs: int, units: int, axis: int | None = None) -> bytes:
+    w = weights([units, inputs], dtype, axis)
+    tensors = [tensor("x", [2, inputs], dtype), w, bias(w, STEP[dtype], units, dtype), tensor("y", [2, units], dtype)]
+    return build(G(tensors, [Op("FULLY_CONNECTED", [0, 1, 2], [3], schema.FullyConnectedOptionsT(), 4)], [0], [3]))
+
+
+def binary(name: str, dtype: str, shapes: Sequence[Sequence[int]], activation: int = 0) -> bytes:
+    options: Any = getattr(schema, f"{name.title()}OptionsT")()
+    options.fusedActivationFunction = activation
+    tensors = [tensor("a", shapes[0], dtype, 0.02), tensor("b", shapes[1], dtype, 0.05)]
+    tensors.append(tensor("y", np.broadcast_shapes(*map(tuple, shapes)), dtype, 0.06))
+    return build(G(tensors, [Op(name, [0, 1], [2], options, 2)], [0, 1], [2]))
+
+
+def constant_operand(dtype: str, shape: Sequence[int]) -> bytes:
+    """x + c, with c a quantized constant of one value a channel."""
+    generator = np.random.default_rng(3)
+    low = ZERO_POINTS[dtype]
+    c = T("c", shape[-1:], generator.integers(low - 90, low + 90, shape[-1]), dtype, scales=[0.01], zero_points=[low])
+    tensors = [tensor("x", shape, dtype), c, tensor("y", shape, dtype, 0.04)]
+    return build(G(tensors, [Op("ADD", [0, 1], [2], schema.AddOptionsT(), 2)], [0], [2]))
+
+
+def concatenation(dtype: str, shape: Sequence[int], other: int, axis: int) -> bytes:
+    second, joined = list(shape), list(shape)
+    second[axis], joined[axis] = other, shape[axis] + other
+    options = schema.ConcatenationOptionsT()
+    options.axis = axis
+    tensors = [tensor(name, s, dtype) for name, s in (("a", shape), ("b", second), ("y", joined))]
+    return build(G(tensors, [Op("CONCATENATION", [0, 1], [2], options, 2)], [0, 1], [2]))
+
+
+def pool(name: str, dtype: str, shape: Sequence[int]) -> bytes:
+    options = schema.Pool2DOptionsT()
+    options.filterHeight, options.filterWidth, options.strideH, options.strideW = 3, 2, 2, 2
+    out = [shape[0], -(-shape[1] // 2), -(-shape[2] // 2), shape[3]]
+    return build(G([tensor("x", shape, dtype), tensor("y", out, dtype)], [Op(name, [0], [1], options, 2)], [0], [1]))
+
+
+def pad(dtype: str, shape: Sequence[int]) -> bytes:
+    amounts = np.array([[0, 0], [1, 2], [0, 3], [0, 0]])
+    out = [int(n) for n in np.array(shape) + amounts.sum(1)]
+    tensors = [tensor("x", shape, dtype), T("paddings", [4, 2], amounts, "int32"), tensor("y", out, dtype)]
+    return build(G(tensors, [Op("PAD", [0, 1], [2], schema.PadOptionsT(), 2)], [0], [2]))
+
+
+def resize(name: str, options: Any, dtype: str, shape: Sequence[int], version: int = 3) -> bytes:
+    options.halfPixelCenters = True
+    size = [shape[1] * 2 + 1, shape[2] * 3]
+    tensors = [tensor("x", shape, dtype), T("size", [2], size, "int32")]
+    tensors.append(tensor("y", [shape[0], *size, shape[3]], dtype))
+    return build(G(tensors, [Op(name, [0, 1], [2], options, version)], [0], [2]))
+
+
+def split(dtype: str, shape: Sequence[int]) -> bytes:
+    """Two outputs, of the input's scale."""
+    options = schema.SplitOptionsT()
+    options.numSplits = 2
+    half = [*shape[:3], shape[3] // 2]
+    tensors = [T("axis", [], 3, "int32"), tensor("x", shape, dtype), tensor("a", half, dtype), tensor("b", half, dtype)]
+    return build(G(tensors, [Op("SPLIT", [0, 1], [2, 3], options, 2)], [1], [2, 3]))
+
+
+def transpose_convolution(dtype: str, shape: Sequence[int], out: int) -> bytes:
+    options = schema.TransposeConvOptionsT()
+    options.strideH = options.strideW = 2
+    w = weights([out, 3, 3, shape[3]], dtype, 0)
+    size = [shape[0], shape[1] * 2, shape[2] * 2, out]
+    tensors = [T("size", [4], size, "int32"), w, tensor("x", shape, dtype), bias(w, STEP[dtype], out, dtype)]
+    tensors.append(tensor("y", size, dtype, STEP[dtype] * 2))
+    return build(G(tensors, [Op("TRANSPOSE_CONV", [0, 1, 2, 3], [4], options, 3)], [2], [4]))
+
+
+def unary(
+    name: str, dtype: str, shape: Sequence[int], *, scale: float, zero_point: int, version: int = 2, **given: Any
+) -> bytes:
+    """An operator whose output has a scale of its own (for some LiteRT fixes it); ``given`` are its options' fields."""
+    y = T("y", shape, dtype=dtype, scales=[scale], zero_points=[zero_point])
+    table = f"{name.title().replace('_', '')}OptionsT"
+    options = getattr(schema, table)() if given else None
+    for field, value in given.items():
+        setattr(options, field, value)
+    return build(G([tensor("x", shape, dtype), y], [Op(name, [0], [1], options, version)], [0], [1]))
+
+
+def mean(dtype: str, shape: Sequence[int]) -> bytes:
+    options = schema.ReducerOptionsT()
+    options.keepDims = True
+    tensors = [tensor("x", shape, dtype), T("axes", [2], [1, 2], "int32")]
+    tensors.append(tensor("y", [shape[0], 1, 1, shape[3]], dtype, 0.01))
+    return build(G(tensors, [Op("MEAN", [0, 1], [2], options, 2)], [0], [2]))
+
+
+def requantize(dtype: str, shape: Sequence[int]) -> bytes:
+    """From one scale to another, through float32 outside the model too."""
+    tensors = [T("x", shape), tensor("a", shape, dtype), tensor("b", shape, dtype, 0.05), T("y", shape)]
+    operators = [Op("QUANTIZE", [0], [1], version=2), Op("QUANTIZE", [1], [2], version=2)]
+    return build(G(tensors, [*operators, Op("DEQUANTIZE", [2], [3], version=2)], [0], [3]))
+
+
+def float_with_integer_weights(shape: Sequence[int], out: int, *, integers: bool) -> bytes:
+    """Post-training dynamic range: float32 but for the weights; or the same with float32 weights."""
+    w = weights([out, 3, 3, shape[3]], "int8", 0)
+    return _float_convolution(shape, out, w if integers else dequantized(w))
+
+
+def float_after_dequantize(shape: Sequence[int], out: int) -> bytes:
+    """The same weights through DEQUANTIZE: only their size is reduced, and LiteRT rounds nothing."""
+    w = weights([out, 3, 3, shape[3]], "int8", 0)
+    return _float_convolution(shape, out, T("float_weights", w.shape), stored=w)
+
+
+def dequantized(w: T) -> T:
+    """Weights with one scale an output channel as float32 weights."""
+    scales = np.array(w.scales, np.float32).reshape(-1, 1, 1, 1)
+    return T("weights", w.shape, np.asarray(w.values, np.float32) * scales)
+
+
+def _float_convolution(shape: Sequence[int], out: int, w: T, stored: T | None = None) -> bytes:
+    options = schema.Conv2DOptionsT()
+    options.strideH = options.strideW = options.dilationHFactor = options.dilationWFactor = 1
+    tensors = [T("x", shape), w, T("bias", [out], np.linspace(-1, 1, out)), T("y", [*shape[:3], out])]
+    operators = [Op("CONV_2D", [0, 1, 2], [3], options, 5)]
+    if stored is not None:
+        tensors.append(stored)
+        operators.insert(0, Op("DEQUANTIZE", [4], [1], version=5))
+    return build(G(tensors, operators, [0], [3]))
+
+
+SHAPE = (1, 6, 7, 5)
+EIGHT = ("int8", "uint8")
+
+
+def cases() -> list[Quantized]:
+    found = []
+    for dtype in EIGHT:
+        bilinear, nearest = schema.ResizeBilinearOptionsT(), schema.ResizeNearestNeighborOptionsT()
+        last = {"int8": -128, "uint8": 0}[dtype]
+        models = {
+            "CONV_2D": convolution(dtype, (1, 7, 6, 5), 9),
+            "CONV_2D stride 2, RELU6": convolution(dtype, (2, 9, 8, 8), 12, stride=2, activation=RELU6),
+            "CONV_2D one channel": convolution(dtype, (1, 7, 6, 3), 1),
+            "DEPTHWISE_CONV_2D": depthwise(dtype, SHAPE, 1),
+            "DEPTHWISE_CONV_2D multiplier 2": depthwise(dtype, (1, 6, 7, 3), 2),
+            "FULLY_CONNECTED": fully_connected(dtype, 21, 10),
+            "ADD": binary("ADD", dtype, (SHAPE, SHAPE)),
+            "ADD RELU6": binary("ADD", dtype, (SHAPE, SHAPE), RELU6),
+            "ADD broadcast": binary("ADD", dtype, (SHAPE, (1, 1, 1, 5))),
+            "ADD constant": constant_operand(dtype, SHAPE),
+            "SUB": binary("SUB", dtype, (SHAPE, SHAPE)),
+            "MUL": binary("MUL", dtype, (SHAPE, (1, 1, 1, 5))),
+            "CONCATENATION channels": concatenation(dtype, SHAPE, 6, 3),
+            "CONCATENATION rows": concatenation(dtype, SHAPE, 2, 1),
+            "AVERAGE_POOL_2D": pool("AVERAGE_POOL_2D", dtype, SHAPE),
+            "MAX_POOL_2D": pool("MAX_POOL_2D", dtype, SHAPE),
+            "PAD": pad(dtype, SHAPE),
+            "RESIZE_BILINEAR": resize("RESIZE_BILINEAR", bilinear, dtype, SHAPE),
+            "RESIZE_NEAREST_NEIGHBOR": resize("RESIZE_NEAREST_NEIGHBOR", nearest, dtype, SHAPE),
+            "LOGISTIC": unary("LOGISTIC", dtype, SHAPE, scale=1 / 256, zero_point=last),
+            "TANH": unary("TANH", dtype, SHAPE, scale=1 / 128, zero_point=last + 128),
+            "SOFTMAX": unary("SOFTMAX", dtype, SHAPE, scale=1 / 256, zero_point=last, beta=1.0),
+            "HARD_SWISH": unary("HARD_SWISH", dtype, SHAPE, scale=0.02, zero_point=last + 20, version=1),
+            "LEAKY_RELU": unary("LEAKY_RELU", dtype, SHAPE, scale=0.025, zero_point=last + 40, alpha=0.25),
+            "SPLIT": split(dtype, (1, 6, 7, 10)),
+            "TRANSPOSE_CONV": transpose_convolution(dtype, (1, 4, 5, 3), 6),
+            "MEAN": mean(dtype, (2, 6, 7, 13)),
+            "QUANTIZE": requantize(dtype, SHAPE),
+        }
+        found += [Quantized(label, model, dtype) for label, model in models.items()]
+    found.append(Quantized("FULLY_CONNECTED one scale a unit", fully_connected("int8", 21, 10, 0), "int8"))
+    return found + [Quantized(label, model, "int16") for label, model in cases_of_16_bits().items()]
+
+
+def cases_of_16_bits() -> dict[str, bytes]:
+    """16-bit activations and 8-bit weights. Not TANH, SOFTMAX and RESIZE_BILINEAR, where LiteRT itself is not exact."""
+    nearest = schema.ResizeNearestNeighborOptionsT()
+    return {
+        "CONV_2D": convolution("int16", (1, 7, 6, 5), 9),
+        "CONV_2D stride 2, RELU6": convolution("int16", (2, 9, 8, 8), 12, stride=2, activation=RELU6),
+        "DEPTHWISE_CONV_2D": depthwise("int16", SHAPE, 1),
+        "FULLY_CONNECTED": fully_connected("int16", 21, 10),
+        "ADD": binary("ADD", "int16", (SHAPE, SHAPE)),
+        "ADD constant": constant_operand("int16", SHAPE),
+        "SUB": binary("SUB", "int16", (SHAPE, SHAPE)),
+        "CONCATENATION": concatenation("int16", SHAPE, 6, 3),
+        "AVERAGE_POOL_2D": pool("AVERAGE_POOL_2D", "int16", SHAPE),
+        "MAX_POOL_2D": pool("MAX_POOL_2D", "int16", SHAPE),
+        "PAD": pad("int16", SHAPE),
+        "RESIZE_NEAREST_NEIGHBOR": resize("RESIZE_NEAREST_NEIGHBOR", nearest, "int16", SHAPE, 4),
+        "LOGISTIC": unary("LOGISTIC", "int16", SHAPE, scale=1 / 32768, zero_point=0, version=3),
+        "LEAKY_RELU": unary("LEAKY_RELU", "int16", SHAPE, scale=0.0002, zero_point=0, alpha=0.25),
+        "SPLIT": split("int16", (1, 6, 7, 10)),
+        "TRANSPOSE_CONV": transpose_convolution("int16", (1, 4, 5, 3), 6),
+        "MEAN": mean("int16", (2, 6, 7, 13)),
+        "QUANTIZE": requantize("int16", SHAPE),
+    }
+
+
+def random_inputs(details: list[dict[str, Any]]) -> dict[int, npt.NDArray[Any]]:
+    """Random values of the whole range for each input of an interpreter."""
+    generator = np.random.default_rng(7)
+    values: dict[int, npt.NDArray[Any]] = {}
+    for detail in details:
+        dtype, shape = detail["dtype"], tuple(detail["shape"])
+        if dtype == np.float32:
+            values[detail["index"]] = generator.uniform(-4, 4, shape).astype(np.float32)
+        else:
+            info = np.iinfo(dtype)
+            values[detail["index"]] = generator.integers(info.min, info.max + 1, shape).astype(dtype)
+    return values

@@ -1,0 +1,46 @@
+"""Small models with the inputs and outputs that the demos expect."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+
+from support import tiny_models
+from support.tiny_models import G, Op, T
+
+
+def color_classifier() -> bytes:
+    """Probabilities (1, 6) of red, green, blue, and three that are none: softmax of 4 times the picture's mean."""
+    weights = np.zeros((6, 1, 1, 3), np.float32)
+    weights[:3, 0, 0] = 4 * np.eye(3)
+    reducer, convolution = schema.ReducerOptionsT(), schema.Conv2DOptionsT()
+    reducer.keepDims, convolution.strideH, convolution.strideW = True, 1, 1
+    softmax = schema.SoftmaxOptionsT()
+    softmax.beta = 1.0
+    tensors = [
+        T("picture", (1, 16, 16, 3)), T("axes", (2,), [1, 2], "int32"), T("mean", (1, 1, 1, 3)),
+        T("weights", (6, 1, 1, 3), weights), T("bias", (6,), [0.0]), T("logits", (1, 1, 1, 6)),
+        T("shape", (2,), [1, 6], "int32"), T("flat", (1, 6)), T("probabilities", (1, 6)),
+    ]  # fmt: skip
+    operators = [
+        Op("MEAN", [0, 1], [2], reducer), Op("CONV_2D", [2, 3, 4], [5], convolution),
+        Op("RESHAPE", [5, 6], [7], schema.ReshapeOptionsT()), Op("SOFTMAX", [7], [8], softmax),
+    ]  # fmt: skip
+    return tiny_models.build(G(tensors, operators, [0], [8]))
+
+
+def object_model(path: Path, logits: bool) -> Path:
+    """The outputs of mobile_ssd_v2_float_coco: two boxes of class 3 on one place, two of class 7 on different ones."""
+    boxes = np.random.default_rng(0).normal(0, 1, (1, 2034, 4)).astype(np.float32)
+    scores = np.full((1, 2034, 91), 0.01, np.float32)
+    scores[..., 0] = 0.99  # the background's
+    boxes[0, 2028] = 0, 0, 5 * np.log(0.5), 5 * np.log(0.5)  # the middle, half of 0.95 on each side
+    boxes[0, 2029] = boxes[0, 2030] = 0, 0, 0, 0
+    scores[0, 2028, 3], scores[0, 2029, 7], scores[0, 2030, 7] = 0.9, 0.8, 0.6
+    boxes[0, 2033] = 0, 0, 5 * np.log(0.475 / np.sqrt(0.95)), 5 * np.log(0.475 / np.sqrt(0.95))
+    scores[0, 2033, 3] = 0.7  # the same box as 2028's
+    values = np.log(scores / (1 - scores)) if logits else scores
+    path.write_bytes(tiny_models.constants(boxes, values.astype(np.float32)))
+    return path
