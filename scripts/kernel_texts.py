@@ -1,0 +1,108 @@
+"""Hashes of the kernel texts of all operator cases and models, to compare before and after a change.
+
+    python scripts/kernel_texts.py before.json
+    python scripts/kernel_texts.py after.json --against before.json
+
+Each case is compiled on the null device, which renders both dialects and computes nothing: seconds, no driver. With
+``--against`` it prints the cases whose steps differ and fails if there are any. With ``--texts FOLDER`` it also writes
+every distinct text to a file that is named by its hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+os.environ.setdefault("EGL_PLATFORM", "surfaceless")
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from framebind.delegate.claim.claims import build_graph, claim, refuse_unlowered  # noqa: E402
+from framebind.delegate.plan.binding import Binding  # noqa: E402
+from framebind.delegate.read.reader import read_model  # noqa: E402
+from framebind.delegate.run.program import Program  # noqa: E402
+from framebind.interop.record.null import NullDevice  # noqa: E402
+from framebind.kernels.ops.pointwise.quantize import stored_view  # noqa: E402
+from framebind.kernels.views import Dense, Storage  # noqa: E402
+from support.cases.operator_cases import CASES  # noqa: E402
+from support.operator_models import case_model, output_shapes  # noqa: E402
+
+KINDS = ("plain", "large", "matrix units")
+"""The devices: one of few invocations, one of an H200's size, and the same with matrix units."""
+Step = tuple[str, int, str, str]
+"""The label, the number of work-groups, and the hashes of the GLSL and of the OpenCL C text."""
+
+
+def device_of(kind: str) -> NullDevice:
+    device = NullDevice() if kind == "plain" else NullDevice(group=128, invocations=270336)
+    if kind == "matrix units":
+        device.traits = replace(device.traits, matrix_units=True)
+    return device
+
+
+def steps_of(model: bytes, kind: str, storage: Storage, texts: dict[str, str]) -> list[Step]:
+    """The steps of a model's first subgraph with plain buffers bound; adds their texts to ``texts`` by hash."""
+
+    def digest(text: str) -> str:
+        key = hashlib.sha256(text.encode()).hexdigest()[:16]
+        texts[key] = text
+        return key
+
+    subgraph, device = read_model(model).subgraphs[0], device_of(kind)
+    claims = claim(subgraph)
+    refuse_unlowered(claims, subgraph, device.traits)
+    if not claims.nodes:
+        return []
+    graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs, {})
+    program = Program(device, graph, storage)
+    for tensor in (*program.graph.inputs, *program.graph.outputs):
+        info = program.graph.tensors[tensor]
+        view = stored_view(info) or Dense(info.bhwc)
+        program.bind(tensor, Binding(device.buffer(view.nbytes, ""), view))
+    kernels = [device.kernels[step.kernel.source] for step in program.steps]
+    return [
+        (step.label, step.tiles, digest(kernel.glsl), digest(kernel.opencl))
+        for step, kernel in zip(program.steps, kernels, strict=True)
+    ]
+
+
+def all_steps(texts: dict[str, str]) -> Iterator[tuple[str, list[Step]]]:
+    for case in CASES:
+        yield str(case), steps_of(case_model(case, output_shapes(case)), "plain", "f32", texts)
+    folder = Path(os.environ.get("FRAMEBIND_MODELS", ROOT.parent / "shared" / "models"))
+    for path in sorted(folder.glob("*.tflite")):
+        for kind in KINDS:
+            for storage in ("f32", "f16"):
+                yield f"{path.stem} {kind} {storage}", steps_of(path.read_bytes(), kind, storage, texts)
+
+
+def main(
+    output: Annotated[Path, typer.Argument(help="the JSON file to write")],
+    against: Annotated[Path | None, typer.Option(help="the JSON file of an earlier run to compare with")] = None,
+    texts: Annotated[Path | None, typer.Option(help="a folder for the texts themselves")] = None,
+) -> None:
+    found: dict[str, str] = {}
+    steps = {case: [list(step) for step in rows] for case, rows in all_steps(found)}
+    output.write_text(json.dumps(steps))
+    if texts is not None:
+        texts.mkdir(parents=True, exist_ok=True)
+        for key, text in found.items():
+            (texts / key).write_text(text)
+    print(f"{len(steps)} cases, {len(found)} texts")
+    if against is not None:
+        before = json.loads(against.read_text())
+        different = [case for case in before | steps if before.get(case) != steps.get(case)]
+        print(*different[:20], f"{len(different)} cases differ", sep="\n")
+        raise typer.Exit(bool(different))
+
+
+if __name__ == "__main__":
+    typer.run(main)
