@@ -4,8 +4,8 @@
     python scripts/kernel_texts.py after.json --against before.json
 
 Each case is compiled on the null device, which renders both dialects and computes nothing: seconds, no driver. With
-``--against`` it prints the cases whose steps differ and fails if there are any. With ``--texts FOLDER`` it also writes
-every distinct text to a file that is named by its hash.
+``--against`` it prints the cases whose steps differ or that are gone, and fails if there are any; new ones are counted.
+With ``--texts FOLDER`` it also writes every distinct text to a file that is named by its hash.
 """
 
 from __future__ import annotations
@@ -99,8 +99,9 @@ def main(
     print(f"{len(steps)} cases, {len(found)} texts")
     if against is not None:
         before = json.loads(against.read_text())
-        different = [case for case in before | steps if before.get(case) != steps.get(case)]
-        print(*different[:20], f"{len(different)} cases differ", sep="\n")
+        different = [case for case in before if before[case] != steps.get(case)]
+        new = len(steps.keys() - before.keys())
+        print(*different[:20], f"{len(different)} cases differ, {new} are new", sep="\n")
         raise typer.Exit(bool(different))
 
 
