@@ -5,14 +5,17 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, get_args
 
 import cv2
 import pytest
@@ -23,12 +26,14 @@ from ai_edge_litert import schema_py_generated as schema
 import framebind as fb
 from conftest import photograph_path
 from framebind.__main__ import app
+from framebind.delegate.cache.stopwatch import Phase
 from framebind.demos.models import BUNDLED, DEFAULT_STYLE
 from support.cases.quantized_models import convolution
 from support.tiny_models import G, Op, T, build
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 TEXTS = [*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "demos").rglob("README.md"))]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CODE_SPAN = re.compile(r"`([^`]+)`")
@@ -107,7 +112,7 @@ def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, tool: Callable[[s
 
 def test_the_tutorials_webcam_takes_ten_lines() -> None:
     """Below the import; what it shows and that it runs is tested above."""
-    text = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    text = (DOCS / "tutorial.md").read_text(encoding="utf-8")
     (loop,) = (fence[2] for fence in FENCE.finditer(text) if "fb.open_source(0" in fence[2])
     lines = [line for line in loop.splitlines() if line]
     assert lines[0] == "import framebind as fb" and len(lines) == 1 + 10
@@ -176,7 +181,7 @@ def test_commands_and_their_options_exist(page: Path) -> None:
 
 def test_the_pages_list_every_command_and_demo_with_its_model() -> None:
     commands = typer.main.get_command(app).commands
-    readme, demos = (path.read_text(encoding="utf-8") for path in (ROOT / "README.md", ROOT / "docs" / "demos.md"))
+    readme, demos = (path.read_text(encoding="utf-8") for path in (ROOT / "README.md", DOCS / "demos.md"))
     assert set(re.findall(r"^\| `(\w+)` \|", readme, re.MULTILINE)) == set(commands)
     table = demos.partition("| demo |")[2].partition("\n\n")[0]
     listed = dict(re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", table, re.MULTILINE))
@@ -216,18 +221,81 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(target), f"{name_of(page)}: '{link}' is no heading there"
 
 
-def test_every_page_is_in_the_index_and_builds_on_no_file_outside() -> None:
+def test_every_page_is_in_an_index_and_links_to_no_page_outside() -> None:
     """Sphinx cannot link Markdown outside its folder."""
-    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    listed = {line for fence in re.findall(r"^```\{toctree\}\n(.*?)^```", index, re.M | re.S) for line in fence.split()}
+    listed: set[Path] = {DOCS / "index.md"}
+    for index in DOCS.rglob("index.md"):
+        for toctree in re.findall(r"^```\{toctree\}\n(.*?)^```", index.read_text(encoding="utf-8"), re.M | re.S):
+            listed |= {index.parent / f"{line}.md" for line in toctree.split()}
     for page in PAGES[1:]:
-        assert page.stem == "index" or page.stem in listed, f"{name_of(page)} is not in docs/index.md"
-        assert not re.search(r"\]\(\.\./[^)]*\.md", page.read_text(encoding="utf-8")), name_of(page)
+        assert page in listed, f"{name_of(page)} is in no index.md"
+        for link in re.findall(r"\]\(([^)#\s]+\.md)", page.read_text(encoding="utf-8")):
+            assert (page.parent / link).resolve().is_relative_to(DOCS), f"{name_of(page)} links to {link}"
+
+
+# Paths ----------------------------------------------------------------------------------------------------------------
+
+FOLDERS = ("benchmarks", "delegate", "demos", "docs", "interop", "kernels", "scripts", "tests")
+SUFFIXES = (".py", ".kern", ".fragments", ".glsl", ".cl", ".sh", ".toml")
+PATH = re.compile(r"\w[\w.*-]*(?:/[\w.*-]+)*/?")
+
+
+def paths(text: str) -> Iterator[str]:
+    """The words of code spans that name a file or folder of the repository. NAME in a path stands for any name."""
+    for span in CODE_SPAN.findall(FENCE.sub("", text)):
+        for word in span.split():
+            inside = word.split("/")[0] in FOLDERS and "/" in word
+            if PATH.fullmatch(word) and (inside or word.endswith(SUFFIXES)) and not re.search(r"\b[A-Z]+\b", word):
+                yield word
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=name_of)
+def test_the_paths_that_a_page_names_exist(page: Path) -> None:
+    named = set(paths(page.read_text(encoding="utf-8")))
+    assert not [path for path in sorted(named) if not any(ROOT.glob(path)) and not any(page.parent.glob(path))]
+
+
+def test_the_path_reader_sees_what_is_missing() -> None:
+    text = "`python benchmarks/gone.py --check`, `kernels/ops/`, `gone.kern`, `delegate/NAME.py`, `fb.transfers`, `a/b`"
+    assert list(paths(text)) == ["benchmarks/gone.py", "kernels/ops/", "gone.kern"]
+
+
+def test_the_map_is_short_and_names_the_phases_of_an_initialization() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 150
+    assert len(re.findall(r"^\| \*\*", text.partition("## Glossary")[2], re.MULTILINE)) <= 15
+    assert re.findall(r"^ +\|  (\w+)\b", text, re.MULTILINE) == list(get_args(Phase))
+
+
+# Performance ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_of_measurements_is_what_its_script_writes() -> None:
+    report = runpy.run_path(str(ROOT / "benchmarks" / "report.py"))
+    text = (DOCS / "performance.md").read_text(encoding="utf-8")
+    assert text == report["page"](report["read_results"]()), "run python benchmarks/report.py"
+    assert len(text.splitlines()) <= 150
+
+
+def test_measured_frames_become_a_table() -> None:
+    """The output of ``benchmark --json``, with the peer that runs on the CPU, and of two commits beside each other."""
+    report = runpy.run_path(str(ROOT / "benchmarks" / "report.py"))
+    gpu: dict[str, Any] = {"model": "m", "on": "cl f16", "io": "bound", "init": 10.0, "latency": {"median": 0.5}}
+    gpu["statistics"] = {"device": "GPU", "driver": "1.2"}
+    cpu = {"model": "m", "on": "litert-cpu", "io": "read", "init": 1.0, "latency": {"median": 2.25}, "statistics": None}
+    before, after = {"runs": [gpu, cpu]}, {"runs": [{**gpu, "init": 11.0, "latency": {"median": 0.4}}, cpu]}
+    frames = report["frames"](before, "abc")
+    assert (frames.kind, frames.machine, frames.driver) == ("frames", "GPU", "1.2")
+    assert "| m | 0.5 | 2.25 |" in report["table"](frames)
+    compared = report["comparison"](before, after, ("abc", "def"))
+    assert compared.rows == [["m", 0.5, 0.4, "-20.0%", "+10.0%"]]
+    with pytest.raises(ValueError, match="no section of the page shows results of kind new"):
+        report["page"]([replace(compared, kind="new")])
 
 
 # The reference, and the messages --------------------------------------------------------------------------------------
 
-REFERENCE = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+REFERENCE = (DOCS / "api.md").read_text(encoding="utf-8")
 
 
 def test_the_reference_has_every_public_name() -> None:
@@ -263,7 +331,7 @@ def texts() -> Iterator[str]:
 
 
 def test_troubleshooting_has_messages_that_are_in_the_source() -> None:
-    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
     messages = re.findall(r"^### `(.*)`$", page, re.MULTILINE)
     assert len(messages) > 30
     source = "\n".join(texts())
@@ -274,7 +342,7 @@ def test_troubleshooting_has_messages_that_are_in_the_source() -> None:
 
 
 def test_troubleshooting_has_every_error() -> None:
-    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
     errors = [
         name for name in fb.__all__ if inspect.isclass(getattr(fb, name)) and issubclass(getattr(fb, name), Exception)
     ]

@@ -1,0 +1,261 @@
+"""Writes docs/performance.md from the measurements in benchmarks/results, and adds new ones there.
+
+python benchmarks/report.py                                         write the page
+python benchmarks/report.py add FRAMES.json --commit HASH           keep what `benchmarks/frames.sh --json` printed
+python benchmarks/report.py compare BEFORE.json AFTER.json --commits HASH,HASH       two such runs side by side
+
+A file in benchmarks/results is one table. Its keys are those of ``Result``; files may be written by hand. The page
+shows the newest table of each kind and machine.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+import textwrap
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results"
+PAGE = HERE.parent / "docs" / "performance.md"
+FRAMES = "benchmarks/frames.sh"
+WIDTH = 120
+"""Of the page's lines of text, in characters."""
+Cell = str | float | None
+
+
+@dataclass(frozen=True)
+class Result:
+    """A table of measurements, and all that is needed to measure it again.
+
+    ``kind`` is a key of SECTIONS. ``date`` is YYYY-MM-DD, ``commit`` the tree that was measured. The first column is
+    the model or subject; ``note`` is one or two sentences below the table, or "".
+    """
+
+    kind: str
+    machine: str
+    driver: str
+    date: str
+    commit: str
+    command: str
+    columns: list[str]
+    rows: list[list[Cell]]
+    note: str = ""
+
+
+HEADER = """# Performance
+
+`python benchmarks/report.py` writes this page from `benchmarks/results/*.json`; edit those, not this. Why the code is
+as fast as it is, experiment by experiment, is in [internals](internals/index.md).
+
+## How to measure
+
+`make setup`, a driver and the [models](demos.md) are needed; without a display the programs use EGL.
+
+| command | measures |
+| --- | --- |
+| `python -m framebind benchmark MODEL` | latency, initialization by phase, memory, counts; `--profile`: each step |
+| `python -m framebind diff MODEL` | how far the results are from LiteRT's CPU interpreter |
+| `benchmarks/frames.sh` | all six models, on both APIs, beside LiteRT's CPU interpreter and GPU accelerator |
+| `benchmarks/bound.py` | GPU time of each network, and of the frame that samples a camera texture for it |
+| `benchmarks/initialization.py` | starts with and without what an earlier process kept |
+| `benchmarks/one_dispatch.py`, `benchmarks/inside.py` | one dispatch for all steps: times, equal bits, each step |
+| `benchmarks/convolutions.py`, `benchmarks/roofline.py` | single convolutions by each tile; lower bounds from shapes |
+| `benchmarks/soak.py` | a demo for half an hour: memory, GL objects, longest frames |
+
+Times are taken after a warm-up of half a second. *Bound*: inputs and outputs stay on the GPU; a frame binds the next
+texture of a ring, calls `invoke()` and waits for a fence. *Read*: a frame writes every input from CPU memory and reads
+every output back. *Stream*: one frame of many back to back. *Submit*: the CPU's part of a frame. `--profile` times each
+step as a dispatch of its own, with a wait before it, so the sum of its steps is more than a frame takes.
+"""
+
+SECTIONS = {
+    "frames": """## A bound frame
+
+Medians in ms. On OpenCL all steps are one dispatch; on OpenGL there is one per step.
+""",
+    "comparison": """## Before and after
+
+Two commits, measured in one session on one machine: medians of bound frames in ms, and the change of the
+initialization.
+""",
+    "inside": """## GPU time inside the one dispatch
+
+All steps of a frame, in us. The *lower bound* is computed from shapes: every tensor moved once at 4.3 TB/s or every
+multiply-add done at 33.5 per picosecond, whichever takes longer, and 1.3 us per step. The last column is what an input
+texture of 1280x720 adds to the network alone with its input in a buffer.
+""",
+    "read": """## A frame through CPU memory
+
+Medians in ms, beside LiteRT's GPU accelerator in the same process.
+""",
+    "starts": """## Starts
+
+From the model's file to the end of the first inference, in ms, with the drivers' own caches off. *Warm* starts read
+what an earlier process kept (`serialization_dir`); *%* is warm by cold.
+""",
+    "counts": """## What is counted
+
+No clock is involved, so these are the same on a busy machine. `tests/delegate/golden.txt` has them for the null device,
+and a test compares. *API calls* are all that `invoke()` issues if everything is bound.
+""",
+    "soak": """## Half an hour of a demo
+
+Times in ms. Resident memory counts from the sixth minute on.
+""",
+}
+"""By kind of result: the heading and text of its part of the page, in order."""
+LIMITS = """
+## Limits of these figures
+
+They hold for one machine, driver and day each. A software device (llvmpipe, PoCL) shows that the programs work, not how
+fast a GPU is: there LiteRT's own CPU interpreter is 6 to 40 times faster, and framebind says so. No sentence of this
+documentation about *why* a kernel takes its time rests on a profiler's counters: they are inferences from times and
+instructions.
+"""
+
+
+def newest(results: Iterable[Result]) -> list[Result]:
+    """The newest result of each kind on each machine."""
+    ordered = sorted(results, key=lambda result: result.date)
+    return list({(result.kind, result.machine): result for result in ordered}.values())
+
+
+def page(results: Iterable[Result]) -> str:
+    """The whole page. Raises ValueError for a result of a kind that is not in SECTIONS."""
+    shown = newest(results)
+    if unknown := {result.kind for result in shown} - SECTIONS.keys():
+        raise ValueError(f"no section of the page shows results of kind {', '.join(sorted(unknown))}")
+    text = HEADER
+    for kind, introduction in SECTIONS.items():
+        parts = [table(result) for result in shown if result.kind == kind]
+        if parts:
+            text += "\n" + "\n".join([introduction, *parts])
+    return text + LIMITS
+
+
+def table(result: Result) -> str:
+    """A caption that says how it was measured, the table, and its note."""
+    columns = list(zip(*result.rows, strict=True))
+    cells = list(zip(*(texts(column) for column in columns), strict=True))
+    aligned = ["---" if any(isinstance(cell, str) for cell in column) else "---:" for column in columns]
+    lines = [result.columns, aligned, *cells]
+    caption = f"{result.machine}, {result.driver}; {result.date}, commit {result.commit}: `{result.command}`"
+    rows = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    note = f"\n{textwrap.fill(result.note, WIDTH)}\n" if result.note else ""
+    return f"{textwrap.fill(caption, WIDTH, break_on_hyphens=False)}\n\n{rows}{note}"
+
+
+def texts(column: Iterable[Cell]) -> list[str]:
+    """The cells of a column, numbers with as many decimals as the most exact of them; None is empty."""
+    column = list(column)
+    decimals = max((len(str(cell).partition(".")[2]) for cell in column if isinstance(cell, float)), default=0)
+    return ["" if cell is None else cell if isinstance(cell, str) else f"{cell:,.{decimals}f}" for cell in column]
+
+
+def read_results(folder: Path = RESULTS) -> list[Result]:
+    """All results of a folder, by file name."""
+    return [Result(**json.loads(path.read_text(encoding="utf-8"))) for path in sorted(folder.glob("*.json"))]
+
+
+# New results ----------------------------------------------------------------------------------------------------------
+
+
+def frames(measured: dict[str, Any], commit: str) -> Result:
+    """What the command `benchmark --json` printed: a row for each model, the median in ms on each API."""
+    runs = [run for run in measured["runs"] if run["latency"] is not None]
+    on = list(dict.fromkeys(run["on"] for run in runs))
+    by_model: dict[str, dict[str, float]] = {}
+    for run in runs:
+        by_model.setdefault(run["model"], {})[run["on"]] = round(run["latency"]["median"], 3)
+    rows: list[list[Cell]] = [[model, *(row.get(name) for name in on)] for model, row in by_model.items()]
+    bound = any(run["io"] == "bound" for run in runs)
+    kind, command = ("frames", f"{FRAMES} --json") if bound else ("read", f"{FRAMES} --read --json")
+    return Result(kind, *described(runs), today(), commit, command, ["model", *on], rows)
+
+
+def comparison(before: dict[str, Any], after: dict[str, Any], commits: tuple[str, str]) -> Result:
+    """Two outputs of `benchmark --json`: a row for each model, with the frames and initializations on each API."""
+    earlier = {(run["model"], run["on"]): run for run in before["runs"]}
+    by_model: dict[str, list[Cell]] = {}
+    on: list[str] = []
+    for run in after["runs"]:
+        old = earlier.get((run["model"], run["on"]))
+        if old is None or old["statistics"] is None or run["statistics"] is None:
+            continue
+        on += [run["on"]] if run["on"] not in on else []
+        medians = [each["latency"]["median"] for each in (old, run)]
+        row = by_model.setdefault(run["model"], [run["model"]])
+        row += [round(median, 3) for median in medians]
+        row += [_change(*medians), _change(old["init"], run["init"])]
+    columns = ["model", *(column for name in on for column in (f"{name} before", "after", "change", "init"))]
+    rows = list(by_model.values())
+    commit, command = " and ".join(commits), f"{FRAMES} --json"
+    return Result("comparison", *described(after["runs"]), today(), commit, command, columns, rows)
+
+
+def _change(before: float, after: float) -> str:
+    return f"{(after / before - 1) * 100:+.1f}%"
+
+
+def described(runs: list[dict[str, Any]]) -> tuple[str, str]:
+    """The machine, by the shortest name that an API gives its device, and the drivers' versions."""
+    told = [run["statistics"] for run in runs if run["statistics"] is not None]
+    by_device = {statistics["device"]: statistics["driver"] for statistics in told}
+    machine = min(by_device, key=len)
+    return machine, "; ".join(dict.fromkeys(by_device.values()))
+
+
+def today() -> str:
+    return datetime.datetime.now(tz=datetime.timezone.utc).date().isoformat()
+
+
+def keep(result: Result) -> Path:
+    """Write the result's file, one row a line, and the page."""
+    machine = re.sub(r"\W+", "-", result.machine.lower()).strip("-")[:32]
+    path = RESULTS / f"{result.kind}-{machine}-{result.date}.json"
+    fields = asdict(result)
+    rows = ",\n".join(f"    {json.dumps(row)}" for row in fields.pop("rows"))
+    text = json.dumps(fields, indent=2).removesuffix("\n}")
+    path.write_text(f'{text},\n  "rows": [\n{rows}\n  ]\n}}\n', encoding="utf-8")
+    write_page()
+    return path
+
+
+def write_page() -> None:
+    PAGE.write_text(page(read_results()), encoding="utf-8")
+
+
+app = typer.Typer(help=__doc__)
+
+
+@app.callback(invoke_without_command=True)
+def write(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        write_page()
+
+
+@app.command()
+def add(measured: Path, commit: Annotated[str, typer.Option(help="The commit that was measured.")]) -> None:
+    """Keep what `benchmarks/frames.sh --json` printed, with --read or without."""
+    print(keep(frames(json.loads(measured.read_text()), commit)))
+
+
+@app.command()
+def compare(
+    before: Path, after: Path, commits: Annotated[str, typer.Option(help="Two commits, with a comma between.")]
+) -> None:
+    """Keep two runs of `benchmarks/frames.sh --json` side by side."""
+    first, second = commits.split(",")
+    loaded: list[dict[str, Any]] = [json.loads(path.read_text()) for path in (before, after)]
+    print(keep(comparison(loaded[0], loaded[1], (first, second))))
+
+
+if __name__ == "__main__":
+    app()
