@@ -23,8 +23,8 @@ TARGET = Path(__file__).parent.parent / "docs" / "operators.md"
 
 HEADER = """# Operators
 
-Written by `python scripts/operators_table.py` from the code and from LiteRT; `tests/house/test_operators_table.py` fails
-where it is out of date. GL is OpenGL and OpenGL ES, CL is OpenCL: they run the same kernels. CPU says whether LiteRT's
+Written by `python scripts/operators_table.py` from the code and from LiteRT; a test fails if it is out
+of date. GL is OpenGL and OpenGL ES, CL is OpenCL: they run the same kernels. CPU says whether LiteRT's
 own interpreter has a kernel. An operator that gives one of its reasons below ("..." stands for the model's own numbers)
 runs there, in the same interpreter.
 
