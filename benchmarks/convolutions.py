@@ -65,13 +65,13 @@ LAYERS = {
 
 
 class Bound(NamedTuple):
-    """A layer with values, in the memory of a device: what it reads lies at 0, what it writes at ``target`` bytes."""
+    """A layer with values, in the memory of a device: what it reads lies at 0, what it writes at ``destination`` bytes."""
 
     attributes: Convolution
     src: Sliced
     dst: Sliced
     arena: Resource
-    target: int
+    destination: int
 
 
 def main() -> None:
@@ -92,7 +92,7 @@ def main() -> None:
                 found = result(device, bound)
                 expected = found if expected is None else expected
                 error = float(np.abs(found - expected).max() / np.abs(expected).max())
-                print(f"{name:20} {label:52} {launch.tiles:6} tiles {taken:8.2f} {error:9.1e}", flush=True)
+                print(f"{name:20} {label:52} {launch.group_count:6} tiles {taken:8.2f} {error:9.1e}", flush=True)
 
 
 def bind(device: Device, layer: Layer) -> Bound:
@@ -109,10 +109,10 @@ def bind(device: Device, layer: Layer) -> Bound:
         (*src.shape[:3], 4 * slices(layer.channels)), np.float16 if layer.storage == "f16" else np.float32
     )
     values[..., : layer.channels] = random.normal(size=src.shape)
-    target = -(-src.nbytes // 256) * 256
-    arena = device.buffer(target + dst.nbytes, "arena")
+    destination = -(-src.nbytes // 256) * 256
+    arena = device.buffer(destination + dst.nbytes, "arena")
     device.write(arena, values, "values for the benchmark")
-    return Bound(attributes, src, dst, arena, target)
+    return Bound(attributes, src, dst, arena, destination)
 
 
 def launches(device: Device, bound: Bound) -> Iterator[tuple[str, Launch]]:
@@ -122,23 +122,25 @@ def launches(device: Device, bound: Bound) -> Iterator[tuple[str, Launch]]:
     def no_scratch(shape: Shape) -> int:
         raise AssertionError(shape)
 
-    grid = device.traits.grid
-    lowering = Lowering(bound.attributes, (0,), (1,), shapes.__getitem__, no_scratch, replace(grid, matrix_units=False))
+    target = device.traits.target
+    lowering = Lowering(
+        bound.attributes, (0,), (1,), shapes.__getitem__, no_scratch, replace(target, matrix_units=False)
+    )
     yield "general", launch_convolution(lowering, 0, bound.attributes)
-    if not grid.matrix_units:
+    if not target.matrix_units:
         return
-    choice = launch_convolution(replace(lowering, grid=grid), 0, bound.attributes).choice
+    choice = launch_convolution(replace(lowering, target=target), 0, bound.attributes).choice
     assert choice is not None
     for number, tile in enumerate(choice.candidates):
-        measured = replace(grid, measured={choice.question: number})
-        yield str(tile), launch_convolution(replace(lowering, grid=measured), 0, bound.attributes)
+        measured = replace(target, measured={choice.key: number})
+        yield str(tile), launch_convolution(replace(lowering, target=measured), 0, bound.attributes)
 
 
 def make_step(device: Device, bound: Bound, launch: Launch) -> Step:
     """The launch with constants of 16 bits."""
     arguments = [Argument("src", bound.src, "r", "arena"), Argument("dst", bound.dst, "w", "arena")]
     operands = {"src": Operand(bound.arena, 0, bound.src.nbytes)}
-    operands["dst"] = Operand(bound.arena, bound.target, bound.dst.nbytes)
+    operands["dst"] = Operand(bound.arena, bound.destination, bound.dst.nbytes)
     for name, array in launch.arrays.items():
         table = Table(array.rows, "f16")
         memory = device.buffer(table.nbytes, name)
@@ -146,9 +148,9 @@ def make_step(device: Device, bound: Bound, launch: Launch) -> Step:
         arguments.append(Argument(name, table, "r", name))
         operands[name] = Operand(memory, 0, table.nbytes)
     constants = tuple(launch.constants.items())
-    group = device.traits.group
-    source = KernelSource(launch.kernel, tuple(arguments), group, launch.tiles, constants, launch.shared)
-    return Step(device.kernel(source), operands, launch.tiles, launch.kernel)
+    group_size = device.traits.group_size
+    source = KernelSource(launch.kernel, tuple(arguments), group_size, launch.group_count, constants, launch.shared)
+    return Step(device.kernel(source), operands, launch.group_count, launch.kernel)
 
 
 def microseconds(device: Device, step: Step, groups_per_unit: int) -> float:
@@ -170,7 +172,7 @@ def seconds(device: Device, commands: CommandList) -> float:
 
 def result(device: Device, bound: Bound) -> Array:
     found = np.empty(bound.dst.nbytes // 4, np.float32)
-    device.read(bound.arena, found, "comparison", bound.target)
+    device.read(bound.arena, found, "comparison", bound.destination)
     return found
 
 

@@ -140,7 +140,7 @@ def main(
                 table.add_column(column, no_wrap=True, justify="right" if number > 2 else "left", max_width=36)
             for i, step in enumerate(program.steps):
                 figures = (f"{each[i]:.2f}" for each in (own, whole, own_again, whole_again))
-                table.add_row(str(i), step.label, step.kernel.source.name, str(step.tiles), *figures)
+                table.add_row(str(i), step.label, step.kernel.source.name, str(step.group_count), *figures)
             Console(width=110, soft_wrap=True).print(table)
             model.delegate.close()
         device.close()

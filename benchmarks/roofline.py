@@ -65,7 +65,7 @@ def work(step: Step) -> Work:
     factors = sum(4 * v.count for name, v in views.items() if isinstance(v, Constants) and name.endswith("weights"))
     picture = sum(FRAME[0] * FRAME[1] * 4 for v in views.values() if isinstance(v, Picture))
     nbytes = sum(view.nbytes for view in views.values()) + picture
-    return Work(f"{source.name} {step.label}", nbytes, pixels * factors, source.group * step.tiles)
+    return Work(f"{source.name} {step.label}", nbytes, pixels * factors, source.group_size * step.group_count)
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def program_for(name: str, storage: Storage) -> Program:
     subgraph = read_model(find_model(name).read_bytes()).subgraphs[0]
     claims = claim(subgraph)
     graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs, {})
-    device = NullDevice(group=128, invocations=INVOCATIONS)
+    device = NullDevice(group_size=128, invocations=INVOCATIONS)
     program = Program(device, graph, storage)
     for tensor in (*graph.inputs, *graph.outputs):
         shape = graph.tensors[tensor].bhwc

@@ -9,16 +9,16 @@ from typing import Any
 from ..interop.device import Device, Fence
 from ..interop.discovery.devices import device_of, open_device
 from ..interop.errors import BindingError, DelegateError
-from .cache.build import Initialization
+from .cache.build import BuildContext
 from .claim.claims import Claims, claim, refuse_unlowered
-from .claim.selection import Choice, choose
+from .claim.selection import Selection, select
 from .litert.native import NativeDelegate, NativeGraph, Partitioned, log
 from .options import GpuDelegateOptions
 from .plan.binding import Crop, TextureMapping, Values
 from .read.model import Model, Subgraph
 from .read.reader import read_file, read_model
 from .report import DelegatedOp, PartitionReport, describe_operators, warn_of_software, warning_text
-from .run.boundary import Boundary
+from .run.boundary import BoundaryTensors
 from .run.messages import inputs_and_outputs, tensor_label, why_not_bindable
 from .run.partition import Partition
 from .run.program import Program
@@ -44,17 +44,17 @@ class GpuDelegate:
         if model_path is not None and model_content is not None:
             raise DelegateError("give GpuDelegate model_path or model_content, not both")
         self.options = options or GpuDelegateOptions()
-        self._boundary = Boundary(self.options.wait_type)
+        self._boundary = BoundaryTensors(self.options.wait_type)
         self._partitions: list[Partition] = []
         self._partitions_by_tensor: dict[int, list[Partition]] = {}
         """Of the main subgraph, where they were asked for since ``_partitions`` changed last."""
         self._claims: dict[int, Claims] = {}
-        self._choices: dict[int, Choice] = {}
+        self._choices: dict[int, Selection] = {}
         self._reported: set[int] = set()
         self._native: NativeDelegate | None = None
         self._retired: list[NativeDelegate] = []
         self._closed = False
-        self._initialization = Initialization(ready=self._save, tuned=self.options.is_tuned)
+        self._initialization = BuildContext(ready=self._save, tuned=self.options.is_tuned)
         self._model: Model | None = None
         if model_path is not None:
             model_content = read_file(model_path)
@@ -131,7 +131,7 @@ class GpuDelegate:
             with self._initialization.phase("claim"):
                 refuse_unlowered(claims, subgraph, traits)
         self._forget_partitions(graph)
-        choice = self._choices[graph.index] = choose(graph, claims, self.options)
+        choice = self._choices[graph.index] = select(graph, claims, self.options)
         on_cpu = set(range(len(subgraph.operators))) - set(choice.operators)
         for operator in (subgraph.operators[i] for i in sorted(on_cpu)):
             for tensor in operator.inputs:
@@ -145,8 +145,8 @@ class GpuDelegate:
             return
         self._reported.add(graph.index)
         subgraph = graph.subgraph
-        if claims.refused:
-            log.warning(warning_text(graph.index, subgraph, claims.refused, taken))
+        if claims.unsupported:
+            log.warning(warning_text(graph.index, subgraph, claims.unsupported, taken))
         log.info(f"{taken} of {len(subgraph.operators)} operators of subgraph '{subgraph.name}' run on the GPU")
 
     def _forget_partitions(self, graph: NativeGraph) -> None:
@@ -208,7 +208,7 @@ class GpuDelegate:
         reasons = {
             (number, operator): reason
             for number, claims in self._claims.items()
-            for operator, reason in (*claims.refused.items(), *self._choices[number].left.items())
+            for operator, reason in (*claims.unsupported.items(), *self._choices[number].not_selected.items())
         }
         numbers = {(report.subgraph, i): report.number for report in self.partitions() for i in report.operators}
         return describe_operators(self._model, numbers, reasons, "LiteRT does not delegate this subgraph")

@@ -83,7 +83,7 @@ class Interpreter(litert.Interpreter):
         if isinstance(delegate, GpuDelegate):
             self._gpu_delegate = delegate
 
-    def _apply(self, target: Any, delegate: Any) -> None:
+    def _apply(self, destination: Any, delegate: Any) -> None:
         """Apply a delegate to this interpreter, or to the one that is about to take its place."""
         # No variable holds the native interpreter: in an exception's traceback it would count as a view of its memory.
         if isinstance(delegate, GpuDelegate):
@@ -91,7 +91,7 @@ class Interpreter(litert.Interpreter):
             delegate.set_allow_buffer_handle_output(self._keep_outputs)
         else:
             pointer = delegate._get_native_delegate_pointer()
-        target._interpreter.ModifyGraphWithDelegate(pointer)
+        destination._interpreter.ModifyGraphWithDelegate(pointer)
 
     def _rebuild(self, delegates: list[Any]) -> None:
         self._ensure_safe()

@@ -66,17 +66,17 @@ def describe_operators(
     return found
 
 
-def warning_text(number: int, subgraph: Subgraph, refused: Mapping[int, str], taken: int) -> str:
+def warning_text(number: int, subgraph: Subgraph, unsupported: Mapping[int, str], taken: int) -> str:
     """Which operators the GPU cannot run, and why, in the words of the C++ delegate of today and of the older one.
 
-    ``refused`` has a reason by operator, ``taken`` is how many operators do run on the GPU. A line that several
+    ``unsupported`` has a reason by operator, ``taken`` is how many operators do run on the GPU. A line that several
     operators share stands there once.
     """
     which = "operations" if number == 0 else f"operations of subgraph {number} '{subgraph.name}'"
-    lines = sorted({f"{subgraph.operators[i].name}: {reason}" for i, reason in refused.items()})
+    lines = sorted({f"{subgraph.operators[i].name}: {reason}" for i, reason in unsupported.items()})
     count = len(subgraph.operators)
     here, there = (f"{taken}", f"the remaining {count - taken}") if taken else ("No", f"all {count}")
-    codes = sorted({subgraph.operators[i].code for i in refused})
+    codes = sorted({subgraph.operators[i].code for i in unsupported})
     return "\n".join(
         [
             f"Following {which} are not supported by GPU delegate:",

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 
 from ..kernels.codegen.source import KernelSource
-from ..kernels.target import Grid
+from ..kernels.target import Target
 from ..kernels.views import Picture
 
 
@@ -22,9 +22,9 @@ class Traits:
     api: str
     """For messages only: "opengl", "opengl es", "opencl", "null"."""
     driver: str
-    group: int
+    group_size: int
     """The work-group size of a program's kernels, unless another one was measured to be faster."""
-    max_group: int
+    max_group_size: int
     """The largest work-group."""
     invocations: int
     """How many invocations at once keep the device busy: with fewer, kernels split their work further."""
@@ -44,9 +44,9 @@ class Traits:
     """It multiplies fragments of matrices: MULTIPLY_FRAGMENTS in kernels/prelude.fragments."""
 
     @property
-    def grid(self) -> Grid:
+    def target(self) -> Target:
         """What operators are told of the device when they are lowered."""
-        return Grid(self.group, self.invocations, self.matrix_units)
+        return Target(self.group_size, self.invocations, self.matrix_units)
 
 
 class Resource(Protocol):
@@ -126,7 +126,7 @@ class Step:
 
     kernel: Kernel
     operands: Mapping[str, Operand]
-    tiles: int
+    group_count: int
     label: str
     parameters: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 

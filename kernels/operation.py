@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .target import Choice, Grid
+from .target import Target, TuningChoice
 from .tensor import Shape, TensorInfo
 from .views import Resize
 
@@ -23,14 +23,14 @@ class Unsupported(Exception):  # noqa: N818 - it is a reason, and its reader is 
 
 
 @dataclass(frozen=True)
-class Link:
+class FusedOp:
     """An elementwise step applied to every value that a kernel writes: ``expression`` is a key of
     elementwise.EXPRESSIONS.
 
     ``operand`` is the id of the second tensor of a binary expression (it broadcasts to the written tensor), or None.
     ``swapped`` says that the written value is the right-hand side. ``values`` are up to four numbers (the alpha of
     LEAKY_RELU and the like) that the expression reads as the float4 ``p``; they are constants in memory, so that steps
-    that differ in them share a kernel. ``pooled``: the operand has twice the height and width, and each value is the
+    that differ in them share a kernel. ``max_pool_2x2``: the operand has twice the height and width, and each value is the
     largest of 2x2 pixels of it.
     """
 
@@ -38,7 +38,7 @@ class Link:
     operand: int | None = None
     swapped: bool = False
     values: tuple[float, ...] = ()
-    pooled: bool = False
+    max_pool_2x2: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,13 @@ class Parsed:
 
     ``inputs`` picks the operator's runtime inputs, by position; constants that became part of ``attributes`` are
     left out.
-    ``links`` are applied to the output in order (fused activations, elementwise operators); here a link's operand is
+    ``epilogue`` are applied to the output in order (fused activations, elementwise operators); here a link's operand is
     the position of an input too.
     """
 
     attributes: Any
     inputs: tuple[int, ...] = (0,)
-    links: tuple[Link, ...] = ()
+    epilogue: tuple[FusedOp, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class PackedArray:
 
 
 @dataclass(frozen=True)
-class OwnSlices:
-    """Which slices an invocation writes, whatever the pixels: with LOCAL % lanes, (TILE * lanes + LOCAL % lanes) % step
+class SliceOwnership:
+    """Which slices an invocation writes, whatever the pixels: with LOCAL % lanes, (GROUP_ID * lanes + LOCAL % lanes) % step
     and those ``step`` further, ``count`` of them at most. ``lanes`` divides the group.
     """
 
@@ -80,31 +80,31 @@ class Launch:
     """One dispatch: a kernel file, the tensors it reads and writes by argument name, its constants and its tile count.
 
     ``arrays`` are constants of the kernel's own, uploaded once. ``broadcast`` names tensors that may be smaller than
-    the written one. A work-group computes one tile; ``shared`` are its local arrays (type, name, count). ``links``,
+    the written one. A work-group computes one tile; ``shared`` are its local arrays (type, name, count). ``epilogue``,
     without operands, are applied to what it writes first, before those of the node. ``choice`` is the decision that
     its constants follow, where there is one.
 
-    ``own_slices`` says which slices of "dst" an invocation writes, each value once, so that its group can add them up.
-    ``sums_pixels``: it writes a sum of each row of "src", and other parts of the pixels would do as well.
-    ``reads_once``: it reads hardly a pixel of "src" more than once.
-    ``small``: it takes a work-group little time, so each that reads its vector can compute it for itself.
+    ``slice_ownership`` says which slices of "dst" an invocation writes, each value once, so that its group can add them up.
+    ``is_row_sum``: it writes a sum of each row of "src", and other parts of the pixels would do as well.
+    ``single_pass_read``: it reads hardly a pixel of "src" more than once.
+    ``fits_in_prologue``: it takes a work-group little time, so each that reads its vector can compute it for itself.
     ``resized``: how "src" is resized where it is read, to the shape that everything else here knows of it.
     """
 
     kernel: str
     reads: dict[str, int]
     writes: dict[str, int]
-    tiles: int
+    group_count: int
     constants: dict[str, int | float] = field(default_factory=dict)
     arrays: dict[str, PackedArray] = field(default_factory=dict)
     shared: tuple[tuple[str, str, int], ...] = ()
     broadcast: frozenset[str] = frozenset()
-    links: tuple[Link, ...] = ()
-    choice: Choice[Any] | None = None
-    own_slices: OwnSlices | None = None
-    sums_pixels: bool = False
-    small: bool = False
-    reads_once: bool = False
+    epilogue: tuple[FusedOp, ...] = ()
+    choice: TuningChoice[Any] | None = None
+    slice_ownership: SliceOwnership | None = None
+    is_row_sum: bool = False
+    fits_in_prologue: bool = False
+    single_pass_read: bool = False
     resized: Resize | None = None
 
 
@@ -121,15 +121,15 @@ class Lowering:
     outputs: tuple[int, ...]
     shape: Callable[[int], Shape]
     scratch: Callable[[Shape], int]
-    grid: Grid
+    target: Target
 
     @property
-    def group(self) -> int:
-        return self.grid.group
+    def group_size(self) -> int:
+        return self.target.group_size
 
-    def tiles(self, items: int) -> int:
+    def group_count(self, items: int) -> int:
         """The number of tiles when each invocation of a work-group computes one of ``items`` items."""
-        return -(-items // self.group)
+        return -(-items // self.group_size)
 
 
 @dataclass(frozen=True)

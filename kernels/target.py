@@ -10,30 +10,30 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Choice(Generic[T]):
+class TuningChoice(Generic[T]):
     """A decision that a rule takes, unless it was measured on the device (delegate/tune.py).
 
-    ``question`` names all that the candidates depend on besides the Grid: what asks the same is decided once.
+    ``key`` names all that the candidates depend on besides the Grid: what asks the same is decided once.
     ``candidates`` differ from one another; the first is the rule's.
     """
 
-    question: str
+    key: str
     candidates: tuple[T, ...]
 
 
 @dataclass(frozen=True)
-class Grid:
+class Target:
     """How a device is filled: the invocations of a work-group, and how many at once keep the whole device busy.
 
-    ``measured`` has the number of the fastest candidate by question, where it was measured.
+    ``tuned`` has the number of the fastest candidate by question, where it was measured.
     ``matrix_units``: it multiplies fragments of matrices, and what is lowered for it may have weights in 16 bits.
     """
 
-    group: int
+    group_size: int
     invocations: int
     matrix_units: bool = False
-    measured: Mapping[str, int] = field(default_factory=dict)
+    tuned: Mapping[str, int] = field(default_factory=dict)
 
-    def take(self, choice: Choice[T]) -> T:
+    def take(self, choice: TuningChoice[T]) -> T:
         """The candidate that was measured to be the fastest, or else the rule's."""
-        return choice.candidates[self.measured.get(choice.question, 0)]
+        return choice.candidates[self.tuned.get(choice.key, 0)]

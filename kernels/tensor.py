@@ -90,7 +90,7 @@ class TensorInfo:
     values.
 
     ``variable`` marks a tensor that keeps its value from one invoke to the next. ``stored_dtype`` is the integer type
-    of the model's tensor where this is its float view (see quantize.py), else "". ``whole`` says of integers that a
+    of the model's tensor where this is its float view (see quantize.py), else "". ``exact_in_f32`` says of integers that a
     float32 holds each of them: an operator that can run on the GPU computes them.
     """
 
@@ -101,14 +101,14 @@ class TensorInfo:
     quantization: Quantization | None = None
     variable: bool = False
     stored_dtype: str = ""
-    whole: bool = False
+    exact_in_f32: bool = False
 
     @cached_property
     def bhwc(self) -> Shape:
         return bhwc(self.shape)
 
 
-LARGEST = 3.4028234663852886e38
+FLOAT_MAX = 3.4028234663852886e38
 
 
 def ranked(shape: Shape, rank: int) -> tuple[int, ...]:

@@ -42,7 +42,7 @@ Step = tuple[str, int, str, str]
 
 
 def device_of(kind: str) -> NullDevice:
-    device = NullDevice() if kind == "plain" else NullDevice(group=128, invocations=270336)
+    device = NullDevice() if kind == "plain" else NullDevice(group_size=128, invocations=270336)
     if kind == "matrix units":
         device.traits = replace(device.traits, matrix_units=True)
     return device
@@ -69,7 +69,7 @@ def steps_of(model: bytes, kind: str, storage: Storage, texts: dict[str, str]) -
         program.bind(tensor, Binding(device.buffer(view.nbytes, ""), view))
     kernels = [device.kernels[step.kernel.source] for step in program.steps]
     return [
-        (step.label, step.tiles, digest(kernel.glsl), digest(kernel.opencl))
+        (step.label, step.group_count, digest(kernel.glsl), digest(kernel.opencl))
         for step, kernel in zip(program.steps, kernels, strict=True)
     ]
 

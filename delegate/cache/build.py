@@ -17,7 +17,7 @@ from .stopwatch import Phase, Stopwatch
 
 
 @dataclass
-class Initialization:
+class BuildContext:
     """``ready`` is called whenever a program has run for the first time after its commands were recorded.
 
     ``tuned``: measure on the device how programs run fastest, where that is not kept.

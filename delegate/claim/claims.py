@@ -9,7 +9,7 @@ from ...interop.device import Traits
 from ...kernels.operation import Operator, Unsupported
 from ...kernels.ops.constant.constants import FOLDED, Constant
 from ...kernels.ops.constant.folding import fold
-from ...kernels.ops.pointwise.quantize import Dequantize, float_view, rounding_links
+from ...kernels.ops.pointwise.quantize import Dequantize, float_view, rounding_epilogue
 from ...kernels.registry import OPERATORS
 from ...kernels.tensor import INTEGERS, TensorInfo, bhwc
 from ..lower.launches import check_lowering
@@ -28,18 +28,18 @@ _VARYING = frozenset(
 
 @dataclass
 class Claims:
-    """``nodes`` are the operators that the GPU can run, by operator number; ``refused`` has a reason for each other.
-    ``needless`` are left out of both, with reasons: the GPU could run them, and has no use for it.
+    """``nodes`` are the operators that the GPU can run, by operator number; ``unsupported`` has a reason for each other.
+    ``unneeded`` are left out of both, with reasons: the GPU could run them, and has no use for it.
 
     ``tensors`` are the subgraph's tensors, quantized ones as their float views, with the values of those that only
-    depend on constants filled in. ``steady`` are the computed tensors that depend on constants alone.
+    depend on constants filled in. ``constant_derived`` are the computed tensors that depend on constants alone.
     """
 
     nodes: dict[int, Node] = field(default_factory=dict)
-    refused: dict[int, str] = field(default_factory=dict)
-    needless: dict[int, str] = field(default_factory=dict)
+    unsupported: dict[int, str] = field(default_factory=dict)
+    unneeded: dict[int, str] = field(default_factory=dict)
     tensors: dict[int, TensorInfo] = field(default_factory=dict)
-    steady: frozenset[int] = frozenset()
+    constant_derived: frozenset[int] = frozenset()
 
 
 def claim(subgraph: Subgraph, *, quantized: bool = True, resized: bool = False) -> Claims:
@@ -50,7 +50,7 @@ def claim(subgraph: Subgraph, *, quantized: bool = True, resized: bool = False) 
     """
     claims = Claims(
         tensors={i: float_view(tensor) if quantized else tensor for i, tensor in enumerate(subgraph.tensors)},
-        steady=steady_tensors(subgraph),
+        constant_derived=constant_derived_tensors(subgraph),
     )
     from_cpu: set[int] = set()
     for raw in subgraph.operators:
@@ -64,12 +64,12 @@ def claim(subgraph: Subgraph, *, quantized: bool = True, resized: bool = False) 
             if resized and isinstance(node.attributes, Constant) and node.attributes.given is not None:
                 raise Unsupported("its input may have another shape than in the file: an input was resized")
         except Unsupported as reason:
-            claims.refused[raw.index] = str(reason)
+            claims.unsupported[raw.index] = str(reason)
             from_cpu.update(raw.outputs)
             continue
         claims.nodes[raw.index] = node
         for output in raw.outputs:
-            claims.tensors[output] = replace(claims.tensors[output], whole=True)
+            claims.tensors[output] = replace(claims.tensors[output], exact_in_f32=True)
         if isinstance(node.attributes, Dequantize):
             constant = claims.tensors[node.inputs[0]].constant
             claims.tensors[node.outputs[0]] = replace(claims.tensors[node.outputs[0]], constant=constant)
@@ -108,26 +108,26 @@ def _refuse_unknown_rank(raw: RawOperator, subgraph: Subgraph, from_cpu: set[int
             raise Unsupported(f"tensor '{tensor.name}' comes from the CPU, and has no rank before the model runs")
 
 
-def _leave_needless(claims: Claims, subgraph: Subgraph) -> None:
+def _leave_unneeded(claims: Claims, subgraph: Subgraph) -> None:
     """Leave a constant's DEQUANTIZE to the CPU where its values are needed there: they are the same in every frame."""
-    on_cpu = {i for index in claims.refused for i in subgraph.operators[index].inputs} | set(subgraph.outputs)
+    on_cpu = {i for index in claims.unsupported for i in subgraph.operators[index].inputs} | set(subgraph.outputs)
     for index, node in sorted(claims.nodes.items(), reverse=True):  # a DENSIFY after its DEQUANTIZE
         if isinstance(node.attributes, Dequantize) and node.outputs[0] in on_cpu:
             on_cpu.update(node.inputs)
-            claims.needless[index] = "the CPU needs its result, which is constant; operators on the GPU have it already"
+            claims.unneeded[index] = "the CPU needs its result, which is constant; operators on the GPU have it already"
             del claims.nodes[index]
 
 
-def steady_tensors(subgraph: Subgraph) -> frozenset[int]:
+def constant_derived_tensors(subgraph: Subgraph) -> frozenset[int]:
     """What is the same in every frame: computed tensors that depend on constants alone."""
-    steady: set[int] = set()
+    constant_derived: set[int] = set()
     for raw in subgraph.operators:
         if raw.name in _VARYING or raw.custom or not raw.inputs:
             continue
         tensors = subgraph.tensors
-        if all(i in steady or (i >= 0 and tensors[i].constant is not None) or i < 0 for i in raw.inputs):
-            steady.update(raw.outputs)
-    return frozenset(steady)
+        if all(i in constant_derived or (i >= 0 and tensors[i].constant is not None) or i < 0 for i in raw.inputs):
+            constant_derived.update(raw.outputs)
+    return frozenset(constant_derived)
 
 
 def _parse(raw: RawOperator, tensors: Mapping[int, TensorInfo]) -> Node:
@@ -145,12 +145,12 @@ def _parse(raw: RawOperator, tensors: Mapping[int, TensorInfo]) -> Node:
         raise Unsupported(
             f"its options, or its tensors {names}, are not those of {raw.name} ({type(error).__name__}: {error})"
         ) from error
-    links = tuple(
-        link if link.operand is None else replace(link, operand=raw.inputs[link.operand])
-        for link in (*parsed.links, *rounding_links(raw.name, parsed, inputs, outputs))
+    epilogue = tuple(
+        op if op.operand is None else replace(op, operand=raw.inputs[op.operand])
+        for op in (*parsed.epilogue, *rounding_epilogue(raw.name, parsed, inputs, outputs))
     )
     picked = tuple(raw.inputs[i] for i in parsed.inputs)
-    return Node(operator, parsed.attributes, picked, raw.outputs, links, (raw.index,))
+    return Node(operator, parsed.attributes, picked, raw.outputs, epilogue, (raw.index,))
 
 
 def _find(raw: RawOperator) -> Operator:
@@ -199,15 +199,15 @@ def refuse_unlowered(claims: Claims, subgraph: Subgraph, traits: Traits) -> None
                     f"{traits.max_buffer_bytes}"
                 )
         except Unsupported as reason:
-            claims.refused[index] = str(reason)
+            claims.unsupported[index] = str(reason)
             del claims.nodes[index]
             continue
         known |= constants.keys()
         total += more
-    _leave_needless(claims, subgraph)
+    _leave_unneeded(claims, subgraph)
 
 
-def measured_shapes(claims: Claims) -> dict[int, tuple[int, ...]]:
+def baked_shapes(claims: Claims) -> dict[int, tuple[int, ...]]:
     """The tensors whose shapes became constants of the model (by SHAPE and its like), and these shapes."""
     constants = [node for node in claims.nodes.values() if isinstance(node.attributes, Constant)]
     return {node.inputs[0]: node.attributes.given for node in constants if node.attributes.given is not None}

@@ -9,15 +9,15 @@ from functools import partial
 import numpy as np
 
 from ...interop.device import Traits
-from ...kernels.operation import Launch, Link, Lowering, PackedArray, Unsupported
-from ...kernels.target import Grid
+from ...kernels.operation import FusedOp, Launch, Lowering, PackedArray, Unsupported
+from ...kernels.target import Target
 from ...kernels.tensor import Shape, TensorInfo
 from ...kernels.views import Resize, Sliced
-from ..transform.graph import Graph, Node, Part
+from ..transform.graph import Alias, Graph, Node
 
 VALUES = "_values"
 """In the names of the arrays that hold links' numbers."""
-LINK, GATE = "link", "gate"
+EPILOGUE, GATE = "epilogue", "gate"
 """How the operands of a launch's links, and those of its local vector, are named: with a number behind."""
 
 QUANTIZE = "QUANTIZE"
@@ -33,47 +33,52 @@ class LocalVector:
 
     kernel: str
     tensor: int
-    links: tuple[Link, ...]
+    epilogue: tuple[FusedOp, ...]
 
 
 @dataclass(frozen=True)
 class LabelledLaunch:
     """A launch, the links of the values it writes first, the operator it belongs to, and its number in the program.
 
-    The number, with an array's name, is the key of that array among the program's constants. Where ``tally`` is not
-    None, it writes sums of what it writes as "tally" too, after these links. What the kernel of ``local`` takes is
+    The number, with an array's name, is the key of that array among the program's constants. Where ``partial_sums`` is not
+    None, it writes sums of what it writes as "partial_sums" too, after these links. What the kernel of ``local`` takes is
     among what the launch takes.
     """
 
     launch: Launch
-    links: tuple[Link, ...]
+    epilogue: tuple[FusedOp, ...]
     label: str
     number: int
-    reading: tuple[Link, ...] = ()
+    input_ops: tuple[FusedOp, ...] = ()
     """Links of two operands, applied to every value that is read of "src"."""
-    tally: tuple[Link, ...] | None = None
+    partial_sums: tuple[FusedOp, ...] | None = None
     local: LocalVector | None = None
 
     @property
     def arrays(self) -> dict[str, PackedArray]:
-        """The launch's arrays, and the numbers of its links: those of link i are one float4 named "link_values<i>", and
+        """The launch's arrays, and the numbers of its links: those of link i are one float4 named "epilogue_values<i>", and
         those of its local vector's "gate_values<i>".
         """
-        links = {LINK: self.links, GATE: self.local.links if self.local else ()}
-        values = {f"{n}{VALUES}{i}": link.values for n in links for i, link in enumerate(links[n]) if link.values}
+        epilogue = {EPILOGUE: self.epilogue, GATE: self.local.epilogue if self.local else ()}
+        values = {f"{n}{VALUES}{i}": op.values for n in epilogue for i, op in enumerate(epilogue[n]) if op.values}
         return self.launch.arrays | {name: PackedArray(1, partial(_one_row, v)) for name, v in values.items()}
 
     @property
     def rounds(self) -> bool:
         """Whether a link rounds to the steps of a quantized tensor."""
-        links = (*self.links, *(self.local.links if self.local else ()))
-        return any(link.expression == QUANTIZE for link in links)
+        epilogue = (*self.epilogue, *(self.local.epilogue if self.local else ()))
+        return any(op.expression == QUANTIZE for op in epilogue)
 
     @property
     def reads(self) -> tuple[int, ...]:
         """The tensors in memory that it reads."""
-        links = (*self.reading, *self.links, *(self.tally or ()), *(self.local.links if self.local else ()))
-        tensors = (*self.launch.reads.values(), *(link.operand for link in links if link.operand is not None))
+        epilogue = (
+            *self.input_ops,
+            *self.epilogue,
+            *(self.partial_sums or ()),
+            *(self.local.epilogue if self.local else ()),
+        )
+        tensors = (*self.launch.reads.values(), *(op.operand for op in epilogue if op.operand is not None))
         return tuple(i for i in tensors if self.local is None or i != self.local.tensor)
 
 
@@ -87,22 +92,22 @@ class Lowered:
 
     launches: list[LabelledLaunch] = field(default_factory=list)
     shapes: dict[int, Shape] = field(default_factory=dict)
-    parts: dict[int, Part] = field(default_factory=dict)
+    aliases: dict[int, Alias] = field(default_factory=dict)
 
-    def whole(self, tensor: int) -> int:
+    def parent(self, tensor: int) -> int:
         """The tensor whose memory this one lies in; itself, where it is no part."""
-        return self.parts[tensor].whole if tensor in self.parts else tensor
+        return self.aliases[tensor].parent if tensor in self.aliases else tensor
 
 
-def lower(graph: Graph, grid: Grid) -> Lowered:
-    """Ask every node's operator for its launches on a device of this ``grid``."""
-    lowered = Lowered([], {index: tensor.bhwc for index, tensor in graph.tensors.items()}, graph.parts)
+def lower(graph: Graph, target: Target) -> Lowered:
+    """Ask every node's operator for its launches on a device of this ``target``."""
+    lowered = Lowered([], {index: tensor.bhwc for index, tensor in graph.tensors.items()}, graph.aliases)
     for node in graph.nodes:
-        lower_node(node, lowered, grid)
+        lower_node(node, lowered, target)
     return lowered
 
 
-def lower_node(node: Node, lowered: Lowered, grid: Grid) -> None:
+def lower_node(node: Node, lowered: Lowered, target: Target) -> None:
     """Append one node's launches. Its links belong to the last one, which writes its output; what it applies to what it
     reads belongs to the first.
     """
@@ -112,16 +117,16 @@ def lower_node(node: Node, lowered: Lowered, grid: Grid) -> None:
         lowered.shapes[index] = shape
         return index
 
-    if any(link.expression == QUANTIZE for link in node.links):  # weights of 16 bits would move its sums across steps
-        grid = replace(grid, matrix_units=False)
+    if any(op.expression == QUANTIZE for op in node.epilogue):  # weights of 16 bits would move its sums across steps
+        target = replace(target, matrix_units=False)
     launches = node.operator.lower(
-        Lowering(node.attributes, node.inputs, node.outputs, lowered.shapes.__getitem__, scratch, grid)
+        Lowering(node.attributes, node.inputs, node.outputs, lowered.shapes.__getitem__, scratch, target)
     )
     label = f"{node.operator.name} {','.join(map(str, node.indices))}"
     for launch in launches:
-        links = (*launch.links, *(node.links if launch is launches[-1] else ()))
-        reading = node.reading if launch is launches[0] else ()
-        lowered.launches.append(LabelledLaunch(launch, links, label, len(lowered.launches), reading))
+        epilogue = (*launch.epilogue, *(node.epilogue if launch is launches[-1] else ()))
+        input_ops = node.input_ops if launch is launches[0] else ()
+        lowered.launches.append(LabelledLaunch(launch, epilogue, label, len(lowered.launches), input_ops))
 
 
 def check_lowering(node: Node, tensors: Mapping[int, TensorInfo], traits: Traits) -> dict[int | str, int]:
@@ -131,7 +136,7 @@ def check_lowering(node: Node, tensors: Mapping[int, TensorInfo], traits: Traits
     """
     lowered = Lowered(shapes={i: tensors[i].bhwc for i in (*node.operands, *node.outputs)})
     try:
-        lower_node(node, lowered, traits.grid)
+        lower_node(node, lowered, traits.target)
     except Unsupported:
         raise
     except Exception as error:  # whatever attributes and shapes that nobody thought of raise
@@ -152,7 +157,7 @@ def check_lowering(node: Node, tensors: Mapping[int, TensorInfo], traits: Traits
 
 def only_resizes(entry: LabelledLaunch) -> Resize | None:
     """How the launch resizes a tensor; None where that is not all it does."""
-    applied = entry.launch.links or entry.links or entry.reading or entry.tally or entry.local
+    applied = entry.launch.epilogue or entry.epilogue or entry.input_ops or entry.partial_sums or entry.local
     return entry.launch.resized if entry.launch.kernel == "copy" and not applied else None
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from ...interop.device import Traits
-from ...kernels.operation import Link, Unsupported
+from ...kernels.operation import FusedOp, Unsupported
 from ...kernels.tensor import Shape, TensorInfo, slices
 from ...kernels.views import Resize
 from .launches import GATE, LabelledLaunch, LocalVector, Lowered, check_launch, only_resizes
@@ -20,7 +20,7 @@ SUMS_READ = 16
 """Slices of sums that an invocation reads at most: each work-group reads them all."""
 MOST_SLICES = 8
 """For as many slices each invocation can have sums of its own."""
-TALLY_SHARES = 8
+SUM_SHARES = 8
 """Among how many invocations the sum of a slice is divided, where slices are few."""
 MOST_TILES = 256
 """More work-groups than these would spend more on computing a vector than a dispatch of its own costs."""
@@ -34,10 +34,10 @@ Shared = tuple[tuple[str, str, int], ...]
 def merge_launches(lowered: Lowered, tensors: Mapping[int, TensorInfo], kept: set[int], traits: Traits) -> None:
     """Drop each launch that others can do; ``kept`` are tensors that are needed in memory."""
     for entry in list(lowered.launches):
-        if entry.launch.sums_pixels:
+        if entry.launch.is_row_sum:
             _sum_where_written(lowered, entry, tensors, traits)
     for entry in list(lowered.launches):
-        if entry.launch.small and entry.launch.writes[GATE] not in kept:
+        if entry.launch.fits_in_prologue and entry.launch.writes[GATE] not in kept:
             _compute_where_read(lowered, entry, tensors, traits)
     for entry in list(lowered.launches):
         if (resize := only_resizes(entry)) is not None and entry.launch.writes["dst"] not in kept:
@@ -50,43 +50,43 @@ def _sum_where_written(
 ) -> None:
     """Let the last launch that writes a summand add up the pixels, if it can and there will not be too many sums."""
     sums = entry.launch.writes["dst"]
-    writer, links = _last_writer(lowered, entry)
-    if writer is None or writer.tally is not None:
+    writer, epilogue = _last_writer(lowered, entry)
+    if writer is None or writer.partial_sums is not None:
         return
-    launch, own = writer.launch, writer.launch.own_slices
+    launch, own = writer.launch, writer.launch.slice_ownership
     batch, _, _, channels = lowered.shapes[next(iter(launch.writes.values()))]
     if own is None or own.count > MOST_SLICES:
         return
-    if batch != 1 or launch.tiles * slices(channels) > SUMS_READ * traits.group:
+    if batch != 1 or launch.group_count * slices(channels) > SUMS_READ * traits.group_size:
         return
-    shares = TALLY_SHARES if slices(channels) * TALLY_SHARES <= traits.group // 2 else 1
-    tally = {"TALLY_LANES": own.lanes, "TALLY_STEP": own.step, "TALLY_SLICES": own.count, "TALLY_SHARES": shares}
+    shares = SUM_SHARES if slices(channels) * SUM_SHARES <= traits.group_size // 2 else 1
+    partial_sums = {"OWNED_LANES": own.lanes, "OWNED_STEP": own.step, "OWNED_SLICES": own.count, "SUM_SHARES": shares}
     merged = replace(
         launch,
-        writes=launch.writes | {"tally": sums},
-        constants=launch.constants | tally,
-        shared=_together(launch.shared, (("float4", "partial", traits.group * own.count),)),
+        writes=launch.writes | {"partial_sums": sums},
+        constants=launch.constants | partial_sums,
+        shared=_together(launch.shared, (("float4", "partial", traits.group_size * own.count),)),
     )
-    if _replace(lowered, entry, writer, replace(writer, launch=merged, tally=links), tensors, traits):
-        lowered.shapes[sums] = (1, launch.tiles, 1, channels)
+    if _replace(lowered, entry, writer, replace(writer, launch=merged, partial_sums=epilogue), tensors, traits):
+        lowered.shapes[sums] = (1, launch.group_count, 1, channels)
 
 
-def _last_writer(lowered: Lowered, entry: LabelledLaunch) -> tuple[LabelledLaunch | None, tuple[Link, ...]]:
+def _last_writer(lowered: Lowered, entry: LabelledLaunch) -> tuple[LabelledLaunch | None, tuple[FusedOp, ...]]:
     """The only launch that writes, first, a tensor that is summed, when all else that is added to it or multiplied is
     there; and the links that then make the summands of that tensor.
     """
-    source, links = entry.launch.reads["src"], entry.reading
-    ways = [(source, links)]
-    if len(links) == 1 and links[0].operand is not None:
-        turned = replace(links[0], operand=source, swapped=not links[0].swapped)
-        ways += [(links[0].operand, (turned,))] * (lowered.shapes[source] == lowered.shapes[links[0].operand])
+    source, epilogue = entry.launch.reads["src"], entry.input_ops
+    ways = [(source, epilogue)]
+    if len(epilogue) == 1 and epilogue[0].operand is not None:
+        turned = replace(epilogue[0], operand=source, swapped=not epilogue[0].swapped)
+        ways += [(epilogue[0].operand, (turned,))] * (lowered.shapes[source] == lowered.shapes[epilogue[0].operand])
     for tensor, applied in ways:
         writer = _only(e for e in lowered.launches if tensor in e.launch.writes.values())
         if writer is None or next(iter(writer.launch.writes.values())) != tensor:
             continue
         later = lowered.launches[lowered.launches.index(writer) :]
         unknown = {i for e in later for i in e.launch.writes.values()}
-        if not any(link.operand in unknown for link in applied):
+        if not any(op.operand in unknown for op in applied):
             return writer, applied
     return None, ()
 
@@ -97,12 +97,12 @@ def _compute_where_read(
     """Let the only launch that reads the vector compute it, where its links read it and it has few tiles."""
     launch, vector = entry.launch, entry.launch.writes[GATE]
     reader = _only(e for e in lowered.launches if vector in e.reads)
-    if reader is None or reader.local is not None or vector in lowered.parts:
+    if reader is None or reader.local is not None or vector in lowered.aliases:
         return
     taken = {*reader.launch.constants, *reader.launch.arrays, *reader.launch.reads, *reader.launch.writes}
     names = {*launch.constants, *launch.arrays, *launch.reads}
     read = sum(_slices(lowered.shapes[i]) for i in launch.reads.values())
-    if reader.launch.tiles > MOST_TILES or read > SUMS_READ * traits.group:
+    if reader.launch.group_count > MOST_TILES or read > SUMS_READ * traits.group_size:
         return
     if taken & names or vector in reader.launch.reads.values():
         return
@@ -113,7 +113,7 @@ def _compute_where_read(
         arrays=reader.launch.arrays | launch.arrays,
         shared=_together(reader.launch.shared, launch.shared, (("float4", GATE, _slices(lowered.shapes[vector])),)),
     )
-    local = LocalVector(launch.kernel, vector, entry.links)
+    local = LocalVector(launch.kernel, vector, entry.epilogue)
     label = f"{entry.label} + {reader.label}"
     _replace(lowered, entry, reader, replace(reader, launch=merged, local=local, label=label), tensors, traits)
 
@@ -126,7 +126,7 @@ def _resize_where_read(
     reader = _only(e for e in lowered.launches if resized in e.reads)
     if reader is None or reader.launch.kernel not in RESIZE_READERS or reader.reads.count(resized) != 1:
         return
-    shared = resized in lowered.parts or any(part.whole == resized for part in lowered.parts.values())
+    shared = resized in lowered.aliases or any(part.parent == resized for part in lowered.aliases.values())
     constants = reader.launch.constants
     times = constants["KERNEL_H"] * constants["KERNEL_W"] * constants[RESIZE_READERS[reader.launch.kernel]]
     if shared or reader.launch.reads["src"] != resized or (resize.bilinear and times > MOST_MIXES):

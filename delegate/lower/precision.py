@@ -28,8 +28,8 @@ def assign_storages(lowered: Lowered, storage: Storage) -> dict[int, Storage]:
 def _shared(lowered: Lowered, storages: dict[int, Storage]) -> dict[int, Storage]:
     """Of tensors that lie in one memory: halves only where all are halves."""
     families: dict[int, list[int]] = {}
-    for tensor, part in lowered.parts.items():
-        families.setdefault(part.whole, [part.whole]).append(tensor)
+    for tensor, part in lowered.aliases.items():
+        families.setdefault(part.parent, [part.parent]).append(tensor)
     shared: dict[int, Storage] = {}
     for family in families.values():
         halves = all(storages[tensor] == "f16" for tensor in family)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, cast
 
 from ...interop.device import Dispatches, Traits
-from ...kernels.target import Choice, Grid
+from ...kernels.target import Target, TuningChoice
 from ...kernels.views import Storage
 from ..transform.graph import Graph
 from .launches import LabelledLaunch, Lowered, local_bytes, lower
@@ -27,20 +27,20 @@ class TuningError(Exception):
 
 @dataclass(frozen=True)
 class Tuning:
-    """0, None and what is not in ``measured`` mean that the rule decides; ``Tuning()`` is the rules' alone.
+    """0, None and what is not in ``tuned`` mean that the rule decides; ``Tuning()`` is the rules' alone.
 
-    ``group`` is the work-group size, ``measured`` the number of the candidate by question (kernels/operator.py,
+    ``group`` is the work-group size, ``tuned`` the number of the candidate by question (kernels/operator.py,
     Choice), ``dispatches`` and ``groups_per_unit`` what ``Device.record`` is told.
     """
 
-    group: int = 0
-    measured: Mapping[str, int] = field(default_factory=dict)
+    group_size: int = 0
+    tuned: Mapping[str, int] = field(default_factory=dict)
     dispatches: Dispatches | None = None
     groups_per_unit: int = 0
 
-    def grid(self, traits: Traits) -> Grid:
+    def target(self, traits: Traits) -> Target:
         """What operators are told when they are lowered."""
-        return replace(traits.grid, group=self.group or traits.group, measured=self.measured)
+        return replace(traits.target, group_size=self.group_size or traits.group_size, tuned=self.tuned)
 
 
 def traits_for(storage: Storage, traits: Traits) -> Traits:
@@ -50,41 +50,43 @@ def traits_for(storage: Storage, traits: Traits) -> Traits:
 
 def lower_tuned(graph: Graph, tuning: Tuning, traits: Traits) -> Lowered:
     """The launches that follow from a tuning. Raises TuningError where it does not fit this graph on such a device."""
-    if tuning.group > traits.max_group:
-        raise TuningError(f"work-groups of {tuning.group} are more than the {traits.max_group} that the device has")
-    grid = tuning.grid(traits)
-    if tuning.measured:
-        asked = questions(lower(graph, replace(grid, measured={})).launches)
-        for question, number in tuning.measured.items():
-            if question not in asked or number >= len(asked[question].candidates):
-                raise TuningError(f"nothing asks for candidate {number} of '{question}'")
-    lowered = lower(graph, grid)
-    if tuning.group or tuning.measured:  # what the rules choose was checked when the operators were claimed
+    if tuning.group_size > traits.max_group_size:
+        raise TuningError(
+            f"work-groups of {tuning.group_size} are more than the {traits.max_group_size} that the device has"
+        )
+    target = tuning.target(traits)
+    if tuning.tuned:
+        asked = choices_by_key(lower(graph, replace(target, tuned={})).launches)
+        for key, number in tuning.tuned.items():
+            if key not in asked or number >= len(asked[key].candidates):
+                raise TuningError(f"nothing asks for candidate {number} of '{key}'")
+    lowered = lower(graph, target)
+    if tuning.group_size or tuning.tuned:  # what the rules choose was checked when the operators were claimed
         for entry in lowered.launches:
             if local_bytes(entry.launch) > traits.local_bytes:
                 raise TuningError(f"{entry.label} needs more than {traits.local_bytes} bytes of local memory")
     return lowered
 
 
-def questions(launches: Sequence[LabelledLaunch]) -> dict[str, Choice[Any]]:
+def choices_by_key(launches: Sequence[LabelledLaunch]) -> dict[str, TuningChoice[Any]]:
     """The different decisions that launches follow."""
     choices = [entry.launch.choice for entry in launches]
-    return {choice.question: choice for choice in choices if choice is not None}
+    return {choice.key: choice for choice in choices if choice is not None}
 
 
-def describe(tuning: Tuning, choices: Mapping[str, Choice[Any]]) -> tuple[str, ...]:
+def describe(tuning: Tuning, choices: Mapping[str, TuningChoice[Any]]) -> tuple[str, ...]:
     """A line for each decision that was measured to be better than the rule's."""
     lines: list[str] = []
-    if tuning.group:
-        lines.append(f"work-groups of {tuning.group}")
+    if tuning.group_size:
+        lines.append(f"work-groups of {tuning.group_size}")
     if tuning.dispatches is not None:
         lines.append("one dispatch for all steps" if tuning.dispatches == "one" else "a dispatch for each step")
     if tuning.groups_per_unit:
         lines.append(f"{tuning.groups_per_unit} work-groups a compute unit")
-    for question, choice in choices.items():
-        number = tuning.measured.get(question, 0)
+    for key, choice in choices.items():
+        number = tuning.tuned.get(key, 0)
         if number:
-            lines.append(f"{question}: {choice.candidates[number]} instead of {choice.candidates[0]}")
+            lines.append(f"{key}: {choice.candidates[number]} instead of {choice.candidates[0]}")
     return tuple(lines)
 
 
@@ -103,11 +105,11 @@ def decode(data: bytes) -> Tuning:
     if not isinstance(found, dict) or cast(Any, found).keys() != asdict(Tuning()).keys():
         raise TuningError("its fields are others")
     tuning = Tuning(**cast(dict[str, Any], found))
-    measured: Any = tuning.measured
-    if not isinstance(measured, dict) or not all(type(n) is int and n > 0 for n in cast(Any, measured).values()):
+    tuned: Any = tuning.tuned
+    if not isinstance(tuned, dict) or not all(type(n) is int and n > 0 for n in cast(Any, tuned).values()):
         raise TuningError("its candidates are no numbers")
     known = (0, *GROUPS), (0, *GROUPS_PER_UNIT), (None, "separate", "one")
-    for value, values in zip((tuning.group, tuning.groups_per_unit, tuning.dispatches), known, strict=True):
+    for value, values in zip((tuning.group_size, tuning.groups_per_unit, tuning.dispatches), known, strict=True):
         if not any(type(value) is type(other) and value == other for other in values):
             raise TuningError(f"{value!r} is none of {values}")
     return tuning

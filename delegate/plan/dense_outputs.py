@@ -20,7 +20,7 @@ def dense_ranges(lowered: Lowered, outputs: Iterable[int], kept: Container[int])
     """
     ranges: Ranges = {}
     launches = lowered.launches
-    read = {lowered.whole(tensor) for entry in launches for tensor in entry.reads}
+    read = {lowered.parent(tensor) for entry in launches for tensor in entry.reads}
     for output in outputs:
         parts = _parts(lowered, output) if output not in read else None
         for tensor, first in (parts or {}).items():
@@ -35,8 +35,8 @@ def _parts(lowered: Lowered, output: int) -> dict[int, int] | None:
     whole pixels.
     """
     shape, found = lowered.shapes[output], dict[int, int]()
-    for tensor, part in lowered.parts.items():
-        if part.whole == output:
+    for tensor, part in lowered.aliases.items():
+        if part.parent == output:
             pixel, rest = divmod(part.start, slices(shape[3]))
             if rest or part.pixel_stride != slices(shape[3]) or lowered.shapes[tensor][3] != shape[3]:
                 return None
@@ -51,12 +51,12 @@ def _source(
     writes it.
     """
     writers = [entry for entry in launches if tensor in entry.launch.writes.values()]
-    if len(writers) != 1 or writers[0].launch.kernel != "reshape" or writers[0].links or writers[0].reading:
+    if len(writers) != 1 or writers[0].launch.kernel != "reshape" or writers[0].epilogue or writers[0].input_ops:
         return tensor if writers else None, launches
     source = writers[0].launch.reads["src"]
     makers = [entry for entry in launches if source in entry.launch.writes.values()]
-    readers = [entry for entry in launches if lowered.whole(source) in map(lowered.whole, entry.reads)]
-    alone = len(makers) == len(readers) == 1 and source not in lowered.parts and source not in kept
+    readers = [entry for entry in launches if lowered.parent(source) in map(lowered.parent, entry.reads)]
+    alone = len(makers) == len(readers) == 1 and source not in lowered.aliases and source not in kept
     if not alone or math.prod(lowered.shapes[source]) != math.prod(lowered.shapes[tensor]):
         return tensor, launches
     return source, [entry for entry in launches if entry is not writers[0]]

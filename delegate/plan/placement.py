@@ -57,7 +57,7 @@ def plan_arena(entries: list[LabelledLaunch], layout: Layout, alignment: int) ->
     converted = {_inner(i) for entry in entries for i in _touched(entry) if i >= OUTSIDE}
     sizes: dict[int, Lifetime] = {}
     for number, entry in enumerate(entries):
-        for tensor in map(layout.lowered.whole, _touched(entry)):
+        for tensor in map(layout.lowered.parent, _touched(entry)):
             bound = tensor in layout.bindings and tensor not in converted
             constant = tensor in layout.tensors and layout.tensors[tensor].constant is not None
             if tensor >= OUTSIDE or bound or constant or tensor in layout.dense:

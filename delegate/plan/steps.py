@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 
 from ...interop.device import Kernel, Operand, Resource, Slot, Step
 from ...kernels.codegen.source import Argument, KernelSource, Prologue
-from ...kernels.operation import Link, Operator
+from ...kernels.operation import FusedOp, Operator
 from ...kernels.ops.pointwise.elementwise import COPY, EXPRESSIONS, Elementwise
 from ...kernels.ops.pointwise.quantize import STORE
-from ...kernels.target import Grid
+from ...kernels.target import Target
 from ...kernels.views import SLICE_BYTES, Dense, Local, Picture, Quantized, Sliced, Table, View
-from ..lower.launches import GATE, LINK, VALUES, LabelledLaunch, Lowered, lower_node
+from ..lower.launches import EPILOGUE, GATE, VALUES, LabelledLaunch, Lowered, lower_node
 from ..transform.graph import Graph, Node
 from .arena import Plan
 from .dense_outputs import dense_ranges
@@ -22,7 +22,7 @@ from .placement import OUTSIDE, Layout, Place, _arena_view, _inner, direct_view,
 Compile = Callable[[KernelSource], Kernel]
 
 
-def with_conversions(graph: Graph, layout: Layout, grid: Grid) -> list[LabelledLaunch]:
+def with_conversions(graph: Graph, layout: Layout, target: Target) -> list[LabelledLaunch]:
     """The launches, preceded by copies out of pictures and integers, followed by copies into what no kernel writes.
 
     A picture that is read is copied once instead of sampled by every kernel, unless only one reads it and each pixel
@@ -33,15 +33,15 @@ def with_conversions(graph: Graph, layout: Layout, grid: Grid) -> list[LabelledL
     outputs = [i for i in graph.outputs if isinstance(direct_view(layout.bindings[i].view), Dense)]
     layout.dense, launches = dense_ranges(lowered, outputs, graph.outputs)
     direct = {output for output, _ in layout.dense.values()}
-    written = {lowered.whole(i) for entry in lowered.launches for i in entry.launch.writes.values()}
-    read = {lowered.whole(i) for entry in lowered.launches for i in entry.reads}
-    in_parts = {part.whole for part in lowered.parts.values()}
+    written = {lowered.parent(i) for entry in lowered.launches for i in entry.launch.writes.values()}
+    read = {lowered.parent(i) for entry in lowered.launches for i in entry.reads}
+    in_parts = {part.parent for part in lowered.aliases.values()}
     entries = Lowered([], dict(lowered.shapes))
     for tensor in graph.inputs:
         view = layout.bindings[tensor].view
         sampled = isinstance(view, Picture) and not _is_read_once(lowered, tensor)
         if tensor in read and (sampled or isinstance(view, Quantized)):
-            _copy(entries, OUTSIDE + tensor, tensor, tensor, grid)
+            _copy(entries, OUTSIDE + tensor, tensor, tensor, target)
     entries.launches += launches
     for tensor in graph.outputs:
         view = layout.bindings[tensor].view
@@ -50,27 +50,29 @@ def with_conversions(graph: Graph, layout: Layout, grid: Grid) -> list[LabelledL
         if tensor in direct:
             continue
         if tensor not in written or shared_picture or scattered or isinstance(view, Quantized):
-            _copy(entries, tensor, OUTSIDE + tensor, tensor, grid, STORE if isinstance(view, Quantized) else COPY)
+            _copy(entries, tensor, OUTSIDE + tensor, tensor, target, STORE if isinstance(view, Quantized) else COPY)
     return entries.launches
 
 
 def _is_read_once(lowered: Lowered, tensor: int) -> bool:
     """Whether one launch alone reads the tensor, each pixel once, and no other tensor lies in its memory."""
-    readers = [entry for entry in lowered.launches if tensor in map(lowered.whole, entry.reads)]
+    readers = [entry for entry in lowered.launches if tensor in map(lowered.parent, entry.reads)]
     if len(readers) != 1 or readers[0].reads.count(tensor) != 1:
         return False
     launch = readers[0].launch
-    return launch.reads_once and launch.reads.get("src") == tensor and not readers[0].reading
+    return launch.single_pass_read and launch.reads.get("src") == tensor and not readers[0].input_ops
 
 
-def _copy(entries: Lowered, source: int, target: int, tensor: int, grid: Grid, operator: Operator = COPY) -> None:
-    entries.shapes[source] = entries.shapes[target] = entries.shapes[tensor]
-    node = Node(operator, Elementwise(), (source,), (target,))
-    lower_node(node, entries, grid)
+def _copy(
+    entries: Lowered, source: int, destination: int, tensor: int, target: Target, operator: Operator = COPY
+) -> None:
+    entries.shapes[source] = entries.shapes[destination] = entries.shapes[tensor]
+    node = Node(operator, Elementwise(), (source,), (destination,))
+    lower_node(node, entries, target)
 
 
 def build_steps(
-    entries: list[LabelledLaunch], layout: Layout, plan: Plan, arena: Resource, group: int, compile: Compile
+    entries: list[LabelledLaunch], layout: Layout, plan: Plan, arena: Resource, group_size: int, compile: Compile
 ) -> list[Step]:
     """A step for each launch; ``compile`` makes (or finds) a kernel for the views of its arguments."""
 
@@ -85,17 +87,17 @@ def build_steps(
             output, first = layout.dense[tensor]
             name = slot_name(output)
             return Place(Dense(layout.lowered.shapes[tensor]), name, Slot(name), first * 4)
-        part = layout.lowered.parts.get(tensor)
+        part = layout.lowered.aliases.get(tensor)
         if part is not None:
             view = replace(_arena_view(tensor, layout), pixel_stride=part.pixel_stride)
-            inside = place(part.whole, writes)
+            inside = place(part.parent, writes)
             return replace(inside, view=view, offset=inside.offset + part.start * SLICE_BYTES[view.storage])
         if tensor in plan.offsets:
             return Place(_arena_view(tensor, layout), "arena", arena, plan.offsets[tensor])
         name = slot_name(tensor)
         return Place(direct_view(layout.bindings[_inner(tensor)].view), name, Slot(name))
 
-    return [_step(number, entry, layout, place, group, compile) for number, entry in enumerate(entries)]
+    return [_step(number, entry, layout, place, group_size, compile) for number, entry in enumerate(entries)]
 
 
 @dataclass
@@ -110,18 +112,20 @@ class _Arguments:
     parameters: dict[str, tuple[float, ...]] = field(default_factory=dict)
     vectors: list[Argument] = field(default_factory=list)
 
-    def add(self, name: str, tensor: int, writes: bool, beside: int | None, pooled: bool = False) -> None:
-        """``beside`` is the tensor to whose shape this one broadcasts (``pooled``: of 2x2 pixels each), or None."""
+    def add(self, name: str, tensor: int, writes: bool, beside: int | None, max_pool_2x2: bool = False) -> None:
+        """``beside`` is the tensor to whose shape this one broadcasts (``max_pool_2x2``: of 2x2 pixels each), or None."""
         local = self.entry.local is not None and tensor == self.entry.local.tensor
         where = None if local else self.place(tensor, writes)
         view = Local(self.layout.lowered.shapes[tensor]) if where is None else where.view
         channels, wide = _channels(view), 0 if beside is None else self.layout.lowered.shapes[_inner(beside)][3]
-        splat, narrow, access = channels == 1 < wide, 1 < channels < wide, "w" if writes else "r"
+        broadcast_channel, zero_extended, access = channels == 1 < wide, 1 < channels < wide, "w" if writes else "r"
         if where is None:
-            self.vectors.append(Argument(name, view, access, GATE, splat, narrow))
+            self.vectors.append(Argument(name, view, access, GATE, broadcast_channel, zero_extended))
             return
         resized = self.entry.launch.resized if name == "src" else None
-        self.found.append(Argument(name, view, access, where.memory, splat, narrow, pooled, resized))
+        self.found.append(
+            Argument(name, view, access, where.memory, broadcast_channel, zero_extended, max_pool_2x2, resized)
+        )
         self.operands[name] = Operand(where.resource, where.offset, view.nbytes)
         if isinstance(view, Picture):
             self.parameters[name] = self.layout.bindings[_inner(tensor)].parameters
@@ -131,14 +135,14 @@ class _Arguments:
         self.found.append(Argument(name, Table(rows, constant.storage), "r", "weights"))
         self.operands[name] = Operand(self.layout.weights, constant.offset, constant.nbytes)
 
-    def add_links(self, links: tuple[Link, ...], name: str, beside: int) -> tuple[tuple[str, str], ...]:
+    def add_fused_ops(self, epilogue: tuple[FusedOp, ...], name: str, beside: int) -> tuple[tuple[str, str], ...]:
         """The links as text; their operands become arguments, named by number."""
-        for position, link in enumerate(links):
-            if link.operand is not None:
-                self.add(f"{name}{position}", link.operand, False, beside, link.pooled)
+        for position, op in enumerate(epilogue):
+            if op.operand is not None:
+                self.add(f"{name}{position}", op.operand, False, beside, op.max_pool_2x2)
         return tuple(
-            (_expression(link, f"LOAD4_{name}{VALUES}{i}(0)"), f"{name}{i}" if link.operand is not None else "")
-            for i, link in enumerate(links)
+            (_expression(op, f"LOAD4_{name}{VALUES}{i}(0)"), f"{name}{i}" if op.operand is not None else "")
+            for i, op in enumerate(epilogue)
         )
 
 
@@ -147,40 +151,44 @@ def _step(
     entry: LabelledLaunch,
     layout: Layout,
     place: Callable[[int, bool], Place],
-    group: int,
+    group_size: int,
     compile: Compile,
 ) -> Step:
     launch, arguments = entry.launch, _Arguments(entry, layout, place)
-    target = next(iter(launch.writes.values()))
+    destination = next(iter(launch.writes.values()))
     for name, tensor in launch.reads.items():
-        arguments.add(name, tensor, False, target if name in launch.broadcast else None)
+        arguments.add(name, tensor, False, destination if name in launch.broadcast else None)
     for name, tensor in launch.writes.items():
         arguments.add(name, tensor, True, None)
     for name, array in entry.arrays.items():
         arguments.add_array(name, array.rows)
-    links = arguments.add_links(entry.links, LINK, target)
-    reading = arguments.add_links(entry.reading, "read", launch.reads["src"]) if entry.reading else ()
-    tally = None if entry.tally is None else arguments.add_links(entry.tally, "tally", target)
+    epilogue = arguments.add_fused_ops(entry.epilogue, EPILOGUE, destination)
+    input_ops = arguments.add_fused_ops(entry.input_ops, "read", launch.reads["src"]) if entry.input_ops else ()
+    partial_sums = (
+        None if entry.partial_sums is None else arguments.add_fused_ops(entry.partial_sums, "partial_sums", destination)
+    )
     prologue = None
     if entry.local is not None:
         vector = entry.local.tensor
         arguments.add(GATE, vector, True, None)
-        gate_links = arguments.add_links(entry.local.links, GATE, vector)
-        prologue = Prologue(entry.local.kernel, tuple(arguments.vectors), gate_links)
+        gate_epilogue = arguments.add_fused_ops(entry.local.epilogue, GATE, vector)
+        prologue = Prologue(entry.local.kernel, tuple(arguments.vectors), gate_epilogue)
     source = KernelSource(
-        launch.kernel, tuple(arguments.found), group, launch.tiles, tuple(launch.constants.items()),
-        launch.shared, links, reading, tally, prologue,
+        launch.kernel, tuple(arguments.found), group_size, launch.group_count, tuple(launch.constants.items()),
+        launch.shared, epilogue, input_ops, partial_sums, prologue,
     )  # fmt: skip
-    return Step(compile(source), arguments.operands, launch.tiles, f"{number} {entry.label}", arguments.parameters)
+    return Step(
+        compile(source), arguments.operands, launch.group_count, f"{number} {entry.label}", arguments.parameters
+    )
 
 
 def _channels(view: View) -> int:
     return 0 if isinstance(view, Table) else view.shape[3]
 
 
-def _expression(link: Link, values: str) -> str:
+def _expression(op: FusedOp, values: str) -> str:
     """The text in v and w; swapped, the written value is the right-hand operand. ``values`` stands for p."""
-    text = re.sub(r"\bp\b", values, EXPRESSIONS[link.expression])
-    if not link.swapped:
+    text = re.sub(r"\bp\b", values, EXPRESSIONS[op.expression])
+    if not op.swapped:
         return text
     return re.sub(r"\b[vw]\b", lambda found: "w" if found[0] == "v" else "v", text)

@@ -30,7 +30,7 @@ class _Bound:
     binding: Binding | None = None
 
 
-class Boundary:
+class BoundaryTensors:
     """All boundary tensors of one delegate. Keeps every bound object alive, and copies where nothing is bound, counted.
 
     ``keep_outputs`` says that results stay on the GPU until somebody asks for them by ``make_readable``; ``wait_type``,

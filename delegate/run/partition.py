@@ -8,17 +8,17 @@ from operator import attrgetter
 
 from ...interop.device import Resource
 from ...interop.errors import BindingError, DelegateError, ModelError
-from ...kernels.ops.arguments import WHOLE
+from ...kernels.ops.arguments import INTEGER_LIKE
 from ...kernels.tensor import TensorInfo
 from ...kernels.views import Storage
-from ..cache.build import Initialization
-from ..claim.claims import Claims, build_graph, measured_shapes, output_shapes
+from ..cache.build import BuildContext
+from ..claim.claims import Claims, baked_shapes, build_graph, output_shapes
 from ..litert.native import NativeGraph, Partitioned
 from ..lower.tuning import Tuning, TuningError
 from ..plan.binding import Binding
 from ..report import PartitionReport
 from ..transform.graph import Graph
-from .boundary import Boundary
+from .boundary import BoundaryTensors
 from .messages import tensor_label
 from .program import Program
 from .tuner import tune
@@ -33,12 +33,12 @@ class Partition:
 
     def __init__(
         self,
-        boundary: Boundary,
+        boundary: BoundaryTensors,
         native: NativeGraph,
         claims: Claims,
         partitioned: Partitioned,
         storage: Storage,
-        initialization: Initialization,
+        initialization: BuildContext,
     ) -> None:
         self._boundary, self._native, self._claims = boundary, native, claims
         self._partitioned = partitioned
@@ -47,7 +47,7 @@ class Partition:
         runtime = [i for i in partitioned.inputs if i >= 0 and claims.tensors[i].constant is None]
         self.inputs, self.outputs = tuple(runtime), partitioned.outputs
         for tensor in (*self.inputs, *self.outputs):
-            if claims.tensors[tensor].dtype not in {"float32", *WHOLE}:
+            if claims.tensors[tensor].dtype not in {"float32", *INTEGER_LIKE}:
                 raise DelegateError(
                     f"{tensor_label(tensor, claims.tensors[tensor])} enters or leaves the GPU as "
                     f"{claims.tensors[tensor].dtype}, which none can: this is a defect of framebind, please report it"
@@ -66,7 +66,7 @@ class Partition:
         self._copied_here = keys - boundary.uploaded
         boundary.uploaded |= keys
         self._from_cpu: list[tuple[int, int]] = []
-        self._measured = measured_shapes(claims)
+        self._measured = baked_shapes(claims)
         self._uploads: tuple[int, ...] = ()
         self._first_uploads: tuple[int, ...] = ()
         self._empty = False
@@ -211,14 +211,14 @@ class Partition:
         # A state is left alone: each run that is measured would move it on.
         self._untuned = self._initialization.tuned and kept is None and not self._states
         if self._untuned:  # what it takes is not kept: it makes place for the one that is tuned
-            self.program = self._make(Tuning(), Initialization())
+            self.program = self._make(Tuning(), BuildContext())
         else:
             self.program = kept or self._make(Tuning(), self._initialization)
         self._unbound = {*self.program.graph.inputs, *self.program.graph.outputs}
         self._from_cpu = sorted(self._copied_here - self._boundary.computed)
         return self.program
 
-    def _make(self, tuning: Tuning, initialization: Initialization) -> Program:
+    def _make(self, tuning: Tuning, initialization: BuildContext) -> Program:
         """The program with nothing bound. Raises TuningError."""
         with initialization.phase("transform"):
             graph = build_graph(self._claims, self._partitioned.operators, self.inputs, self.outputs, self._shapes)
@@ -243,8 +243,8 @@ class Partition:
         """Let the fastest program take the place of the one that goes by rule, and keep how it is made."""
         self._refuse_aliases()
 
-        def make(tuning: Tuning, initialization: Initialization | None = None) -> Program:
-            program = self._make(tuning, initialization or Initialization())
+        def make(tuning: Tuning, initialization: BuildContext | None = None) -> Program:
+            program = self._make(tuning, initialization or BuildContext())
             program.bind_like(base)
             return program
 
@@ -273,7 +273,7 @@ class Partition:
             tensor = key[1]
             if self._boundary.is_bound(key):
                 continue
-            if tensor not in self._claims.steady:
+            if tensor not in self._claims.constant_derived:
                 each.append(tensor)
             elif tensor in self._unbound or tensor in self._first_uploads:
                 first.append(tensor)

@@ -10,13 +10,13 @@ from typing import Any
 from ...interop.device import CommandList, Device, Kernel, Resource, Slot, Step
 from ...interop.errors import BindingError, ModelError
 from ...kernels.codegen.dialect import KernelSource
-from ...kernels.target import Choice
+from ...kernels.target import TuningChoice
 from ...kernels.views import Storage
-from ..cache.build import Initialization
+from ..cache.build import BuildContext
 from ..lower.merge import merge_launches
 from ..lower.pack import list_constants, pack_constants
 from ..lower.precision import assign_storages
-from ..lower.tuning import Tuning, encode, lower_tuned, questions, traits_for
+from ..lower.tuning import Tuning, choices_by_key, encode, lower_tuned, traits_for
 from ..plan.binding import Binding
 from ..plan.placement import Layout, plan_arena, slot_name
 from ..plan.steps import build_steps, with_conversions
@@ -39,7 +39,7 @@ class Program:
         device: Device,
         graph: Graph,
         storage: Storage,
-        initialization: Initialization | None = None,
+        initialization: BuildContext | None = None,
         name: str = "",
         tuning: Tuning | None = None,
     ) -> None:
@@ -48,21 +48,21 @@ class Program:
         ``tuning``: what was measured, for what goes by rule otherwise. Raises TuningError where it does not fit.
         """
         self._device = device
-        self._initialization = initialization or Initialization()
+        self._initialization = initialization or BuildContext()
         self._bindings: dict[int, Binding] = {}
         self._commands: CommandList | None = None
         self._arena: Resource | None = None
         self._pictures: dict[int, list[tuple[int, str]]] = {}
         self._slots: set[str] = set()
         self.tuning = tuning or Tuning()
-        self._grid, self._has_run = self.tuning.grid(device.traits), False
+        self._target, self._has_run = self.tuning.target(device.traits), False
         self.traits = traits_for(storage, device.traits)
         """What its operators may know of the device."""
         with self._initialization.phase("transform"):
             self.graph = transform(graph)
         with self._initialization.phase("lower"):
             lowered = lower_tuned(self.graph, self.tuning, self.traits)
-            traits = replace(self.traits, group=self._grid.group)
+            traits = replace(self.traits, group_size=self._target.group_size)
             merge_launches(lowered, self.graph.tensors, set(self.graph.outputs), traits)
             storages = assign_storages(lowered, storage)
         with self._initialization.phase("pack"):
@@ -110,12 +110,12 @@ class Program:
         return self._weights.nbytes
 
     @property
-    def choices(self) -> Mapping[str, Choice[Any]]:
+    def choices(self) -> Mapping[str, TuningChoice[Any]]:
         """The different decisions that the kernels follow, by question."""
-        return questions(self._layout.lowered.launches)
+        return choices_by_key(self._layout.lowered.launches)
 
     @property
-    def step_choices(self) -> tuple[Choice[Any] | None, ...]:
+    def step_choices(self) -> tuple[TuningChoice[Any] | None, ...]:
         """The decision that each step follows, where there is one, in the order of ``steps``."""
         self.commands  # noqa: B018 - which finds the steps
         return self._step_choices
@@ -179,7 +179,7 @@ class Program:
         if missing:
             raise BindingError(f"tensors {missing} are not bound")
         device, layout = self._device, self._layout
-        entries = with_conversions(self.graph, layout, self._grid)
+        entries = with_conversions(self.graph, layout, self._target)
         self._step_choices = tuple(entry.launch.choice for entry in entries)
         plan = plan_arena(entries, layout, device.traits.offset_alignment)
         if self._arena is None or self._arena.nbytes < plan.nbytes:
@@ -187,7 +187,7 @@ class Program:
                 self._arena.release()
             with self._initialization.phase("upload"):
                 self._arena = self._buffer("intermediate tensors", plan.nbytes)
-        steps = build_steps(entries, layout, plan, self._arena, self._grid.group, self._kernel)
+        steps = build_steps(entries, layout, plan, self._arena, self._target.group_size, self._kernel)
         self._pictures.clear()
         for number, step in enumerate(steps):
             for argument in step.kernel.source.pictures:

@@ -39,10 +39,10 @@ def tune(device: Device, base: Program, make: Make) -> Tuning:
     way = "one" if base.commands.dispatches < len(base.steps) else "separate"
     search = _Search(device, base, make, base, Tuning(dispatches=way), time.monotonic() + LIMIT)
     search.challenge(dispatches="separate" if way == "one" else "one")
-    for group in GROUPS:
-        if group <= device.traits.max_group and group != device.traits.group:
-            search.challenge(group=group)
-    search.challenge(measured=_fastest_candidates(search))
+    for group_size in GROUPS:
+        if group_size <= device.traits.max_group_size and group_size != device.traits.group_size:
+            search.challenge(group_size=group_size)
+    search.challenge(tuned=_fastest_candidates(search))
     for groups_per_unit in GROUPS_PER_UNIT if search.tuning.dispatches == "one" else ():
         search.challenge(groups_per_unit=groups_per_unit)
     if search.best is base:
@@ -113,27 +113,25 @@ def _fastest_candidates(search: _Search) -> dict[str, int]:
         return {}
     tuning = replace(search.tuning, dispatches="separate", groups_per_unit=0)
     choices = search.best.choices
-    best = {
-        question: (nanoseconds, 0) for question, nanoseconds in _times(search, replace(tuning, measured={})).items()
-    }
+    best = {key: (nanoseconds, 0) for key, nanoseconds in _times(search, replace(tuning, tuned={})).items()}
     for number in range(1, max((len(choice.candidates) for choice in choices.values()), default=0)):
         if search.is_over:
             break
-        asked = {question: number for question in best if number < len(choices[question].candidates)}
+        asked = {key: number for key in best if number < len(choices[key].candidates)}
         fitting = _fitting(search, asked, tuning)
-        times = _times(search, replace(tuning, measured=fitting))
-        for question in fitting.keys() & times.keys():
-            if times[question] < WORTH * best[question][0]:
-                best[question] = times[question], number
-    return {question: number for question, (_, number) in best.items() if number}
+        times = _times(search, replace(tuning, tuned=fitting))
+        for key in fitting.keys() & times.keys():
+            if times[key] < WORTH * best[key][0]:
+                best[key] = times[key], number
+    return {key: number for key, (_, number) in best.items() if number}
 
 
 def _fitting(search: _Search, numbers: dict[str, int], tuning: Tuning) -> dict[str, int]:
     """The candidates without those whose kernels need more local memory than the device has."""
     traits = search.base.traits
-    launches = lower(search.base.graph, replace(tuning, measured=numbers).grid(traits)).launches
+    launches = lower(search.base.graph, replace(tuning, tuned=numbers).target(traits)).launches
     large = {entry.launch.choice for entry in launches if local_bytes(entry.launch) > traits.local_bytes}
-    return {question: numbers[question] for question in numbers.keys() - {c.question for c in large if c is not None}}
+    return {key: numbers[key] for key in numbers.keys() - {c.key for c in large if c is not None}}
 
 
 def _times(search: _Search, tuning: Tuning) -> dict[str, float]:
@@ -145,7 +143,7 @@ def _times(search: _Search, tuning: Tuning) -> dict[str, float]:
         runs = [[nanoseconds for _, nanoseconds in program.timings()] for _ in range(WARM_UP + RUNS)][WARM_UP:]
         for choice, taken in zip(program.step_choices, zip(*runs, strict=True), strict=True):
             if choice is not None:
-                times[choice.question] = times.get(choice.question, 0.0) + statistics.median(taken)
+                times[choice.key] = times.get(choice.key, 0.0) + statistics.median(taken)
     except (TuningError, FramebindError) as reason:
         log.info(f"{tuning} cannot be used: {reason}")
     if program is not None:

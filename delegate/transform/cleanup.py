@@ -36,16 +36,16 @@ def remove_identities(graph: Graph) -> None:
     readers read the input.
     """
     for node in graph.nodes[::-1]:  # the last first: a removal makes new nodes of its readers, which come later
-        source, target = node.inputs[0], node.outputs[0]
-        same = graph.tensors[source].bhwc == graph.tensors[target].bhwc
+        source, destination = node.inputs[0], node.outputs[0]
+        same = graph.tensors[source].bhwc == graph.tensors[destination].bhwc
         moves_only = isinstance(node.attributes, Resize | Reshape | Squeeze | ExpandDimensions | Pad | Elementwise) or (
             isinstance(node.attributes, Concatenation) and len(node.inputs) == 1
         )
-        if not (same and moves_only) or node.links:
+        if not (same and moves_only) or node.epilogue:
             continue
-        if target not in graph.outputs:
+        if destination not in graph.outputs:
             graph.nodes.remove(node)
-            redirect(graph, target, source)
+            redirect(graph, destination, source)
         elif not _write_directly(graph, node):
             continue
         graph.changes.append(f"removed {node.operator.name} {list(node.indices)}: it changes nothing")
@@ -53,12 +53,12 @@ def remove_identities(graph: Graph) -> None:
 
 def _write_directly(graph: Graph, identity: Node) -> bool:
     """Let the node that computes what ``identity`` shows as an output of the graph write that output; whether so."""
-    source, target = identity.inputs[0], identity.outputs[0]
+    source, destination = identity.inputs[0], identity.outputs[0]
     number = next((i for i, node in enumerate(graph.nodes) if source in node.outputs), None)
     if number is None or source in graph.outputs:
         return False
-    outputs = tuple(target if i == source else i for i in graph.nodes[number].outputs)
+    outputs = tuple(destination if i == source else i for i in graph.nodes[number].outputs)
     graph.nodes[number] = replace(graph.nodes[number], outputs=outputs)
     graph.nodes.remove(identity)
-    redirect(graph, source, target)
+    redirect(graph, source, destination)
     return True

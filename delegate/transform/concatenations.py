@@ -7,7 +7,7 @@ from itertools import accumulate
 from ...kernels.ops.movement.concat import Concatenation
 from ...kernels.ops.movement.reshape import Reshape
 from ...kernels.tensor import bhwc_axis, slices
-from .graph import Graph, Node, Part
+from .graph import Alias, Graph, Node
 
 
 def join_concatenations(graph: Graph) -> None:
@@ -15,13 +15,13 @@ def join_concatenations(graph: Graph) -> None:
     along another axis where each is one range of memory.
     """
     for node in list(graph.nodes):
-        if not isinstance(node.attributes, Concatenation) or node.links or len(set(node.inputs)) < len(node.inputs):
+        if not isinstance(node.attributes, Concatenation) or node.epilogue or len(set(node.inputs)) < len(node.inputs):
             continue
         parts = _joined(graph, node, bhwc_axis(node.attributes.axis, node.attributes.rank))
         if not parts or not _free(graph, node.outputs[0]) or not all(_movable(graph, i) for i in parts):
             graph.changes.append(f"kept {node.operator.name} {list(node.indices)}: its inputs cannot lie in its output")
             continue
-        graph.parts |= parts
+        graph.aliases |= parts
         graph.nodes.remove(node)
         graph.changes.append(f"joined {node.operator.name} {list(node.indices)}: its inputs are written in place")
 
@@ -29,37 +29,37 @@ def join_concatenations(graph: Graph) -> None:
 def share_reshaped(graph: Graph) -> None:
     """Drop reshapes that keep the order of slices: what they read is written where their result lies."""
     for node in graph.nodes[::-1]:
-        if not isinstance(node.attributes, Reshape) or node.links:
+        if not isinstance(node.attributes, Reshape) or node.epilogue:
             continue
-        source, target = node.inputs[0], node.outputs[0]
-        before, after = graph.tensors[source].bhwc[3], graph.tensors[target].bhwc[3]
-        whole = graph.parts.get(target, Part(target, 0, slices(after)))
+        source, destination = node.inputs[0], node.outputs[0]
+        before, after = graph.tensors[source].bhwc[3], graph.tensors[destination].bhwc[3]
+        parent = graph.aliases.get(destination, Alias(destination, 0, slices(after)))
         in_order = before == after or (before % 4 == 0 and after % 4 == 0)
-        contiguous = whole.pixel_stride == slices(after)
+        contiguous = parent.pixel_stride == slices(after)
         if not in_order or not contiguous or not _movable(graph, source):
             continue
-        if target not in graph.parts and not _free(graph, target):
+        if destination not in graph.aliases and not _free(graph, destination):
             continue
-        graph.parts[source] = Part(whole.whole, whole.start, slices(before))
+        graph.aliases[source] = Alias(parent.parent, parent.start, slices(before))
         graph.nodes.remove(node)
         graph.changes.append(f"removed {node.operator.name} {list(node.indices)}: its input lies like its output")
 
 
-def _joined(graph: Graph, node: Node, axis: int) -> dict[int, Part]:
+def _joined(graph: Graph, node: Node, axis: int) -> dict[int, Alias]:
     """The inputs as parts of the output; empty where they are none."""
-    whole = node.outputs[0]
+    parent = node.outputs[0]
     shapes = [graph.tensors[i].bhwc for i in node.inputs]
     if axis == 3:
         if any(shape[3] % 4 for shape in shapes[:-1]):
             return {}
-        starts, stride = [slices(shape[3]) for shape in shapes], slices(graph.tensors[whole].bhwc[3])
+        starts, stride = [slices(shape[3]) for shape in shapes], slices(graph.tensors[parent].bhwc[3])
     else:
         if any(size > 1 for size in shapes[0][:axis]):
             return {}
         starts = [shape[0] * shape[1] * shape[2] * slices(shape[3]) for shape in shapes]
         stride = slices(shapes[0][3])
     places = accumulate(starts[:-1], initial=0)
-    return {i: Part(whole, start, stride) for i, start in zip(node.inputs, places, strict=True)}
+    return {i: Alias(parent, start, stride) for i, start in zip(node.inputs, places, strict=True)}
 
 
 def _movable(graph: Graph, tensor: int) -> bool:
@@ -69,4 +69,4 @@ def _movable(graph: Graph, tensor: int) -> bool:
 
 
 def _free(graph: Graph, tensor: int) -> bool:
-    return tensor not in graph.parts and all(part.whole != tensor for part in graph.parts.values())
+    return tensor not in graph.aliases and all(part.parent != tensor for part in graph.aliases.values())

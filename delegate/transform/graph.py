@@ -6,15 +6,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from ...kernels.operation import Link, Operator
+from ...kernels.operation import FusedOp, Operator
 from ...kernels.tensor import TensorInfo
 
 
 @dataclass(frozen=True)
 class Node:
-    """One operator with parsed attributes. ``links`` are applied to its output in order; their operands are tensor ids.
+    """One operator with parsed attributes. ``epilogue`` are applied to its output in order; their operands are tensor ids.
 
-    ``reading`` are links of two operands, applied to every value that it reads of its first input.
+    ``input_ops`` are links of two operands, applied to every value that it reads of its first input.
     ``indices`` are the numbers of the flatbuffer operators that became this node, for messages.
     """
 
@@ -22,26 +22,26 @@ class Node:
     attributes: Any
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    links: tuple[Link, ...] = ()
+    epilogue: tuple[FusedOp, ...] = ()
     indices: tuple[int, ...] = ()
-    reading: tuple[Link, ...] = ()
+    input_ops: tuple[FusedOp, ...] = ()
 
     @cached_property
     def operands(self) -> tuple[int, ...]:
         """Every tensor that the node reads: its inputs, then the operands of its links."""
-        links = (*self.reading, *self.links)
-        return self.inputs + tuple(link.operand for link in links if link.operand is not None)
+        epilogue = (*self.input_ops, *self.epilogue)
+        return self.inputs + tuple(op.operand for op in epilogue if op.operand is not None)
 
     def __str__(self) -> str:
-        links = "".join(f" -> {link.expression}" for link in self.links)
-        return f"{self.operator.name}{links} {list(self.operands)} -> {list(self.outputs)} from {list(self.indices)}"
+        epilogue = "".join(f" -> {op.expression}" for op in self.epilogue)
+        return f"{self.operator.name}{epilogue} {list(self.operands)} -> {list(self.outputs)} from {list(self.indices)}"
 
 
 @dataclass(frozen=True)
-class Part:
+class Alias:
     """A tensor that lies inside another: where it starts in ``whole``, and how far its pixels are apart, in slices."""
 
-    whole: int
+    parent: int
     start: int
     pixel_stride: int
 
@@ -56,7 +56,7 @@ class Graph:
     outputs: tuple[int, ...]
     changes: list[str] = field(default_factory=list)
     """What each pass did or declined to do, one sentence each."""
-    parts: dict[int, Part] = field(default_factory=dict)
+    aliases: dict[int, Alias] = field(default_factory=dict)
     """By tensor. A whole is no part itself; it is written by parts or read by parts, never reordered."""
 
     def consumers(self, tensor: int) -> list[Node]:
@@ -71,8 +71,8 @@ def redirect(graph: Graph, old: int, new: int) -> None:
     for number, node in enumerate(graph.nodes):
         if old in node.operands:
             inputs = tuple(new if i == old else i for i in node.inputs)
-            links, reading = (
-                tuple(replace(link, operand=new) if link.operand == old else link for link in some)
-                for some in (node.links, node.reading)
+            epilogue, input_ops = (
+                tuple(replace(op, operand=new) if op.operand == old else op for op in some)
+                for some in (node.epilogue, node.input_ops)
             )
-            graph.nodes[number] = replace(node, inputs=inputs, links=links, reading=reading)
+            graph.nodes[number] = replace(node, inputs=inputs, epilogue=epilogue, input_ops=input_ops)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...kernels.operation import Link
+from ...kernels.operation import FusedOp
 from ...kernels.ops.pointwise.elementwise import COMMUTATIVE, Elementwise
 from ...kernels.ops.reduction.instance_norm import INSTANCE_NORM, InstanceNorm
 from ...kernels.ops.reduction.reduce import Reduction
@@ -55,7 +55,7 @@ def _match(graph: Graph, mean: Node) -> tuple[list[Node], Node]:
     offset = _only_reader(graph, scaled_mean)
     beta = _minuend(offset, scaled_mean)
     result = _only_reader(graph, scaled)
-    addition = replace(result, links=result.links[:1])  # an activation may follow in the same node
+    addition = replace(result, epilogue=result.epilogue[:1])  # an activation may follow in the same node
     _require(_other_operand(addition, "ADD", scaled) == offset.outputs[0])
     _require(epsilon is not None and epsilon.size == 1)
     members = [mean, difference, variance, shifted, inverse, factor, scaled, scaled_mean, offset, result]
@@ -65,7 +65,7 @@ def _match(graph: Graph, mean: Node) -> tuple[list[Node], Node]:
     assert epsilon is not None
     indices = tuple(sorted(i for node in members for i in node.indices))
     attributes = InstanceNorm(float(epsilon.reshape(-1)[0]))
-    return members, Node(INSTANCE_NORM, attributes, (x, gamma, beta), result.outputs, result.links[1:], indices)
+    return members, Node(INSTANCE_NORM, attributes, (x, gamma, beta), result.outputs, result.epilogue[1:], indices)
 
 
 def _require(condition: bool) -> None:
@@ -80,12 +80,12 @@ def _only_reader(graph: Graph, node: Node) -> Node:
 
 
 def _is(node: Node, expression: str) -> bool:
-    return isinstance(node.attributes, Elementwise) and [link.expression for link in _exact(node)] == [expression]
+    return isinstance(node.attributes, Elementwise) and [op.expression for op in _exact(node)] == [expression]
 
 
-def _exact(node: Node) -> tuple[Link, ...]:
+def _exact(node: Node) -> tuple[FusedOp, ...]:
     """The node's links without those that only round."""
-    return tuple(link for link in node.links if link.expression != "QUANTIZE")
+    return tuple(op for op in node.epilogue if op.expression != "QUANTIZE")
 
 
 def _reader(graph: Graph, expression: str, operands: set[int]) -> Node:
@@ -106,6 +106,6 @@ def _minuend(node: Node, subtrahend: Node) -> int:
     """a, where the node computes a - subtrahend."""
     _require(_is(node, "SUB"))
     value, other = node.operands
-    left, right = (other, value) if node.links[0].swapped else (value, other)
+    left, right = (other, value) if node.epilogue[0].swapped else (value, other)
     _require(right == subtrahend.outputs[0])
     return left

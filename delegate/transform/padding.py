@@ -15,24 +15,24 @@ from .graph import Graph, Node
 def read_padding_as_zeros(graph: Graph) -> None:
     """Drop pads of channels that are only added to another tensor: a link reads zeros after an operand's last slice."""
     for node in list(graph.nodes):
-        if not isinstance(node.attributes, Pad) or node.links or node.outputs[0] in graph.outputs:
+        if not isinstance(node.attributes, Pad) or node.epilogue or node.outputs[0] in graph.outputs:
             continue
         pad, padded, source = node.attributes, node.outputs[0], node.inputs[0]
         behind = pad.amounts[-1][0] == 0 and not any(sum(pair) for pair in pad.amounts[:-1])
         readers = graph.consumers(padded)
         if not behind or pad.mode != "constant" or pad.value != 0 or graph.tensors[source].bhwc[3] == 1:
             continue
-        if len(readers) != 1 or not isinstance(readers[0].attributes, Elementwise) or not readers[0].links:
+        if len(readers) != 1 or not isinstance(readers[0].attributes, Elementwise) or not readers[0].epilogue:
             continue
-        reader, link = readers[0], readers[0].links[0]
-        others = [i for i in (reader.inputs[0], link.operand) if i != padded]
-        if link.expression != "ADD" or len(others) != 1 or reader.operands.count(padded) > 1:
+        reader, op = readers[0], readers[0].epilogue[0]
+        others = [i for i in (reader.inputs[0], op.operand) if i != padded]
+        if op.expression != "ADD" or len(others) != 1 or reader.operands.count(padded) > 1:
             continue
         (other,) = others
         if other is None or graph.tensors[other].bhwc != graph.tensors[padded].bhwc:
             continue
-        links = (replace(link, operand=source), *reader.links[1:])
-        added = replace(reader, inputs=(other,), links=links, indices=node.indices + reader.indices)
+        epilogue = (replace(op, operand=source), *reader.epilogue[1:])
+        added = replace(reader, inputs=(other,), epilogue=epilogue, indices=node.indices + reader.indices)
         graph.nodes = [added if n is reader else n for n in graph.nodes if n is not node]
         graph.changes.append(f"removed {node.operator.name} {list(node.indices)}: its reader adds its input")
 
@@ -40,7 +40,7 @@ def read_padding_as_zeros(graph: Graph) -> None:
 def merge_padding(graph: Graph) -> None:
     """Move zero and reflecting pads of height and width into the only convolution that reads them."""
     for node in list(graph.nodes):
-        if not isinstance(node.attributes, Pad) or node.links or node.outputs[0] in graph.outputs:
+        if not isinstance(node.attributes, Pad) or node.epilogue or node.outputs[0] in graph.outputs:
             continue
         readers = graph.consumers(node.outputs[0])
         if len(readers) != 1 or readers[0].inputs[:1] != node.outputs:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from .cleanup import remove_identities, remove_unused
 from .concatenations import join_concatenations, share_reshaped
-from .epilogues import fuse_links, read_through_links
+from .epilogues import fuse_epilogues, fuse_input_ops
 from .graph import Graph
 from .instance_norm import fuse_instance_norm
 from .padding import merge_padding, read_padding_as_zeros
@@ -38,9 +38,9 @@ PASSES: tuple[Callable[[Graph], None], ...] = (
     read_padding_as_zeros,
     merge_padding,
     fuse_instance_norm,
-    fuse_links,
+    fuse_epilogues,
     add_spread_vectors,
-    read_through_links,
+    fuse_input_ops,
     fuse_squeeze_excite,
     join_concatenations,
     share_reshaped,

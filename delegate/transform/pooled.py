@@ -14,27 +14,33 @@ def read_pools(graph: Graph) -> None:
     The link reads the four pixels.
     """
     for node in list(graph.nodes):
-        source, target = node.inputs[0], node.outputs[0]
-        readers = graph.consumers(target)
-        if not _halves(graph, node) or target in graph.outputs or target in graph.parts or len(readers) != 1:
+        source, destination = node.inputs[0], node.outputs[0]
+        readers = graph.consumers(destination)
+        if (
+            not _halves(graph, node)
+            or destination in graph.outputs
+            or destination in graph.aliases
+            or len(readers) != 1
+        ):
             continue
         (reader,) = readers
-        same = graph.tensors[reader.outputs[0]].bhwc[:3] == graph.tensors[target].bhwc[:3]
-        linked = [link.operand for link in reader.links].count(target)
-        if not same or reader.operands.count(target) != 1 or linked != 1 or len(reader.outputs) != 1:
+        same = graph.tensors[reader.outputs[0]].bhwc[:3] == graph.tensors[destination].bhwc[:3]
+        linked = [op.operand for op in reader.epilogue].count(destination)
+        if not same or reader.operands.count(destination) != 1 or linked != 1 or len(reader.outputs) != 1:
             continue
-        links = tuple(
-            replace(link, operand=source, pooled=True) if link.operand == target else link for link in reader.links
+        epilogue = tuple(
+            replace(op, operand=source, max_pool_2x2=True) if op.operand == destination else op
+            for op in reader.epilogue
         )
-        reading = replace(reader, links=links, indices=node.indices + reader.indices)
-        graph.nodes = [reading if other is reader else other for other in graph.nodes if other is not node]
+        input_ops = replace(reader, epilogue=epilogue, indices=node.indices + reader.indices)
+        graph.nodes = [input_ops if other is reader else other for other in graph.nodes if other is not node]
         graph.changes.append(f"removed {node.operator.name} {list(node.indices)}: its reader takes the maximum")
 
 
 def _halves(graph: Graph, node: Node) -> bool:
     """Whether it is such a pooling, and nothing is done to its values."""
     attributes = node.attributes
-    if not isinstance(attributes, Pooling) or not attributes.maximum or node.links or node.reading:
+    if not isinstance(attributes, Pooling) or not attributes.maximum or node.epilogue or node.input_ops:
         return False
     _, height, width, channels = graph.tensors[node.inputs[0]].bhwc
     even = height % 2 == width % 2 == 0 and channels > 1

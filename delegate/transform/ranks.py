@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...kernels.operation import Link
+from ...kernels.operation import FusedOp
 from ...kernels.ops.movement.reshape import Reshape
 from ...kernels.ops.pointwise.elementwise import Elementwise
 from ...kernels.ops.pointwise.logic import Select
@@ -30,14 +30,14 @@ def align_ranks(graph: Graph) -> None:
             aligned = {
                 i: _aligned(graph, nodes, i, rank, first=rows and place == 0) for place, i in enumerate(node.operands)
             }
-            links = tuple(_with_operand(link, aligned) for link in node.links)
-            node = replace(node, inputs=tuple(aligned[i] for i in node.inputs), links=links)
+            epilogue = tuple(_with_operand(op, aligned) for op in node.epilogue)
+            node = replace(node, inputs=tuple(aligned[i] for i in node.inputs), epilogue=epilogue)
         nodes.append(node)
     graph.nodes = nodes
 
 
-def _with_operand(link: Link, aligned: dict[int, int]) -> Link:
-    return link if link.operand is None else replace(link, operand=aligned[link.operand])
+def _with_operand(op: FusedOp, aligned: dict[int, int]) -> FusedOp:
+    return op if op.operand is None else replace(op, operand=aligned[op.operand])
 
 
 def _aligned(graph: Graph, nodes: list[Node], tensor: int, rank: int, *, first: bool) -> int:

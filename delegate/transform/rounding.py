@@ -8,27 +8,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...kernels.operation import Link
+from ...kernels.operation import FusedOp
 from ...kernels.ops.movement.pad import Pad
 from ...kernels.ops.movement.reshape import Reshape
 from ...kernels.ops.pointwise.elementwise import Elementwise
-from ...kernels.ops.pointwise.quantize import rounding_link
+from ...kernels.ops.pointwise.quantize import rounding_op
 from ...kernels.views import Resize
 from .graph import Graph, Node, redirect
 
 
 def merge_rounding(graph: Graph) -> None:
     """Remove QUANTIZE nodes of values on the same steps, and let the node that computes others round what it writes."""
-    steps = {i: rounding_link(graph.tensors[i]) for i in graph.inputs}
+    steps = {i: rounding_op(graph.tensors[i]) for i in graph.inputs}
     number = 0
     while number < len(graph.nodes):
         node = graph.nodes[number]
-        source, target = node.inputs[0], node.outputs[0]
-        steps[target] = _steps(node, steps.get(source))
-        alone = isinstance(node.attributes, Elementwise) and [link.expression for link in node.links] == ["QUANTIZE"]
-        if alone and steps[target] == steps.get(source) and target not in graph.outputs:
+        source, destination = node.inputs[0], node.outputs[0]
+        steps[destination] = _steps(node, steps.get(source))
+        alone = isinstance(node.attributes, Elementwise) and [op.expression for op in node.epilogue] == ["QUANTIZE"]
+        if alone and steps[destination] == steps.get(source) and destination not in graph.outputs:
             del graph.nodes[number]
-            redirect(graph, target, source)
+            redirect(graph, destination, source)
             graph.changes.append(f"removed QUANTIZE {list(node.indices)}: its input is on the same steps")
         elif not (alone and _round_when_written(graph, number)):
             number += 1
@@ -43,16 +43,18 @@ def _round_when_written(graph: Graph, number: int) -> bool:
         return False
     producer = graph.nodes[before]
     indices = producer.indices + node.indices
-    graph.nodes[before] = replace(producer, outputs=node.outputs, links=producer.links + node.links, indices=indices)
+    graph.nodes[before] = replace(
+        producer, outputs=node.outputs, epilogue=producer.epilogue + node.epilogue, indices=indices
+    )
     del graph.nodes[number]
     graph.changes.append(f"linked QUANTIZE {list(node.indices)} to {producer.operator.name} {list(producer.indices)}")
     return True
 
 
-def _steps(node: Node, before: Link | None) -> Link | None:
+def _steps(node: Node, before: FusedOp | None) -> FusedOp | None:
     """The rounding after which the node's output would be the same; None where it has none."""
-    if node.links:
-        return node.links[-1] if node.links[-1].expression == "QUANTIZE" else None
+    if node.epilogue:
+        return node.epilogue[-1] if node.epilogue[-1].expression == "QUANTIZE" else None
     attributes = node.attributes
     if isinstance(attributes, Resize):
         return None if attributes.bilinear else before

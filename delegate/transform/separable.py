@@ -20,11 +20,11 @@ def fuse_separable(graph: Graph) -> None:
         if (
             len(readers) != 1
             or between in graph.outputs
-            or between in graph.parts
+            or between in graph.aliases
             or not _pointwise(readers[0], between)
         ):
             continue
-        activation = tuple(link.expression for link in node.links)
+        activation = tuple(op.expression for op in node.epilogue)
         if activation not in CLAMPS:
             continue
         attributes = Separable(node.attributes, activation, readers[0].attributes)

@@ -10,7 +10,7 @@ import numpy as np
 from ...kernels.ops.convolution.conv import Convolution
 from ...kernels.ops.window import Window
 from ...kernels.tensor import slices
-from .graph import Graph, Node, Part
+from .graph import Alias, Graph, Node
 
 
 def merge_siblings(graph: Graph) -> None:
@@ -19,7 +19,7 @@ def merge_siblings(graph: Graph) -> None:
     for node in graph.nodes:
         attributes = node.attributes
         if isinstance(attributes, Convolution) and attributes.groups == 1 and _mergeable(graph, node):
-            families.setdefault((node.inputs, node.reading, attributes.window, node.links), []).append(node)
+            families.setdefault((node.inputs, node.input_ops, attributes.window, node.epilogue), []).append(node)
     for (_, _, window, _), family in families.items():
         if len(family) > 1:
             assert isinstance(window, Window)
@@ -30,13 +30,13 @@ def _mergeable(graph: Graph, node: Node) -> bool:
     """Padding channels must come out as zeros, so links may not touch any; a link's operand has one tensor's shape."""
     output = node.outputs[0]
     padded = graph.tensors[output].bhwc[3] % 4 != 0
-    if node.links and (padded or any(link.operand is not None for link in node.links)):
+    if node.epilogue and (padded or any(op.operand is not None for op in node.epilogue)):
         return False
-    return output not in graph.outputs and output not in graph.parts
+    return output not in graph.outputs and output not in graph.aliases
 
 
 def _merge(graph: Graph, window: Window, family: Sequence[Node]) -> None:
-    first, whole = family[0], max(graph.tensors) + 1
+    first, parent = family[0], max(graph.tensors) + 1
     weights, biases, width = [], [], 0
     for node in family:
         attributes: Convolution = node.attributes
@@ -45,14 +45,14 @@ def _merge(graph: Graph, window: Window, family: Sequence[Node]) -> None:
         weights.append(np.pad(attributes.weights, ((0, padding), (0, 0), (0, 0), (0, 0))))
         bias = np.zeros(channels, np.float32) if attributes.bias is None else attributes.bias
         biases.append(np.pad(bias, (0, padding)))
-        graph.parts[node.outputs[0]] = Part(whole, width // 4, 0)
+        graph.aliases[node.outputs[0]] = Alias(parent, width // 4, 0)
         width += channels + padding
-    graph.parts |= {o: replace(graph.parts[o], pixel_stride=width // 4) for node in family for o in node.outputs}
+    graph.aliases |= {o: replace(graph.aliases[o], pixel_stride=width // 4) for node in family for o in node.outputs}
     output = graph.tensors[first.outputs[0]]
-    graph.tensors[whole] = replace(output, shape=(*output.shape[:3], width))
+    graph.tensors[parent] = replace(output, shape=(*output.shape[:3], width))
     indices = tuple(index for node in family for index in node.indices)
     merged = Convolution(window, np.concatenate(weights), np.concatenate(biases))
-    joined = replace(first, attributes=merged, outputs=(whole,), indices=indices)
+    joined = replace(first, attributes=merged, outputs=(parent,), indices=indices)
     others = {id(node) for node in family[1:]}
     graph.nodes = [joined if node is first else node for node in graph.nodes if id(node) not in others]
     graph.changes.append(f"merged {len(family)} {first.operator.name} {list(indices)} of the same input")

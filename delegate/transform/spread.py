@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import accumulate
 
-from ...kernels.operation import Link
+from ...kernels.operation import FusedOp
 from ...kernels.ops.convolution.conv import Convolution
 from ...kernels.ops.movement.concat import Concatenation
 from ...kernels.tensor import bhwc_axis
@@ -28,10 +28,10 @@ def add_spread_vectors(graph: Graph) -> None:
             if pixel is not None:
                 vectors.append(_vector(graph, node, pixel, replace(attributes, weights=share, bias=None)))
         (place,) = (number for number, pixel in enumerate(resized) if pixel is None)
-        added = tuple(Link("ADD", vector.outputs[0]) for vector in vectors)
+        added = tuple(FusedOp("ADD", vector.outputs[0]) for vector in vectors)
         rest = replace(
             node, attributes=replace(attributes, weights=weights[place]), inputs=(joined.inputs[place],),
-            links=added + node.links, indices=joined.indices + node.indices,
+            epilogue=added + node.epilogue, indices=joined.indices + node.indices,
         )  # fmt: skip
         nodes = [other for other in graph.nodes if other is not joined]
         number = next(i for i, other in enumerate(nodes) if other is node)
@@ -53,7 +53,7 @@ def _joined(graph: Graph, node: Node) -> Node | None:
     if attributes.window.strides != (1, 1) or any(attributes.window.extra) or node.inputs[0] in graph.outputs:
         return None
     joined = next((n for n in graph.nodes if n.outputs == node.inputs), None)
-    if joined is None or not isinstance(joined.attributes, Concatenation) or joined.links:
+    if joined is None or not isinstance(joined.attributes, Concatenation) or joined.epilogue:
         return None
     along_channels = bhwc_axis(joined.attributes.axis, joined.attributes.rank) == 3
     others = [i for i in joined.inputs if _resized(graph, i) is None]
@@ -64,7 +64,7 @@ def _joined(graph: Graph, node: Node) -> Node | None:
 def _resized(graph: Graph, tensor: int) -> int | None:
     """The single pixel of which this tensor is a resized picture; None where it is none."""
     node = next((n for n in graph.nodes if n.outputs == (tensor,)), None)
-    if node is None or not isinstance(node.attributes, Resize) or node.links:
+    if node is None or not isinstance(node.attributes, Resize) or node.epilogue:
         return None
     return node.inputs[0] if graph.tensors[node.inputs[0]].bhwc[1:3] == (1, 1) else None
 

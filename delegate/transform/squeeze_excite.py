@@ -20,10 +20,10 @@ def fuse_squeeze_excite(graph: Graph) -> None:
         first = _layer(graph, mean)
         if first is None:
             continue
-        second = _layer(graph, first) if tuple(link.expression for link in first.links) in CLAMPS else None
+        second = _layer(graph, first) if tuple(op.expression for op in first.epilogue) in CLAMPS else None
         members = [node for node in (mean, first, second) if node is not None]
         layers = tuple(layer for layer in map(_convolution, members[1:]) if layer is not None)
-        activation = tuple(link.expression for link in first.links) if second is not None else ()
+        activation = tuple(op.expression for op in first.epilogue) if second is not None else ()
         last = members[-1]
         indices = tuple(index for node in members for index in node.indices)
         fused = Node(
@@ -31,9 +31,9 @@ def fuse_squeeze_excite(graph: Graph) -> None:
             SqueezeExcite(layers, activation),
             mean.inputs,
             last.outputs,
-            last.links,
+            last.epilogue,
             indices,
-            mean.reading,
+            mean.input_ops,
         )
         graph.nodes = [fused if n is last else n for n in graph.nodes if n is last or all(n is not m for m in members)]
         graph.changes.append(f"fused mean and {len(layers)} layers {list(indices)}")
@@ -43,11 +43,11 @@ def _layer(graph: Graph, node: Node) -> Node | None:
     """The small layer that alone reads the node's output; None where there is no such one."""
     output = node.outputs[0]
     readers = graph.consumers(output)
-    if len(readers) != 1 or output in graph.outputs or output in graph.parts or readers[0].inputs != (output,):
+    if len(readers) != 1 or output in graph.outputs or output in graph.aliases or readers[0].inputs != (output,):
         return None
     (reader,) = readers
     layer = _convolution(reader)
-    if layer is None or reader.reading or reader.operands.count(output) != 1:
+    if layer is None or reader.input_ops or reader.operands.count(output) != 1:
         return None
     out, depth = layer.weights.shape[0], layer.weights.shape[3]
     matches = graph.tensors[output].bhwc[3] == depth and graph.tensors[reader.outputs[0]].bhwc[1:] == (1, 1, out)

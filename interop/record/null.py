@@ -89,9 +89,9 @@ class NullFence:
 class NullDevice:
     """Implements interop.device.Device. The arguments stand for a real device's traits."""
 
-    def __init__(self, group: int = 64, max_buffer_bytes: int = 1 << 31, invocations: int = 1) -> None:
+    def __init__(self, group_size: int = 64, max_buffer_bytes: int = 1 << 31, invocations: int = 1) -> None:
         self.traits = Traits(
-            name="null", api="null", driver="null", group=group, max_group=1024, invocations=invocations,
+            name="null", api="null", driver="null", group_size=group_size, max_group_size=1024, invocations=invocations,
             local_bytes=32768, max_buffer_bytes=max_buffer_bytes,
             offset_alignment=256, max_memories=16, software=False,
             write_formats=frozenset({"rgba8", "rgba16f", "rgba32f", "r8", "r32f"}),

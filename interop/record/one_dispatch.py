@@ -19,7 +19,7 @@ from .hazards import hazards
 
 FEWEST_STEPS, MOST_INVOCATIONS = 8, 640
 """One dispatch is preferred for as many steps, of so many invocations a compute unit on average."""
-PATIENCE = 1 << 22
+MAX_SPINS = 1 << 22
 """How often a group looks for the others before it gives up. A look goes to memory that all groups share: seconds."""
 QUICKEST_FAILURE = 0.2
 """Seconds that so many looks take at least on a GPU, at 50 ns each."""
@@ -104,9 +104,9 @@ def merge(steps: Sequence[Step], local_bytes: int) -> Merged:
                 name = names.setdefault(key, f"memory_{len(names)}")
                 resources[name] = resource
             arguments.append(replace(argument, memory=name))
-        source = replace(step.kernel.source, arguments=tuple(arguments), tiles=0)
+        source = replace(step.kernel.source, arguments=tuple(arguments), group_count=0)
         numbers.append(kernels.setdefault(source, len(kernels)))
-    source = ProgramSource(tuple(kernels), steps[0].kernel.source.group, len(steps), local_bytes)
+    source = ProgramSource(tuple(kernels), steps[0].kernel.source.group_size, len(steps), local_bytes)
     return Merged(source, numbers, [resources[name] for name in source.memories], pictures)
 
 
@@ -117,10 +117,10 @@ def table(steps: Sequence[Step], merged: Merged, groups: int) -> np.ndarray:
     for number, step in enumerate(steps):
         first = 0 if number in waits else first
         # Steps that do not wait for one another begin on different groups, so that they run side by side.
-        rows[number, :HEAD] = merged.numbers[number], step.tiles, first % groups, number in waits
+        rows[number, :HEAD] = merged.numbers[number], step.group_count, first % groups, number in waits
         for i, argument in enumerate(step.kernel.source.buffers):
             rows[number, HEAD + i] = step.operands[argument.name].offset // argument.unit
-        first += step.tiles
+        first += step.group_count
     return rows
 
 
@@ -151,9 +151,9 @@ def _groups_of(program: str, most: int) -> str:
 
 def wanted_groups(steps: Sequence[Step], units: int, per_unit: int = 0) -> int:
     """With how many groups the steps run best: more wait longer for one another, fewer leave the device idle."""
-    mean = sum(step.tiles for step in steps) / len(steps)
+    mean = sum(step.group_count for step in steps) / len(steps)
     most = per_unit or math.ceil(2 * mean / units)
-    return min(most * units, max(step.tiles for step in steps))
+    return min(most * units, max(step.group_count for step in steps))
 
 
 def prefers_one(steps: Sequence[Step], software: bool, units: int) -> bool:
@@ -164,7 +164,7 @@ def prefers_one(steps: Sequence[Step], software: bool, units: int) -> bool:
     """
     if software or len(steps) < FEWEST_STEPS:
         return False
-    invocations = sum(step.tiles * step.kernel.source.group for step in steps)
+    invocations = sum(step.group_count * step.kernel.source.group_size for step in steps)
     return invocations / len(steps) <= MOST_INVOCATIONS * units
 
 
@@ -172,7 +172,7 @@ def why_not_one(steps: Sequence[Step], traits: Traits) -> str:
     """Why these steps cannot be one dispatch on a device of these traits; "" where they can."""
     if not steps:
         return "there are no steps"
-    groups = {step.kernel.source.group for step in steps}
+    groups = {step.kernel.source.group_size for step in steps}
     if len(groups) > 1:
         return f"its kernels have different work-group sizes, {sorted(groups)}"
     merged = merge(steps, traits.local_bytes)

@@ -177,8 +177,8 @@ def _conversion(device: GlDevice, picture: Picture, dense: Dense, buffer: GlBuff
     src, dst = (memory, texture) if write else (texture, memory)
     arguments = Argument("src", views[0], "r", "source"), Argument("dst", views[1], "w", "target")
     batch, height, width, channels = dense.shape
-    group = device.traits.group
-    source = KernelSource("copy", arguments, group, -(-batch * height * width * slices(channels) // group))
+    group_size = device.traits.group_size
+    source = KernelSource("copy", arguments, group_size, -(-batch * height * width * slices(channels) // group_size))
     parameters = {"dst" if write else "src": (0.0,) * 16}
     label = "buffer to texture" if write else "texture to buffer"
-    return device.record([Step(device.kernel(source), {"src": src, "dst": dst}, source.tiles, label, parameters)])
+    return device.record([Step(device.kernel(source), {"src": src, "dst": dst}, source.group_count, label, parameters)])

@@ -24,7 +24,7 @@ void begin_barriers(volatile __global uint* state, __local uint* local_state) {
   }
   barrier(CLK_LOCAL_MEM_FENCE);
 }
-void device_barrier(volatile __global uint* state, __local uint* local_state, int groups, uint patience) {
+void device_barrier(volatile __global uint* state, __local uint* local_state, int groups, uint max_spins) {
   barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE);
   if (LOCAL == 0) {
     uint arrival = get_group_id(0) == 0 ? 0x80000000u - (uint)(groups - 1) : 1u;
@@ -34,9 +34,9 @@ void device_barrier(volatile __global uint* state, __local uint* local_state, in
     do {
       LOOK(now, state);
       looks++;
-    } while (((local_state[1] ^ now) & 0x80000000u) == 0u && looks < patience);
-    if (looks == patience) { state[1] = 1u; }
-    local_state[0] = looks == patience ? 1u : 0u;
+    } while (((local_state[1] ^ now) & 0x80000000u) == 0u && looks < max_spins);
+    if (looks == max_spins) { state[1] = 1u; }
+    local_state[0] = looks == max_spins ? 1u : 0u;
     local_state[1] = now;
   }
   barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE);

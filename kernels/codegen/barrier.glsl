@@ -2,7 +2,7 @@
 // GLSL has no release and acquire that one invocation could do for all.
 void begin_barriers() {
   if (LOCAL == 0) {
-    local_state[0] = in_vain;
+    local_state[0] = timed_out;
     local_state[1] = arrivals;
   }
   memoryBarrierShared();
@@ -18,9 +18,9 @@ void device_barrier() {
     do {
       now = arrivals;
       looks++;
-    } while (((local_state[1] ^ now) & 0x80000000u) == 0u && looks < patience);
-    if (looks == patience) { in_vain = 1u; }
-    local_state[0] = looks == patience ? 1u : 0u;
+    } while (((local_state[1] ^ now) & 0x80000000u) == 0u && looks < max_spins);
+    if (looks == max_spins) { timed_out = 1u; }
+    local_state[0] = looks == max_spins ? 1u : 0u;
     local_state[1] = now;
   }
   memoryBarrierShared();

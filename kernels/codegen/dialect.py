@@ -1,7 +1,7 @@
 """One kernel text, two compilers: turns a ``.kern`` file and the views of its arguments into GLSL or OpenCL C.
 
 A ``.kern`` file holds optional helper functions and then one tile function, ``KERNEL { ... }``, which computes the tile
-number ``TILE`` with ``GROUP`` invocations, of which it is number ``LOCAL``. It is C that both compilers accept:
+number ``GROUP_ID`` with ``GROUP`` invocations, of which it is number ``LOCAL``. It is C that both compilers accept:
 ``F4(x)`` and ``F4V(a, b, c, d)`` make a float4; ``1.0f``, never ``1.0``; no pointers, no casts, no ``#`` or ``##``,
 always braces. Helper functions take and return values only. Memory is reached through these alone:
 
@@ -52,7 +52,7 @@ def render_glsl(source: KernelSource, version: str = "430 core") -> str:
     Bindings: buffer i is the i-th of ``source.memories``; texture or image unit i is the i-th of ``source.pictures``.
     Uniform locations: an array of ints at 0, the offset of buffer argument i at i; then four vec4 for each Picture.
     """
-    lines = glsl_head(version, source.group)
+    lines = glsl_head(version, source.group_size)
     elements = {memory: glsl_element(arguments) for memory, arguments in source.memories.items()}
     for binding, (memory, arguments) in enumerate(source.memories.items()):
         readonly = "readonly " if all(a.access == "r" for a in arguments) else ""
@@ -68,10 +68,14 @@ def render_glsl(source: KernelSource, version: str = "430 core") -> str:
         location += 4
     lines += [f"shared {kind} {name}[{count}];" for kind, name, count in source.shared]
     helpers, body = tile_text(source)
-    lines += [*definitions(source, glsl_slice(elements)), "#line 1 7", helpers + "void tile_function(int TILE) " + body]
+    lines += [
+        *definitions(source, glsl_slice(elements)),
+        "#line 1 7",
+        helpers + "void tile_function(int GROUP_ID) " + body,
+    ]
     lines.append(
         "void main() {\n  int tile = int(gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x);\n"
-        "  if (tile < TILES) { tile_function(tile); }\n}\n"
+        "  if (tile < GROUP_COUNT) { tile_function(tile); }\n}\n"
     )
     return "\n".join(lines)
 
@@ -98,12 +102,12 @@ def render_opencl(source: KernelSource) -> str:
         helpers,
     ]
     lines.append(
-        f"__kernel __attribute__((reqd_work_group_size({source.group}, 1, 1)))\n"
+        f"__kernel __attribute__((reqd_work_group_size({source.group_size}, 1, 1)))\n"
         f"void {source.name}({', '.join(parameters)}) {{"
     )
     lines += [f"  __local {kind} {name}[{count}];" for kind, name, count in source.shared]
     line = helpers.count("\n") + 1
-    lines += ["  int TILE = (int)get_group_id(0);", f'#line {line} "{source.name}.kern"', body, "}\n"]
+    lines += ["  int GROUP_ID = (int)get_group_id(0);", f'#line {line} "{source.name}.kern"', body, "}\n"]
     return "\n".join(lines)
 
 
@@ -131,20 +135,22 @@ def tile_text(source: KernelSource) -> tuple[str, str]:
         before, prologue = tile_function(source.prologue.name)
         parts.insert(0, prologue)
         helpers = before + helpers
-    if source.tally is not None:
-        before, sums = tile_function("tally")
-        start = "float4 tallied[TALLY_SLICES]; for (int j = 0; j < TALLY_SLICES; j++) { tallied[j] = F4(0.0f); }"
+    if source.partial_sums is not None:
+        before, sums = tile_function("partial_sums")
+        start = (
+            "float4 partial_sums[OWNED_SLICES]; for (int j = 0; j < OWNED_SLICES; j++) { partial_sums[j] = F4(0.0f); }"
+        )
         parts = [start, *parts, sums]
         helpers = before + helpers
     return helpers, body if len(parts) == 1 else "\n".join(["{", *parts, "}"])
 
 
-def glsl_head(version: str, group: int) -> list[str]:
+def glsl_head(version: str, group_size: int) -> list[str]:
     """What every compute shader begins with."""
     lines = [f"#version {version}"]
     if version.endswith("es"):
         lines += [f"precision highp {kind};" for kind in ("float", "int", "sampler2D", "image2D")]
-    return [*lines, f"layout(local_size_x = {group}) in;", prelude("glsl")]
+    return [*lines, f"layout(local_size_x = {group_size}) in;", prelude("glsl")]
 
 
 def glsl_block(binding: int, qualifier: str, element: str, memory: str) -> str:

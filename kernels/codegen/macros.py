@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from ..tensor import STORED, slices
 from ..views import SLICE_BYTES, TEXTURE_CHANNELS, Dense, Local, Picture, Quantized, Resize, Sliced, Table
 from .integers import glsl_integers, opencl_integers
-from .source import Argument, KernelSource, Links
+from .source import Argument, FusedTexts, KernelSource
 
 SliceAccess = Callable[[Argument, str, str | None], str]
 """(argument, index, value): the text that loads slice number ``index``, or, where ``value`` is given, stores it."""
@@ -21,14 +21,14 @@ def definitions(source: KernelSource, slice_access: SliceAccess, words: SliceAcc
     """The constants and access macros of every argument. ``words`` loads a slice of halves as the two words that hold
     it, where matrix units may take it so.
     """
-    lines = [f"#define GROUP {source.group}", f"#define TILES {source.tiles}"]
+    lines = [f"#define GROUP {source.group_size}", f"#define GROUP_COUNT {source.group_count}"]
     for name, value in source.constants:
         lines.append(f"#define {name} {_literal(value)}")
     for argument in (*source.arguments, *(source.prologue.arguments if source.prologue else ())):
         lines += _shape_constants(argument)
         if "r" in argument.access:
-            links = source.reading if argument.name == "src" else ()
-            lines.append(_linked_read(_read_macro(argument, slice_access), links))
+            epilogue = source.input_ops if argument.name == "src" else ()
+            lines.append(_read_with_input_ops(_read_macro(argument, slice_access), epilogue))
         if isinstance(argument.view, Quantized) and "w" in argument.access:
             lines.append(_quantized_store(argument, slice_access))
         elif "w" in argument.access:
@@ -43,7 +43,7 @@ def _fragment_macros(source: KernelSource, words: SliceAccess | None) -> list[st
         "#define FRAGMENT_weights LOAD4_weights", "#define MULTIPLY_FRAGMENTS MULTIPLY_FLOATS",
     ]  # fmt: skip
     src, weights = (next(a for a in source.arguments if a.name == name) for name in ("src", "weights"))
-    computed = source.reading or (src.resized is not None and src.resized.bilinear)
+    computed = source.input_ops or (src.resized is not None and src.resized.bilinear)
     if words is None or computed or not (_holds_halves(src) and _holds_halves(weights)):
         return floats
     loads = [
@@ -97,7 +97,7 @@ def _read_macro(argument: Argument, slice_access: SliceAccess) -> str:
     macro = _stored_read(argument, slice_access)
     if argument.resized is not None:
         macro = _resized_read(macro, argument, argument.resized)
-    return _pooled_read(macro, argument.name) if argument.pooled else macro
+    return _max_pooled_read(macro, argument.name) if argument.max_pool_2x2 else macro
 
 
 def _stored_read(argument: Argument, slice_access: SliceAccess) -> str:
@@ -113,21 +113,21 @@ def _stored_read(argument: Argument, slice_access: SliceAccess) -> str:
     if isinstance(view, Dense):
         base = f"{name}_offset + ({_pixel(view.shape)}) * {channels}"
         lanes = [_dense_lane(argument.memory, base, lane, channels) for lane in range(4)]
-        value = f"F4({argument.memory}[{base}])" if argument.splat else f"F4V({', '.join(lanes)})"
+        value = f"F4({argument.memory}[{base}])" if argument.broadcast_channel else f"F4V({', '.join(lanes)})"
     else:
-        slice_index = "0" if argument.splat else "(s_)"
+        slice_index = "0" if argument.broadcast_channel else "(s_)"
         if isinstance(view, Local):
             value = f"{argument.memory}[({_pixel(view.shape)}) * {slices(channels)} + {slice_index}]"
         else:
             place = f"{name}_offset + ({_pixel(view.shape)}) * {view.stride} + {slice_index}"
             value = slice_access(argument, place, None)
-        value = f"F4({value}.x)" if argument.splat else value
-    if argument.narrow:
+        value = f"F4({value}.x)" if argument.broadcast_channel else value
+    if argument.zero_extended:
         value = f"((s_) < {slices(channels)} ? {value} : F4(0.0f))"
     return f"#define READ_{name}(b_, y_, x_, s_) {value}"
 
 
-def _pooled_read(macro: str, name: str) -> str:
+def _max_pooled_read(macro: str, name: str) -> str:
     """The macro that reads the largest of 2x2 pixels."""
     rows = [
         f"max({', '.join(f'READ_whole_{name}(b_, 2 * (y_) + {dy}, 2 * (x_) + {dx}, s_)' for dx in (0, 1))})"
@@ -166,16 +166,16 @@ def _nearest(number: str, scale: float, size: int, resize: Resize) -> str:
     return f"nearest_pixel({number}, {_literal(scale)}, {_literal(centre)}, {_literal(rounding)}, {size})"
 
 
-def _scale(source: int, target: int, align_corners: bool) -> float:
-    return (source - 1) / (target - 1) if align_corners and target > 1 else source / target
+def _scale(source: int, destination: int, align_corners: bool) -> float:
+    return (source - 1) / (destination - 1) if align_corners and destination > 1 else source / destination
 
 
-def _linked_read(macro: str, links: Links) -> str:
+def _read_with_input_ops(macro: str, epilogue: FusedTexts) -> str:
     """The macro that reads "src", with links applied to what it reads: one expression that reads each operand."""
-    if not links:
+    if not epilogue:
         return macro
     value = "READ_stored_src(b_, y_, x_, s_)"
-    for expression, operand in links:
+    for expression, operand in epilogue:
         words = {"v": value, "w": f"READ_{operand}(b_, y_, x_, s_)"}
         value = f"({' '.join(words.get(word, word) for word in expression.split())})"
     return f"{macro.replace('READ_src(', 'READ_stored_src(')}\n#define READ_src(b_, y_, x_, s_) {value}"
@@ -203,8 +203,8 @@ def _quantized_store(argument: Argument, slice_access: SliceAccess) -> str:
     kind = STORED[view.dtype]
     stored = f"RINT((v_) / F4({_literal(view.scale)})) + F4({_literal(float(view.zero_point))})"
     limits = f"F4({_literal(float(kind.lowest))}), F4({_literal(float(kind.highest))})"
-    store = slice_access(argument, "(i_)", "link_v")
-    return f"#define STORE4_{argument.name}(i_, v_) {{ float4 link_v = clamp({stored}, {limits}); {store}; }}"
+    store = slice_access(argument, "(i_)", "store_v")
+    return f"#define STORE4_{argument.name}(i_, v_) {{ float4 store_v = clamp({stored}, {limits}); {store}; }}"
 
 
 def _dense_lane(memory: str, base: str, lane: int, channels: int) -> str:
@@ -214,18 +214,18 @@ def _dense_lane(memory: str, base: str, lane: int, channels: int) -> str:
     return f"((s_) * 4 + {lane} < {channels} ? {inside} : 0.0f)" if channels % 4 else inside
 
 
-def _links_of(argument: Argument, source: KernelSource) -> Links:
+def _epilogue_of(argument: Argument, source: KernelSource) -> FusedTexts:
     """What is applied to what is written to the argument."""
     if isinstance(argument.view, Local):
         assert source.prologue is not None
-        return source.prologue.links
-    return source.links if argument.name == source.target else ()
+        return source.prologue.epilogue
+    return source.epilogue if argument.name == source.destination else ()
 
 
-def _apply(links: Links, variable: str) -> list[str]:
+def _apply(epilogue: FusedTexts, variable: str) -> list[str]:
     """A statement for each link, which changes the variable."""
     statements: list[str] = []
-    for expression, operand in links:
+    for expression, operand in epilogue:
         text = re.sub(r"\bv\b", variable, expression)
         if operand:
             text = re.sub(r"\bw\b", f"READ_{operand}(b_, y_, x_, s_)", text)
@@ -233,11 +233,11 @@ def _apply(links: Links, variable: str) -> list[str]:
     return statements
 
 
-def _tally(links: Links) -> list[str]:
-    """Adds the written value, with links applied, to its slice's sum: an invocation writes TALLY_SLICES of them."""
-    add = "if ((s_) / TALLY_STEP == tally_j) { tallied[tally_j] += tally_v; }"
-    each = f"for (int tally_j = 0; tally_j < TALLY_SLICES; tally_j++) {{ {add} }}"
-    return ["float4 tally_v = link_v", *_apply(links, "tally_v"), each]
+def _partial_sums(epilogue: FusedTexts) -> list[str]:
+    """Adds the written value, with links applied, to its slice's sum: an invocation writes OWNED_SLICES of them."""
+    add = "if ((s_) / OWNED_STEP == sum_j) { partial_sums[sum_j] += summand; }"
+    each = f"for (int sum_j = 0; sum_j < OWNED_SLICES; sum_j++) {{ {add} }}"
+    return ["float4 summand = store_v", *_apply(epilogue, "summand"), each]
 
 
 def _write_macro(argument: Argument, source: KernelSource, slice_access: SliceAccess) -> str:
@@ -245,27 +245,27 @@ def _write_macro(argument: Argument, source: KernelSource, slice_access: SliceAc
     name, view = argument.name, argument.view
     if isinstance(view, Table | Quantized):
         raise ValueError(f"{name}: a table of constants is read only, and a Quantized tensor written by STORE4 only")
-    statements = ["float4 link_v = (v_)", *_apply(_links_of(argument, source), "link_v")]
-    if source.tally is not None and name == source.target:
-        statements += _tally(source.tally)
+    statements = ["float4 store_v = (v_)", *_apply(_epilogue_of(argument, source), "store_v")]
+    if source.partial_sums is not None and name == source.destination:
+        statements += _partial_sums(source.partial_sums)
     channels = view.shape[3]
     if isinstance(view, Picture):
         statements.append(_picture_store(argument))
     elif isinstance(view, Dense):
-        statements.append(f"int link_i = {name}_offset + ({_pixel(view.shape)}) * {channels} + (s_) * 4")
+        statements.append(f"int store_i = {name}_offset + ({_pixel(view.shape)}) * {channels} + (s_) * 4")
         for lane, component in enumerate("xyzw"):
             inside = "" if channels % 4 == 0 or lane < channels % 4 else f"if ((s_) * 4 + {lane} < {channels}) "
             if lane < channels:
-                statements.append(f"{inside}{{ {argument.memory}[link_i + {lane}] = link_v.{component}; }}")
+                statements.append(f"{inside}{{ {argument.memory}[store_i + {lane}] = store_v.{component}; }}")
     else:
         if channels % 4:
-            kept = [f"link_v.{c}" if lane < channels % 4 else "0.0f" for lane, c in enumerate("xyzw")]
-            statements.append(f"if ((s_) == {slices(channels) - 1}) {{ link_v = F4V({', '.join(kept)}); }}")
+            kept = [f"store_v.{c}" if lane < channels % 4 else "0.0f" for lane, c in enumerate("xyzw")]
+            statements.append(f"if ((s_) == {slices(channels) - 1}) {{ store_v = F4V({', '.join(kept)}); }}")
         if isinstance(view, Local):
-            statements.append(f"{argument.memory}[({_pixel(view.shape)}) * {slices(channels)} + (s_)] = link_v")
+            statements.append(f"{argument.memory}[({_pixel(view.shape)}) * {slices(channels)} + (s_)] = store_v")
         else:
             index = f"{name}_offset + ({_pixel(view.shape)}) * {view.stride} + (s_)"
-            statements.append(slice_access(argument, index, "link_v"))
+            statements.append(slice_access(argument, index, "store_v"))
     return f"#define WRITE_{name}(b_, y_, x_, s_, v_) {{ {'; '.join(statements)}; }}"
 
 
@@ -289,7 +289,7 @@ def _picture_store(argument: Argument) -> str:
     """Store a tensor pixel as a texel: std and mean undone, channels placed, alpha 1 where the tensor has none."""
     view, name = argument.view, argument.name
     assert isinstance(view, Picture)
-    texel = f"(link_v * {name}_parameter2 + {name}_parameter3)"
+    texel = f"(store_v * {name}_parameter2 + {name}_parameter3)"
     if TEXTURE_CHANNELS[view.format] == 4 and len(view.order) == 1:
         channels = [f"{texel}.x"] * 3 + ["1.0f"]
     else:
@@ -329,8 +329,8 @@ def glsl_slice(elements: Mapping[str, str]) -> SliceAccess:
         # f32 slices in a block that also holds halves: two elements of two words each.
         if value is None:
             return f"uintBitsToFloat(uvec4({memory}[({index}) * 2], {memory}[({index}) * 2 + 1]))"
-        bits = f"uvec4 link_bits = floatBitsToUint({value}); int link_i = ({index}) * 2"
-        return f"{bits}; {memory}[link_i] = link_bits.xy; {memory}[link_i + 1] = link_bits.zw"
+        bits = f"uvec4 store_bits = floatBitsToUint({value}); int store_i = ({index}) * 2"
+        return f"{bits}; {memory}[store_i] = store_bits.xy; {memory}[store_i + 1] = store_bits.zw"
 
     return access
 

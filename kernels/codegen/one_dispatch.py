@@ -29,7 +29,7 @@ class ProgramSource:
     """
 
     kernels: tuple[KernelSource, ...]
-    group: int
+    group_size: int
     steps: int
     local_bytes: int
 

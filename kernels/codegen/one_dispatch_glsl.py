@@ -7,7 +7,7 @@ from .macros import definitions, glsl_element, glsl_slice
 from .one_dispatch import HEAD, ProgramSource, pool_names, renamed, undefined
 from .source import KernelSource
 
-UNIFORMS = ("rows", "groups", "patience")
+UNIFORMS = ("rows", "groups", "max_spins")
 """Ints that a run is given, at the locations 0, 1, 2."""
 
 
@@ -19,7 +19,7 @@ def render_glsl_program(source: ProgramSource, version: str) -> str:
     UNIFORMS, then four vec4 for each picture.
     """
     elements = {memory: glsl_element(arguments) for memory, arguments in source.memories.items()}
-    lines = glsl_head(version, source.group)
+    lines = glsl_head(version, source.group_size)
     for binding, (memory, arguments) in enumerate(source.memories.items()):
         qualifier = "readonly " if all(a.access == "r" for a in arguments) else "coherent "
         lines.append(glsl_block(binding, qualifier, elements[memory], memory))
@@ -43,20 +43,18 @@ def render_glsl_program(source: ProgramSource, version: str) -> str:
     return "\n".join(lines)
 
 
-def render_glsl_barrier_test(group: int, version: str) -> str:
+def render_glsl_barrier_test(group_size: int, version: str) -> str:
     """GLSL for a compute shader of ``group`` invocations: does the barrier hold, and is memory then seen?
 
     Bindings: an int per group; one that counts what was not seen; the barrier's state. Uniforms: the number of rounds
-    at ``rows``, groups and patience.
+    at ``rows``, groups and max_spins.
     """
-    blocks = [glsl_block(i, "coherent ", "int", name) for i, name in enumerate(("cells", "unseen"))]
-    return "\n".join([*glsl_head(version, group), *blocks, *_barrier(2), _TEST])
+    blocks = [glsl_block(i, "coherent ", "int", name) for i, name in enumerate(("cells", "stale_reads"))]
+    return "\n".join([*glsl_head(version, group_size), *blocks, *_barrier(2), _TEST])
 
 
 def _barrier(binding: int) -> list[str]:
-    state = (
-        f"layout(std430, binding = {binding}) coherent volatile buffer block_state {{ uint arrivals; uint in_vain; }};"
-    )
+    state = f"layout(std430, binding = {binding}) coherent volatile buffer block_state {{ uint arrivals; uint timed_out; }};"
     uniforms = [f"layout(location = {i}) uniform int {name};" for i, name in enumerate(UNIFORMS)]
     return [state, *uniforms, "shared uint local_state[2];", (HERE / "barrier.glsl").read_text()]
 
@@ -68,7 +66,7 @@ void main() {
   for (int turn = 1; turn <= rows && local_state[0] == 0u; turn++) {
     if (LOCAL == 0) { cells[group] = turn; }
     device_barrier();
-    if (cells[(group + 1) % groups] != turn) { atomicAdd(unseen[0], 1); }
+    if (cells[(group + 1) % groups] != turn) { atomicAdd(stale_reads[0], 1); }
     device_barrier();
   }
 }

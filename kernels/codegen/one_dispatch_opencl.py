@@ -26,10 +26,10 @@ def render_opencl_program(source: ProgramSource) -> str:
         "int rows",
         "volatile __global uint* state",
         "int groups",
-        "uint patience",
+        "uint max_spins",
     ]
     lines.append(
-        f"__kernel __attribute__((reqd_work_group_size({source.group}, 1, 1)))\n"
+        f"__kernel __attribute__((reqd_work_group_size({source.group_size}, 1, 1)))\n"
         f"void program({', '.join(parameters)}) {{"
     )
     lines += [f"  __local {kind} {name}[{count}];" for name, (kind, count) in source.pools.items()]
@@ -41,28 +41,28 @@ def render_opencl_program(source: ProgramSource) -> str:
     return "\n".join(lines)
 
 
-def render_opencl_barrier_test(group: int) -> str:
+def render_opencl_barrier_test(group_size: int) -> str:
     """OpenCL C for a kernel "barrier_test" of ``group`` invocations: does the barrier hold, and is memory then seen?
 
-    Kernel arguments: an int per group; one that counts what was not seen; state, groups and patience as above;
+    Kernel arguments: an int per group; one that counts what was not seen; state, groups and max_spins as above;
     the number of rounds.
     """
-    header = f"__kernel __attribute__((reqd_work_group_size({group}, 1, 1)))\n"
+    header = f"__kernel __attribute__((reqd_work_group_size({group_size}, 1, 1)))\n"
     return "\n".join([prelude("cl"), (HERE / "barrier.cl").read_text(), header + _OPENCL_TEST])
 
 
 _OPENCL_TEST = """\
 void barrier_test(
-  __global int* cells, __global int* unseen, volatile __global uint* state, int groups, uint patience, int rounds
+  __global int* cells, __global int* stale_reads, volatile __global uint* state, int groups, uint max_spins, int rounds
 ) {
   __local uint local_state[2];
   int group = (int)get_group_id(0);
   begin_barriers(state, local_state);
   for (int round = 1; round <= rounds && local_state[0] == 0u; round++) {
     if (LOCAL == 0) { cells[group] = round; }
-    device_barrier(state, local_state, groups, patience);
-    if (cells[(group + 1) % groups] != round) { atomic_inc(unseen); }
-    device_barrier(state, local_state, groups, patience);
+    device_barrier(state, local_state, groups, max_spins);
+    if (cells[(group + 1) % groups] != round) { atomic_inc(stale_reads); }
+    device_barrier(state, local_state, groups, max_spins);
   }
 }
 """
@@ -76,8 +76,8 @@ _OPENCL_LOOP = """\
   begin_barriers(state, local_state);
   for (int i = 0; i < rows && local_state[0] == 0u; i++) {
     TABLE + i * ROW;
-    int invocation = own_number();
-    if (row[3] != 0) { device_barrier(state, local_state, groups, patience); }
+    int invocation = reload_local_id();
+    if (row[3] != 0) { device_barrier(state, local_state, groups, max_spins); }
     int tiles = local_state[0] == 0u ? row[1] : 0;
     int first = (int)get_group_id(0) - row[2];
     if (first < 0) { first += groups; }

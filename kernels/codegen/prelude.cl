@@ -9,7 +9,7 @@
 #define RINT(x) rint(x)
 #if defined(NVIDIA)
 // LOCAL, read anew: or else what every kernel of a program makes of it is kept in registers for the whole program.
-int own_number() {
+int reload_local_id() {
   int number;
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(number));
   return number;
@@ -39,7 +39,7 @@ float4 half4_of(uint2 words) {
 }
 #define LOAD_HALF4(i, p) half4_of(((__global const uint2*)(p))[i])
 #else
-#define own_number() ((int)get_local_id(0))
+#define reload_local_id() ((int)get_local_id(0))
 #define UNROLL
 #define UNROLL2
 #define UNROLL4

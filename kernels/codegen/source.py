@@ -14,18 +14,18 @@ PICTURE_PARAMETERS = 16
 class Argument:
     """A named argument of a kernel. Arguments with the same ``memory`` are parts of one buffer; a Picture has its own.
 
-    ``splat`` says that a tensor with one channel is read as that value in all four lanes (a broadcast operand),
-    ``narrow`` that a tensor with fewer channels than what is written is read as zeros after its last slice,
-    ``pooled`` that what is read of it is the largest of 2x2 pixels, ``resized`` that it is read as if it were resized.
+    ``broadcast_channel`` says that a tensor with one channel is read as that value in all four lanes (a broadcast operand),
+    ``zero_extended`` that a tensor with fewer channels than what is written is read as zeros after its last slice,
+    ``max_pool_2x2`` that what is read of it is the largest of 2x2 pixels, ``resized`` that it is read as if it were resized.
     """
 
     name: str
     view: View
     access: Access
     memory: str
-    splat: bool = False
-    narrow: bool = False
-    pooled: bool = False
+    broadcast_channel: bool = False
+    zero_extended: bool = False
+    max_pool_2x2: bool = False
     resized: Resize | None = None
 
     @property
@@ -36,27 +36,27 @@ class Argument:
         return 4
 
 
-Links = tuple[tuple[str, str], ...]
+FusedTexts = tuple[tuple[str, str], ...]
 """Elementwise steps, each an expression in v and w and the name of the argument that is read as w, or ""."""
 
 
 @dataclass(frozen=True)
 class Prologue:
     """A kernel whose tile 0 each work-group of another one computes before its own tile. What it writes, after
-    ``links``, is in local memory: ``arguments`` are that tensor (view Local, memory the local array's name), once
+    ``epilogue``, is in local memory: ``arguments`` are that tensor (view Local, memory the local array's name), once
     written by this kernel, and read by the other. Its other arguments are the other kernel's too.
     """
 
     name: str
     arguments: tuple[Argument, ...]
-    links: Links
+    epilogue: FusedTexts
 
 
 @dataclass(frozen=True)
 class KernelSource:
-    """Everything that decides a kernel's text. ``links`` are applied to what is written to the first argument that is
-    written, and those of ``reading`` to what is read of "src". Where ``tally`` is not None, each work-group adds up
-    what it writes there, after these links, by slices, as row TILE of the argument "tally" (see tally.kern).
+    """Everything that decides a kernel's text. ``epilogue`` are applied to what is written to the first argument that is
+    written, and those of ``input_ops`` to what is read of "src". Where ``partial_sums`` is not None, each work-group adds up
+    what it writes there, after these links, by slices, as row GROUP_ID of the argument "partial_sums" (see partial_sums.kern).
 
     By value a kernel takes one int per buffer argument (its offset in units) and PICTURE_PARAMETERS floats per Picture,
     each in the order of ``arguments``.
@@ -64,17 +64,17 @@ class KernelSource:
 
     name: str
     arguments: tuple[Argument, ...]
-    group: int
-    tiles: int
+    group_size: int
+    group_count: int
     constants: tuple[tuple[str, int | float], ...] = ()
     shared: tuple[tuple[str, str, int], ...] = ()
-    links: Links = ()
-    reading: Links = ()
-    tally: Links | None = None
+    epilogue: FusedTexts = ()
+    input_ops: FusedTexts = ()
+    partial_sums: FusedTexts | None = None
     prologue: Prologue | None = None
 
     @property
-    def target(self) -> str:
+    def destination(self) -> str:
         """The name of the first argument that is written."""
         return next((a.name for a in self.arguments if "w" in a.access), "")
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..operation import Link, Unsupported
+from ..operation import FusedOp, Unsupported
 from ..tensor import STORED, TensorInfo
 
 
@@ -17,19 +17,19 @@ def constant(tensor: TensorInfo | None, what: str) -> np.ndarray:
     return tensor.constant
 
 
-WHOLE = frozenset(STORED)
+INTEGER_LIKE = frozenset(STORED)
 """Types that some operators take as float32: truth values as 0 and 1, and integers, which are exact up to 2 ** 24."""
-LARGEST_WHOLE = 1 << 24
+LARGEST_EXACT_INTEGER = 1 << 24
 ACTIVATIONS = (None, "RELU", "RELU_N1_TO_1", "RELU6", "TANH")
 """The fused activation functions of the schema, by number; 5 (SIGN_BIT) has no GPU form."""
 
 
-def activation_links(number: int) -> tuple[Link, ...]:
+def activation_epilogue(number: int) -> tuple[FusedOp, ...]:
     """The links of a fused activation function. Raises Unsupported for one that the GPU has no form of."""
     if number >= len(ACTIVATIONS):
         raise Unsupported(f"fused activation function {number} has no GPU form")
     name = ACTIVATIONS[number]
-    return (Link(name),) if name else ()
+    return (FusedOp(name),) if name else ()
 
 
 def require_float(*tensors: TensorInfo | None) -> None:
@@ -42,7 +42,7 @@ def require_float(*tensors: TensorInfo | None) -> None:
 def require_movable(sources: Sequence[TensorInfo | None], outputs: Sequence[TensorInfo]) -> None:
     """Raise Unsupported unless an operator can move values from sources to outputs: float32, or what fits into one."""
     for tensor in sources:
-        if tensor and (tensor.dtype not in WHOLE or (tensor.quantization and tensor.dtype != "float32")):
+        if tensor and (tensor.dtype not in INTEGER_LIKE or (tensor.quantization and tensor.dtype != "float32")):
             require_float(tensor)
         elif tensor and not _is_exact(tensor):
             raise Unsupported(
@@ -55,9 +55,9 @@ def require_movable(sources: Sequence[TensorInfo | None], outputs: Sequence[Tens
 
 def _is_exact(tensor: TensorInfo) -> bool:
     """Whether a float32 holds every value of a tensor of truth values or integers."""
-    if tensor.dtype not in ("int32", "int64") or tensor.whole:
+    if tensor.dtype not in ("int32", "int64") or tensor.exact_in_f32:
         return True
-    return tensor.constant is not None and int(np.abs(tensor.constant).max(initial=0)) <= LARGEST_WHOLE
+    return tensor.constant is not None and int(np.abs(tensor.constant).max(initial=0)) <= LARGEST_EXACT_INTEGER
 
 
 def require_type(dtypes: frozenset[str], *tensors: TensorInfo | None) -> None:

@@ -428,11 +428,11 @@ def test_an_operator_that_cannot_be_lowered_is_left_to_the_cpu_alone(
     assert "TANH: it cannot be lowered (ZeroDivisionError: integer division or modulo by zero)" in caplog.text
 
 
-def refused(model: bytes, device: NullDevice) -> dict[int, str]:
+def unsupported(model: bytes, device: NullDevice) -> dict[int, str]:
     subgraph = read_model(model).subgraphs[0]
     claims = claim(subgraph)
     refuse_unlowered(claims, subgraph, device.traits)
-    return claims.refused
+    return claims.unsupported
 
 
 def test_a_tensor_above_the_largest_buffer_is_left_to_the_cpu() -> None:
@@ -441,9 +441,9 @@ def test_a_tensor_above_the_largest_buffer_is_left_to_the_cpu() -> None:
     tensors = [T("large", (1, 64, 64, 4)), T("axes", (2,), [1, 2], "int32"), T("mean", (1, 1, 1, 4))]
     operators = [Op("MEAN", [0, 1], [2], options), Op("EXP", [2], [3])]
     model = build(G([*tensors, T("y", (1, 1, 1, 4))], operators, [0], [3]))
-    assert refused(model, NullDevice()) == {}
+    assert unsupported(model, NullDevice()) == {}
     says = "tensor 'large' takes 65536 bytes; a buffer of null holds 65535"
-    assert refused(model, NullDevice(max_buffer_bytes=65535)) == {0: says}
+    assert unsupported(model, NullDevice(max_buffer_bytes=65535)) == {0: says}
 
 
 def test_constants_above_the_largest_buffer_are_left_to_the_cpu() -> None:
@@ -451,19 +451,19 @@ def test_constants_above_the_largest_buffer_are_left_to_the_cpu() -> None:
     tensors = [T(f"t{i}", (1, 16)) for i in range(5)] + [T(f"c{i}", (1, 16), i) for i in range(3)]
     operators = [Op("ADD", [i, 5 + (0, 0, 1, 2)[i]], [i + 1]) for i in range(4)]
     model = build(G(tensors, operators, [0], [4]))
-    assert refused(model, NullDevice(max_buffer_bytes=192)) == {}
+    assert unsupported(model, NullDevice(max_buffer_bytes=192)) == {}
     says = "with its constants those on the GPU take 192 bytes; a buffer of null holds 128"
-    assert refused(model, NullDevice(max_buffer_bytes=128)) == {3: says}
+    assert unsupported(model, NullDevice(max_buffer_bytes=128)) == {3: says}
 
 
 def test_local_memory_and_buffers_are_limited() -> None:
     device = NullDevice()
     device.traits = replace(device.traits, local_bytes=64, max_memories=3)
     x, y = T("x", (1, 1024)), T("y", (1, 1024))
-    said = refused(build(G([x, y], [Op("SOFTMAX", [0], [1], schema.SoftmaxOptionsT())], [0], [1])), device)
+    said = unsupported(build(G([x, y], [Op("SOFTMAX", [0], [1], schema.SoftmaxOptionsT())], [0], [1])), device)
     assert said == {0: "a work-group needs 256 bytes of local memory; null has 64"}
     added = [T(f"x{i}", SHAPE) for i in range(5)]
-    said = refused(build(G([*added, Y], [Op("ADD_N", range(5), [5])], range(5), [5])), device)
+    said = unsupported(build(G([*added, Y], [Op("ADD_N", range(5), [5])], range(5), [5])), device)
     assert said == {0: "a kernel of it uses 6 buffers; null gives it 3"}
 
 

@@ -123,7 +123,7 @@ def bound_program(path: Path, storage: Storage) -> Program:
     """The model on the null device, pictures bound to textures of another size, all else to buffers."""
     subgraph = read_model(path.read_bytes()).subgraphs[0]
     claims = claim(subgraph)
-    assert claims.refused == {}
+    assert claims.unsupported == {}
     graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs, {})
     device = NullDevice()
     program = Program(device, graph, storage)

@@ -119,8 +119,8 @@ def test_operators_outside_the_range_stay_on_the_cpu(
     interpreter.allocate_tensors()
     operators = interpreter.delegated_ops()
     assert {op.index for op in operators if op.runs_on == "gpu"} == gpu
-    left = {op.reason for op in operators if op.runs_on == "cpu"}
-    assert left <= {"first_delegate_node_index or last_delegate_node_index leaves it out"}
+    not_selected = {op.reason for op in operators if op.runs_on == "cpu"}
+    assert not_selected <= {"first_delegate_node_index or last_delegate_node_index leaves it out"}
     assert "not supported" not in caplog.text, "the GPU could run them"
 
 

@@ -181,8 +181,8 @@ def test_what_unpacks_constants_for_operators_that_a_limit_leaves_out_stays_with
 def test_the_warning_has_each_reason_once_and_each_code() -> None:
     """Custom operators share one code; the GPU knows neither of these two."""
     subgraph = read_model(chain("Mine", CPU_ONLY, "Yours", "Mine", "EXP")).subgraphs[0]
-    refused = dict.fromkeys(range(4), "the operator is not supported")
-    assert warning_text(0, subgraph, refused, 1).splitlines() == [
+    unsupported = dict.fromkeys(range(4), "the operator is not supported")
+    assert warning_text(0, subgraph, unsupported, 1).splitlines() == [
         "Following operations are not supported by GPU delegate:",
         f"{CPU_ONLY}: the operator is not supported",
         "Mine: the operator is not supported",

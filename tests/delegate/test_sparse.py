@@ -141,7 +141,7 @@ def test_a_sparse_constant_is_dense_on_the_gpu(gpu: object, dtype: str) -> None:
     interpreter.modify_graph_with_delegate(delegate)
     x = np.random.default_rng(0).normal(size=case.shape).astype(np.float32)
     np.testing.assert_array_equal(run(interpreter, x), x + values_of(case).astype(np.float32))
-    assert claim(read_model(content).subgraphs[0]).refused == {}
+    assert claim(read_model(content).subgraphs[0]).unsupported == {}
     (partition,) = delegate._partitions
     assert partition.program is not None and len(partition.program.steps) == 1
     delegate.close()

@@ -111,7 +111,7 @@ def starts(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
         device.traits = replace(device.traits, software=False)
         starts = Starts(device, tmp_path)
 
-        compared, measured = tune.is_faster, tune._times
+        compared, tuned = tune.is_faster, tune._times
 
         def is_faster(device: Device, program: Program, than: Program) -> bool:
             starts.challenged.append(program.tuning)
@@ -120,9 +120,9 @@ def starts(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 
         def times(search: Any, tuning: Tuning) -> dict[str, float]:
             starts.rounds.append(tuning)
-            found = measured(search, tuning)
+            found = tuned(search, tuning)
             assert found and all(nanoseconds > 0 for nanoseconds in found.values())
-            return {question: 1000.0 / (1 + tuning.measured.get(question, 0)) for question in found}
+            return {key: 1000.0 / (1 + tuning.tuned.get(key, 0)) for key in found}
 
         monkeypatch.setattr(tune, "is_faster", is_faster)
         monkeypatch.setattr(tune, "_times", times)
@@ -136,15 +136,15 @@ def starts(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 def test_each_decision_is_measured_and_each_candidate_of_each_kernel_once(starts: Starts) -> None:
     starts(keep=False)
     separate, one = (Tuning(dispatches=way) for way in ("separate", "one"))
-    groups = [group for group in GROUPS if group != starts.device.traits.group]
+    groups = [group_size for group_size in GROUPS if group_size != starts.device.traits.group_size]
     assert starts.challenged[0] == one, "five steps are too few for one dispatch by rule"
-    assert starts.challenged[1:-1] == [replace(separate, group=group) for group in groups]
-    last = starts.challenged[-1].measured
+    assert starts.challenged[1:-1] == [replace(separate, group_size=group_size) for group_size in groups]
+    last = starts.challenged[-1].tuned
     assert len(last) == 3, "two of the four convolutions are the same"
     assert [sum(name.startswith(kind) for name in last) for kind in ("conv", "separable")] == [2, 1]
-    assert starts.rounds[0].measured == {} and all(tuning.dispatches == "separate" for tuning in starts.rounds)
-    for question, number in last.items():
-        asked = [tuning.measured[question] for tuning in starts.rounds if question in tuning.measured]
+    assert starts.rounds[0].tuned == {} and all(tuning.dispatches == "separate" for tuning in starts.rounds)
+    for key, number in last.items():
+        asked = [tuning.tuned[key] for tuning in starts.rounds if key in tuning.tuned]
         assert asked == list(range(1, number + 1)), "each candidate but the rule's, and each once"
     assert starts.statistics is not None and starts.statistics.tuning == (), "no program was faster than the rule's"
 
@@ -162,18 +162,18 @@ def test_what_is_tuned_computes_the_same(starts: Starts) -> None:
     expected = starts(sustained=False)
     assert starts.challenged == starts.rounds == [] and starts.statistics is not None
     assert starts.statistics.tuning == ()
-    group = next(group for group in GROUPS if group != starts.device.traits.group)
+    group_size = next(group_size for group_size in GROUPS if group_size != starts.device.traits.group_size)
     for way in ("separate", "one"):
-        starts.wins = lambda tuning, way=way: tuning.dispatches == way and tuning.group in (0, group)
+        starts.wins = lambda tuning, way=way: tuning.dispatches == way and tuning.group_size in (0, group_size)
         result = starts(keep=False)
         np.testing.assert_allclose(result, expected, atol=2e-6)
         assert starts.statistics.dispatches == (1 if way == "one" else 4)
-        assert f"work-groups of {group}" in starts.statistics.tuning
+        assert f"work-groups of {group_size}" in starts.statistics.tuning
         assert sum(line.startswith(("conv", "separable")) for line in starts.statistics.tuning) == 3
 
 
 def test_what_was_measured_is_kept_and_not_measured_again(starts: Starts) -> None:
-    starts.wins = lambda tuning: bool(tuning.measured)
+    starts.wins = lambda tuning: bool(tuning.tuned)
     first = starts()
     assert starts.rounds and starts.statistics is not None
     lines = starts.statistics.tuning
@@ -204,26 +204,24 @@ STRANGE: dict[str, Callable[[bytes], bytes]] = {
     "a list": lambda _: b"[]",
     "a field less": lambda _: b'{"group": 64}',
     "a field more": _with(other=1),
-    "a strange group": _with(group=96),
-    "a group as text": _with(group="64"),
-    "a group that is true": _with(group=True),
+    "a strange group": _with(group_size=96),
+    "a group as text": _with(group_size="64"),
+    "a group that is true": _with(group_size=True),
     "strange dispatches": _with(dispatches="two"),
     "dispatches that are a list": _with(dispatches=["one"]),
     "many groups a unit": _with(groups_per_unit=1 << 30),
-    "candidates that are no table": _with(measured=[1]),
-    "a strange question": _with(measured={"conv (1, 2, 3, 4, 5)": 1}),
-    "a candidate too many": lambda data: _with(measured=dict.fromkeys(json.loads(data)["measured"], 64))(data),
-    "a negative candidate": lambda data: _with(measured=dict.fromkeys(json.loads(data)["measured"], -1))(data),
-    "a candidate that is no number": lambda data: _with(measured=dict.fromkeys(json.loads(data)["measured"], "1"))(
-        data
-    ),
-    "half a candidate": lambda data: _with(measured=dict.fromkeys(json.loads(data)["measured"], 1.5))(data),
+    "candidates that are no table": _with(tuned=[1]),
+    "a strange question": _with(tuned={"conv (1, 2, 3, 4, 5)": 1}),
+    "a candidate too many": lambda data: _with(tuned=dict.fromkeys(json.loads(data)["measured"], 64))(data),
+    "a negative candidate": lambda data: _with(tuned=dict.fromkeys(json.loads(data)["measured"], -1))(data),
+    "a candidate that is no number": lambda data: _with(tuned=dict.fromkeys(json.loads(data)["measured"], "1"))(data),
+    "half a candidate": lambda data: _with(tuned=dict.fromkeys(json.loads(data)["measured"], 1.5))(data),
 }
 
 
 @pytest.mark.parametrize("starts", ["cl"], indirect=True)
 def test_what_is_kept_and_strange_is_measured_anew(starts: Starts, caplog: pytest.LogCaptureFixture) -> None:
-    starts.wins = lambda tuning: bool(tuning.measured)
+    starts.wins = lambda tuning: bool(tuning.tuned)
     first = starts()
     for what, change in STRANGE.items():
         starts.rewrite(change)
@@ -238,11 +236,11 @@ def test_what_is_kept_and_strange_is_measured_anew(starts: Starts, caplog: pytes
 
 
 def test_what_was_kept_for_a_device_with_more_room_is_refused(starts: Starts) -> None:
-    starts.wins = lambda tuning: tuning.group == 256
+    starts.wins = lambda tuning: tuning.group_size == 256
     starts()
-    starts.device.traits = replace(starts.device.traits, max_group=128)
+    starts.device.traits = replace(starts.device.traits, max_group_size=128)
     starts()
-    assert max(tuning.group for tuning in starts.challenged) <= 128
+    assert max(tuning.group_size for tuning in starts.challenged) <= 128
 
 
 def test_only_encoded_tunings_are_decoded() -> None:
@@ -263,9 +261,9 @@ def test_a_candidate_that_fails_is_left_out(starts: Starts, caplog: pytest.LogCa
     expected = starts(sustained=False)
 
     def wins(tuning: Tuning) -> bool:
-        if tuning.group:
+        if tuning.group_size:
             raise fb.DeviceError("out of registers")
-        return bool(tuning.measured)
+        return bool(tuning.tuned)
 
     starts.wins = wins
     with caplog.at_level(logging.INFO):

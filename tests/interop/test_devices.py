@@ -83,8 +83,8 @@ def test_links_are_applied_to_what_is_written_and_broadcast_their_operand(gpu: D
         Argument("dst", Dense(shape), "w", "target"),
         Argument("w0", Dense((1, 1, 1, 6)), "r", "operand"),
     )
-    links = (("max(v, F4(0.0f))", ""), ("v * F4(2.0f) + w", "w0"))
-    source = KernelSource("copy", arguments, gpu.traits.group, 1, links=links)
+    epilogue = (("max(v, F4(0.0f))", ""), ("v * F4(2.0f) + w", "w0"))
+    source = KernelSource("copy", arguments, gpu.traits.group_size, 1, epilogue=epilogue)
     a, b, c = (gpu.buffer(n, "x") for n in (x.nbytes, x.nbytes, w.nbytes))
     gpu.write(a, x, "test")
     gpu.write(c, w, "test")
@@ -95,12 +95,12 @@ def test_links_are_applied_to_what_is_written_and_broadcast_their_operand(gpu: D
 
 
 def test_more_tiles_than_one_dimension_of_a_dispatch_takes(gpu: Device) -> None:
-    shape: Shape = (1, 1, 65535 * gpu.traits.group + 1000, 1)
+    shape: Shape = (1, 1, 65535 * gpu.traits.group_size + 1000, 1)
     x = np.arange(shape[2], dtype=np.float32)
     a, b = gpu.buffer(x.nbytes, "a"), gpu.buffer(x.nbytes, "b")
     gpu.write(a, x, "test")
     source = copy_source(gpu, Dense(shape), Dense(shape))
-    assert source.tiles > 65535
+    assert source.group_count > 65535
     gpu.record([step(gpu, source, whole(a), whole(b))]).run()
     out = np.empty_like(x)
     gpu.read(b, out, "test")
@@ -318,7 +318,7 @@ def test_a_picture_slot_takes_only_its_format_and_size(gpu: Device) -> None:
 
 
 def test_a_kernel_that_does_not_compile_shows_log_and_text(gpu: Device) -> None:
-    source = copy_source(gpu, Dense(SHAPE), Dense(SHAPE), links=(("nonsense(v)", ""),))
+    source = copy_source(gpu, Dense(SHAPE), Dense(SHAPE), epilogue=(("nonsense(v)", ""),))
     buffers = [gpu.buffer(Dense(SHAPE).nbytes, name) for name in "ab"]
     with pytest.raises(fb.KernelError, match="nonsense") as caught:
         gpu.compile([step(gpu, source, whole(buffers[0]), whole(buffers[1]))])

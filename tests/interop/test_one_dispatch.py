@@ -189,7 +189,7 @@ def test_the_rule_takes_many_small_steps_on_a_gpu(gpu: Device) -> None:
     assert prefers_one(steps, software=False, units=1)
     assert not prefers_one(steps, software=True, units=1), "a CPU runs the groups in turn"
     assert not prefers_one(steps[: FEWEST_STEPS - 1], software=False, units=1), "too few to matter"
-    large = [replace(step, tiles=MOST_INVOCATIONS * 4) for step in steps]
+    large = [replace(step, group_count=MOST_INVOCATIONS * 4) for step in steps]
     assert not prefers_one(large, software=False, units=4) and prefers_one(large, software=False, units=4096)
 
 
@@ -197,7 +197,7 @@ def test_the_rule_takes_many_small_steps_on_a_gpu(gpu: Device) -> None:
 def test_a_barrier_that_waits_in_vain_ends_and_is_noticed(gpu: Device) -> None:
     assert isinstance(gpu, ClDevice)
     device = ClDevice(gpu.context)
-    device._barrier.patience = 1000
+    device._barrier.max_spins = 1000
     steps, _ = chain(device, SHAPE)
     x = random(SHAPE)
     one = device.record(steps, "one")
@@ -225,10 +225,10 @@ def test_rows_say_where_to_wait_and_begin_independent_steps_side_by_side(gpu: De
     merged = merge(steps, gpu.traits.local_bytes)
     rows = table(steps, merged, groups=8)
     assert rows[:, 3].tolist() == [0, 0, 1]
-    assert rows[:, 1].tolist() == [s.tiles for s in steps]
-    assert rows[:, 2].tolist() == [0, steps[0].tiles % 8, 0]
+    assert rows[:, 1].tolist() == [s.group_count for s in steps]
+    assert rows[:, 2].tolist() == [0, steps[0].group_count % 8, 0]
     assert (waiting_table(merged)[:, 3] == 1).all() and waiting_table(merged).shape == rows.shape
-    assert wanted_groups(steps, units=4) == min(steps[0].tiles, 4 * math.ceil(steps[0].tiles / 2))
+    assert wanted_groups(steps, units=4) == min(steps[0].group_count, 4 * math.ceil(steps[0].group_count / 2))
 
 
 def test_steps_with_one_kernel_share_its_text(gpu: Device) -> None:

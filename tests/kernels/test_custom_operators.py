@@ -147,7 +147,7 @@ def check(case: CustomCase) -> None:
     tensors += [T(f"output{i}", y.shape, dtype=types[i]) for i, y in enumerate(case.expected)]
     inputs, outputs = list(range(len(case.inputs))), list(range(len(case.inputs), len(tensors)))
     model = build(G(tensors, [Op(case.name, inputs, outputs, case.options)], inputs, outputs))
-    assert claim(read_model(model).subgraphs[0]).refused == {}
+    assert claim(read_model(model).subgraphs[0]).unsupported == {}
     interpreter = fb.Interpreter(model_content=model)
     delegate = fb.GpuDelegate()
     interpreter.modify_graph_with_delegate(delegate)

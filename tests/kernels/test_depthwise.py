@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from framebind.interop.device import Device
-from framebind.kernels.operation import Link
+from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.convolution import depthwise
 from framebind.kernels.ops.convolution.depthwise import choose_parts
-from framebind.kernels.target import Grid
+from framebind.kernels.target import Target
 from support.cases.operator_runs import Case, convolution_cases, run
 from support.models import relative_error
 
@@ -21,18 +21,18 @@ CASES = [case for case in convolution_cases() if case.operator == "DEPTHWISE_CON
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
 def test_divided_windows_agree(device: Device, case: Case, parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(depthwise, "choose_parts", lambda *_: parts)
-    linked = replace(case, links=(Link("RELU"),))
+    linked = replace(case, epilogue=(FusedOp("RELU"),))
     result = run(device, linked, "f32")
     if device.traits.api != "null":
         assert relative_error(result, case.expected(*case.inputs).clip(0)) <= 1e-5
 
 
 def test_few_results_have_their_windows_divided_into_short_shares() -> None:
-    device = Grid(256, 132 * 2048)
+    device = Target(256, 132 * 2048)
     assert choose_parts(7 * 7 * 168, 25, device) == 4  # six or seven taps each
     assert choose_parts(7 * 7 * 168, 9, device) == 2
     assert choose_parts(16 * 16 * 84, 25, device) == 1  # twelve or thirteen each would be slower than all
     assert choose_parts(33 * 33 * 120, 9, device) == 1  # there are enough
-    assert choose_parts(1, 9, replace(device, group=2)) == 2
-    assert choose_parts(1, 9, replace(device, group=1)) == 1
-    assert choose_parts(1, 9, Grid(64, 1)) == 1
+    assert choose_parts(1, 9, replace(device, group_size=2)) == 2
+    assert choose_parts(1, 9, replace(device, group_size=1)) == 1
+    assert choose_parts(1, 9, Target(64, 1)) == 1

@@ -34,9 +34,9 @@ def test_kernel_keeps_to_the_dialect(path: Path) -> None:
 
 
 def relu_source(**views: object) -> KernelSource:
-    source, target = views["src"], views["dst"]
-    arguments = (Argument("src", source, "r", "frame"), Argument("dst", target, "w", "arena"))  # type: ignore[arg-type]
-    return KernelSource("copy", arguments, 64, 7, links=(("max(v, F4(0.0f))", ""),))
+    source, destination = views["src"], views["dst"]
+    arguments = (Argument("src", source, "r", "frame"), Argument("dst", destination, "w", "arena"))  # type: ignore[arg-type]
+    return KernelSource("copy", arguments, 64, 7, epilogue=(("max(v, F4(0.0f))", ""),))
 
 
 def test_both_dialects_come_of_one_source() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from framebind.delegate.transform.graph import Node
 from framebind.interop.device import Device
-from framebind.kernels.operation import Link
+from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.movement.concat import Concatenation
 from framebind.kernels.ops.movement.pad import Pad
 from framebind.kernels.ops.movement.reshape import Reshape
@@ -18,8 +18,8 @@ from framebind.kernels.views import Resize, Storage
 from support.graphs import Array, Shape, add, check, concat, conv, convolved, normal, run
 
 
-def unary(name: str, source: int, target: int) -> Node:
-    return Node(OPERATORS[name], Elementwise(), (source,), (target,), (Link(name),))
+def unary(name: str, source: int, destination: int) -> Node:
+    return Node(OPERATORS[name], Elementwise(), (source,), (destination,), (FusedOp(name),))
 
 
 @pytest.mark.parametrize("storage", ["f32", "f16"])
@@ -105,15 +105,15 @@ def test_an_identity_in_front_of_an_output_is_left_out(device: Device) -> None:
 
 @pytest.mark.parametrize("narrow", [8, 6, 3])
 @pytest.mark.parametrize("padded_first", [False, True])
-def test_added_padding_of_channels_is_read_as_zeros(device: Device, narrow: int, padded_first: bool) -> None:
-    x, weights = normal(1, 3, 5, narrow), normal(11, narrow)
+def test_added_padding_of_channels_is_read_as_zeros(device: Device, zero_extended: int, padded_first: bool) -> None:
+    x, weights = normal(1, 3, 5, zero_extended), normal(11, zero_extended)
     shapes = {0: x.shape, 1: x.shape, 2: (1, 3, 5, 11), 3: (1, 3, 5, 11), 4: (1, 3, 5, 11)}
-    pad = Pad(((0, 0), (0, 0), (0, 0), (0, 11 - narrow)))
+    pad = Pad(((0, 0), (0, 0), (0, 0), (0, 11 - zero_extended)))
     sum_ = add(2, 3, 4) if padded_first else add(3, 2, 4)
     nodes = [unary("NEG", 0, 1), Node(OPERATORS["PAD"], pad, (1,), (2,)), conv(1, 3, weights), sum_]
     program, found = run(device, shapes, nodes, (4,), x)
     assert [step.kernel.source.name for step in program.steps] == ["copy", "conv"]
-    wide = np.pad(-x, ((0, 0), (0, 0), (0, 0), (0, 11 - narrow)))
+    wide = np.pad(-x, ((0, 0), (0, 0), (0, 0), (0, 11 - zero_extended)))
     check(device, found, [convolved(-x, weights) + wide])
 
 
@@ -124,7 +124,7 @@ def test_convolutions_of_one_tensor_are_computed_as_one(device: Device, storage:
     weights = {i: normal(n, 6).astype(np.float16).astype(np.float32) for i, n in widths.items()}
     readers = {i: normal(4, n).astype(np.float16).astype(np.float32) for i, n in widths.items()}
     shapes = {0: x.shape} | {i: (1, 2, 3, n) for i, n in widths.items()} | {i + 4: (1, 2, 3, 4) for i in widths}
-    nodes = [conv(0, i, weights[i], (Link("RELU"),) if i == 4 else ()) for i in widths]
+    nodes = [conv(0, i, weights[i], (FusedOp("RELU"),) if i == 4 else ()) for i in widths]
     nodes += [conv(i, i + 4, readers[i]) for i in widths]
     program, found = run(device, shapes, nodes, (5, 6, 7, 8), x, storage)
     assert len(program.steps) == 2 + 4
@@ -141,7 +141,7 @@ def test_a_resized_pixel_in_a_concatenation_is_a_vector_that_is_added(device: De
     pixel = Node(OPERATORS["RESIZE_BILINEAR"], Resize((3, 4), True, False, True), (1,), (2,))
     joined = (2, 3) if first else (3, 2)
     weights = normal(5, 14)
-    nodes = [mean, pixel, unary("NEG", 0, 3), concat(joined, 4, 3), conv(4, 5, weights, (Link("RELU"),))]
+    nodes = [mean, pixel, unary("NEG", 0, 3), concat(joined, 4, 3), conv(4, 5, weights, (FusedOp("RELU"),))]
     shapes: dict[int, Shape] = {0: x.shape, 1: (2, 1, 1, 7), 2: x.shape, 3: x.shape, 4: (2, 3, 4, 14), 5: (2, 3, 4, 5)}
     program, found = run(device, shapes, nodes, (5,), x)
     assert sorted(step.kernel.source.name for step in program.steps) == ["conv", "copy", "reduce"]
@@ -149,8 +149,8 @@ def test_a_resized_pixel_in_a_concatenation_is_a_vector_that_is_added(device: De
     check(device, found, [np.maximum(convolved(np.concatenate([values[i] for i in joined], 3), weights), 0)])
 
 
-def reshape(source: int, target: int, shape: Shape) -> Node:
-    return Node(OPERATORS["RESHAPE"], Reshape(shape), (source,), (target,))
+def reshape(source: int, destination: int, shape: Shape) -> Node:
+    return Node(OPERATORS["RESHAPE"], Reshape(shape), (source,), (destination,))
 
 
 def heads(channels: int) -> tuple[dict[int, Shape], list[Node], list[Array]]:
@@ -158,7 +158,7 @@ def heads(channels: int) -> tuple[dict[int, Shape], list[Node], list[Array]]:
     weights = [half_values(2 * channels, 8), half_values(6 * channels, 8)]
     shapes: dict[int, Shape] = {0: (1, 3, 4, 8), 1: (1, 3, 4, 2 * channels), 2: (1, 3, 4, 6 * channels)}
     shapes |= {3: (1, 24, channels), 4: (1, 72, channels), 5: (1, 96, channels)}
-    nodes = [conv(0, 1, weights[0]), conv(0, 2, weights[1], (Link("RELU"),)), reshape(1, 3, shapes[3])]
+    nodes = [conv(0, 1, weights[0]), conv(0, 2, weights[1], (FusedOp("RELU"),)), reshape(1, 3, shapes[3])]
     nodes += [reshape(2, 4, shapes[4]), Node(OPERATORS["CONCATENATION"], Concatenation(1, 3), (3, 4), (5,))]
     return shapes, nodes, weights
 

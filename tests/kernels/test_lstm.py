@@ -80,7 +80,7 @@ def of_state() -> dict[str, tuple[int, int]]:
 def check(gpu: Device, form: Form, tolerance: float = 1e-5, reference: bytes = b"", **given: Any) -> None:
     """Six frames and the states after them are LiteRT's."""
     model = lstm(form)
-    assert claim(read_model(model).subgraphs[0]).refused == {}
+    assert claim(read_model(model).subgraphs[0]).unsupported == {}
     cpu = on_cpu(reference or model)
     interpreter, delegate = on_gpu(gpu, model, **given)
     assert delegate.statistics().operators_on_gpu == len(read_model(model).subgraphs[0].operators)

@@ -15,7 +15,7 @@ from framebind.delegate.run import program as program_module
 from framebind.delegate.transform.graph import Graph, Node
 from framebind.interop.device import Device
 from framebind.interop.record.null import NullDevice
-from framebind.kernels.operation import Launch, Link
+from framebind.kernels.operation import FusedOp, Launch
 from framebind.kernels.ops.convolution import conv
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.matrix_conv import (
@@ -27,7 +27,7 @@ from framebind.kernels.ops.convolution.matrix_conv import (
 from framebind.kernels.ops.convolution.matrix_tiles import MatrixTile
 from framebind.kernels.ops.window import VALID, Window
 from framebind.kernels.registry import OPERATORS
-from framebind.kernels.target import Grid
+from framebind.kernels.target import Target
 from framebind.kernels.tensor import TensorInfo
 from framebind.kernels.views import Resize
 from support.cases.operator_runs import Case, all_halves, convolution_cases, run
@@ -56,7 +56,7 @@ def cases() -> list[Case]:
     wide = Convolution(Window((1, 1), (1, 1)), values(34, 1, 1, 70), values(34))
     linked = Case(
         "1x1 with links", "CONV_2D", wide, (values(2, 5, 7, 70), values(2, 5, 7, 34)), convolve(wide),
-        (Link("ADD", 1), Link("RELU6")),
+        (FusedOp("ADD", 1), FusedOp("RELU6")),
     )  # fmt: skip
     more = [
         Case("9x9", "CONV_2D", far, (values(1, 12, 48, 3),), convolve(far)),
@@ -80,7 +80,7 @@ def test_every_tile_agrees(
     monkeypatch.setattr(conv, "uses_matrix_units", lambda *_: True)
     monkeypatch.setattr(conv, "matrix_tile_candidates", lambda *_: (tile,))
     expected = case.expected(case.inputs[0])
-    if case.links:
+    if case.epilogue:
         expected = np.clip(expected + case.inputs[1], 0, 6)
     monkeypatch.setattr(program_module, "assign_storages", all_halves if halves else program_module.assign_storages)
     result = run(device, replace(case, expected=lambda *_: expected), "f16" if halves else "f32")
@@ -99,7 +99,7 @@ def test_a_group_adds_up_what_it_writes(device: Device, tile: MatrixTile, monkey
     shapes[5] = (1, 7, 9, 11)
     weights = [half(26, 26), half(26, 26), half(11, 26)]
     nodes = [
-        pointwise(0, 1, weights[0], (Link("RELU"),)), mean(1, 2), pointwise(2, 3, weights[1], (Link("LOGISTIC"),)),
+        pointwise(0, 1, weights[0], (FusedOp("RELU"),)), mean(1, 2), pointwise(2, 3, weights[1], (FusedOp("LOGISTIC"),)),
         multiply(1, 3, 4), pointwise(4, 5, weights[2]),
     ]  # fmt: skip
     x = normal(*shapes[0])
@@ -123,9 +123,9 @@ def test_one_dispatch_computes_the_same_bits(gpu: Device, monkeypatch: pytest.Mo
 
 
 def test_what_goes_to_matrix_units() -> None:
-    units = Grid(256, 132 * 2048, matrix_units=True)
+    units = Target(256, 132 * 2048, matrix_units=True)
     assert uses_matrix_units(16, units) and not uses_matrix_units(15, units)
-    assert not uses_matrix_units(1089, Grid(256, 132 * 2048))
+    assert not uses_matrix_units(1089, Target(256, 132 * 2048))
 
 
 def test_weights_of_16_bits_are_what_matrix_units_take() -> None:
@@ -134,27 +134,27 @@ def test_weights_of_16_bits_are_what_matrix_units_take() -> None:
     window = Window((1, 1), (1, 1))
     attributes = Convolution(window, values(8, 1, 1, 8), None)
     tensors = {i: TensorInfo("", (1, 8, 8, 8), "float32") for i in range(2)}
-    for storage, links, kernel in (
+    for storage, epilogue, kernel in (
         ("f16", (), "matrix_conv"),
         ("f32", (), "conv"),
-        ("f16", (Link("QUANTIZE", values=(0.1, -128, 127)),), "conv"),
+        ("f16", (FusedOp("QUANTIZE", values=(0.1, -128, 127)),), "conv"),
     ):
-        node = Node(OPERATORS["CONV_2D"], attributes, (0,), (1,), links)
-        lowered = lower(Graph(tensors, [node], (0,), (1,)), traits_for(storage, traits).grid)
+        node = Node(OPERATORS["CONV_2D"], attributes, (0,), (1,), epilogue)
+        lowered = lower(Graph(tensors, [node], (0,), (1,)), traits_for(storage, traits).target)
         assert [entry.launch.kernel for entry in lowered.launches] == [kernel]
 
 
 def test_tiles_fill_a_device() -> None:
-    units = Grid(256, 132 * 2048, matrix_units=True)
+    units = Target(256, 132 * 2048, matrix_units=True)
     assert choose_matrix_tile(33 * 33, 80, 1, 120, units) == MatrixTile(1, 4, 8, 4)  # few pixels, a long sum
     assert choose_matrix_tile(33 * 33, 480, 1, 20, units) == MatrixTile(1, 5, 2, 3)  # a short one
     assert choose_matrix_tile(96 * 96, 32, 9, 8, units) == MatrixTile(1, 4, 2, 3)  # 3x3
     assert choose_matrix_tile(192 * 192, 16, 9, 8, units) == MatrixTile(1, 2, 1, 2)  # a tap is two steps
     assert choose_matrix_tile(384 * 384, 3, 81, 2, units) == MatrixTile(2, 1, 2, 3)  # 9x9
     assert choose_matrix_tile(4 * 4, 192, 1, 48, units) == MatrixTile(1, 1, 4, 3)
-    for group in (64, 128, 256):
-        for tile in matrix_tile_candidates(33 * 33, 80, 1, 120, replace(units, group=group)):
-            assert tile.split * 32 <= group
+    for group_size in (64, 128, 256):
+        for tile in matrix_tile_candidates(33 * 33, 80, 1, 120, replace(units, group_size=group_size)):
+            assert tile.split * 32 <= group_size
 
 
 def test_nearest_copies_of_halves_are_halves() -> None:
@@ -165,10 +165,8 @@ def test_nearest_copies_of_halves_are_halves() -> None:
         Launch("copy", {"src": 1}, {"dst": 3}, 1, resized=Resize((2, 2), False, False, bilinear=True)),
         Launch("copy", {"src": 1}, {"dst": 4}, 1, resized=Resize((2, 2), False, False, bilinear=False)),
     ]
-    links = [(), (), (), (Link("RELU"),)]
-    entries = [
-        LabelledLaunch(launch, link, "", i) for i, (launch, link) in enumerate(zip(launches, links, strict=True))
-    ]
+    epilogue = [(), (), (), (FusedOp("RELU"),)]
+    entries = [LabelledLaunch(launch, op, "", i) for i, (launch, op) in enumerate(zip(launches, epilogue, strict=True))]
     lowered = Lowered(entries, dict.fromkeys(range(5), (1, 2, 2, 4)))
     assert assign_storages(lowered, "f16") == {0: "f16", 1: "f16", 2: "f16", 3: "f32", 4: "f32"}
     assert set(assign_storages(lowered, "f32").values()) == {"f32"}

@@ -10,7 +10,7 @@ import pytest
 
 from framebind.delegate.run import program as program_module
 from framebind.interop.device import Device
-from framebind.kernels.operation import Link
+from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.convolution import conv
 from framebind.kernels.ops.convolution.blocks import SIZES, Block, block_candidates, choose_block
 from framebind.kernels.ops.convolution.fully_connected import FullyConnected
@@ -24,7 +24,7 @@ from framebind.kernels.ops.reduction.pool import Pooling
 from framebind.kernels.ops.reduction.reduce import Reduction
 from framebind.kernels.ops.window import VALID, Window
 from framebind.kernels.registry import OPERATORS
-from framebind.kernels.target import Choice, Grid
+from framebind.kernels.target import Target, TuningChoice
 from framebind.kernels.views import Resize, Storage
 from support.cases import operator_cases
 from support.cases.operator_runs import Case, all_halves, convolution_cases, run
@@ -137,24 +137,26 @@ def elementwise_cases() -> list[Case]:
     for name in UNARY:
         positive = name in ("LOG", "SQRT", "RSQRT")
         x = np.abs(values(1, 3, 4, 5)) + 0.1 if positive else values(1, 3, 4, 5) * 4
-        cases.append(Case("", name, Elementwise(), (x,), ELEMENTWISE[name], (Link(name),)))
+        cases.append(Case("", name, Elementwise(), (x,), ELEMENTWISE[name], (FusedOp(name),)))
     shapes = {"same": (1, 3, 4, 5), "channels": (1, 1, 1, 5), "scalar": (1, 1, 1, 1), "row": (1, 1, 4, 5)}
     for name in BINARY:
         for label, shape in shapes.items():
             x, w = values(1, 3, 4, 5), np.abs(values(*shape, seed=5)) + 0.5
             x = np.abs(x) + 0.1 if name == "POW" else x
-            cases.append(Case(label, name, Elementwise(), (x, w), ELEMENTWISE[name], (Link(name, 1),)))
-    rounding = Link("QUANTIZE", values=(0.25, -3, 2))
+            cases.append(Case(label, name, Elementwise(), (x, w), ELEMENTWISE[name], (FusedOp(name, 1),)))
+    rounding = FusedOp("QUANTIZE", values=(0.25, -3, 2))
     steps = lambda v: np.clip(np.rint(v / np.float64(0.25)), -3, 2) * 0.25  # noqa: E731
     cases.append(Case("quarters", "QUANTIZE", Elementwise(), (values(1, 3, 4, 5),), steps, (rounding,)))
     turned = lambda v, w: w - v  # noqa: E731
     cases.append(
-        Case("turned", "SUB", Elementwise(), (values(1, 3, 4, 5), values(1, 1, 1, 5)), turned, (Link("SUB", 1, True),))
+        Case(
+            "turned", "SUB", Elementwise(), (values(1, 3, 4, 5), values(1, 1, 1, 5)), turned, (FusedOp("SUB", 1, True),)
+        )
     )
     small = Case(
-        "smaller value", "ADD", Elementwise(), (values(1, 1, 1, 1), values(1, 3, 4, 5)), np.add, (Link("ADD", 1),)
+        "smaller value", "ADD", Elementwise(), (values(1, 1, 1, 1), values(1, 3, 4, 5)), np.add, (FusedOp("ADD", 1),)
     )
-    chain = (Link("ADD", 1), Link("RELU6"), Link("MUL", 1))
+    chain = (FusedOp("ADD", 1), FusedOp("RELU6"), FusedOp("MUL", 1))
     linked = lambda v, w: np.clip(v + w, 0, 6) * w  # noqa: E731
     return [
         *cases,
@@ -220,7 +222,7 @@ def test_every_block_agrees(device: Device, case: Case, block: Block, monkeypatc
 
 
 def test_blocks_fill_a_device() -> None:
-    wide, software = Grid(128, 132 * 2048), Grid(64, 1)
+    wide, software = Target(128, 132 * 2048), Target(64, 1)
     assert choose_block(33, 33, 20, 1, 120, software) == Block(4, 2, 1, 1)  # one CPU: the fewest loads
     assert choose_block(768, 384, 4, 9, 4, wide) == Block(4, 2, 1, 1)  # enough blocks without a split
     assert choose_block(384, 384, 1, 81, 2, wide) == Block(8, 1, 4, 2)  # a single output slice
@@ -231,21 +233,20 @@ def test_blocks_fill_a_device() -> None:
 
 
 def test_the_rule_s_block_is_the_first_of_a_few_different_ones() -> None:
-    wide, software = Grid(128, 132 * 2048), Grid(64, 1)
+    wide, software = Target(128, 132 * 2048), Target(64, 1)
     for shape in ((33, 33, 20, 1, 120), (384, 384, 1, 81, 2), (1, 256, 8, 1, 32), (1, 1, 2, 1, 6)):
-        for grid in (wide, software):
-            found = block_candidates(*shape, grid)
-            assert found[0] == choose_block(*shape, grid) and len(set(found)) == len(found) <= len(SIZES) + 2
-            assert all(b.pixels <= shape[1] and b.slices <= shape[2] and b.split <= grid.group for b in found)
+        for target in (wide, software):
+            found = block_candidates(*shape, target)
+            assert found[0] == choose_block(*shape, target) and len(set(found)) == len(found) <= len(SIZES) + 2
+            assert all(b.pixels <= shape[1] and b.slices <= shape[2] and b.split <= target.group_size for b in found)
     assert block_candidates(1, 1, 2, 1, 6, software) == (Block(1, 1, 1, 1),)
     splits = {block.split for block in block_candidates(96, 96, 8, 9, 8, wide) if block[:2] == (4, 2)}
     assert splits == {4, 8, 16}
 
 
 def test_a_grid_takes_the_rule_s_candidate_or_the_measured_one() -> None:
-    choice = Choice("how many", (3, 5, 7))
-    assert Grid(64, 1).take(choice) == 3
+    choice = TuningChoice("how many", (3, 5, 7))
+    assert Target(64, 1).take(choice) == 3
     assert (
-        Grid(64, 1, measured={"how many": 2}).take(choice) == 7
-        and Grid(64, 1, measured={"how few": 2}).take(choice) == 3
+        Target(64, 1, tuned={"how many": 2}).take(choice) == 7 and Target(64, 1, tuned={"how few": 2}).take(choice) == 3
     )

@@ -39,7 +39,7 @@ def check(case: ModelCase, *, half: bool = False) -> None:
     inputs = runtime_inputs(case)
     if half:
         inputs = [-x.astype(np.float16).astype(np.float32) for x in inputs]
-    assert claim(read_model(model).subgraphs[0]).refused == {}
+    assert claim(read_model(model).subgraphs[0]).unsupported == {}
     interpreter = fb.Interpreter(model_content=model)
     delegate = fb.GpuDelegate(fb.GpuDelegateOptions(is_precision_loss_allowed=half))
     interpreter.modify_graph_with_delegate(delegate)
@@ -117,7 +117,9 @@ def test_indices_cross_between_gpu_and_cpu(context: fb.GlContext) -> None:
         Op("CAST", [5], [6], options("Cast")),
     ]
     model = build(G(tensors, operators, [0], [6]))
-    assert claim(read_model(model).subgraphs[0]).refused == {2: "tensor 'found' is int32; only float32 is supported"}
+    assert claim(read_model(model).subgraphs[0]).unsupported == {
+        2: "tensor 'found' is int32; only float32 is supported"
+    }
     interpreter = fb.Interpreter(model_content=model)
     interpreter.modify_graph_with_delegate(fb.GpuDelegate())
     x = values(2, 3, 5)

@@ -10,14 +10,14 @@ from framebind.delegate.plan.binding import Binding
 from framebind.delegate.run.program import Program
 from framebind.delegate.transform.graph import Graph, Node
 from framebind.interop.device import Device
-from framebind.kernels.operation import Link
+from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.convolution import conv as conv_kernel
 from framebind.kernels.ops.convolution import patch_conv
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.patch_conv import ROOM, Tile, choose_tile
 from framebind.kernels.ops.window import VALID, Window
 from framebind.kernels.registry import OPERATORS
-from framebind.kernels.target import Grid
+from framebind.kernels.target import Target
 from framebind.kernels.tensor import TensorInfo
 from framebind.kernels.views import Dense, Picture, Storage, picture_parameters
 from support.graphs import Array, Shape, normal, run
@@ -36,7 +36,7 @@ CROPS = (None, (1.0, 2.0, 7.5, 9.0), (3.0, 0.0, 4.0, 4.0))
 def convolution(window: Window, channels: int, out: int) -> Node:
     weights = normal(out, *window.size, channels).astype(np.float16).astype(np.float32)
     attributes = Convolution(window, weights, normal(out).astype(np.float16).astype(np.float32))
-    return Node(OPERATORS["CONV_2D"], attributes, (0,), (1,), (Link("RELU6"),))
+    return Node(OPERATORS["CONV_2D"], attributes, (0,), (1,), (FusedOp("RELU6"),))
 
 
 def kernels(program: Program) -> list[str]:
@@ -63,7 +63,7 @@ def test_every_tile_computes_what_the_general_kernel_computes(
 
 
 def test_tiles_have_room_and_enough_outputs() -> None:
-    wide, software = Grid(256, 132 * 2048), Grid(64, 1)
+    wide, software = Target(256, 132 * 2048), Target(64, 1)
     first, large = Window((3, 3), (2, 2)), Window((9, 9), (1, 1))
     assert choose_tile(128, 128, 4, first, 144, wide) == Tile(2, 1, 8, 8)  # enough outputs for pairs
     assert choose_tile(64, 64, 6, Window((5, 5), (2, 2)), 600, wide) == Tile(1, 1, 5, 8)
@@ -116,7 +116,7 @@ def test_a_picture_that_is_read_again_is_copied(device: Device) -> None:
     pointwise = convolution(Window((1, 1), (2, 2)), 3, 8)
     both = Node(OPERATORS["CONV_2D"], pointwise.attributes, (0,), (2,))
     added = Node(
-        OPERATORS["CONV_2D"], convolution(Window((3, 3), (1, 1)), 3, 3).attributes, (0,), (2,), (Link("ADD", 0),)
+        OPERATORS["CONV_2D"], convolution(Window((3, 3), (1, 1)), 3, 3).attributes, (0,), (2,), (FusedOp("ADD", 0),)
     )
     for nodes, outputs in (([first, both], (1, 2)), ([pointwise], (1,)), ([added], (2,))):
         shape = (1, 6, 8, 3)

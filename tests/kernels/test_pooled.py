@@ -10,7 +10,7 @@ from framebind.delegate.transform import pipeline as passes
 from framebind.delegate.transform.graph import Node
 from framebind.delegate.transform.pooled import read_pools
 from framebind.interop.device import Device
-from framebind.kernels.operation import Link
+from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.reduction.pool import Pooling
 from framebind.kernels.ops.window import Window
 from framebind.kernels.registry import OPERATORS
@@ -18,8 +18,10 @@ from framebind.kernels.views import Storage
 from support.graphs import Array, Shape, check, conv, convolved, normal, run
 
 
-def pool(source: int, target: int, window: Window, links: tuple[Link, ...] = (), *, maximum: bool = True) -> Node:
-    return Node(OPERATORS["MAX_POOL_2D"], Pooling(window, maximum), (source,), (target,), links)
+def pool(
+    source: int, destination: int, window: Window, epilogue: tuple[FusedOp, ...] = (), *, maximum: bool = True
+) -> Node:
+    return Node(OPERATORS["MAX_POOL_2D"], Pooling(window, maximum), (source,), (destination,), epilogue)
 
 
 def largest(x: Array) -> npt.NDArray[np.float32]:
@@ -41,7 +43,7 @@ def test_a_link_reads_the_largest_of_four_pixels(device: Device, channels: int, 
     shapes |= {4: (2, 3, 5, 8)}
     nodes = [
         conv(0, 1, first), pool(1, 2, HALF), pool(0, 3, Window((1, 1), (2, 2))),
-        conv(3, 4, second, (Link("ADD", 2), Link("RELU"))),
+        conv(3, 4, second, (FusedOp("ADD", 2), FusedOp("RELU"))),
     ]  # fmt: skip
     program, found = run(device, shapes, nodes, (4,), x, storage)
     assert [step.kernel.source.name for step in program.steps] == ["conv", "pool", "conv"]
@@ -56,12 +58,15 @@ def test_others_stay_steps(device: Device, why: str, monkeypatch: pytest.MonkeyP
     window = Window((3, 3), (2, 2)) if why == "other window" else HALF
     small = (1, 3, 4, 8)
     shapes: dict[int, Shape] = {0: (1, height, 8, 8), 1: small, 2: small, 3: small, 4: small}
-    links = (Link("RELU"),) if why == "links" else ()
+    epilogue = (FusedOp("RELU"),) if why == "links" else ()
     # The graph's order as other passes leave it; they would absorb the elementwise nodes.
-    nodes = [pool(0, 1, window, links, maximum=why != "a mean"), pool(0, 2, Window((1, 1), (2, 2)), (Link("ADD", 1),))]
+    nodes = [
+        pool(0, 1, window, epilogue, maximum=why != "a mean"),
+        pool(0, 2, Window((1, 1), (2, 2)), (FusedOp("ADD", 1),)),
+    ]
     outputs: tuple[int, ...] = (2, 1) if why == "output" else (2,)
     if why == "two readers":
-        nodes.append(pool(0, 3, Window((1, 1), (2, 2)), (Link("SUB", 1),)))
+        nodes.append(pool(0, 3, Window((1, 1), (2, 2)), (FusedOp("SUB", 1),)))
         outputs = (2, 3)
     if why == "an input":
         nodes[1] = pool(1, 2, Window((1, 1), (1, 1)))

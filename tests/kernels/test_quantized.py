@@ -56,7 +56,7 @@ def on_gpu(gpu: Device, model: bytes, **options: Any) -> tuple[fb.Interpreter, f
 
 def on_the_cpu(delegate: fb.GpuDelegate) -> dict[int, str]:
     """The operators that the GPU refused, with the reasons."""
-    return delegate._claims[0].refused
+    return delegate._claims[0].unsupported
 
 
 @pytest.mark.parametrize("case", cases(), ids=str)

@@ -11,7 +11,7 @@ from framebind.delegate.run import program as program_module
 from framebind.delegate.transform import pipeline as passes
 from framebind.delegate.transform.graph import Node
 from framebind.interop.device import Device
-from framebind.kernels.operation import Link
+from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.convolution import conv as conv_module
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.matrix_tiles import MatrixTile
@@ -25,13 +25,13 @@ from support.graphs import Shape, check, concat, normal, run
 from support.models import OPERATOR_TOLERANCE
 
 
-def resized(source: int, target: int, attributes: Resize, links: tuple[Link, ...] = ()) -> Node:
+def resized(source: int, destination: int, attributes: Resize, epilogue: tuple[FusedOp, ...] = ()) -> Node:
     name = "RESIZE_BILINEAR" if attributes.bilinear else "RESIZE_NEAREST_NEIGHBOR"
-    return Node(OPERATORS[name], attributes, (source,), (target,), links)
+    return Node(OPERATORS[name], attributes, (source,), (destination,), epilogue)
 
 
-def conv(source: int, target: int, attributes: Convolution, links: tuple[Link, ...] = ()) -> Node:
-    return Node(OPERATORS["CONV_2D"], attributes, (source,), (target,), links)
+def conv(source: int, destination: int, attributes: Convolution, epilogue: tuple[FusedOp, ...] = ()) -> Node:
+    return Node(OPERATORS["CONV_2D"], attributes, (source,), (destination,), epilogue)
 
 
 def convolution(out: int, in_: int, size: int, mode: str = "zero") -> Convolution:
@@ -95,8 +95,8 @@ def test_what_is_added_to_what_is_read_has_the_new_size(device: Device, monkeypa
     shapes: dict[int, Shape] = {0: x.shape, **dict.fromkeys((1, 2, 3), (1, 8, 10, 6))}
     nearest = replace(attributes, bilinear=False)
     nodes = [
-        resized(0, 1, nearest, (Link("NEG"),)), resized(0, 2, attributes),
-        replace(conv(2, 3, weights, (Link("SUB", 1),)), reading=(Link("ADD", 1),)),
+        resized(0, 1, nearest, (FusedOp("NEG"),)), resized(0, 2, attributes),
+        replace(conv(2, 3, weights, (FusedOp("SUB", 1),)), input_ops=(FusedOp("ADD", 1),)),
     ]  # fmt: skip
     monkeypatch.setattr(passes, "PASSES", ())
     program, found = run(device, shapes, nodes, (3,), x)
@@ -114,7 +114,7 @@ def test_others_stay_steps(device: Device, why: str) -> None:
     large: Shape = (1, 8, 10, 8)
     last = convolution(136 if why == "many channels" else 8, 8, 3 if why == "a window" else 1)
     shapes: dict[int, Shape] = {0: (1, 4, 5, 8), 1: large, 2: (*large[:3], last.weights.shape[0]), 3: large}
-    nodes = [resized(0, 1, attributes, (Link("RELU"),) if why == "links" else ()), conv(1, 2, last)]
+    nodes = [resized(0, 1, attributes, (FusedOp("RELU"),) if why == "links" else ()), conv(1, 2, last)]
     outputs: tuple[int, ...] = (2, 1) if why == "output" else (2,)
     x = normal(*shapes[0])
     enlarged = resize(attributes)(x)
@@ -126,7 +126,7 @@ def test_others_stay_steps(device: Device, why: str) -> None:
         outputs, steps = (2, 3), 3
         expected.append(convolve(other)(enlarged))
     if why == "an operand":
-        nodes[1] = conv(1, 2, last, (Link("ADD", 1),))
+        nodes[1] = conv(1, 2, last, (FusedOp("ADD", 1),))
         expected = [expected[0] + enlarged]
     if why == "joined":
         shapes |= {3: (1, 8, 10, 16), 4: large}

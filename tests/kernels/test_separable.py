@@ -11,7 +11,7 @@ from framebind.delegate.transform import pipeline as passes
 from framebind.delegate.transform.graph import Node
 from framebind.delegate.transform.separable import fuse_separable
 from framebind.interop.device import Device
-from framebind.kernels.operation import Link
+from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.convolution import separable
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.depthwise import Depthwise
@@ -25,7 +25,7 @@ from framebind.kernels.ops.convolution.separable import (
 )
 from framebind.kernels.ops.window import SAME, VALID, Window
 from framebind.kernels.registry import OPERATORS
-from framebind.kernels.target import Grid
+from framebind.kernels.target import Target
 from framebind.kernels.views import Storage
 from support.graphs import Shape, conv, normal, run
 from support.models import relative_error
@@ -53,10 +53,10 @@ def pair(window: Window, channels: int, out: int, activation: tuple[str, ...]) -
     rows, columns = window.output_size(7, 9)
     shapes: dict[int, Shape] = {0: (2, 7, 9, channels), 1: (2, rows, columns, channels), 2: (2, rows, columns, out)}
     depthwise = Depthwise(window, 1, normal(1, *window.size, channels), normal(channels))
-    links = tuple(map(Link, activation))
+    epilogue = tuple(map(FusedOp, activation))
     return shapes, [
-        Node(OPERATORS["DEPTHWISE_CONV_2D"], depthwise, (0,), (1,), links),
-        conv(1, 2, normal(out, channels), (Link("RELU6"),)),
+        Node(OPERATORS["DEPTHWISE_CONV_2D"], depthwise, (0,), (1,), epilogue),
+        conv(1, 2, normal(out, channels), (FusedOp("RELU6"),)),
     ]
 
 
@@ -106,19 +106,19 @@ def test_what_others_need_is_computed_apart(device: Device) -> None:
     assert len(program.steps) == 2
 
 
-H200, SOFTWARE = Grid(256, 132 * 2048), Grid(64, 1)
+H200, SOFTWARE = Target(256, 132 * 2048), Target(64, 1)
 
 
 def test_tiles_of_all_output_slices_fill_a_device_and_fit_local_memory() -> None:
-    def rule(*pair: int, grid: Grid = H200) -> SeparableTile:
-        return tile_candidates(Pair(*pair), grid)[0]
+    def rule(*pair: int, target: Target = H200) -> SeparableTile:
+        return tile_candidates(Pair(*pair), target)[0]
 
     assert rule(128 * 128, 128, 9, 2, 2) == SeparableTile(1, 64, 4, 2)
     assert rule(33 * 33, 33, 9, 24, 8) == SeparableTile(1, 5, 5, 8)  # of 4 pixels there are 273, of which 264 at once
     assert rule(32 * 32, 32, 25, 36, 6) == SeparableTile(2, 2, 4, 6)  # neighbours share what a large window reads
     assert rule(16 * 16, 16, 9, 60, 10) == SeparableTile(1, 1, 1, 10)
-    assert rule(33 * 33, 33, 9, 120, 8, grid=SOFTWARE) == SeparableTile(1, 4, 4, 8)  # 8 KiB of local memory
-    assert rule(33 * 33, 33, 9, 6, 6, grid=SOFTWARE) == SeparableTile(1, 80, 5, 6)
+    assert rule(33 * 33, 33, 9, 120, 8, target=SOFTWARE) == SeparableTile(1, 4, 4, 8)  # 8 KiB of local memory
+    assert rule(33 * 33, 33, 9, 6, 6, target=SOFTWARE) == SeparableTile(1, 80, 5, 6)
 
 
 def test_windows_are_divided_where_invocations_were_idle() -> None:
@@ -131,15 +131,15 @@ def test_windows_are_divided_where_invocations_were_idle() -> None:
 def test_tiles_of_few_pixels_and_many_channels_share_the_output_slices() -> None:
     """As many as an H200 has units, or fewer: 96, 96, 128, 96, 24."""
 
-    def rule(*pair: int, grid: Grid = H200) -> SeparableTile:
-        return tile_candidates(Pair(*pair), grid)[0]
+    def rule(*pair: int, target: Target = H200) -> SeparableTile:
+        return tile_candidates(Pair(*pair), target)[0]
 
     assert rule(8 * 8, 8, 25, 144, 24) == SeparableTile(2, 1, 2, 8)
     assert rule(8 * 8, 8, 9, 144, 48) == SeparableTile(4, 1, 4, 8)
     assert rule(16 * 16, 16, 25, 84, 14) == SeparableTile(2, 2, 4, 8)
     assert rule(4 * 4, 4, 9, 48, 48) == SeparableTile(2, 1, 2, 4)
     assert rule(2 * 2, 2, 9, 48, 48) == SeparableTile(2, 1, 2, 4)
-    assert rule(1, 1, 1, LOCAL_SLICES, 48, grid=SOFTWARE) == SeparableTile(1, 1, 1, 48)  # one work-group computes all
+    assert rule(1, 1, 1, LOCAL_SLICES, 48, target=SOFTWARE) == SeparableTile(1, 1, 1, 48)  # one work-group computes all
 
 
 def test_pairs_of_many_channels_and_pixels_are_two_steps(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,12 +164,12 @@ def test_two_steps_are_preferred_where_they_are_faster() -> None:
 
 
 @pytest.mark.parametrize("pixels", [1, 33 * 33, 256 * 256])
-@pytest.mark.parametrize("grid", [H200, SOFTWARE, Grid(128, 1 << 16)], ids=str)
-def test_the_rule_s_tile_is_the_first_of_a_few_that_fit_local_memory(pixels: int, grid: Grid) -> None:
+@pytest.mark.parametrize("grid", [H200, SOFTWARE, Target(128, 1 << 16)], ids=str)
+def test_the_rule_s_tile_is_the_first_of_a_few_that_fit_local_memory(pixels: int, target: Target) -> None:
     for depth in (1, 7, 100, LOCAL_SLICES):
         for out in (1, 6, 48):
-            tiles = tile_candidates(Pair(pixels, 1 if pixels == 1 else 33, 25, depth, out), grid)
-            assert len(set(tiles)) == len(tiles) <= 5
-            for tile in tiles:
+            group_count = tile_candidates(Pair(pixels, 1 if pixels == 1 else 33, 25, depth, out), target)
+            assert len(set(group_count)) == len(group_count) <= 5
+            for tile in group_count:
                 assert tile.pixels % tile.block == 0 and tile.slices <= out
-                assert tile.pixels * depth <= max(LOCAL_SLICES, 3 * grid.group)
+                assert tile.pixels * depth <= max(LOCAL_SLICES, 3 * target.group_size)

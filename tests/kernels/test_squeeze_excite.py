@@ -12,7 +12,7 @@ from framebind.delegate.run import program
 from framebind.delegate.run.program import Program
 from framebind.delegate.transform.graph import Node
 from framebind.interop.device import Device
-from framebind.kernels.operation import Link
+from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.convolution import conv as conv_kernel
 from framebind.kernels.ops.convolution import depthwise as depthwise_kernel
 from framebind.kernels.ops.convolution.blocks import Block
@@ -40,7 +40,7 @@ def block(
     one = (batch, 1, 1)
     shapes: dict[int, Shape] = {source: x, 1: (*one, channels), 2: (*one, hidden), 4: (*one, channels), 5: x}
     shapes[6] = (batch, rows, columns, out)
-    relu, gate = (Link("RELU"),), (Link("LOGISTIC"),)
+    relu, gate = (FusedOp("RELU"),), (FusedOp("LOGISTIC"),)
     nodes = [mean(source, 1), conv(1, 2, w[0], relu), conv(2, 4, w[1], gate), multiply(source, 4, 5), conv(5, 6, w[2])]
     return shapes, nodes
 
@@ -67,7 +67,7 @@ def test_one_layer_a_pooled_mean_and_a_fully_connected_one(device: Device) -> No
     weights = half(7, 10)
     layer = FullyConnected(weights, weights[:, 0])
     shapes: dict[int, Shape] = {0: (2, 4, 5, 10), 1: (2, 1, 1, 10), 2: (2, 7)}
-    nodes = [mean(0, 1, (4, 5)), Node(OPERATORS["FULLY_CONNECTED"], layer, (1,), (2,), (Link("LOGISTIC"),))]
+    nodes = [mean(0, 1, (4, 5)), Node(OPERATORS["FULLY_CONNECTED"], layer, (1,), (2,), (FusedOp("LOGISTIC"),))]
     x = normal(*shapes[0])
     made, found = run(device, shapes, nodes, (2,), x)
     assert names(made) == ["reduce", "squeeze_excite"]
@@ -80,7 +80,7 @@ def test_sums_are_read_by_the_mean_and_by_a_convolution(device: Device) -> None:
     shapes: dict[int, Shape] = {0: (1, 4, 5, 8), 1: (1, 4, 5, 8), 2: (1, 4, 5, 8), 3: (1, 1, 1, 8), 4: (1, 1, 1, 8)}
     shapes |= {5: shapes[0], 6: shapes[0], 7: (1, 4, 5, 3)}
     first, gate, last = half(8, 8), half(8, 8), half(3, 8)
-    nodes = [conv(0, 1, first), add(0, 1, 2), mean(2, 3), conv(3, 4, gate, (Link("LOGISTIC"),))]
+    nodes = [conv(0, 1, first), add(0, 1, 2), mean(2, 3), conv(3, 4, gate, (FusedOp("LOGISTIC"),))]
     nodes += [multiply(0, 4, 5), add(5, 1, 6), conv(6, 7, last)]
     x = normal(*shapes[0])
     made, found = run(device, shapes, nodes, (7,), x)
@@ -95,7 +95,7 @@ def test_what_others_need_stays_a_tensor(device: Device) -> None:
     """A sum that is an output, a mean that two layers read, and a layer that is too large."""
     shapes: dict[int, Shape] = {0: (1, 4, 5, 8), 1: (1, 4, 5, 8), 2: (1, 4, 5, 4), 3: (1, 1, 1, 8), 4: (1, 1, 1, 4)}
     shapes |= {5: (1, 1, 1, 4)}
-    product = Node(OPERATORS["MUL"], Elementwise(), (0,), (1,), (Link("MUL", 0),))
+    product = Node(OPERATORS["MUL"], Elementwise(), (0,), (1,), (FusedOp("MUL", 0),))
     nodes = [product, conv(1, 2, half(4, 8)), mean(0, 3), conv(3, 4, half(4, 8)), conv(3, 5, half(4, 8))]
     made, _ = run(device, shapes, nodes, (1, 2, 4, 5), normal(*shapes[0]))
     assert names(made) == ["copy", "conv", "reduce", "conv", "conv"]
@@ -134,7 +134,7 @@ def test_a_convolution_adds_up_what_it_writes(
     weights = half(9, channels), half(channels, 9), half(10, channels)
     shapes, nodes = block((1, 9, 7, channels), 9, 10, weights, source=7)
     window = Convolution(Window((size, size), (1, 1)), half(channels, size, size, 6), half(channels))
-    writer = Node(OPERATORS["CONV_2D"], window, (0,), (7,), (Link("RELU"),))
+    writer = Node(OPERATORS["CONV_2D"], window, (0,), (7,), (FusedOp("RELU"),))
     monkeypatch.setattr(conv_kernel, "block_candidates", lambda *_: (split,))
     merged, apart = kernels_both_ways(device, (shapes | {0: (1, 9, 7, 6)}, [writer, *nodes]), storage, monkeypatch)
     assert (merged, apart) == (["conv", "conv"], ["conv", "reduce", "squeeze_excite", "conv"])
@@ -184,8 +184,8 @@ def test_what_is_added_before_the_mean_is_added_where_the_last_summand_is_writte
     shapes: dict[int, Shape] = {i: (1, 6, 5, 8) for i in (0, 1, 2, 3, 7, 8)} | {i: (1, 1, 1, 8) for i in (4, 5)}
     shapes[6] = (1, 6, 5, 3)
     sum_ = add(7, 8, 1) if first else add(8, 7, 1)
-    nodes = [conv(0, 7, half(8, 8)), conv(0, 8, half(8, 8), (Link("RELU"),)), sum_, mean(1, 4)]
-    nodes += [conv(4, 5, half(8, 8), (Link("LOGISTIC"),)), multiply(8, 5, 2), add(2, 7, 3), conv(3, 6, half(3, 8))]
+    nodes = [conv(0, 7, half(8, 8)), conv(0, 8, half(8, 8), (FusedOp("RELU"),)), sum_, mean(1, 4)]
+    nodes += [conv(4, 5, half(8, 8), (FusedOp("LOGISTIC"),)), multiply(8, 5, 2), add(2, 7, 3), conv(3, 6, half(3, 8))]
     merged, apart = kernels_both_ways(device, (shapes, nodes), "f32", monkeypatch)
     assert (merged, apart) == (["conv"] * 3, ["conv", "conv", "reduce", "squeeze_excite", "conv"])
 
@@ -211,10 +211,10 @@ def test_too_many_sums_are_those_of_rows(device: Device, monkeypatch: pytest.Mon
     shapes, nodes = block((1, 3, 300, 8), 4, 3, weights, source=7)
     graph = (shapes | {0: (1, 3, 300, 8)}, [conv(0, 7, half(8, 8)), *nodes])
     monkeypatch.setattr(conv_kernel, "block_candidates", lambda *_: (Block(1, 1, 1, 1),))
-    monkeypatch.setattr(merge_launches, "SUMS_READ", 8 / device.traits.group)
+    monkeypatch.setattr(merge_launches, "SUMS_READ", 8 / device.traits.group_size)
     assert kernels_both_ways(device, graph, "f32", monkeypatch)[0] == ["conv", "reduce", "conv"]
     monkeypatch.undo()
     monkeypatch.setattr(conv_kernel, "block_candidates", lambda *_: (Block(1, 1, 1, 1),))
-    monkeypatch.setattr(device, "traits", replace(device.traits, local_bytes=device.traits.group * 16 + 64))
+    monkeypatch.setattr(device, "traits", replace(device.traits, local_bytes=device.traits.group_size * 16 + 64))
     merged, _ = kernels_both_ways(device, graph, "f32", monkeypatch)
     assert merged == ["conv", "squeeze_excite", "conv"]

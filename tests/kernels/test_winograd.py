@@ -12,7 +12,7 @@ import pytest
 
 from framebind.delegate.transform.graph import Node
 from framebind.interop.device import Device
-from framebind.kernels.operation import Link
+from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.convolution import conv
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.winograd import (
@@ -24,7 +24,7 @@ from framebind.kernels.ops.convolution.winograd import (
 )
 from framebind.kernels.ops.window import VALID, Window
 from framebind.kernels.registry import OPERATORS
-from framebind.kernels.target import Choice, Grid
+from framebind.kernels.target import Target, TuningChoice
 from framebind.kernels.views import Storage
 from support.cases.references import Array, convolve
 from support.graphs import Shape, normal, run
@@ -47,21 +47,23 @@ CASES: dict[str, tuple[Shape, int, Window]] = {
 
 def take(monkeypatch: pytest.MonkeyPatch, device: Device, number: int) -> None:
     """Let convolutions be computed by this tile, or by the last one, in work-groups that are small enough for all."""
-    monkeypatch.setattr(device, "traits", replace(device.traits, group=64, matrix_units=False))
+    monkeypatch.setattr(device, "traits", replace(device.traits, group_size=64, matrix_units=False))
 
-    def tiles(window: Window, depth: int, channels: int, grid: Grid) -> tuple[WinogradTile, ...]:
-        found = winograd_tiles(window, depth, channels, grid)
+    def group_count(window: Window, depth: int, channels: int, target: Target) -> tuple[WinogradTile, ...]:
+        found = winograd_tiles(window, depth, channels, target)
         return found[min(number, len(found) - 1) :]
 
     monkeypatch.setattr(conv, "block_candidates", lambda *_: ())
-    monkeypatch.setattr(conv, "winograd_tiles", tiles)
+    monkeypatch.setattr(conv, "winograd_tiles", group_count)
 
 
-def one_node(shape: Shape, out: int, window: Window, links: tuple[Link, ...] = ()) -> tuple[dict[int, Shape], Node]:
+def one_node(
+    shape: Shape, out: int, window: Window, epilogue: tuple[FusedOp, ...] = ()
+) -> tuple[dict[int, Shape], Node]:
     weights = (normal(out, 3, 3, shape[3]) / np.sqrt(9 * shape[3])).astype(np.float32)
     attributes = Convolution(window, weights, normal(out))
     shapes: dict[int, Shape] = {0: shape, 1: (shape[0], *window.output_size(*shape[1:3]), out)}
-    return shapes, Node(OPERATORS["CONV_2D"], attributes, (0,), (1,), links)
+    return shapes, Node(OPERATORS["CONV_2D"], attributes, (0,), (1,), epilogue)
 
 
 def expected(node: Node, x: Array) -> Array:
@@ -88,7 +90,7 @@ def test_every_tile_computes_the_sums_of_the_window(
 def test_links_apply_to_what_it_writes(device: Device, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     """A residual sum and an activation; constants in 16 bits, which are the transformed weights."""
     shape: Shape = (1, 7, 6, 16)
-    shapes, node = one_node(shape, 16, PLAIN, (Link("ADD", 0), Link("RELU6")))
+    shapes, node = one_node(shape, 16, PLAIN, (FusedOp("ADD", 0), FusedOp("RELU6")))
     x = normal(*shape)
     take(monkeypatch, device, 0)
     program, (found,) = run(device, shapes, [node], (1,), x, storage)
@@ -100,7 +102,7 @@ def test_links_apply_to_what_it_writes(device: Device, storage: Storage, monkeyp
 def test_it_computes_the_same_in_one_dispatch(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps whose local memory others use too."""
     shape: Shape = (1, 9, 7, 16)
-    shapes, first = one_node(shape, 16, PLAIN, (Link("RELU"),))
+    shapes, first = one_node(shape, 16, PLAIN, (FusedOp("RELU"),))
     _, second = one_node(shape, 16, PLAIN)
     second = Node(second.operator, second.attributes, (1,), (2,))
     shapes[2] = shape
@@ -124,10 +126,10 @@ def test_a_model_keeps_its_bounds(
     """The model with most such convolutions, all of those that can be computed so."""
     found: list[WinogradTile] = []
 
-    def take_tile(_: Grid, choice: Choice[Any]) -> Any:
-        tiles = [candidate for candidate in choice.candidates if isinstance(candidate, WinogradTile)]
-        found.extend(tiles[:1])
-        return tiles[0] if tiles else choice.candidates[0]
+    def take_tile(_: Target, choice: TuningChoice[Any]) -> Any:
+        group_count = [candidate for candidate in choice.candidates if isinstance(candidate, WinogradTile)]
+        found.extend(group_count[:1])
+        return group_count[0] if group_count else choice.candidates[0]
 
     path = model_path("style_transfer_f16_384")
     (case,) = [case for case in MODELS if case.name == path.stem]
@@ -136,7 +138,7 @@ def test_a_model_keeps_its_bounds(
     expected = reference(path, inputs)
     for tensor, value in inputs.items():
         interpreter.set_tensor(tensor, value)
-    monkeypatch.setattr(Grid, "take", take_tile)
+    monkeypatch.setattr(Target, "take", take_tile)
     interpreter.invoke()
     errors = {tensor: relative_error(interpreter.get_tensor(tensor), value) for tensor, value in expected.items()}
     assert len(found) == 11 and max(errors.values()) <= TOLERANCE[storage], errors
@@ -144,29 +146,29 @@ def test_a_model_keeps_its_bounds(
 
 
 def test_only_plain_windows_of_enough_channels_have_tiles() -> None:
-    grid = Grid(128, 1)
-    assert winograd_tiles(PLAIN, 8, 8, grid) and winograd_tiles(PLAIN, 4, 4, grid)
+    target = Target(128, 1)
+    assert winograd_tiles(PLAIN, 8, 8, target) and winograd_tiles(PLAIN, 4, 4, target)
     for window in (
         Window((1, 1), (1, 1)),
         Window((5, 5), (1, 1)),
         Window((3, 3), (2, 2)),
         Window((3, 3), (1, 1), (2, 2)),
     ):
-        assert winograd_tiles(window, 8, 8, grid) == ()
-    assert winograd_tiles(PLAIN, 3, 8, grid) == winograd_tiles(PLAIN, 8, 3, grid) == ()
-    assert winograd_tiles(PLAIN, 11, 8, grid) == (), "11 slices come one at a time"
-    assert winograd_tiles(PLAIN, 8, 8, Grid(72, 1)) == ()
+        assert winograd_tiles(window, 8, 8, target) == ()
+    assert winograd_tiles(PLAIN, 3, 8, target) == winograd_tiles(PLAIN, 8, 3, target) == ()
+    assert winograd_tiles(PLAIN, 11, 8, target) == (), "11 slices come one at a time"
+    assert winograd_tiles(PLAIN, 8, 8, Target(72, 1)) == ()
 
 
 @pytest.mark.parametrize("group", [64, 128, 256])
 @pytest.mark.parametrize("depth", [4, 8, 20, 24])
 @pytest.mark.parametrize("channels", [4, 5, 8, 40])
-def test_tiles_use_every_invocation_and_16_kib(group: int, depth: int, channels: int) -> None:
-    tiles = winograd_tiles(PLAIN, depth, channels, Grid(group, 1))
-    assert len(set(tiles)) == len(tiles)
-    for tile in tiles:
+def test_tiles_use_every_invocation_and_16_kib(group_size: int, depth: int, channels: int) -> None:
+    group_count = winograd_tiles(PLAIN, depth, channels, Target(group_size, 1))
+    assert len(set(group_count)) == len(group_count)
+    for tile in group_count:
         sums = tile.patches * tile.slices
-        assert sums == group // 16 * tile.block_patches * tile.block_slices and tile.slices <= channels
+        assert sums == group_size // 16 * tile.block_patches * tile.block_slices and tile.slices <= channels
         ((_, _, count),) = winograd_memory(depth, tile)
         assert 16 * sums <= count <= 1024
 

@@ -17,20 +17,20 @@ SHAPE: Shape = (1, 3, 5, 6)
 
 
 def copy_source(
-    device: Device, src: View, dst: View, *, memories: tuple[str, str] = ("source", "target"), links: Any = ()
+    device: Device, src: View, dst: View, *, memories: tuple[str, str] = ("source", "target"), epilogue: Any = ()
 ) -> KernelSource:
     assert not isinstance(dst, Table)
     shape = dst.shape
-    group = device.traits.group
-    tiles = -(-shape[0] * shape[1] * shape[2] * slices(shape[3]) // group)
+    group_size = device.traits.group_size
+    group_count = -(-shape[0] * shape[1] * shape[2] * slices(shape[3]) // group_size)
     arguments = (Argument("src", src, "r", memories[0]), Argument("dst", dst, "w", memories[1]))
-    return KernelSource("copy", arguments, group, tiles, links=links)
+    return KernelSource("copy", arguments, group_size, group_count, epilogue=epilogue)
 
 
 def step(
     device: Device, source: KernelSource, src: Operand, dst: Operand, label: str = "copy", /, **given: Any
 ) -> Step:
-    return Step(device.kernel(source), {"src": src, "dst": dst}, source.tiles, label, given)
+    return Step(device.kernel(source), {"src": src, "dst": dst}, source.group_count, label, given)
 
 
 def whole(resource: Any) -> Operand:

@@ -11,7 +11,7 @@ from framebind.delegate.plan.binding import Binding
 from framebind.delegate.run.program import Program
 from framebind.delegate.transform.graph import Graph, Node
 from framebind.interop.device import Device
-from framebind.kernels.operation import Link
+from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.movement.concat import Concatenation
 from framebind.kernels.ops.pointwise.elementwise import Elementwise
@@ -29,12 +29,12 @@ RNG = np.random.default_rng(11)
 
 
 def add(source: int, operand: int, target: int) -> Node:
-    return Node(OPERATORS["ADD"], Elementwise(), (source,), (target,), (Link("ADD", operand),))
+    return Node(OPERATORS["ADD"], Elementwise(), (source,), (target,), (FusedOp("ADD", operand),))
 
 
-def conv(source: int, target: int, weights: Array, links: tuple[Link, ...] = ()) -> Node:
+def conv(source: int, target: int, weights: Array, epilogue: tuple[FusedOp, ...] = ()) -> Node:
     attributes = Convolution(Window((1, 1), (1, 1), padding=VALID), weights[:, None, None, :], weights[:, 0])
-    return Node(OPERATORS["CONV_2D"], attributes, (source,), (target,), links)
+    return Node(OPERATORS["CONV_2D"], attributes, (source,), (target,), epilogue)
 
 
 def concat(sources: tuple[int, ...], target: int, axis: int) -> Node:
@@ -88,16 +88,16 @@ def half(*shape: int) -> Array:
     return normal(*shape).astype(np.float16).astype(np.float32)
 
 
-def mean(source: int, target: int, pooled: tuple[int, int] | None = None) -> Node:
-    if pooled is None:
+def mean(source: int, target: int, max_pool_2x2: tuple[int, int] | None = None) -> Node:
+    if max_pool_2x2 is None:
         return Node(OPERATORS["MEAN"], MEAN, (source,), (target,))
     return Node(
-        OPERATORS["AVERAGE_POOL_2D"], Pooling(Window(pooled, (1, 1), padding=VALID), False), (source,), (target,)
+        OPERATORS["AVERAGE_POOL_2D"], Pooling(Window(max_pool_2x2, (1, 1), padding=VALID), False), (source,), (target,)
     )
 
 
 def multiply(source: int, operand: int, target: int) -> Node:
-    return Node(OPERATORS["MUL"], Elementwise(), (source,), (target,), (Link("MUL", operand),))
+    return Node(OPERATORS["MUL"], Elementwise(), (source,), (target,), (FusedOp("MUL", operand),))
 
 
 def logistic(x: Array) -> Array:

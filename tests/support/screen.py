@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 Picture = npt.NDArray[np.uint8]
-PATIENCE = 90.0
+MAX_SPINS = 90.0
 """Seconds to wait for what a window is expected to show: a software GPU that other programs share is slow."""
 
 
@@ -122,7 +122,7 @@ class Program:
 
     def until(self, condition: Callable[[], Any], what: str) -> Any:
         """Wait until ``condition`` is true, and give its value; an AssertionError where it does not come."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + MAX_SPINS
         while not (value := condition()):
             assert self._process.poll() is None, f"no {what}, but the end: {self._process.communicate()[0]}"
             assert time.monotonic() < deadline, f"no {what}"
@@ -131,7 +131,7 @@ class Program:
 
     def wait(self) -> tuple[int, str]:
         """Exit code and output."""
-        output = self._process.communicate(timeout=PATIENCE)[0]
+        output = self._process.communicate(timeout=MAX_SPINS)[0]
         return self._process.returncode, " ".join(output.split())
 
     def _xdotool(self, *arguments: str) -> str:

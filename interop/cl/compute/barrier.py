@@ -13,7 +13,7 @@ import pyopencl as cl
 from ....kernels.codegen.one_dispatch_opencl import render_opencl_barrier_test
 from ...record.one_dispatch import (
     GROUPS_PER_UNIT,
-    PATIENCE,
+    MAX_SPINS,
     TEST_PATIENCE,
     TEST_ROUNDS,
     BarrierWatch,
@@ -36,7 +36,7 @@ class ClBarrier:
         self.units: int = 1 if context.software else context.device.max_compute_units
         self.per_unit = (1,) if context.software else GROUPS_PER_UNIT
         """How many groups a compute unit is tried with. A CPU runs one after the other: one is all that may wait."""
-        self.patience = PATIENCE
+        self.max_spins = MAX_SPINS
         self.watch = BarrierWatch(str(context), self._take_flag, context.software)
 
     @functools.cached_property
@@ -59,28 +59,28 @@ class ClBarrier:
 
         Every group writes a number, waits, and must then read its neighbour's, which it has read in the round before.
         """
-        context, group = self._context, min(128, self._context.device.max_work_group_size)
+        context, group_size = self._context, min(128, self._context.device.max_work_group_size)
         try:
-            text = render_opencl_barrier_test(group)
+            text = render_opencl_barrier_test(group_size)
             program = build(context.context, text, "barrier_test", self.options)
         except cl.Error as error:
             return f"the barrier does not compile: {error}"
         kernel = cl.Kernel(program, "barrier_test")
         most = self.units * self.per_unit[0]
-        cells, unseen = (cl.Buffer(context.context, cl.mem_flags.READ_WRITE, 4 * n) for n in (most, 1))
+        cells, stale_reads = (cl.Buffer(context.context, cl.mem_flags.READ_WRITE, 4 * n) for n in (most, 1))
 
         def dispatch(groups: int) -> Dispatch:
-            for buffer in (cells, unseen):
+            for buffer in (cells, stale_reads):
                 cl.enqueue_fill_buffer(context.queue, buffer, np.zeros(1, np.int32), 0, buffer.size)
             own = (np.int32(groups), np.uint32(TEST_PATIENCE), np.int32(TEST_ROUNDS))
-            kernel.set_args(cells, unseen, self.state, *own)
-            return kernel, (ctypes.c_size_t * 1)(group * groups), (ctypes.c_size_t * 1)(group)
+            kernel.set_args(cells, stale_reads, self.state, *own)
+            return kernel, (ctypes.c_size_t * 1)(group_size * groups), (ctypes.c_size_t * 1)(group_size)
 
         groups = self.resident_groups(dispatch, most, text)
         if groups == 0:
             return "its work-groups do not wait for one another"
-        wrong = self._download(unseen, 0)
-        log.debug(f"{context}: {groups} groups of {group} wait for one another")
+        wrong = self._download(stale_reads, 0)
+        log.debug(f"{context}: {groups} groups of {group_size} wait for one another")
         return f"{wrong} times what one group wrote was not seen by another" if wrong else ""
 
     def resident_groups(self, dispatch: Callable[[int], Dispatch], most: int, text: str) -> int:

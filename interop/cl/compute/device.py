@@ -55,8 +55,8 @@ class ClDevice:
             api="opencl",
             driver=f"{device.version.strip()}, driver {device.driver_version.strip()}",
             # A CPU runs a group's work-items in turn; GPUs want a few warps to hide memory latency.
-            group=min(64 if context.software else 256, device.max_work_group_size),
-            max_group=device.max_work_group_size,
+            group_size=min(64 if context.software else 256, device.max_work_group_size),
+            max_group_size=device.max_work_group_size,
             invocations=1 if context.software else device.max_compute_units * 2048,
             local_bytes=device.local_mem_size,
             max_buffer_bytes=min(device.max_mem_alloc_size, 4 * _LAST_FLOAT),

@@ -44,15 +44,15 @@ class ClProgram:
         self.first_own = memories + 5 * pictures
         self.kept: list[Any] = []
 
-    def set_own(self, rows: cl.Buffer, count: int, groups: int, patience: int) -> None:
+    def set_own(self, rows: cl.Buffer, count: int, groups: int, max_spins: int) -> None:
         """The arguments behind memories and pictures: see render_opencl_program."""
-        own = (rows, np.int32(count), self.barrier.state, np.int32(groups), np.uint32(patience))
+        own = (rows, np.int32(count), self.barrier.state, np.int32(groups), np.uint32(max_spins))
         for i, value in enumerate(own):
             self.kernel.set_arg(self.first_own + i, value)
 
     def dispatch(self, groups: int) -> Dispatch:
         size = ctypes.c_size_t * 1
-        return self.kernel, size(self.source.group * groups), size(self.source.group)
+        return self.kernel, size(self.source.group_size * groups), size(self.source.group_size)
 
 
 def record_as_one(context: ClContext, barrier: ClBarrier, steps: Sequence[Step], per_unit: int = 0) -> Recording:
@@ -71,7 +71,7 @@ def record_as_one(context: ClContext, barrier: ClBarrier, steps: Sequence[Step],
     groups = _resident_groups(program, merged, wanted_groups(steps, barrier.units, per_unit))
     rows = table(steps, merged, groups)
     recording.kept.append(_upload(context, rows))
-    program.set_own(recording.kept[0], len(rows), groups, barrier.patience)
+    program.set_own(recording.kept[0], len(rows), groups, barrier.max_spins)
     dispatch = program.dispatch(groups)
     recording.barriers = int(rows[:, 3].sum())
     recording.dispatches.append((f"{len(steps)} steps on {groups} groups", dispatch))

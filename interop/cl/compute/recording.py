@@ -137,7 +137,7 @@ def _dispatch(recording: Recording, number: int, step: Step) -> Dispatch:
         recording.parameters[number, argument.name] = (kernel, index)
         index += 4
     size = ctypes.c_size_t * 1
-    return kernel, size(source.group * step.tiles), size(source.group)
+    return kernel, size(source.group_size * step.group_count), size(source.group_size)
 
 
 def set_parameters(place: Place, values: Sequence[float]) -> None:

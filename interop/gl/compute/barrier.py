@@ -13,7 +13,7 @@ from ....kernels.codegen.one_dispatch_glsl import render_glsl_barrier_test
 from ...errors import KernelError
 from ...record.one_dispatch import (
     GROUPS_PER_UNIT,
-    PATIENCE,
+    MAX_SPINS,
     TEST_PATIENCE,
     TEST_ROUNDS,
     BarrierWatch,
@@ -43,7 +43,7 @@ class GlBarrier:
         self.units: int = context.gl.integer(_SM_COUNT) if known else 1
         self.per_unit = GROUPS_PER_UNIT if known else (1,)
         """How many groups a compute unit is tried with. Where GL does not tell how many units there are, it is one."""
-        self.patience = PATIENCE
+        self.max_spins = MAX_SPINS
         self.watch = BarrierWatch(str(context), self._take_flag, context.software)
 
     @functools.cached_property
@@ -71,11 +71,11 @@ class GlBarrier:
         weakref.finalize(self, context.defer_delete, "program", program).atexit = False
         most = self.units * self.per_unit[0]
         with kept(context, buffers, program_in_use, storage_buffers(1)):
-            cells, unseen = GlBuffer(4 * most, label="cells"), GlBuffer(4, label="unseen")
+            cells, stale_reads = GlBuffer(4 * most, label="cells"), GlBuffer(4, label="stale_reads")
 
         def dispatch(groups: int) -> None:
             gl.glUseProgram(program)
-            for binding, buffer in enumerate((cells, unseen, self.state)):
+            for binding, buffer in enumerate((cells, stale_reads, self.state)):
                 gl.glBindBufferBase(SHADER_STORAGE_BUFFER, binding, buffer.id)
             for location, value in enumerate((TEST_ROUNDS, groups, TEST_PATIENCE)):
                 gl.glUniform1i(location, value)
@@ -85,7 +85,7 @@ class GlBarrier:
             groups = self.resident_groups(dispatch, most, text)
         if groups == 0:
             return "its work-groups do not wait for one another"
-        wrong = self._word(unseen, 0)
+        wrong = self._word(stale_reads, 0)
         log.debug(f"{context}: {groups} groups wait for one another")
         return f"{wrong} times what one group wrote was not seen by another" if wrong else ""
 

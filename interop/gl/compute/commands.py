@@ -283,8 +283,8 @@ class Recorder:
             self.picture(unit, argument, step.operands[argument.name].resource)
         if values is not None:
             self._uniforms(kernel, values)
-        rows = -(-step.tiles // MAX_GROUPS)
-        self.call("glDispatchCompute", -(-step.tiles // rows), rows, 1)
+        rows = -(-step.group_count // MAX_GROUPS)
+        self.call("glDispatchCompute", -(-step.group_count // rows), rows, 1)
 
     def buffer(self, binding: int, resource: Resource | Slot) -> None:
         name = self._name(resource)

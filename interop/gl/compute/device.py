@@ -52,8 +52,8 @@ class GlDevice:
             api="opengl es" if context.is_es else "opengl",
             driver=context.gl.version,
             # llvmpipe runs a group's invocations in turn; GPUs want a few warps to hide memory latency.
-            group=64 if context.software else 128,
-            max_group=gl.integer(_MAX_GROUP_INVOCATIONS),
+            group_size=64 if context.software else 128,
+            max_group_size=gl.integer(_MAX_GROUP_INVOCATIONS),
             # GL does not tell how wide a GPU is: this is a large desktop GPU, and a small one loses little by it.
             invocations=1 if context.software else 1 << (16 if context.is_es else 18),
             local_bytes=gl.integer(_MAX_SHARED_BYTES),

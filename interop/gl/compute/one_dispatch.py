@@ -51,7 +51,7 @@ class GlOneDispatch(GlCommandList):
         self._table = GlBuffer(4 * self._merged.source.steps * self._merged.source.row, label="steps of a program")
         groups = self._resident_groups(wanted_groups(self.steps, self._barrier.units, self._per_unit))
         rows = table(self.steps, self._merged, groups)
-        self._prepare_run(rows, groups, self._barrier.patience)
+        self._prepare_run(rows, groups, self._barrier.max_spins)
         self.barriers = int(rows[:, 3].sum())
         self.labels = [f"{len(self.steps)} steps on {groups} groups"]
         return groups
@@ -68,12 +68,12 @@ class GlOneDispatch(GlCommandList):
         recorder.call("glDispatchCompute", groups, 1, 1)
         return recorder
 
-    def _prepare_run(self, rows: np.ndarray, groups: int, patience: int) -> None:
+    def _prepare_run(self, rows: np.ndarray, groups: int, max_spins: int) -> None:
         """Put the table and the uniforms where the program finds them."""
         self._table.write(rows, "steps of a program")
         gl = self._context.gl
         gl.glUseProgram(self._program)
-        for location, value in enumerate((len(rows), groups, patience)):
+        for location, value in enumerate((len(rows), groups, max_spins)):
             gl.glUniform1i(location, value)
 
     def _resident_groups(self, most: int) -> int:

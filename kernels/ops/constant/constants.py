@@ -14,7 +14,7 @@ import numpy as np
 
 from ...operation import Launch, Lowering, Operator, Parsed, Unsupported
 from ...tensor import TensorInfo
-from ..arguments import WHOLE, constant, require_movable, require_type
+from ..arguments import INTEGER_LIKE, constant, require_movable, require_type
 
 LARGEST_FILLED = 1 << 24
 """Values of the largest constant that is made of one number: a few bytes of a file could ask for any size."""
@@ -64,7 +64,7 @@ def _parse_fill(options: Any, inputs: list[TensorInfo | None], outputs: list[Ten
 
 
 def _parse_zeros(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_type(WHOLE | {"float32"}, *outputs)
+    require_type(INTEGER_LIKE | {"float32"}, *outputs)
     zero = np.zeros((), outputs[0].dtype)
     return Parsed(_measured(inputs[0], lambda shape: _filled(zero, shape)))
 

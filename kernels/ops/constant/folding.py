@@ -16,7 +16,7 @@ from ..movement.slice import dense_slice
 Arrays = list[np.ndarray]
 
 INTEGERS = frozenset({"int32", "int64"})
-LARGEST = 64
+FLOAT_MAX = 64
 """Values of an operand: shapes are short, and what is long is better computed on a device."""
 
 
@@ -56,7 +56,7 @@ FOLDS: dict[str, Callable[[Any, Arrays], np.ndarray]] = {
 def fold(name: str, options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> np.ndarray | None:
     """The value of the only output, where all inputs are constant integers; None where it has to be computed."""
     known = [tensor.constant for tensor in inputs if tensor is not None and tensor.dtype in INTEGERS]
-    arrays = [array for array in known if array is not None and array.size <= LARGEST]
+    arrays = [array for array in known if array is not None and array.size <= FLOAT_MAX]
     if name not in FOLDS or len(arrays) != len(inputs) or len(outputs) != 1 or outputs[0].dtype not in INTEGERS:
         return None
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...target import Grid
+from ...target import Target
 
 SIZES = ((4, 2), (8, 1), (4, 1), (2, 1), (1, 1))
 """Blocks of (pixels, output slices), the one with the fewest loads a product first."""
@@ -27,23 +27,23 @@ class Block(NamedTuple):
     split_slices: int
 
 
-def block_candidates(rows: int, columns: int, slices: int, taps: int, depth: int, grid: Grid) -> tuple[Block, ...]:
+def block_candidates(rows: int, columns: int, slices: int, taps: int, depth: int, target: Target) -> tuple[Block, ...]:
     """The block of ``choose_block``; those of other sizes; and its own size for half and twice as busy a device."""
     outputs, terms = (rows, columns, slices), (taps, depth)
-    rule = choose_block(rows, columns, slices, taps, depth, grid)
-    sizes = [_block(size, outputs, terms, grid, BUSY) for size in _sizes(columns, slices)]
-    shares = [_block((rule.pixels, rule.slices), outputs, terms, grid, busy) for busy in (2 * BUSY, BUSY / 2)]
+    rule = choose_block(rows, columns, slices, taps, depth, target)
+    sizes = [_block(size, outputs, terms, target, BUSY) for size in _sizes(columns, slices)]
+    shares = [_block((rule.pixels, rule.slices), outputs, terms, target, busy) for busy in (2 * BUSY, BUSY / 2)]
     return tuple(dict.fromkeys((rule, *sizes, *shares)))
 
 
-def choose_block(rows: int, columns: int, slices: int, taps: int, depth: int, grid: Grid) -> Block:
+def choose_block(rows: int, columns: int, slices: int, taps: int, depth: int, target: Target) -> Block:
     """For outputs of ``rows`` (of all pictures) by ``columns`` pixels by ``slices``, each a sum over ``taps`` times
     ``depth`` input slices: the largest block of which there are enough.
     """
     best = Block(1, 1, 1, 1)
     for size in _sizes(columns, slices):
-        best = _block(size, (rows, columns, slices), (taps, depth), grid, BUSY)
-        if 2 * _count(size, rows, columns, slices) * best.split >= _wanted(grid, BUSY):
+        best = _block(size, (rows, columns, slices), (taps, depth), target, BUSY)
+        if 2 * _count(size, rows, columns, slices) * best.split >= _wanted(target, BUSY):
             break
     return best
 
@@ -52,8 +52,8 @@ def _sizes(columns: int, slices: int) -> list[tuple[int, int]]:
     return [size for size in SIZES if size[0] <= columns and size[1] <= slices]
 
 
-def _wanted(grid: Grid, busy: float) -> int:
-    return max(int(grid.invocations / busy), 1)
+def _wanted(target: Target, busy: float) -> int:
+    return max(int(target.invocations / busy), 1)
 
 
 def _count(size: tuple[int, int], rows: int, columns: int, slices: int) -> int:
@@ -61,11 +61,13 @@ def _count(size: tuple[int, int], rows: int, columns: int, slices: int) -> int:
 
 
 def _block(
-    size: tuple[int, int], outputs: tuple[int, int, int], terms: tuple[int, int], grid: Grid, busy: float
+    size: tuple[int, int], outputs: tuple[int, int, int], terms: tuple[int, int], target: Target, busy: float
 ) -> Block:
     """The block of this size whose sums are split until a ``busy``-th part of the invocations has work."""
     taps, depth = terms
-    split = split_sums(_count(size, *outputs), taps * depth, _wanted(grid, busy), min(LARGEST_SPLIT, grid.group))
+    split = split_sums(
+        _count(size, *outputs), taps * depth, _wanted(target, busy), min(LARGEST_SPLIT, target.group_size)
+    )
     return Block(*size, split, _split_slices(split, taps, depth))
 
 

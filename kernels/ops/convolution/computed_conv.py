@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...operation import Launch, Link, Lowering, Unsupported
+from ...operation import FusedOp, Launch, Lowering, Unsupported
 from ...tensor import TensorInfo, slices
 from ..window import Window
 
@@ -39,14 +39,14 @@ class ComputedTranspose:
     channels: int
 
 
-def bias_links(inputs: list[TensorInfo | None], channels: int, *, position: int = 2) -> tuple[Link, ...]:
+def bias_epilogue(inputs: list[TensorInfo | None], channels: int, *, position: int = 2) -> tuple[FusedOp, ...]:
     """The link that adds the bias, where there is one: a value for each output channel."""
     bias = inputs[position] if len(inputs) > position else None
     if bias is None:
         return ()
     if bias.shape != (channels,):
         raise Unsupported(f"bias has the shape {bias.shape} for {channels} output channels")
-    return (Link("ADD", operand=position),)
+    return (FusedOp("ADD", operand=position),)
 
 
 def _check_weights(expected: tuple[int, ...], shape: tuple[int, ...]) -> None:
@@ -113,5 +113,5 @@ def lower_transpose(lowering: Lowering) -> list[Launch]:
 def _launch(lowering: Lowering, kernel: str, constants: dict[str, int | float]) -> Launch:
     batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
     reads = {"src": lowering.inputs[0], "weights": lowering.inputs[1]}
-    tiles = lowering.tiles(batch * rows * columns * slices(channels))
-    return Launch(kernel, reads, {"dst": lowering.outputs[0]}, tiles, constants)
+    group_count = lowering.group_count(batch * rows * columns * slices(channels))
+    return Launch(kernel, reads, {"dst": lowering.outputs[0]}, group_count, constants)

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ...operation import Launch, Link, Lowering, Operator, OwnSlices, PackedArray, Parsed, Unsupported
-from ...target import Choice
+from ...operation import FusedOp, Launch, Lowering, Operator, PackedArray, Parsed, SliceOwnership, Unsupported
+from ...target import TuningChoice
 from ...tensor import TensorInfo, slices
-from ..arguments import activation_links, require_float
+from ..arguments import activation_epilogue, require_float
 from ..window import Window
 from .blocks import Block, block_candidates
-from .computed_conv import ComputedConvolution, bias_links, convolution_shapes, lower_convolution
-from .matrix_conv import matrix_constants, matrix_memory, matrix_tile_candidates, own_slices, uses_matrix_units
+from .computed_conv import ComputedConvolution, bias_epilogue, convolution_shapes, lower_convolution
+from .matrix_conv import matrix_constants, matrix_memory, matrix_tile_candidates, slice_ownership, uses_matrix_units
 from .matrix_tiles import MatrixTile
 from .packing import pack_bias, pack_fragments, pack_weights
 from .patch_conv import FEW_TAPS, launch_patches
@@ -48,10 +48,10 @@ def optional_bias(inputs: list[TensorInfo | None], channels: int) -> np.ndarray 
     return bias
 
 
-def computed_bias(inputs: list[TensorInfo | None], channels: int, *, position: int = 2) -> tuple[Link, ...]:
+def computed_bias(inputs: list[TensorInfo | None], channels: int, *, position: int = 2) -> tuple[FusedOp, ...]:
     """The link that adds a bias that is not constant."""
     bias = inputs[position] if len(inputs) > position else None
-    return () if bias is None or bias.constant is not None else bias_links(inputs, channels, position=position)
+    return () if bias is None or bias.constant is not None else bias_epilogue(inputs, channels, position=position)
 
 
 def launch_convolution(lowering: Lowering, source: int, attributes: Convolution) -> Launch:
@@ -60,7 +60,7 @@ def launch_convolution(lowering: Lowering, source: int, attributes: Convolution)
     """
     batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
     _, height, width, depth = lowering.shape(source)
-    taps, units = math.prod(attributes.window.size), uses_matrix_units(batch * rows * columns, lowering.grid)
+    taps, units = math.prod(attributes.window.size), uses_matrix_units(batch * rows * columns, lowering.target)
     if slices(depth) == 1 < taps and (taps <= FEW_TAPS or not units):
         arrays = {"weights": pack_weights(attributes.weights), "bias": pack_bias(attributes.bias, channels)}
         patches = launch_patches(lowering, source, attributes.window, arrays)
@@ -69,14 +69,18 @@ def launch_convolution(lowering: Lowering, source: int, attributes: Convolution)
     if not units:
         return _launch_without_matrix_units(lowering, source, attributes)
     sizes = (batch * rows * columns, channels, taps, slices(depth))
-    choice = Choice[MatrixTile](f"matrix_conv {sizes}", matrix_tile_candidates(*sizes, lowering.grid))
-    tile = lowering.grid.take(choice)
-    division, tiles = matrix_constants(*sizes, tile, lowering.group)
+    choice = TuningChoice[MatrixTile](f"matrix_conv {sizes}", matrix_tile_candidates(*sizes, lowering.target))
+    tile = lowering.target.take(choice)
+    division, group_count = matrix_constants(*sizes, tile, lowering.group_size)
     constants = attributes.window.constants(height, width) | division
     arrays = {"weights": pack_fragments(attributes.weights, tile), "bias": pack_bias(attributes.bias, channels)}
-    reads, writes, shared = {"src": source}, {"dst": lowering.outputs[0]}, matrix_memory(tile, lowering.grid)
-    own = own_slices(channels, tile, lowering.group) or OwnSlices(lowering.group, 1, slices(channels))
-    return Launch("matrix_conv", reads, writes, tiles, constants, arrays, shared, choice=choice, own_slices=own)
+    reads, writes, shared = {"src": source}, {"dst": lowering.outputs[0]}, matrix_memory(tile, lowering.target)
+    own = slice_ownership(channels, tile, lowering.group_size) or SliceOwnership(
+        lowering.group_size, 1, slices(channels)
+    )
+    return Launch(
+        "matrix_conv", reads, writes, group_count, constants, arrays, shared, choice=choice, slice_ownership=own
+    )
 
 
 def _launch_without_matrix_units(lowering: Lowering, source: int, attributes: Convolution) -> Launch:
@@ -87,17 +91,17 @@ def _launch_without_matrix_units(lowering: Lowering, source: int, attributes: Co
     flat = window.size == window.strides == (1, 1) and not window.constants(height, width)["PADDED"]
     rows, columns = (1, batch * rows * columns) if flat else (batch * rows, columns)
     sizes = (rows, columns, slices(channels), window.size[0] * window.size[1], slices(depth))
-    blocks = block_candidates(*sizes, lowering.grid)
-    tiles = winograd_tiles(window, slices(depth), slices(channels), lowering.grid)
-    choice = Choice[Block | WinogradTile](f"conv {sizes} {window.strides}", (*blocks, *tiles))
-    taken = lowering.grid.take(choice)
+    blocks = block_candidates(*sizes, lowering.target)
+    group_count = winograd_tiles(window, slices(depth), slices(channels), lowering.target)
+    choice = TuningChoice[Block | WinogradTile](f"conv {sizes} {window.strides}", (*blocks, *group_count))
+    taken = lowering.target.take(choice)
     if isinstance(taken, WinogradTile):
         return _launch_winograd(lowering, source, attributes, taken, choice)
     return _launch_blocks(lowering, source, attributes, taken, choice)
 
 
 def _launch_blocks(
-    lowering: Lowering, source: int, attributes: Convolution, block: Block, choice: Choice[Any]
+    lowering: Lowering, source: int, attributes: Convolution, block: Block, choice: TuningChoice[Any]
 ) -> Launch:
     batch, height, width, _ = lowering.shape(source)
     _, rows, columns, channels = lowering.shape(lowering.outputs[0])
@@ -114,14 +118,20 @@ def _launch_blocks(
         "SLICE_STEP": step, "ROW_BLOCKS": row_blocks, "ROWS": rows, "COLUMNS": columns, "BLOCKS": blocks,
         "FLAT": int(flat),
     }  # fmt: skip
-    shared = (("float4", "partial", lowering.group * block.pixels * block.slices if block.split > 1 else 1),)
-    lanes = lowering.group // block.split
-    tiles, writes, own = -(-blocks // lanes), {"dst": lowering.outputs[0]}, OwnSlices(lanes, step, block.slices)
-    return Launch("conv", {"src": source}, writes, tiles, constants, arrays, shared, choice=choice, own_slices=own)
+    shared = (("float4", "partial", lowering.group_size * block.pixels * block.slices if block.split > 1 else 1),)
+    lanes = lowering.group_size // block.split
+    group_count, writes, own = (
+        -(-blocks // lanes),
+        {"dst": lowering.outputs[0]},
+        SliceOwnership(lanes, step, block.slices),
+    )
+    return Launch(
+        "conv", {"src": source}, writes, group_count, constants, arrays, shared, choice=choice, slice_ownership=own
+    )
 
 
 def _launch_winograd(
-    lowering: Lowering, source: int, attributes: Convolution, tile: WinogradTile, choice: Choice[Any]
+    lowering: Lowering, source: int, attributes: Convolution, tile: WinogradTile, choice: TuningChoice[Any]
 ) -> Launch:
     reads, writes = lowering.shape(source), lowering.shape(lowering.outputs[0])
     constants = winograd_constants(reads, writes, attributes.window, tile)
@@ -130,9 +140,9 @@ def _launch_winograd(
         64 * depth * slices(channels), lambda: pack_weights(transform_weights(attributes.weights)).make()
     )
     arrays = {"weights": transformed, "bias": pack_bias(attributes.bias, channels)}
-    tiles = -(-int(constants["ALL_PATCHES"]) // tile.patches) * int(constants["SLICE_TILES"])
+    group_count = -(-int(constants["ALL_PATCHES"]) // tile.patches) * int(constants["SLICE_TILES"])
     return Launch(
-        "winograd", {"src": source}, {"dst": lowering.outputs[0]}, tiles, constants, arrays,
+        "winograd", {"src": source}, {"dst": lowering.outputs[0]}, group_count, constants, arrays,
         winograd_memory(depth, tile), choice=choice,
     )  # fmt: skip
 
@@ -148,10 +158,10 @@ def _parse_convolution(options: Any, inputs: list[TensorInfo | None], outputs: l
         raise Unsupported(f"weights of shape {weights.shape} do not divide {source.shape[3]} channels into groups")
     strides, dilations = (options.StrideH(), options.StrideW()), (options.DilationHFactor(), options.DilationWFactor())
     window = Window((height, width), strides, dilations, options.Padding())
-    activation = activation_links(options.FusedActivationFunction())
+    activation = activation_epilogue(options.FusedActivationFunction())
     if weights.constant is None:
-        links = (*bias_links(inputs, out), *activation)
-        return Parsed(ComputedConvolution(window, groups, out), (0, 1), links)
+        epilogue = (*bias_epilogue(inputs, out), *activation)
+        return Parsed(ComputedConvolution(window, groups, out), (0, 1), epilogue)
     values = weights.constant
     if share % 4 or out // groups % 4:
         values, groups = ungrouped(values, groups), 1
@@ -163,9 +173,9 @@ def ungrouped(weights: np.ndarray, groups: int) -> np.ndarray:
     """The weights of a grouped convolution for all input channels: zeros outside a group's own."""
     out, height, width, share = weights.shape
     full = np.zeros((out, height, width, share * groups), weights.dtype)
-    for group in range(groups):
-        rows = slice(group * out // groups, (group + 1) * out // groups)
-        full[rows, :, :, group * share : (group + 1) * share] = weights[rows]
+    for group_size in range(groups):
+        rows = slice(group_size * out // groups, (group_size + 1) * out // groups)
+        full[rows, :, :, group_size * share : (group_size + 1) * share] = weights[rows]
     return full
 
 
@@ -192,9 +202,9 @@ def _launch_grouped(lowering: Lowering, attributes: Convolution) -> Launch:
     batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
     constants = attributes.window.constants(height, width) | {"GROUPS": attributes.groups}
     arrays = {"weights": pack_weights(attributes.weights), "bias": pack_bias(attributes.bias, channels)}
-    tiles = lowering.tiles(batch * rows * columns * slices(channels))
+    group_count = lowering.group_count(batch * rows * columns * slices(channels))
     reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
-    return Launch("grouped_conv", reads, writes, tiles, constants, arrays)
+    return Launch("grouped_conv", reads, writes, group_count, constants, arrays)
 
 
 OPERATORS = (Operator("CONV_2D", _parse_convolution, _convolution_shapes, _lower_convolution, max_version=8),)

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from ...operation import Launch, Lowering, Operator, OwnSlices, Parsed, Unsupported
-from ...target import Grid
+from ...operation import Launch, Lowering, Operator, Parsed, SliceOwnership, Unsupported
+from ...target import Target
 from ...tensor import TensorInfo, slices
-from ..arguments import activation_links, require_float
+from ..arguments import activation_epilogue, require_float
 from ..window import Window
-from .computed_conv import ComputedDepthwise, bias_links, depthwise_shapes, lower_depthwise
+from .computed_conv import ComputedDepthwise, bias_epilogue, depthwise_shapes, lower_depthwise
 from .conv import computed_bias, optional_bias
 from .packing import pack_bias, pack_depthwise
 
@@ -57,9 +57,9 @@ def _parse(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorIn
         (options.DilationHFactor(), options.DilationWFactor()),
         options.Padding(),
     )
-    activation = activation_links(options.FusedActivationFunction())
+    activation = activation_epilogue(options.FusedActivationFunction())
     if weights.constant is None:
-        return Parsed(ComputedDepthwise(window, out // channels), (0, 1), (*bias_links(inputs, out), *activation))
+        return Parsed(ComputedDepthwise(window, out // channels), (0, 1), (*bias_epilogue(inputs, out), *activation))
     attributes = Depthwise(window, out // channels, weights.constant, optional_bias(inputs, out))
     return Parsed(attributes, (0,), (*computed_bias(inputs, out), *activation))
 
@@ -77,30 +77,34 @@ def _lower(lowering: Lowering) -> list[Launch]:
     return [launch_depthwise(lowering, lowering.outputs[0], lowering.attributes)]
 
 
-def launch_depthwise(lowering: Lowering, target: int, attributes: Depthwise) -> Launch:
-    """One dispatch that writes ``target``, a number of invocations for each slice of each pixel."""
+def launch_depthwise(lowering: Lowering, destination: int, attributes: Depthwise) -> Launch:
+    """One dispatch that writes ``destination``, a number of invocations for each slice of each pixel."""
     _, height, width, _ = lowering.shape(lowering.inputs[0])
-    batch, rows, columns, channels = lowering.shape(target)
+    batch, rows, columns, channels = lowering.shape(destination)
     window, count = attributes.window, batch * rows * columns * slices(channels)
-    parts = choose_parts(count, math.prod(window.size), lowering.grid)
-    items = lowering.group // parts
+    parts = choose_parts(count, math.prod(window.size), lowering.target)
+    items = lowering.group_size // parts
     constants = window.constants(height, width) | {
         "MULTIPLIER": attributes.multiplier, "PARTS": parts, "ITEMS": items,
         "TAPS": -(-math.prod(window.size) // parts),
     }  # fmt: skip
     arrays = {"weights": pack_depthwise(attributes.weights), "bias": pack_bias(attributes.bias, channels)}
-    reads, writes = {"src": lowering.inputs[0]}, {"dst": target}
-    shared = (("float4", "partial", lowering.group if parts > 1 else 1),)
-    own = OwnSlices(items, slices(channels))
-    return Launch("depthwise", reads, writes, -(-count // items), constants, arrays, shared, own_slices=own)
+    reads, writes = {"src": lowering.inputs[0]}, {"dst": destination}
+    shared = (("float4", "partial", lowering.group_size if parts > 1 else 1),)
+    own = SliceOwnership(items, slices(channels))
+    return Launch("depthwise", reads, writes, -(-count // items), constants, arrays, shared, slice_ownership=own)
 
 
-def choose_parts(count: int, taps: int, grid: Grid) -> int:
+def choose_parts(count: int, taps: int, target: Target) -> int:
     """Among how many invocations to divide the taps of each of ``count`` results, so that few results fill a device
     too: into short shares or not at all.
     """
     parts = 1
-    while 2 * parts * count <= grid.invocations // BUSY and 2 * parts * LEAST_TAPS <= taps and 2 * parts <= grid.group:
+    while (
+        2 * parts * count <= target.invocations // BUSY
+        and 2 * parts * LEAST_TAPS <= taps
+        and 2 * parts <= target.group_size
+    ):
         parts *= 2
     return parts if parts * MOST_TAPS >= taps else 1
 

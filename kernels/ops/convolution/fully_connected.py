@@ -9,7 +9,7 @@ import numpy as np
 
 from ...operation import Launch, Lowering, Operator, Parsed, Unsupported
 from ...tensor import TensorInfo, slices
-from ..arguments import activation_links, require_float
+from ..arguments import activation_epilogue, require_float
 from ..window import VALID, Window
 from .conv import Convolution, computed_bias, launch_convolution, optional_bias
 from .matmul import launch_product
@@ -39,8 +39,8 @@ def _parse(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorIn
     if length == 0 or np.prod(source.shape, dtype=np.int64) % length:
         raise Unsupported(f"input {source.shape} is no number of rows of {length} values")
     runtime = (0,) if weights.constant is not None else (0, 1)
-    links = (*computed_bias(inputs, units), *activation_links(options.FusedActivationFunction()))
-    return Parsed(attributes, runtime, links)
+    epilogue = (*computed_bias(inputs, units), *activation_epilogue(options.FusedActivationFunction()))
+    return Parsed(attributes, runtime, epilogue)
 
 
 def _output_shapes(attributes: FullyConnected, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -60,7 +60,7 @@ def _lower(lowering: Lowering) -> list[Launch]:
     if lowering.shape(source) != (batch, rows, columns, length):
         flat = lowering.scratch((batch, rows, columns, length))
         items = batch * rows * columns * slices(length)
-        launches.append(Launch("reshape", {"src": source}, {"dst": flat}, lowering.tiles(items)))
+        launches.append(Launch("reshape", {"src": source}, {"dst": flat}, lowering.group_count(items)))
         source = flat
     if weights is None:
         shapes = ((batch * rows * columns, length), (units, length))

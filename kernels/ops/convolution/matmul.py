@@ -66,10 +66,10 @@ def launch_product(
         constants |= {f"{name}_ROWS": shape[-2], f"{name}_TURNED": int(is_turned)}
         constants |= {f"{name}_OUTER": inner if outer > 1 else 0, f"{name}_INNER": 1 if inner > 1 else 0}
     batch, height, width, channels = lowering.shape(lowering.outputs[0])
-    tiles = lowering.tiles(batch * height * width * slices(channels))
+    group_count = lowering.group_count(batch * height * width * slices(channels))
     reads = {"first": tensors[0], "second": tensors[1]}
     arrays = {"bias": pack_bias(bias, columns)}
-    return Launch("matmul", reads, {"dst": lowering.outputs[0]}, tiles, constants, arrays)
+    return Launch("matmul", reads, {"dst": lowering.outputs[0]}, group_count, constants, arrays)
 
 
 OPERATORS = (Operator("BATCH_MATMUL", _parse, _output_shapes, _lower, max_version=4),)

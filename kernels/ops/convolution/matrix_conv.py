@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...operation import OwnSlices
-from ...target import Grid
+from ...operation import SliceOwnership
+from ...target import Target
 from .matrix_tiles import WARP, MatrixTile
 
 COLUMNS = (5, 4, 3, 2, 1)
@@ -21,41 +21,41 @@ def batches(terms: int, tile: MatrixTile) -> int:
     return -(-terms // (4 * tile.split * tile.batch))
 
 
-def uses_matrix_units(pixels: int, grid: Grid) -> bool:
+def uses_matrix_units(pixels: int, target: Target) -> bool:
     """Whether a convolution of so many outputs goes to matrix units; else to the general kernel."""
-    return grid.matrix_units and pixels >= LEAST_PIXELS
+    return target.matrix_units and pixels >= LEAST_PIXELS
 
 
-def matrix_tile_candidates(pixels: int, channels: int, taps: int, depth: int, grid: Grid) -> tuple[MatrixTile, ...]:
+def matrix_tile_candidates(pixels: int, channels: int, taps: int, depth: int, target: Target) -> tuple[MatrixTile, ...]:
     """The tile of ``choose_matrix_tile``; then fewer columns, twice the pixels, and other shares of the sums."""
-    rule = choose_matrix_tile(pixels, channels, taps, depth, grid)
+    rule = choose_matrix_tile(pixels, channels, taps, depth, target)
     sizes = [(rule.rows, n, rule.split) for n in COLUMNS if n < rule.columns]
     sizes += [(3 - rule.rows, rule.columns, rule.split)]
-    splits = (split for split in (rule.split // 2, rule.split * 2) if 1 <= split <= _most_warps(taps * depth, grid))
+    splits = (split for split in (rule.split // 2, rule.split * 2) if 1 <= split <= _most_warps(taps * depth, target))
     sizes += [(rule.rows, rule.columns, split) for split in splits]
     others = [MatrixTile(*size, _choose_batch(-(-taps * depth // 4), size[2], taps, depth)) for size in sizes]
     return tuple(dict.fromkeys((rule, *others)))
 
 
-def choose_matrix_tile(pixels: int, channels: int, taps: int, depth: int, grid: Grid) -> MatrixTile:
+def choose_matrix_tile(pixels: int, channels: int, taps: int, depth: int, target: Target) -> MatrixTile:
     """For ``pixels`` outputs of ``channels`` channels, each a sum over ``taps`` times ``depth`` input slices: the most
     channels of which there are enough warps, and then as many warps as are enough.
     """
-    wanted, steps, eights = max(grid.invocations // BUSY, 1), -(-taps * depth // 4), -(-channels // 8)
-    most = _most_warps(taps * depth, grid)
+    wanted, steps, eights = max(target.invocations // BUSY, 1), -(-taps * depth // 4), -(-channels // 8)
+    most = _most_warps(taps * depth, target)
     rows = 2 if eights == 1 and pixels >= 16 * 4 * wanted else 1
     row_tiles = -(-pixels // (16 * rows))
     enough = (n for n in COLUMNS if n <= eights and row_tiles * -(-eights // n) * most >= wanted)
     columns = -(-eights // -(-eights // next(enough, 1)))  # as even as that many tiles can be
-    split, tiles = 1, row_tiles * -(-eights // columns)
-    while split < most and (split * tiles < wanted or steps >= LONG * split):
+    split, group_count = 1, row_tiles * -(-eights // columns)
+    while split < most and (split * group_count < wanted or steps >= LONG * split):
         split *= 2
     return MatrixTile(rows, columns, split, _choose_batch(steps, split, taps, depth))
 
 
-def _most_warps(terms: int, grid: Grid) -> int:
+def _most_warps(terms: int, target: Target) -> int:
     """Among how many warps of a group sums of so many terms can be split; each has two steps at least."""
-    return max(n for n in (1, 2, 4, 8) if n == 1 or (n * WARP <= grid.group and 8 * n <= terms + 3))
+    return max(n for n in (1, 2, 4, 8) if n == 1 or (n * WARP <= target.group_size and 8 * n <= terms + 3))
 
 
 def _choose_batch(steps: int, split: int, taps: int, depth: int) -> int:
@@ -69,12 +69,12 @@ def _choose_batch(steps: int, split: int, taps: int, depth: int) -> int:
 
 
 def matrix_constants(
-    pixels: int, channels: int, taps: int, depth: int, tile: MatrixTile, group: int
+    pixels: int, channels: int, taps: int, depth: int, tile: MatrixTile, group_size: int
 ) -> tuple[dict[str, int | float], int]:
     """The constants of matrix_conv.kern that divide the work, and the number of its tiles."""
     terms = taps * depth
     row_tiles, packed_columns = -(-pixels // (16 * tile.rows)), -(-channels // 8)
-    column_tiles, per_group = -(-packed_columns // tile.columns), group // WARP // tile.split
+    column_tiles, per_group = -(-packed_columns // tile.columns), group_size // WARP // tile.split
     warp_tiles = row_tiles * column_tiles
     constants: dict[str, int | float] = {
         "ROWS": tile.rows, "COLUMNS": tile.columns, "SPLIT": tile.split, "BATCH": tile.batch,
@@ -85,16 +85,16 @@ def matrix_constants(
     return constants, -(-warp_tiles // per_group)
 
 
-def matrix_memory(tile: MatrixTile, grid: Grid) -> tuple[tuple[str, str, int], ...]:
+def matrix_memory(tile: MatrixTile, target: Target) -> tuple[tuple[str, str, int], ...]:
     """Its local arrays: sums, and what emulates the units where a device has none."""
-    partial = tile.rows * tile.columns * (grid.group + 4)
-    return (("float4", "partial", partial), ("float4", "exchange", 1 if grid.matrix_units else 3 * grid.group))
+    partial = tile.rows * tile.columns * (target.group_size + 4)
+    return (("float4", "partial", partial), ("float4", "exchange", 1 if target.matrix_units else 3 * target.group_size))
 
 
-def own_slices(channels: int, tile: MatrixTile, group: int) -> OwnSlices | None:
+def slice_ownership(channels: int, tile: MatrixTile, group_size: int) -> SliceOwnership | None:
     """Which slices an invocation writes; None where they are not always the same."""
     step, lanes = (
         2 * tile.columns * -(-channels // (8 * tile.columns)),
-        2 * tile.columns * (group // WARP // tile.split),
+        2 * tile.columns * (group_size // WARP // tile.split),
     )
-    return OwnSlices(lanes, step) if group % lanes == 0 else None
+    return SliceOwnership(lanes, step) if group_size % lanes == 0 else None

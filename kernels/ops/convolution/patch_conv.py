@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ...operation import Launch, Lowering, PackedArray
-from ...target import Grid
+from ...target import Target
 from ...tensor import slices
 from ..window import Window
 from .blocks import BUSY
@@ -39,20 +39,22 @@ class Tile(NamedTuple):
         return width, height
 
 
-def choose_tile(rows: int, columns: int, out: int, window: Window, weights: int, grid: Grid) -> Tile | None:
+def choose_tile(rows: int, columns: int, out: int, window: Window, weights: int, target: Target) -> Tile | None:
     """For ``rows`` (of all pictures) by ``columns`` outputs of ``out`` slices: the largest blocks of which there are
     enough, in the tile that reads the fewest pixels an output; beside ``weights`` slices if they have room, or else
     without. None where no tile has room, or where outputs are so few that their sums are better split.
     """
-    for room in (ROOM * grid.group - weights, ROOM * grid.group):
+    for room in (ROOM * target.group_size - weights, ROOM * target.group_size):
         for pixels, depth in SIZES:
-            enough = 2 * rows * -(-columns // pixels) * -(-out // depth) * BUSY >= grid.invocations
+            enough = 2 * rows * -(-columns // pixels) * -(-out // depth) * BUSY >= target.invocations
             if pixels > columns or depth > out or not enough:
                 continue
-            blocks = max(grid.group // -(-out // depth), 1)
+            blocks = max(target.group_size // -(-out // depth), 1)
             heights = [1 << i for i in range(blocks.bit_length())]
-            tiles = [Tile(pixels, depth, min(blocks // height, -(-columns // pixels)), height) for height in heights]
-            fitting = [tile for tile in tiles if _area(tile, window) <= room]
+            group_count = [
+                Tile(pixels, depth, min(blocks // height, -(-columns // pixels)), height) for height in heights
+            ]
+            fitting = [tile for tile in group_count if _area(tile, window) <= room]
             if fitting:
                 return min(fitting, key=lambda tile: _area(tile, window) / (tile.across * tile.pixels * tile.rows))
     return None
@@ -68,12 +70,12 @@ def launch_patches(lowering: Lowering, source: int, window: Window, arrays: Mapp
     _, height, width, _ = lowering.shape(source)
     batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
     weights = arrays["weights"].rows
-    tile = choose_tile(batch * rows, columns, slices(channels), window, weights, lowering.grid)
+    tile = choose_tile(batch * rows, columns, slices(channels), window, weights, lowering.target)
     if tile is None:
         return None
     patch_width, patch_height = tile.patch(window)
     area = patch_width * patch_height
-    staged = weights if area + weights <= ROOM * lowering.group else 0
+    staged = weights if area + weights <= ROOM * lowering.group_size else 0
     across, down = -(-columns // (tile.across * tile.pixels)), -(-rows // tile.rows)
     constants = window.constants(height, width) | {
         "PIXELS": tile.pixels, "SLICES": tile.slices, "SLICE_STEP": -(-slices(channels) // tile.slices),
@@ -82,5 +84,5 @@ def launch_patches(lowering: Lowering, source: int, window: Window, arrays: Mapp
     }  # fmt: skip
     shared = (("float4", "region", area + staged),)
     reads, writes = {"src": source}, {"dst": lowering.outputs[0]}
-    tiles = batch * across * down
-    return Launch("patch_conv", reads, writes, tiles, constants, dict(arrays), shared, reads_once=True)
+    group_count = batch * across * down
+    return Launch("patch_conv", reads, writes, group_count, constants, dict(arrays), shared, single_pass_read=True)

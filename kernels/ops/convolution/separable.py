@@ -9,9 +9,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from ...operation import Launch, Link, Lowering, Operator, Parsed
-from ...target import Choice, Grid
-from ...tensor import LARGEST, slices
+from ...operation import FusedOp, Launch, Lowering, Operator, Parsed
+from ...target import Target, TuningChoice
+from ...tensor import FLOAT_MAX, slices
 from .conv import Convolution, launch_convolution
 from .depthwise import Depthwise, launch_depthwise
 from .packing import pack_bias, pack_depthwise, pack_weights
@@ -36,7 +36,7 @@ LARGEST_BLOCK = 5
 UNIT_INVOCATIONS = 2048
 """Of one unit of a device: tiles with few pixels, each long, are at most as many as it has units."""
 CLAMPS: dict[tuple[str, ...], tuple[float, float]] = {
-    (): (-LARGEST, LARGEST), ("RELU",): (0.0, LARGEST), ("RELU6",): (0.0, 6.0),
+    (): (-FLOAT_MAX, FLOAT_MAX), ("RELU",): (0.0, FLOAT_MAX), ("RELU6",): (0.0, 6.0),
     ("RELU_0_TO_1",): (0.0, 1.0), ("RELU_N1_TO_1",): (-1.0, 1.0),
 }  # fmt: skip
 """The activations that may stand between the two: between which values they clamp."""
@@ -84,16 +84,16 @@ class Pair(NamedTuple):
         return self.depth * self.out > PRODUCTS
 
 
-def is_one_step(pair: Pair, grid: Grid) -> bool:
+def is_one_step(pair: Pair, target: Target) -> bool:
     """Whether a pair is faster as one dispatch."""
-    few = FEW_BESIDE_MATRIX_UNITS if grid.matrix_units else FEW_PIXELS
+    few = FEW_BESIDE_MATRIX_UNITS if target.matrix_units else FEW_PIXELS
     return pair.depth <= LOCAL_SLICES and (pair.pixels <= few or not pair.many_products)
 
 
-def tile_candidates(pair: Pair, grid: Grid) -> tuple[SeparableTile, ...]:
+def tile_candidates(pair: Pair, target: Target) -> tuple[SeparableTile, ...]:
     """Tiles that fit into local memory: the rule's first."""
-    sizes = part_tiles(pair, grid) if pair.many_products else whole_tiles(pair)
-    rule = choose_part(pair, sizes, grid) if pair.many_products else choose_whole(pair, sizes, grid)
+    sizes = part_tiles(pair, target) if pair.many_products else whole_tiles(pair)
+    rule = choose_part(pair, sizes, target) if pair.many_products else choose_whole(pair, sizes, target)
     close = sizes[max(sizes.index(rule) - 2, 0) : sizes.index(rule) + 3]
     return tuple(dict.fromkeys((rule, *close)))
 
@@ -109,9 +109,9 @@ def _block(pixels: int) -> int:
     return max(n for n in range(1, LARGEST_BLOCK + 1) if pixels % n == 0)
 
 
-def choose_whole(pair: Pair, sizes: list[SeparableTile], grid: Grid) -> SeparableTile:
+def choose_whole(pair: Pair, sizes: list[SeparableTile], target: Target) -> SeparableTile:
     """The smallest of those that a device computes in the fewest rounds."""
-    at_once = max(grid.invocations // TILE_INVOCATIONS, 1)
+    at_once = max(target.invocations // TILE_INVOCATIONS, 1)
 
     def rounds(tile: SeparableTile) -> int:
         runs = pair.pixels // pair.columns * -(-pair.columns // tile.run)
@@ -120,34 +120,36 @@ def choose_whole(pair: Pair, sizes: list[SeparableTile], grid: Grid) -> Separabl
     return min(sizes, key=lambda tile: (rounds(tile), tile.pixels))
 
 
-def part_tiles(pair: Pair, grid: Grid) -> list[SeparableTile]:
+def part_tiles(pair: Pair, target: Target) -> list[SeparableTile]:
     """Tiles of a part of the output slices of few pixels, from many tiles to few: each computes the depthwise values of
     its pixels by itself.
     """
-    most = max(LOCAL_SLICES, 3 * grid.group) // pair.depth  # devices with large groups have twice the local memory
+    most = (
+        max(LOCAL_SLICES, 3 * target.group_size) // pair.depth
+    )  # devices with large groups have twice the local memory
     pairs = min(2, pair.columns, most)
-    fours = (2, 2) if 2 * pair.depth <= grid.group and pair.columns > 1 else (min(4, pair.columns), 1)
+    fours = (2, 2) if 2 * pair.depth <= target.group_size and pair.columns > 1 else (min(4, pair.columns), 1)
     small, large = (pairs, 1), fours if fours[0] * fours[1] <= most else (pairs, 1)
     shares = [4, 8]
     while shares[-1] < pair.out:
         shares.append(2 * shares[-1])
     sizes = [(*small, 4), (*small, 8), *((*large, share) for share in shares[1:])]
-    tiles = [SeparableTile(run, runs, run * runs, min(share, pair.out)) for run, runs, share in sizes]
-    return list(dict.fromkeys(tiles))
+    group_count = [SeparableTile(run, runs, run * runs, min(share, pair.out)) for run, runs, share in sizes]
+    return list(dict.fromkeys(group_count))
 
 
-def choose_part(pair: Pair, sizes: list[SeparableTile], grid: Grid) -> SeparableTile:
+def choose_part(pair: Pair, sizes: list[SeparableTile], target: Target) -> SeparableTile:
     """The first that leaves every unit at most one tile, as each takes long."""
-    units = grid.invocations / UNIT_INVOCATIONS
+    units = target.invocations / UNIT_INVOCATIONS
     few = [t for t in sizes if -(-pair.pixels // t.pixels) * -(-pair.out // t.slices) <= units]
     return (few or sizes[-1:])[0]
 
 
-def divide_window(rows: int, runs: int, group: int) -> tuple[int, int]:
+def divide_window(rows: int, runs: int, group_size: int) -> tuple[int, int]:
     """Among how many invocations a work-group divides the window for each of so many runs and slices, as it would else
     have idle ones; and how many of the window's rows each has then.
     """
-    each = -(-rows // max(min(group // runs, rows), 1))
+    each = -(-rows // max(min(group_size // runs, rows), 1))
     return -(-rows // each), each
 
 
@@ -156,28 +158,28 @@ def _lower(lowering: Lowering) -> list[Launch]:
     batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
     depth, taps = lowering.shape(lowering.inputs[0])[3], math.prod(attributes.depthwise.window.size)
     pair = Pair(batch * rows * columns, columns, taps, slices(depth), slices(channels))
-    if is_one_step(pair, lowering.grid):
+    if is_one_step(pair, lowering.target):
         return [_launch_joined(lowering, attributes, pair)]
     between = lowering.scratch((batch, rows, columns, depth))
     first = launch_depthwise(lowering, between, attributes.depthwise)
-    links = tuple(Link(name) for name in attributes.activation)
-    return [replace(first, links=links), launch_convolution(lowering, between, attributes.pointwise)]
+    epilogue = tuple(FusedOp(name) for name in attributes.activation)
+    return [replace(first, epilogue=epilogue), launch_convolution(lowering, between, attributes.pointwise)]
 
 
 def _launch_joined(lowering: Lowering, attributes: Separable, pair: Pair) -> Launch:
     _, height, width, depth = lowering.shape(lowering.inputs[0])
     batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
     window = attributes.depthwise.window
-    question = f"separable {(*pair, *window.size, *window.strides)}"
-    choice = Choice[SeparableTile](question, tile_candidates(pair, lowering.grid))
-    tile = lowering.grid.take(choice)
+    key = f"separable {(*pair, *window.size, *window.strides)}"
+    choice = TuningChoice[SeparableTile](key, tile_candidates(pair, lowering.target))
+    tile = lowering.target.take(choice)
     row_runs, slice_tiles = -(-columns // tile.run), -(-slices(channels) // tile.slices)
     runs = batch * rows * row_runs
     blocks = tile.pixels // tile.block * tile.slices
-    lanes = min(blocks, lowering.group)
-    split = min(lowering.group // lanes, pair.depth)
+    lanes = min(blocks, lowering.group_size)
+    split = min(lowering.group_size // lanes, pair.depth)
     low, high = CLAMPS[attributes.activation]
-    parts, window_rows = divide_window(window.size[0], tile.runs * slices(depth), lowering.group)
+    parts, window_rows = divide_window(window.size[0], tile.runs * slices(depth), lowering.group_size)
     step = window.dilations[1] if tile.run == 1 else 1
     reach = (tile.run - 1) * window.strides[1] + (window.size[1] - 1) * window.dilations[1]
     constants = window.constants(height, width) | {
@@ -192,11 +194,11 @@ def _launch_joined(lowering: Lowering, attributes: Separable, pair: Pair) -> Lau
         "weights": pack_weights(attributes.pointwise.weights),
         "bias": pack_bias(attributes.pointwise.bias, channels),
     }
-    partial = lowering.group * tile.block if split > 1 else 1
+    partial = lowering.group_size * tile.block if split > 1 else 1
     shared = (("float4", "middle", parts * tile.pixels * slices(depth)), ("float4", "partial", partial))
     reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
-    tiles = -(-runs // tile.runs) * slice_tiles
-    return Launch("separable", reads, writes, tiles, constants, arrays, shared, choice=choice)
+    group_count = -(-runs // tile.runs) * slice_tiles
+    return Launch("separable", reads, writes, group_count, constants, arrays, shared, choice=choice)
 
 
 def _output_shapes(attributes: Separable, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:

@@ -10,9 +10,9 @@ import numpy as np
 
 from ...operation import Launch, Lowering, Operator, Parsed, Unsupported
 from ...tensor import TensorInfo, slices
-from ..arguments import activation_links, constant, require_float
+from ..arguments import activation_epilogue, constant, require_float
 from ..window import SAME, VALID
-from .computed_conv import ComputedTranspose, bias_links, cut_before, lower_transpose, transpose_shapes
+from .computed_conv import ComputedTranspose, bias_epilogue, cut_before, lower_transpose, transpose_shapes
 from .conv import computed_bias, optional_bias
 from .packing import pack_bias, pack_weights
 
@@ -55,10 +55,10 @@ def _parse(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorIn
     strides = options.StrideH(), options.StrideW()
     _checked(strides, options.Padding(), inputs[2], weights.shape)
     size, channels = (int(shape[1]), int(shape[2])), weights.shape[0]
-    activation = activation_links(getattr(options, "FusedActivationFunction", lambda: 0)())
+    activation = activation_epilogue(getattr(options, "FusedActivationFunction", lambda: 0)())
     if weights.constant is None:
         attributes = ComputedTranspose((weights.shape[1], weights.shape[2]), strides, size, channels)
-        return Parsed(attributes, (2, 1), (*bias_links(inputs, channels, position=3), *activation))
+        return Parsed(attributes, (2, 1), (*bias_epilogue(inputs, channels, position=3), *activation))
     bias = optional_bias([None, None, *inputs[3:4]], channels)
     attributes = TransposeConvolution(strides, options.Padding(), size, weights.constant, bias)
     return Parsed(attributes, (2,), (*computed_bias(inputs, channels, position=3), *activation))
@@ -99,9 +99,9 @@ def _lower(lowering: Lowering) -> list[Launch]:
         "STRIDE_Y": attributes.strides[0], "STRIDE_X": attributes.strides[1], "PAD_TOP": top, "PAD_LEFT": left,
     }  # fmt: skip
     arrays = {"weights": pack_weights(attributes.weights), "bias": pack_bias(attributes.bias, channels)}
-    tiles = lowering.tiles(batch * rows * columns * slices(channels))
+    group_count = lowering.group_count(batch * rows * columns * slices(channels))
     reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
-    return [Launch("transpose_conv", reads, writes, tiles, constants, arrays)]
+    return [Launch("transpose_conv", reads, writes, group_count, constants, arrays)]
 
 
 OPERATORS = (

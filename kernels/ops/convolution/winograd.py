@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...target import Grid
+from ...target import Target
 from ...tensor import Shape, slices
 from ..window import Window
 
@@ -36,18 +36,18 @@ class WinogradTile(NamedTuple):
     block_slices: int
 
 
-def winograd_tiles(window: Window, depth: int, channels: int, grid: Grid) -> tuple[WinogradTile, ...]:
+def winograd_tiles(window: Window, depth: int, channels: int, target: Target) -> tuple[WinogradTile, ...]:
     """The candidates for a convolution of ``depth`` to ``channels`` slices; none where it is not one for Winograd."""
     plain = window.size == (3, 3) and window.strides == window.dilations == (1, 1)
-    if not plain or min(depth, channels) < LEAST_SLICES or grid.group % 16:
+    if not plain or min(depth, channels) < LEAST_SLICES or target.group_size % 16:
         return ()
-    tiles: list[WinogradTile] = []
+    group_count: list[WinogradTile] = []
     for patches, block_patches in SHAPES:
-        slice_lanes = grid.group // 16 * block_patches // patches
+        slice_lanes = target.group_size // 16 * block_patches // patches
         counts = [n for n in (2 * slice_lanes, slice_lanes) if 0 < n <= channels and patches * n <= LOCAL]
         if counts and _local_depth(depth, patches) >= LEAST_SLICES:
-            tiles.append(WinogradTile(patches, counts[0], block_patches, counts[0] // slice_lanes))
-    return tuple(tiles)
+            group_count.append(WinogradTile(patches, counts[0], block_patches, counts[0] // slice_lanes))
+    return tuple(group_count)
 
 
 def _local_depth(depth: int, patches: int) -> int:
@@ -60,9 +60,9 @@ def winograd_memory(depth: int, tile: WinogradTile) -> tuple[tuple[str, str, int
     return (("float4", "parts", 16 * tile.patches * max(_local_depth(depth, tile.patches), tile.slices)),)
 
 
-def winograd_constants(source: Shape, target: Shape, window: Window, tile: WinogradTile) -> dict[str, int | float]:
+def winograd_constants(source: Shape, destination: Shape, window: Window, tile: WinogradTile) -> dict[str, int | float]:
     """The kernel's constants, for BHWC shapes."""
-    batch, rows, columns, channels = target
+    batch, rows, columns, channels = destination
     patch_rows, patch_columns = -(-rows // 2), -(-columns // 2)
     return window.constants(source[1], source[2]) | {
         "PATCHES": tile.patches, "GROUP_SLICES": tile.slices, "DEPTH": _local_depth(slices(source[3]), tile.patches),

@@ -8,7 +8,7 @@ from typing import Any
 from ...operation import Launch, Lowering, Operator, Parsed, Unsupported
 from ...tensor import TensorInfo, bhwc, ranked, slices, strides_of
 from ..arguments import constant, require_movable
-from .strided_copy import launch_view
+from .strided_copy import launch_strided_copy
 
 
 @dataclass(frozen=True)
@@ -65,13 +65,13 @@ def _lower_to_batch(lowering: Lowering) -> list[Launch]:
     if attributes.amounts != ((0, 0), (0, 0)):
         padded = lowering.scratch((batch, height, width, channels))
         before = {"BEFORE_B": 0, "BEFORE_H": rows[0], "BEFORE_W": columns[0], "BEFORE_C": 0, "MODE": 0, "VALUE": 0.0}
-        tiles = lowering.tiles(batch * height * width * slices(channels))
-        launches.append(Launch("pad", {"src": source}, {"dst": padded}, tiles, before))
+        group_count = lowering.group_count(batch * height * width * slices(channels))
+        launches.append(Launch("pad", {"src": source}, {"dst": padded}, group_count, before))
         source = padded
     shape = (batch, height // down, down, width // across, across, channels)
     strides = strides_of(shape)
     digits = [(shape[axis], strides[axis]) for axis in (2, 4, 0, 1, 3, 5)]
-    return [*launches, launch_view(lowering, source, lowering.outputs[0], digits)]
+    return [*launches, launch_strided_copy(lowering, source, lowering.outputs[0], digits)]
 
 
 def _lower_to_space(lowering: Lowering) -> list[Launch]:
@@ -83,13 +83,16 @@ def _lower_to_space(lowering: Lowering) -> list[Launch]:
     strides = strides_of(shape)
     digits = [(shape[axis], strides[axis]) for axis in (2, 3, 0, 4, 1, 5)]
     if attributes.amounts == ((0, 0), (0, 0)):
-        return [launch_view(lowering, source, out, digits)]
+        return [launch_strided_copy(lowering, source, out, digits)]
     whole = (shape[2], height * down, width * across, channels)
     spread = lowering.scratch(whole)
     strides = strides_of(whole)
     cropped = list(zip(lowering.shape(out), strides, strict=True))
     base = rows[0] * strides[1] + columns[0] * strides[2]
-    return [launch_view(lowering, source, spread, digits), launch_view(lowering, spread, out, cropped, base)]
+    return [
+        launch_strided_copy(lowering, source, spread, digits),
+        launch_strided_copy(lowering, spread, out, cropped, base),
+    ]
 
 
 OPERATORS = (

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...operation import Launch, Lowering, Operator, Parsed, Unsupported
 from ...tensor import TensorInfo, bhwc, bhwc_axis, ranked, slices
-from ..arguments import activation_links, require_movable
+from ..arguments import activation_epilogue, require_movable
 from ..pointwise.elementwise import lower_copy
 from .reshape import launch_reshape
 
@@ -26,7 +26,7 @@ def _parse_concatenation(options: Any, inputs: list[TensorInfo | None], outputs:
         raise Unsupported("an input is missing")
     rank = max(len(outputs[0].shape), 1)
     attributes = Concatenation(options.Axis() % rank, rank)
-    return Parsed(attributes, tuple(range(len(inputs))), activation_links(options.FusedActivationFunction()))
+    return Parsed(attributes, tuple(range(len(inputs))), activation_epilogue(options.FusedActivationFunction()))
 
 
 def _concatenation_shapes(attributes: Concatenation, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -47,10 +47,14 @@ def _lower_concatenation(lowering: Lowering) -> list[Launch]:
     for number, source in enumerate(lowering.inputs[1:], 2):
         shape = list(lowering.shape(joined))
         shape[axis] += lowering.shape(source)[axis]
-        target = out if number == len(lowering.inputs) else lowering.scratch((shape[0], shape[1], shape[2], shape[3]))
-        tiles = lowering.tiles(shape[0] * shape[1] * shape[2] * slices(shape[3]))
-        launches.append(Launch("concat", {"first": joined, "second": source}, {"dst": target}, tiles, {"AXIS": axis}))
-        joined = target
+        destination = (
+            out if number == len(lowering.inputs) else lowering.scratch((shape[0], shape[1], shape[2], shape[3]))
+        )
+        group_count = lowering.group_count(shape[0] * shape[1] * shape[2] * slices(shape[3]))
+        launches.append(
+            Launch("concat", {"first": joined, "second": source}, {"dst": destination}, group_count, {"AXIS": axis})
+        )
+        joined = destination
     return launches
 
 
@@ -92,10 +96,12 @@ def _lower_pack(lowering: Lowering) -> list[Launch]:
     for number, part in enumerate(parts[1:], 2):
         shape[attributes.axis] = number
         wide = bhwc(tuple(shape))
-        target = lowering.outputs[0] if number == len(parts) else lowering.scratch(wide)
-        tiles = lowering.tiles(wide[0] * wide[1] * wide[2] * slices(wide[3]))
-        launches.append(Launch("concat", {"first": joined, "second": part}, {"dst": target}, tiles, {"AXIS": axis}))
-        joined = target
+        destination = lowering.outputs[0] if number == len(parts) else lowering.scratch(wide)
+        group_count = lowering.group_count(wide[0] * wide[1] * wide[2] * slices(wide[3]))
+        launches.append(
+            Launch("concat", {"first": joined, "second": part}, {"dst": destination}, group_count, {"AXIS": axis})
+        )
+        joined = destination
     return launches if len(parts) > 1 else [launch_reshape(lowering, lowering.inputs[0], lowering.outputs[0])]
 
 

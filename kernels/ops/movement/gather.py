@@ -38,7 +38,7 @@ class Gather:
 
 def _tiles(lowering: Lowering) -> int:
     batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
-    return lowering.tiles(batch * rows * columns * slices(channels))
+    return lowering.group_count(batch * rows * columns * slices(channels))
 
 
 def _parse_one_hot(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:

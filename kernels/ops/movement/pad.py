@@ -47,8 +47,8 @@ def _lower(lowering: Lowering) -> list[Launch]:
     constants: dict[str, int | float] = {f"BEFORE_{name}": n for name, n in zip("BHWC", before, strict=True)}
     constants |= {"MODE": MODES.index(attributes.mode), "VALUE": float(attributes.value)}
     batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
-    tiles = lowering.tiles(batch * rows * columns * slices(channels))
-    return [Launch("pad", {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}, tiles, constants)]
+    group_count = lowering.group_count(batch * rows * columns * slices(channels))
+    return [Launch("pad", {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}, group_count, constants)]
 
 
 OPERATORS = (

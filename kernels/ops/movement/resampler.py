@@ -37,8 +37,8 @@ def _output_shapes(attributes: Resampler, shapes: list[tuple[int, ...]]) -> list
 def _lower(lowering: Lowering) -> list[Launch]:
     batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
     reads = {"src": lowering.inputs[0], "warp": lowering.inputs[1]}
-    tiles = lowering.tiles(batch * rows * columns * slices(channels))
-    return [Launch("resampler", reads, {"dst": lowering.outputs[0]}, tiles)]
+    group_count = lowering.group_count(batch * rows * columns * slices(channels))
+    return [Launch("resampler", reads, {"dst": lowering.outputs[0]}, group_count)]
 
 
 OPERATORS = (Operator("Resampler", _parse, _output_shapes, _lower, custom=True),)

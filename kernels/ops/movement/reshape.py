@@ -14,30 +14,30 @@ from ..arguments import constant, require_movable
 
 @dataclass(frozen=True)
 class Reshape:
-    """``target`` may hold one -1, as in TFLite."""
+    """``destination`` may hold one -1, as in TFLite."""
 
-    target: tuple[int, ...]
+    destination: tuple[int, ...]
 
 
 def _parse_reshape(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
     require_movable(inputs[:1], outputs)
-    target = inputs[1] if len(inputs) > 1 else None
-    if target is not None and target.constant is not None:
-        return Parsed(Reshape(tuple(int(n) for n in target.constant.reshape(-1))))
-    if target is not None:
-        raise Unsupported(f"tensor '{target.name}', its shape, is known only while the model runs")
-    if target is None and options is not None and options.NewShapeLength():
+    destination = inputs[1] if len(inputs) > 1 else None
+    if destination is not None and destination.constant is not None:
+        return Parsed(Reshape(tuple(int(n) for n in destination.constant.reshape(-1))))
+    if destination is not None:
+        raise Unsupported(f"tensor '{destination.name}', its shape, is known only while the model runs")
+    if destination is None and options is not None and options.NewShapeLength():
         return Parsed(Reshape(tuple(int(n) for n in options.NewShapeAsNumpy())))
     return Parsed(Reshape(outputs[0].shape))
 
 
 def _reshape_shapes(attributes: Reshape, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
     total = int(np.prod(shapes[0], dtype=np.int64))
-    known = int(np.prod([n for n in attributes.target if n != -1], dtype=np.int64))
-    target = tuple(total // max(known, 1) if n == -1 else n for n in attributes.target)
-    if int(np.prod(target, dtype=np.int64)) != total:
-        raise ValueError(f"{shapes[0]} cannot be reshaped to {attributes.target}")
-    return [target]
+    known = int(np.prod([n for n in attributes.destination if n != -1], dtype=np.int64))
+    destination = tuple(total // max(known, 1) if n == -1 else n for n in attributes.destination)
+    if int(np.prod(destination, dtype=np.int64)) != total:
+        raise ValueError(f"{shapes[0]} cannot be reshaped to {attributes.destination}")
+    return [destination]
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,11 @@ class ExpandDimensions:
     axis: int
 
 
-def launch_reshape(lowering: Lowering, source: int, target: int) -> Launch:
-    """One dispatch that writes the values of ``source``, in their order, to ``target``."""
-    batch, rows, columns, channels = lowering.shape(target)
-    tiles = lowering.tiles(batch * rows * columns * slices(channels))
-    return Launch("reshape", {"src": source}, {"dst": target}, tiles)
+def launch_reshape(lowering: Lowering, source: int, destination: int) -> Launch:
+    """One dispatch that writes the values of ``source``, in their order, to ``destination``."""
+    batch, rows, columns, channels = lowering.shape(destination)
+    group_count = lowering.group_count(batch * rows * columns * slices(channels))
+    return Launch("reshape", {"src": source}, {"dst": destination}, group_count)
 
 
 def _lower_reshape(lowering: Lowering) -> list[Launch]:

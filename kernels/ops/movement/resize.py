@@ -30,9 +30,9 @@ def _output_shapes(attributes: Resize, shapes: list[tuple[int, ...]]) -> list[tu
 def _lower(lowering: Lowering) -> list[Launch]:
     """A copy that reads its source resized; whoever alone reads the result may do so itself (merge_launches.py)."""
     batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
-    tiles = lowering.tiles(batch * rows * columns * slices(channels))
+    group_count = lowering.group_count(batch * rows * columns * slices(channels))
     reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
-    return [Launch("copy", reads, writes, tiles, resized=lowering.attributes)]
+    return [Launch("copy", reads, writes, group_count, resized=lowering.attributes)]
 
 
 OPERATORS = (

@@ -8,7 +8,7 @@ from typing import Any
 from ...operation import Launch, Lowering, Operator, Parsed
 from ...tensor import TensorInfo, ranked, strides_of
 from ..arguments import constant, require_movable
-from .strided_copy import launch_view
+from .strided_copy import launch_strided_copy
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def _lower_reverse(lowering: Lowering) -> list[Launch]:
         (size, -stride if axis in attributes.axes else stride)
         for axis, (size, stride) in enumerate(zip(shape, strides, strict=True))
     ]
-    return [launch_view(lowering, source, lowering.outputs[0], digits, base)]
+    return [launch_strided_copy(lowering, source, lowering.outputs[0], digits, base)]
 
 
 OPERATORS = (Operator("REVERSE_V2", _parse_reverse, lambda _, shapes: [shapes[0]], _lower_reverse, max_version=4),)

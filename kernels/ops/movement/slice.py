@@ -8,7 +8,7 @@ from typing import Any
 from ...operation import Launch, Lowering, Operator, Parsed, Unsupported
 from ...tensor import TensorInfo, ranked, strides_of
 from ..arguments import constant, require_movable
-from .strided_copy import launch_view
+from .strided_copy import launch_strided_copy
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def _lower_slice(lowering: Lowering) -> list[Launch]:
         first, count = cut.indices(size)
         base += first * stride
         digits.append((count, cut.step * stride))
-    return [launch_view(lowering, source, lowering.outputs[0], digits, base)]
+    return [launch_strided_copy(lowering, source, lowering.outputs[0], digits, base)]
 
 
 # SPLIT, SPLIT_V, UNPACK -----------------------------------------------------------------------------------------------
@@ -189,9 +189,9 @@ def _lower_split(lowering: Lowering) -> list[Launch]:
     shape = list(ranked(lowering.shape(source), attributes.rank))
     strides = strides_of(shape)
     launches, start = [], 0
-    for size, target in zip(attributes.sizes, lowering.outputs, strict=True):
+    for size, destination in zip(attributes.sizes, lowering.outputs, strict=True):
         digits = [(size if i == attributes.axis else n, strides[i]) for i, n in enumerate(shape)]
-        launches.append(launch_view(lowering, source, target, digits, start * strides[attributes.axis]))
+        launches.append(launch_strided_copy(lowering, source, destination, digits, start * strides[attributes.axis]))
         start += size
     return launches
 

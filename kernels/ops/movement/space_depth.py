@@ -8,7 +8,7 @@ from typing import Any
 from ...operation import Launch, Lowering, Operator, Parsed, Unsupported
 from ...tensor import TensorInfo, strides_of
 from ..arguments import require_movable
-from .strided_copy import launch_view
+from .strided_copy import launch_strided_copy
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def _lower_space_depth(lowering: Lowering) -> list[Launch]:
         order = (0, 1, 3, 2, 4, 5)
     strides = strides_of(shape)
     digits = [(shape[axis], strides[axis]) for axis in order]
-    return [launch_view(lowering, source, lowering.outputs[0], digits)]
+    return [launch_strided_copy(lowering, source, lowering.outputs[0], digits)]
 
 
 OPERATORS = (

@@ -1,6 +1,6 @@
 """Operators whose output shows values of the input in another order: one kernel, told sizes and strides.
 
-TRANSPOSE, TILE, BROADCAST_TO, REVERSE_V2, DEPTH_TO_SPACE, SPACE_TO_DEPTH; other files build theirs on ``launch_view``.
+TRANSPOSE, GROUP_ID, BROADCAST_TO, REVERSE_V2, DEPTH_TO_SPACE, SPACE_TO_DEPTH; other files build theirs on ``launch_strided_copy``.
 """
 
 from __future__ import annotations
@@ -16,20 +16,22 @@ Digit = tuple[int, int]
 MAX_DIGITS = 8
 
 
-def launch_view(lowering: Lowering, source: int, target: int, digits: Sequence[Digit], base: int = 0) -> Launch:
-    """One dispatch. ``digits`` count the values of ``target``, the outermost first; their sizes multiply to its size.
+def launch_strided_copy(
+    lowering: Lowering, source: int, destination: int, digits: Sequence[Digit], base: int = 0
+) -> Launch:
+    """One dispatch. ``digits`` count the values of ``destination``, the outermost first; their sizes multiply to its size.
 
     ``base`` is the number of the input's value that the output's first value shows.
     """
-    batch, rows, columns, channels = lowering.shape(target)
+    batch, rows, columns, channels = lowering.shape(destination)
     kept = [digit for digit in digits if digit[0] != 1] or [(1, 0)]
     assert math.prod(size for size, _ in kept) == batch * rows * columns * channels and len(kept) <= MAX_DIGITS
-    whole = _moves_slices(kept, base, channels, lowering.shape(source)[3])
-    constants: dict[str, int | float] = {"BASE": base, "WHOLE": int(whole)}
+    moves_slices = _moves_slices(kept, base, channels, lowering.shape(source)[3])
+    constants: dict[str, int | float] = {"BASE": base, "MOVES_SLICES": int(moves_slices)}
     for place, (size, stride) in enumerate([(1, 0)] * (MAX_DIGITS - len(kept)) + kept):
         constants |= {f"SIZE_{place}": size, f"STRIDE_{place}": stride}
-    tiles = lowering.tiles(batch * rows * columns * slices(channels))
-    return Launch("view", {"src": source}, {"dst": target}, tiles, constants)
+    group_count = lowering.group_count(batch * rows * columns * slices(channels))
+    return Launch("strided_copy", {"src": source}, {"dst": destination}, group_count, constants)
 
 
 def _moves_slices(digits: list[Digit], base: int, channels: int, source_channels: int) -> bool:

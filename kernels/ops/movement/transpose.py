@@ -8,7 +8,7 @@ from typing import Any
 from ...operation import Launch, Lowering, Operator, Parsed, Unsupported
 from ...tensor import TensorInfo, ranked, strides_of
 from ..arguments import constant, require_movable
-from .strided_copy import launch_view
+from .strided_copy import launch_strided_copy
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def _lower_transpose(lowering: Lowering) -> list[Launch]:
     shape = ranked(lowering.shape(source), len(order))
     strides = strides_of(shape)
     digits = [(shape[axis], strides[axis]) for axis in order]
-    return [launch_view(lowering, source, lowering.outputs[0], digits)]
+    return [launch_strided_copy(lowering, source, lowering.outputs[0], digits)]
 
 
 OPERATORS = (

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...operation import Launch, Lowering, Operator, Parsed, Unsupported
 from ...tensor import TensorInfo, slices
-from ..arguments import activation_links, require_float, require_type
+from ..arguments import activation_epilogue, require_float, require_type
 from ..window import Window
 
 INDICES = frozenset({"float32", "int32"})
@@ -62,7 +62,7 @@ def _parse_pooling(options: Any, inputs: list[TensorInfo | None], outputs: list[
         raise Unsupported("it needs an input of rank 4 and two outputs")
     window, activation = _options(options)
     addend = FLOAT_ADDEND if outputs[1].dtype == "float32" else 0.0
-    return Parsed(MaxIndices(window, addend), (0,), activation_links(activation))
+    return Parsed(MaxIndices(window, addend), (0,), activation_epilogue(activation))
 
 
 def _pooling_shapes(attributes: MaxIndices, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -102,7 +102,7 @@ def _lower_unpooling(lowering: Lowering) -> list[Launch]:
 
 def _tiles(lowering: Lowering) -> int:
     batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
-    return lowering.tiles(batch * rows * columns * slices(channels))
+    return lowering.group_count(batch * rows * columns * slices(channels))
 
 
 OPERATORS = (

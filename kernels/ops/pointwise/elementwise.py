@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...operation import Launch, Link, Lowering, Operator, Parsed, Unsupported
+from ...operation import FusedOp, Launch, Lowering, Operator, Parsed, Unsupported
 from ...tensor import TensorInfo, broadcast_shape
-from ..arguments import activation_links, require_float
+from ..arguments import activation_epilogue, require_float
 
 UNARY: dict[str, str] = {
     "ABS": "fabs(v)",
@@ -85,7 +85,7 @@ def lower_copy(lowering: Lowering) -> list[Launch]:
     batch, height, width, channels = lowering.shape(lowering.outputs[0])
     items = batch * height * width * -(-channels // 4)
     reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
-    return [Launch("copy", reads, writes, lowering.tiles(items), broadcast=frozenset({"src"}))]
+    return [Launch("copy", reads, writes, lowering.group_count(items), broadcast=frozenset({"src"}))]
 
 
 def _output_shapes(attributes: Elementwise, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -99,7 +99,7 @@ def _same_shape(attributes: Elementwise, shapes: list[tuple[int, ...]]) -> list[
 def _unary(name: str) -> Operator:
     def parse(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
         require_float(*inputs, *outputs)
-        return Parsed(Elementwise(), (0,), (Link(name),))
+        return Parsed(Elementwise(), (0,), (FusedOp(name),))
 
     return Operator(name, parse, _same_shape, lower_copy, max_version=5)
 
@@ -119,8 +119,8 @@ def _binary(name: str) -> Operator:
         swapped = left.constant is not None or _size(left) < _size(right)
         if right.constant is not None and left.constant is None:
             swapped = False
-        link = Link(name, operand=0 if swapped else 1, swapped=swapped)
-        return Parsed(Elementwise(), (1 if swapped else 0,), (link, *activation_links(activation)))
+        op = FusedOp(name, operand=0 if swapped else 1, swapped=swapped)
+        return Parsed(Elementwise(), (1 if swapped else 0,), (op, *activation_epilogue(activation)))
 
     return Operator(name, parse, _output_shapes, lower_copy, max_version=8)
 
@@ -134,12 +134,12 @@ def _size(tensor: TensorInfo) -> int:
 
 def _parse_gelu(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
     require_float(*inputs, *outputs)
-    return Parsed(Elementwise(), (0,), (Link("GELU_TANH" if options and options.Approximate() else "GELU"),))
+    return Parsed(Elementwise(), (0,), (FusedOp("GELU_TANH" if options and options.Approximate() else "GELU"),))
 
 
 def _parse_leaky_relu(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
     require_float(*inputs, *outputs)
-    return Parsed(Elementwise(), (0,), (Link("LEAKY_RELU", values=(float(options.Alpha()),)),))
+    return Parsed(Elementwise(), (0,), (FusedOp("LEAKY_RELU", values=(float(options.Alpha()),)),))
 
 
 def _parse_add_n(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
@@ -148,7 +148,7 @@ def _parse_add_n(options: Any, inputs: list[TensorInfo | None], outputs: list[Te
     if not runtime or any(tensor is None or tensor.shape != outputs[0].shape for tensor in inputs):
         raise Unsupported("it needs inputs of one shape, and one at least that is not constant")
     others = (i for i in range(len(inputs)) if i != runtime[0])
-    return Parsed(Elementwise(), (runtime[0],), tuple(Link("ADD", operand=i) for i in others))
+    return Parsed(Elementwise(), (runtime[0],), tuple(FusedOp("ADD", operand=i) for i in others))
 
 
 COPY = Operator("COPY", lambda *_: Parsed(Elementwise()), _output_shapes, lower_copy)

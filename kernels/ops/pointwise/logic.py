@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...operation import Launch, Link, Lowering, Operator, Parsed, Unsupported
+from ...operation import FusedOp, Launch, Lowering, Operator, Parsed, Unsupported
 from ...tensor import INTEGERS, Integers, TensorInfo, broadcast_shape, slices
-from ..arguments import WHOLE, require_movable, require_type
+from ..arguments import INTEGER_LIKE, require_movable, require_type
 from .elementwise import Elementwise, lower_copy
 
 COMPARISONS = ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
@@ -40,35 +40,35 @@ def _binary(name: str) -> Operator:
         if left is None or right is None:
             raise Unsupported("it needs two operands")
         swapped = left.constant is not None and right.constant is None
-        return Parsed(Elementwise(), (int(swapped),), (Link(name, operand=int(not swapped), swapped=swapped),))
+        return Parsed(Elementwise(), (int(swapped),), (FusedOp(name, operand=int(not swapped), swapped=swapped),))
 
     return Operator(name, parse, _broadcast, lower_copy, max_version=5)
 
 
 def _parse_not(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
     require_type(BOOLEAN, *inputs, *outputs)
-    return Parsed(Elementwise(), (0,), (Link("LOGICAL_NOT"),))
+    return Parsed(Elementwise(), (0,), (FusedOp("LOGICAL_NOT"),))
 
 
 def _parse_cast(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_type(WHOLE | {"float32"}, *inputs, *outputs)
+    require_type(INTEGER_LIKE | {"float32"}, *inputs, *outputs)
     if inputs[0] is None:
         raise Unsupported("it needs an input")
-    source, target = inputs[0].dtype, outputs[0].dtype
-    if target in ("float32", source) or source == "bool":
+    source, destination = inputs[0].dtype, outputs[0].dtype
+    if destination in ("float32", source) or source == "bool":
         return Parsed(Elementwise(), (0,))
-    if target == "bool":
-        return Parsed(Elementwise(), (0,), (Link("TO_BOOL"),))
+    if destination == "bool":
+        return Parsed(Elementwise(), (0,), (FusedOp("TO_BOOL"),))
     if source == "float32":
-        return Parsed(Elementwise(), (0,), (Link("TO_WHOLE"),))
-    if target in INTEGERS and (source not in INTEGERS or not _fits(INTEGERS[source], INTEGERS[target])):
-        raise Unsupported(f"{source} to {target} wraps around, which a float32 does not")
+        return Parsed(Elementwise(), (0,), (FusedOp("TO_WHOLE"),))
+    if destination in INTEGERS and (source not in INTEGERS or not _fits(INTEGERS[source], INTEGERS[destination])):
+        raise Unsupported(f"{source} to {destination} wraps around, which a float32 does not")
     require_movable(inputs, [])
     return Parsed(Elementwise(), (0,))
 
 
-def _fits(source: Integers, target: Integers) -> bool:
-    return target.lowest <= source.lowest and source.highest <= target.highest
+def _fits(source: Integers, destination: Integers) -> bool:
+    return destination.lowest <= source.lowest and source.highest <= destination.highest
 
 
 def _parse_select(first: bool, options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
@@ -94,8 +94,8 @@ def _select_shapes(attributes: Select, shapes: list[tuple[int, ...]]) -> list[tu
 def _lower_select(lowering: Lowering) -> list[Launch]:
     batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
     reads: dict[str, int] = dict(zip(("condition", "first", "second"), lowering.inputs, strict=True))
-    tiles = lowering.tiles(batch * rows * columns * slices(channels))
-    return [Launch("choose", reads, {"dst": lowering.outputs[0]}, tiles, broadcast=frozenset(reads))]
+    group_count = lowering.group_count(batch * rows * columns * slices(channels))
+    return [Launch("choose", reads, {"dst": lowering.outputs[0]}, group_count, broadcast=frozenset(reads))]
 
 
 OPERATORS = (

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...operation import Launch, Link, Lowering, Operator, Parsed, Unsupported
+from ...operation import FusedOp, Launch, Lowering, Operator, Parsed, Unsupported
 from ...tensor import INTEGERS, STORED, TensorInfo
 from ...views import Quantized
 from ..arguments import require_float
@@ -24,7 +24,7 @@ _CONSTANTS = frozenset({*INTEGERS, "int32", "int64"})
 _MOVES = frozenset(
     "BATCH_TO_SPACE_ND CONCATENATION DEPTH_TO_SPACE EXPAND_DIMS GATHER MAXIMUM MAX_POOL_2D MINIMUM MIRROR_PAD PACK PAD "
     "RESHAPE RESIZE_NEAREST_NEIGHBOR REVERSE_V2 SLICE SPACE_TO_BATCH_ND SPACE_TO_DEPTH SPLIT SPLIT_V SQUEEZE "
-    "STRIDED_SLICE TILE TOPK_V2 TRANSPOSE UNPACK".split()
+    "STRIDED_SLICE GROUP_ID TOPK_V2 TRANSPOSE UNPACK".split()
 )
 """Operators whose outputs hold values of their inputs: with the scale of these there is nothing to round."""
 
@@ -94,19 +94,21 @@ def stored_values(tensor: TensorInfo, values: np.ndarray) -> np.ndarray:
     return np.clip(stored, kind.lowest, kind.highest).astype(tensor.dtype)
 
 
-def rounding_link(tensor: TensorInfo) -> Link | None:
+def rounding_op(tensor: TensorInfo) -> FusedOp | None:
     """The link that rounds a computed tensor to the values that its integers can hold; None where it has none."""
     if tensor.stored_dtype == "":
         return None
     assert tensor.quantization is not None
     zero_point = tensor.quantization.zero_points[0]
     kind = INTEGERS[tensor.stored_dtype]
-    return Link("QUANTIZE", values=(tensor.quantization.scales[0], kind.lowest - zero_point, kind.highest - zero_point))
+    return FusedOp(
+        "QUANTIZE", values=(tensor.quantization.scales[0], kind.lowest - zero_point, kind.highest - zero_point)
+    )
 
 
-def rounding_links(
+def rounding_epilogue(
     operator: str, parsed: Parsed, inputs: list[TensorInfo | None], outputs: list[TensorInfo]
-) -> tuple[Link, ...]:
+) -> tuple[FusedOp, ...]:
     """What an operator's links must end in so that its outputs hold what its quantized outputs can.
 
     Raises Unsupported for several outputs that are not merely values of the inputs, and for an operator that has no
@@ -117,12 +119,12 @@ def rounding_links(
     if all(tensor.stored_dtype == "" for tensor in outputs):
         return ()
     scales = {(t.stored_dtype, t.quantization) for t in (*inputs, *outputs) if t is not None and t.dtype == "float32"}
-    if operator in _MOVES and not parsed.links and len(scales) == 1:
+    if operator in _MOVES and not parsed.epilogue and len(scales) == 1:
         return ()
-    link = rounding_link(outputs[0])
-    if len(outputs) > 1 or link is None:
+    op = rounding_op(outputs[0])
+    if len(outputs) > 1 or op is None:
         raise Unsupported("several quantized outputs, or their scales differ from the input's")
-    return (link,)
+    return (op,)
 
 
 def _parse_quantize(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
@@ -154,7 +156,7 @@ def _same_shape(attributes: Any, shapes: list[tuple[int, ...]]) -> list[tuple[in
 def _lower_store(lowering: Lowering) -> list[Launch]:
     items = -(-math.prod(lowering.shape(lowering.outputs[0])) // 4)
     reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
-    return [Launch("quantize", reads, writes, lowering.tiles(items), {"ITEMS": items})]
+    return [Launch("quantize", reads, writes, lowering.group_count(items), {"ITEMS": items})]
 
 
 STORE = Operator("STORE", lambda *_: Parsed(Elementwise()), _same_shape, _lower_store)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ...operation import Launch, Link, Lowering, Parsed, Unsupported
+from ...operation import FusedOp, Launch, Lowering, Parsed, Unsupported
 from ...tensor import TensorInfo, bhwc, slices
 from ..arguments import constant, require_float
 from .lstm_cell import Cell, launch_cell, launch_layer, launch_sums
@@ -164,7 +164,7 @@ def lower_full(lowering: Lowering) -> list[Launch]:
     projection = attributes.projection, attributes.projection_bias
     project = launch_layer(lowering, hidden, activation, projection)
     if clip := attributes.projection_clip:
-        project = replace(project, links=(Link("CLIP", values=(-clip, clip)),))
-    tiles = lowering.tiles(rows * slices(attributes.outputs))
-    copy = Launch("copy", {"src": activation}, {"dst": output}, tiles)
+        project = replace(project, epilogue=(FusedOp("CLIP", values=(-clip, clip)),))
+    group_count = lowering.group_count(rows * slices(attributes.outputs))
+    copy = Launch("copy", {"src": activation}, {"dst": output}, group_count)
     return [*launches, launch_cell(lowering, attributes.cell, tensors[1], state, writes), project, copy]

@@ -41,16 +41,18 @@ def launch_sums(
     """
     joined, sums = tensors
     batch, _, _, width = lowering.shape(joined)
-    reads, tiles = {"first": rows[0], "second": rows[1]}, lowering.tiles(batch * slices(width))
-    join = Launch("concat", reads, {"dst": joined}, tiles, {"AXIS": 3})
+    reads, group_count = {"first": rows[0], "second": rows[1]}, lowering.group_count(batch * slices(width))
+    join = Launch("concat", reads, {"dst": joined}, group_count, {"AXIS": 3})
     return [join, launch_layer(lowering, joined, sums, layer)]
 
 
-def launch_layer(lowering: Lowering, source: int, target: int, layer: tuple[np.ndarray, np.ndarray | None]) -> Launch:
+def launch_layer(
+    lowering: Lowering, source: int, destination: int, layer: tuple[np.ndarray, np.ndarray | None]
+) -> Launch:
     """One dispatch: the product with (outputs, inputs) weights, plus the bias."""
     weights, bias = layer
     convolution = Convolution(Window((1, 1), (1, 1), padding=VALID), weights[:, None, None], bias)
-    return launch_convolution(replace(lowering, outputs=(target,)), source, convolution)
+    return launch_convolution(replace(lowering, outputs=(destination,)), source, convolution)
 
 
 def launch_cell(lowering: Lowering, cell: Cell, gates: int, before: int, writes: dict[str, int]) -> Launch:
@@ -71,7 +73,7 @@ def launch_cell(lowering: Lowering, cell: Cell, gates: int, before: int, writes:
         "ACTIVATION": cell.activation, "CLIP": float(cell.clip),
     }  # fmt: skip
     local = (("float4", "sums", size), ("float4", "kept", size), ("float4", "opened", size))
-    shared = (("float", "partial", lowering.group), *local)
+    shared = (("float", "partial", lowering.group_size), *local)
     shape = lowering.shape(writes["dst"])
     if "state" not in writes:  # a kernel has no arguments that may be left out
         writes = writes | {"state": lowering.scratch(shape)}

@@ -38,7 +38,7 @@ def _lower(lowering: Lowering) -> list[Launch]:
         "LINES_W": places[2], "EXCLUSIVE": int(attributes.exclusive), "REVERSE": int(attributes.reverse),
     }  # fmt: skip
     reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
-    return [Launch("cumsum", reads, writes, lowering.tiles(math.prod(places)), constants)]
+    return [Launch("cumsum", reads, writes, lowering.group_count(math.prod(places)), constants)]
 
 
 OPERATORS = (Operator("CUMSUM", _parse, lambda _, shapes: [shapes[0]], _lower, max_version=1),)

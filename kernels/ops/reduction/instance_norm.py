@@ -23,14 +23,14 @@ class InstanceNorm:
 def _lower_instance_norm(lowering: Lowering) -> list[Launch]:
     source, gamma, beta = lowering.inputs
     batch, height, width, channels = lowering.shape(source)
-    parts = int(np.clip(height * width // (lowering.group * 4), 1, 16))
+    parts = int(np.clip(height * width // (lowering.group_size * 4), 1, 16))
     sums, squares = (lowering.scratch((batch, 1, parts, channels)) for _ in range(2))
-    shared = (("float4", "sum_of", lowering.group), ("float4", "square_of", lowering.group))
+    shared = (("float4", "sum_of", lowering.group_size), ("float4", "square_of", lowering.group_size))
     partial = Launch(
         "moments", {"src": source}, {"sums": sums, "squares": squares}, batch * slices(channels) * parts,
         {"PARTS": parts}, {}, shared,
     )  # fmt: skip
-    per_group = lowering.group * 4
+    per_group = lowering.group_size * 4
     constants = {"PARTS": parts, "EPSILON": float(lowering.attributes.epsilon), "ITEMS": per_group}
     items = height * width * slices(channels)
     tiles_per_picture = -(-items // per_group)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...operation import Launch, Lowering, Operator, Parsed, Unsupported
 from ...tensor import TensorInfo, slices
-from ..arguments import activation_links, require_float
+from ..arguments import activation_epilogue, require_float
 from ..window import VALID, Window
 from .reduce import lower_reduction
 
@@ -24,7 +24,7 @@ def _parse(maximum: bool, options: Any, inputs: list[TensorInfo | None], outputs
         raise Unsupported("input must have rank 4")
     size = options.FilterHeight(), options.FilterWidth()
     window = Window(size, (options.StrideH(), options.StrideW()), padding=options.Padding())
-    return Parsed(Pooling(window, maximum), (0,), activation_links(options.FusedActivationFunction()))
+    return Parsed(Pooling(window, maximum), (0,), activation_epilogue(options.FusedActivationFunction()))
 
 
 def _output_shapes(attributes: Pooling, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -41,8 +41,8 @@ def _lower(lowering: Lowering) -> list[Launch]:
     if whole and not attributes.maximum:  # a mean over all pixels: one work-group a slice instead of one invocation
         return lower_reduction(lowering, frozenset({1, 2}))
     constants = window.constants(height, width) | {"MAXIMUM": int(attributes.maximum)}
-    tiles = lowering.tiles(batch * rows * columns * slices(channels))
-    return [Launch("pool", {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}, tiles, constants)]
+    group_count = lowering.group_count(batch * rows * columns * slices(channels))
+    return [Launch("pool", {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}, group_count, constants)]
 
 
 OPERATORS = (

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from ...operation import Launch, Lowering, Operator, Parsed, Unsupported
-from ...tensor import LARGEST, TensorInfo, bhwc_axis, slices
+from ...tensor import FLOAT_MAX, TensorInfo, bhwc_axis, slices
 from ..arguments import constant, require_float, require_type
 
 KINDS = {"SUM": 0, "REDUCE_MAX": 1, "REDUCE_MIN": 2, "REDUCE_PROD": 3, "MEAN": 0, "REDUCE_ANY": 1, "REDUCE_ALL": 2}
 """The kernel's number of each reduction; a mean is a sum, divided, and truth values are 0 and 1."""
-IDENTITY = (0.0, -LARGEST, LARGEST, 1.0)
+IDENTITY = (0.0, -FLOAT_MAX, FLOAT_MAX, 1.0)
 """What a reduction of nothing gives, by the kernel's number."""
 
 
@@ -34,10 +34,10 @@ class Reduction:
 
 
 def lower_reduction(
-    lowering: Lowering, axes: frozenset[int], kind: str = "MEAN", target: int | None = None
+    lowering: Lowering, axes: frozenset[int], kind: str = "MEAN", destination: int | None = None
 ) -> list[Launch]:
     """One dispatch that reduces ``axes``, which are BHWC's, and a reshape where channels are what is dropped, into the
-    output, or ``target``.
+    output, or ``destination``.
 
     Pixels keep their order whether other reduced axes are dropped or kept, so the kernel counts output pixels.
     """
@@ -46,23 +46,23 @@ def lower_reduction(
     sizes = {f"REDUCED_{name}": places[axis] if axis in axes else 1 for axis, name in enumerate("BHWS")}
     kept = {f"KEPT_{name}": 1 if axis in axes else places[axis] for axis, name in enumerate("BHWS")}
     items, count = int(np.prod(list(kept.values()))), int(np.prod(list(sizes.values())))
-    cooperative = count >= lowering.group // 2
+    cooperative = count >= lowering.group_size // 2
     values = int(np.prod([shape[axis] for axis in axes], dtype=np.int64))
     constants: dict[str, int | float] = {**sizes, **kept, "ITEMS": items, "COOPERATIVE": int(cooperative)}
     constants |= {"KIND": KINDS[kind], "IDENTITY": IDENTITY[KINDS[kind]], "CHANNELS": int(3 in axes)}
     constants["DIVISOR"] = float(values) if kind == "MEAN" else 1.0
-    shared = (("float4", "partial", lowering.group if cooperative else 1),)
-    tiles = items if cooperative else lowering.tiles(items)
-    reads, target = {"src": lowering.inputs[0]}, lowering.outputs[0] if target is None else target
-    batch, rows, columns, channels = lowering.shape(target)
+    shared = (("float4", "partial", lowering.group_size if cooperative else 1),)
+    group_count = items if cooperative else lowering.group_count(items)
+    reads, destination = {"src": lowering.inputs[0]}, lowering.outputs[0] if destination is None else destination
+    batch, rows, columns, channels = lowering.shape(destination)
     if channels == (1 if 3 in axes else shape[3]):
-        return [Launch("reduce", reads, {"dst": target}, tiles, constants, {}, shared)]
+        return [Launch("reduce", reads, {"dst": destination}, group_count, constants, {}, shared)]
     kept_shape = (*(1 if axis in axes else size for axis, size in enumerate(shape)),)
     reduced = lowering.scratch((kept_shape[0], kept_shape[1], kept_shape[2], kept_shape[3]))
     items = batch * rows * columns * slices(channels)
     return [
-        Launch("reduce", reads, {"dst": reduced}, tiles, constants, {}, shared),
-        Launch("reshape", {"src": reduced}, {"dst": target}, lowering.tiles(items)),
+        Launch("reduce", reads, {"dst": reduced}, group_count, constants, {}, shared),
+        Launch("reshape", {"src": reduced}, {"dst": destination}, lowering.group_count(items)),
     ]
 
 

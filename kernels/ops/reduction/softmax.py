@@ -7,7 +7,7 @@ from typing import Any
 
 from ...operation import Launch, Lowering, Operator, Parsed, Unsupported
 from ...tensor import TensorInfo, slices
-from ..arguments import activation_links, require_float
+from ..arguments import activation_epilogue, require_float
 
 KINDS = ("SOFTMAX", "LOG_SOFTMAX", "L2_NORMALIZATION")
 
@@ -28,8 +28,8 @@ def _parse(kind: str, options: Any, inputs: list[TensorInfo | None], outputs: li
     if inputs[0] is None or not inputs[0].shape:
         raise Unsupported("it needs an input of rank 1 or more")
     beta = float(options.Beta()) if kind == "SOFTMAX" and options is not None else 1.0
-    links = activation_links(options.FusedActivationFunction()) if kind == "L2_NORMALIZATION" and options else ()
-    return Parsed(Normalize(kind, beta), (0,), links)
+    epilogue = activation_epilogue(options.FusedActivationFunction()) if kind == "L2_NORMALIZATION" and options else ()
+    return Parsed(Normalize(kind, beta), (0,), epilogue)
 
 
 def _lower(lowering: Lowering) -> list[Launch]:
@@ -40,10 +40,10 @@ def _lower(lowering: Lowering) -> list[Launch]:
     constants: dict[str, int | float] = {
         "KIND": KINDS.index(attributes.kind), "BETA": attributes.beta, "PIXELS": pixels, "COOPERATIVE": int(cooperative)
     }  # fmt: skip
-    shared = (("float", "partial", lowering.group if cooperative else 1),)
-    tiles = pixels if cooperative else lowering.tiles(pixels)
+    shared = (("float", "partial", lowering.group_size if cooperative else 1),)
+    group_count = pixels if cooperative else lowering.group_count(pixels)
     reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
-    return [Launch("normalization", reads, writes, tiles, constants, {}, shared)]
+    return [Launch("normalization", reads, writes, group_count, constants, {}, shared)]
 
 
 def _operator(kind: str) -> Operator:

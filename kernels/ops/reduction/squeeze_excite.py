@@ -47,26 +47,26 @@ def _lower(lowering: Lowering) -> list[Launch]:
         hidden_bias = pack_bias(first.bias, first.weights.shape[0])
         arrays |= {"hidden_weights": pack_weights(first.weights), "hidden_bias": hidden_bias}
     low, high = CLAMPS[attributes.activation]
-    depth_s, last_s, group = slices(depth), slices(last.weights.shape[3]), lowering.group
+    depth_s, last_s, group_size = slices(depth), slices(last.weights.shape[3]), lowering.group_size
     constants: dict[str, int | float] = {
         "LAYERS": len(attributes.layers), "AREA": float(height * width), "HIDDEN_S": hidden, "LAST_S": last_s,
-        "HIDDEN_LOW": low, "HIDDEN_HIGH": high, "MEAN_LANES": min(depth_s, group),
-        "MEAN_SHARES": min(group // min(depth_s, group), 2 * SHARES),
-        **_division("HIDDEN", hidden, depth_s, group), **_division("GATE", slices(channels), last_s, group),
+        "HIDDEN_LOW": low, "HIDDEN_HIGH": high, "MEAN_LANES": min(depth_s, group_size),
+        "MEAN_SHARES": min(group_size // min(depth_s, group_size), 2 * SHARES),
+        **_division("HIDDEN", hidden, depth_s, group_size), **_division("GATE", slices(channels), last_s, group_size),
     }  # fmt: skip
-    sizes = {"partial": group, "mean": depth_s, "hidden": hidden}
+    sizes = {"partial": group_size, "mean": depth_s, "hidden": hidden}
     shared = tuple(("float4", name, size) for name, size in sizes.items())
     reads, writes = {"sums": sums}, {"gate": lowering.outputs[0]}
-    gate = Launch("squeeze_excite", reads, writes, 1, constants, arrays, shared, small=True)
-    return [replace(rows, sums_pixels=True), gate]
+    gate = Launch("squeeze_excite", reads, writes, 1, constants, arrays, shared, fits_in_prologue=True)
+    return [replace(rows, is_row_sum=True), gate]
 
 
-def _division(name: str, outputs: int, terms: int, group: int) -> dict[str, int | float]:
+def _division(name: str, outputs: int, terms: int, group_size: int) -> dict[str, int | float]:
     """How a work-group divides sums of so many terms, one for each of ``outputs`` slices: LANES outputs at once, in so
     many ROUNDS, each output by SHARES invocations with so many TERMS each.
     """
-    lanes = min(outputs, group)
-    shares = min(group // lanes, terms, max(SHARES, -(-terms // MOST_TERMS)))
+    lanes = min(outputs, group_size)
+    shares = min(group_size // lanes, terms, max(SHARES, -(-terms // MOST_TERMS)))
     values = {"LANES": lanes, "SHARES": shares, "ROUNDS": -(-outputs // lanes), "TERMS": -(-terms // shares)}
     return {f"{name}_{key}": value for key, value in values.items()}
 

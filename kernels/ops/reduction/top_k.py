@@ -36,7 +36,7 @@ def _lower(lowering: Lowering) -> list[Launch]:
     """One dispatch, a work-group for each row."""
     batch, height, width, _ = lowering.shape(lowering.inputs[0])
     writes = {"dst": lowering.outputs[0], "indices": lowering.outputs[1]}
-    shared = (("float", "values", lowering.group), ("int", "places", lowering.group))
+    shared = (("float", "values", lowering.group_size), ("int", "places", lowering.group_size))
     return [Launch("top_k", {"src": lowering.inputs[0]}, writes, batch * height * width, {}, {}, shared)]
 
 

@@ -14,7 +14,7 @@ from framebind.delegate.plan.binding import Binding
 from framebind.delegate.run.program import Program
 from framebind.delegate.transform.graph import Graph, Node
 from framebind.interop.device import Device
-from framebind.kernels.operation import Link
+from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.depthwise import Depthwise
 from framebind.kernels.ops.convolution.transpose_conv import TransposeConvolution
@@ -36,7 +36,7 @@ class Case:
     attributes: Any
     inputs: tuple[Array, ...]
     expected: Callable[..., npt.NDArray[np.floating]]
-    links: tuple[Link, ...] = ()
+    epilogue: tuple[FusedOp, ...] = ()
 
 
 def convolution_cases() -> list[Case]:
@@ -88,9 +88,9 @@ def run(device: Device, case: Case, storage: Storage) -> Array:
     shape = operator.output_shapes(case.attributes, shapes)[0]
     assert shape == expected.shape
     tensors = {i: TensorInfo(f"in{i}", s, "float32") for i, s in enumerate([*shapes, shape])}
-    linked = [link.operand for link in case.links]
+    linked = [op.operand for op in case.epilogue]
     inputs = tuple(i for i in range(target) if i not in linked)
-    node = Node(operator, case.attributes, inputs, (target,), case.links, (0,))
+    node = Node(operator, case.attributes, inputs, (target,), case.epilogue, (0,))
     nodes = [node] if storage == "f32" else through_halves(node, tensors)
     program = Program(device, Graph(tensors, nodes, tuple(range(target)), (target,)), storage)
     for i, x in enumerate(case.inputs):
@@ -114,9 +114,9 @@ def through_halves(node: Node, tensors: dict[int, TensorInfo]) -> list[Node]:
     for i in node.operands:
         copies.setdefault(i, 100 + i)
         tensors[100 + i] = tensors[i]
-    negated = [Node(OPERATORS["NEG"], Elementwise(), (i,), (copy,), (Link("NEG"),)) for i, copy in copies.items()]
-    links = tuple(link if link.operand is None else replace(link, operand=copies[link.operand]) for link in node.links)
-    return [*negated, replace(node, inputs=tuple(copies[i] for i in node.inputs), links=links)]
+    negated = [Node(OPERATORS["NEG"], Elementwise(), (i,), (copy,), (FusedOp("NEG"),)) for i, copy in copies.items()]
+    epilogue = tuple(op if op.operand is None else replace(op, operand=copies[op.operand]) for op in node.epilogue)
+    return [*negated, replace(node, inputs=tuple(copies[i] for i in node.inputs), epilogue=epilogue)]
 
 
 def bind(device: Device, program: Program, tensor: int, info: TensorInfo, content: Array | None) -> Any:
