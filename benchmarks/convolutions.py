@@ -65,7 +65,9 @@ LAYERS = {
 
 
 class Bound(NamedTuple):
-    """A layer with values, in the memory of a device: what it reads lies at 0, what it writes at ``destination`` bytes."""
+    """A layer with values, in the memory of a device: what it reads lies at 0, what it writes at ``destination``
+    bytes.
+    """
 
     attributes: Convolution
     src: Sliced

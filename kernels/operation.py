@@ -30,8 +30,8 @@ class FusedOp:
     ``operand`` is the id of the second tensor of a binary expression (it broadcasts to the written tensor), or None.
     ``swapped`` says that the written value is the right-hand side. ``values`` are up to four numbers (the alpha of
     LEAKY_RELU and the like) that the expression reads as the float4 ``p``; they are constants in memory, so that steps
-    that differ in them share a kernel. ``max_pool_2x2``: the operand has twice the height and width, and each value is the
-    largest of 2x2 pixels of it.
+    that differ in them share a kernel. ``max_pool_2x2``: the operand has twice the height and width, and each value
+    is the largest of 2x2 pixels of it.
     """
 
     expression: str
@@ -66,8 +66,8 @@ class PackedArray:
 
 @dataclass(frozen=True)
 class SliceOwnership:
-    """Which slices an invocation writes, whatever the pixels: with LOCAL % lanes, (GROUP_ID * lanes + LOCAL % lanes) % step
-    and those ``step`` further, ``count`` of them at most. ``lanes`` divides the group.
+    """Which slices an invocation writes, whatever the pixels: with LOCAL % lanes, (GROUP_ID * lanes + LOCAL % lanes)
+    % step and those ``step`` further, ``count`` of them at most. ``lanes`` divides the group.
     """
 
     lanes: int
@@ -84,8 +84,8 @@ class Launch:
     without operands, are applied to what it writes first, before those of the node. ``choice`` is the decision that
     its constants follow, where there is one.
 
-    ``slice_ownership`` says which slices of "dst" an invocation writes, each value once, so that its group can add them up.
-    ``is_row_sum``: it writes a sum of each row of "src", and other parts of the pixels would do as well.
+    ``slice_ownership`` says which slices of "dst" an invocation writes, each value once, so that its group can add
+    them up. ``is_row_sum``: it writes a sum of each row of "src", and other parts of the pixels would do as well.
     ``single_pass_read``: it reads hardly a pixel of "src" more than once.
     ``fits_in_prologue``: it takes a work-group little time, so each that reads its vector can compute it for itself.
     ``resized``: how "src" is resized where it is read, to the shape that everything else here knows of it.

@@ -90,8 +90,8 @@ class TensorInfo:
     values.
 
     ``variable`` marks a tensor that keeps its value from one invoke to the next. ``stored_dtype`` is the integer type
-    of the model's tensor where this is its float view (see quantize.py), else "". ``exact_in_f32`` says of integers that a
-    float32 holds each of them: an operator that can run on the GPU computes them.
+    of the model's tensor where this is its float view (see quantize.py), else "". ``exact_in_f32`` says of integers
+    that a float32 holds each of them: an operator that can run on the GPU computes them.
     """
 
     name: str

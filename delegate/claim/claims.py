@@ -28,8 +28,8 @@ _VARYING = frozenset(
 
 @dataclass
 class Claims:
-    """``nodes`` are the operators that the GPU can run, by operator number; ``unsupported`` has a reason for each other.
-    ``unneeded`` are left out of both, with reasons: the GPU could run them, and has no use for it.
+    """``nodes`` are the operators that the GPU can run, by operator number; ``unsupported`` has a reason for each
+    other. ``unneeded`` are left out of both, with reasons: the GPU could run them, and has no use for it.
 
     ``tensors`` are the subgraph's tensors, quantized ones as their float views, with the values of those that only
     depend on constants filled in. ``constant_derived`` are the computed tensors that depend on constants alone.

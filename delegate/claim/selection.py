@@ -11,7 +11,9 @@ from .claims import Claims
 
 @dataclass(frozen=True)
 class Selection:
-    """``operators`` go to the GPU, in execution order; ``not_selected`` has a reason for each other one that it could run."""
+    """``operators`` go to the GPU, in execution order; ``not_selected`` has a reason for each other one that it
+    could run.
+    """
 
     operators: tuple[int, ...] = ()
     not_selected: dict[int, str] = field(default_factory=dict)

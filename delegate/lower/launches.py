@@ -40,9 +40,10 @@ class LocalVector:
 class LabelledLaunch:
     """A launch, the links of the values it writes first, the operator it belongs to, and its number in the program.
 
-    The number, with an array's name, is the key of that array among the program's constants. Where ``partial_sums`` is not
-    None, it writes sums of what it writes as "partial_sums" too, after these links. What the kernel of ``local`` takes is
-    among what the launch takes.
+    The number, with an array's name, is the key of that array among the program's constants. Where ``partial_sums``
+    is not
+    None, it writes sums of what it writes as "partial_sums" too, after these links. What the kernel of ``local``
+    takes is among what the launch takes.
     """
 
     launch: Launch
@@ -56,8 +57,8 @@ class LabelledLaunch:
 
     @property
     def arrays(self) -> dict[str, PackedArray]:
-        """The launch's arrays, and the numbers of its links: those of link i are one float4 named "epilogue_values<i>", and
-        those of its local vector's "gate_values<i>".
+        """The launch's arrays, and the numbers of its links: those of link i are one float4 named
+        "epilogue_values<i>", and those of its local vector's "gate_values<i>".
         """
         epilogue = {EPILOGUE: self.epilogue, GATE: self.local.epilogue if self.local else ()}
         values = {f"{n}{VALUES}{i}": op.values for n in epilogue for i, op in enumerate(epilogue[n]) if op.values}

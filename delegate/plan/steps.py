@@ -113,7 +113,9 @@ class _Arguments:
     vectors: list[Argument] = field(default_factory=list)
 
     def add(self, name: str, tensor: int, writes: bool, beside: int | None, max_pool_2x2: bool = False) -> None:
-        """``beside`` is the tensor to whose shape this one broadcasts (``max_pool_2x2``: of 2x2 pixels each), or None."""
+        """``beside`` is the tensor to whose shape this one broadcasts (``max_pool_2x2``: of 2x2 pixels each), or
+        None.
+        """
         local = self.entry.local is not None and tensor == self.entry.local.tensor
         where = None if local else self.place(tensor, writes)
         view = Local(self.layout.lowered.shapes[tensor]) if where is None else where.view

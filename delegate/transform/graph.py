@@ -12,7 +12,8 @@ from ...kernels.tensor import TensorInfo
 
 @dataclass(frozen=True)
 class Node:
-    """One operator with parsed attributes. ``epilogue`` are applied to its output in order; their operands are tensor ids.
+    """One operator with parsed attributes. ``epilogue`` are applied to its output in order; their operands are
+    tensor ids.
 
     ``input_ops`` are links of two operands, applied to every value that it reads of its first input.
     ``indices`` are the numbers of the flatbuffer operators that became this node, for messages.

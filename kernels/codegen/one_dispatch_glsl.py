@@ -54,7 +54,8 @@ def render_glsl_barrier_test(group_size: int, version: str) -> str:
 
 
 def _barrier(binding: int) -> list[str]:
-    state = f"layout(std430, binding = {binding}) coherent volatile buffer block_state {{ uint arrivals; uint timed_out; }};"
+    block = "buffer block_state { uint arrivals; uint timed_out; };"
+    state = f"layout(std430, binding = {binding}) coherent volatile {block}"
     uniforms = [f"layout(location = {i}) uniform int {name};" for i, name in enumerate(UNIFORMS)]
     return [state, *uniforms, "shared uint local_state[2];", (HERE / "barrier.glsl").read_text()]
 

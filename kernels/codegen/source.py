@@ -14,9 +14,11 @@ PICTURE_PARAMETERS = 16
 class Argument:
     """A named argument of a kernel. Arguments with the same ``memory`` are parts of one buffer; a Picture has its own.
 
-    ``broadcast_channel`` says that a tensor with one channel is read as that value in all four lanes (a broadcast operand),
+    ``broadcast_channel`` says that a tensor with one channel is read as that value in all four lanes (a broadcast
+    operand),
     ``zero_extended`` that a tensor with fewer channels than what is written is read as zeros after its last slice,
-    ``max_pool_2x2`` that what is read of it is the largest of 2x2 pixels, ``resized`` that it is read as if it were resized.
+    ``max_pool_2x2`` that what is read of it is the largest of 2x2 pixels, ``resized`` that it is read as if it were
+    resized.
     """
 
     name: str
@@ -54,9 +56,11 @@ class Prologue:
 
 @dataclass(frozen=True)
 class KernelSource:
-    """Everything that decides a kernel's text. ``epilogue`` are applied to what is written to the first argument that is
-    written, and those of ``input_ops`` to what is read of "src". Where ``partial_sums`` is not None, each work-group adds up
-    what it writes there, after these links, by slices, as row GROUP_ID of the argument "partial_sums" (see partial_sums.kern).
+    """Everything that decides a kernel's text. ``epilogue`` are applied to what is written to the first argument
+    that is
+    written, and those of ``input_ops`` to what is read of "src". Where ``partial_sums`` is not None, each work-group
+    adds up what it writes there, after these links, by slices, as row GROUP_ID of the argument "partial_sums" (see
+    partial_sums.kern).
 
     By value a kernel takes one int per buffer argument (its offset in units) and PICTURE_PARAMETERS floats per Picture,
     each in the order of ``arguments``.

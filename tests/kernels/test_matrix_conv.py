@@ -99,7 +99,8 @@ def test_a_group_adds_up_what_it_writes(device: Device, tile: MatrixTile, monkey
     shapes[5] = (1, 7, 9, 11)
     weights = [half(26, 26), half(26, 26), half(11, 26)]
     nodes = [
-        pointwise(0, 1, weights[0], (FusedOp("RELU"),)), mean(1, 2), pointwise(2, 3, weights[1], (FusedOp("LOGISTIC"),)),
+        pointwise(0, 1, weights[0], (FusedOp("RELU"),)), mean(1, 2),
+        pointwise(2, 3, weights[1], (FusedOp("LOGISTIC"),)),
         multiply(1, 3, 4), pointwise(4, 5, weights[2]),
     ]  # fmt: skip
     x = normal(*shapes[0])

@@ -1,6 +1,7 @@
 """Operators whose output shows values of the input in another order: one kernel, told sizes and strides.
 
-TRANSPOSE, GROUP_ID, BROADCAST_TO, REVERSE_V2, DEPTH_TO_SPACE, SPACE_TO_DEPTH; other files build theirs on ``launch_strided_copy``.
+TRANSPOSE, TILE, BROADCAST_TO, REVERSE_V2, DEPTH_TO_SPACE, SPACE_TO_DEPTH; other files build theirs on
+``launch_strided_copy``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ MAX_DIGITS = 8
 def launch_strided_copy(
     lowering: Lowering, source: int, destination: int, digits: Sequence[Digit], base: int = 0
 ) -> Launch:
-    """One dispatch. ``digits`` count the values of ``destination``, the outermost first; their sizes multiply to its size.
+    """One dispatch. ``digits`` count the values of ``destination``, the outermost first; their sizes multiply to its
+    size.
 
     ``base`` is the number of the input's value that the output's first value shows.
     """
