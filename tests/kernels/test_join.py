@@ -103,7 +103,7 @@ def test_an_identity_in_front_of_an_output_is_left_out(device: Device) -> None:
     check(device, found, [-x.reshape(1, 6), np.abs(x)])
 
 
-@pytest.mark.parametrize("narrow", [8, 6, 3])
+@pytest.mark.parametrize("zero_extended", [8, 6, 3])
 @pytest.mark.parametrize("padded_first", [False, True])
 def test_added_padding_of_channels_is_read_as_zeros(device: Device, zero_extended: int, padded_first: bool) -> None:
     x, weights = normal(1, 3, 5, zero_extended), normal(11, zero_extended)

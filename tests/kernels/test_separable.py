@@ -164,7 +164,7 @@ def test_two_steps_are_preferred_where_they_are_faster() -> None:
 
 
 @pytest.mark.parametrize("pixels", [1, 33 * 33, 256 * 256])
-@pytest.mark.parametrize("grid", [H200, SOFTWARE, Target(128, 1 << 16)], ids=str)
+@pytest.mark.parametrize("target", [H200, SOFTWARE, Target(128, 1 << 16)], ids=str)
 def test_the_rule_s_tile_is_the_first_of_a_few_that_fit_local_memory(pixels: int, target: Target) -> None:
     for depth in (1, 7, 100, LOCAL_SLICES):
         for out in (1, 6, 48):

@@ -160,7 +160,7 @@ def test_only_plain_windows_of_enough_channels_have_tiles() -> None:
     assert winograd_tiles(PLAIN, 8, 8, Target(72, 1)) == ()
 
 
-@pytest.mark.parametrize("group", [64, 128, 256])
+@pytest.mark.parametrize("group_size", [64, 128, 256])
 @pytest.mark.parametrize("depth", [4, 8, 20, 24])
 @pytest.mark.parametrize("channels", [4, 5, 8, 40])
 def test_tiles_use_every_invocation_and_16_kib(group_size: int, depth: int, channels: int) -> None:

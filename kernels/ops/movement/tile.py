@@ -1,4 +1,4 @@
-"""GROUP_ID and BROADCAST_TO: strided copies that read elements more than once."""
+"""TILE and BROADCAST_TO: strided copies that read elements more than once."""
 
 from __future__ import annotations
 
