@@ -290,7 +290,9 @@ def test_other_options_are_another_file(on_cl: Starts, tmp_path: Path, options: 
     assert counts.packed == 2 and len(list(tmp_path.iterdir())) == 2
 
 
-@pytest.mark.parametrize("trait", [{"name": "other"}, {"driver": "newer"}, {"api": "opengl"}, {"group_size": 32}], ids=str)
+@pytest.mark.parametrize(
+    "trait", [{"name": "other"}, {"driver": "newer"}, {"api": "opengl"}, {"group_size": 32}], ids=str
+)
 def test_another_device_or_driver_is_another_file(tmp_path: Path, trait: dict[str, Any]) -> None:
     options = fb.GpuDelegateOptions(serialization_dir=tmp_path, model_token="tiny")
     device: Device = NullDevice()
