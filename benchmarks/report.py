@@ -26,7 +26,7 @@ RESULTS = HERE / "results"
 PAGE = HERE.parent / "docs" / "performance.md"
 FRAMES = "benchmarks/frames.sh"
 WIDTH = 120
-"""Of the page's lines of text, in characters."""
+"""The longest line of text on the page, in characters."""
 Cell = str | float | None
 
 
@@ -168,7 +168,7 @@ def read_results(folder: Path = RESULTS) -> list[Result]:
 
 
 def frames(measured: dict[str, Any], commit: str) -> Result:
-    """What the command `benchmark --json` printed: a row for each model, the median in ms on each API."""
+    """A table of what `benchmark --json` printed: a row for each model, the median in ms on each API."""
     runs = [run for run in measured["runs"] if run["latency"] is not None]
     on = list(dict.fromkeys(run["on"] for run in runs))
     by_model: dict[str, dict[str, float]] = {}

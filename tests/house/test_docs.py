@@ -55,7 +55,7 @@ fb.ClContext.current().close()
 my_buffer = cl.Buffer(my_queue.context, cl.mem_flags.READ_WRITE, 256 * 256 * 3 * 4)
 my_event = cl.enqueue_marker(my_queue)
 """
-"""What the pages take from the reader's own program."""
+"""Objects that the pages take from the reader's own program."""
 INSTEAD = {"fb.open_source(0, size=(640, 480))": 'fb.open_source("photograph.png")'}
 """Nobody has a camera here. A picture ends after one frame, as a closed window does."""
 
