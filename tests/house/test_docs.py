@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import re
 import runpy
 import shlex
@@ -82,7 +83,8 @@ def person_mask() -> bytes:
     return build(G(tensors, [Op("REDUCE_MAX", [0, 1], [2], options)], [0], [2]))
 
 
-WITH_PYTHON = [page for page in PAGES if program(page).strip()]
+ADDING_AN_OPERATOR = DOCS / "internals" / "adding-an-operator.md"
+WITH_PYTHON = [page for page in PAGES if program(page).strip() and page != ADDING_AN_OPERATOR]
 
 
 def test_pages_with_python_are_found() -> None:
@@ -108,6 +110,31 @@ def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, tool: Callable[[s
         [*screen, sys.executable, "run.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_tutorial_adds_an_operator(tmp_path: Path) -> None:
+    """Its files, written into a copy of the package, are an operator there: nothing else is edited."""
+    package = tmp_path / "framebind"
+    for folder in ("delegate", "interop", "kernels"):
+        shutil.copytree(ROOT / folder, package / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "__init__.py", package)
+    *files, (_, program) = FENCE.findall(ADDING_AN_OPERATOR.read_text(encoding="utf-8"))
+    written = []
+    for language, text in files:
+        if language:
+            path = re.sub(r"^(#|//) ", "", text.splitlines()[0])
+            assert not (package / path).exists()
+            (package / path).write_text(text)
+            written.append(Path(path).suffix)
+    assert sorted(written) == [".kern", ".py"]
+    (tmp_path / "try.py").write_text(program)
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT / 'tests'}"}
+    command = [sys.executable, "try.py"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "the same on GPU and CPU" in done.stdout
 
 
 def test_the_tutorials_webcam_takes_ten_lines() -> None:
