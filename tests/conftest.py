@@ -32,6 +32,8 @@ from framebind.interop.device import Device
 from framebind.interop.gl.compute.device import GlDevice
 from framebind.interop.record.null import NullDevice
 
+pytest_plugins = ("support.webcam",)
+
 GL_DEVICES = ("gl", "gles")
 NAMED = os.environ.get("FRAMEBIND_DEVICES", "").split(",")
 CL_DEVICES = tuple(dict.fromkeys(["cl:pocl", *(name for name in NAMED if name.startswith("cl:"))]))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyopencl
 
+from ..gl.khronos import GL
 from ..gl.platform import current_platform, egl_library, handle_getter, load
 from .api import check, extension, loader
 
@@ -21,7 +22,7 @@ _DISPLAYS = {"EGL": 0x2009, "GLX": 0x200A, "WGL": 0x200B}
 """The property of a CL context that holds the display (WGL: device context) of the GL context, by platform."""
 _CGL_SHAREGROUP_APPLE = 0x10000000
 _DEVICES_FOR_GL_CONTEXT = 0x2007
-_READ_WRITE, _TEXTURE_2D = 1, 0x0DE1
+_READ_WRITE = 1
 _MAX_DEVICES = 64
 
 
@@ -64,7 +65,7 @@ def from_gl_buffer(context: pyopencl.Context, name: int) -> pyopencl.Buffer:
 def from_gl_texture(context: pyopencl.Context, name: int) -> pyopencl.Image:
     """Level 0 of the 2-D GL texture of that name as an OpenCL image. Raises DeviceError where the driver refuses it."""
     types = (_P, _BITS, _UINT, _INT, _UINT, _P)
-    handle = _create("clCreateFromGLTexture", types, context.int_ptr, _READ_WRITE, _TEXTURE_2D, 0, name)
+    handle = _create("clCreateFromGLTexture", types, context.int_ptr, _READ_WRITE, GL.TEXTURE_2D, 0, name)
     memory: Any = pyopencl.Image.from_int_ptr(handle, retain=False)
     return memory
 

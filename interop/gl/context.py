@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 from ..errors import DeviceError
 from . import egl
 from .api import GlApi
+from .khronos import GL
 from .platform import Platform, current_platform
 
 Kind = Literal[
@@ -19,9 +20,6 @@ Kind = Literal[
     "semaphore",
 ]  # fmt: skip
 
-_VENDOR, _RENDERER, _VERSION = 0x1F00, 0x1F01, 0x1F02
-_NEAREST, _LINEAR, _MAG_FILTER, _MIN_FILTER, _WRAP_S, _WRAP_T = 0x2600, 0x2601, 0x2800, 0x2801, 0x2802, 0x2803
-_CLAMP_TO_EDGE = 0x812F
 _DELETERS = {
     "buffer": "glDeleteBuffers", "texture": "glDeleteTextures", "framebuffer": "glDeleteFramebuffers",
     "vertex array": "glDeleteVertexArrays", "sampler": "glDeleteSamplers", "query": "glDeleteQueries",
@@ -74,11 +72,11 @@ class GlContext:
         self.live: Counter[str] = Counter()
         """How many GL objects of each kind the library has made in this context and not deleted yet."""
         self.gl = GlApi(platform.find)
-        text = self._string(_VERSION)
+        text = self._string(GL.VERSION)
         self.is_es = "OpenGL ES" in text
         self.version = _version(text)
         self.gl.version = text
-        self.vendor, self.renderer = self._string(_VENDOR), self._string(_RENDERER)
+        self.vendor, self.renderer = self._string(GL.VENDOR), self._string(GL.RENDERER)
         self.software = any(name in self.renderer.lower() for name in _SOFTWARE)
         """The renderer is the CPU."""
         if self.version < ((3, 1) if self.is_es else (4, 3)):
@@ -261,18 +259,18 @@ class GlContext:
 
     def nearest_sampler(self) -> int:
         """A sampler without filtering or mipmaps, with which a texture is readable whatever its own parameters are."""
-        return self.helper("sampler: nearest", lambda: self._make_sampler(_NEAREST))
+        return self.helper("sampler: nearest", lambda: self._make_sampler(GL.NEAREST))
 
     def linear_sampler(self) -> int:
         """The same with bilinear filtering, clamped to the edge."""
-        return self.helper("sampler: linear", lambda: self._make_sampler(_LINEAR))
+        return self.helper("sampler: linear", lambda: self._make_sampler(GL.LINEAR))
 
     def _make_sampler(self, filtering: int) -> int:
         sampler = self.generate("sampler")
-        for parameter in (_MAG_FILTER, _MIN_FILTER):
+        for parameter in (GL.TEXTURE_MAG_FILTER, GL.TEXTURE_MIN_FILTER):
             self.gl.glSamplerParameteri(sampler, parameter, filtering)
-        for parameter in (_WRAP_S, _WRAP_T):
-            self.gl.glSamplerParameteri(sampler, parameter, _CLAMP_TO_EDGE)
+        for parameter in (GL.TEXTURE_WRAP_S, GL.TEXTURE_WRAP_T):
+            self.gl.glSamplerParameteri(sampler, parameter, GL.CLAMP_TO_EDGE)
         return sampler
 
     def _delete_all(self) -> None:

@@ -13,39 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import DeviceError
+from .khronos import EGL, signature
 from .platform import egl_library
 
 PACKAGES = "on Debian or Ubuntu: apt-get install libegl1 libgl1 libgl1-mesa-dri (or the GPU vendor's driver)"
 
-_NONE, _WIDTH, _HEIGHT = 0x3038, 0x3057, 0x3056
-_SURFACE_TYPE, _PBUFFER_BIT, _RENDERABLE_TYPE = 0x3033, 0x0001, 0x3040
-_OPENGL_BIT, _OPENGL_ES3_BIT, _OPENGL_API, _OPENGL_ES_API = 0x0008, 0x0040, 0x30A2, 0x30A0
-_MAJOR, _MINOR, _PROFILE, _CORE_PROFILE_BIT = 0x3098, 0x30FB, 0x30FD, 0x0001
-_PLATFORM_DEVICE, _PLATFORM_SURFACELESS, _EXTENSIONS = 0x313F, 0x31DD, 0x3055
-
-_SIGNATURES: dict[str, tuple[Any, ...]] = {
-    "eglBindAPI": (ctypes.c_uint, ctypes.c_uint),
-    "eglChooseConfig": (
-        ctypes.c_uint,
-        ctypes.c_void_p,
-        ctypes.c_void_p,
-        ctypes.c_void_p,
-        ctypes.c_int,
-        ctypes.c_void_p,
-    ),
-    "eglCreateContext": (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p),
-    "eglCreatePbufferSurface": (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p),
-    "eglDestroyContext": (ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p),
-    "eglDestroySurface": (ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p),
-    "eglGetDisplay": (ctypes.c_void_p, ctypes.c_void_p),
-    "eglGetError": (ctypes.c_int,),
-    "eglGetPlatformDisplayEXT": (ctypes.c_void_p, ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p),
-    "eglGetProcAddress": (ctypes.c_void_p, ctypes.c_char_p),
-    "eglInitialize": (ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p),
-    "eglMakeCurrent": (ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p),
-    "eglQueryDevicesEXT": (ctypes.c_uint, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p),
-    "eglQueryString": (ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int),
-}
+_PLATFORM_SURFACELESS_MESA = 0x31DD
+"""EGL_PLATFORM_SURFACELESS_MESA, of EGL_MESA_platform_surfaceless, which PyOpenGL 3.1 does not have."""
 
 
 class Egl:
@@ -55,9 +29,9 @@ class Egl:
         self._library = library
 
     def __getattr__(self, name: str) -> Any:
-        if name not in _SIGNATURES:
+        if not name.startswith("egl"):
             raise AttributeError(name)
-        result, *arguments = _SIGNATURES[name]
+        result, *arguments = signature(name)
         if name.endswith("EXT"):
             address = self.eglGetProcAddress(name.encode())
             if not address:
@@ -130,18 +104,18 @@ def count_devices() -> int:
 
 def _displays(egl: Egl, device_index: int | None) -> Iterator[tuple[str, int | None]]:
     """Name and handle of every display worth trying, best first."""
-    extensions = (egl.eglQueryString(None, _EXTENSIONS) or b"").decode().split()
+    extensions = (egl.eglQueryString(None, EGL.EXTENSIONS) or b"").decode().split()
     devices = _devices(egl) if "EGL_EXT_platform_device" in extensions else []
     if device_index is not None:
         if not 0 <= device_index < len(devices):
             raise DeviceError(f"there is no EGL device {device_index}: this machine has {len(devices)}, counted from 0")
         devices = [devices[device_index]]
     for number, device in enumerate(devices):
-        yield f"EGL device {number}", egl.eglGetPlatformDisplayEXT(_PLATFORM_DEVICE, device, None)
+        yield f"EGL device {number}", egl.eglGetPlatformDisplayEXT(EGL.PLATFORM_DEVICE_EXT, device, None)
     if device_index is not None:
         return
     if "EGL_MESA_platform_surfaceless" in extensions:
-        yield "Mesa surfaceless", egl.eglGetPlatformDisplayEXT(_PLATFORM_SURFACELESS, None, None)
+        yield "Mesa surfaceless", egl.eglGetPlatformDisplayEXT(_PLATFORM_SURFACELESS_MESA, None, None)
     yield "default display", egl.eglGetDisplay(None)
 
 
@@ -158,20 +132,21 @@ def _create_on(egl: Egl, display: int | None, es: bool) -> EglContext:
         raise egl.failed("opening the display")
     if not egl.eglInitialize(display, None, None):
         raise egl.failed("eglInitialize")
-    if not egl.eglBindAPI(_OPENGL_ES_API if es else _OPENGL_API):
+    if not egl.eglBindAPI(EGL.OPENGL_ES_API if es else EGL.OPENGL_API):
         raise egl.failed("choosing OpenGL ES" if es else "choosing desktop OpenGL")
-    config = _config(egl, display, _OPENGL_ES3_BIT if es else _OPENGL_BIT)
+    config = _config(egl, display, EGL.OPENGL_ES3_BIT if es else EGL.OPENGL_BIT)
     # Some drivers give exactly the version asked for, so the newest comes first.
-    profile = () if es else (_PROFILE, _CORE_PROFILE_BIT)
+    profile = () if es else (EGL.CONTEXT_OPENGL_PROFILE_MASK, EGL.CONTEXT_OPENGL_CORE_PROFILE_BIT)
     for major, minor in ((3, 2), (3, 1)) if es else ((4, 6), (4, 5), (4, 3)):
-        handle = egl.eglCreateContext(display, config, None, _attributes(_MAJOR, major, _MINOR, minor, *profile))
+        version = (EGL.CONTEXT_MAJOR_VERSION, major, EGL.CONTEXT_MINOR_VERSION, minor)
+        handle = egl.eglCreateContext(display, config, None, _attributes(*version, *profile))
         if handle:
             break
     else:
         raise egl.failed("creating the context")
     surface = None
-    if b"EGL_KHR_surfaceless_context" not in (egl.eglQueryString(display, _EXTENSIONS) or b""):
-        surface = egl.eglCreatePbufferSurface(display, config, _attributes(_WIDTH, 1, _HEIGHT, 1))
+    if b"EGL_KHR_surfaceless_context" not in (egl.eglQueryString(display, EGL.EXTENSIONS) or b""):
+        surface = egl.eglCreatePbufferSurface(display, config, _attributes(EGL.WIDTH, 1, EGL.HEIGHT, 1))
         if not surface:
             egl.eglDestroyContext(display, handle)
             raise egl.failed("creating a pbuffer")
@@ -180,8 +155,8 @@ def _create_on(egl: Egl, display: int | None, es: bool) -> EglContext:
 
 def _config(egl: Egl, display: int, api_bit: int) -> int:
     config, count = (ctypes.c_void_p * 1)(), ctypes.c_int()
-    for surface_type in (_PBUFFER_BIT, 0):
-        wanted = _attributes(_SURFACE_TYPE, surface_type, _RENDERABLE_TYPE, api_bit)
+    for surface_type in (EGL.PBUFFER_BIT, 0):
+        wanted = _attributes(EGL.SURFACE_TYPE, surface_type, EGL.RENDERABLE_TYPE, api_bit)
         found = egl.eglChooseConfig(display, wanted, config, 1, ctypes.byref(count))
         if found and count.value and config[0]:
             return config[0]
@@ -189,4 +164,4 @@ def _config(egl: Egl, display: int, api_bit: int) -> int:
 
 
 def _attributes(*values: int) -> Any:
-    return (ctypes.c_int * (len(values) + 1))(*values, _NONE)
+    return (ctypes.c_int * (len(values) + 1))(*values, EGL.NONE)

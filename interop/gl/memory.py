@@ -10,19 +10,18 @@ import weakref
 
 from . import query as gl_query
 from .context import GlContext
-from .objects import COPY_WRITE_BUFFER, GlBuffer
+from .khronos import GL
+from .objects import GlBuffer
 
 MEMORY_EXTENSION, SEMAPHORE_EXTENSION = "GL_EXT_memory_object_fd", "GL_EXT_semaphore_fd"
-_NUM_DEVICE_UUIDS, _DEVICE_UUID = 0x9596, 0x9597
-_HANDLE_TYPE_OPAQUE_FD, _UUID_BYTES = 0x9586, 16
 
 
 def device_uuids(context: GlContext) -> list[bytes]:
     """The UUIDs (16 bytes) of the GPUs that the context uses. Where it has MEMORY_EXTENSION."""
-    uuid = (ctypes.c_uint8 * _UUID_BYTES)()
+    uuid = (ctypes.c_uint8 * GL.UUID_SIZE_EXT)()
     found = []
-    for i in range(context.gl.integer(_NUM_DEVICE_UUIDS)):
-        context.gl.glGetUnsignedBytei_vEXT(_DEVICE_UUID, i, uuid)
+    for i in range(context.gl.integer(GL.NUM_DEVICE_UUIDS_EXT)):
+        context.gl.glGetUnsignedBytei_vEXT(GL.DEVICE_UUID_EXT, i, uuid)
         found.append(bytes(uuid))
     return found
 
@@ -37,11 +36,11 @@ def import_buffer(context: GlContext, nbytes: int, descriptor: int, allocated: i
         gl.glCreateMemoryObjectsEXT(1, ctypes.byref(memory))
         context.live["memory object"] += 1
         weakref.finalize(buffer, context.defer_delete, "memory object", memory.value).atexit = False
-        gl.glImportMemoryFdEXT(memory, allocated, _HANDLE_TYPE_OPAQUE_FD, descriptor)
-        gl.glBindBuffer(COPY_WRITE_BUFFER, buffer.id)
-        gl.glBufferStorageMemEXT(COPY_WRITE_BUFFER, (nbytes + 3) // 4 * 4, memory, 0)
+        gl.glImportMemoryFdEXT(memory, allocated, GL.HANDLE_TYPE_OPAQUE_FD_EXT, descriptor)
+        gl.glBindBuffer(GL.COPY_WRITE_BUFFER, buffer.id)
+        gl.glBufferStorageMemEXT(GL.COPY_WRITE_BUFFER, (nbytes + 3) // 4 * 4, memory, 0)
         gl_query.clear_buffer(context, buffer.id, (nbytes + 3) // 4)
-        gl.glBindBuffer(COPY_WRITE_BUFFER, 0)
+        gl.glBindBuffer(GL.COPY_WRITE_BUFFER, 0)
         gl.glFinish()
     return buffer
 
@@ -54,7 +53,7 @@ class GlSemaphore:
         self._id = context.generate("semaphore")
         weakref.finalize(self, context.defer_delete, "semaphore", self._id).atexit = False
         with gl_query.checked(context, "importing a semaphore"):
-            context.gl.glImportSemaphoreFdEXT(self._id, _HANDLE_TYPE_OPAQUE_FD, descriptor)
+            context.gl.glImportSemaphoreFdEXT(self._id, GL.HANDLE_TYPE_OPAQUE_FD_EXT, descriptor)
 
     def signal(self, buffers: list[int]) -> None:
         """Signal it when all GL work issued so far is done, and its writes to the buffers are visible outside GL."""

@@ -17,17 +17,12 @@ from ..errors import BindingError, DeviceError
 from ..transfers import transfers
 from . import query as gl_query
 from .context import GlContext
-from .query import FORMATS, TEXTURE_2D, checked
+from .khronos import GL
+from .query import FORMATS, checked
 
-SHADER_STORAGE_BUFFER, COPY_READ_BUFFER, COPY_WRITE_BUFFER = 0x90D2, 0x8F36, 0x8F37
-PIXEL_PACK_BUFFER, PIXEL_UNPACK_BUFFER = 0x88EB, 0x88EC
-_RGBA, _UNSIGNED_BYTE, _FLOAT = 0x1908, 0x1401, 0x1406
-_FRAMEBUFFER, _FRAMEBUFFER_BINDING, _COLOR_ATTACHMENT0, _FRAMEBUFFER_COMPLETE = 0x8D40, 0x8CA6, 0x8CE0, 0x8CD5
-_UNPACK_DEFAULTS = ((0x0CF2, 0), (0x0CF3, 0), (0x0CF4, 0))  # row length, skipped rows, skipped pixels
-_PACK_DEFAULTS = ((0x0D02, 0), (0x0D03, 0), (0x0D04, 0))
-_UNPACK_ALIGNMENT, _PACK_ALIGNMENT = 0x0CF5, 0x0D05
-_MAP_READ_BIT, _DYNAMIC_COPY, _STREAM_DRAW, _STREAM_READ = 0x0001, 0x88EA, 0x88E0, 0x88E1
-_BUFFER_BARRIERS = 0x0200 | 0x0400 | 0x4000  # buffer update, framebuffer, client-mapped buffer
+_UNPACK_DEFAULTS = ((GL.UNPACK_ROW_LENGTH, 0), (GL.UNPACK_SKIP_ROWS, 0), (GL.UNPACK_SKIP_PIXELS, 0))
+_PACK_DEFAULTS = ((GL.PACK_ROW_LENGTH, 0), (GL.PACK_SKIP_ROWS, 0), (GL.PACK_SKIP_PIXELS, 0))
+_BUFFER_BARRIERS = GL.BUFFER_UPDATE_BARRIER_BIT | GL.FRAMEBUFFER_BARRIER_BIT | GL.CLIENT_MAPPED_BUFFER_BARRIER_BIT
 
 
 class _GlObject:
@@ -84,7 +79,7 @@ class GlTexture(_GlObject):
         context = GlContext.current()
         if format not in FORMATS:
             raise BindingError(f"there is no texture format '{format}': take one of {', '.join(FORMATS)}")
-        limit = context.gl.integer(0x0D33)  # GL_MAX_TEXTURE_SIZE
+        limit = context.gl.integer(GL.MAX_TEXTURE_SIZE)
         if not (0 < width <= limit and 0 < height <= limit):
             raise BindingError(f"a texture of {width} x {height} texels is impossible here: each side is 1 to {limit}")
         id = context.generate("texture")
@@ -92,8 +87,8 @@ class GlTexture(_GlObject):
         self._adopt_texture(context, id, (width, height), format, label)
         self._own("texture", id)
         with checked(context, f"making {label}"):
-            context.gl.glBindTexture(TEXTURE_2D, id)
-            context.gl.glTexStorage2D(TEXTURE_2D, 1, FORMATS[format].internal, width, height)
+            context.gl.glBindTexture(GL.TEXTURE_2D, id)
+            context.gl.glTexStorage2D(GL.TEXTURE_2D, 1, FORMATS[format].internal, width, height)
         if data is not None:
             self.write(data)
 
@@ -154,14 +149,14 @@ class GlTexture(_GlObject):
         self._check_usable()
         gl, pixels, texels = self.context.gl, FORMATS[self.format], self._texels(array)
         transfers.count("upload", texels.nbytes, reason)
-        gl.glBindBuffer(PIXEL_UNPACK_BUFFER, 0)
-        for name, value in (*_UNPACK_DEFAULTS, (_UNPACK_ALIGNMENT, 1)):
+        gl.glBindBuffer(GL.PIXEL_UNPACK_BUFFER, 0)
+        for name, value in (*_UNPACK_DEFAULTS, (GL.UNPACK_ALIGNMENT, 1)):
             gl.glPixelStorei(name, value)
-        gl.glBindTexture(TEXTURE_2D, self.id)
+        gl.glBindTexture(GL.TEXTURE_2D, self.id)
         gl.glTexSubImage2D(
-            TEXTURE_2D, 0, 0, 0, *self.size, pixels.external, pixels.type, texels.ctypes.data_as(ctypes.c_void_p)
+            GL.TEXTURE_2D, 0, 0, 0, *self.size, pixels.external, pixels.type, texels.ctypes.data_as(ctypes.c_void_p)
         )
-        gl.glPixelStorei(_UNPACK_ALIGNMENT, 4)
+        gl.glPixelStorei(GL.UNPACK_ALIGNMENT, 4)
 
     def _texels(self, array: np.ndarray) -> np.ndarray:
         array, pixels = np.asarray(array), FORMATS[self.format]
@@ -191,19 +186,19 @@ class GlTexture(_GlObject):
         external, gl_type, dtype, channels = pixels.external, pixels.type, pixels.dtype, pixels.channels
         if self.context.is_es:
             # The only layouts that every OpenGL ES driver can give; both hold every value of our formats exactly.
-            external, channels = _RGBA, 4
-            gl_type, dtype = (_UNSIGNED_BYTE, np.uint8) if dtype is np.uint8 else (_FLOAT, np.float32)
+            external, channels = GL.RGBA, 4
+            gl_type, dtype = (GL.UNSIGNED_BYTE, np.uint8) if dtype is np.uint8 else (GL.FLOAT, np.float32)
         texels = np.empty((self.size[1], self.size[0], channels), dtype)
         transfers.count("download", texels.nbytes, reason)
-        previous = gl.integer(_FRAMEBUFFER_BINDING)
+        previous = gl.integer(GL.DRAW_FRAMEBUFFER_BINDING)
         gl.glMemoryBarrier(_BUFFER_BARRIERS)
-        gl.glBindFramebuffer(_FRAMEBUFFER, self.framebuffer())
-        gl.glBindBuffer(PIXEL_PACK_BUFFER, 0)
-        for name, value in (*_PACK_DEFAULTS, (_PACK_ALIGNMENT, 1)):
+        gl.glBindFramebuffer(GL.FRAMEBUFFER, self.framebuffer())
+        gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, 0)
+        for name, value in (*_PACK_DEFAULTS, (GL.PACK_ALIGNMENT, 1)):
             gl.glPixelStorei(name, value)
         gl.glReadPixels(0, 0, *self.size, external, gl_type, texels.ctypes.data_as(ctypes.c_void_p))
-        gl.glPixelStorei(_PACK_ALIGNMENT, 4)
-        gl.glBindFramebuffer(_FRAMEBUFFER, previous)
+        gl.glPixelStorei(GL.PACK_ALIGNMENT, 4)
+        gl.glBindFramebuffer(GL.FRAMEBUFFER, previous)
         return np.ascontiguousarray(texels[:, :, : pixels.channels].astype(pixels.dtype, copy=False))
 
     def framebuffer(self) -> int:
@@ -212,12 +207,12 @@ class GlTexture(_GlObject):
             gl = self.context.gl
             framebuffer = self.context.generate("framebuffer")
             self._own_framebuffer(framebuffer)
-            previous = gl.integer(_FRAMEBUFFER_BINDING)
-            gl.glBindFramebuffer(_FRAMEBUFFER, framebuffer)
-            gl.glFramebufferTexture2D(_FRAMEBUFFER, _COLOR_ATTACHMENT0, TEXTURE_2D, self.id, 0)
-            status = gl.glCheckFramebufferStatus(_FRAMEBUFFER)
-            gl.glBindFramebuffer(_FRAMEBUFFER, previous)
-            if status != _FRAMEBUFFER_COMPLETE:
+            previous = gl.integer(GL.DRAW_FRAMEBUFFER_BINDING)
+            gl.glBindFramebuffer(GL.FRAMEBUFFER, framebuffer)
+            gl.glFramebufferTexture2D(GL.FRAMEBUFFER, GL.COLOR_ATTACHMENT0, GL.TEXTURE_2D, self.id, 0)
+            status = gl.glCheckFramebufferStatus(GL.FRAMEBUFFER)
+            gl.glBindFramebuffer(GL.FRAMEBUFFER, previous)
+            if status != GL.FRAMEBUFFER_COMPLETE:
                 raise DeviceError(
                     f"{self.context} can neither draw to {self.label} nor read it (status 0x{status:04x})"
                 )
@@ -256,11 +251,11 @@ class GlBuffer(_GlObject):
         self._own("buffer", id)
         self.nbytes = nbytes
         with checked(context, f"making {self.label} of {nbytes} bytes"):
-            context.gl.glBindBuffer(COPY_WRITE_BUFFER, id)
+            context.gl.glBindBuffer(GL.COPY_WRITE_BUFFER, id)
             # Whole words: shaders address nothing smaller.
-            context.gl.glBufferData(COPY_WRITE_BUFFER, (nbytes + 3) // 4 * 4, None, _DYNAMIC_COPY)
+            context.gl.glBufferData(GL.COPY_WRITE_BUFFER, (nbytes + 3) // 4 * 4, None, GL.DYNAMIC_COPY)
             gl_query.clear_buffer(context, id, (nbytes + 3) // 4)
-            context.gl.glBindBuffer(COPY_WRITE_BUFFER, 0)
+            context.gl.glBindBuffer(GL.COPY_WRITE_BUFFER, 0)
         if data is not None:
             self.write(data)
 
@@ -299,14 +294,14 @@ class GlBuffer(_GlObject):
         """
         context, gl = self.context, self.context.gl
         staging = context.helper("buffer: upload staging", lambda: context.generate("buffer"))
-        gl.glBindBuffer(COPY_READ_BUFFER, staging)
-        gl.glBufferData(COPY_READ_BUFFER, array.nbytes, array.ctypes.data_as(ctypes.c_void_p), _STREAM_DRAW)
-        gl.glBindBuffer(COPY_WRITE_BUFFER, self.id)
+        gl.glBindBuffer(GL.COPY_READ_BUFFER, staging)
+        gl.glBufferData(GL.COPY_READ_BUFFER, array.nbytes, array.ctypes.data_as(ctypes.c_void_p), GL.STREAM_DRAW)
+        gl.glBindBuffer(GL.COPY_WRITE_BUFFER, self.id)
         gl.glMemoryBarrier(_BUFFER_BARRIERS)
-        gl.glCopyBufferSubData(COPY_READ_BUFFER, COPY_WRITE_BUFFER, 0, offset, array.nbytes)
-        gl.glBufferData(COPY_READ_BUFFER, 1, None, _STREAM_DRAW)  # lets go of the staging memory
-        gl.glBindBuffer(COPY_READ_BUFFER, 0)
-        gl.glBindBuffer(COPY_WRITE_BUFFER, 0)
+        gl.glCopyBufferSubData(GL.COPY_READ_BUFFER, GL.COPY_WRITE_BUFFER, 0, offset, array.nbytes)
+        gl.glBufferData(GL.COPY_READ_BUFFER, 1, None, GL.STREAM_DRAW)  # lets go of the staging memory
+        gl.glBindBuffer(GL.COPY_READ_BUFFER, 0)
+        gl.glBindBuffer(GL.COPY_WRITE_BUFFER, 0)
 
     def read(self, dtype: Any = np.float32, reason: str = "buffer readback") -> np.ndarray:
         """The whole content as a one-dimensional array of ``dtype``. Waits for the GPU. Counted as ``reason``."""
@@ -333,20 +328,20 @@ class GlBuffer(_GlObject):
         """
         context, gl = self.context, self.context.gl
         staging = context.helper("buffer: download staging", lambda: context.generate("buffer"))
-        gl.glBindBuffer(COPY_READ_BUFFER, self.id)
-        gl.glBindBuffer(COPY_WRITE_BUFFER, staging)
-        if gl_query.bound_nbytes(context, COPY_WRITE_BUFFER) < array.nbytes:
-            gl.glBufferData(COPY_WRITE_BUFFER, array.nbytes, None, _STREAM_READ)
+        gl.glBindBuffer(GL.COPY_READ_BUFFER, self.id)
+        gl.glBindBuffer(GL.COPY_WRITE_BUFFER, staging)
+        if gl_query.bound_nbytes(context, GL.COPY_WRITE_BUFFER) < array.nbytes:
+            gl.glBufferData(GL.COPY_WRITE_BUFFER, array.nbytes, None, GL.STREAM_READ)
         gl.glMemoryBarrier(_BUFFER_BARRIERS)
         gl.clear_errors()
-        gl.glCopyBufferSubData(COPY_READ_BUFFER, COPY_WRITE_BUFFER, offset, 0, array.nbytes)
+        gl.glCopyBufferSubData(GL.COPY_READ_BUFFER, GL.COPY_WRITE_BUFFER, offset, 0, array.nbytes)
         errors = gl.clear_errors()
-        address = 0 if errors else gl.glMapBufferRange(COPY_WRITE_BUFFER, 0, array.nbytes, _MAP_READ_BIT)
+        address = 0 if errors else gl.glMapBufferRange(GL.COPY_WRITE_BUFFER, 0, array.nbytes, GL.MAP_READ_BIT)
         if address:
             ctypes.memmove(array.ctypes.data, address, array.nbytes)
-            gl.glUnmapBuffer(COPY_WRITE_BUFFER)
-        gl.glBindBuffer(COPY_READ_BUFFER, 0)
-        gl.glBindBuffer(COPY_WRITE_BUFFER, 0)
+            gl.glUnmapBuffer(GL.COPY_WRITE_BUFFER)
+        gl.glBindBuffer(GL.COPY_READ_BUFFER, 0)
+        gl.glBindBuffer(GL.COPY_WRITE_BUFFER, 0)
         if not address:
             raise BindingError(f"{self.label} cannot be read (GL errors {[*map(hex, errors)]}): is it mapped already?")
 

@@ -12,11 +12,9 @@ from typing import Any
 from ..errors import KernelError
 from ..record import binaries
 from .context import GlContext
+from .khronos import GL
 
 _FORMAT = struct.Struct("<I")
-COMPUTE_SHADER, VERTEX_SHADER, FRAGMENT_SHADER = 0x91B9, 0x8B31, 0x8B30
-_NUM_PROGRAM_BINARY_FORMATS, _PROGRAM_BINARY_LENGTH, _RETRIEVABLE_HINT = 0x87FE, 0x8741, 0x8257
-_COMPILE_STATUS, _LINK_STATUS, _INFO_LOG_LENGTH = 0x8B81, 0x8B82, 0x8B84
 
 
 def build_program(context: GlContext, name: str, texts: dict[int, str]) -> int:
@@ -56,8 +54,8 @@ def program_binary(context: GlContext, program: int) -> bytes | None:
     None where the driver gives out none (Mesa does so where its own cache is switched off).
     """
     gl = context.gl
-    length = _get(gl.glGetProgramiv, program, _PROGRAM_BINARY_LENGTH)
-    if not gl.integer(_NUM_PROGRAM_BINARY_FORMATS) or not length:
+    length = _get(gl.glGetProgramiv, program, GL.PROGRAM_BINARY_LENGTH)
+    if not gl.integer(GL.NUM_PROGRAM_BINARY_FORMATS) or not length:
         return None
     data, format_, written = ctypes.create_string_buffer(length), ctypes.c_uint(), ctypes.c_int()
     gl.glGetProgramBinary(program, length, ctypes.byref(written), ctypes.byref(format_), data)
@@ -67,12 +65,12 @@ def program_binary(context: GlContext, program: int) -> bytes | None:
 def _load(context: GlContext, binary: bytes) -> int:
     """A program of what ``program_binary`` returned, or 0 where the driver does not take it (any more)."""
     gl = context.gl
-    if len(binary) <= _FORMAT.size or not gl.integer(_NUM_PROGRAM_BINARY_FORMATS):
+    if len(binary) <= _FORMAT.size or not gl.integer(GL.NUM_PROGRAM_BINARY_FORMATS):
         return 0
     context.drain()
     program, data = gl.glCreateProgram(), binary[_FORMAT.size :]
     gl.glProgramBinary(program, _FORMAT.unpack_from(binary)[0], data, len(data))
-    if _get(gl.glGetProgramiv, program, _LINK_STATUS):
+    if _get(gl.glGetProgramiv, program, GL.LINK_STATUS):
         return program
     gl.glDeleteProgram(program)
     gl.clear_errors()  # an unknown format is a GL error as well
@@ -90,7 +88,7 @@ def _begin(context: GlContext, texts: dict[int, str]) -> tuple[int, list[int]]:
         gl.glCompileShader(shader)
         gl.glAttachShader(program, shader)
         shaders.append(shader)
-    gl.glProgramParameteri(program, _RETRIEVABLE_HINT, 1)
+    gl.glProgramParameteri(program, GL.PROGRAM_BINARY_RETRIEVABLE_HINT, 1)
     gl.glLinkProgram(program)
     return program, shaders
 
@@ -99,10 +97,10 @@ def _check(context: GlContext, name: str, text: str, program: int, shaders: list
     """Raise KernelError, and delete the program, where a shader or the linker failed. Deletes the shaders."""
     gl, said = context.gl, ""
     for shader in shaders:
-        if not said and not _get(gl.glGetShaderiv, shader, _COMPILE_STATUS):
+        if not said and not _get(gl.glGetShaderiv, shader, GL.COMPILE_STATUS):
             said = _log(gl.glGetShaderiv, gl.glGetShaderInfoLog, shader) or "it does not compile"
         gl.glDeleteShader(shader)
-    if not said and not _get(gl.glGetProgramiv, program, _LINK_STATUS):
+    if not said and not _get(gl.glGetProgramiv, program, GL.LINK_STATUS):
         said = f"linking failed: {_log(gl.glGetProgramiv, gl.glGetProgramInfoLog, program)}"
     if said:
         gl.glDeleteProgram(program)
@@ -116,7 +114,7 @@ def _get(function: Callable[..., Any], name: int, parameter: int) -> int:
 
 
 def _log(get: Callable[..., Any], get_log: Callable[..., Any], name: int) -> str:
-    length = max(_get(get, name, _INFO_LOG_LENGTH), 1)
+    length = max(_get(get, name, GL.INFO_LOG_LENGTH), 1)
     buffer = ctypes.create_string_buffer(length)
     get_log(name, length, None, buffer)
     return buffer.value.decode(errors="replace")

@@ -11,20 +11,27 @@ from collections.abc import Callable, Iterator
 
 from .api import GlApi
 from .context import GlContext
+from .khronos import GL
 
 Part = Callable[[GlApi], Callable[[], None]]
 """A part of the state: called, it saves the part and returns what puts it back."""
 
-_CURRENT_PROGRAM, _ACTIVE_TEXTURE, _TEXTURE0 = 0x8B8D, 0x84E0, 0x84C0
-_TEXTURE_2D, _TEXTURE_BINDING_2D, _SAMPLER_BINDING = 0x0DE1, 0x8069, 0x8919
-_STORAGE_BUFFER, _STORAGE_BINDINGS = 0x90D2, (0x90D3, 0x90D4, 0x90D5)
-UNIFORM_BUFFER, _UNIFORM_BINDINGS = 0x8A11, (0x8A28, 0x8A29, 0x8A2A)
-"""Target; and the name, start and size of what is bound there."""
-_IMAGE = (0x8F3A, 0x8F3B, 0x8F3C, 0x8F3D, 0x8F3E, 0x906E)  # name, level, layered, layer, access, format
-_BUFFERS = {0x8F36: 0x8F36, 0x8F37: 0x8F37, 0x88EB: 0x88ED, 0x88EC: 0x88EF}
-"""Target and the name of its binding: copy read, copy write, pixel pack, pixel unpack."""
-_STORAGE = (0x0D02, 0x0D03, 0x0D04, 0x0D05, 0x0CF2, 0x0CF3, 0x0CF4, 0x0CF5)
-"""Row length, skipped rows, skipped pixels and alignment of reading and of uploading."""
+_STORAGE_BINDINGS = (GL.SHADER_STORAGE_BUFFER_BINDING, GL.SHADER_STORAGE_BUFFER_START, GL.SHADER_STORAGE_BUFFER_SIZE)
+_UNIFORM_BINDINGS = (GL.UNIFORM_BUFFER_BINDING, GL.UNIFORM_BUFFER_START, GL.UNIFORM_BUFFER_SIZE)
+_IMAGE = (
+    GL.IMAGE_BINDING_NAME, GL.IMAGE_BINDING_LEVEL, GL.IMAGE_BINDING_LAYERED, GL.IMAGE_BINDING_LAYER,
+    GL.IMAGE_BINDING_ACCESS, GL.IMAGE_BINDING_FORMAT,
+)  # fmt: skip
+_BUFFER_BINDINGS = {
+    GL.COPY_READ_BUFFER: GL.COPY_READ_BUFFER_BINDING,
+    GL.COPY_WRITE_BUFFER: GL.COPY_WRITE_BUFFER_BINDING,
+    GL.PIXEL_PACK_BUFFER: GL.PIXEL_PACK_BUFFER_BINDING,
+    GL.PIXEL_UNPACK_BUFFER: GL.PIXEL_UNPACK_BUFFER_BINDING,
+}
+_PIXEL_STORAGE = (
+    GL.PACK_ROW_LENGTH, GL.PACK_SKIP_ROWS, GL.PACK_SKIP_PIXELS, GL.PACK_ALIGNMENT,
+    GL.UNPACK_ROW_LENGTH, GL.UNPACK_SKIP_ROWS, GL.UNPACK_SKIP_PIXELS, GL.UNPACK_ALIGNMENT,
+)  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -42,13 +49,13 @@ def kept(context: GlContext, *parts: Part) -> Iterator[None]:
 
 def program(gl: GlApi) -> Callable[[], None]:
     """The program in use."""
-    used = gl.integer(_CURRENT_PROGRAM)
+    used = gl.integer(GL.CURRENT_PROGRAM)
     return lambda: gl.glUseProgram(used)
 
 
 def buffers(gl: GlApi) -> Callable[[], None]:
     """What is bound for copies between buffers and for pixel transfers."""
-    bound = {target: gl.integer(binding) for target, binding in _BUFFERS.items()}
+    bound = {target: gl.integer(binding) for target, binding in _BUFFER_BINDINGS.items()}
 
     def restore() -> None:
         for target, name in bound.items():
@@ -59,7 +66,7 @@ def buffers(gl: GlApi) -> Callable[[], None]:
 
 def pixel_storage(gl: GlApi) -> Callable[[], None]:
     """How pixels lie in memory when they are uploaded or read."""
-    values = {name: gl.integer(name) for name in _STORAGE}
+    values = {name: gl.integer(name) for name in _PIXEL_STORAGE}
 
     def restore() -> None:
         for name, value in values.items():
@@ -70,23 +77,23 @@ def pixel_storage(gl: GlApi) -> Callable[[], None]:
 
 def texture(gl: GlApi) -> Callable[[], None]:
     """The 2-D texture on the active unit."""
-    bound = gl.integer(_TEXTURE_BINDING_2D)
-    return lambda: gl.glBindTexture(_TEXTURE_2D, bound)
+    bound = gl.integer(GL.TEXTURE_BINDING_2D)
+    return lambda: gl.glBindTexture(GL.TEXTURE_2D, bound)
 
 
 def texture_units(count: int) -> Part:
     """The 2-D textures and samplers of the first units, and which unit is active."""
 
     def save(gl: GlApi) -> Callable[[], None]:
-        active, bound = gl.integer(_ACTIVE_TEXTURE), list[tuple[int, int]]()
+        active, bound = gl.integer(GL.ACTIVE_TEXTURE), list[tuple[int, int]]()
         for unit in range(count):
-            gl.glActiveTexture(_TEXTURE0 + unit)
-            bound.append((gl.integer(_TEXTURE_BINDING_2D), gl.integer(_SAMPLER_BINDING)))
+            gl.glActiveTexture(GL.TEXTURE0 + unit)
+            bound.append((gl.integer(GL.TEXTURE_BINDING_2D), gl.integer(GL.SAMPLER_BINDING)))
 
         def restore() -> None:
             for unit, (name, sampler) in enumerate(bound):
-                gl.glActiveTexture(_TEXTURE0 + unit)
-                gl.glBindTexture(_TEXTURE_2D, name)
+                gl.glActiveTexture(GL.TEXTURE0 + unit)
+                gl.glBindTexture(GL.TEXTURE_2D, name)
                 gl.glBindSampler(unit, sampler)
             gl.glActiveTexture(active)
 
@@ -98,12 +105,12 @@ def texture_units(count: int) -> Part:
 
 def storage_buffers(count: int) -> Part:
     """The first shader storage buffer bindings, and the one that belongs to no index."""
-    return lambda gl: _save_indexed(gl, _STORAGE_BUFFER, _STORAGE_BINDINGS, count)
+    return lambda gl: _save_indexed(gl, GL.SHADER_STORAGE_BUFFER, _STORAGE_BINDINGS, count)
 
 
 def uniform_buffers(count: int) -> Part:
     """The first uniform buffer bindings, and the one that belongs to no index."""
-    return lambda gl: _save_indexed(gl, UNIFORM_BUFFER, _UNIFORM_BINDINGS, count)
+    return lambda gl: _save_indexed(gl, GL.UNIFORM_BUFFER, _UNIFORM_BINDINGS, count)
 
 
 def _save_indexed(gl: GlApi, target: int, names: tuple[int, int, int], count: int) -> Callable[[], None]:

@@ -8,9 +8,9 @@ import weakref
 from dataclasses import dataclass
 
 from .context import GlContext
+from .khronos import GL
 from .query import has_extension
 
-_TIMESTAMP, _QUERY_RESULT, _QUERY_RESULT_AVAILABLE = 0x8E28, 0x8866, 0x8867
 _DEPTH = 4
 """Frames after which the times of a frame are asked for."""
 _MARKS = 16
@@ -73,7 +73,7 @@ class GlTimer:
         if self.has_gpu:
             self.context.gl.glFlush()  # or the end would be when the next frame's commands push this one out
         if self.has_gpu and self._number % _CALIBRATION == 0:
-            before, gpu, after = time.perf_counter_ns(), self.context.gl.integer(_TIMESTAMP), time.perf_counter_ns()
+            before, gpu, after = time.perf_counter_ns(), self.context.gl.integer(GL.TIMESTAMP), time.perf_counter_ns()
             self._offset = (before + after) // 2 - gpu
         self._number += 1
         oldest = self._frames[self._number % len(self._frames)]
@@ -84,7 +84,7 @@ class GlTimer:
     def _note(self, frame: _Frame) -> None:
         frame.cpu[frame.count] = time.perf_counter_ns()
         if self.has_gpu:
-            self._stamp(frame.queries[frame.count], _TIMESTAMP)
+            self._stamp(frame.queries[frame.count], GL.TIMESTAMP)
         frame.count += 1
 
     def _read(self, frame: _Frame) -> list[StageTime]:
@@ -92,11 +92,11 @@ class GlTimer:
         if stages < 1:
             return []
         if self.has_gpu:
-            self._result(frame.queries[stages], _QUERY_RESULT_AVAILABLE, ctypes.byref(self._value))
+            self._result(frame.queries[stages], GL.QUERY_RESULT_AVAILABLE, ctypes.byref(self._value))
             if not self._value.value:
                 return []
             for query in frame.queries[: frame.count]:
-                self._result(query, _QUERY_RESULT, ctypes.byref(self._value))
+                self._result(query, GL.QUERY_RESULT, ctypes.byref(self._value))
                 ends.append(self._value.value + self._offset)
         return [
             StageTime(frame.names[i], (frame.cpu[i], frame.cpu[i + 1]), (ends[i], ends[i + 1]) if ends else None)

@@ -10,9 +10,8 @@ import pyopencl
 from ..cl.context import ClContext
 from ..cl.objects import ClBuffer, ClImage, Use
 from ..gl.context import GlContext
+from ..gl.khronos import GL
 from ..gl.objects import GlBuffer, GlTexture
-
-_ALL_BARRIERS = 0xFFFFFFFF
 
 
 class SharedBuffer(ClBuffer):
@@ -64,7 +63,7 @@ class Channel:
     def wait_for_gl(self) -> None:
         """On the CPU, counted."""
         self.host_waits += 1
-        self.gl.gl.glMemoryBarrier(_ALL_BARRIERS)
+        self.gl.gl.glMemoryBarrier(GL.ALL_BARRIER_BITS)
         self.gl.gl.glFinish()
 
     def wait_for_cl(self) -> None:

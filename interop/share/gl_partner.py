@@ -15,7 +15,8 @@ from ..device import CommandList, Operand, Resource, Slot, Step
 from ..errors import BindingError
 from ..gl.compute.device import GlDevice
 from ..gl.context import GlContext
-from ..gl.objects import COPY_READ_BUFFER, COPY_WRITE_BUFFER, GlBuffer, GlTexture
+from ..gl.khronos import GL
+from ..gl.objects import GlBuffer, GlTexture
 from .channel import SharedBuffer
 from .sharing import share
 
@@ -101,11 +102,11 @@ class CopiedBuffer(SharedBuffer):
 
 def _copy(source: GlBuffer, target: GlBuffer, nbytes: int) -> None:
     gl = source.context.gl
-    gl.glBindBuffer(COPY_READ_BUFFER, source.id)
-    gl.glBindBuffer(COPY_WRITE_BUFFER, target.id)
-    gl.glCopyBufferSubData(COPY_READ_BUFFER, COPY_WRITE_BUFFER, 0, 0, nbytes)
-    gl.glBindBuffer(COPY_READ_BUFFER, 0)
-    gl.glBindBuffer(COPY_WRITE_BUFFER, 0)
+    gl.glBindBuffer(GL.COPY_READ_BUFFER, source.id)
+    gl.glBindBuffer(GL.COPY_WRITE_BUFFER, target.id)
+    gl.glCopyBufferSubData(GL.COPY_READ_BUFFER, GL.COPY_WRITE_BUFFER, 0, 0, nbytes)
+    gl.glBindBuffer(GL.COPY_READ_BUFFER, 0)
+    gl.glBindBuffer(GL.COPY_WRITE_BUFFER, 0)
 
 
 class StagedTexture:

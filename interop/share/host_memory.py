@@ -11,7 +11,8 @@ from ..cl.context import ClContext
 from ..errors import DeviceError
 from ..gl import query as gl_query
 from ..gl.context import GlContext
-from ..gl.objects import COPY_WRITE_BUFFER, GlBuffer
+from ..gl.khronos import GL
+from ..gl.objects import GlBuffer
 from .channel import Channel, SharedBuffer
 
 _MAP_READ, _MAP_WRITE, _PERSISTENT, _COHERENT = 0x01, 0x02, 0x40, 0x80
@@ -48,12 +49,12 @@ def _map(buffer: GlBuffer) -> int:
     context, nbytes = buffer.context, (buffer.nbytes + 3) // 4 * 4
     with gl_query.checked(context, f"mapping {buffer.label} for good"):
         storage = context.gl.glBufferStorageEXT if context.is_es else context.gl.glBufferStorage
-        context.gl.glBindBuffer(COPY_WRITE_BUFFER, buffer.id)
-        storage(COPY_WRITE_BUFFER, nbytes, None, _ACCESS)
+        context.gl.glBindBuffer(GL.COPY_WRITE_BUFFER, buffer.id)
+        storage(GL.COPY_WRITE_BUFFER, nbytes, None, _ACCESS)
         gl_query.clear_buffer(context, buffer.id, nbytes // 4)
         context.gl.glFinish()
-        address = context.gl.glMapBufferRange(COPY_WRITE_BUFFER, 0, nbytes, _ACCESS)
-        context.gl.glBindBuffer(COPY_WRITE_BUFFER, 0)
+        address = context.gl.glMapBufferRange(GL.COPY_WRITE_BUFFER, 0, nbytes, _ACCESS)
+        context.gl.glBindBuffer(GL.COPY_WRITE_BUFFER, 0)
     if not address:
         raise DeviceError(f"{context} cannot map {buffer.label} for good")
     return address

@@ -23,7 +23,7 @@ from framebind.demos.commands import peers
 from framebind.demos.commands.measure import Measurement
 from framebind.interop.cl.compute.device import ClDevice
 from framebind.interop.discovery.devices import open_device
-from framebind.interop.gl.api import counting
+from support.gl_calls import counted_calls
 from support.tiny_models import chain
 
 FindModel = Callable[[str], Path]
@@ -75,8 +75,9 @@ def test_api_calls_are_all_that_invoke_issues(model_path: FindModel, context: fb
     interpreter.set_allow_buffer_handle_output(True)
     (picture,) = interpreter.inputs()
     delegate.bind_buffer_to_tensor(fb.GlTexture(640, 480), picture)
-    interpreter.invoke()
-    with counting(context.gl) as calls:
+    with counted_calls(context) as calls:
+        interpreter.invoke()
+        calls.clear()
         interpreter.invoke()
     figures = delegate.statistics()
     assert calls.total() == figures.api_calls and calls["glDispatchCompute"] == figures.dispatches

@@ -24,6 +24,7 @@ from framebind.demos.player.options import Options
 from framebind.demos.player.report import Report
 from framebind.demos.player.run import run
 from framebind.demos.player.task import Scene, Task
+from framebind.interop.frames.capture import handover
 from framebind.interop.frames.capture import source as sources
 from support.tiny_models import chain
 from support.webcam import Webcam
@@ -269,8 +270,9 @@ def test_a_camera_unplugged_while_recording(
 
     webcam.frame, webcam.delay = unplugged, 0.01
     monkeypatch.setattr(cv2, "VideoCapture", webcam.capture)
-    for name, seconds in (("SILENCE_SECONDS", 0.1), ("RETRY_SECONDS", 0.05), ("LOST_SECONDS", 0.5)):
+    for name, seconds in (("SILENCE_SECONDS", 0.1), ("LOST_SECONDS", 0.5)):
         monkeypatch.setattr(sources, name, seconds)
+    monkeypatch.setattr(handover, "RETRY_SECONDS", 0.05)
     video = tmp_path / "a.avi"
     code, output = main(identity, capsys, source="0", frames=1000, output=[video])
     assert code == 1 and "SourceError: camera 0 (48x32 MJPG, 25 fps) gave no frame for" in output

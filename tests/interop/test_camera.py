@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
-from framebind.interop.frames.capture import camera, source
+from framebind.interop.frames.capture import camera, handover, source
 from support.webcam import SIZE, Picture, Webcam
 
 WEIGHTS = {"bt601": (0.299, 0.587, 0.114), "bt709": (0.2126, 0.7152, 0.0722)}
@@ -124,8 +124,9 @@ def test_frames_of_another_size_than_announced_are_an_error(context: fb.GlContex
 def test_an_unplugged_camera_is_held_and_comes_back(
     context: fb.GlContext, webcam: Webcam, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, seconds in (("SILENCE_SECONDS", 0.05), ("HELD_SECONDS", 0.01), ("RETRY_SECONDS", 0.02)):
+    for name, seconds in (("SILENCE_SECONDS", 0.05), ("HELD_SECONDS", 0.01)):
         monkeypatch.setattr(source, name, seconds)
+    monkeypatch.setattr(handover, "RETRY_SECONDS", 0.02)
     webcam.delay = 0.002
     with fb.open_source(0) as opened:
         textures = opened.textures(context)
@@ -147,8 +148,9 @@ def test_an_unplugged_camera_is_held_and_comes_back(
 def test_a_camera_that_stays_away_or_comes_back_as_another_is_an_error(
     context: fb.GlContext, webcam: Webcam, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, seconds in (("SILENCE_SECONDS", 0.05), ("RETRY_SECONDS", 0.01), ("LOST_SECONDS", 0.2)):
+    for name, seconds in (("SILENCE_SECONDS", 0.05), ("LOST_SECONDS", 0.2)):
         monkeypatch.setattr(source, name, seconds)
+    monkeypatch.setattr(handover, "RETRY_SECONDS", 0.01)
     with fb.open_source(0) as opened, pytest.raises(fb.SourceError, match="gave no frame for 0 seconds: is it unplug"):
         for _ in opened.textures(context):
             webcam.plugged = False

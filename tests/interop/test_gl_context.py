@@ -5,10 +5,12 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import re
 import subprocess
 import sys
 import threading
 import weakref
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ import pytest
 import framebind as fb
 from framebind.interop.gl import context as gl_context
 from framebind.interop.gl import egl
-from framebind.interop.gl.api import SIGNATURES, counting
+from framebind.interop.gl.khronos import EGL, GL
 
 
 def in_thread(work: Any) -> list[Any]:
@@ -170,9 +172,10 @@ def test_versions_are_read_from_what_drivers_say(text: str, version: tuple[int, 
 OLD = """
 import framebind as fb
 from framebind.interop.gl import egl
+from framebind.interop.gl.khronos import EGL
 made = egl.create(False, None)
-wanted = egl._attributes(egl._MAJOR, 3, egl._MINOR, 1)
-config = egl._config(made.egl, made.display, egl._OPENGL_BIT)
+wanted = egl._attributes(EGL.CONTEXT_MAJOR_VERSION, 3, EGL.CONTEXT_MINOR_VERSION, 1)
+config = egl._config(made.egl, made.display, EGL.OPENGL_BIT)
 made.handle = made.egl.eglCreateContext(made.display, config, None, wanted)
 made.make_current()
 try: print("accepted", fb.GlContext.current())
@@ -185,7 +188,7 @@ def test_an_old_context_is_refused_with_what_was_found(context: fb.GlContext) ->
         pytest.skip("only Mesa gives a context that is as old as one asks for")
     # Mesa gives its newest compatible version unless told that it has an older one; core contexts stay what they are.
     environment = {**os.environ, "MESA_GL_VERSION_OVERRIDE": "4.2", "MESA_EXTENSION_OVERRIDE": ""}
-    code = OLD.replace("egl.create(False, None)", "egl.create(True, None); made.egl.eglBindAPI(egl._OPENGL_API)")
+    code = OLD.replace("egl.create(False, None)", "egl.create(True, None); made.egl.eglBindAPI(EGL.OPENGL_API)")
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "is '4.2" in done.stdout and "needs OpenGL 4.3 or OpenGL ES 3.1" in done.stdout
@@ -194,30 +197,45 @@ def test_an_old_context_is_refused_with_what_was_found(context: fb.GlContext) ->
 def test_a_missing_entry_point_names_itself_and_the_version(
     context: fb.GlContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(SIGNATURES, "glNoSuchFunction", (None,))
     monkeypatch.setattr(context.gl, "_find", lambda name: 0)
-    with pytest.raises(fb.DeviceError, match="no glNoSuchFunction"):
-        context.gl.glNoSuchFunction()
+    with pytest.raises(fb.DeviceError, match="no glPolygonMode"):
+        context.gl.glPolygonMode(GL.FRONT_AND_BACK, GL.FILL)
     with pytest.raises(fb.DeviceError) as caught:
-        context.gl.prebound("glNoSuchFunction")
+        context.gl.prebound("glPolygonMode")
     assert context.gl.version in str(caught.value)
+
+
+def test_every_enumerant_that_the_product_names_is_in_the_raw_modules_of_pyopengl() -> None:
+    """They are looked up when they are first used, so that a wrong name would fail late."""
+    named = set[tuple[str, str]]()
+    for path in (Path(fb.__file__).parent / "interop").rglob("*.py"):
+        named |= set(re.findall(r"\b(E?GL)\.([A-Z][A-Z0-9_]*)\b", path.read_text()))
+    assert len(named) > 150
+    spaces = {"GL": GL, "EGL": EGL}
+    assert [f"{space}.{name}" for space, name in sorted(named) if not hasattr(spaces[space], name)] == []
+
+
+def test_a_name_that_pyopengl_does_not_have_is_an_attribute_error(context: fb.GlContext) -> None:
+    with pytest.raises(AttributeError, match="have no GL_NO_SUCH_THING"):
+        _ = GL.NO_SUCH_THING
+    with pytest.raises(AttributeError, match="have no glNoSuchFunction"):
+        context.gl.glNoSuchFunction()
+
+
+def test_importing_framebind_and_making_a_context_leaves_pyopengl_to_the_user() -> None:
+    """Imported, it would load a GL library, choose a platform and fix its flags, all for the whole process."""
+    code = (
+        "import sys, framebind as fb; context = fb.GlContext.headless(); "
+        "print([name for name in sys.modules if name.partition('.')[0] == 'OpenGL'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
 
 
 def test_entry_points_come_from_the_context_not_from_pyopengl(context: fb.GlContext) -> None:
     context.gl.glFlush()
     address = ctypes.cast(context.gl.glFlush, ctypes.c_void_p).value
     assert address == context._platform.find("glFlush")
-
-
-def test_calls_are_counted_by_name_and_only_while_asked_for(context: fb.GlContext) -> None:
-    plain = context.gl.glFlush
-    with counting(context.gl) as calls:
-        context.gl.glFlush()
-        context.gl.glFlush()
-        context.gl.integer(0x0D33)
-    assert dict(calls) == {"glFlush": 2, "glGetInteger64v": 1}
-    context.gl.glFlush()
-    assert calls["glFlush"] == 2 and context.gl.glFlush is plain
 
 
 def test_helpers_are_made_once(context: fb.GlContext) -> None:

@@ -12,11 +12,11 @@ import pytest
 import framebind as fb
 from framebind.interop.device import Operand, Slot
 from framebind.interop.discovery.devices import open_device
-from framebind.interop.gl.api import counting
 from framebind.interop.gl.compute.device import GlDevice
 from framebind.kernels.tensor import Shape
 from framebind.kernels.views import Dense, Picture, Sliced, picture_parameters
 from support.device_steps import SHAPE, Array, bound, chain, content, copy_source, random, step, texels, whole
+from support.gl_calls import counted_calls
 
 
 @pytest.fixture
@@ -64,11 +64,12 @@ def delete_foreign(context: fb.GlContext, name: int) -> None:
 
 def test_a_run_issues_each_call_once_and_sets_no_state_twice(gl: GlDevice) -> None:
     steps, _ = chain(gl, SHAPE)
-    list_ = gl.record(steps)
     x = random(SHAPE)
-    target = bound(gl, list_, x)
-    list_.run()
-    with counting(gl.context.gl) as calls:
+    with counted_calls(gl.context) as calls:
+        list_ = gl.record(steps)
+        target = bound(gl, list_, x)
+        list_.run()
+        calls.clear()
         list_.run()
     assert list_.barriers == 4
     # Three programs; the middle one is used with three sets of offsets, the others hold theirs.
@@ -109,18 +110,19 @@ def test_a_ring_of_textures_needs_no_new_object_and_no_compilation(gl: GlDevice)
     source = copy_source(gl, picture, Dense(shape))
     buffer = gl.buffer(Dense(shape).nbytes, "out")
     parameters = picture_parameters(shape, (6, 4), "rgb")
-    list_ = gl.record([step(gl, source, Operand(Slot("frame")), whole(buffer), src=parameters)])
     frames = [texels("rgba8", 4, 6, seed) for seed in range(3)]
     ring = [fb.GlTexture.from_array(frame) for frame in frames]
-    list_.set_slot("frame", ring[0])
-    list_.run()
-    live = dict(gl.context.live)
-    for i in range(9):
-        with counting(gl.context.gl) as calls:
+    with counted_calls(gl.context) as calls:
+        list_ = gl.record([step(gl, source, Operand(Slot("frame")), whole(buffer), src=parameters)])
+        list_.set_slot("frame", ring[0])
+        list_.run()
+        live = dict(gl.context.live)
+        for i in range(9):
+            calls.clear()
             list_.set_slot("frame", ring[i % 3])
             list_.run()
-        assert sum(calls.values()) == list_.calls_per_run == 8
-        assert np.abs(content(gl, buffer, shape)[0] * 255 - frames[i % 3][..., :3]).max() < 1e-3
+            assert sum(calls.values()) == list_.calls_per_run == 8
+            assert np.abs(content(gl, buffer, shape)[0] * 255 - frames[i % 3][..., :3]).max() < 1e-3
     assert dict(gl.context.live) == live
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import framebind as fb
-from framebind.interop.gl.api import counting
+from support.gl_calls import counted_calls
 
 WHITE, RED = (1.0, 1.0, 1.0), (1.0, 0.0, 0.0)
 
@@ -93,7 +93,7 @@ def test_many_strokes_are_a_few_calls_and_allocate_nothing(context: fb.GlContext
     fb.transfers.reset()
     for i in range(130):
         overlay.point(i % 128 + 0.5, 30.5, WHITE, 3)
-    with counting(context.gl) as calls:
+    with counted_calls(context) as calls:
         overlay.draw(texture)
     assert calls["glDrawArraysInstanced"] == 3, "64 strokes a call"
     assert dict(context.live) == live and fb.transfers.bytes == 0

@@ -16,7 +16,7 @@ import pytest
 
 import framebind as fb
 from framebind.interop.frames.show.window import Window
-from framebind.interop.gl.objects import PIXEL_PACK_BUFFER
+from framebind.interop.gl.khronos import GL
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def shown(window: Window) -> Any:
     gl, (width, height) = window.context.gl, window.framebuffer_size
     pixels = np.empty((height, width, 4), np.uint8)
     gl.glBindFramebuffer(0x8D40, 0)
-    gl.glBindBuffer(PIXEL_PACK_BUFFER, 0)
+    gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, 0)
     gl.glReadPixels(0, 0, width, height, 0x1908, 0x1401, pixels.ctypes.data)
     return pixels[::-1, :, :3]
 

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...errors import SourceError
+from ...gl.khronos import GL
 
 Matrix = Literal["bt601", "bt709"]
 LUMA_WEIGHTS: dict[str, tuple[float, float]] = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722)}
 """What red and blue count for in luma: ITU-R BT.601-7, 2.5.1, and BT.709-6, 3.2."""
-
-_RGB8, _RGB, _RGBA8, _RGBA, _R8, _RED = 0x8051, 0x1907, 0x8058, 0x1908, 0x8229, 0x1903
 
 # Limited range, 8 bits: luma is 16 to 235, chroma 16 to 240 around 128 (BT.601-7, 2.5.3). A pixel takes the chroma
 # sample of its pair or square as it is, as OpenCV does.
@@ -71,11 +70,11 @@ def layout_of(name: str, width: int, height: int, matrix: Matrix = "bt601") -> L
     Raises SourceError for sizes that the format cannot have.
     """
     if name == "bgr":
-        return Layout(name, (height, width, 3), (width, height), _RGB8, _RGB, _FETCH[name])
+        return Layout(name, (height, width, 3), (width, height), GL.RGB8, GL.RGB, _FETCH[name])
     if width % 2 or (name == "nv12" and height % 2):
         raise SourceError(f"{name.upper()} frames cannot be {width}x{height}: their sides are even. Take another size")
     red, blue = LUMA_WEIGHTS[matrix]
     glsl = _YUV.format(red=red, blue=blue) + _FETCH[name]
     if name == "yuyv":
-        return Layout(f"{name} {matrix}", (height, width, 2), (width // 2, height), _RGBA8, _RGBA, glsl)
-    return Layout(f"{name} {matrix}", (height * 3 // 2, width), (width, height * 3 // 2), _R8, _RED, glsl)
+        return Layout(f"{name} {matrix}", (height, width, 2), (width // 2, height), GL.RGBA8, GL.RGBA, glsl)
+    return Layout(f"{name} {matrix}", (height * 3 // 2, width), (width, height * 3 // 2), GL.R8, GL.RED, glsl)

@@ -9,8 +9,9 @@ import numpy as np
 
 from ...errors import DeviceError
 from ...gl.context import GlContext
-from ...gl.objects import PIXEL_UNPACK_BUFFER, TEXTURE_2D, GlTexture
-from ...gl.program import COMPUTE_SHADER, build_program
+from ...gl.khronos import GL
+from ...gl.objects import GlTexture
+from ...gl.program import build_program
 from ...gl.query import has_extension
 from ...transfers import transfers
 from .pixel_layouts import Layout, layout_of
@@ -19,16 +20,18 @@ from .readers import Frame
 CAMERA_FRAME = "camera frame"
 """The reason under which ``transfers`` counts these uploads."""
 
-_UNSIGNED_BYTE = 0x1401
-_MIN_FILTER, _NEAREST, _TEXTURE0 = 0x2801, 0x2600, 0x84C0
-_MAP_WRITE, _MAP_INVALIDATE, _MAP_UNSYNCHRONIZED, _MAP_PERSISTENT, _MAP_COHERENT = 0x02, 0x08, 0x20, 0x40, 0x80
-_STREAM_DRAW, _WRITE_ONLY, _RGBA8 = 0x88E0, 0x88B9, 0x8058
-_SYNC_GPU_COMMANDS_COMPLETE, _SYNC_FLUSH_COMMANDS, _WAIT_FAILED = 0x9117, 1, 0x911D
-_FOREVER = (1 << 64) - 1
-_UNPACK = ((0x0CF2, 0), (0x0CF3, 0), (0x0CF4, 0), (0x0CF5, 1))  # row length, skipped rows, skipped pixels, alignment
-_UNPACK_ALIGNMENT_DEFAULT = (0x0CF5, 4)
-_WRITTEN_BARRIER = 0x8 | 0x20 | 0x100 | 0x400
-"""For what may come next: texture fetch, image access, texture update, framebuffer."""
+_MAP_ANEW = GL.MAP_WRITE_BIT | GL.MAP_INVALIDATE_BUFFER_BIT | GL.MAP_UNSYNCHRONIZED_BIT
+_UNPACK = (
+    (GL.UNPACK_ROW_LENGTH, 0), (GL.UNPACK_SKIP_ROWS, 0), (GL.UNPACK_SKIP_PIXELS, 0), (GL.UNPACK_ALIGNMENT, 1),
+)  # fmt: skip
+_UNPACK_ALIGNMENT_DEFAULT = (GL.UNPACK_ALIGNMENT, 4)
+_WRITTEN_BARRIER = (
+    GL.TEXTURE_FETCH_BARRIER_BIT
+    | GL.SHADER_IMAGE_ACCESS_BARRIER_BIT
+    | GL.TEXTURE_UPDATE_BARRIER_BIT
+    | GL.FRAMEBUFFER_BARRIER_BIT
+)
+"""The uses that may follow."""
 _GROUP = 8
 
 _TO_RGBA = """
@@ -88,7 +91,7 @@ class UploadRing:
         """The slot's memory: uint8, of the layout's shape. Write-only: reading it back may be very slow."""
         view = self._views[slot]
         if view is None:
-            view = self._views[slot] = self._map(slot, _MAP_WRITE | _MAP_INVALIDATE | _MAP_UNSYNCHRONIZED)
+            view = self._views[slot] = self._map(slot, _MAP_ANEW)
         return view
 
     def to_texture(self, slot: int, mirror: bool = False) -> GlTexture:
@@ -99,28 +102,28 @@ class UploadRing:
         context, gl, texture = self._context, self._context.gl, self._textures[slot]
         context.check()
         transfers.count("upload", self._nbytes, CAMERA_FRAME)
-        gl.glBindBuffer(PIXEL_UNPACK_BUFFER, self._buffers[slot])
+        gl.glBindBuffer(GL.PIXEL_UNPACK_BUFFER, self._buffers[slot])
         if not self.persistent:
             self._views[slot] = None
-            if not gl.glUnmapBuffer(PIXEL_UNPACK_BUFFER):
+            if not gl.glUnmapBuffer(GL.PIXEL_UNPACK_BUFFER):
                 raise DeviceError(f"{context} lost the memory of a camera frame (the display changed?): read it again")
-        gl.glActiveTexture(_TEXTURE0)
-        gl.glBindTexture(TEXTURE_2D, self._raw)
+        gl.glActiveTexture(GL.TEXTURE0)
+        gl.glBindTexture(GL.TEXTURE_2D, self._raw)
         for name, value in _UNPACK:
             gl.glPixelStorei(name, value)
         layout = self._layout
-        gl.glTexSubImage2D(TEXTURE_2D, 0, 0, 0, *layout.texture, layout.external, _UNSIGNED_BYTE, None)
+        gl.glTexSubImage2D(GL.TEXTURE_2D, 0, 0, 0, *layout.texture, layout.external, GL.UNSIGNED_BYTE, None)
         gl.glPixelStorei(*_UNPACK_ALIGNMENT_DEFAULT)
-        gl.glBindBuffer(PIXEL_UNPACK_BUFFER, 0)
+        gl.glBindBuffer(GL.PIXEL_UNPACK_BUFFER, 0)
         self._fences[slot] = make_fence(context)
         gl.glUseProgram(self._program)
         gl.glUniform1i(0, int(mirror))
         gl.glBindSampler(0, 0)
-        gl.glBindImageTexture(0, texture.id, 0, 0, 0, _WRITE_ONLY, _RGBA8)
+        gl.glBindImageTexture(0, texture.id, 0, 0, 0, GL.WRITE_ONLY, GL.RGBA8)
         gl.glDispatchCompute(-(-self._width // _GROUP), -(-self._height // _GROUP), 1)
         gl.glMemoryBarrier(_WRITTEN_BARRIER)
         gl.glUseProgram(0)
-        gl.glBindTexture(TEXTURE_2D, 0)
+        gl.glBindTexture(GL.TEXTURE_2D, 0)
         return texture
 
     def wait(self, slot: int) -> None:
@@ -142,28 +145,28 @@ class UploadRing:
 
     def _make_raw_texture(self) -> None:
         gl = self._context.gl
-        gl.glBindTexture(TEXTURE_2D, self._raw)
-        gl.glTexStorage2D(TEXTURE_2D, 1, self._layout.internal, *self._layout.texture)
-        gl.glTexParameteri(TEXTURE_2D, _MIN_FILTER, _NEAREST)
-        gl.glBindTexture(TEXTURE_2D, 0)
+        gl.glBindTexture(GL.TEXTURE_2D, self._raw)
+        gl.glTexStorage2D(GL.TEXTURE_2D, 1, self._layout.internal, *self._layout.texture)
+        gl.glTexParameteri(GL.TEXTURE_2D, GL.TEXTURE_MIN_FILTER, GL.NEAREST)
+        gl.glBindTexture(GL.TEXTURE_2D, 0)
 
     def _make_buffer(self, slot: int) -> None:
         gl = self._context.gl
-        gl.glBindBuffer(PIXEL_UNPACK_BUFFER, self._buffers[slot])
+        gl.glBindBuffer(GL.PIXEL_UNPACK_BUFFER, self._buffers[slot])
         if self.persistent:
             storage = gl.glBufferStorageEXT if self._context.is_es else gl.glBufferStorage
-            flags = _MAP_WRITE | _MAP_PERSISTENT | _MAP_COHERENT
-            storage(PIXEL_UNPACK_BUFFER, self._nbytes, None, flags)
+            flags = GL.MAP_WRITE_BIT | GL.MAP_PERSISTENT_BIT | GL.MAP_COHERENT_BIT
+            storage(GL.PIXEL_UNPACK_BUFFER, self._nbytes, None, flags)
             self._views[slot] = self._map(slot, flags)
         else:
-            gl.glBufferData(PIXEL_UNPACK_BUFFER, self._nbytes, None, _STREAM_DRAW)
-        gl.glBindBuffer(PIXEL_UNPACK_BUFFER, 0)
+            gl.glBufferData(GL.PIXEL_UNPACK_BUFFER, self._nbytes, None, GL.STREAM_DRAW)
+        gl.glBindBuffer(GL.PIXEL_UNPACK_BUFFER, 0)
 
     def _map(self, slot: int, flags: int) -> Frame:
         gl = self._context.gl
-        gl.glBindBuffer(PIXEL_UNPACK_BUFFER, self._buffers[slot])
-        address = gl.glMapBufferRange(PIXEL_UNPACK_BUFFER, 0, self._nbytes, flags)
-        gl.glBindBuffer(PIXEL_UNPACK_BUFFER, 0)
+        gl.glBindBuffer(GL.PIXEL_UNPACK_BUFFER, self._buffers[slot])
+        address = gl.glMapBufferRange(GL.PIXEL_UNPACK_BUFFER, 0, self._nbytes, flags)
+        gl.glBindBuffer(GL.PIXEL_UNPACK_BUFFER, 0)
         if not address:
             raise DeviceError(f"{self._context} cannot map {self._nbytes} bytes for camera frames: is its memory full?")
         memory = (ctypes.c_ubyte * self._nbytes).from_address(address)
@@ -173,15 +176,15 @@ class UploadRing:
 def make_fence(context: GlContext) -> int:
     """A GL sync object at this point of the context's work, counted among its live objects."""
     context.live["sync"] += 1
-    return context.gl.glFenceSync(_SYNC_GPU_COMMANDS_COMPLETE, 0)
+    return context.gl.glFenceSync(GL.SYNC_GPU_COMMANDS_COMPLETE, 0)
 
 
 def wait_and_delete(context: GlContext, fence: int) -> None:
     """Block until the GPU has passed a GL sync object, then delete it."""
-    result = context.gl.glClientWaitSync(fence, _SYNC_FLUSH_COMMANDS, _FOREVER)
+    result = context.gl.glClientWaitSync(fence, GL.SYNC_FLUSH_COMMANDS_BIT, GL.TIMEOUT_IGNORED)
     context.gl.glDeleteSync(fence)
     context.live["sync"] -= 1
-    if result == _WAIT_FAILED:
+    if result == GL.WAIT_FAILED:
         raise DeviceError(f"{context} does not finish its work: the GPU was reset or the context lost. Make a new one")
 
 
@@ -194,7 +197,7 @@ def _can_map_persistently(context: GlContext) -> bool:
 def _build(context: GlContext, layout: Layout) -> int:
     version = "#version 310 es" if context.is_es else "#version 430 core"
     text = version + _TO_RGBA.replace("FETCH", layout.glsl)
-    return build_program(context, f"{layout.name} to rgba", {COMPUTE_SHADER: text})
+    return build_program(context, f"{layout.name} to rgba", {GL.COMPUTE_SHADER: text})
 
 
 def _free(context: GlContext, buffers: list[int], raw: int) -> None:

@@ -9,16 +9,13 @@ from typing import Protocol
 
 from ...errors import BindingError
 from ...gl.context import GlContext
-from ...gl.objects import SHADER_STORAGE_BUFFER, GlBuffer, GlTexture
-from ...gl.program import FRAGMENT_SHADER, VERTEX_SHADER, build_program
-from ...gl.query import TEXTURE_2D
+from ...gl.khronos import GL
+from ...gl.objects import GlBuffer, GlTexture
+from ...gl.program import build_program
 
-_FRAMEBUFFER, _TRIANGLES, _TEXTURE0, _COLOR_BUFFER_BIT = 0x8D40, 0x0004, 0x84C0, 0x4000
-_UNIFORM, _STORAGE_BLOCK, _TYPE, _BUFFER_BINDING, _INVALID_INDEX = 0x92E1, 0x92E6, 0x92FA, 0x9302, 0xFFFFFFFF
-_DISABLED = (0x0B71, 0x0BE2, 0x0C11, 0x0B44, 0x0B90)  # depth test, blending, scissor test, face culling, stencil test
-_SAMPLER_2D = 0x8B5E
-_INTEGER_SETTERS = {0x1404: "glUniform1i", 0x1405: "glUniform1ui", 0x8B56: "glUniform1i"}  # int, unsigned int, bool
-_VECTOR_TYPES = {0x1406: 1, 0x8B50: 2, 0x8B51: 3, 0x8B52: 4}  # float, vec2, vec3, vec4
+_DISABLED = (GL.DEPTH_TEST, GL.BLEND, GL.SCISSOR_TEST, GL.CULL_FACE, GL.STENCIL_TEST)
+_INTEGER_SETTERS = {GL.INT: "glUniform1i", GL.UNSIGNED_INT: "glUniform1ui", GL.BOOL: "glUniform1i"}
+_VECTOR_TYPES = {GL.FLOAT: 1, GL.FLOAT_VEC2: 2, GL.FLOAT_VEC3: 3, GL.FLOAT_VEC4: 4}
 _SETTERS = {1: "glUniform1f", 2: "glUniform2f", 3: "glUniform3f", 4: "glUniform4f"}
 
 _VERTEX = """out vec2 uv;
@@ -58,8 +55,8 @@ class FragmentProgram:
         if self.context.is_es:
             head = "#version 310 es\n" + "".join(f"precision highp {t};\n" for t in ("float", "int", "sampler2D"))
         texts = {
-            VERTEX_SHADER: head + _VERTEX,
-            FRAGMENT_SHADER: f"{head}in vec2 uv;\nout vec4 color;\n#line 1\n{source}",
+            GL.VERTEX_SHADER: head + _VERTEX,
+            GL.FRAGMENT_SHADER: f"{head}in vec2 uv;\nout vec4 color;\n#line 1\n{source}",
         }
         self._program = build_program(self.context, "fragment program", texts)
         weakref.finalize(self, self.context.defer_delete, "program", self._program).atexit = False
@@ -98,16 +95,16 @@ class FragmentProgram:
             self._top_down = top_down
         for name, value in (uniforms or {}).items():
             self._set(name, value)
-        gl.glBindFramebuffer(_FRAMEBUFFER, target.framebuffer() if isinstance(target, GlTexture) else 0)
+        gl.glBindFramebuffer(GL.FRAMEBUFFER, target.framebuffer() if isinstance(target, GlTexture) else 0)
         gl.glViewport(x, y if top_down else size[1] - y - height, width, height)
         for capability in _DISABLED:
             gl.glDisable(capability)
         gl.glColorMask(1, 1, 1, 1)
         gl.glBindVertexArray(self._vertex_array)
-        gl.glDrawArrays(_TRIANGLES, 0, 3)
+        gl.glDrawArrays(GL.TRIANGLES, 0, 3)
         for unit in range(len(textures or ())):
             gl.glBindSampler(unit, 0)
-        gl.glActiveTexture(_TEXTURE0)
+        gl.glActiveTexture(GL.TEXTURE0)
 
     def _bind(
         self, target: GlTexture | Surface, textures: Mapping[str, GlTexture], buffers: Mapping[str, GlBuffer]
@@ -129,11 +126,11 @@ class FragmentProgram:
                 self._units[name] = unit
             nearest = self.context.is_es and texture.format.endswith("32f")
             sampler = self.context.nearest_sampler() if nearest else self.context.linear_sampler()
-            gl.glActiveTexture(_TEXTURE0 + unit)
-            gl.glBindTexture(TEXTURE_2D, texture.id)
+            gl.glActiveTexture(GL.TEXTURE0 + unit)
+            gl.glBindTexture(GL.TEXTURE_2D, texture.id)
             gl.glBindSampler(unit, sampler)
         for name, buffer in buffers.items():
-            gl.glBindBufferBase(SHADER_STORAGE_BUFFER, self._binding(name), buffer.id)
+            gl.glBindBufferBase(GL.SHADER_STORAGE_BUFFER, self._binding(name), buffer.id)
 
     def _set(self, name: str, value: Value) -> None:
         """Set a uniform of the program in use, unless it has that value already."""
@@ -152,14 +149,14 @@ class FragmentProgram:
     def _uniform(self, name: str) -> tuple[int, int]:
         """Location and GL type of a uniform. Asked once."""
         if name not in self._uniforms:
-            gl_type = self._property(_UNIFORM, name, _TYPE)
+            gl_type = self._property(GL.UNIFORM, name, GL.TYPE)
             self._uniforms[name] = (self.context.gl.glGetUniformLocation(self._program, name.encode()), gl_type)
         return self._uniforms[name]
 
     def _binding(self, name: str) -> int:
         """The binding of a buffer block. Asked once."""
         if name not in self._bindings:
-            binding = self._property(_STORAGE_BLOCK, name, _BUFFER_BINDING)
+            binding = self._property(GL.SHADER_STORAGE_BLOCK, name, GL.BUFFER_BINDING)
             if binding in self._bindings.values():
                 raise BindingError(f"buffer '{name}' has binding {binding} like another one: give each its own binding")
             self._bindings[name] = binding
@@ -168,8 +165,8 @@ class FragmentProgram:
     def _property(self, interface: int, name: str, wanted: int) -> int:
         gl = self.context.gl
         index = gl.glGetProgramResourceIndex(self._program, interface, name.encode())
-        if index == _INVALID_INDEX:
-            kind = "buffer block" if interface == _STORAGE_BLOCK else "uniform"
+        if index == GL.INVALID_INDEX:
+            kind = "buffer block" if interface == GL.SHADER_STORAGE_BLOCK else "uniform"
             raise BindingError(f"the fragment program uses no {kind} '{name}': declare it and use it, or leave it out")
         value, asked = ctypes.c_int(), ctypes.c_uint(wanted)
         gl.glGetProgramResourceiv(self._program, interface, index, 1, ctypes.byref(asked), 1, None, ctypes.byref(value))
@@ -192,11 +189,11 @@ class Presenter:
     def draw(self, surface: Surface, texture: GlTexture) -> None:
         gl = texture.context.gl
         texture.context.check()
-        gl.glBindFramebuffer(_FRAMEBUFFER, 0)
-        gl.glDisable(0x0C11)  # the scissor test limits clearing
+        gl.glBindFramebuffer(GL.FRAMEBUFFER, 0)
+        gl.glDisable(GL.SCISSOR_TEST)  # the scissor test limits clearing
         gl.glColorMask(1, 1, 1, 1)
         gl.glClearColor(0.0, 0.0, 0.0, 1.0)
-        gl.glClear(_COLOR_BUFFER_BIT)
+        gl.glClear(GL.COLOR_BUFFER_BIT)
         program = (
             self._copy_gray if texture.format.startswith("r") and not texture.format.startswith("rgba") else self._copy
         )

@@ -10,14 +10,12 @@ import cv2
 import numpy as np
 
 from ...gl.context import GlContext
+from ...gl.khronos import GL
 from ...gl.objects import GlTexture
-from ...gl.program import FRAGMENT_SHADER, VERTEX_SHADER, build_program
-from ...gl.query import TEXTURE_2D
+from ...gl.program import build_program
 from .draw import Surface
 
-_FRAMEBUFFER, _TRIANGLE_STRIP, _TEXTURE0, _BLEND = 0x8D40, 0x0005, 0x84C0, 0x0BE2
-_ONE, _SOURCE_ALPHA, _ONE_MINUS_SOURCE_ALPHA = 1, 0x0302, 0x0303
-_DISABLED = (0x0B71, 0x0C11, 0x0B44, 0x0B90)  # depth test, scissor test, face culling, stencil test
+_DISABLED = (GL.DEPTH_TEST, GL.SCISSOR_TEST, GL.CULL_FACE, GL.STENCIL_TEST)
 _BATCH = 64
 """Strokes a draw call: three vec4 each, of the 256 that every driver has room for."""
 _FIRST, _LAST, _CELL, _BASELINE = 32, 126, (32, 48), 36
@@ -86,7 +84,8 @@ class Overlay:
         head = "#version 430 core\n"
         if context.is_es:
             head = "#version 310 es\n" + "".join(f"precision highp {t};\n" for t in ("float", "int", "sampler2D"))
-        texts = {VERTEX_SHADER: f"{head}const int STROKES = {_BATCH};{_VERTEX}", FRAGMENT_SHADER: head + _FRAGMENT}
+        vertex = f"{head}const int STROKES = {_BATCH};{_VERTEX}"
+        texts = {GL.VERTEX_SHADER: vertex, GL.FRAGMENT_SHADER: head + _FRAGMENT}
         self._program = build_program(context, "overlay", texts)
         weakref.finalize(self, context.defer_delete, "program", self._program).atexit = False
         locate = context.gl.glGetUniformLocation
@@ -151,23 +150,23 @@ class Overlay:
         gl.glUseProgram(self._program)
         gl.glUniform2f(self._size, width, height)
         gl.glUniform1f(self._bottom_up, float(not on_texture))
-        gl.glActiveTexture(_TEXTURE0)
-        gl.glBindTexture(TEXTURE_2D, self._font.id)
+        gl.glActiveTexture(GL.TEXTURE0)
+        gl.glBindTexture(GL.TEXTURE_2D, self._font.id)
         gl.glBindSampler(0, self.context.linear_sampler())
-        gl.glBindFramebuffer(_FRAMEBUFFER, target.framebuffer() if isinstance(target, GlTexture) else 0)
+        gl.glBindFramebuffer(GL.FRAMEBUFFER, target.framebuffer() if isinstance(target, GlTexture) else 0)
         gl.glViewport(0, 0, width, height)
         for capability in _DISABLED:
             gl.glDisable(capability)
         gl.glColorMask(1, 1, 1, 1)
-        gl.glEnable(_BLEND)
-        gl.glBlendFuncSeparate(_SOURCE_ALPHA, _ONE_MINUS_SOURCE_ALPHA, _ONE, _ONE_MINUS_SOURCE_ALPHA)
+        gl.glEnable(GL.BLEND)
+        gl.glBlendFuncSeparate(GL.SRC_ALPHA, GL.ONE_MINUS_SRC_ALPHA, GL.ONE, GL.ONE_MINUS_SRC_ALPHA)
         gl.glBindVertexArray(self._vertex_array)
         for start in range(0, len(self._waiting), len(self._values)):
             batch = self._waiting[start : start + len(self._values)]
             self._values[: len(batch)] = batch
             gl.glUniform4fv(self._strokes, len(batch) // 4, self._values)
-            gl.glDrawArraysInstanced(_TRIANGLE_STRIP, 0, 4, len(batch) // 12)
-        gl.glDisable(_BLEND)
+            gl.glDrawArraysInstanced(GL.TRIANGLE_STRIP, 0, 4, len(batch) // 12)
+        gl.glDisable(GL.BLEND)
         gl.glBindSampler(0, 0)
         self._waiting.clear()
 

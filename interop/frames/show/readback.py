@@ -11,7 +11,8 @@ import numpy as np
 
 from ...errors import DeviceError
 from ...gl.context import GlContext
-from ...gl.objects import PIXEL_PACK_BUFFER, GlTexture
+from ...gl.khronos import GL
+from ...gl.objects import GlTexture
 from ...transfers import transfers
 from ..capture.readers import Frame
 from ..capture.upload import make_fence, wait_and_delete
@@ -19,10 +20,8 @@ from ..capture.upload import make_fence, wait_and_delete
 VIDEO_FRAME = "video frame"
 """The reason under which ``transfers`` counts these copies."""
 
-_READ_FRAMEBUFFER, _READ_FRAMEBUFFER_BINDING = 0x8CA8, 0x8CAA
-_RGBA, _UNSIGNED_BYTE, _STREAM_READ, _MAP_READ = 0x1908, 0x1401, 0x88E1, 0x01
-_WRITTEN_BARRIER = 0x400 | 0x80  # framebuffer, pixel buffer
-_PACK = ((0x0D02, 0), (0x0D03, 0), (0x0D04, 0), (0x0D05, 4))  # row length, skipped rows, skipped pixels, alignment
+_WRITTEN_BARRIER = GL.FRAMEBUFFER_BARRIER_BIT | GL.PIXEL_BUFFER_BARRIER_BIT
+_PACK = ((GL.PACK_ROW_LENGTH, 0), (GL.PACK_SKIP_ROWS, 0), (GL.PACK_SKIP_PIXELS, 0), (GL.PACK_ALIGNMENT, 4))
 _DEPTH = 2
 
 
@@ -44,9 +43,9 @@ class ReadbackRing:
         self._next = 0
         gl = context.gl
         for buffer in self._buffers:
-            gl.glBindBuffer(PIXEL_PACK_BUFFER, buffer)
-            gl.glBufferData(PIXEL_PACK_BUFFER, self._nbytes, None, _STREAM_READ)
-        gl.glBindBuffer(PIXEL_PACK_BUFFER, 0)
+            gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, buffer)
+            gl.glBufferData(GL.PIXEL_PACK_BUFFER, self._nbytes, None, GL.STREAM_READ)
+        gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, 0)
 
     def push(self, texture: GlTexture) -> Frame | None:
         """Start to copy ``texture``, counted as "video frame"; give the frame of two pushes ago."""
@@ -54,15 +53,15 @@ class ReadbackRing:
         transfers.count("download", self._nbytes, VIDEO_FRAME)
         buffer, gl = self._buffers[self._next], self._context.gl
         self._next = (self._next + 1) % len(self._buffers)
-        previous = gl.integer(_READ_FRAMEBUFFER_BINDING)
+        previous = gl.integer(GL.READ_FRAMEBUFFER_BINDING)
         gl.glMemoryBarrier(_WRITTEN_BARRIER)
-        gl.glBindFramebuffer(_READ_FRAMEBUFFER, texture.framebuffer())
+        gl.glBindFramebuffer(GL.READ_FRAMEBUFFER, texture.framebuffer())
         for name, value in _PACK:
             gl.glPixelStorei(name, value)
-        gl.glBindBuffer(PIXEL_PACK_BUFFER, buffer)
-        gl.glReadPixels(0, 0, *self._size, _RGBA, _UNSIGNED_BYTE, None)
-        gl.glBindBuffer(PIXEL_PACK_BUFFER, 0)
-        gl.glBindFramebuffer(_READ_FRAMEBUFFER, previous)
+        gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, buffer)
+        gl.glReadPixels(0, 0, *self._size, GL.RGBA, GL.UNSIGNED_BYTE, None)
+        gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, 0)
+        gl.glBindFramebuffer(GL.READ_FRAMEBUFFER, previous)
         self._pending.append((buffer, make_fence(self._context)))
         return self._fetch() if len(self._pending) > _DEPTH else None
 
@@ -83,13 +82,13 @@ class ReadbackRing:
         buffer, fence = self._pending.popleft()
         wait_and_delete(self._context, fence)
         gl = self._context.gl
-        gl.glBindBuffer(PIXEL_PACK_BUFFER, buffer)
-        address = gl.glMapBufferRange(PIXEL_PACK_BUFFER, 0, self._nbytes, _MAP_READ)
+        gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, buffer)
+        address = gl.glMapBufferRange(GL.PIXEL_PACK_BUFFER, 0, self._nbytes, GL.MAP_READ_BIT)
         if not address:
             raise DeviceError(f"{self._context} cannot map a frame that was read back: is its memory full?")
         ctypes.memmove(self._frame.ctypes.data, address, self._nbytes)
-        gl.glUnmapBuffer(PIXEL_PACK_BUFFER)
-        gl.glBindBuffer(PIXEL_PACK_BUFFER, 0)
+        gl.glUnmapBuffer(GL.PIXEL_PACK_BUFFER)
+        gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, 0)
         return self._frame
 
 

@@ -21,16 +21,16 @@ from ...record.one_dispatch import (
     keep_groups,
 )
 from ..context import GlContext
-from ..objects import SHADER_STORAGE_BUFFER, GlBuffer
-from ..program import COMPUTE_SHADER, build_program
+from ..khronos import GL
+from ..objects import GlBuffer
+from ..program import build_program
 from ..query import has_extension
 from ..state import buffers, kept, storage_buffers
 from ..state import program as program_in_use
 
 log = logging.getLogger("framebind")
 
-_SM_COUNT, _COUNTS_UNITS = 0x933B, "GL_NV_shader_thread_group"
-_ALL_BARRIERS = 0xFFFFFFFF
+_COUNTS_UNITS = "GL_NV_shader_thread_group"
 _FLAG = "flag of the barrier between work-groups"
 
 
@@ -40,7 +40,7 @@ class GlBarrier:
     def __init__(self, context: GlContext) -> None:
         self._context = context
         known = not context.software and has_extension(context, _COUNTS_UNITS)
-        self.units: int = context.gl.integer(_SM_COUNT) if known else 1
+        self.units: int = context.gl.integer(GL.SM_COUNT_NV) if known else 1
         self.per_unit = GROUPS_PER_UNIT if known else (1,)
         """How many groups a compute unit is tried with. Where GL does not tell how many units there are, it is one."""
         self.max_spins = MAX_SPINS
@@ -65,7 +65,7 @@ class GlBarrier:
         context, gl = self._context, self._context.gl
         try:
             text = render_glsl_barrier_test(64, self.version)
-            program = build_program(context, "barrier_test", {COMPUTE_SHADER: text})
+            program = build_program(context, "barrier_test", {GL.COMPUTE_SHADER: text})
         except KernelError as error:
             return f"the barrier does not compile: {error}"
         weakref.finalize(self, context.defer_delete, "program", program).atexit = False
@@ -76,7 +76,7 @@ class GlBarrier:
         def dispatch(groups: int) -> None:
             gl.glUseProgram(program)
             for binding, buffer in enumerate((cells, stale_reads, self.state)):
-                gl.glBindBufferBase(SHADER_STORAGE_BUFFER, binding, buffer.id)
+                gl.glBindBufferBase(GL.SHADER_STORAGE_BUFFER, binding, buffer.id)
             for location, value in enumerate((TEST_ROUNDS, groups, TEST_PATIENCE)):
                 gl.glUniform1i(location, value)
             gl.glDispatchCompute(groups, 1, 1)
@@ -96,7 +96,7 @@ class GlBarrier:
         """
         for groups in groups_to_try(self.units, self.per_unit, most, text):
             dispatch(groups)
-            self._context.gl.glMemoryBarrier(_ALL_BARRIERS)
+            self._context.gl.glMemoryBarrier(GL.ALL_BARRIER_BITS)
             self._context.gl.glFinish()
             if not self._take_flag():
                 keep_groups(groups, most, text)

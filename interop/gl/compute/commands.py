@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,14 +15,13 @@ from ...errors import BindingError
 from ...record.checks import SlotUse, check_resource, check_slot, check_steps, check_view
 from ...record.hazards import hazards
 from ..context import GlContext
-from ..objects import SHADER_STORAGE_BUFFER, GlBuffer, GlTexture
-from ..query import FORMATS, TEXTURE_2D
-from ..state import UNIFORM_BUFFER, Part, image_units, kept, program, storage_buffers, texture_units, uniform_buffers
+from ..khronos import GL
+from ..objects import GlBuffer, GlTexture
+from ..query import FORMATS
+from ..state import Part, image_units, kept, program, storage_buffers, texture_units, uniform_buffers
 from .kernel import GlKernel, UniformValues, uniform_calls
 
-_TEXTURE0, _WRITE_ONLY, _TIMESTAMP, _QUERY_RESULT = 0x84C0, 0x88B9, 0x8E28, 0x8866
-STORAGE_BARRIER, _TEXTURE_BARRIER, _IMAGE_BARRIER = 0x2000, 0x0008, 0x0020
-_ALL_BARRIERS = ctypes.c_uint(0xFFFFFFFF)
+_ALL_BARRIERS = ctypes.c_uint(GL.ALL_BARRIER_BITS)
 MAX_GROUPS = 65535
 """Work-groups that every driver takes in one dimension of a dispatch."""
 
@@ -60,9 +58,9 @@ class GlCommandList:
             self._kernel(number).compile()
         recorder = Recorder(self._context, self._slots)
         restored = self._claim_kernels()
-        barrier_bits = STORAGE_BARRIER
+        barrier_bits = GL.SHADER_STORAGE_BARRIER_BIT
         if any(step.kernel.source.pictures for step in self.steps):
-            barrier_bits |= _TEXTURE_BARRIER | _IMAGE_BARRIER
+            barrier_bits |= GL.TEXTURE_FETCH_BARRIER_BIT | GL.SHADER_IMAGE_ACCESS_BARRIER_BIT
         for number, step in enumerate(self.steps):
             if number in before:
                 recorder.call("glMemoryBarrier", barrier_bits)
@@ -75,7 +73,6 @@ class GlCommandList:
     def _use(self, recorder: Recorder) -> None:
         self._calls = recorder.calls
         self._changed = recorder.changed() if self._context.is_foreign else ()
-        self._calls_by_name = Counter(recorder.names)
 
     def _kernel(self, number: int) -> GlKernel:
         kernel = self.steps[number].kernel
@@ -202,8 +199,6 @@ class GlCommandList:
     def _submit(self) -> None:
         for function, arguments in self._calls:
             function(*arguments)
-        if self._context.gl.calls is not None:
-            self._context.gl.calls.update(self._calls_by_name)
 
     def _prepare(self) -> None:
         self._context.check()
@@ -225,17 +220,17 @@ class GlCommandList:
         queries = [self._context.generate("query") for _ in range(len(self.marks) + 1)]
         times, value, done = [], ctypes.c_uint64(), 0
         with kept(self._context, *self._changed):
-            stamp(queries[0], _TIMESTAMP)
+            stamp(queries[0], GL.TIMESTAMP)
             for query, mark in zip(queries[1:], self.marks, strict=True):
                 for function, arguments in self._calls[done:mark]:
                     function(*arguments)
-                gl.glMemoryBarrier(STORAGE_BARRIER)
-                stamp(query, _TIMESTAMP)
+                gl.glMemoryBarrier(GL.SHADER_STORAGE_BARRIER_BIT)
+                stamp(query, GL.TIMESTAMP)
                 done = mark
             for function, arguments in self._calls[done:]:
                 function(*arguments)
         for query in queries:
-            result(query, _QUERY_RESULT, ctypes.byref(value))
+            result(query, GL.QUERY_RESULT, ctypes.byref(value))
             times.append(value.value)
             self._context.defer_delete("query", query)
         self._context.drain()
@@ -259,11 +254,9 @@ class Recorder:
         self._context, self._slots = context, slots
         self._state: dict[tuple[str, int], Any] = {}
         self.calls: list[Call] = []
-        self.names: list[str] = []
 
     def call(self, name: str, *arguments: Any) -> None:
         self.calls.append((self._context.gl.prebound(name), arguments))
-        self.names.append(name)
 
     def _set(self, what: str, unit: int, value: Any, name: str, *arguments: Any) -> None:
         if self._state.get((what, unit)) != value:
@@ -288,10 +281,10 @@ class Recorder:
 
     def buffer(self, binding: int, resource: Resource | Slot) -> None:
         name = self._name(resource)
-        self._set("buffer", binding, resource, "glBindBufferBase", SHADER_STORAGE_BUFFER, binding, name)
+        self._set("buffer", binding, resource, "glBindBufferBase", GL.SHADER_STORAGE_BUFFER, binding, name)
 
     def constants(self, buffer: GlBuffer) -> None:
-        self._set("constants", 0, buffer, "glBindBufferBase", UNIFORM_BUFFER, 0, buffer.id)
+        self._set("constants", 0, buffer, "glBindBufferBase", GL.UNIFORM_BUFFER, 0, buffer.id)
 
     def _name(self, resource: Resource | Slot) -> Any:
         if isinstance(resource, Slot):
@@ -304,13 +297,13 @@ class Recorder:
         name = self._name(resource)
         if argument.access == "r":
             if self._state.get(("texture", unit)) != resource:
-                self._set("active", 0, unit, "glActiveTexture", _TEXTURE0 + unit)
-            self._set("texture", unit, resource, "glBindTexture", TEXTURE_2D, name)
+                self._set("active", 0, unit, "glActiveTexture", GL.TEXTURE0 + unit)
+            self._set("texture", unit, resource, "glBindTexture", GL.TEXTURE_2D, name)
             sampler = self._context.nearest_sampler()
             self._set("sampler", unit, sampler, "glBindSampler", unit, sampler)
             return
         internal = FORMATS[argument.view.format].internal
-        self._set("image", unit, resource, "glBindImageTexture", unit, name, 0, 0, 0, _WRITE_ONLY, internal)
+        self._set("image", unit, resource, "glBindImageTexture", unit, name, 0, 0, 0, GL.WRITE_ONLY, internal)
 
     def _uniforms(self, kernel: GlKernel, values: UniformValues) -> None:
         for name, arguments in uniform_calls(kernel, values):
@@ -343,4 +336,4 @@ class Recorder:
             if what == "sampler":
                 self.call("glBindSampler", unit, 0)
         if self._state.get(("active", 0), 0) != 0:
-            self.call("glActiveTexture", _TEXTURE0)
+            self.call("glActiveTexture", GL.TEXTURE0)

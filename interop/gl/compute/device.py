@@ -13,6 +13,7 @@ from ...errors import BindingError, DeviceError
 from ...record.checks import check_formats
 from ...record.one_dispatch import why_not_one
 from ..context import GlContext
+from ..khronos import GL
 from ..objects import GlBuffer, GlTexture, as_gl_object
 from ..state import buffers, kept, pixel_storage, program, storage_buffers, texture
 from .barrier import GlBarrier
@@ -21,8 +22,6 @@ from .fence import GlFence
 from .kernel import GlKernel, compile_kernels
 from .one_dispatch import GlOneDispatch
 
-_MAX_SHARED_BYTES, _MAX_STORAGE_BLOCK_BYTES, _MAX_COMPUTE_STORAGE_BLOCKS = 0x8262, 0x90DE, 0x90DB
-_MAX_GROUP_INVOCATIONS = 0x90EB
 _OBJECTS = (program, buffers, pixel_storage, texture, storage_buffers(1))
 """The state that making, filling and reading buffers and textures changes."""
 
@@ -53,13 +52,13 @@ class GlDevice:
             driver=context.gl.version,
             # llvmpipe runs a group's invocations in turn; GPUs want a few warps to hide memory latency.
             group_size=64 if context.software else 128,
-            max_group_size=gl.integer(_MAX_GROUP_INVOCATIONS),
+            max_group_size=gl.integer(GL.MAX_COMPUTE_WORK_GROUP_INVOCATIONS),
             # GL does not tell how wide a GPU is: this is a large desktop GPU, and a small one loses little by it.
             invocations=1 if context.software else 1 << (16 if context.is_es else 18),
-            local_bytes=gl.integer(_MAX_SHARED_BYTES),
-            max_buffer_bytes=gl.integer(_MAX_STORAGE_BLOCK_BYTES),
+            local_bytes=gl.integer(GL.MAX_COMPUTE_SHARED_MEMORY_SIZE),
+            max_buffer_bytes=gl.integer(GL.MAX_SHADER_STORAGE_BLOCK_SIZE),
             offset_alignment=16,  # buffers are bound whole, so only the largest element, a vec4, counts
-            max_memories=gl.integer(_MAX_COMPUTE_STORAGE_BLOCKS),
+            max_memories=gl.integer(GL.MAX_COMPUTE_SHADER_STORAGE_BLOCKS),
             software=context.software,
             write_formats=frozenset(writable),
         )

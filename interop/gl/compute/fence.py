@@ -7,8 +7,8 @@ import time
 from ...errors import DeviceError
 from ...record.one_dispatch import BarrierWatch
 from ..context import GlContext
+from ..khronos import GL
 
-_COMMANDS_COMPLETE, _FLUSH_BIT, _ALREADY_SIGNALED, _SATISFIED, _WAIT_FAILED = 0x9117, 0x0001, 0x911A, 0x911C, 0x911D
 _SECOND = 1_000_000_000
 
 
@@ -19,7 +19,7 @@ class GlFence:
         self._context, self._watch, self._made = context, watch, time.perf_counter()
         self._sync: int | None = None
         context.drain()
-        self._sync = context.gl.glFenceSync(_COMMANDS_COMPLETE, 0)
+        self._sync = context.gl.glFenceSync(GL.SYNC_GPU_COMMANDS_COMPLETE, 0)
         context.live["sync"] += 1
         context.gl.glFlush()
 
@@ -34,15 +34,15 @@ class GlFence:
 
     def wait(self) -> None:
         """Block until the GPU has passed this point. Raises DeviceError where a run before it has failed."""
-        while not self._passed(_FLUSH_BIT, _SECOND):
+        while not self._passed(GL.SYNC_FLUSH_COMMANDS_BIT, _SECOND):
             pass
         self._watch.waited(self._made)
 
     def _passed(self, flags: int, nanoseconds: int) -> bool:
         self._context.check()
         status = self._context.gl.glClientWaitSync(self._sync, flags, nanoseconds)
-        if status == _WAIT_FAILED:
+        if status == GL.WAIT_FAILED:
             raise DeviceError(
                 f"waiting for {self._context} failed: the GPU was reset or the context lost; make a new one"
             )
-        return status in (_ALREADY_SIGNALED, _SATISFIED)
+        return status in (GL.ALREADY_SIGNALED, GL.CONDITION_SATISFIED)

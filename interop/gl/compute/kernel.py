@@ -15,10 +15,9 @@ from ....kernels.codegen.source import PICTURE_PARAMETERS, KernelSource
 from ...device import Step
 from ...errors import KernelError
 from ..context import GlContext
-from ..program import COMPUTE_SHADER, begin_program, offer
+from ..khronos import GL
+from ..program import begin_program, offer
 from ..query import has_extension
-
-_MAX_COMPILER_THREADS = 0x91B0
 
 
 class GlKernel:
@@ -50,7 +49,7 @@ class GlKernel:
     def begin(self) -> None:
         """Let the driver begin to link it if it was not."""
         if not self.program and self._finish is None:
-            self._finish = begin_program(self.context, self.source.name, {COMPUTE_SHADER: self._text})
+            self._finish = begin_program(self.context, self.source.name, {GL.COMPUTE_SHADER: self._text})
 
     def compile(self) -> None:
         """Link it if it was not, and offer it to whoever keeps binaries. Raises KernelError with log and text."""
@@ -94,7 +93,7 @@ def _compiler_threads(context: GlContext) -> Iterator[None]:
     if not has_extension(context, "GL_KHR_parallel_shader_compile"):
         yield
         return
-    before = context.gl.integer(_MAX_COMPILER_THREADS)
+    before = context.gl.integer(GL.MAX_SHADER_COMPILER_THREADS_KHR)
     context.gl.glMaxShaderCompilerThreadsKHR(os.cpu_count() or 1)
     try:
         yield

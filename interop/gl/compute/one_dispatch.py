@@ -13,9 +13,10 @@ from ....kernels.codegen.source import PICTURE_PARAMETERS
 from ...device import Slot, Step, Traits
 from ...record.one_dispatch import TEST_PATIENCE, merge, table, waiting_table, wanted_groups
 from ..context import GlContext
-from ..objects import SHADER_STORAGE_BUFFER, GlBuffer
-from ..program import COMPUTE_SHADER, build_program
-from ..state import UNIFORM_BUFFER, buffers, kept, program, storage_buffers, uniform_buffers
+from ..khronos import GL
+from ..objects import GlBuffer
+from ..program import build_program
+from ..state import buffers, kept, program, storage_buffers, uniform_buffers
 from .barrier import GlBarrier
 from .commands import GlCommandList, Recorder
 
@@ -33,7 +34,7 @@ class GlOneDispatch(GlCommandList):
         """Compile the program, store in it all that stays, and record its dispatch."""
         self._merged = merge(self.steps, self._traits.local_bytes)
         self._text = render_glsl_program(self._merged.source, self._barrier.version)
-        self._program = build_program(self._context, "program", {COMPUTE_SHADER: self._text})
+        self._program = build_program(self._context, "program", {GL.COMPUTE_SHADER: self._text})
         self._free = weakref.finalize(self, self._context.defer_delete, "program", self._program)
         self._free.atexit = False
         with kept(self._context, program, buffers, storage_buffers(len(self._merged.memories) + 1), uniform_buffers(1)):
@@ -89,8 +90,8 @@ class GlOneDispatch(GlCommandList):
                 # It touches none of the buffers: where a slot is still empty, anything will do.
                 bound = self._barrier.state if isinstance(resource, Slot) else resource
                 assert isinstance(bound, GlBuffer)
-                gl.glBindBufferBase(SHADER_STORAGE_BUFFER, binding, bound.id)
-            gl.glBindBufferBase(UNIFORM_BUFFER, 0, self._table.id)
+                gl.glBindBufferBase(GL.SHADER_STORAGE_BUFFER, binding, bound.id)
+            gl.glBindBufferBase(GL.UNIFORM_BUFFER, 0, self._table.id)
             gl.glDispatchCompute(groups, 1, 1)
 
         return self._barrier.resident_groups(dispatch, most, self._text)
