@@ -287,6 +287,16 @@ def test_the_path_reader_sees_what_is_missing() -> None:
     assert list(paths(text)) == ["benchmarks/gone.py", "kernels/ops/", "gone.kern"]
 
 
+def test_the_words_of_the_kernel_language_are_generated() -> None:
+    page = (DOCS / "internals" / "kernel-language.md").read_text(encoding="utf-8")
+    table = page.partition("| word |")[2].partition("\n\n")[0]
+    words = {word.removeprefix("dst_") for span in CODE_SPAN.findall(table) for word in re.findall(r"^\w+", span)}
+    folder = ROOT / "kernels" / "codegen"
+    source = "\n".join(path.read_text(encoding="utf-8") for path in folder.iterdir() if path.is_file())
+    assert len(words) > 20
+    assert not [word for word in words if not re.search(rf"\b{word}\b", source)]
+
+
 def test_the_map_is_short_and_names_the_phases_of_an_initialization() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 150
