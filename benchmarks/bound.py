@@ -1,4 +1,4 @@
-"""What a bound frame costs the GPU beside the network: camera texture in, outputs in buffers, nothing copied.
+"""Compares the GPU time of a bound frame with the network's alone: camera texture in, outputs in buffers, no copies.
 
 For each model two programs are timed by the GPU's own clock, as they run (one dispatch, or one a step):
 
@@ -89,7 +89,7 @@ def bound(path: Path, on_gl: bool, halves: bool, textured: bool) -> tuple[fb.Gpu
 
 
 def nanoseconds(delegate: fb.GpuDelegate) -> int:
-    """Of one run on the GPU, in as many dispatches as ``invoke`` takes."""
+    """The time of one run on the GPU, in as many dispatches as ``invoke`` takes."""
     return sum(time for program in delegate._programs() for _, time in program.commands.timings())
 
 

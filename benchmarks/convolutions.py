@@ -156,7 +156,7 @@ def make_step(device: Device, bound: Bound, launch: Launch) -> Step:
 
 
 def microseconds(device: Device, step: Step, groups_per_unit: int) -> float:
-    """Of a step and a barrier: the difference between a dispatch of many and one of few."""
+    """The time of a step and a barrier: the difference between a dispatch of many steps and one of few, per step."""
     medians: list[float] = []
     for count in (STEPS, FEWER_STEPS):
         commands = device.record([step] * count, "one", groups_per_unit)

@@ -35,7 +35,7 @@ from framebind.kernels.codegen.one_dispatch import ProgramSource
 
 MOST_ROWS = 1000
 FIRST = 16
-"""Of the barrier's state, in words of 64 bits: where clocks begin. Before them, from 8: nanoseconds at both ends."""
+"""Index of the first clock in the barrier's state, in words of 64 bits. From 8 on: nanoseconds at both ends."""
 COLUMNS = ("", "step", "kernel", "tiles", "own", "whole", "again: own", "whole")
 CLOCKS = (
     '#define CLOCK(t) asm volatile("mov.u64 %0, %%clock64;" : "=l"(t) :: "memory")\n'
@@ -45,7 +45,7 @@ _render, _table = cl_one_dispatch.render_opencl_program, cl_one_dispatch.table
 
 
 def _note(place: str, nanoseconds: str = "") -> str:
-    """OpenCL C: group 0 writes its clock, and where ``nanoseconds`` names a place, the time."""
+    """OpenCL C: group 0 writes its clock, and the time, if ``nanoseconds`` names an index for it."""
     time_too = f"NANOSECONDS(t); clocks[{nanoseconds}] = t;" if nanoseconds else ""
     return (
         "if (get_global_id(0) == 0) { ulong t; volatile __global ulong* clocks = "
@@ -93,7 +93,7 @@ def twice(steps: Sequence[Step], merged: Merged, groups: int) -> npt.NDArray[np.
 def microseconds(
     device: Device, program: Program, state: Resource, make_table: Callable[..., npt.NDArray[np.int32]], runs: int
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Own and whole of each row, medians."""
+    """The medians of *own* and *whole* of each row, in microseconds."""
     cl_one_dispatch.table = make_table
     commands = record(device, program, "one")
     rows = len(program.steps) * (2 if make_table is twice else 1)

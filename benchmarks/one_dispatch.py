@@ -55,7 +55,7 @@ class BoundModel:
 
     @property
     def program(self) -> Program:
-        """What runs on the GPU; known after the first frame."""
+        """The program that runs on the GPU; known after the first frame."""
         (program,) = [p.program for p in self.delegate._partitions if p.program is not None]
         return program
 

@@ -28,22 +28,22 @@ from framebind.kernels.views import Dense, Picture, Storage, picture_parameters
 from framebind.kernels.views import Table as Constants
 
 WIDTH = 110
-"""Of the table, in characters, also where the output is no terminal."""
+"""Width of the table in characters, also if the output is no terminal."""
 BYTES_PER_US = 4.3e6
-"""What an NVIDIA H200's memory moves, of 4.8e6 by its data sheet. Most tensors here fit its cache, which is faster."""
+"""Bytes that an NVIDIA H200's memory moves; its data sheet says 4.8e6. Most tensors fit its cache, which is faster."""
 MULTIPLY_ADDS_PER_US = 33.5e6
-"""Of an H200 in float32, by its data sheet: 67 TFLOPS."""
+"""Multiply-adds of an H200 in float32, by its data sheet: 67 TFLOPS."""
 STEP_US = 1.3
 """A step of one dispatch for the whole network, measured on an H200 before this library was written: a device-wide
 barrier. As a dispatch of its own it costs 1.9 us and more.
 """
 INVOCATIONS = 132 * 2048
-"""What keeps an H200 busy: kernels are chosen for it."""
+"""Invocations that keep an H200 busy: kernels are chosen for it."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """Of one step: bytes read and written once each, multiply-adds of convolutions, and invocations."""
+    """Work of one step: bytes read and written once each, multiply-adds of convolutions, and invocations."""
 
     label: str
     nbytes: int
@@ -91,11 +91,11 @@ WAYS = (
     Winograd("F(2x2)", 4, 16 * 16, 32, 24),
     Winograd("F(4x4)", 16, 36 * 16, 144, 100),
 )
-"""The sums of F(2x2) are those that kernels/winograd.kern makes; those of F(4x4), of its matrices with shared terms."""
+"""The sums of F(2x2) are those that winograd.kern makes; those of F(4x4), of its matrices with shared terms."""
 
 
 def winograd_lines(steps: Sequence[Step]) -> list[str]:
-    """Of each 3x3 convolution of stride 1: its arithmetic, what transformed tensors in memory would cost, and loads."""
+    """A line for each 3x3 convolution of stride 1: arithmetic, cost of transformed tensors in memory, and loads."""
     lines: list[str] = []
     for step in steps:
         constants = dict(step.kernel.source.constants)

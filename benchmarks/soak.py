@@ -44,7 +44,7 @@ DEMOS: dict[str, tuple[Callable[[Scene], Task], str]] = {
 
 @dataclass(frozen=True)
 class Sample:
-    """What a process holds at one moment: ``resident`` in MiB, and GL objects by kind."""
+    """Memory and objects of the process at one moment: ``resident`` in MiB, GL objects by kind."""
 
     seconds: float
     frames: int

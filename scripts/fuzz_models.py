@@ -28,7 +28,7 @@ from framebind.delegate.read.reader import read_model
 
 MEMORY = 8 << 30
 SECONDS = 20
-"""What one damaged file may take."""
+"""Limit for one damaged file."""
 
 WORDS = (0, 1, 2, 4, 0x10000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, 0xFFFFFFFF)
 STEPS = (-1000, -8, -4, -2, -1, 1, 2, 4, 8, 1000)
@@ -72,7 +72,7 @@ def damaged(content: bytes, positions: list[int], generator: random.Random) -> b
 
 
 def try_model(content: bytes) -> str:
-    """What becomes of a file: "refused", or "accepted" and what LiteRT says. Other exceptions get out."""
+    """The outcome for a file: "refused", or "accepted" and what LiteRT says. Other exceptions get out."""
     try:
         model = read_model(content)
     except fb.ModelError:

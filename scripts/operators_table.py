@@ -93,7 +93,7 @@ def _resolves(number: int, version: int) -> bool:
 
 
 COMMON = {"require_float", "require_movable"}
-"""What the header says already."""
+"""Checks whose reasons the header gives for all operators."""
 
 
 def table() -> str:

@@ -26,7 +26,7 @@ QUALITY = [cv2.IMWRITE_JPEG_QUALITY, 88]
 
 
 def demo(folder: Path, name: str, *options: str) -> cv2.typing.MatLike:
-    """What a demo makes of the photograph."""
+    """The picture that a demo makes of the photograph."""
     output = folder / "picture.png"
     source = ("--source", str(PHOTOGRAPH), "--frames", "1", "--output", str(output))
     subprocess.run([sys.executable, "-m", "framebind", "demo", name, *source, *options], check=True)
@@ -41,7 +41,7 @@ def read(path: Path) -> cv2.typing.MatLike:
 
 
 def tutorial(folder: Path) -> None:
-    """What the tutorial's program shows: the photograph, painted by the bundled model, in the size of a webcam's."""
+    """The picture of the tutorial: the photograph, painted by the bundled model, in the size of a webcam's."""
     painted = demo(folder, "style_transfer")
     height, width = painted.shape[:2]
     cut = painted[: width * 3 // 4] if height > width * 3 // 4 else painted

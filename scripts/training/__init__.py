@@ -1,1 +1,1 @@
-"""How the model in ``demos/assets`` was taught. Run from a checkout: README.md here says how, and has the figures."""
+"""Teaches the model in ``demos/assets``. Run from a checkout: README.md here says how, and has the figures."""

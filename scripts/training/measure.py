@@ -33,7 +33,7 @@ def held_back(photographs: list[scenes.Picture], size: int) -> list[scenes.Pictu
 
 
 def style_transfer(model: Path) -> dict[str, Figures]:
-    """How near the model's pictures are to the teacher's, and how steady both are; in units of the values, 0 to 1.
+    """Distance of the model's pictures from the teacher's, and steadiness of both, in units of the values, 0 to 1.
 
     ``mean_error`` is that of all values, ``unchanged_mean_error`` that of the input itself, for comparison;
     ``color_shift`` is between the mean colours of whole pictures; ``psnr_db`` is the mean over the pictures.
@@ -63,7 +63,7 @@ def segmentation(model: Path) -> dict[str, Figures]:
 
 
 def steadiness(answer: teachers.Answer) -> Figures:
-    """How much the painted picture changes, followed as it moves, when the input moves by 1, 2 or 4 pixels each way."""
+    """Change of the painted picture, followed as it moves, when the input moves by 1, 2 or 4 pixels each way."""
     photograph = scenes.square(scenes.load(scenes.HELD_BACK)[0], SIZE + 4)
     moved = {by: answer(np.ascontiguousarray(photograph[by : by + SIZE, by : by + SIZE])) for by in (0, 1, 2, 4)}
     return {f"moved_by_{by}": _followed(moved[0], moved[by], by) for by in (1, 2, 4)}

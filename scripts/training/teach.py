@@ -37,7 +37,7 @@ Weights = dict[str, Any]
 
 @dataclass(frozen=True)
 class Task:
-    """What is taught: the network, its teacher, the side of the teacher's pictures, and of the parts trained on."""
+    """The subject: the network, its teacher, the side of the teacher's pictures, and of the parts trained on."""
 
     layers: Sequence[Layer]
     teacher: Callable[[], teachers.Answer]
@@ -45,7 +45,7 @@ class Task:
     crop: int
     loss: Callable[[Any, Any, float], Any]
     people: int = 0
-    """How many more times the photographs of people are among those that scenes are made of."""
+    """Number of extra times that the photographs of people are among those that scenes are made of."""
 
 
 def initial(layers: Sequence[Layer], device: Any) -> Weights:

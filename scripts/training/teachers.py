@@ -24,7 +24,7 @@ Answer = Callable[[Picture], npt.NDArray[np.float32]]
 
 
 def style_vector() -> npt.NDArray[np.float32]:
-    """What style_predict_quantized_256 says of ``style.png``: (1, 1, 1, 100)."""
+    """The output of style_predict_quantized_256 for ``style.png``: (1, 1, 1, 100)."""
     picture = cv2.imread(str(STYLE), cv2.IMREAD_COLOR)
     if picture is None:
         raise FileNotFoundError(f"{STYLE} is missing: make it with PYTHONPATH=scripts python -m training.paint")

@@ -68,7 +68,7 @@ def test_frames_leave_no_python_objects(context: fb.GlContext, model_path: FindM
 
 
 def allocated() -> tracemalloc.Snapshot:
-    """What was allocated under calls of framebind's and is not freed."""
+    """Memory that calls of framebind's allocated and did not free."""
     gc.collect()
     root = Path(fb.__file__).parent
     ours = [tracemalloc.Filter(True, str(root / room / "*"), all_frames=True) for room in ROOMS]
