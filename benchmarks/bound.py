@@ -1,12 +1,12 @@
-"""Compares the GPU time of a bound frame with the network's alone: camera texture in, outputs in buffers, no copies.
+"""Times what sampling a camera's texture adds to a model's own time on the GPU; nothing is copied.
 
-For each model two programs are timed by the GPU's own clock, as they run (one dispatch, or one a step):
+For each model two programs are timed by the GPU's own clock, as they run (one dispatch, or one per step):
 
 * network: input and outputs are buffers of float32, so that nothing but the model's operators runs;
-* frame: the input is one of a ring of textures of 1280x720 texels, rgba8, which the program samples and scales.
+* frame: the input is a texture of 1280x720 texels, rgba8, which the program samples and scales.
 
-Not in it is what a program of the user's draws on the screen. The median of ``--runs`` runs of each, taken in turn,
-so that a GPU that changes its clock meanwhile does so for both.
+Drawing on the screen is not included. Printed are medians of ``--runs`` runs. The runs of both programs alternate, so
+that a change of the GPU's clock concerns both.
 
     python benchmarks/bound.py --backend cl --precision f16 [MODEL ...]
 """
@@ -23,6 +23,7 @@ import numpy as np
 from names import FLOAT, QUANTIZED
 
 import framebind as fb
+from framebind.demos.apis import APIS, BY_NAME, CL, Api
 from framebind.demos.models import find_model
 
 FRAME = (720, 1280)
@@ -33,21 +34,22 @@ WARM_UP = 5
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=FLOAT + QUANTIZED)
-    parser.add_argument("--backend", choices=("gl", "cl"), default="cl")
+    parser.add_argument("--backend", choices=[api.short for api in APIS], default=CL.short)
     parser.add_argument("--precision", choices=("f32", "f16"), default="f16")
     parser.add_argument("--runs", type=int, default=50)
     given = parser.parse_args()
     print(f"GPU time in ms, {given.backend} {given.precision}, medians of {given.runs}; texture {FRAME[1]}x{FRAME[0]}")
     print(f"{'model':52} {'dispatches':>12} {'network':>9} {'frame':>9} {'more':>8}")
     for path in map(find_model, given.models):
-        with fb.GlContext.headless() if given.backend == "gl" else fb.ClContext():
-            print(compared(path, given.backend == "gl", given.precision == "f16", given.runs), flush=True)
+        api = BY_NAME[given.backend]
+        with api.new_context():
+            print(compared(path, api, given.precision, given.runs), flush=True)
 
 
-def compared(path: Path, on_gl: bool, halves: bool, runs: int) -> str:
+def compared(path: Path, api: Api, precision: str, runs: int) -> str:
     """A line of the table, or the reason why there is none."""
     try:
-        pairs = [bound(path, on_gl, halves, textured) for textured in (False, True)]
+        pairs = [bound(path, api, precision, textured=textured) for textured in (False, True)]
     except fb.BindingError as error:
         return f"{path.stem:52} {error}"
     delegates = [delegate for delegate, _ in pairs]
@@ -60,16 +62,17 @@ def compared(path: Path, on_gl: bool, halves: bool, runs: int) -> str:
     return f"{path.stem:52} {dispatches:>12} {network:9.4f} {frame:9.4f} {more:+7.1f}%"
 
 
-def bound(path: Path, on_gl: bool, halves: bool, textured: bool) -> tuple[fb.GpuDelegate, fb.Interpreter]:
-    """A delegate that has run once with everything bound, and its interpreter."""
+def bound(path: Path, api: Api, precision: str, *, textured: bool) -> tuple[fb.GpuDelegate, fb.Interpreter]:
+    """A delegate that has run once with everything bound, and its interpreter.
+
+    ``textured``: pictures are read from a texture, else from a buffer.
+    """
 
     def buffer(detail: dict[str, Any]) -> Any:
-        values = np.zeros(math.prod(detail["shape"]), np.float32)
-        return fb.GlBuffer(values.nbytes, values) if on_gl else fb.ClBuffer.from_array(values)
+        return api.buffer(np.zeros(math.prod(detail["shape"]), np.float32))
 
     interpreter = fb.Interpreter(model_path=path)
-    backend = "opengl" if on_gl else "opencl"
-    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend, is_precision_loss_allowed=halves))
+    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=api.backend, is_precision_loss_allowed=precision == "f16"))
     interpreter.modify_graph_with_delegate(delegate)
     interpreter.allocate_tensors()
     interpreter.set_allow_buffer_handle_output(True)
@@ -79,8 +82,8 @@ def bound(path: Path, on_gl: bool, halves: bool, textured: bool) -> tuple[fb.Gpu
     for detail in inputs:
         shape = detail["shape"]
         picture = len(shape) == 4 and shape[0] == 1 and shape[3] <= 4
-        texture = fb.GlTexture.from_array if on_gl else fb.ClImage.from_array
-        delegate.bind_buffer_to_tensor(texture(pixels) if textured and picture else buffer(detail), detail["index"])
+        memory = api.texture(pixels) if textured and picture else buffer(detail)
+        delegate.bind_buffer_to_tensor(memory, detail["index"])
     for detail in outputs:
         delegate.bind_buffer_to_tensor(buffer(detail), detail["index"])
     interpreter.invoke()
@@ -89,7 +92,7 @@ def bound(path: Path, on_gl: bool, halves: bool, textured: bool) -> tuple[fb.Gpu
 
 
 def nanoseconds(delegate: fb.GpuDelegate) -> int:
-    """The time of one run on the GPU, in as many dispatches as ``invoke`` takes."""
+    """GPU time of one run, in as many dispatches as ``invoke`` takes."""
     return sum(time for program in delegate._programs() for _, time in program.commands.timings())
 
 

@@ -22,7 +22,7 @@ import typer
 from names import FLOAT, QUANTIZED
 
 import framebind as fb
-from framebind.demos.commands.measure import open_context
+from framebind.demos.apis import BY_NAME, GL, Backend
 from framebind.demos.models import find_model
 
 NO_CACHES = {
@@ -31,13 +31,12 @@ NO_CACHES = {
 PHASES = ("read", "claim", "transform", "lower", "pack", "plan", "compile", "upload", "record")
 
 app = typer.Typer()
-Backend = Literal["opengl", "opencl"]
 
 
 @app.command()
 def start(path: Path, backend: Backend, precision: str, folder: str) -> None:
     """One start; prints its milliseconds as JSON. ``folder`` "" keeps nothing."""
-    with open_context(backend) as context:
+    with BY_NAME[backend].open_context() as context:
         context.finish()
         started = time.perf_counter()
         interpreter = fb.Interpreter(model_path=path)
@@ -73,7 +72,7 @@ def _start(path: Path, backend: str, precision: str, folder: str) -> dict[str, f
 @app.command()
 def main(
     models: Annotated[list[str] | None, typer.Argument(help="Names, or .tflite files.")] = None,
-    backend: Backend = "opengl",
+    backend: Backend = GL.backend,
     precision: Literal["f32", "f16"] = "f32",
     runs: Annotated[int, typer.Option(min=1, help="Starts of each kind, of which the median is shown.")] = 1,
 ) -> None:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ from rich.table import Table
 import framebind as fb
 from framebind.delegate.plan.placement import slot_name
 from framebind.delegate.run.program import Program
+from framebind.demos.apis import BY_NAME, CL, Backend
 from framebind.demos.models import find_model
 from framebind.interop.device import CommandList, Device, Dispatches, Resource
 from framebind.interop.discovery.devices import open_device
@@ -37,7 +38,6 @@ COLUMNS = ("model", "dispatches", "barriers", "median", "stream", "submit", "on 
 WARM_UP = 0.3
 FRAME = (640, 480)
 """Width and height of the frames in texels."""
-Backend = Literal["opengl", "opencl"]
 
 
 @dataclass(frozen=True)
@@ -175,20 +175,19 @@ def measure(device: Device, backend: Backend, path: Path, storage: str, runs: in
 
 def main(
     models: Annotated[list[str] | None, typer.Argument(help="Names, or .tflite files.")] = None,
-    backend: Annotated[str, typer.Option(help="opencl or opengl.")] = "opencl",
+    backend: Annotated[Backend, typer.Option(help="The API.")] = CL.backend,
     device_name: Annotated[str, typer.Option(help="Of OpenCL: a part of the device's name.")] = "",
     storage: Annotated[str, typer.Option(help="f16 or f32.")] = "f16",
     runs: Annotated[int, typer.Option(help="Frames that are timed.")] = 200,
     check: Annotated[int, typer.Option(help="Runs that are compared.")] = 100,
 ) -> None:
-    on: Backend = "opengl" if backend == "opengl" else "opencl"
     table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
     for number, column in enumerate(COLUMNS):
         table.add_column(column, no_wrap=True, justify="right" if number else "left")
-    with fb.GlContext.headless() if on == "opengl" else fb.ClContext(device_name or None):
-        device = open_device(on)
+    with fb.ClContext(device_name) if device_name else BY_NAME[backend].new_context():
+        device = open_device(backend)
         for path in map(find_model, models or FLOAT):
-            for row in measure(device, on, path, storage, runs, check):
+            for row in measure(device, backend, path, storage, runs, check):
                 table.add_row(*row)
                 print(*row, flush=True)
         table.title = f"{device.traits.name}, {device.traits.driver}, {storage}"

@@ -76,7 +76,7 @@ class Soak:
                 self.samples.append(self._sample(context, now - self.started))
             task.draw(frame)
 
-        return Task(draw, task.choices, task.overlay)
+        return Task(draw, task.variants, task.overlay)
 
     def _sample(self, context: fb.GlContext, seconds: float) -> Sample:
         gc.collect()

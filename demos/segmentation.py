@@ -17,7 +17,7 @@ import framebind as fb
 
 from .player.options import Options, demo
 from .player.run import main
-from .player.task import Choice, Scene, Task
+from .player.task import Scene, Task, Variant
 from .vision.labels import palette
 from .vision.masks import SPREAD, enlarge, smooth_classes, smooth_person
 
@@ -130,7 +130,7 @@ def prepare(scene: Scene, effect: Effect | None = None, background: str = BACKGR
         return draw_legend(overlay, scene.picture.size, channels) if chosen == "classes" else 0.0
 
     names = sorted(effects, key=lambda name: name != chosen)
-    return Task(draw, [Choice(name, partial(choose, name)) for name in names], legend)
+    return Task(draw, [Variant(name, partial(choose, name)) for name in names], legend)
 
 
 def draw_legend(overlay: fb.Overlay, size: tuple[int, int], channels: int) -> float:

@@ -25,7 +25,7 @@ from .models import DEFAULT_STYLE, find_model
 from .player.network import Network, shapes
 from .player.options import Options, demo
 from .player.run import PHOTOGRAPHS, main
-from .player.task import Choice, Scene, Task
+from .player.task import Scene, Task, Variant
 
 Array = npt.NDArray[Any]
 
@@ -51,9 +51,9 @@ def prepare(scene: Scene, styles: Sequence[Path] = ()) -> Task:
     """
     network = scene.network
     inputs = {shape[-1]: index for index, shape in network.inputs.items()}
-    style, choices = None, list[Choice]()
+    style, variants = None, list[Variant]()
     if set(inputs) == {3, 100}:
-        style, choices = _styles(styles or STYLES)
+        style, variants = _styles(styles or STYLES)
     elif set(inputs) != {3}:
         raise fb.ModelError(f"the model takes {sorted(inputs)} channels, not 3 (picture), or 3 and 100 (style)")
     elif styles:
@@ -73,10 +73,10 @@ def prepare(scene: Scene, styles: Sequence[Path] = ()) -> Task:
         network.run()
         show.draw(scene.picture, {"painted": painted})
 
-    return Task(draw, choices)
+    return Task(draw, variants)
 
 
-def _styles(pictures: Sequence[Path]) -> tuple[Callable[[], fb.GlBuffer], list[Choice]]:
+def _styles(pictures: Sequence[Path]) -> tuple[Callable[[], fb.GlBuffer], list[Variant]]:
     """``style()`` gives the buffer of the style of this moment: the first one's, or between the last two chosen.
 
     All blends are written when a style is chosen, so that nothing is copied while frames are drawn.
@@ -98,8 +98,8 @@ def _styles(pictures: Sequence[Path]) -> tuple[Callable[[], fb.GlBuffer], list[C
             buffer.write(blend, "style")
         since = perf_counter()
 
-    choices = [Choice(p.stem, partial(choose, v)) for p, v in zip(pictures, vectors, strict=True)]
-    return lambda: steps[step()], choices
+    variants = [Variant(p.stem, partial(choose, v)) for p, v in zip(pictures, vectors, strict=True)]
+    return lambda: steps[step()], variants
 
 
 def _resize(network: Network, image: int, picture: tuple[int, int]) -> None:

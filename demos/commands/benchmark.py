@@ -10,26 +10,26 @@ import platform
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, cast, get_args
 
 import typer
 
 import framebind as fb
 
+from ..apis import APIS, BY_NAME, GL, Api
 from ..models import find_model
-from .measure import Backend, Measurement, Precision, on_gpu, open_context
+from .measure import Measurement, Precision, measure_on_gpu
 from .output import AsJson, print_figures, print_json, print_line
 from .peers import PEERS, litert_cpu
 
-BACKENDS: dict[str, Backend | None] = {
-    "gl": "opengl", "opengl": "opengl", "cl": "opencl", "opencl": "opencl", "cpu": None,
-}  # fmt: skip
+BACKENDS: dict[str, Api | None] = {**BY_NAME, "cpu": None}
+SHORT_NAMES = ", ".join(api.short for api in APIS)
 CPUS = os.cpu_count() or 1
 LONGEST = 10
 """Dispatches that the table of a profile shows."""
 
 Models = Annotated[list[str], typer.Argument(metavar="MODEL", help=".tflite files, or names that `models` lists.")]
-Backends = Annotated[str, typer.Option("--backend", help="gl, cl, cpu, or several: gl,cl.")]
+Backends = Annotated[str, typer.Option("--backend", help=f"{SHORT_NAMES}, cpu, or several: gl,cl.")]
 Precisions = Annotated[str, typer.Option("--precision", help="f32, f16, or both: f32,f16.")]
 Runs = Annotated[int, typer.Option("--runs", "--num_runs", min=1, help="Timed frames.")]
 WarmUpRuns = Annotated[
@@ -55,7 +55,7 @@ AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV instead of tables.
 
 def benchmark(
     models: Models,
-    backend: Backends = "gl",
+    backend: Backends = GL.short,
     precision: Precisions = "f32",
     runs: Runs = 50,
     warmup_runs: WarmUpRuns = 1,
@@ -74,21 +74,24 @@ def benchmark(
 
     Example: python -m framebind benchmark model.tflite --read --profile --trace trace.json
     """
-    backends: list[Backend | None] = [BACKENDS[name] for name in _listed("--backend", backend, tuple(BACKENDS))]
+    apis = [BACKENDS[name] for name in _listed("--backend", backend, tuple(BACKENDS))]
     precisions = _listed("--precision", precision, get_args(Precision))
     peers = _listed("--compare", compare, tuple(PEERS)) if compare else []
     preference = fb.InferencePreference.SUSTAINED_SPEED if sustained else fb.InferencePreference.FAST_SINGLE_ANSWER
     rows: list[Measurement] = []
     for path in [find_model(name) for name in models]:
-        for api in backends:
+        for api in apis:
             if api is None:
                 rows.append(litert_cpu(path, threads, warmup_runs, runs))
                 continue
-            with open_context(api):
-                for kept in precisions:
-                    assert kept == "f32" or kept == "f16"
-                    profiled = profile or trace is not None
-                    rows.append(on_gpu(path, api, kept, bound, warmup_runs, runs, profiled, preference))
+            with api.open_context():
+                rows += [
+                    measure_on_gpu(
+                        path, api, precision=cast(Precision, name), bound=bound, warm_up_runs=warmup_runs, runs=runs,
+                        profiled=profile or trace is not None, preference=preference,
+                    )
+                    for name in precisions
+                ]  # fmt: skip
         rows += [PEERS[name](path, threads, warmup_runs, runs) for name in peers]
     if trace is not None:
         trace.write_text(json.dumps(_trace(rows)) + "\n")
@@ -97,7 +100,7 @@ def benchmark(
     elif as_csv:
         _print_csv(rows)
     else:
-        _print_tables(rows, profile)
+        _print_tables(rows, profiled=profile)
 
 
 def _listed(option: str, text: str, known: tuple[str, ...]) -> list[str]:
@@ -148,7 +151,7 @@ def _print_csv(rows: list[Measurement]) -> None:
         writer.writerow([row.model, row.on, row.io, row.error, row.init, *latency, *other, *phases, *counts])
 
 
-def _print_tables(rows: list[Measurement], profile: bool) -> None:
+def _print_tables(rows: list[Measurement], *, profiled: bool) -> None:
     for row in rows:
         _print_story(row)
     _print_latencies(rows)
@@ -156,7 +159,7 @@ def _print_tables(rows: list[Measurement], profile: bool) -> None:
     if made:
         _print_initializations(made)
         _print_counts(made)
-    for row in made if profile else ():
+    for row in made if profiled else ():
         _print_profile(row)
     peak = _peak_rss()
     if peak is not None:

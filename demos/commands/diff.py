@@ -15,17 +15,16 @@ import typer
 
 import framebind as fb
 
+from ..apis import APIS, BY_NAME, GL
 from ..models import find_model
 from ..player.network import shapes
-from .measure import Backend, open_context
 from .output import AsJson, print_figures, print_json, print_line
 
-BACKENDS: dict[str, Backend] = {"gl": "opengl", "opengl": "opengl", "cl": "opencl", "opencl": "opencl"}
 Array = npt.NDArray[Any]
 Outputs = list[Array]
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A .tflite file, or a name that `models` lists.")]
-BackendName = Annotated[str, typer.Option("--backend", help="gl or cl.")]
+BackendName = Annotated[str, typer.Option("--backend", help=f"{' or '.join(api.short for api in APIS)}.")]
 HalfPrecision = Annotated[bool, typer.Option("--f16/--f32", help="Allow 16-bit storage, or none.")]
 Runs = Annotated[int, typer.Option("--runs", "--num_runs", min=1, help="Random inputs, of which each is run on both.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same random inputs.")]
@@ -56,7 +55,7 @@ class Times:
 
 def diff(
     model: Model,
-    backend: BackendName = "gl",
+    backend: BackendName = GL.short,
     half: HalfPrecision = False,
     runs: Runs = 50,
     seed: Seed = 0,
@@ -70,11 +69,11 @@ def diff(
 
     Example: python -m framebind diff selfie_segmentation --backend cl --tolerance 1e-4
     """
-    if backend not in BACKENDS:
-        raise typer.BadParameter(f"'{backend}' is none of {', '.join(BACKENDS)}", param_hint="--backend")
-    path = find_model(model)
-    with open_context(BACKENDS[backend]):
-        delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=BACKENDS[backend], is_precision_loss_allowed=half))
+    if backend not in BY_NAME:
+        raise typer.BadParameter(f"'{backend}' is none of {', '.join(BY_NAME)}", param_hint="--backend")
+    path, api = find_model(model), BY_NAME[backend]
+    with api.open_context():
+        delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=api.backend, is_precision_loss_allowed=half))
         try:
             reference, test, differences = _compare(path, delegate, runs, seed)
             device = delegate.statistics().device

@@ -15,15 +15,13 @@ import typer
 
 import framebind as fb
 
+from ..apis import APIS, GL
 from ..models import BUNDLED, SHARED, cache_folder
 from .output import AsJson, add_row, make_table, print_json, print_line, print_table
 
 State = Literal["ok", "warning", "missing"]
 STYLES: dict[State, str] = {"ok": "", "warning": "yellow", "missing": "red"}
-LOADERS = {
-    "EGL": "Debian, Ubuntu: apt-get install libegl1 libgl1 libgl1-mesa-dri. Fedora: dnf install mesa-libEGL "
-    "mesa-dri-drivers",
-    "OpenCL": "for the CPU: Debian, Ubuntu: apt-get install pocl-opencl-icd. Fedora: dnf install pocl",
+LOADERS = {api.loader: api.packages for api in APIS} | {
     "Vulkan": "only for GPUs that share no memory otherwise: Debian, Ubuntu: apt-get install libvulkan1, and "
     "mesa-vulkan-drivers or the vendor's driver. Fedora: dnf install vulkan-loader mesa-vulkan-drivers",
 }
@@ -113,18 +111,15 @@ def _version(package: str) -> str | None:
 
 
 def _extras() -> Iterator[Finding]:
-    """The extras of pyproject.toml for users, and which of their packages are not installed."""
-    needed: dict[str, list[str]] = {}
+    """The libraries that demos/hosts is written for, an extra of pyproject.toml, and which of them are missing."""
     requirements = metadata.requires("framebind") if _version("framebind") else None  # None: run from its source alone
-    for requirement in requirements or []:
-        match = re.match(r"""([\w.-]+).*extra == ["'](hosts|training)["']""", requirement)
-        if match and match[1] != "framebind":
-            needed.setdefault(match[2], []).append(match[1])
-    for extra, packages in needed.items():
+    matches = (re.match(r"""([\w.-]+).*extra == ["']hosts["']""", requirement) for requirement in requirements or [])
+    packages = [match[1] for match in matches if match]
+    if packages:
         missing = [package for package in packages if _version(package) is None]
         found = f"without {', '.join(missing)}" if missing else ", ".join(packages)
-        advice = f"only for demos/{extra}: pip install 'framebind[{extra}]'" if missing else ""
-        yield Finding(f"extra '{extra}'", "missing" if missing else "ok", found, advice)
+        advice = "only for demos/hosts: pip install 'framebind[hosts]'" if missing else ""
+        yield Finding("extra 'hosts'", "missing" if missing else "ok", found, advice)
 
 
 def _models() -> Finding:
@@ -205,7 +200,9 @@ def _sharing(machine: fb.CompatibilityList) -> Iterator[Finding]:
             yield Finding("sharing", "ok", f"{pair}: {report.strategy}")
         else:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in report.refused.items())
-            advice = "for GL objects use the backend 'opengl', or fb.ClContext(device) of the GPU that OpenGL runs on"
+            advice = (
+                f"for GL objects use the backend '{GL.backend}', or fb.ClContext(device) of the GPU that OpenGL runs on"
+            )
             yield Finding("sharing", "warning", f"{pair}, share nothing ({reasons})", advice)
 
 

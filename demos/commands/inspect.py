@@ -13,19 +13,20 @@ from rich.table import Table
 
 import framebind as fb
 
+from ..apis import Backend
 from ..models import find_model
 from .output import AsJson, add_row, make_table, print_json, print_line, print_table
 
 ModelName = Annotated[str, typer.Argument(metavar="MODEL", help="A .tflite file, or the name of a known model.")]
-Backend = Annotated[
-    Literal["null", "auto", "opengl", "opencl"],
+AnyBackend = Annotated[
+    Literal["null", "auto", Backend],
     typer.Option(
         help="The API whose commands are recorded. null needs no GPU: it compiles nothing and stands for any."
     ),
 ]
 
 
-def inspect(model: ModelName, backend: Backend = "null", as_json: AsJson = False) -> None:
+def inspect(model: ModelName, backend: AnyBackend = "null", as_json: AsJson = False) -> None:
     """Show a model's inputs and outputs, which operators run on the GPU, and why the others do not.
 
     Example: python -m framebind inspect style_transfer
@@ -40,7 +41,7 @@ def inspect(model: ModelName, backend: Backend = "null", as_json: AsJson = False
         raise fb.ModelError(f"the model does not run: {failure}") from failure
 
 
-def _inspected(path: Path, backend: Backend) -> tuple[dict[str, Any], Exception | None]:
+def _inspected(path: Path, backend: AnyBackend) -> tuple[dict[str, Any], Exception | None]:
     """What there is to say about the model, and why it cannot be made ready to run, if it cannot."""
     interpreter = fb.Interpreter(path)
     delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend))

@@ -6,7 +6,6 @@ import itertools
 import math
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +15,7 @@ import numpy.typing as npt
 
 import framebind as fb
 
+from ..apis import Api
 from ..player.network import shapes
 
 FRAME = (640, 480)
@@ -25,7 +25,6 @@ WARM_UP_SECONDS = 0.5
 PROFILES = 20
 """Profiled runs, of which each dispatch's median is kept."""
 
-Backend = Literal["opengl", "opencl"]
 Precision = Literal["f32", "f16"]
 Array = npt.NDArray[Any]
 
@@ -120,43 +119,37 @@ def random_input(detail: dict[str, Any], random: np.random.Generator) -> Array:
 # framebind ------------------------------------------------------------------------------------------------------------
 
 
-def open_context(backend: Backend) -> AbstractContextManager[Any]:
-    """A context of that API: the current one, or else a new one, which is closed at the end."""
-    if backend == "opengl":
-        return nullcontext(fb.GlContext.current()) if fb.GlContext.is_current() else fb.GlContext.headless()
-    return nullcontext(fb.ClContext.current()) if fb.ClContext.is_current() else fb.ClContext()
-
-
-def on_gpu(
+def measure_on_gpu(
     path: Path,
-    backend: Backend,
+    api: Api,
+    *,
     precision: Precision,
     bound: bool,
     warm_up_runs: int,
     runs: int,
-    profiled: bool,
+    profiled: bool = False,
     preference: fb.InferencePreference = fb.InferencePreference.FAST_SINGLE_ANSWER,
 ) -> Measurement:
-    """Measure framebind on the context that is current. ``bound``: inputs and outputs are objects on the GPU, and
-    nothing is copied; else both are in CPU memory. Raises BindingError where that is impossible.
+    """Measure framebind on the context that is current.
+
+    ``bound``: inputs and outputs are objects on the GPU, and nothing is copied; else both are in CPU memory.
+    ``profiled``: also time each dispatch. Raises BindingError for a model whose tensors cannot be bound.
     """
     started = time.perf_counter()
     interpreter = fb.Interpreter(model_path=path)
     options = fb.GpuDelegateOptions(
-        backend=backend, is_precision_loss_allowed=precision == "f16", inference_preference=preference
+        backend=api.backend, is_precision_loss_allowed=precision == "f16", inference_preference=preference
     )
     delegate = fb.GpuDelegate(options)
     interpreter.modify_graph_with_delegate(delegate)
     interpreter.allocate_tensors()
     init = (time.perf_counter() - started) * 1e3
     try:
-        subject = _bound(interpreter, delegate, backend) if bound else read_and_write(interpreter)
+        subject = _bound(interpreter, delegate, api) if bound else read_and_write(interpreter)
         init += milliseconds(delegate.record)
         latency, submit = time_frames(subject, warm_up_runs, runs)
         statistics = delegate.statistics()
-        row = Measurement(
-            path.stem, f"{'gl' if backend == 'opengl' else 'cl'} {precision}", "bound" if bound else "read"
-        )
+        row = Measurement(path.stem, f"{api.short} {precision}", "bound" if bound else "read")
         row.init, row.latency, row.statistics = init, latency, statistics
         row.initialization = {phase: seconds * 1e3 for phase, seconds in statistics.initialization.items()}
         if bound:
@@ -177,14 +170,10 @@ def _stream(subject: Subject, runs: int) -> float:
     return milliseconds(frames) / runs
 
 
-def _bound(interpreter: fb.Interpreter, delegate: fb.GpuDelegate, backend: Backend) -> Subject:
+def _bound(interpreter: fb.Interpreter, delegate: fb.GpuDelegate, api: Api) -> Subject:
     """A frame binds the next texture of a ring to the first input that is a picture (1 to 4 channels), and runs."""
-    on_gl = backend == "opengl"
     random, picture = np.random.default_rng(0), -1
     interpreter.set_allow_buffer_handle_output(True)
-
-    def buffer(values: Array) -> Any:
-        return fb.GlBuffer(values.nbytes, values) if on_gl else fb.ClBuffer.from_array(values)
 
     details: list[dict[str, Any]] = interpreter.get_input_details()
     for (tensor, shape), detail in zip(shapes(details).items(), details, strict=True):
@@ -192,11 +181,11 @@ def _bound(interpreter: fb.Interpreter, delegate: fb.GpuDelegate, backend: Backe
             picture = tensor
         else:
             values = random_input(detail, random).astype(np.float32)
-            delegate.bind_buffer_to_tensor(buffer(values), tensor)
+            delegate.bind_buffer_to_tensor(api.buffer(values), tensor)
     for tensor, shape in shapes(interpreter.get_output_details()).items():
-        delegate.bind_buffer_to_tensor(buffer(np.zeros(math.prod(shape), np.float32)), tensor)
+        delegate.bind_buffer_to_tensor(api.buffer(np.zeros(math.prod(shape), np.float32)), tensor)
     pixels = [random.integers(0, 256, (FRAME[1], FRAME[0], 4), np.uint8) for _ in range(3)]
-    ring = itertools.cycle([fb.GlTexture.from_array(p) if on_gl else fb.ClImage.from_array(p) for p in pixels])
+    ring = itertools.cycle([api.texture(p) for p in pixels])
 
     if picture >= 0:  # now, so that what is recorded is what frames run
         delegate.bind_buffer_to_tensor(next(ring), picture)

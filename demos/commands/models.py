@@ -26,7 +26,7 @@ def models(action: Action = "list", names: Names = None, as_json: AsJson = False
     if action == "list":
         if names:
             raise typer.BadParameter("list takes no names", param_hint="NAME")
-        _list(as_json)
+        _list(as_json=as_json)
         return
     if not names:
         raise typer.BadParameter(f"which models? {action} takes their names", param_hint="NAME")
@@ -47,7 +47,7 @@ def _path(name: str) -> Path:
     return path
 
 
-def _list(as_json: bool) -> None:
+def _list(*, as_json: bool) -> None:
     others = {path.stem for folder in model_folders() if folder.is_dir() for path in folder.glob("*.tflite")}
     rows: list[dict[str, str | None]] = []
     for name in dict.fromkeys([*BUNDLED, *MODELS, *sorted(others)]):

@@ -11,6 +11,7 @@ import typer
 
 import framebind as fb
 
+from ..apis import GL
 from ..models import DEFAULT_STYLE, find_model
 from ..player.run import PHOTOGRAPH
 
@@ -33,7 +34,7 @@ def load_picture(path: Path) -> np.ndarray:
 def style_model(name: str, width: int, height: int) -> tuple[fb.Interpreter, fb.GpuDelegate]:
     """A model of that size on the GPU whose context is current. Its output stays on the GPU."""
     interpreter = fb.Interpreter(model_path=str(find_model(name)))
-    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend="opengl"))
+    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=GL.backend))
     interpreter.modify_graph_with_delegate(delegate)
     interpreter.resize_tensor_input(interpreter.inputs()[0], [1, height, width, 3])
     interpreter.allocate_tensors()

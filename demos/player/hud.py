@@ -1,81 +1,75 @@
-"""What is written over the picture in a window: the figures of the last frames, and the keys."""
+"""Head-up display: lines of text over the picture in a window, figures at the top and keys at the bottom."""
 
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import framebind as fb
 
-from .report import copied_bytes
-
-KEYS = "space pause   s screenshot   r record   c copying mode   h figures   f full screen   m mirror   q quit"
-STAGES = ("upload", "inference", "draw", "record", "show")
-_REFRESH = 0.25
-"""Seconds between two changes of the text: figures that change with every frame cannot be read."""
 _LINE = 15
-"""Height of a line in screen units; less where the window is small."""
+"""Height of a line in screen units; less in a small window."""
 _READABLE = 9.0
-"""Pixels that a line needs to be read."""
+"""Height in pixels below which a line cannot be read."""
 _GAP = "   "
-"""Between the parts of a line."""
+"""Separates the parts of a line."""
+_NOTE_SECONDS = 4.0
+"""Time that a note stays on screen."""
 
 
-class Figures:
-    """Averages over the frames since the text was last written."""
+class Hud:
+    """The display's state: what it shows, and the note that is on it for some seconds."""
 
-    def __init__(self, timer: fb.GlTimer) -> None:
-        self.clock = "GPU ms" if timer.has_gpu else "CPU ms (this driver has no GPU timers)"
-        self.text: list[str] = []
-        self._latency: float | None = None
-        """Milliseconds from capture to the end of drawing; None where nothing is live."""
-        self._captured: deque[float | None] = deque([None] * timer.depth)
-        self._stages: Counter[str] = Counter()
-        self._frames = self._timed = 0
-        self._since, self._bytes = time.perf_counter(), copied_bytes()
+    def __init__(self) -> None:
+        self.shows_figures = self.shows_keys = True
+        self._overlay = fb.Overlay()
+        self._note, self._note_until = "", 0.0
 
-    def add(self, stages: Sequence[fb.StageTime], captured: float | None) -> None:
-        """Take in a frame that was captured then (by time.perf_counter; None where nothing is live).
+    def say(self, note: str) -> None:
+        """Show a note at the bottom for some seconds."""
+        self._note, self._note_until = note, time.perf_counter() + _NOTE_SECONDS
 
-        ``stages`` are those of ``timer.depth`` frames ago.
+    def toggle_figures(self) -> None:
+        """Show figures and keys, or hide both."""
+        self.shows_figures = not self.shows_figures
+
+    def toggle_keys(self) -> None:
+        """Show or hide the keys; the figures are shown in any case."""
+        self.shows_keys = not (self.shows_figures and self.shows_keys)
+        self.shows_figures = True
+
+    def show(
+        self,
+        window: fb.Window,
+        picture: fb.GlTexture,
+        *,
+        figures: Sequence[str],
+        keys: Sequence[str],
+        status: str,
+        column: float,
+    ) -> None:
+        """Show the picture in the window, with the lines over it.
+
+        ``status`` and a note are always shown. ``column`` is the width in pixels of the picture, at its right edge,
+        that the lines leave free.
         """
-        self._captured.append(captured)
-        then = self._captured.popleft()
-        for stage in stages:
-            start, end = stage.gpu or stage.cpu
-            self._stages[stage.name] += end - start
-        if stages:
-            self._timed += 1
-            if then is not None:
-                self._latency = (stages[-1].gpu or stages[-1].cpu)[1] / 1e6 - then * 1e3
-        self._frames += 1
-        if time.perf_counter() - self._since >= _REFRESH:
-            self._write()
-
-    def _write(self) -> None:
-        now, copied = time.perf_counter(), copied_bytes()
-        mean = (now - self._since) / self._frames
-        stages = (f"{name} {self._stages[name] / self._timed / 1e6:.2f}" for name in STAGES if self._stages[name])
-        each = {name: (copied[name] - self._bytes[name]) // self._frames for name in copied}
-        parts = ", ".join(f"{count:,} {name}" for name, count in each.items() if count or name == "anything else")
-        self.text = [
-            f"{1 / mean:.1f} fps   {mean * 1e3:.1f} ms a frame",
-            f"{self.clock}: {'   '.join(stages) or 'not known yet'}",
-            f"host bytes a frame: {sum(each.values()):,} ({parts})",
-        ]
-        if self._latency is not None:
-            self.text.append(f"capture to screen: {self._latency:.0f} ms")
-        self._stages.clear()
-        self._frames = self._timed = 0
-        self._since, self._bytes = now, copied
+        size = window.framebuffer_size
+        note = self._note if time.perf_counter() < self._note_until else ""
+        top = figures if self.shows_figures else ()
+        bottom = (status, note, *(keys if self.shows_figures and self.shows_keys else ()))
+        draw_lines(self._overlay, size, free_width(column, picture.size, size), window.scale, top, bottom)
+        window.show(picture, self._overlay)
 
 
-def draw_hud(
+def draw_lines(
     overlay: fb.Overlay, size: tuple[int, int], right: float, scale: float, top: Sequence[str], bottom: Sequence[str]
 ) -> None:
-    """Lines at the top left and at the bottom left of a window of ``size`` pixels, on dark ground, up to ``right``."""
+    """Draw lines on dark ground at the top left and at the bottom left of a window.
+
+    ``size`` is the window's (width, height) in pixels, ``right`` the x that no line goes beyond, ``scale`` the
+    number of pixels per screen unit. Empty lines are left out.
+    """
     height = max(min(_LINE * scale, size[1] / 24), _READABLE)
     for texts, at_top in ((top, True), (bottom, False)):
         lines = [line for text in texts if text for line in _fit(overlay, text, height, right - height)]
@@ -94,7 +88,7 @@ class _Line(NamedTuple):
 
 
 def _fit(overlay: fb.Overlay, text: str, height: float, width: float) -> list[_Line]:
-    """The text made to fit; parted in two where it could not be read else, but in tiny windows."""
+    """Shrink the text to ``width``; break it into two lines if it would be too small to read."""
 
     def fitted(part: str) -> _Line:
         natural = overlay.text_width(part, height)
@@ -109,12 +103,12 @@ def _fit(overlay: fb.Overlay, text: str, height: float, width: float) -> list[_L
     return [fitted(text[:middle]), fitted(text[middle:].strip())]
 
 
-def room_beside(column: float, picture: tuple[int, int], window: tuple[int, int]) -> float:
-    """Where a column at the right edge of a picture begins in a window that shows it as large as fits.
+def free_width(column: float, picture: tuple[int, int], window: tuple[int, int]) -> float:
+    """Width of the window, in pixels, to the left of a column at the right edge of the picture.
 
-    Sizes are (width, height) in pixels, ``column`` is in those of the picture. Where there is none, or where it takes
-    more than half of the window, it is the window's own edge.
+    The window shows the picture as large as fits. Sizes are (width, height) in pixels, ``column`` is a width in pixels
+    of the picture. The result is the window's whole width if there is no column, or if it takes more than half.
     """
     scale = min(window[0] / picture[0], window[1] / picture[1])
-    begins = window[0] / 2 + (picture[0] / 2 - column) * scale
-    return begins if column and begins >= window[0] / 2 else float(window[0])
+    left_of_column = window[0] / 2 + (picture[0] / 2 - column) * scale
+    return left_of_column if column and left_of_column >= window[0] / 2 else float(window[0])

@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
+from ..apis import GL, Backend
+
 Option = typer.Option
 
 
@@ -55,7 +57,7 @@ class Options:
     profile: Annotated[
         Path | None, Option(help="Write when each stage of each frame ran to this file, for chrome://tracing.")
     ] = None
-    backend: Annotated[Literal["opengl", "opencl"], Option(help="The API that runs the model.")] = "opengl"
+    backend: Annotated[Backend, Option(help="The API that runs the model.")] = GL.backend
 
 
 def demo(model: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

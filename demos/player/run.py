@@ -18,9 +18,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 import framebind as fb
 
 from ..models import find_model
+from .keys import LEGEND, press
+from .laps import Laps
 from .network import Network
 from .options import Options
 from .player import Player
+from .recorder import Recorder
 from .report import Report
 from .task import Scene, Task
 from .trace import Trace
@@ -43,7 +46,8 @@ def run(prepare: Callable[[Scene], Task], options: Options) -> Report:
         if endless and options.output and not shown:
             raise fb.SourceError(f"{source.name} has no end: say how many --frames to write, or the --duration")
         name = Path(options.model).stem
-        window = stack.enter_context(fb.Window(*source.size, f"framebind: {name}", options.vsync)) if shown else None
+        opened = fb.Window(*source.size, f"framebind: {name}", vsync=options.vsync) if shown else None
+        window = stack.enter_context(opened) if opened else None
         context = window.context if window else stack.enter_context(fb.GlContext.headless())
         timer, networks = fb.GlTimer(), list[Network]()
         picture = fb.GlTexture(*source.size, "rgba8", label="the picture")
@@ -54,25 +58,27 @@ def run(prepare: Callable[[Scene], Task], options: Options) -> Report:
             return network
 
         task = prepare(Scene(load(options.model), picture, load))
+        recorder = Recorder(picture, fps=source.fps or 30.0, live=source.live)
+        stack.callback(_print_written, recorder)  # when the files are closed: also after an error
+        trace = stack.enter_context(contextlib.closing(Trace(options.profile))) if options.profile else None
+        stack.enter_context(contextlib.closing(recorder))
         paced = window is not None and options.vsync and not source.live
-        trace = Trace(options.profile) if options.profile else None
         player = Player(
-            f"{name} on {options.backend}   {context.renderer}", task, networks, picture, source,
-            window, timer, 1 / (source.fps or 30) if paced else 0.0, trace,
+            task, source, picture, window=window, timer=timer, laps=Laps(networks, timer), recorder=recorder,
+            trace=trace, seconds_per_frame=1 / (source.fps or 30) if paced else 0.0,
+            title=f"{name} on {options.backend}   {context.renderer}", legend=LEGEND, on_key=press,
         )  # fmt: skip
-        stack.callback(_say_what_was_written, player)  # when the player is closed: also after an error
-        stack.enter_context(contextlib.closing(player))
         for path in options.output:
-            player.open_file(path)
-        player.set_copying(options.copying)
+            recorder.open(path)
+        player.laps.copying = options.copying
         source.mirror = options.mirror
         length = min((n for n in (options.frames, source.length) if n is not None), default=None)
         with _progress(length) as advance:
-            return player.play(options.frames, options.duration, advance)
+            return player.play(frames=options.frames, duration=options.duration, advance=advance)
 
 
-def _say_what_was_written(player: Player) -> None:
-    for path in player.written:
+def _print_written(recorder: Recorder) -> None:
+    for path in recorder.written:
         console.print(f"wrote {path}", highlight=False)
 
 

@@ -1,11 +1,11 @@
-"""What a demo is to the runner: ``prepare(scene)`` makes a Task, once; the runner calls it for each frame.
+"""Interface between a demo and the runner: ``prepare(scene)`` makes a Task once; the runner calls it for each frame.
 
-A demo is a module with
+A demo is a file in demos/ with
 
 * ``prepare(scene: Scene) -> Task``: makes its textures, buffers and shaders, binds the model's outputs to them
-  (``scene.network.bind``), and gives a Task;
-* a command line: a function decorated with ``options.demo(model)``, which calls ``run.main(prepare, options)``;
-* its line in ``commands/demo.py``.
+  (``scene.network.bind``), and returns a Task;
+* ``command``: a function decorated with ``options.demo(model)``, which calls ``run.main(prepare, options)``. The
+  command line finds it by this name.
 
 ``task.draw(frame)`` binds the frame, runs the model and draws ``scene.picture``, with GPU work only: a copy between
 host and GPU is an error while frames are drawn, but for the few numbers that are read as ``report.DETECTIONS``. The
@@ -36,8 +36,8 @@ class Scene:
 
 
 @dataclass(frozen=True)
-class Choice:
-    """What one of the keys 1 to 9 switches to. ``choose`` may copy to the GPU: it is called between two frames."""
+class Variant:
+    """A way to do the task, for one of the keys 1 to 9. ``choose`` may copy to the GPU: it runs between two frames."""
 
     name: str
     choose: Callable[[], None]
@@ -45,10 +45,10 @@ class Choice:
 
 @dataclass(frozen=True)
 class Task:
-    """``draw`` takes a frame (RGBA8, row 0 on top) and draws the picture. The first of ``choices`` is in force."""
+    """``draw`` takes a frame (RGBA8, row 0 on top) and draws the picture. The first of ``variants`` is in force."""
 
     draw: Callable[[fb.GlTexture], None]
-    choices: Sequence[Choice] = ()
+    variants: Sequence[Variant] = ()
     overlay: Callable[[fb.Overlay], float | None] | None = None
     """Adds text, boxes and points, in pixels of the picture, after each draw; the runner draws them over it. Gives the
     width of a column at the picture's right edge that a window's figures must leave free, if there is one.

@@ -18,14 +18,15 @@ import framebind as fb
 from conftest import absent
 from framebind.demos import detection, landmarks, segmentation, style_transfer
 from framebind.demos.player import run as runner
-from framebind.demos.player.hud import KEYS, Figures, draw_hud, room_beside
+from framebind.demos.player.figures import Figures
+from framebind.demos.player.hud import draw_lines, free_width
+from framebind.demos.player.keys import LEGEND
 from framebind.demos.player.network import Network, resample
 from framebind.demos.player.options import Options
 from framebind.demos.player.report import Report
 from framebind.demos.player.run import run
 from framebind.demos.player.task import Scene, Task
-from framebind.interop.frames.capture import handover
-from framebind.interop.frames.capture import source as sources
+from framebind.interop.frames.capture import handover, source
 from support.tiny_models import chain
 from support.webcam import Webcam
 
@@ -189,7 +190,7 @@ def plain(scene: Scene) -> Task:
 def test_the_figures_say_bytes_stages_and_latency(monkeypatch: pytest.MonkeyPatch) -> None:
     timer = fb.GlTimer()
     now = [100.0]
-    monkeypatch.setattr("framebind.demos.player.hud.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("framebind.demos.player.figures.time.perf_counter", lambda: now[0])
     fb.transfers.reset()
     figures = Figures(timer)
     for number in range(10):
@@ -210,7 +211,7 @@ def test_the_figures_say_bytes_stages_and_latency(monkeypatch: pytest.MonkeyPatc
 
 def test_the_lines_on_screen_stay_within_a_small_window() -> None:
     overlay, picture = fb.Overlay(), fb.GlTexture(200, 100, "rgba8", np.full((100, 200, 4), 255, np.uint8))
-    draw_hud(
+    draw_lines(
         overlay, picture.size, 200, 2.0, ["a line that is much longer than this window is wide" * 3, "b"], ["", "keys"]
     )
     overlay.draw(picture)
@@ -223,16 +224,16 @@ def test_the_lines_on_screen_stay_within_a_small_window() -> None:
 
 def test_the_lines_on_screen_leave_a_column_free() -> None:
     overlay, picture = fb.Overlay(), fb.GlTexture(320, 240, "rgba8", np.full((240, 320, 4), 255, np.uint8))
-    draw_hud(overlay, picture.size, 245, 1.0, ["a line without a gap " * 4], [KEYS])
+    draw_lines(overlay, picture.size, 245, 1.0, ["a line without a gap " * 4], [LEGEND])
     overlay.draw(picture)
     dark = picture.read()[..., 0] < 200
     assert dark[:15, 235:245].any(), "as wide as there is room"
     assert dark[215:, 2].all() and not dark[15:215].any(), "a line above, the keys in two below"
     assert not dark[:, 245:].any()
-    assert room_beside(75, (320, 240), (320, 240)) == 245
-    assert room_beside(75, (320, 240), (800, 480)) == 80 + 2 * 245, "black bars of 80 pixels"
-    assert room_beside(0, (320, 240), (800, 480)) == 800, "no column: over the black bars too"
-    assert room_beside(75, (100, 240), (100, 240)) == 100, "nothing would be left"
+    assert free_width(75, (320, 240), (320, 240)) == 245
+    assert free_width(75, (320, 240), (800, 480)) == 80 + 2 * 245, "black bars of 80 pixels"
+    assert free_width(0, (320, 240), (800, 480)) == 800, "no column: over the black bars too"
+    assert free_width(75, (100, 240), (100, 240)) == 100, "nothing would be left"
 
 
 # Sources that fail in the middle --------------------------------------------------------------------------------------
@@ -270,8 +271,8 @@ def test_a_camera_unplugged_while_recording(
 
     webcam.frame, webcam.delay = unplugged, 0.01
     monkeypatch.setattr(cv2, "VideoCapture", webcam.capture)
-    for name, seconds in (("SILENCE_SECONDS", 0.1), ("LOST_SECONDS", 0.5)):
-        monkeypatch.setattr(sources, name, seconds)
+    monkeypatch.setattr(source, "SILENCE_SECONDS", 0.1)
+    monkeypatch.setattr(source, "LOST_SECONDS", 0.5)
     monkeypatch.setattr(handover, "RETRY_SECONDS", 0.05)
     video = tmp_path / "a.avi"
     code, output = main(identity, capsys, source="0", frames=1000, output=[video])

@@ -74,21 +74,21 @@ def test_styles_are_blended_over_half_a_second(monkeypatch: pytest.MonkeyPatch, 
     pictures = style_transfer.STYLES[:2]
     one, two = (style_transfer.style_vector(picture) for picture in pictures)
     assert np.abs(one - two).max() > 0.1
-    style, choices = style_transfer._styles(pictures)
-    assert [choice.name for choice in choices] == ["coffee", "rocket"]
+    style, variants = style_transfer._styles(pictures)
+    assert [variant.name for variant in variants] == ["coffee", "rocket"]
     np.testing.assert_array_equal(style().read(), one)
     fb.transfers.reset()
-    choices[1].choose()
+    variants[1].choose()
     assert fb.transfers.by_reason["upload", "style"].bytes == fb.transfers.bytes == 16 * 100 * 4
     for seconds, share in ((0.0, 1 / 16), (0.05, 2 / 16), (0.25, 9 / 16), (0.5, 1.0), (7.0, 1.0)):
         now = 100 + seconds
         np.testing.assert_allclose(style().read(), one + share * (two - one), atol=1e-6)
     np.testing.assert_array_equal(style().read(), two)
-    choices[0].choose()
+    variants[0].choose()
     now += 0.25
     half = two + 9 / 16 * (one - two)
     np.testing.assert_allclose(style().read(), half, atol=1e-6)
-    choices[1].choose()  # in the middle of a blend: from where it is
+    variants[1].choose()  # in the middle of a blend: from where it is
     np.testing.assert_allclose(style().read(), half + (two - half) / 16, atol=1e-6)
 
 
@@ -106,11 +106,11 @@ def test_another_style_is_chosen_while_frames_are_painted(
             number += 1
             if number == 2:
                 with fb.transfer_guard("allow"):
-                    task.choices[1].choose()
+                    task.variants[1].choose()
                 now = 1.0
             task.draw(frame)
 
-        return Task(draw, task.choices)
+        return Task(draw, task.variants)
 
     (tmp_path / "frames").mkdir()
     for name in ("1.png", "2.png"):

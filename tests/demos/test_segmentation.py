@@ -214,7 +214,7 @@ def test_each_effect_copies_nothing_but_the_upload(name: str, model_path: ModelP
 
     def prepare(scene: Any) -> Any:
         task = segmentation.prepare(scene, None, "#000000")
-        left = [*task.choices, task.choices[0]]
+        left = [*task.variants, task.variants[0]]
 
         def draw(frame: fb.GlTexture) -> None:
             choice = left.pop(0)
@@ -224,7 +224,7 @@ def test_each_effect_copies_nothing_but_the_upload(name: str, model_path: ModelP
                 with fb.transfer_guard("allow"):
                     pictures[choice.name] = scene.picture.read("a test")
 
-        return type(task)(draw, task.choices, task.overlay)
+        return type(task)(draw, task.variants, task.overlay)
 
     frames = 4 if name == "deeplabv3_257_mv_gpu" else 3
     report = run(prepare, Options(str(model_path(name)), frames=frames, size="96x64", headless=True))

@@ -26,9 +26,11 @@ FLOORS = {
     "discovery",
     "delegate": "options read report litert transform lower cache plan claim run statistics engine gpu_delegate "
     "interpreter",
-    "demos": "models player vision hosts style_transfer segmentation detection landmarks classification commands",
+    "demos": "models apis player vision hosts * commands",
 }
-"""By package: its folders and top-level files, from the ground up. Each imports itself and those before it only."""
+"""By package: its folders and top-level files, from the ground up. Each imports itself and those before it only.
+"*" is every file that is not named: a demo is a file that no list names.
+"""
 GPU_LIBRARIES = {"OpenGL", "pyopencl", "glfw", "ctypes", "moderngl", "cuda"}
 CTYPES_FOR_LITERT = {"delegate/litert/native.py", "delegate/litert/abi.py"}
 """LiteRT's delegate is a C structure too; no other file outside interop may touch C."""
@@ -88,7 +90,7 @@ def floor_of(module: str) -> int:
     """The number of the floor of a module below its package. The longest name in FLOORS that fits counts."""
     package, _, below = module.partition(".")
     floors = FLOORS[package].split()
-    fitting = [floor for floor in floors if f"{below}.".startswith(f"{floor}.")]
+    fitting = [floor for floor in floors if f"{below}.".startswith(f"{floor}.")] or list({"*"}.intersection(floors))
     assert fitting, f"{module} is on no floor of {package}: add its folder to FLOORS"
     return floors.index(max(fitting, key=len))
 
@@ -206,6 +208,9 @@ def test_files_that_are_no_python_are_installed() -> None:
     }
     files = [path for package in FLOORS for path in (ROOT / package).rglob("*") if path.is_file()]
     files = [path for path in files if path.suffix not in (".py", ".pyc")]
+    assert all(f'    "{package}",\n' in text for package in patterns), (
+        "setuptools ignores package-data of other folders"
+    )
     assert any(path.name == "conv.kern" for path in files)
     assert not [
         name_of(path)

@@ -1,4 +1,4 @@
-"""A demo with a model that changes nothing and two choices, for tests/test_live.py to run as a program."""
+"""A demo with a model that changes nothing and two variants, for tests/test_live.py to run as a program."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import typer
 import framebind as fb
 from framebind.demos.player.options import Options, demo
 from framebind.demos.player.run import main
-from framebind.demos.player.task import Choice, Scene, Task
+from framebind.demos.player.task import Scene, Task, Variant
 
 
 def prepare(scene: Scene) -> Task:
@@ -30,8 +30,8 @@ def prepare(scene: Scene) -> Task:
     def choose(number: int) -> None:
         tint[0] = ((1.0, 1.0, 1.0), (1.0, 0.0, 0.0))[number]
 
-    choices = [Choice("plain", lambda: choose(0)), Choice("red", lambda: choose(1))]
-    return Task(draw, choices, lambda overlay: overlay.fill(0, 0, 8, 8, (0.0, 1.0, 0.0)))
+    variants = [Variant("plain", lambda: choose(0)), Variant("red", lambda: choose(1))]
+    return Task(draw, variants, lambda overlay: overlay.fill(0, 0, 8, 8, (0.0, 1.0, 0.0)))
 
 
 @demo("")

@@ -1,0 +1,56 @@
+"""Table of the APIs that run models: everything that commands, demos and benchmarks need to know about one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+import framebind as fb
+
+Backend = Literal["opengl", "opencl"]
+"""The ``backend`` of each row of APIS, as a type: command lines and GpuDelegateOptions want one."""
+
+
+@dataclass(frozen=True)
+class Api:
+    """An API that runs models, and how to make its contexts and objects.
+
+    ``backend`` is its name in fb.GpuDelegateOptions, ``short`` its name in tables and on command lines. ``loader`` is
+    the name of its loader in fb.installed_apis(); ``packages`` says how to install that and a driver for any machine.
+    """
+
+    backend: Backend
+    short: str
+    loader: str
+    packages: str
+    context: type[fb.GlContext] | type[fb.ClContext]
+    new_context: Callable[[], AbstractContextManager[Any]]
+    buffer: Callable[[npt.NDArray[np.float32]], Any]
+    """Makes a buffer of float32 values on the context that is current."""
+    texture: Callable[[npt.NDArray[np.uint8]], Any]
+    """Makes a texture of pixels (height, width, 4) on the context that is current."""
+
+    def open_context(self) -> AbstractContextManager[Any]:
+        """The context that is current on the thread, which stays open, or else a new one, which is closed."""
+        return nullcontext(self.context.current()) if self.context.is_current() else self.new_context()
+
+
+GL = Api(
+    "opengl", "gl", "EGL",
+    "Debian, Ubuntu: apt-get install libegl1 libgl1 libgl1-mesa-dri. Fedora: dnf install mesa-libEGL mesa-dri-drivers",
+    fb.GlContext, fb.GlContext.headless, lambda values: fb.GlBuffer(values.nbytes, values), fb.GlTexture.from_array,
+)  # fmt: skip
+"""The API that demos draw with."""
+CL = Api(
+    "opencl", "cl", "OpenCL",
+    "for the CPU: Debian, Ubuntu: apt-get install pocl-opencl-icd. Fedora: dnf install pocl",
+    fb.ClContext, fb.ClContext, fb.ClBuffer.from_array, fb.ClImage.from_array,
+)  # fmt: skip
+APIS = (GL, CL)
+BY_NAME = {name: api for api in APIS for name in (api.short, api.backend)}
+"""The rows by both of their names."""

@@ -1,0 +1,63 @@
+"""The keys of a demo's window: a table of keys and what each does to the player."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import framebind as fb
+
+from .player import Player
+
+
+@dataclass(frozen=True)
+class Key:
+    """``names`` are those of fb.Window.keys(); ``label`` stands beside the first of them in the legend."""
+
+    names: tuple[str, ...]
+    action: Callable[[Player], None]
+    label: str = ""
+
+
+def _pause(player: Player) -> None:
+    player.paused = not player.paused
+
+
+def _quit(player: Player) -> None:
+    player.going_on = False
+
+
+def _mirror(player: Player) -> None:
+    player.source.mirror = not player.source.mirror
+
+
+def _full_screen(player: Player) -> None:
+    assert player.window is not None, "keys are pressed in a window"
+    player.window.toggle_full_screen()
+
+
+KEYS = (
+    Key(("space",), _pause, "pause"),
+    Key(("s",), lambda player: player.hud.say(player.recorder.take_screenshot()), "screenshot"),
+    Key(("r",), lambda player: player.hud.say(player.recorder.toggle_recording()), "record"),
+    Key(("c",), Player.switch_mode, "copying mode"),
+    Key(("h",), lambda player: player.hud.toggle_figures(), "figures"),
+    Key(("f",), _full_screen, "full screen"),
+    Key(("m",), _mirror, "mirror"),
+    Key(("q", "escape"), _quit, "quit"),
+    Key(("?", "f1"), lambda player: player.hud.toggle_keys()),
+)
+"""The keys 1 to 9 are not here: they choose the task's variants."""
+KEYMAP = {name: key.action for key in KEYS for name in key.names}
+LEGEND = "   ".join(f"{key.names[0]} {key.label}" for key in KEYS if key.label)
+
+
+def press(player: Player, key: str) -> None:
+    """Do what a key stands for; keys without a meaning do nothing."""
+    if key in KEYMAP:
+        try:
+            KEYMAP[key](player)
+        except fb.SourceError as error:  # a file that cannot be written here is no reason to end
+            player.hud.say(str(error))
+    elif key.isdecimal() and 1 <= int(key) <= len(player.task.variants):
+        player.choose_variant(int(key) - 1)
