@@ -1,6 +1,7 @@
-"""Programs that a person runs.
+"""Programs that a person runs: demos, and the command line.
 
-Each task is one file here, ``run.py`` is the runner that they share, and ``commands/`` is the command line.
+A demo is a file in this folder. ``player/`` runs demos, ``vision/`` is their arithmetic, ``commands/`` the command
+line, ``hosts/`` has examples in the GL contexts of other libraries.
 """
 
 from importlib.util import find_spec

@@ -1,4 +1,4 @@
-"""Says what a camera, a video or a picture shows: the five likeliest classes, drawn over it."""
+"""Classifies what a camera, a video or a picture shows, and draws the five likeliest classes over it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ from .vision.labels import Color, read_labels
 Array = npt.NDArray[Any]
 
 SHOWN = 5
+"""Number of classes that are shown."""
 BOTTOM = 0.85
-"""Where the lines end, of the picture's height: below them a window has its keys."""
+"""Bottom of the lines as a fraction of the picture's height: a window has its keys below."""
 BAR: Color = (0.15, 0.45, 0.85)
 
 
 def prepare(scene: Scene, labels: Path | None = None) -> Task:
-    """Bind the output's buffer once; of each frame the middle is bound, and the score of each class is read.
+    """Bind the output's buffer once; for each frame, bind its middle and read the score of each class.
 
     Raises ModelError for a model that is no classifier, SourceError for labels that are not this model's.
     """
@@ -59,7 +60,7 @@ def middle(size: tuple[int, int]) -> Crop:
 
 
 def best(scores: Array) -> list[tuple[int, float]]:
-    """The likeliest classes, best first, each with its probability. ``scores`` are probabilities, or logits."""
+    """The likeliest classes as (number, probability), best first. ``scores`` are probabilities or logits."""
     if scores.min() < 0 or scores.max() > 1:
         powers = np.exp(scores - scores.max())
         scores = powers / powers.sum()
@@ -68,7 +69,7 @@ def best(scores: Array) -> list[tuple[int, float]]:
 
 
 def draw_best(overlay: fb.Overlay, found: list[tuple[int, float]], names: list[str], size: tuple[int, int]) -> None:
-    """A line for each class at the left, with a bar as long as it is likely."""
+    """Draw a line for each class at the left, with a bar as long as the class is likely."""
     line = min(size[1] / 16, 28.0)
     wide = min(size[0], max(overlay.text_width(names[number], line) for number, _ in found) + 5 * line)
     tall = line * (len(found) + 0.5)
@@ -84,10 +85,10 @@ def draw_best(overlay: fb.Overlay, found: list[tuple[int, float]], names: list[s
 def command(
     options: Options,
     labels: Annotated[
-        Path | None, typer.Option(help="The names of the model's classes, one a line; without it, they have numbers.")
+        Path | None, typer.Option(help="The names of the model's classes, one per line; without it, they have numbers.")
     ] = None,
 ) -> None:
-    """Say what is to be seen: the five likeliest classes.
+    """Show the five likeliest classes of what is to be seen.
 
     Example: python -m framebind demo classification --camera 0 --labels imagenet.txt
     """

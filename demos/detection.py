@@ -25,14 +25,14 @@ from .vision.one_euro import OneEuro
 
 Array = npt.NDArray[Any]
 
-MOST = 50
-"""Boxes that are drawn at once."""
-SAME = 0.3
-"""By how much the boxes of two frames overlap that are of the same object."""
-SLOWEST, SLOPE = 1.0, 60.0
-"""Of the One-Euro filter: its slowest cutoff in Hz, and by how much more for a speed of one picture a second."""
+MAX_BOXES = 50
+"""Number of boxes that are drawn at once, at most."""
+SAME_OBJECT_OVERLAP = 0.3
+"""Least overlap (intersection over union) of the boxes of one object in two successive frames."""
+MIN_CUTOFF, BETA = 1.0, 60.0
+"""Parameters of the One-Euro filter: least cutoff in Hz, and Hz more for a speed of one picture per second."""
 
-# A texel for each anchor and four of its values: above all the best class's score and number, below the box's values.
+# A column of texels for each anchor: first the score and the number of its best class, then its values, four per texel.
 _GATHER = """
 layout(std430, binding = 0) readonly buffer scores { float score[]; };
 layout(std430, binding = 1) readonly buffer boxes { float box[]; };
@@ -53,26 +53,26 @@ void main() {
 
 @dataclass(frozen=True)
 class Detector:
-    """What is known of a model by the shapes of its outputs."""
+    """A known model: its anchors, and how to decode its outputs."""
 
     anchors: Array
     values: int
-    """Numbers for each anchor: a box and points."""
+    """Number of values for each anchor: a box and points."""
     first: int
-    """The first class that is no background."""
+    """Number of the first class that is not the background."""
     least: float
-    """The least score of what is shown where nobody says otherwise."""
+    """Least score of a box that is shown, unless the user gives another."""
     overlap: float
-    """By how much two boxes of the same class overlap at most."""
+    """Largest overlap of two boxes of the same class."""
     decode: Callable[[Array, Array], tuple[Array, Array]]
-    """From values (n, values) and anchors (n, 4) to boxes (n, 4) and points (n, k, 2)."""
+    """Turns values (n, values) and anchors (n, 4) into boxes (n, 4) and points (n, k, 2)."""
     stretched: bool
-    """Whether the model sees frames stretched to a square, as it was taught, or whole with what is beyond the edge."""
+    """Whether the model takes frames stretched to a square, as in its training, or in a square as they are."""
 
 
 @dataclass
-class Found:
-    """An object in pixels of the picture: left, top, right, bottom, then points of x and y."""
+class Detection:
+    """An object. ``places`` is in pixels of the picture: left, top, right, bottom, then x and y of each point."""
 
     places: Array
     score: float
@@ -96,10 +96,10 @@ def objects() -> Detector:
 
 
 def prepare(scene: Scene, score: float | None = None, labels: Path | None = None) -> Task:
-    """Bind the outputs' buffers once; each frame is bound, and what the model finds is read back, 70 KB, and drawn.
+    """Bind the outputs' buffers once; bind each frame, read back what the model finds (70 KB), and draw it.
 
-    ``score`` is the least that a box needs, from 0 to 1; where it is None, the detector's own. Raises ModelError for a
-    model that is no such detector.
+    ``score`` is the least score of a box that is drawn, from 0 to 1; None takes the detector's own. Raises ModelError
+    for a model that is not a known detector.
     """
     network, (image,) = scene.network, scene.network.inputs
     detector, classes = _detector(network)
@@ -109,7 +109,7 @@ def prepare(scene: Scene, score: float | None = None, labels: Path | None = None
     show = fb.FragmentProgram(SHOW_FRAME)
     width, height = scene.picture.size
     crop = (0.0, 0.0, float(width), float(height)) if detector.stretched else square((width, height))
-    found: list[Found] = []
+    found: list[Detection] = []
 
     def draw(frame: fb.GlTexture) -> None:
         nonlocal found
@@ -127,10 +127,11 @@ def square(size: tuple[int, int]) -> Crop:
     return (size[0] - side) / 2, (size[1] - side) / 2, side, side
 
 
-def detect(texels: Array, detector: Detector, crop: Crop, least: float) -> list[Found]:
-    """The objects in what was gathered (1 + values / 4, anchors, 4), the likeliest first.
+def detect(texels: Array, detector: Detector, crop: Crop, least: float) -> list[Detection]:
+    """The objects in the gathered texels (1 + values / 4, anchors, 4), the likeliest first.
 
-    ``crop`` is what the model saw. Scores may be logits, as most detectors put them out, or probabilities.
+    ``crop`` is the part of the picture that the model saw. Scores may be logits, which most detectors put out, or
+    probabilities.
     """
     scores = texels[0, :, 0]
     if scores.min() < 0:
@@ -139,25 +140,25 @@ def detect(texels: Array, detector: Detector, crop: Crop, least: float) -> list[
     values = texels[1:, likely].transpose(1, 0, 2).reshape(-1, detector.values)
     boxes, points = detector.decode(values, detector.anchors[likely])
     numbers, scores = texels[0, likely, 1].astype(np.int64), scores[likely]
-    kept = ssd.suppress(boxes, scores, numbers, detector.overlap, MOST)
+    kept = ssd.suppress(boxes, scores, numbers, detector.overlap, MAX_BOXES)
     places = np.concatenate([boxes.reshape(-1, 2, 2), points], axis=1)[kept]
     places = (places * np.array(crop[2:], np.float32) + np.array(crop[:2], np.float32)).reshape(
         len(kept), 2 * places.shape[1]
     )
     return [
-        Found(place, float(scores[n]), int(numbers[n]), OneEuro(SLOWEST, SLOPE / max(crop[2:])))
+        Detection(place, float(scores[n]), int(numbers[n]), OneEuro(MIN_CUTOFF, BETA / max(crop[2:])))
         for place, n in zip(places, kept, strict=True)
     ]
 
 
-def match(found: list[Found], before: list[Found]) -> list[Found]:
-    """The same, smoothed: each goes on with the filter of the object of the last frame that it overlaps most."""
+def match(found: list[Detection], before: list[Detection]) -> list[Detection]:
+    """Smooth the objects: each takes over the filter of the object of the last frame that it overlaps most."""
     left = list(before)
     for new in found:
         same = [old for old in left if old.number == new.number]
         if same:
             overlaps = ssd.overlaps(new.places[:4], np.stack([old.places[:4] for old in same]))
-            if overlaps.max() > SAME:
+            if overlaps.max() > SAME_OBJECT_OVERLAP:
                 old = same[int(overlaps.argmax())]
                 new.smooth = old.smooth
                 left = [other for other in left if other is not old]
@@ -165,8 +166,8 @@ def match(found: list[Found], before: list[Found]) -> list[Found]:
     return found
 
 
-def draw_boxes(overlay: fb.Overlay, found: list[Found], names: list[str]) -> None:
-    """Boxes, points, and what each is, on its upper edge."""
+def draw_boxes(overlay: fb.Overlay, found: list[Detection], names: list[str]) -> None:
+    """Draw boxes and points, and on the upper edge of each box its class and score."""
     colors = palette(len(names))
     for each in found:
         left, top, right, bottom = map(float, each.places[:4])
@@ -192,7 +193,10 @@ def _detector(network: Network) -> tuple[Detector, int]:
 
 
 def _gather(network: Network, detector: Detector, classes: int) -> Callable[[], Array]:
-    """``gather()`` reads the best class and the values of each anchor: (1 + values / 4, anchors, 4)."""
+    """Bind the outputs, and make a function that reads the best class and the values of each anchor.
+
+    It returns texels (1 + values / 4, anchors, 4).
+    """
     buffers: dict[str, fb.GlBuffer] = {}
     count, values = len(detector.anchors), detector.values
     for tensor, shape in network.outputs.items():
@@ -216,7 +220,7 @@ def command(
     score: Annotated[
         float | None, typer.Option(min=0, max=1, help="The least score of what is shown; 0.75 for faces, else 0.5.")
     ] = None,
-    labels: Annotated[Path | None, typer.Option(help="The names of the model's classes, one a line.")] = None,
+    labels: Annotated[Path | None, typer.Option(help="The names of the model's classes, one per line.")] = None,
 ) -> None:
     """Draw boxes around faces, or around objects.
 

@@ -25,28 +25,31 @@ from .vision.ssd import sigmoid
 
 Array = npt.NDArray[Any]
 
-LEAST = 0.5
-"""How sure the model has to be that there is a person or a hand, and that a point is seen."""
-SLOWEST, SLOPE = 0.05, 80.0
-"""Of the One-Euro filter, in Hz, and Hz for a speed of one region a second (MediaPipe's pose_landmark_filtering)."""
+THRESHOLD = 0.5
+"""Least probability of a person or a hand, and of a point that is drawn."""
+MIN_CUTOFF, BETA = 0.05, 80.0
+"""Parameters of the One-Euro filter: least cutoff in Hz, and Hz more for a speed of one region per second. They are
+those of MediaPipe's pose_landmark_filtering.
+"""
 LEFT, RIGHT, MIDDLE = (1.0, 0.55, 0.1), (0.1, 0.75, 1.0), (1.0, 1.0, 1.0)
+"""Colours of a body's left side, its right side, and of what joins them."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What is known of a landmark model by its first output."""
+    """A known landmark model: the layout of its first output, and the skeleton."""
 
     points: int
     numbers: int
-    """For each point: x and y in pixels of what the model sees, depth, and, of five, as a logit whether it is seen."""
+    """Values per point: x and y in pixels of the model's input, depth; of five, the fourth is visibility (a logit)."""
     shown: int
-    """How many of the points, from the first on, belong to the skeleton."""
+    """Number of points, from the first on, that belong to the skeleton."""
     starts: Sequence[Callable[[tuple[int, int]], Region]]
-    """Of a picture's size (width, height): where to look as long as nobody is known."""
+    """Regions to look at as long as nobody is known, from the picture's size (width, height)."""
     region: Callable[[Array], Region]
-    """Where to look next, from the points."""
+    """Region to look at next, from the points."""
     bones: Sequence[Sequence[int]]
-    """Chains of points."""
+    """Chains of points that are joined by lines."""
 
 
 POSE = Kind(
@@ -66,7 +69,7 @@ HAND = Kind(
 
 @dataclass
 class Skeleton:
-    """Points (n, 2) in pixels of the picture, how surely each is seen (n), from 0 to 1, and the next region."""
+    """Points (n, 2) in pixels of the picture, the probability (n) that each is visible, and the next region."""
 
     points: Array
     seen: Array
@@ -74,23 +77,23 @@ class Skeleton:
 
 
 def prepare(scene: Scene) -> Task:
-    """Bind the outputs' buffers once; each frame, the part of it where the person was is bound, the points are read.
+    """Bind the outputs' buffers once; for each frame, bind the region where the person was, and read the points.
 
-    Where nobody was, the whole frame is, then what somebody takes up who sits before the camera; the better one counts.
-    Raises ModelError for a model that is not known here.
+    If nobody was there, the model runs on each of ``Kind.starts``, and the better result counts. Raises ModelError for
+    a model that is not known here.
     """
     network, (image,) = scene.network, scene.network.inputs
     kind, read = _kind(network), _reader(network)
     side = network.inputs[image][1]
     show = fb.FragmentProgram(SHOW_FRAME)
-    smooth = OneEuro(SLOWEST, SLOPE)
+    smooth = OneEuro(MIN_CUTOFF, BETA)
     last: Skeleton | None = None
 
     def look(frame: fb.GlTexture, region: Region) -> Skeleton | None:
         network.bind(image, frame, crop=region.crop, rotation=region.rotation)
         network.run()
         values, sure = read()
-        return decode(values, kind, side, region) if sure >= LEAST else None
+        return decode(values, kind, side, region) if sure >= THRESHOLD else None
 
     def find(frame: fb.GlTexture) -> Skeleton | None:
         starts = [start(scene.picture.size) for start in kind.starts]
@@ -100,11 +103,11 @@ def prepare(scene: Scene) -> Task:
     def draw(frame: fb.GlTexture) -> None:
         nonlocal last, smooth
         if last is None:
-            smooth, last = OneEuro(SLOWEST, SLOPE), find(frame)
+            smooth, last = OneEuro(MIN_CUTOFF, BETA), find(frame)
         else:
             last = look(frame, last.region)
         if last is not None:
-            smooth.slope = SLOPE / last.region.crop[2]
+            smooth.beta = BETA / last.region.crop[2]
             last.points = smooth(last.points)
             last.region = kind.region(last.points)
         show.draw(scene.picture, {"frame": frame})
@@ -113,7 +116,10 @@ def prepare(scene: Scene) -> Task:
 
 
 def decode(values: Array, kind: Kind, side: int, region: Region) -> Skeleton:
-    """Of a model's first output (points * numbers), in pixels of a square of ``side`` that shows ``region``."""
+    """The skeleton in a model's first output (points * numbers).
+
+    The output is in pixels of the model's input, a square of ``side`` that shows ``region`` of the picture.
+    """
     rows = values.reshape(kind.points, kind.numbers)
     points = to_picture(rows[:, :2] / side, region)
     seen = sigmoid(rows[:, 3]) if kind.numbers > 3 else np.ones(kind.points, np.float32)
@@ -121,11 +127,11 @@ def decode(values: Array, kind: Kind, side: int, region: Region) -> Skeleton:
 
 
 def draw_skeleton(overlay: fb.Overlay, skeleton: Skeleton | None, kind: Kind, size: tuple[int, int]) -> None:
-    """Bones and points that are seen; a body's left side in one colour, its right side in another."""
+    """Draw the bones and points that are visible; a body's left side in one colour, its right side in another."""
     if skeleton is None:
         return
     thick = max(min(size) / 160, 2.0)
-    shown = skeleton.seen >= LEAST
+    shown = skeleton.seen >= THRESHOLD
     places = [(float(x), float(y)) for x, y in skeleton.points]
     for chain in kind.bones:
         for start, end in pairwise(chain):
@@ -157,7 +163,7 @@ def _kind(network: Network) -> Kind:
 
 
 def _reader(network: Network) -> Callable[[], tuple[Array, float]]:
-    """``read()`` gives the first output and the one number of the second: how sure the model is, from 0 to 1."""
+    """Bind the outputs, and make a function that reads the first output, and the probability of a person or a hand."""
     buffers: list[fb.GlBuffer] = []
     for tensor, shape in network.outputs.items():
         buffers.append(fb.GlBuffer(math.prod(shape) * 4, label=f"output {len(buffers)}"))

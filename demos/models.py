@@ -16,8 +16,9 @@ import framebind as fb
 
 
 class Known(NamedTuple):
-    """A model that is offered for download. ``sha256`` None: not known here; the one of the first download is recorded,
-    and every later one must have it.
+    """A model that is offered for download.
+
+    If ``sha256`` is None, that of the first download is recorded, and later downloads must have it.
     """
 
     sha256: str | None
@@ -77,22 +78,22 @@ MODELS = {
         "the same in 8-bit integers",
     ),
 }
-"""By name. The four in ``gpu/`` are the examples of TensorFlow Lite's guide to its GPU delegate."""
+"""Models by name. The four in ``gpu/`` are the examples of TensorFlow Lite's guide to its GPU delegate."""
 BUNDLED = {path.stem: path for path in sorted(Path(__file__).with_name("assets").glob("*.tflite"))}
 """The models that come with the package, by name; ``scripts/training`` made them."""
 DEFAULT_STYLE = "style_transfer"
 """One of BUNDLED: one style, pictures of any size."""
 SHARED = Path(__file__).parents[2] / "shared" / "models"
 _IDENTIFIER = b"TFL3"
-"""What a TensorFlow Lite model has in its bytes 4 to 7. A log-in page of a network, for instance, has not."""
+"""Bytes 4 to 7 of a TensorFlow Lite model. A network's log-in page that came in its place has others."""
 
 
 def find_model(name: str) -> Path:
-    """The file of a model: ``name`` may be a path, a key of BUNDLED, the name of a file in a folder of models, or a key
-    of MODELS.
+    """The file of a model.
 
-    The last two are looked for in the folder FRAMEBIND_MODELS, then in ``../shared/models``; one of MODELS is then
-    downloaded to the user's cache, and checked. Raises ModelError that says what to do.
+    ``name`` may be a path, a key of BUNDLED, the name of a file in one of ``model_folders()``, or a key of MODELS. A
+    model of MODELS that is in no folder is downloaded to the user's cache and checked. Raises ModelError, which says
+    what to do.
     """
     path = Path(name)
     if path.suffix == ".tflite":
@@ -124,18 +125,18 @@ def find_local(name: str) -> Path | None:
 
 
 def model_folders() -> list[Path]:
-    """Where models are looked for by name, in this order."""
+    """The folders that are searched for models, in this order: FRAMEBIND_MODELS, ``../shared/models``."""
     given = os.environ.get("FRAMEBIND_MODELS")
     return [*([Path(given)] if given else []), SHARED]
 
 
 def cache_folder() -> Path:
-    """Where downloaded models are kept."""
+    """The folder for downloaded models."""
     return platformdirs.user_cache_path("framebind")
 
 
 def _expected(name: str) -> str | None:
-    """The SHA-256 that a model has to have: pinned, or recorded with its first download; None before that."""
+    """The SHA-256 that a model must have: pinned, or recorded with its first download; None before that."""
     pinned = MODELS[name].sha256
     if pinned is not None:
         return pinned
@@ -153,7 +154,7 @@ def _expected(name: str) -> str | None:
 
 
 def _record(name: str) -> Path:
-    """A line as sha256sum writes and checks it."""
+    """The file with the recorded SHA-256: one line, as sha256sum writes and checks it."""
     return cache_folder() / f"{name}.tflite.sha256"
 
 
@@ -181,15 +182,16 @@ def _download(name: str) -> Path:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """What went wrong at the bottom, "Name or service not known" for instance: the network's errors are wrapped thrice,
-    and each wrapper repeats the address.
+    """The innermost error, "Name or service not known" for instance.
+
+    Errors of the network are wrapped three times, and each wrapper repeats the address.
     """
     inner = error.__cause__ or error.__context__
     return error if inner is None else _cause(inner)
 
 
 def _trust(name: str, file: Path) -> None:
-    """Record the SHA-256 of a first download, for the user alone. Raises ValueError where it is no model."""
+    """Record the SHA-256 of a first download, readable by the user alone. Raises ValueError if it is no model."""
     with file.open("rb") as opened:
         beginning = opened.read(8)
     if beginning[4:] != _IDENTIFIER:

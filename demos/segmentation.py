@@ -1,6 +1,6 @@
-"""Finds what a camera, a video or a picture shows: cuts people out, blurs what is behind them, or colours 21 classes.
+"""Segments a camera, a video or a picture: cuts people out, blurs what is behind them, or colours 21 classes.
 
-Selfie models find people; DeepLab finds the classes of PASCAL VOC, of which people are one.
+Selfie models find people; DeepLab finds the classes of PASCAL VOC, and people are one of them.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ VOC = (
     "background", "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "dining table",
     "dog", "horse", "motorbike", "person", "potted plant", "sheep", "sofa", "train", "TV monitor",
 )  # fmt: skip
-"""The 21 classes of PASCAL VOC (Everingham et al., 2010), which DeepLab was taught."""
+"""The 21 classes of PASCAL VOC (Everingham et al., 2010), in the order of DeepLab's scores."""
 PERSON = VOC.index("person")
 BACKGROUND = "#205080"
 BLURRED_HEIGHT, BLUR = 160, 4.0
-"""Pixels that the blurred background is high, and the standard deviation of its blur in them."""
+"""Height of the blurred background in pixels, and the standard deviation of its blur in these pixels."""
 
 Effect = Literal["classes", "cutout", "blur"]
 Draw = Callable[[fb.GlTexture], None]
@@ -93,10 +93,10 @@ void main() {{ color = spread(uv, texture(frame, uv).rgb); }}
 
 
 def prepare(scene: Scene, effect: Effect | None = None, background: str = BACKGROUND) -> Task:
-    """Bind the scores' buffer once; each frame is bound, segmented, and drawn as the effect says.
+    """Bind the scores' buffer once; bind each frame, segment it, and draw it as the effect says.
 
-    ``background`` is a colour (#rrggbb) or a picture file. Raises ModelError where the model does not put out scores of
-    classes or has no class of people, SourceError for a background that cannot be read.
+    ``background`` is a colour (#rrggbb) or a picture file. Raises ModelError for a model whose output is not scores of
+    classes, or that lacks the effect's classes; SourceError for a background that cannot be read.
     """
     network, images, outputs = scene.network, list(scene.network.inputs), scene.network.outputs
     ((output, shape),) = outputs.items() if len(outputs) == 1 else ((0, ()),)
@@ -134,9 +134,9 @@ def prepare(scene: Scene, effect: Effect | None = None, background: str = BACKGR
 
 
 def draw_legend(overlay: fb.Overlay, size: tuple[int, int], channels: int) -> float:
-    """The colours and names of all classes but the background, at the right edge of a picture of ``size``.
+    """Draw the colours and names of all classes except the background, at the right edge of a picture of ``size``.
 
-    Returns how wide they are.
+    Returns the width of the legend in pixels.
     """
     names = VOC if channels == len(VOC) else [f"class {number}" for number in range(channels)]
     line = min(size[1] / channels, 18.0)
@@ -192,7 +192,7 @@ def _blur(scene: Scene, mask: Callable[[fb.GlTexture], fb.GlTexture]) -> Draw:
 
 
 def _background(text: str) -> fb.GlTexture:
-    """A colour as a texture of one texel, or a picture file as one of its size."""
+    """A texture of one texel for a colour, or of the picture's size for a picture file."""
     if text.startswith("#"):
         try:
             color = bytes.fromhex(text[1:])
@@ -215,7 +215,7 @@ def command(
         typer.Option(help="Colour what is there, cut people out, or blur what is behind them. Keys 1 to 3 switch."),
     ] = None,
     background: Annotated[
-        str, typer.Option(help="What is put behind people who are cut out: a colour as #rrggbb, or a picture.")
+        str, typer.Option(help="The background of people who are cut out: a colour as #rrggbb, or a picture.")
     ] = BACKGROUND,
 ) -> None:
     """Colour what a camera, a video or a picture shows, cut people out, or blur what is behind them.

@@ -1,7 +1,7 @@
 """Paints a camera, a video or a picture in the style of another picture.
 
-The model that comes with the package knows one style and takes pictures of any size; with ``--style``, another model,
-which is downloaded, imitates any picture, and up to nine that the keys 1 to 9 switch between.
+The bundled model has one style and takes pictures of any size. With ``--style``, another model, which is downloaded,
+imitates any picture; up to nine are given, and the keys 1 to 9 switch between them.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ Array = npt.NDArray[Any]
 _NAMES = ("coffee.png", "rocket.jpg", "ihc.png", "retina.jpg", "brick.png", "hubble_deep_field.jpg", "chelsea.png",
           "gravel.png", "color.png")  # fmt: skip
 STYLES = [path for path in (PHOTOGRAPHS / name for name in _NAMES) if path.is_file()]
-"""Pictures that scikit-image ships, where nobody names others. The first is a cup of coffee on grained wood: its browns
-and its grain make warm brush strokes.
+"""Pictures that scikit-image ships: the styles if the user names none. The first is a cup of coffee on grained wood,
+whose browns and grain make warm brush strokes.
 """
 ANY_STYLE = "style_transfer_f16_384"
 STEPS, SECONDS = 16, 0.5
-"""Between two styles: how many blends there are, and how long they take in all."""
+"""Number of blends between two styles, and the time they take in all."""
 MULTIPLE = 4
-"""What the height and width of the bundled model's pictures have to be multiples of."""
+"""The height and width of the bundled model's pictures are multiples of this."""
 SHOW = "uniform sampler2D painted;\nvoid main() { color = vec4(texture(painted, uv).rgb, 1.0); }\n"
 
 
 def prepare(scene: Scene, styles: Sequence[Path] = ()) -> Task:
-    """Bind the painted picture once; each frame is bound, with the style's vector if the model takes one, and painted.
+    """Bind the painted picture once; bind each frame, with the style's vector if the model takes one, and paint it.
 
-    Raises ModelError for a model that paints no pictures, or has one style where ``styles`` names others, SourceError
-    for a style that is no picture.
+    Raises ModelError for a model that paints no pictures, or for ``styles`` given to a model that has one of its own;
+    SourceError for a style that is no picture.
     """
     network = scene.network
     inputs = {shape[-1]: index for index, shape in network.inputs.items()}
@@ -77,9 +77,10 @@ def prepare(scene: Scene, styles: Sequence[Path] = ()) -> Task:
 
 
 def _styles(pictures: Sequence[Path]) -> tuple[Callable[[], fb.GlBuffer], list[Variant]]:
-    """``style()`` gives the buffer of the style of this moment: the first one's, or between the last two chosen.
+    """Make a function that returns the buffer of the current style, and a variant for each picture.
 
-    All blends are written when a style is chosen, so that nothing is copied while frames are drawn.
+    The current style is the first picture's, or a blend of the last two that were chosen. All blends are written when
+    a style is chosen, so that nothing is copied while frames are drawn.
     """
     if len(pictures) > 9:
         raise fb.SourceError(f"{len(pictures)} pictures of a style are too many: there are keys for 9")
@@ -103,7 +104,7 @@ def _styles(pictures: Sequence[Path]) -> tuple[Callable[[], fb.GlBuffer], list[V
 
 
 def _resize(network: Network, image: int, picture: tuple[int, int]) -> None:
-    """Give a model of any size a picture's proportions (width, height), and no more pixels than it has of its own."""
+    """Give a model of any size the picture's proportions (width, height), with as many pixels as the model has now."""
     if not network.takes_any_size(image):
         return
     _, height, width, _ = network.inputs[image]
@@ -113,7 +114,7 @@ def _resize(network: Network, image: int, picture: tuple[int, int]) -> None:
 
 
 def style_vector(picture: Path) -> Array:
-    """The style of a picture file as 100 float32 numbers, by the style prediction model on the CPU, once."""
+    """The style of a picture file as 100 float32 values; the style prediction model runs on the CPU."""
     bgr = cv2.imread(str(picture), cv2.IMREAD_COLOR)
     if bgr is None:
         raise fb.SourceError(f"the style '{picture}' is no picture that can be read")
@@ -131,7 +132,7 @@ def command(
     options: Options,
     style: Annotated[
         list[Path] | None,
-        typer.Option(help="A picture whose style is taken, by a model that takes any style; up to 9, for keys 1 to 9."),
+        typer.Option(help="A picture of the style, for a model that takes any style; up to 9, for keys 1 to 9."),
     ] = None,
 ) -> None:
     """Paint a camera, a video or a picture in the style of another picture.

@@ -1,4 +1,4 @@
-"""``python -m framebind benchmark``: TFLite's benchmark_model for this engine."""
+"""``python -m framebind benchmark``: times models, as TFLite's benchmark_model does."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BACKENDS: dict[str, Api | None] = {**BY_NAME, "cpu": None}
 SHORT_NAMES = ", ".join(api.short for api in APIS)
 CPUS = os.cpu_count() or 1
 LONGEST = 10
-"""Dispatches that the table of a profile shows."""
+"""Number of dispatches in the table of a profile: those that take longest."""
 
 Models = Annotated[list[str], typer.Argument(metavar="MODEL", help=".tflite files, or names that `models` lists.")]
 Backends = Annotated[str, typer.Option("--backend", help=f"{SHORT_NAMES}, cpu, or several: gl,cl.")]
@@ -122,7 +122,7 @@ def _environment() -> dict[str, Any]:
 
 
 def _peak_rss() -> int | None:
-    """The most memory that this process ever held; None on Windows."""
+    """Peak resident memory of this process in bytes; None on Windows."""
     if sys.platform == "win32":
         return None
     import resource
@@ -139,7 +139,7 @@ PHASES = ("read", "claim", "transform", "lower", "pack", "plan", "compile", "upl
 
 
 def _print_csv(rows: list[Measurement]) -> None:
-    """A line for each row, milliseconds and bytes; empty where there is no figure."""
+    """Print a line for each row, in milliseconds and bytes; a cell without a figure is empty."""
     writer = csv.writer(sys.stdout)
     times = ("first", "warm_up", *LATENCY)
     writer.writerow(["model", "on", "io", "error", "init", *times, "stream", "submit", *PHASES, *COUNTS])
@@ -167,7 +167,7 @@ def _print_tables(rows: list[Measurement], *, profiled: bool) -> None:
 
 
 def _print_story(row: Measurement) -> None:
-    """In the words of benchmark_model, which scripts look for."""
+    """Print a row in the words of benchmark_model, which scripts look for."""
     print_line(f"{row.model} on {row.on}")
     if row.statistics is not None:
         figures = row.statistics
@@ -200,7 +200,7 @@ def _print_latencies(rows: list[Measurement]) -> None:
         if row.latency is not None:
             latency = [_number(getattr(row.latency, name)) for name in LATENCY]
             lines.append([row.model, row.on, row.io, *latency, _number(row.stream), _number(row.submit)])
-    print_figures("Milliseconds a frame", ("model", "on", "in, out"), (*LATENCY, "stream", "submit"), lines)
+    print_figures("Milliseconds per frame", ("model", "on", "in, out"), (*LATENCY, "stream", "submit"), lines)
 
 
 def _print_initializations(rows: list[Measurement]) -> None:
@@ -219,7 +219,7 @@ def _print_counts(rows: list[Measurement]) -> None:
         figures = [getattr(row.statistics, name) for name in COUNTS]
         kibibytes = [_number(n / 1024, 0) for n in figures[4:]]
         lines.append([row.model, row.on, *(_number(n, 0) for n in figures[:4]), *kibibytes])
-    print_figures("What a frame takes", ("model", "on"), columns, lines)
+    print_figures("Resources per frame", ("model", "on"), columns, lines)
 
 
 def _print_profile(row: Measurement) -> None:
@@ -236,7 +236,7 @@ def _print_profile(row: Measurement) -> None:
 
 
 def _trace(rows: list[Measurement]) -> dict[str, Any]:
-    """Chrome's trace events: a process for each row, the dispatches one behind the other, in microseconds."""
+    """Chrome's trace events: a process for each row, its dispatches one after the other, in microseconds."""
     events: list[dict[str, Any]] = []
     for number, row in enumerate(row for row in rows if row.steps):
         name = {"name": f"{row.model} on {row.on}"}

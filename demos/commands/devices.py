@@ -1,4 +1,4 @@
-"""``python -m framebind devices``."""
+"""``python -m framebind devices``: lists devices, sharing of memory, and cameras."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .output import AsJson, add_row, make_table, print_json, print_line, print_t
 
 
 def devices(as_json: AsJson = False) -> None:
-    """List the GL and OpenCL devices, how they share memory, what a model is best run on, and the cameras.
+    """List the GL and OpenCL devices, how they share memory, the best options for models, and the cameras.
 
     Example: python -m framebind devices --json
     """

@@ -1,4 +1,4 @@
-"""``python -m framebind diff``: TFLite's inference_diff for this engine."""
+"""``python -m framebind diff``: compares a model on the GPU with the CPU, as TFLite's inference_diff does."""
 
 from __future__ import annotations
 
@@ -26,17 +26,19 @@ Outputs = list[Array]
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A .tflite file, or a name that `models` lists.")]
 BackendName = Annotated[str, typer.Option("--backend", help=f"{' or '.join(api.short for api in APIS)}.")]
 HalfPrecision = Annotated[bool, typer.Option("--f16/--f32", help="Allow 16-bit storage, or none.")]
-Runs = Annotated[int, typer.Option("--runs", "--num_runs", min=1, help="Random inputs, of which each is run on both.")]
+Runs = Annotated[int, typer.Option("--runs", "--num_runs", min=1, help="Number of random inputs; each is run on both.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same random inputs.")]
 Tolerance = Annotated[
-    float | None, typer.Option(min=0.0, help="Exit with 1 where an output is off by more than this anywhere.")
+    float | None, typer.Option(min=0.0, help="Exit with 1 if an element of an output is off by more than this.")
 ]
 
 
 @dataclass(frozen=True)
 class OutputDifference:
-    """Of an output's absolute errors: mean over runs of the mean over elements, standard deviation of that over runs,
-    and the largest of all.
+    """Absolute errors of an output.
+
+    ``avg_error`` is the mean over all runs and elements, ``std_dev`` the standard deviation over runs of the mean over
+    elements, ``max_error`` the largest of all.
     """
 
     name: str
@@ -47,7 +49,7 @@ class OutputDifference:
 
 @dataclass(frozen=True)
 class Times:
-    """Of one interpreter's ``invoke`` in microseconds."""
+    """Mean and standard deviation of one interpreter's ``invoke``, in microseconds."""
 
     avg: float
     std_dev: float
@@ -95,7 +97,7 @@ def diff(
 def _print(
     path: Path, device: str, runs: int, reference: Times, test: Times, differences: list[OutputDifference]
 ) -> None:
-    """In the words of inference_diff, with names and the largest errors in a table."""
+    """Print the result in the words of inference_diff, and the errors of each output in a table."""
     print_line(f"{path.stem}: {device} against LiteRT's CPU interpreter on one thread")
     print_line(f"Num evaluation runs: {runs}")
     for what, times in (("Reference", reference), ("Test", test)):
@@ -136,7 +138,7 @@ def _times(seconds: list[float]) -> Times:
 
 
 def _runner(interpreter: fb.Interpreter) -> tuple[Callable[[list[Array]], Outputs], list[float]]:
-    """A function that runs the model on inputs, and the list to which it adds the seconds that each run took."""
+    """A function that runs the model on inputs, and the list to which it adds the seconds of each run."""
     interpreter.allocate_tensors()
     inputs, outputs = tuple(shapes(interpreter.get_input_details())), tuple(shapes(interpreter.get_output_details()))
     seconds: list[float] = []
@@ -154,7 +156,10 @@ def _runner(interpreter: fb.Interpreter) -> tuple[Callable[[list[Array]], Output
 
 
 def _gaussian(detail: dict[str, Any], random: np.random.Generator) -> Array:
-    """As inference_diff's: a Gaussian around the middle of the type's range, with a third of its half as deviation."""
+    """Random values as inference_diff's: a Gaussian around the middle of the type's range.
+
+    Its standard deviation is a sixth of the range; values beyond the range are clipped.
+    """
     shape, dtype = tuple(int(n) for n in detail["shape"]), np.dtype(detail["dtype"])
     values = np.clip(random.normal(0.0, 1 / 3, shape), -1.0, 1.0)
     if dtype.kind == "f":

@@ -1,4 +1,4 @@
-"""``python -m framebind doctor``."""
+"""``python -m framebind doctor``: checks the machine, and says what to install."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOADERS = {api.loader: api.packages for api in APIS} | {
     "Vulkan": "only for GPUs that share no memory otherwise: Debian, Ubuntu: apt-get install libvulkan1, and "
     "mesa-vulkan-drivers or the vendor's driver. Fedora: dnf install vulkan-loader mesa-vulkan-drivers",
 }
-"""By API: the packages that bring its loader, and a driver that runs on any machine."""
+"""Names of loaders, and the packages with each and with a driver that runs on any machine."""
 VENDORS = {
     "0x10de": (
         "NVIDIA",
@@ -44,7 +44,7 @@ VENDORS = {
         "intel-opencl-icd; Fedora: dnf install intel-compute-runtime",
     ),
 }
-"""By PCI vendor: name, and where its drivers come from."""
+"""PCI vendors: the name, and the packages with the drivers."""
 OPENCV = ("opencv-python", "opencv-contrib-python", "opencv-python-headless", "opencv-contrib-python-headless")
 CPU_ADVICE = (
     "no GPU is on the PCI bus: here models run faster without the delegate, fb.Interpreter(path, num_threads=4)"
@@ -53,7 +53,7 @@ CPU_ADVICE = (
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """A line of the report: what was looked at, what was found, and what to do about it."""
+    """A line of the report: the name of the check, its result, and what to do about it."""
 
     check: str
     state: State
@@ -92,7 +92,7 @@ def doctor(as_json: AsJson = False) -> None:
 
 
 def _packages() -> Iterator[Finding]:
-    """What the package itself needs is there, or it could not have been imported."""
+    """The packages that framebind needs. They are there, or it could not have been imported."""
     needed = ("ai-edge-litert", "numpy", "PyOpenGL", "pyopencl", "glfw")
     versions = [f"{name} {_version(name) or 'of unknown version'}" for name in needed]
     yield Finding("packages", "ok", f"Python {sys.version.split()[0]}, {', '.join(versions)}")
@@ -111,7 +111,7 @@ def _version(package: str) -> str | None:
 
 
 def _extras() -> Iterator[Finding]:
-    """The libraries that demos/hosts is written for, an extra of pyproject.toml, and which of them are missing."""
+    """The libraries of demos/hosts, an extra of pyproject.toml: those that are missing, or all."""
     requirements = metadata.requires("framebind") if _version("framebind") else None  # None: run from its source alone
     matches = (re.match(r"""([\w.-]+).*extra == ["']hosts["']""", requirement) for requirement in requirements or [])
     packages = [match[1] for match in matches if match]
@@ -140,7 +140,7 @@ def _models() -> Finding:
 
 
 def _vendors() -> dict[str, str]:
-    """The makers of this machine's graphics cards, and where their drivers come from. On Linux, of the PCI bus."""
+    """The vendors of the graphics cards on the PCI bus, and where their drivers come from; empty if not on Linux."""
     found: dict[str, str] = {}
     for path in Path("/sys/bus/pci/devices").glob("*/class"):
         if path.read_text().startswith("0x03"):  # a display controller
@@ -156,7 +156,7 @@ def _driver_advice() -> str:
 
 
 def _graphics_cards() -> Iterator[Finding]:
-    """Linux lets only some users at a GPU."""
+    """The GPUs' device files: Linux lets only some users open them."""
     nodes = [*Path("/dev/dri").glob("renderD*"), *Path("/dev").glob("nvidia[0-9]*")]
     for node in sorted(nodes):
         allowed = os.access(node, os.R_OK | os.W_OK)
@@ -181,7 +181,7 @@ def _drivers() -> Iterator[Finding]:
 
 
 def _devices(machine: fb.CompatibilityList) -> Iterator[Finding]:
-    """Devices that work built a kernel of one line (OpenCL), or gave a context that is new enough (OpenGL)."""
+    """A line for each device. One is usable if it built a kernel (OpenCL), or made a new enough context (OpenGL)."""
     for device in machine.devices:
         if device.unusable:
             found = device.unusable if device.name == "none" else f"{device.name}: {device.unusable}"
@@ -222,7 +222,7 @@ def _display() -> Finding:
 
 
 def _cameras() -> Iterator[Finding]:
-    """Linux lists the cameras; elsewhere the first one is tried."""
+    """Open each camera that Linux lists; on other systems, the first one."""
     cameras = [camera for camera in fb.list_cameras() if _gives_pictures(camera.index)]
     if sys.platform == "linux" and not cameras:
         advice = "plug one in; in a container: --device /dev/video0. Videos, pictures and 'synthetic' do as well"
@@ -238,6 +238,6 @@ def _cameras() -> Iterator[Finding]:
 
 
 def _gives_pictures(index: int) -> bool:
-    """Linux lists several devices of one camera; the first of them gives pictures, the others data about them."""
+    """Whether a device gives pictures: Linux lists several per camera, and only the first one does."""
     file = Path(f"/sys/class/video4linux/video{index}/index")
     return not file.is_file() or file.read_text().strip() == "0"

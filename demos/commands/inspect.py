@@ -1,4 +1,4 @@
-"""``python -m framebind inspect``."""
+"""``python -m framebind inspect``: shows a model's tensors, operators and partitions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def inspect(model: ModelName, backend: AnyBackend = "null", as_json: AsJson = Fa
 
     Example: python -m framebind inspect style_transfer
     """
-    logging.getLogger("framebind").setLevel(logging.ERROR)  # the tables say what the warnings would
+    logging.getLogger("framebind").setLevel(logging.ERROR)  # the tables contain the warnings
     content, failure = _inspected(find_model(model), backend)
     if as_json:
         print_json(content)
@@ -42,7 +42,7 @@ def inspect(model: ModelName, backend: AnyBackend = "null", as_json: AsJson = Fa
 
 
 def _inspected(path: Path, backend: AnyBackend) -> tuple[dict[str, Any], Exception | None]:
-    """What there is to say about the model, and why it cannot be made ready to run, if it cannot."""
+    """A description of the model, and the error if it cannot be made ready to run."""
     interpreter = fb.Interpreter(path)
     delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend))
     interpreter.modify_graph_with_delegate(delegate)
@@ -65,7 +65,7 @@ def _inspected(path: Path, backend: AnyBackend) -> tuple[dict[str, Any], Excepti
 
 
 def _tensor(detail: dict[str, Any]) -> dict[str, Any]:
-    """Of LiteRT's details of a tensor what a program can read as JSON. Sizes that may change are -1."""
+    """LiteRT's details of a tensor, as JSON has them. Sizes that may change are -1."""
     quantization = detail["quantization_parameters"]
     scales = [float(scale) for scale in quantization["scales"]]
     return {

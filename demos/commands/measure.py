@@ -1,4 +1,4 @@
-"""Measures one model on one device: what a frame takes, what initialization takes, and how much memory."""
+"""Measures one model on one device: latency of frames, time of initialization, and memory."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from ..player.network import shapes
 FRAME = (640, 480)
 """Width and height of the camera's frames in texels."""
 WARM_UP_SECONDS = 0.5
-"""At least, as TFLite's benchmark_model; GPUs that idled raise their clocks meanwhile."""
+"""Least time of the warm-up, as in TFLite's benchmark_model; idle GPUs raise their clocks meanwhile."""
 PROFILES = 20
-"""Profiled runs, of which each dispatch's median is kept."""
+"""Number of profiled runs; each dispatch's median is reported."""
 
 Precision = Literal["f32", "f16"]
 Array = npt.NDArray[Any]
@@ -31,7 +31,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Latency:
-    """Milliseconds over ``count`` runs; ``first`` is the first one of all, before the warm-up."""
+    """Statistics in milliseconds over ``count`` frames; ``first`` is the first of all, before the warm-up."""
 
     count: int
     first: float
@@ -46,11 +46,11 @@ class Latency:
 
 @dataclass
 class Measurement:
-    """A row. Times are milliseconds. ``init`` makes interpreter, delegate and the GPU's programs, and
-    ``initialization`` says what it consists of, by phase (see fb.Statistics).
+    """A row of figures; times are in milliseconds.
 
-    ``stream`` is a frame among as many as ``latency.count``, back to back with one wait at the end; ``submit`` is the
-    CPU's part of a frame. ``error`` says why there are no figures.
+    ``init`` is the time to make interpreter, delegate and GPU programs; ``initialization`` has its phases (see
+    fb.Statistics). ``stream`` is the time per frame if ``latency.count`` frames are submitted back to back, with one
+    wait at the end; ``submit`` is the CPU's part of a frame. ``error`` says why there are no figures.
     """
 
     model: str
@@ -68,21 +68,21 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Subject:
-    """What is timed: ``frame`` submits one inference, ``wait`` returns when all that was submitted is done."""
+    """A timed subject: ``frame`` submits one inference, ``wait`` returns when all that was submitted is done."""
 
     frame: Callable[[], Any]
     wait: Callable[[], Any] = lambda: None
 
 
 def milliseconds(work: Callable[[], Any]) -> float:
-    """How long ``work`` takes."""
+    """Time of one call of ``work``."""
     started = time.perf_counter()
     work()
     return (time.perf_counter() - started) * 1e3
 
 
 def time_frames(subject: Subject, warm_up_runs: int, runs: int) -> tuple[Latency, float]:
-    """The latency of ``runs`` frames, each waited for, after a warm-up; and the median of the CPU's part of them."""
+    """The latency of ``runs`` frames after a warm-up, with a wait after each, and the median of their CPU part."""
 
     def frame() -> None:
         subject.frame()
@@ -106,7 +106,7 @@ def time_frames(subject: Subject, warm_up_runs: int, runs: int) -> tuple[Latency
 
 
 def random_input(detail: dict[str, Any], random: np.random.Generator) -> Array:
-    """As benchmark_model's: floats from -0.5 to 0.5, truth values, whole numbers from 0 to 99 or of the 8-bit type."""
+    """Random values as benchmark_model's: floats from -0.5 to 0.5, booleans, integers from 0 to 99 or of 8 bits."""
     shape, dtype = tuple(int(n) for n in detail["shape"]), np.dtype(detail["dtype"])
     if dtype.kind == "f":
         return random.uniform(-0.5, 0.5, shape).astype(dtype)
@@ -171,7 +171,10 @@ def _stream(subject: Subject, runs: int) -> float:
 
 
 def _bound(interpreter: fb.Interpreter, delegate: fb.GpuDelegate, api: Api) -> Subject:
-    """A frame binds the next texture of a ring to the first input that is a picture (1 to 4 channels), and runs."""
+    """A subject whose tensors are all bound.
+
+    A frame binds the next texture of a ring to the first input that is a picture (1 to 4 channels), and runs.
+    """
     random, picture = np.random.default_rng(0), -1
     interpreter.set_allow_buffer_handle_output(True)
 
@@ -187,7 +190,7 @@ def _bound(interpreter: fb.Interpreter, delegate: fb.GpuDelegate, api: Api) -> S
     pixels = [random.integers(0, 256, (FRAME[1], FRAME[0], 4), np.uint8) for _ in range(3)]
     ring = itertools.cycle([api.texture(p) for p in pixels])
 
-    if picture >= 0:  # now, so that what is recorded is what frames run
+    if picture >= 0:  # now, so that the commands are recorded once
         delegate.bind_buffer_to_tensor(next(ring), picture)
 
     def frame() -> None:
@@ -199,7 +202,7 @@ def _bound(interpreter: fb.Interpreter, delegate: fb.GpuDelegate, api: Api) -> S
 
 
 def read_and_write(interpreter: fb.Interpreter) -> Subject:
-    """A frame writes every input, runs, and reads every output, as a script does without a GPU."""
+    """A subject that writes every input, runs, and reads every output, as a script does without a GPU."""
     random = np.random.default_rng(0)
     inputs: list[dict[str, Any]] = interpreter.get_input_details()
     outputs = tuple(shapes(interpreter.get_output_details()))

@@ -1,4 +1,4 @@
-"""``python -m framebind models``."""
+"""``python -m framebind models``: lists and fetches models."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def models(action: Action = "list", names: Names = None, as_json: AsJson = False
 
 
 def _path(name: str) -> Path:
-    """Raises ModelError where the model is not on this machine."""
+    """The file of a model; raises ModelError if it is not on this machine."""
     path = find_local(name)
     if path is None:
         hint = f": python -m framebind models fetch {name}" if name in MODELS else ", and none has an address here"
@@ -58,7 +58,7 @@ def _list(*, as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
-    table = make_table("Models", "name", "what it finds or makes", "file")
+    table = make_table("Models", "name", "finds or makes", "file")
     table.columns[0].width = max(map(len, [*BUNDLED, *MODELS]))  # names are there to be copied
     for row in rows:
         place = "in the package" if row["name"] in BUNDLED else "here" if row["file"] else "to be fetched"

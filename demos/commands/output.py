@@ -1,4 +1,4 @@
-"""What commands print: tables for people, in colours where the output is a terminal, and JSON for programs."""
+"""Output of commands: tables for people, in colours if the output is a terminal, and JSON for programs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tabl
 
 
 def print_json(content: Any) -> None:
-    """Print what consists of dicts, lists, texts, numbers and None."""
+    """Print dicts, lists, strings, numbers and None as JSON."""
     print(json.dumps(content, indent=2))
 
 
@@ -43,7 +43,10 @@ def add_row(table: Table, *cells: object, style: str = "") -> None:
 
 
 def print_figures(title: str, texts: tuple[str, ...], figures: tuple[str, ...], rows: list[list[str]]) -> None:
-    """Print lines of numbers under each other, ``figures`` to the right, behind ``texts``. No cell is ever broken."""
+    """Print a table whose columns ``texts`` come first, and ``figures``, aligned to the right, after them.
+
+    No cell is broken into lines: a table that is wider than the terminal stays so.
+    """
     table = Table(title=title, title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
     for column in texts:
         table.add_column(column, no_wrap=True)

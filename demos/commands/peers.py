@@ -1,4 +1,4 @@
-"""Other ways to run the same models, measured alike: LiteRT's CPU interpreter, and LiteRT's own GPU accelerator."""
+"""Measures the same models in other engines: LiteRT's CPU interpreter, and LiteRT's own GPU accelerator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .measure import Measurement, Subject, random_input, read_and_write, time_fr
 
 
 def litert_cpu(path: Path, threads: int, warm_up_runs: int, runs: int) -> Measurement:
-    """LiteRT's CPU interpreter (XNNPACK). A frame writes every input, runs and reads every output."""
+    """Measure LiteRT's CPU interpreter (XNNPACK). A frame writes every input, runs and reads every output."""
     started = time.perf_counter()
     interpreter = fb.Interpreter(model_path=path, num_threads=threads)
     interpreter.allocate_tensors()
@@ -25,8 +25,10 @@ def litert_cpu(path: Path, threads: int, warm_up_runs: int, runs: int) -> Measur
 
 
 def litert_gpu(path: Path, threads: int, warm_up_runs: int, runs: int) -> Measurement:
-    """LiteRT's own GPU accelerator (CompiledModel), with its defaults. A frame writes every input, runs and reads every
-    output. Where it does not run on this machine, ``error`` says so. ``threads`` mean nothing to it.
+    """Measure LiteRT's own GPU accelerator (CompiledModel), with its defaults.
+
+    A frame writes every input, runs and reads every output. If it does not run on this machine, ``error`` says so.
+    ``threads`` is ignored.
     """
     row = Measurement(path.stem, "litert-gpu", "read")
     try:
@@ -56,4 +58,4 @@ def litert_gpu(path: Path, threads: int, warm_up_runs: int, runs: int) -> Measur
 
 
 PEERS: dict[str, Callable[[Path, int, int, int], Measurement]] = {"litert-cpu": litert_cpu, "litert-gpu": litert_gpu}
-"""By name: (model, threads, warm-up runs, runs) to a row."""
+"""Functions by name; their arguments are model, threads, warm-up runs and runs."""

@@ -1,4 +1,4 @@
-"""What the examples share: their command line, and a style model made ready for the context that is current."""
+"""Shared by the examples: their command line, and a style model that is ready for the current context."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def load_picture(path: Path) -> np.ndarray:
 
 
 def style_model(name: str, width: int, height: int) -> tuple[fb.Interpreter, fb.GpuDelegate]:
-    """A model of that size on the GPU whose context is current. Its output stays on the GPU."""
+    """A model of this size on the GPU whose context is current. Its output stays on the GPU."""
     interpreter = fb.Interpreter(model_path=str(find_model(name)))
     delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=GL.backend))
     interpreter.modify_graph_with_delegate(delegate)

@@ -1,4 +1,4 @@
-"""pygame: a window with a GL context; textures are made with PyOpenGL, out of pygame's surfaces."""
+"""pygame: a window with a GL context; PyOpenGL makes textures from pygame's surfaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""pyglet: textures by their id. Its pictures lie bottom row first, which the bindings' ``flip`` turns."""
+"""pyglet: textures by their id. Its pictures have the bottom row first, so the bindings say ``flip``."""
 
 from __future__ import annotations
 

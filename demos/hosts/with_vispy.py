@@ -1,4 +1,4 @@
-"""vispy: a gloo texture exists once its commands are flushed; its GL name is with the context's parser."""
+"""vispy: a gloo texture exists after its commands are flushed; the context's parser knows its GL name."""
 
 from __future__ import annotations
 

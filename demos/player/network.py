@@ -1,4 +1,4 @@
-"""A model on the GPU whose tensors are GL objects: bound to them, or, for comparison, copied from and to them."""
+"""A model on the GPU that reads and writes GL objects: bound to its tensors, or, for comparison, copied."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import numpy.typing as npt
 import framebind as fb
 
 COPYING = "copying mode"
-"""The reason under which ``transfers`` counts what the copying mode copies from and to GL objects."""
+"""The reason in ``fb.transfers`` for the copying mode's copies from and to GL objects."""
 
 Values = float | tuple[float, ...]
 Crop = tuple[float, float, float, float]
 Array = npt.NDArray[Any]
 
 
-class Place(NamedTuple):
-    """How a picture is read as a tensor: see fb.GpuDelegate.bind_buffer_to_tensor."""
+class Sampling(NamedTuple):
+    """The arguments of ``fb.GpuDelegate.bind_buffer_to_tensor`` that turn a picture into a tensor."""
 
     mean: Values
     std: Values
@@ -30,12 +30,12 @@ class Place(NamedTuple):
 
 
 class Network:
-    """A model whose inputs and outputs are GL objects of the context that is current when it is made.
+    """A model whose inputs and outputs are GL objects of the context that is current at its construction.
 
-    ``bind`` what each input reads and each output writes; ``run`` then computes. Normally nothing is copied. While
-    ``copying`` is True, ``run`` does the same as programs do that know no bindings: it reads the inputs' objects back,
-    resamples and normalizes pictures with NumPy, sets the tensors, invokes an interpreter of its own that has no
-    bindings, and uploads its outputs to the same objects. ``inputs`` and ``outputs`` map tensor indices to shapes.
+    ``bind`` an object to each input and output, then ``run``. Normally nothing is copied. While ``copying`` is True,
+    ``run`` does as programs without bindings do: it reads the inputs' objects back, resamples and normalizes pictures
+    with NumPy, sets the tensors, invokes an interpreter of its own without bindings, and uploads its outputs to the
+    same objects. ``inputs`` and ``outputs`` map tensor indices to shapes.
     """
 
     def __init__(self, path: Path, options: fb.GpuDelegateOptions, timer: fb.GlTimer) -> None:
@@ -44,7 +44,7 @@ class Network:
         self._interpreter, self._delegate = self._make()
         self._interpreter.set_allow_buffer_handle_output(True)
         self._unbound: fb.Interpreter | None = None
-        self._bound: dict[int, tuple[fb.GlTexture | fb.GlBuffer, Place]] = {}
+        self._bound: dict[int, tuple[fb.GlTexture | fb.GlBuffer, Sampling]] = {}
 
     @property
     def inputs(self) -> dict[int, tuple[int, ...]]:
@@ -55,7 +55,7 @@ class Network:
         return shapes(self._interpreter.get_output_details())
 
     def takes_any_size(self, tensor: int) -> bool:
-        """Whether ``resize`` may change an input: its signature has sides without a number."""
+        """Whether ``resize`` may change an input: sides in its signature are unknown."""
         details: list[dict[str, Any]] = self._interpreter.get_input_details()
         return any(-1 in detail["shape_signature"] for detail in details if detail["index"] == tensor)
 
@@ -74,11 +74,11 @@ class Network:
         crop: Crop | None = None,
         rotation: float = 0.0,
     ) -> None:
-        """Let an input read, or an output write, a texture or buffer, from the next ``run`` on.
+        """Bind a texture or buffer to an input or output, from the next ``run`` on.
 
         ``mean`` to ``rotation`` are for textures, as in ``fb.GpuDelegate.bind_buffer_to_tensor``.
         """
-        self._bound[tensor] = obj, Place(mean, std, crop, rotation)
+        self._bound[tensor] = obj, Sampling(mean, std, crop, rotation)
         self._delegate.bind_buffer_to_tensor(obj, tensor, mean=mean, std=std, crop=crop, rotation=rotation)
 
     def run(self) -> None:
@@ -110,38 +110,39 @@ class Network:
 
 
 def shapes(details: list[dict[str, Any]]) -> dict[int, tuple[int, ...]]:
-    """Of LiteRT's tensor details: tensor index to shape."""
+    """Tensor indices and shapes in LiteRT's tensor details."""
     return {int(tensor["index"]): tuple(int(n) for n in tensor["shape"]) for tensor in details}
 
 
 # The copying mode -----------------------------------------------------------------------------------------------------
 
 
-def _read(obj: fb.GlTexture | fb.GlBuffer, place: Place, shape: tuple[int, ...]) -> Array:
+def _read(obj: fb.GlTexture | fb.GlBuffer, sampling: Sampling, shape: tuple[int, ...]) -> Array:
     if isinstance(obj, fb.GlBuffer):
         return obj.read(np.float32, COPYING)[: math.prod(shape)].reshape(shape)
     texels = obj.read(COPYING)
-    picture = resample(texels, shape[1:3], place.crop, place.rotation)[..., : shape[3]]
+    picture = resample(texels, shape[1:3], sampling.crop, sampling.rotation)[..., : shape[3]]
     if texels.dtype == np.uint8:
         picture /= np.float32(255)
-    return ((picture - np.asarray(place.mean, np.float32)) / np.asarray(place.std, np.float32))[None]
+    return ((picture - np.asarray(sampling.mean, np.float32)) / np.asarray(sampling.std, np.float32))[None]
 
 
-def _write(obj: fb.GlTexture | fb.GlBuffer, place: Place, values: Array) -> None:
+def _write(obj: fb.GlTexture | fb.GlBuffer, sampling: Sampling, values: Array) -> None:
     if isinstance(obj, fb.GlBuffer):
         obj.write(values, COPYING)
         return
-    picture = values[0] * np.asarray(place.std, np.float32) + np.asarray(place.mean, np.float32)
+    picture = values[0] * np.asarray(sampling.std, np.float32) + np.asarray(sampling.mean, np.float32)
     if obj.format in ("rgba8", "r8"):
         picture = np.rint(np.clip(picture, 0, 1) * 255).astype(np.uint8)
     obj.write(picture, COPYING)
 
 
 def resample(texels: Array, size: tuple[int, ...], crop: Crop | None = None, rotation: float = 0.0) -> Array:
-    """A picture (height, width, channels) at another ``size`` (height, width), bilinearly, as float32 of its values.
+    """Resample a picture (height, width, channels) to ``size`` (height, width), bilinearly, as float32.
 
-    Centres of pixels meet centres of texels, beyond the edge the edge continues: what the GPU does where a texture is
-    bound. ``crop`` (x, y, width, height in texels) is turned by ``rotation`` degrees clockwise around its centre.
+    The result is what the GPU reads from a bound texture: values are at the centres of pixels, and the edge continues
+    beyond the picture. ``crop`` (x, y, width, height in texels) is turned by ``rotation`` degrees clockwise around its
+    centre.
     """
     corners, weights = _bilinear(texels.shape[:2], tuple(size), crop, rotation)
     flat = texels.reshape(-1, texels.shape[2])
@@ -155,7 +156,7 @@ def resample(texels: Array, size: tuple[int, ...], crop: Crop | None = None, rot
 def _bilinear(
     texture: tuple[int, int], size: tuple[int, int], crop: Crop | None, rotation: float
 ) -> tuple[list[Array], list[Array]]:
-    """For each pixel of the result: the four texels around its place, by number, and what each counts."""
+    """The numbers of the four texels around each pixel of the result, and their weights."""
     if crop is None:
         width, height = texture if rotation % 180 == 90 else texture[::-1]
         crop = ((texture[1] - width) / 2, (texture[0] - height) / 2, width, height)

@@ -18,9 +18,9 @@ Option = typer.Option
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line says, for every demo the same."""
+    """The options of the command line that all demos have."""
 
-    model: Annotated[str, Option(help="A .tflite file, or the name of a known model; the demo's own where not given.")]
+    model: Annotated[str, Option(help="A .tflite file, or the name of a known model; the demo's own if not given.")]
     source: Annotated[
         str,
         Option(
@@ -33,21 +33,21 @@ class Options:
         Option("--output", "--record", help="A video (.mp4, .mkv, .avi) or the last picture (.png); may be repeated."),
     ] = field(default_factory=list)
     camera: Annotated[int | None, Option(min=0, help="The camera of that number; the same as --source N.")] = None
-    window: Annotated[bool, Option("--window", help="Show a window; the default where there is no --output.")] = False
+    window: Annotated[bool, Option("--window", help="Show a window; the default if there is no --output.")] = False
     headless: Annotated[bool, Option("--headless", help="Show no window.")] = False
     frames: Annotated[int | None, Option(min=1, help="Stop after this many frames.")] = None
     duration: Annotated[float | None, Option(min=0, help="Stop after this many seconds.")] = None
-    loop: Annotated[bool, Option("--loop", help="Begin a video or pictures again where they end.")] = False
+    loop: Annotated[bool, Option("--loop", help="Begin a video or pictures again at their end.")] = False
     size: Annotated[str | None, Option(help="WIDTHxHEIGHT of camera and synthetic frames.")] = None
-    fps: Annotated[float | None, Option(min=1, help="Frames a second to ask a camera for.")] = None
+    fps: Annotated[float | None, Option(min=1, help="Frames per second to ask a camera for.")] = None
     fourcc: Annotated[
         Literal["MJPG", "YUYV", "NV12"] | None,
         Option(help="The format to ask a camera for; YUYV and NV12 are converted on the GPU."),
     ] = None
     matrix: Annotated[
-        Literal["bt601", "bt709"], Option(help="How YUYV and NV12 stand for colours: webcams, or grabbers of HD video.")
+        Literal["bt601", "bt709"], Option(help="Colour space of YUYV and NV12: of webcams, or of HD video grabbers.")
     ] = "bt601"
-    mirror: Annotated[bool, Option("--mirror", help="Mirror the frames, as a mirror shows you.")] = False
+    mirror: Annotated[bool, Option("--mirror", help="Mirror the frames, left to right.")] = False
     vsync: Annotated[
         bool, Option(help="Wait for the display, and show videos at their own speed; or run as fast as it goes.")
     ] = True
@@ -61,9 +61,9 @@ class Options:
 
 
 def demo(model: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make ``function(options, ...)`` a command for typer: its own options, and those of Options, which it is given.
+    """Make ``function(options, ...)`` a command for typer, with its own parameters and the fields of Options.
 
-    ``model`` is the default of --model; "" where the function chooses one itself.
+    ``model`` is the default of --model; "" if the function chooses one itself.
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:

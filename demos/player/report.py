@@ -1,4 +1,4 @@
-"""What a run did: the figures that a demo prints at its end."""
+"""Report of a run: the figures that a demo prints at its end."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ import framebind as fb
 
 UPLOAD, RECORDING, SCREENSHOT, DETECTIONS = "camera frame", "video frame", "picture file", "detections"
 ALLOWED_COPIES = (UPLOAD, RECORDING, SCREENSHOT, DETECTIONS)
-"""The copies that the steady state may make: the source's upload, reading back what is recorded or saved, and the few
-numbers (boxes, points, scores of classes) that a demo turns into text and lines.
+"""Reasons of the copies that are allowed after the first frame: the source's upload, reading back pictures that are
+recorded or saved, and the few values (boxes, points, scores of classes) that a demo turns into text and lines.
 """
 
 
 @dataclass
 class Report:
-    """What a run did in its steady state (the first frame, which compiles and loads weights, is left out)."""
+    """Totals of a run without its first frame, which compiles and loads weights.
+
+    ``uploaded`` to ``copied`` are bytes between host and GPU: the source's upload, recordings and screenshots,
+    detections, and anything else. ``dropped`` counts frames that the source dropped.
+    """
 
     frames: int = 0
     seconds: float = 0.0
@@ -25,10 +29,10 @@ class Report:
     copied: int = 0
     dropped: int = 0
     copying: Report | None = None
-    """Where a run went through both modes: the figures of the copying mode, which are then not in the others."""
+    """Totals of the copying mode if both modes were on; the other fields are then those of the bound mode."""
 
     def add(self, frames: int, seconds: float, copied: dict[str, int]) -> None:
-        """Count that many frames, with what ``copied_bytes`` said of them."""
+        """Add frames, their time, and their bytes by the names of ``copied_bytes``."""
         self.frames, self.seconds = self.frames + frames, self.seconds + seconds
         self.uploaded, self.recorded = self.uploaded + copied["upload"], self.recorded + copied["recording"]
         self.detected, self.copied = self.detected + copied["detections"], self.copied + copied["anything else"]
@@ -54,7 +58,7 @@ class Report:
 
 
 def copied_bytes() -> dict[str, int]:
-    """Bytes that were copied since the last reset, by what for."""
+    """Bytes copied since the last reset of ``fb.transfers``, by purpose."""
     return {
         "upload": copied_for(UPLOAD), "recording": copied_for(RECORDING) + copied_for(SCREENSHOT),
         "detections": copied_for(DETECTIONS), "anything else": fb.transfers.bytes_except(*ALLOWED_COPIES),
@@ -62,5 +66,5 @@ def copied_bytes() -> dict[str, int]:
 
 
 def copied_for(reason: str) -> int:
-    """Bytes that were copied for that reason since the last reset."""
+    """Bytes copied for this reason since the last reset of ``fb.transfers``."""
     return sum(hop.bytes for (_, why), hop in fb.transfers.by_reason.items() if why == reason)

@@ -1,4 +1,4 @@
-"""Runs a demo as its options say: makes source, window, model and files, plays, and prints the figures."""
+"""Runs a demo: makes its source, window, model and files, plays, and prints the report."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .trace import Trace
 
 PHOTOGRAPHS = Path(skimage.__file__).parent / "data"
 PHOTOGRAPH = PHOTOGRAPHS / "astronaut.png"
-"""What the synthetic source moves over where none is named: scikit-image's wheel ships a few photographs."""
+"""The photograph under the synthetic source, from scikit-image's wheel."""
 
 console = Console(stderr=True, soft_wrap=True)
 
@@ -101,7 +101,7 @@ def _source(options: Options) -> fb.Source:
 
 @contextlib.contextmanager
 def _progress(length: int | None) -> Iterator[Callable[[], Any]]:
-    """A bar where the length is known."""
+    """A progress bar if the number of frames is known; yields the function that advances it by one."""
     if length is None:
         yield lambda: None
         return
@@ -112,8 +112,8 @@ def _progress(length: int | None) -> Iterator[Callable[[], Any]]:
 
 
 def main(prepare: Callable[[Scene], Task], options: Options) -> None:
-    """Run a task as a program: figures at the end, one line and exit code 1 where it fails."""
-    # FFmpeg prints what it thinks of each damaged frame and each refused connection: our own message says it once.
+    """Run a task as a program: print the report at the end, or one line and exit code 1 if it fails."""
+    # FFmpeg prints a line for each damaged frame and each refused connection; our own message says it once.
     os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
     try:
         with _ended_by_kill():
@@ -126,7 +126,7 @@ def main(prepare: Callable[[Scene], Task], options: Options) -> None:
 
 @contextlib.contextmanager
 def _ended_by_kill() -> Iterator[None]:
-    """The signal to terminate ends a demo as Ctrl-C does, so that its recordings play."""
+    """Let SIGTERM end a demo as Ctrl-C does, so that its recordings are finished and play."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield

@@ -27,11 +27,11 @@ SHOW_FRAME = "uniform sampler2D frame;\nvoid main() { color = texture(frame, uv)
 
 @dataclass(frozen=True)
 class Scene:
-    """What a demo works with: the model that --model names, the picture to draw, and further models by name."""
+    """A demo's surroundings: the model that --model names, the picture to draw, and a loader of further models."""
 
     network: Network
     picture: fb.GlTexture
-    """RGBA8, as large as the source's frames."""
+    """An RGBA8 texture of the size of the source's frames."""
     load: Callable[[str], Network]
 
 
@@ -50,6 +50,7 @@ class Task:
     draw: Callable[[fb.GlTexture], None]
     variants: Sequence[Variant] = ()
     overlay: Callable[[fb.Overlay], float | None] | None = None
-    """Adds text, boxes and points, in pixels of the picture, after each draw; the runner draws them over it. Gives the
-    width of a column at the picture's right edge that a window's figures must leave free, if there is one.
+    """Adds text, boxes and points, in pixels of the picture, after each draw; the runner draws them over it.
+
+    Returns the width of a column at the picture's right edge that the figures in a window leave free, if there is one.
     """

@@ -1,4 +1,4 @@
-"""Writes when the stages of frames ran, for chrome://tracing or https://ui.perfetto.dev (Trace Event Format)."""
+"""Writes the times of the stages of frames, for chrome://tracing or https://ui.perfetto.dev (Trace Event Format)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ _THREADS = {1: "CPU", 2: "GPU"}
 
 
 class Trace:
-    """A file of trace events, written as they come: however long a run is, it takes no memory. Raises SourceError."""
+    """A file of trace events. Each is written at once, so that a long run takes no memory.
+
+    Raises SourceError if the file cannot be made.
+    """
 
     def __init__(self, path: Path) -> None:
         try:

@@ -1,1 +1,1 @@
-"""Arithmetic of the demos: boxes, regions, filters, labels and masks."""
+"""The demos' arithmetic: boxes, regions, filters, labels and masks."""

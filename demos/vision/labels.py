@@ -11,9 +11,9 @@ Color = tuple[float, float, float]
 
 
 def read_labels(path: Path | None, classes: int) -> list[str]:
-    """The name of each class: the lines of a text file, or "class" and a number where there is no file.
+    """The name of each class: the lines of a text file, or "class" and a number if there is no file.
 
-    A file may leave out class 0 where that is the background. Raises SourceError for a file of another length.
+    A file may leave out class 0 if that is the background. Raises SourceError for a file of another length.
     """
     if path is None:
         return [f"class {number}" for number in range(classes)]
@@ -32,5 +32,8 @@ def read_labels(path: Path | None, classes: int) -> list[str]:
 
 
 def palette(classes: int) -> list[Color]:
-    """A colour for each class, from 0 to 1: each hue is the golden angle from the one before, odd ones are darker."""
+    """A colour (red, green, blue from 0 to 1) for each class.
+
+    Successive hues are a golden angle apart, so that neighbours differ; odd classes are darker.
+    """
     return [colorsys.hsv_to_rgb(0.62 + 0.618034 * n, 0.9, 0.65 if n % 2 else 1.0) for n in range(classes)]

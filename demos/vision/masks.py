@@ -7,12 +7,13 @@ from collections.abc import Callable
 import framebind as fb
 
 SPATIAL, RANGE, FLOOR, RADIUS = 1.0, 0.1, 1e-4, 2
-"""Of the joint bilateral filter: the standard deviations in mask pixels and in colours from 0 to 1, the least weight of
-a colour, and how many mask pixels it looks in each direction."""
+"""Parameters of the joint bilateral filter: standard deviations in mask pixels and in colours from 0 to 1, the least
+weight of a colour, and the radius in mask pixels.
+"""
 MEMORY = 0.9
-"""How much of the previous mask stays where the new one does not know."""
+"""Share of the previous mask in a pixel about which the new mask is wholly uncertain (probability 0.5)."""
 STAY = 1.0
-"""By how much another class has to score higher than the one that a pixel had."""
+"""A pixel changes its class if another one scores higher by this."""
 
 _SMALL = """
 uniform sampler2D frame, previous;
@@ -51,8 +52,8 @@ void main() {
     color = vec4(texture(frame, uv).rgb, float(best));
 }
 """
-# Joint bilateral upsampling (Kopf, Cohen, Lischinski and Uyttendaele, SIGGRAPH 2007): the mean of what the mask has
-# nearby, each weighted by how near its place and how alike its colour in the frame is.
+# Joint bilateral upsampling (Kopf, Cohen, Lischinski and Uyttendaele, SIGGRAPH 2007): a mean of the mask's pixels
+# nearby, weighted by distance and by likeness of colour in the frame.
 SPREAD = f"""
 uniform sampler2D frame, small;
 vec4 spread(vec2 uv, vec3 here) {{
@@ -82,16 +83,17 @@ Smooth = Callable[[fb.GlTexture], fb.GlTexture]
 
 
 def smooth_person(scores: fb.GlBuffer, size: tuple[int, int], channels: int, person: int) -> Smooth:
-    """``smooth(frame)`` gives a texture of ``size`` (width, height): the frame's colours, and as alpha the mask.
+    """Make a function that smooths the mask of a person over time.
 
-    ``scores`` are float32 (height, width, channels): probabilities of a person where there is one channel, else scores
-    of classes, of which ``person`` is the number of one. The mask goes from 0 to 1 and is mixed with the one before.
+    ``smooth(frame)`` returns a texture of ``size`` (width, height): the frame's colours, and the mask, from 0 to 1, in
+    alpha. ``scores`` are float32 (height, width, channels): probabilities of a person if there is one channel, else
+    scores of classes; ``person`` is the number of the class of people.
     """
     return _smooth(scores, size, channels, f"const float MEMORY = {MEMORY};\nconst int PERSON = {person};\n", _PERSON)
 
 
 def smooth_classes(scores: fb.GlBuffer, size: tuple[int, int], channels: int) -> Smooth:
-    """The same with a class in alpha: the one of the highest score, or the one before where that is nearly as high."""
+    """As ``smooth_person``, with the number of a class in alpha: the best, or the one before if nearly as good."""
     return _smooth(scores, size, channels, f"const float STAY = {STAY};\n", _CLASS)
 
 
@@ -113,5 +115,5 @@ def _smooth(scores: fb.GlBuffer, size: tuple[int, int], channels: int, constants
 
 
 def enlarge() -> fb.FragmentProgram:
-    """A program that draws the mask of ``small`` (see smooth_person) at the size of ``frame``, along its edges."""
+    """A program that enlarges the mask in alpha of ``small`` (see smooth_person) along the edges of ``frame``."""
     return fb.FragmentProgram(_MASK + SPREAD + _MASK_MAIN)

@@ -1,4 +1,4 @@
-"""Where in a picture a person or a hand is: the turned square that a landmark model is shown, from its last landmarks.
+"""Regions of a picture for landmark models: the turned square around a person or a hand, from the last landmarks.
 
 Points are rows of x and y in pixels of the picture, y down. A rotation is in degrees clockwise.
 """
@@ -16,11 +16,11 @@ from ..player.network import Crop
 Array = npt.NDArray[Any]
 
 PALM = (0, 1, 2, 3, 5, 6, 9, 10, 13, 14, 17, 18)
-"""The points of a hand that say where it is, whatever the fingers do."""
+"""The points of a hand that stay in place when the fingers move."""
 
 
 class Region(NamedTuple):
-    """A square of the picture, turned around its centre: what Network.bind takes."""
+    """A square of the picture, turned around its centre, as Network.bind takes it."""
 
     crop: Crop
     rotation: float = 0.0
@@ -32,14 +32,16 @@ def whole(size: tuple[int, int]) -> Region:
 
 
 def upper_body(size: tuple[int, int]) -> Region:
-    """Where somebody is who sits before the camera: most of the region, from the waist down, is below the picture."""
+    """The region of somebody who sits before the camera: most of it, from the waist down, is below the picture."""
     width, height = size
     return _around((width / 2, 1.15 * height), 2.5 * height, 0.0)
 
 
 def disagreement(shown: Region, found: Region) -> float:
-    """How far ``found`` is from what the model was shown, in sizes and sides. A model knows best what is in its middle:
-    where it gives a region back as it was, the region is right.
+    """Distance between the region that the model was shown and the one that it found: in size, and in place.
+
+    The size counts as the logarithm of the ratio, the place in sides of ``shown``. A model is best in the middle of its
+    input: if it finds the region that it was shown, the region is right.
     """
     (x, y, side, _), (left, top, other, _) = shown.crop, found.crop
     return (
@@ -48,17 +50,18 @@ def disagreement(shown: Region, found: Region) -> float:
 
 
 def to_picture(points: Array, region: Region) -> Array:
-    """Points (n, 2) of a region, from 0 to 1, in pixels of the picture."""
+    """Turn points (n, 2) in a region, from 0 to 1, into pixels of the picture."""
     x, y, width, height = region.crop
     offsets = (points - 0.5) * [width, height]
     return (offsets @ _turn(region.rotation).T + [x + width / 2, y + height / 2]).astype(np.float32)
 
 
 def pose_region(points: Array) -> Region:
-    """Of the points (39, 2) of pose_landmark_lite: 33 is the middle of the hips, 34 lies above the head.
+    """The region of a person, from the points (39, 2) of pose_landmark_lite.
 
-    A circle around 33 through 34 holds the person; the region is a quarter larger, and has 34 above 33 (MediaPipe's
-    AlignmentPointsRectsCalculator and pose_landmarks_to_roi).
+    Point 33 is the middle of the hips, 34 lies above the head. A circle around 33 through 34 holds the person; the
+    region is a quarter larger, and has 34 above 33 (MediaPipe's AlignmentPointsRectsCalculator and
+    pose_landmarks_to_roi).
     """
     middle, top = points[33], points[34]
     side = 2 * 1.25 * math.dist(middle, top)
@@ -66,9 +69,11 @@ def pose_region(points: Array) -> Region:
 
 
 def hand_region(points: Array) -> Region:
-    """Of the points (21, 2) of a hand: the square around the palm and the fingers' first joints, twice as large, moved
-    towards the fingers by a tenth of their height, and turned so that they are above the wrist (MediaPipe's
-    HandLandmarksToRectCalculator and hand_landmark_landmarks_to_roi).
+    """The region of a hand, from its points (21, 2).
+
+    It is the square around the palm and the fingers' first joints, twice as large, moved towards the fingers by a tenth
+    of its height, and turned so that the fingers are above the wrist (MediaPipe's HandLandmarksToRectCalculator and
+    hand_landmark_landmarks_to_roi).
     """
     fingers = ((points[5] + points[13]) / 2 + points[9]) / 2
     rotation = _angle(points[0], fingers)
@@ -85,11 +90,11 @@ def _around(centre: tuple[float, float], side: float, rotation: float) -> Region
 
 
 def _angle(start: Array, end: Array) -> float:
-    """By how many degrees clockwise something is turned whose ``end`` would be above its ``start``."""
+    """The rotation that puts ``end`` from above ``start`` to where it is."""
     return math.degrees(math.atan2(end[0] - start[0], start[1] - end[1]))
 
 
 def _turn(degrees: float) -> Array:
-    """The matrix that turns a column (x, y) clockwise, y being down."""
+    """The matrix that turns a column (x, y) clockwise; y points down."""
     cosine, sine = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
     return np.array([[cosine, -sine], [sine, cosine]])

@@ -1,8 +1,8 @@
 """Boxes from the outputs of single-shot detectors (SSD): anchors, decoding, non-maximum suppression.
 
-A detector puts out, for each of its anchors (boxes that are laid out over the picture once and for all), how the object
-there differs from the anchor. Boxes are float32 rows (left, top, right, bottom), anchors rows (centre x, centre y,
-width, height), both from 0 to 1 over the picture that the model sees.
+Anchors are boxes at fixed places in the picture. For each anchor, a detector puts out the offset of the object there
+from the anchor. Boxes are float32 rows (left, top, right, bottom), anchors are rows (centre x, centre y, width,
+height); both are from 0 to 1 over the model's input.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 FACE_SIDE = 128
-"""Pixels on each side of the picture that face_detection_front sees; its outputs are in these units."""
+"""Side of face_detection_front's input in pixels; its outputs are in these units."""
 
 
 def grid(cells: int, sizes: Sequence[tuple[float, float]]) -> Array:
-    """Anchors (cells * cells * len(sizes), 4): in the middle of each of ``cells`` x ``cells`` cells one of each size
-    (width, height), row after row.
+    """Anchors (cells * cells * len(sizes), 4), row after row of ``cells`` x ``cells`` cells.
+
+    In the middle of each cell is one anchor of each size (width, height).
     """
     middles = (np.arange(cells, dtype=np.float32) + 0.5) / cells
     y, x, size = np.meshgrid(middles, middles, np.arange(len(sizes)), indexing="ij")
@@ -32,13 +33,13 @@ def grid(cells: int, sizes: Sequence[tuple[float, float]]) -> Array:
 def face_anchors() -> Array:
     """The 896 anchors of MediaPipe's face_detection_front: 2 in each of 16 x 16 cells, 6 in each of 8 x 8.
 
-    They have no size of their own ("fixed_anchor_size" in MediaPipe's ssd_anchors_calculator, strides 8, 16, 16, 16).
+    All have the size 1 ("fixed_anchor_size" in MediaPipe's ssd_anchors_calculator, strides 8, 16, 16, 16).
     """
     return np.concatenate([grid(16, [(1, 1)] * 2), grid(8, [(1, 1)] * 6)])
 
 
 def coco_anchors() -> Array:
-    """The 2034 anchors of SSD MobileNet v2 at 320 x 320: 6 layers of 20, 10, 5, 3, 2 and 1 cells a side.
+    """The 2034 anchors of SSD MobileNet v2 at 320 x 320: 6 layers of 20, 10, 5, 3, 2 and 1 cells per side.
 
     After "SSD: Single Shot MultiBox Detector" (Liu et al., 2016, section 2.2): layer k of 6 has the scale
     s(k) = 0.2 + 0.75 * k / 5, the sizes s(k) * (sqrt(a), 1 / sqrt(a)) for a = 1, 2, 1/2, 3, 1/3, and a square of
@@ -59,7 +60,8 @@ def decode_faces(values: Array, anchors: Array) -> tuple[Array, Array]:
     """Boxes (n, 4) and points (n, 6, 2) of face_detection_front's output (n, 16), x before y.
 
     A row is the box's centre and size, then six points: right eye, left eye, nose, mouth, right ear, left ear. All are
-    in pixels of the model's picture, places relative to the anchor's (MediaPipe's tensors_to_detections_calculator).
+    in pixels of the model's input; the centre and the points are relative to the anchor's centre (MediaPipe's
+    tensors_to_detections_calculator).
     """
     pairs = values.reshape(-1, 8, 2) / np.float32(FACE_SIDE)
     centres, halves = pairs[:, 0] + anchors[:, :2], pairs[:, 1] / 2
@@ -67,10 +69,10 @@ def decode_faces(values: Array, anchors: Array) -> tuple[Array, Array]:
 
 
 def decode_boxes(values: Array, anchors: Array) -> Array:
-    """Boxes (n, 4) of the Object Detection API's box encodings (n, 4): y, x, height, width.
+    """Boxes (n, 4) from the Object Detection API's box encodings (n, 4): y, x, height, width.
 
-    Its faster_rcnn_box_coder with the scales 10, 10, 5, 5: a place is in tenths of the anchor's size, a size is its
-    factor's logarithm times 5.
+    This is its faster_rcnn_box_coder with the scales 10, 10, 5, 5: a centre is in tenths of the anchor's size, a size
+    is 5 times the logarithm of its ratio to the anchor's.
     """
     places, sizes = values[:, 1::-1] / 10, values[:, :1:-1] / 5
     centres, halves = anchors[:, :2] + places * anchors[:, 2:], np.exp(sizes) * anchors[:, 2:] / 2
@@ -83,7 +85,7 @@ def sigmoid(values: Array) -> Array:
 
 
 def overlaps(box: Array, boxes: Array) -> Array:
-    """Of a box (4) with each of ``boxes`` (n, 4): the area of the intersection by that of the union, from 0 to 1."""
+    """Intersection over union of a box (4) with each of ``boxes`` (n, 4), from 0 to 1."""
     corners = np.maximum(box[:2], boxes[:, :2]), np.minimum(box[2:], boxes[:, 2:])
     common = np.prod(np.maximum(corners[1] - corners[0], 0), axis=1)
     areas = [np.prod(np.maximum(each[..., 2:] - each[..., :2], 0), axis=-1) for each in (box, boxes)]
@@ -93,7 +95,7 @@ def overlaps(box: Array, boxes: Array) -> Array:
 def suppress(boxes: Array, scores: Array, classes: npt.NDArray[np.int64], overlap: float, most: int) -> list[int]:
     """Non-maximum suppression: the numbers of the boxes (n, 4) to keep, the best score first, at most ``most``.
 
-    Of boxes of the same class that overlap by more than ``overlap``, the one with the best score is kept.
+    If two boxes of the same class overlap by more than ``overlap``, only the one with the better score is kept.
     """
     kept: list[int] = []
     left = np.argsort(-scores, kind="stable")

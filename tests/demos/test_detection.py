@@ -17,7 +17,7 @@ from skimage.feature import Cascade
 import framebind as fb
 from conftest import photograph_path
 from framebind.demos import detection
-from framebind.demos.detection import Found
+from framebind.demos.detection import Detection
 from framebind.demos.player.network import resample
 from framebind.demos.player.options import Options
 from framebind.demos.player.run import run
@@ -32,16 +32,16 @@ pytestmark = [pytest.mark.usefixtures("context"), pytest.mark.parametrize("conte
 
 
 @pytest.fixture
-def find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Found]]:
+def find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Detection]]:
     """``find(model, rgb)``: what the demo finds in a picture. It is drawn to a.png."""
-    drawn: list[list[Found]] = []
+    drawn: list[list[Detection]] = []
     draw = detection.draw_boxes
 
-    def spy(overlay: fb.Overlay, found: list[Found], names: list[str]) -> None:
+    def spy(overlay: fb.Overlay, found: list[Detection], names: list[str]) -> None:
         drawn.append(found)
         draw(overlay, found, names)
 
-    def find(model: Path, rgb: Array, **options: Any) -> list[Found]:
+    def find(model: Path, rgb: Array, **options: Any) -> list[Detection]:
         cv2.imwrite(str(tmp_path / "frame.png"), rgb[..., ::-1])
         given = Options(str(model), str(tmp_path / "frame.png"), output=[tmp_path / "a.png"])
         run(partial(detection.prepare, **options), given)
@@ -56,7 +56,7 @@ def overlap(one: Array, other: Any) -> float:
 
 
 def test_the_one_face_of_a_photograph_is_found_wherever_it_is(
-    find: Callable[..., list[Found]], photograph: Photograph, model_path: ModelPath
+    find: Callable[..., list[Detection]], photograph: Photograph, model_path: ModelPath
 ) -> None:
     model, rgb = model_path("face_detection_front"), photograph("astronaut")
     # An independent opinion: the local binary patterns of scikit-image's cascade.
@@ -80,7 +80,7 @@ def test_the_one_face_of_a_photograph_is_found_wherever_it_is(
 
 
 def test_faces_are_where_the_cpu_finds_them(
-    find: Callable[..., list[Found]], photograph: Photograph, model_path: ModelPath
+    find: Callable[..., list[Detection]], photograph: Photograph, model_path: ModelPath
 ) -> None:
     model, rgb = model_path("face_detection_front"), photograph("astronaut", 200, 150)
     interpreter = litert.Interpreter(model_path=str(model))
@@ -100,7 +100,7 @@ def test_faces_are_where_the_cpu_finds_them(
 
 
 def test_faces_of_many_people_and_pictures_without_any(
-    find: Callable[..., list[Found]], photograph: Photograph, model_path: ModelPath
+    find: Callable[..., list[Detection]], photograph: Photograph, model_path: ModelPath
 ) -> None:
     model = model_path("face_detection_front")
     people = np.load(photograph_path().with_name("lfw_subset.npy"))  # the first 100 are faces of 25 x 25 pixels
@@ -118,7 +118,7 @@ def test_faces_of_many_people_and_pictures_without_any(
 
 @pytest.mark.parametrize("logits", [False, True])
 def test_objects_are_decoded_suppressed_named_and_drawn(
-    find: Callable[..., list[Found]], tmp_path: Path, logits: bool
+    find: Callable[..., list[Detection]], tmp_path: Path, logits: bool
 ) -> None:
     model = object_model(tmp_path / "objects.tflite", logits)
     labels = tmp_path / "coco.txt"
@@ -160,10 +160,10 @@ def test_other_models_and_labels_of_other_models(tmp_path: Path, model_path: Mod
 
 
 def test_boxes_are_smoothed_with_those_of_the_same_object() -> None:
-    def seen(*boxes: tuple[float, ...]) -> list[Found]:
-        filters = [detection.OneEuro(detection.SLOWEST, 0.1) for _ in boxes]
+    def seen(*boxes: tuple[float, ...]) -> list[Detection]:
+        filters = [detection.OneEuro(detection.MIN_CUTOFF, 0.1) for _ in boxes]
         places = [np.array(box[:4], np.float32) for box in boxes]
-        return [Found(p, 0.9, int(b[4]), f) for p, b, f in zip(places, boxes, filters, strict=True)]
+        return [Detection(p, 0.9, int(b[4]), f) for p, b, f in zip(places, boxes, filters, strict=True)]
 
     before = detection.match(seen((0, 0, 100, 100, 1), (200, 0, 300, 100, 1)), [])
     places = [each.places.tolist() for each in before]

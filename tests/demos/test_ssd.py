@@ -89,8 +89,8 @@ def test_sigmoid() -> None:
 
 
 def test_the_one_euro_filter_by_its_formula() -> None:
-    slowest, slope, values = 0.5, 2.0, [1.0, 1.5, 3.0, 2.5]
-    smooth, value, speed = OneEuro(slowest, slope), values[0], 0.0
+    min_cutoff, beta, values = 0.5, 2.0, [1.0, 1.5, 3.0, 2.5]
+    smooth, value, speed = OneEuro(min_cutoff, beta), values[0], 0.0
     assert smooth(np.array([values[0]], np.float32)) == values[0]
 
     def alpha(cutoff: float) -> float:
@@ -98,7 +98,7 @@ def test_the_one_euro_filter_by_its_formula() -> None:
 
     for new in values[1:]:
         speed = alpha(1.0) * (new - value) / SECONDS + (1 - alpha(1.0)) * speed
-        a = alpha(slowest + slope * abs(speed))
+        a = alpha(min_cutoff + beta * abs(speed))
         value = a * new + (1 - a) * value
         np.testing.assert_allclose(smooth(np.array([new], np.float32)), [value], rtol=1e-6)
 
