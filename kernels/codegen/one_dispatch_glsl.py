@@ -102,7 +102,7 @@ def _tile_function(number: int, kernel: KernelSource, elements: dict[str, str]) 
         macros.append(f"#define {argument.name}_image {argument.memory}")
         macros += [f"#define {argument.name}_parameter{i} {argument.memory}_parameters[{i}]" for i in range(4)]
     macros += definitions(kernel, glsl_slice(elements))
-    parameters = ", ".join(["int TILE", *(f"int {argument.name}_offset" for argument in kernel.buffers)])
+    parameters = ", ".join(["int GROUP_ID", *(f"int {argument.name}_offset" for argument in kernel.buffers)])
     return [*macros, "#line 1 7", f"{helpers}void tile_{number}({parameters}) {body}", *undefined(macros)]
 
 

@@ -94,7 +94,7 @@ def _opencl_tile_function(source: ProgramSource, number: int, kernel: KernelSour
     """One kernel's macros, helpers and tile function, and the macros undefined again."""
     helpers, body = tile_text(kernel)
     macros = renamed(number, kernel)
-    parameters = ["int TILE", "int invocation", *(_opencl_pointer(source, memory) for memory in kernel.memories)]
+    parameters = ["int GROUP_ID", "int invocation", *(_opencl_pointer(source, memory) for memory in kernel.memories)]
     parameters += [
         f"__local {kind}* {pool}" for (kind, _, _), pool in zip(kernel.shared, pool_names(kernel), strict=True)
     ]
