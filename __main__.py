@@ -1,4 +1,4 @@
-"""The command line: ``python -m framebind COMMAND``, or ``framebind COMMAND``. A command is a file in demos/commands/.
+"""Command line: ``python -m framebind COMMAND``, or ``framebind COMMAND``. A command is a file in demos/commands/.
 
 Exit codes: 0 done; 1 failed, with one message that says why; 2 the command line is wrong.
 """
@@ -12,7 +12,7 @@ import framebind as fb
 
 try:
     import_module("framebind.demos")
-except ImportError as error:  # it names the packages that are missing, and how to install them
+except ImportError as error:  # its message names the missing packages, and how to install them
     sys.exit(str(error))
 
 import typer

@@ -34,8 +34,9 @@ Array = npt.NDArray[np.float32]
 
 
 class Layer(NamedTuple):
-    """A convolution: rows and columns of its input, channels in and out, the window's size and stride, and how its
-    input is stored. Windows are square and reflect at borders; weights and biases are halves.
+    """A convolution: rows and columns of its input, channels in and out, the window's size and stride, input storage.
+
+    Windows are square and reflect at borders; weights and biases are float16.
     """
 
     size: int

@@ -1,9 +1,10 @@
-"""Prints what a start takes without and with what an earlier process kept (serialization_dir), a process for each.
+"""Prints the time of a start with and without the cache of an earlier process (serialization_dir).
 
 python benchmarks/initialization.py [MODEL ...] [--backend opengl|opencl] [--precision f32|f16] [--runs N]
 
-A start is everything from the model's file to the end of the first inference. The drivers' own caches are switched off
-(NVIDIA, PoCL), or in a fresh folder for each process (Mesa, which gives out no programs without its cache).
+A start is everything from the model's file to the end of the first inference; each runs in a process of its own. The
+drivers' own caches are off (NVIDIA, PoCL), or in a fresh folder for each process (Mesa, which gives out no programs
+without its cache).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ app = typer.Typer()
 
 @app.command()
 def start(path: Path, backend: Backend, precision: str, folder: str) -> None:
-    """One start; prints its milliseconds as JSON. ``folder`` "" keeps nothing."""
+    """Print the milliseconds of one start as JSON. ``folder`` is the cache's; "" keeps nothing."""
     with BY_NAME[backend].open_context() as context:
         context.finish()
         started = time.perf_counter()
@@ -76,9 +77,7 @@ def main(
     precision: Literal["f32", "f16"] = "f32",
     runs: Annotated[int, typer.Option(min=1, help="Starts of each kind, of which the median is shown.")] = 1,
 ) -> None:
-    """A row for each model once it is measured: cold (nothing is kept), keeping (all is made and kept), warm (all was
-    kept), and what the warm one consists of.
-    """
+    """Print a row for each model: cold (no cache), keeping (makes the cache), warm (takes it) and its phases."""
     print(f"Milliseconds of a start, {backend}, {precision}")
     columns = ("cold", "keeping", "warm", "    %", "first inference", "inference", *PHASES)
     print(f"{'model':30}", *columns, sep="  ", flush=True)

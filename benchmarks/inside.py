@@ -1,10 +1,11 @@
-"""Times each step inside one dispatch, where no event can: work-group 0 reads the GPU's clock around every barrier.
+"""Times each step inside one dispatch: work-group 0 reads the GPU's clock before and after every barrier.
 
 python benchmarks/inside.py [MODEL ...] [--device-name NAME] [--runs N]
 
-*own* is work-group 0's part of a step, *whole* the time until the next step begins, and so the slowest group and the
-barrier. *again* is the same when each step is run a second time right after the first: what its instructions and its
-data take to arrive is in *whole* only. NVIDIA's OpenCL, whose clocks inline PTX can read.
+Events time whole dispatches only. *own* is work-group 0's part of a step. *whole* is the time until the next step
+begins: it includes the slowest work-group and the barrier. *again* are the same times of a second run of each step
+right after the first, when its instructions and data are in the caches. It needs NVIDIA's OpenCL, whose clocks inline
+PTX can read.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def _note(place: str, nanoseconds: str = "") -> str:
 
 
 def render_timed(source: ProgramSource) -> str:
-    """The program, with the clock read before and after each barrier, and at the end, and room for twice the rows."""
+    """The program with the clock read before and after each barrier and at the end, and space for twice the rows."""
     count = source.steps * source.row
     text = (
         _render(source).replace(f"copy[{count}];", f"copy[{2 * count}];").replace(f"i < {count};", f"i < {2 * count};")
@@ -72,8 +73,8 @@ def render_timed(source: ProgramSource) -> str:
     return f"{CLOCKS}{head}  __local uint local_state[2];{loop}"
 
 
-def make_room(device: Device) -> Resource:
-    """Let the barrier's state have room for the clocks behind it; returns the buffer that it is then."""
+def enlarge_barrier_state(device: Device) -> Resource:
+    """Make the barrier's state larger, with the clocks behind it; returns its buffer."""
     buffer = device.buffer(8 * (FIRST + 2 * MOST_ROWS + 2), "clocks")
     device.write(buffer, np.zeros(buffer.nbytes // 4, np.uint32), "clocks")
     state = functools.cached_property(lambda _: buffer.memory)  # type: ignore[attr-defined]
@@ -83,7 +84,7 @@ def make_room(device: Device) -> Resource:
 
 
 def twice(steps: Sequence[Step], merged: Merged, groups: int) -> npt.NDArray[np.int32]:
-    """Each row, and then the same after a barrier. In-place steps compute nonsense, in the same time."""
+    """The table with each row twice, a barrier between the two. In-place steps compute nonsense, in the same time."""
     rows = _table(steps, merged, groups)
     again = rows.copy()
     again[:, 3] = 1
@@ -124,7 +125,7 @@ def main(
     cl_one_dispatch.render_opencl_program = render_timed
     with fb.ClContext(device_name or None):
         device = open_device("opencl")
-        state = make_room(device)
+        state = enlarge_barrier_state(device)
         device.dispatches = "one"
         for path in map(find_model, models or FLOAT):
             cl_one_dispatch.table = _table

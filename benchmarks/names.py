@@ -1,4 +1,4 @@
-"""The models that the benchmarks measure where none is named."""
+"""The models that the benchmarks measure if none is named."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 python benchmarks/one_dispatch.py --backend opencl --check 10000 [MODEL ...]
 
-Each run of the comparison takes the next of three frames, and before it the arena is filled with NaN or left with what
-the frame before left there, so that whatever is read too early is seen.
+Each run of the comparison takes the next of three frames. The arena has the values of the frame before, or is filled
+with NaN, so that a step that reads too early gives a wrong result.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ from framebind.interop.device import CommandList, Device, Dispatches, Resource
 from framebind.interop.discovery.devices import open_device
 
 COLUMNS = ("model", "dispatches", "barriers", "median", "stream", "submit", "on the GPU", "different runs")
-"""Milliseconds: a run and the wait for it; a run of many back to back; the CPU's part; the GPU's own clock."""
+"""The times are milliseconds: *median* of a run and the wait for it, *stream* per run of many back to back, *submit*
+the CPU's part of a run, and the GPU's own clock.
+"""
 WARM_UP = 0.3
 FRAME = (640, 480)
 """Width and height of the frames in texels."""
@@ -61,7 +63,7 @@ class BoundModel:
 
 
 def bind(path: Path, storage: str, device: Device, backend: Backend) -> BoundModel:
-    """The model on the device, whose context is current; inputs besides the picture are buffers of noise."""
+    """Make the model on the device, whose context is current. Inputs other than the picture are buffers of noise."""
     interpreter = fb.Interpreter(model_path=path)
     delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend, is_precision_loss_allowed=storage == "f16"))
     interpreter.modify_graph_with_delegate(delegate)
@@ -83,7 +85,7 @@ def bind(path: Path, storage: str, device: Device, backend: Backend) -> BoundMod
 
 
 def milliseconds(device: Device, run: Callable[[], None], runs: int) -> tuple[float, float, float]:
-    """Median of ``runs``, each waited for; a run's share of as many back to back; the CPU's part of the first."""
+    """Median time of ``runs`` with a wait after each; time per run if back to back; median of the CPU's part."""
     until = time.perf_counter() + WARM_UP
     while time.perf_counter() < until:
         run()
@@ -105,7 +107,7 @@ def milliseconds(device: Device, run: Callable[[], None], runs: int) -> tuple[fl
 
 
 def record(device: Device, program: Program, dispatches: Dispatches) -> CommandList:
-    """The program's steps recorded once more, with what is bound to it."""
+    """Record the program's steps once more, with the same bindings."""
     commands = device.record(program.steps, dispatches)
     slots = {o.resource for step in program.steps for o in step.operands.values()}
     for tensor, binding in program._bindings.items():
@@ -147,7 +149,7 @@ def differing_runs(device: Device, model: BoundModel, lists: list[CommandList], 
 
 
 def measure(device: Device, backend: Backend, path: Path, storage: str, runs: int, check: int) -> list[list[str]]:
-    """Rows of COLUMNS: the recorded steps apart, and as one; then whole frames through the interpreter, as one."""
+    """Rows of COLUMNS: the recorded steps as separate dispatches and as one; then whole frames of the interpreter."""
     device.dispatches = "separate"
     model = bind(path, storage, device, backend)
     model.frame()

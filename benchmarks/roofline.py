@@ -34,8 +34,8 @@ BYTES_PER_US = 4.3e6
 MULTIPLY_ADDS_PER_US = 33.5e6
 """Multiply-adds of an H200 in float32, by its data sheet: 67 TFLOPS."""
 STEP_US = 1.3
-"""A step of one dispatch for the whole network, measured on an H200 before this library was written: a device-wide
-barrier. As a dispatch of its own it costs 1.9 us and more.
+"""Time of a step inside one dispatch for the whole network, which is a device-wide barrier. Measured on an H200 before
+this library was written. As a dispatch of its own, a step takes 1.9 us and more.
 """
 INVOCATIONS = 132 * 2048
 """Invocations that keep an H200 busy: kernels are chosen for it."""
@@ -52,12 +52,15 @@ class Work:
 
     @property
     def floor_us(self) -> float:
-        """Without its launch."""
+        """The least time of the step in microseconds, without its launch."""
         return max(self.nbytes / BYTES_PER_US, self.multiply_adds / MULTIPLY_ADDS_PER_US)
 
 
 def work(step: Step) -> Work:
-    """Every multiplier of a table named "weights" is used once a pixel of the output (or, transposed, of the input)."""
+    """The work of a step, from its views.
+
+    Every weight is used once per pixel of the output; of a transposed convolution, once per pixel of the input.
+    """
     source = step.kernel.source
     views = {argument.name: argument.view for argument in source.arguments}
     counted = views["src"] if source.name == "transpose_conv" else views.get("dst")

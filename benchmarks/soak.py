@@ -2,8 +2,8 @@
 
 Example: python benchmarks/soak.py --seconds 1800 --output soak.txt
 
-In a window where there is a display, headless otherwise. Exit code 1 where something grows, or where the 99th
-percentile of frame times is more than twice their median.
+It runs in a window if there is a display, else headless. Exit code 1: something grows, or the 99th percentile of frame
+times is more than twice their median.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ from framebind.demos.player.task import Scene, Task
 
 VIDEO_FRAMES = 120
 WARM_UP = 0.2
-"""The part of the time after which memory counts as settled: drivers and allocators fill their caches first."""
+"""Share of the time after which memory must not grow: drivers and allocators fill their caches first."""
 MAX_GROWTH = 4.0
-"""MiB of resident memory from then on: three frames of 640x480."""
+"""Largest growth of resident memory after the warm-up, in MiB: three frames of 640x480."""
 MAX_RATIO = 2.0
+"""Largest ratio of the 99th percentile of frame times to their median."""
 DEMOS: dict[str, tuple[Callable[[Scene], Task], str]] = {
     "style_transfer": (style_transfer.prepare, "style_transfer"),
     "segmentation": (segmentation.prepare, "selfie_segmentation"),
@@ -55,7 +56,7 @@ class Sample:
 
 @dataclass
 class Soak:
-    """Wraps a task's draw: notes when each frame began, and takes a sample now and then."""
+    """Wraps a task's draw: notes the start of each frame, and takes 20 samples over the whole time."""
 
     seconds: float
     times: array[float]
@@ -64,7 +65,7 @@ class Soak:
     started: float = 0.0
 
     def prepare(self, prepare: Callable[[Scene], Task], scene: Scene) -> Task:
-        """The task of ``prepare``, watched."""
+        """Make the task, with a draw that is watched."""
         task, context = prepare(scene), scene.picture.context
 
         def draw(frame: fb.GlTexture) -> None:
@@ -87,7 +88,7 @@ class Soak:
 
 
 def write_video(path: Path, size: tuple[int, int]) -> None:
-    """Motion over a photograph."""
+    """Write a video of motion over a photograph."""
     source = fb.open_source(f"synthetic:{PHOTOGRAPH}", size=size)
     with fb.GlContext.headless() as context, source:
         sink = fb.open_sink(path, context, size, fps=30)

@@ -1,7 +1,7 @@
 """Makes the pictures of README and documentation anew: ``python scripts/pictures.py [tutorial] [demos] [window]``.
 
-Each is what the demos leave of scikit-image's photographs. ``demos`` needs the models that are not in the package,
-``window`` Xvfb and xdotool.
+The demos make them from scikit-image's photographs. ``demos`` needs the models that are not in the package, ``window``
+Xvfb and xdotool.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def tutorial(folder: Path) -> None:
 
 
 def demos(folder: Path) -> None:
-    """The photograph, painted in two styles, in DeepLab's classes, the person alone and before a blurred background, a
-    face, a skeleton.
+    """Eight pictures: the photograph, two styles, DeepLab's classes, the person cut out, a blurred background, a face,
+    a skeleton.
     """
     coffee, rocket = (("--style", str(PHOTOGRAPHS / name)) for name in ("coffee.png", "rocket.jpg"))
     selfie = ("--model", "selfie_segmentation", "--effect")
@@ -64,8 +64,8 @@ def demos(folder: Path) -> None:
 
 
 def window(folder: Path) -> None:
-    """A demo's window with its figures, ten seconds after it has opened, on a screen of its own."""
-    screen = runpy.run_path(str(ROOT / "tests" / "screen.py"))["Screen"]
+    """A demo's window with its figures, ten seconds after it opened, on a virtual screen."""
+    screen = runpy.run_path(str(ROOT / "tests" / "support" / "screen.py"))["Screen"]
     command = (sys.executable, "-m", "framebind", "demo", "style_transfer", "--size", "640x480")
     with screen(folder) as shown, shown.run(*command, cwd=folder):
         time.sleep(10)

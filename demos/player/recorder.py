@@ -14,7 +14,7 @@ class _File:
     path: Path
     sink: fb.Sink
     pictures: int = 0
-    """How many pictures were written to it."""
+    """Number of pictures that were written to it."""
 
 
 class Recorder:

@@ -55,7 +55,7 @@ def style_transfer(model: Path) -> dict[str, Figures]:
 
 
 def segmentation(model: Path) -> dict[str, Figures]:
-    """Intersection over union of the two masks (where they say more than 0.5), over the pictures of a person."""
+    """Intersection over union of the two masks (values above 0.5), over the pictures of a person."""
     student, teacher = teachers.model(model), teachers.segmentation()
     pictures = held_back(scenes.load(scenes.HELD_BACK_PEOPLE), SEGMENTATION_SIZE)
     found, expected = (np.stack([answer(picture) for picture in pictures]) > 0.5 for answer in (student, teacher))

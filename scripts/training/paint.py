@@ -11,9 +11,9 @@ import numpy.typing as npt
 SIZE = 512
 HORIZON = 300
 LIGHTS = ((140, 150, 80, 1), (350, 190, 100, -1), (440, 60, 60, 1), (250, 400, 110, 1))
-"""x, y, radius and turning direction of what shines."""
+"""Lights in the sky: x, y, radius and turning direction."""
 NIGHT = ((14, 40, 90), (40, 110, 170), (150, 200, 205), (250, 215, 120), (255, 250, 225), (220, 80, 50))
-"""From dark to bright; the last is mixed in here and there."""
+"""Colours from dark to bright; the last one is mixed in here and there."""
 SEA = ((20, 50, 95), (45, 95, 140), (120, 165, 185))
 FOAM = (240, 235, 220)
 
@@ -22,7 +22,7 @@ Field = npt.NDArray[np.float64]
 
 
 def paint_sky(picture: Picture, rng: np.random.Generator) -> None:
-    """Strokes of 50 pixels that follow whirls around the lights, brighter the nearer they are."""
+    """Paint strokes of 50 pixels that follow whirls around the lights, brighter the nearer they are."""
     y, x = np.mgrid[:SIZE, :SIZE].astype(np.float64)
     flow = np.stack([np.full((SIZE, SIZE), 0.35), np.full((SIZE, SIZE), 0.1)])
     light = np.zeros((SIZE, SIZE))
@@ -49,7 +49,7 @@ def _follow(flow: Field, start: Field, steps: int, length: float) -> npt.NDArray
 
 
 def paint_sea(picture: Picture, rng: np.random.Generator) -> None:
-    """Rows of waves with a line of foam, each in front of the one behind, and drops above them."""
+    """Paint rows of waves with a line of foam, each in front of the one behind, and drops above them."""
     x = np.arange(0, SIZE + 4, 4)
     for row in range(HORIZON + 22, SIZE + 90, 16):
         crest = np.stack([x, row + 22 * np.sin(x * 0.02 + row * 0.9) + 8 * np.sin(x * 0.06 + row * 0.3)], axis=1)

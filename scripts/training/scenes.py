@@ -25,16 +25,16 @@ TEXTURES = {
         "coins.png",
     ),
 }  # fmt: skip
-"""Less like what a camera sees, and taken less often."""
+"""Pictures that are less like a camera's. They are taken less often."""
 HELD_BACK = {"skimage/data": ("astronaut.png", "coffee.png")}
-"""Never trained on: the figures are taken on these."""
+"""Pictures that are not trained on: the figures are measured on these."""
 HELD_BACK_PEOPLE = {"skimage/data": ("astronaut.png",)}
 PHOTOGRAPH_SHARE = 0.7
 """The share of scenes that show a photograph and no texture."""
 
 
 def load(names: dict[str, tuple[str, ...]]) -> list[Picture]:
-    """The pictures, as RGB. Raises FileNotFoundError with the package to install where one is not there."""
+    """The pictures, as RGB. Raises FileNotFoundError, which names the package to install, if one is missing."""
     pictures = []
     for folder, files in names.items():
         package, _, below = folder.partition("/")

@@ -1,4 +1,4 @@
-"""The small networks that are taught, as lists of layers. ``teach.py`` runs them, ``write_tflite.py`` writes them.
+"""The small networks that are trained, as lists of layers. ``teach.py`` runs them, ``write_tflite.py`` writes them.
 
 Every layer works at any size, and the picture is enlarged by DEPTH_TO_SPACE, whose block is a constant: a RESIZE
 operator would fix the size in the file.
@@ -28,7 +28,7 @@ class DepthToSpace:
 
 @dataclass(frozen=True)
 class Modulation:
-    """Scales and shifts each channel by what a layer of ``channels`` units makes of the channels' means."""
+    """Scales and shifts each channel, by factors that a layer computes from the channels' means."""
 
     channels: int
 

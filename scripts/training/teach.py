@@ -1,6 +1,6 @@
-"""Teaches a small network what a big model does: PYTHONPATH=scripts python -m training.teach style_transfer
+"""Trains a small network to give the answers of a big model: PYTHONPATH=scripts python -m training.teach style_transfer
 
-Written for PyTorch, which nothing else here needs: pip install 'framebind[training]'.
+It needs PyTorch, and nothing else here does: pip install 'framebind[training]'.
 """
 
 # pyright: reportMissingImports=false
@@ -32,7 +32,7 @@ AVERAGING = 0.998
 """The weights that are written are an exponential moving average of those that are trained, with this decay."""
 REPORT = 250
 Weights = dict[str, Any]
-"""Name to torch.Tensor."""
+"""Tensors (torch.Tensor) by name."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Task:
 
 
 def initial(layers: Sequence[Layer], device: Any) -> Weights:
-    """Random weights of the size that keeps variances (He et al. 2015), small ones where a layer adds to another."""
+    """Random weights of the size that keeps variances (He et al. 2015), small ones in layers that add to another."""
     generator = torch.Generator().manual_seed(SEED)
     weights: Weights = {}
 
@@ -112,7 +112,7 @@ def _depth_to_space(value: Any) -> Any:
 def values_and_edges(result: Any, target: Any, progress: float) -> Any:
     """Mean absolute error of the values and of their differences to the right and below, which keep edges sharp.
 
-    The edges come in over the first tenth of the training: earlier they favour a plain gray, where some runs stay.
+    The edges come in over the first tenth of the training: earlier they favour a plain gray, and some runs stay there.
     """
     across = functional.l1_loss(result.diff(dim=3), target.diff(dim=3))
     down = functional.l1_loss(result.diff(dim=2), target.diff(dim=2))
@@ -120,7 +120,7 @@ def values_and_edges(result: Any, target: Any, progress: float) -> Any:
 
 
 def cross_entropy(result: Any, target: Any, progress: float) -> Any:
-    """The usual loss of a mask; the same all through the training."""
+    """Binary cross-entropy of a mask; ``progress`` does not matter."""
     return functional.binary_cross_entropy(result.clamp(1e-4, 1 - 1e-4), target)
 
 
@@ -131,7 +131,7 @@ TASKS = {
 
 
 def train(task: Task, pictures: scenes.Picture, targets: scenes.Picture, steps: int, device: Any) -> Weights:
-    """Adam at a rate that rises over the first 5% of the steps and falls to zero along a cosine."""
+    """Train with Adam at a rate that rises over the first 5% of the steps and falls to zero along a cosine."""
     weights = initial(task.layers, device)
     average = {name: value.detach().clone() for name, value in weights.items()}
     optimizer = torch.optim.Adam(weights.values(), lr=RATE)

@@ -1,4 +1,4 @@
-"""Asks the big models what they make of a picture, on LiteRT's CPU kernels."""
+"""The big models that answer to pictures, on LiteRT's CPU kernels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .scenes import Picture, square
 
 STYLE = Path(__file__).with_name("style.png")
 Answer = Callable[[Picture], npt.NDArray[np.float32]]
-"""From a uint8 RGB picture to float32 (height, width, channels) from 0 to 1."""
+"""A function from a uint8 RGB picture to float32 (height, width, channels) from 0 to 1."""
 
 
 def style_vector() -> npt.NDArray[np.float32]:
@@ -38,12 +38,12 @@ def style_transfer() -> Answer:
 
 
 def segmentation() -> Answer:
-    """selfie_segmentation, for 256x256 pictures: how sure it is that a person is there."""
+    """selfie_segmentation, for 256x256 pictures: the probability of a person in each pixel."""
     return model(find_model("selfie_segmentation"))
 
 
 def model(path: Path, *constants: npt.NDArray[np.float32]) -> Answer:
-    """A model's answers to pictures; its inputs after the first are constants. May be called from several threads."""
+    """A function that runs a model on a picture; inputs after the first are constants. Several threads may call it."""
     local = threading.local()
 
     def answer(picture: Picture) -> npt.NDArray[np.float32]:
@@ -64,7 +64,7 @@ def model(path: Path, *constants: npt.NDArray[np.float32]) -> Answer:
 
 
 def pairs(answer: Answer, make: Callable[[int], Picture], count: int) -> tuple[Picture, Picture]:
-    """``count`` pictures that ``make`` makes of their numbers, and the answers to them, as uint8 (count, H, W, C)."""
+    """The pictures that ``make`` gives for 0 to ``count - 1``, and the answers to them, as uint8 (count, H, W, C)."""
 
     def pair(number: int) -> tuple[Picture, Picture]:
         picture = make(number)

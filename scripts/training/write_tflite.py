@@ -13,9 +13,9 @@ from ai_edge_litert import schema_py_generated as schema
 from .student import Convolution, DepthToSpace, Layer, Logistic, Modulation
 
 SIZE = 384
-"""Height and width that the file has until ``resize_tensor_input`` says otherwise."""
+"""Height and width of the input in the file; ``resize_tensor_input`` changes them."""
 Weights = Mapping[str, npt.NDArray[np.float32]]
-"""By layer's number and name ("3.weight", "3.bias"); weights as PyTorch has them, (outputs, inputs, height, width)."""
+"""Arrays by layer's number and name ("3.weight", "3.bias"); weights are PyTorch's (outputs, inputs, height, width)."""
 
 
 def write_tflite(layers: Sequence[Layer], weights: Weights, description: str) -> bytes:
@@ -30,7 +30,7 @@ def write_tflite(layers: Sequence[Layer], weights: Weights, description: str) ->
 
 
 class _Graph:
-    """The flatbuffer's objects while they are being collected."""
+    """Collects the flatbuffer's objects."""
 
     def __init__(self, weights: Weights) -> None:
         self.weights = weights
@@ -40,7 +40,7 @@ class _Graph:
         self.buffers: list[Any] = [schema.BufferT()]
 
     def tensor(
-        self, name: str, shape: Sequence[int], values: npt.NDArray[Any] | None = None, any_size: bool = False
+        self, name: str, shape: Sequence[int], values: npt.NDArray[Any] | None = None, *, any_size: bool = False
     ) -> int:
         tensor: Any = schema.TensorT()
         tensor.name, tensor.shape, tensor.buffer = name.encode(), list(shape), 0
@@ -57,7 +57,7 @@ class _Graph:
         return len(self.tensors) - 1
 
     def operator(self, name: str, inputs: Sequence[int], shape: Sequence[int], **options: Any) -> int:
-        """Adds an operator; ``options`` are those of its options table, "table" its name. Returns its output."""
+        """Add an operator; ``options`` are those of its options table, "table" is its name. Returns its output."""
         operator: Any = schema.OperatorT()
         code = getattr(schema.BuiltinOperator, name)
         if code not in self.codes:
@@ -74,7 +74,7 @@ class _Graph:
         return output
 
     def layer(self, name: str, layer: Layer, value: int, before: int) -> int:
-        """Adds a layer that takes the tensor ``value``; ``before`` is what the one before took. Returns its output."""
+        """Add a layer with the input ``value``; ``before`` is the input of the layer before. Returns its output."""
         _, height, width, channels = self.tensors[value].shape
         if isinstance(layer, Convolution):
             result = self.convolution(name, layer, value)

@@ -70,7 +70,7 @@ def test_it_runs_on_the_gpu_at_any_size_as_on_the_cpu(
 
 
 def _paint(picture: Picture, folder: Path) -> npt.NDArray[np.float32]:
-    """What the demo makes of a picture, without a word about models."""
+    """The demo's result for a picture, if no model is named."""
     cv2.imwrite(str(folder / "frame.png"), picture[..., ::-1])
     options = Options(DEFAULT_STYLE, str(folder / "frame.png"), [folder / "painted.png"])
     run(style_transfer.prepare, options)

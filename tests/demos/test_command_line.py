@@ -9,11 +9,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from framebind.__main__ import COMMANDS
+from framebind.delegate.options import BACKENDS
+from framebind.demos.apis import APIS, BY_NAME, Backend
 from support.tiny_models import CPU_ONLY, G, Op, T, build, chain
 
 
@@ -44,6 +46,30 @@ def test_each_command_shows_an_example(command: str) -> None:
     assert f"Example: python -m framebind {command}" in done.stdout
 
 
+ADDED = '''
+from .player.options import Options, demo
+
+@demo("style_transfer")
+def command(options: Options) -> None:
+    """A demo that was added."""
+    print(options.model, options.size)
+'''
+
+
+def test_a_demo_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "added.py").write_text(ADDED)
+    program = f"import framebind.demos as d; d.__path__.append({str(tmp_path)!r}); from framebind.__main__ import main"
+    command = [sys.executable, "-c", f"{program}; main()", "demo", "added", "--size", "64x48"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (0, "style_transfer 64x48\n"), done.stderr
+
+
+def test_every_api_is_a_row_of_one_table() -> None:
+    backends = tuple(api.backend for api in APIS)
+    assert get_args(Backend) == backends and {"auto", "null", *backends} == set(BACKENDS)
+    assert all(BY_NAME[api.short] is BY_NAME[api.backend] is api for api in APIS)
+
+
 @pytest.mark.parametrize("arguments", [[], ["nonsense"], ["devices", "--nonsense"]], ids=str)
 def test_a_wrong_command_line_ends_with_2(arguments: list[str]) -> None:
     done = run(*arguments)
@@ -53,7 +79,7 @@ def test_a_wrong_command_line_ends_with_2(arguments: list[str]) -> None:
 
 
 def test_a_terminal_gets_colours(tmp_path: Path) -> None:
-    """What the CPU runs stands out, on a terminal alone."""
+    """Operators on the CPU are in another colour, on a terminal alone."""
     (tmp_path / "tiny.tflite").write_bytes(chain("EXP", CPU_ONLY))
     terminal, stdout = os.openpty()
     command = [sys.executable, "-m", "framebind", "inspect", str(tmp_path / "tiny.tflite")]

@@ -1,4 +1,4 @@
-"""Where named models come from: the package, folders, and addresses (a server of this machine stands for them)."""
+"""Finding models by name: in the package, in folders, and at addresses (a server of this machine stands for them)."""
 
 from __future__ import annotations
 

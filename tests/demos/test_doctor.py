@@ -16,7 +16,7 @@ import framebind as fb
 from framebind.demos.commands import doctor
 
 NAMED = ("__EGL_VENDOR_LIBRARY_FILENAMES",)
-"""Which drivers the tests themselves may be told to use: it comes before folders."""
+"""Variables that name the drivers of the tests themselves: they come before folders."""
 
 
 def run(*arguments: str, without: tuple[str, ...] = (), **environment: str) -> subprocess.CompletedProcess[str]:

@@ -143,7 +143,7 @@ def test_on_a_dense_display_window_and_text_have_more_pixels(
     with Screen(tmp_path, dots_per_inch) as screen, screen.run(*command, cwd=tmp_path) as program:
 
         def right_edge() -> int:
-            """Where the bright half of the picture ends, in pixels of the screen."""
+            """The right end of the picture's bright half, in pixels of the screen."""
             return int(np.flatnonzero((screen.picture()[24 * scale] == 200).all(axis=-1)).max(initial=0)) + 1
 
         program.until(lambda: right_edge() == 64 * scale, "window")
@@ -290,7 +290,7 @@ def test_the_likeliest_classes_are_drawn_over_moving_frames(screen: Screen, tmp_
         program.press("h")
 
         def bars() -> list[int]:
-            """How long the bar of each of the five lines is above its text, from the likeliest on, in pixels."""
+            """Lengths in pixels of the bars above the text of the five lines, from the likeliest on."""
             rows = [screen.picture()[int(200 * (BOTTOM - (line + 0.1) / 16)), :240] for line in (5, 4, 3, 2, 1)]
             return [int((np.abs(row[:60] - np.array(BAR) * 255).max(axis=-1) < 60).sum()) for row in rows]
 
