@@ -1,7 +1,8 @@
-"""What tests share: the devices, the GL and OpenCL contexts, the models and the photographs.
+"""Fixtures that all tests share (devices, GL and OpenCL contexts, models, photographs), and the choice of tests.
 
+``--tier quick|default|all`` chooses the tests: see support/tiers.py.
 ``FRAMEBIND_DEVICES=null,gl`` narrows the devices; ``cl:NAME`` is the OpenCL device ``ClContext("NAME")``, of any name.
-Without it OpenCL is PoCL's; Mesa's (``cl:rusticl``) runs two cases of each operator, and everything where it is named.
+Without it OpenCL is PoCL's; Mesa's (``cl:rusticl``) runs a case of each kernel, and everything if it is named.
 ``FRAMEBIND_EXPECT=gl,gles,cl:pocl,models`` (set by CI) turns a missing one, or missing models or tools, into a failure
 instead of a skip. ``FRAMEBIND_MODELS`` is a folder of models.
 """
@@ -31,35 +32,46 @@ from framebind.interop.cl.compute.device import ClDevice
 from framebind.interop.device import Device
 from framebind.interop.gl.compute.device import GlDevice
 from framebind.interop.record.null import NullDevice
+from support import tiers
+from support.cases import cover
+from support.environment import CL_DEVICES, DEVICES, GL_DEVICES, ROOT, absent, is_wanted, listed, photograph_path
 
 pytest_plugins = ("support.webcam",)
 
-GL_DEVICES = ("gl", "gles")
-NAMED = os.environ.get("FRAMEBIND_DEVICES", "").split(",")
-CL_DEVICES = tuple(dict.fromkeys(["cl:pocl", *(name for name in NAMED if name.startswith("cl:"))]))
-DEVICES = ("null", *GL_DEVICES, *CL_DEVICES)
-OTHERS = ("models", "xvfb", "xdotool", "apitrace", "share:objects", "share:semaphores", "share:external", "share:host")
-"""What FRAMEBIND_EXPECT can promise besides devices."""
-ROOT = Path(__file__).parent.parent
 
-
-def _listed(variable: str) -> frozenset[str] | None:
-    text = os.environ.get(variable)
-    return None if text is None else frozenset(part.strip() for part in text.split(",") if part.strip())
-
-
-def absent(name: str, reason: str) -> None:
-    """Skip the test for want of ``name``, or fail it where FRAMEBIND_EXPECT promises it."""
-    if name in (_listed("FRAMEBIND_EXPECT") or ()):
-        pytest.fail(f"FRAMEBIND_EXPECT promises {name}, but {reason}", pytrace=False)
-    pytest.skip(f"no {name}: {reason}")
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--tier", choices=tiers.TIERS, default="default", help="which tests run (support/tiers.py)")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     for variable in ("FRAMEBIND_DEVICES", "FRAMEBIND_EXPECT"):
-        unknown = (_listed(variable) or frozenset()) - {*DEVICES, *OTHERS}
-        if unknown:
-            raise pytest.UsageError(f"{variable} names {sorted(unknown)}; known are {[*DEVICES, *OTHERS]}")
+        listed(variable)  # which checks the names
+    tier = config.getoption("--tier")
+    tiers.load_profile(tier)
+    if tier != "all":  # PoCL compiles a fifth to two fifths faster so, and the texts are the same
+        os.environ.setdefault("POCL_EXTRA_BUILD_FLAGS", "-cl-opt-disable")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that takes ``operator_run`` runs the tier's operator cases on each device."""
+    if "operator_run" in metafunc.fixturenames:
+        tier, cache = metafunc.config.getoption("--tier"), getattr(metafunc.config, "cache", None)
+        pairs = [
+            (device, run)
+            for device in cover.DEVICES
+            if is_wanted(device)
+            for run in cover.chosen_runs(tier, device, cache)
+        ]
+        ids = [f"{device} {run}" for device, run in pairs]
+        metafunc.parametrize("operator_run", pairs, ids=ids, indirect=True)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what the tier leaves out."""
+    tier = config.getoption("--tier")
+    chosen = [item for item in items if tiers.is_in(tier, item)]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
+    items[:] = chosen
 
 
 class _Gpu:
@@ -121,8 +133,7 @@ def _gpu() -> Iterator[_Gpu]:
 
 def _wanted(request: pytest.FixtureRequest) -> str:
     name = str(request.param)
-    wanted = _listed("FRAMEBIND_DEVICES")
-    if wanted is not None and name not in wanted:
+    if not is_wanted(name):
         pytest.skip(f"FRAMEBIND_DEVICES leaves out {name}")
     return name
 
@@ -168,10 +179,17 @@ def gpu(request: pytest.FixtureRequest, _gpu: _Gpu) -> Iterator[Device]:
 
 
 @pytest.fixture
+def operator_run(request: pytest.FixtureRequest, _gpu: _Gpu) -> Iterator[cover.Run]:
+    """An operator case; the context of the device that it runs on is current. The test leaves no GL error."""
+    name, run = request.param
+    for _ in _device(name, _gpu):
+        yield run
+
+
+@pytest.fixture
 def gl_and_cl(_gpu: _Gpu) -> Iterator[tuple[Device, Device]]:
     """Desktop GL and PoCL at once, their contexts current on this thread."""
-    wanted = _listed("FRAMEBIND_DEVICES")
-    if wanted is not None and not {"gl", "cl:pocl"} <= wanted:
+    if not (is_wanted("gl") and is_wanted("cl:pocl")):
         pytest.skip("FRAMEBIND_DEVICES leaves out gl or cl:pocl")
     for gl in _device("gl", _gpu):
         for opencl in _device("cl:pocl", _gpu):
@@ -235,8 +253,3 @@ def photograph() -> Callable[..., npt.NDArray[np.uint8]]:
         return np.ascontiguousarray(picture[:, :, ::-1]).astype(np.uint8, copy=False)
 
     return load
-
-
-def photograph_path(name: str = "astronaut") -> Path:
-    """Where scikit-image keeps a photograph that its wheel ships: astronaut, coffee, chelsea (a cat)."""
-    return Path(skimage.__file__).parent / "data" / f"{name}.png"

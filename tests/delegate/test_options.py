@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import framebind as fb
-from conftest import ROOT
 from framebind.interop.device import Device, Fence
+from support.environment import ROOT
 from support.tiny_models import G, Op, T, build, chain
 
 AUTO, PRECISION, LATENCY, MEMORY = fb.InferencePriority

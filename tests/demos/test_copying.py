@@ -15,7 +15,6 @@ import pytest
 import typer
 
 import framebind as fb
-from conftest import absent
 from framebind.demos import detection, landmarks, segmentation, style_transfer
 from framebind.demos.player import run as runner
 from framebind.demos.player.figures import Figures
@@ -27,6 +26,7 @@ from framebind.demos.player.report import Report
 from framebind.demos.player.run import run
 from framebind.demos.player.task import Scene, Task
 from framebind.interop.frames.capture import handover, source
+from support.environment import absent
 from support.tiny_models import chain
 from support.webcam import Webcam
 

@@ -15,7 +15,6 @@ import pytest
 from skimage.feature import Cascade
 
 import framebind as fb
-from conftest import photograph_path
 from framebind.demos import detection
 from framebind.demos.detection import Detection
 from framebind.demos.player.network import resample
@@ -24,6 +23,7 @@ from framebind.demos.player.run import run
 from framebind.demos.vision import ssd
 from framebind.demos.vision.labels import palette, read_labels
 from support.demo_models import object_model
+from support.environment import photograph_path
 
 Array = npt.NDArray[Any]
 Photograph = Callable[..., npt.NDArray[np.uint8]]

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 import framebind as fb
-from conftest import photograph_path
 from support import traced_pipeline
+from support.environment import photograph_path
 from support.traced_pipeline import FRAME_BYTES, SIZE
 
 FRAMES = 100

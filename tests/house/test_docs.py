@@ -25,11 +25,11 @@ import typer.core
 from ai_edge_litert import schema_py_generated as schema
 
 import framebind as fb
-from conftest import photograph_path
 from framebind.__main__ import app
 from framebind.delegate.cache.stopwatch import Phase
 from framebind.demos.models import BUNDLED, DEFAULT_STYLE
 from support.cases.quantized_models import convolution
+from support.environment import photograph_path
 from support.tiny_models import G, Op, T, build
 
 ROOT = Path(__file__).parents[2]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import framebind as fb
-from conftest import photograph_path
 from support import traced_pipeline
+from support.environment import photograph_path
 from support.soak import MIB, objects, resident
 
 FindModel = Callable[[str], Path]

@@ -20,7 +20,6 @@ import pyopencl
 import pytest
 
 import framebind as fb
-from conftest import absent, photograph_path
 from framebind.delegate.plan.binding import TextureMapping
 from framebind.delegate.run.bindings import make_binding
 from framebind.interop.cl.compute.device import ClDevice
@@ -37,6 +36,7 @@ from framebind.kernels.tensor import Shape, TensorInfo
 from framebind.kernels.views import Dense
 from support import tiny_models, traced_pipeline
 from support.device_steps import copy_source, step, whole
+from support.environment import absent, photograph_path
 from support.soak import MIB, objects, resident
 
 FindModel = Callable[[str], Path]

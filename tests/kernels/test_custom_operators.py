@@ -19,7 +19,7 @@ from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.reader import read_model
 from support.cases.references import Array, values
 from support.models import relative_error
-from support.operator_models import run
+from support.operator_models import run_model
 from support.tiny_models import G, Op, T, build
 
 SAME, VALID = 1, 2
@@ -151,7 +151,7 @@ def check(case: CustomCase) -> None:
     interpreter = fb.Interpreter(model_content=model)
     delegate = fb.GpuDelegate()
     interpreter.modify_graph_with_delegate(delegate)
-    for result, expected in zip(run(interpreter, case.inputs), case.expected, strict=True):
+    for result, expected in zip(run_model(interpreter, case.inputs), case.expected, strict=True):
         if case.tolerance:
             assert relative_error(result, expected) <= case.tolerance
         else:
@@ -184,7 +184,7 @@ def test_a_pooling_is_undone(context: fb.GlContext) -> None:
     operators = [Op("MaxPoolingWithArgmax2D", [0], [1, 2], given), Op("MaxUnpooling2D", [1, 2], [3], given)]
     interpreter = fb.Interpreter(model_content=build(G(tensors, operators, [0], [3])))
     interpreter.modify_graph_with_delegate(fb.GpuDelegate())
-    result = run(interpreter, [x])[0]
+    result = run_model(interpreter, [x])[0]
     largest = x.reshape(1, 3, 2, 4, 2, 5).max((2, 4))
     np.testing.assert_array_equal(result.reshape(1, 3, 2, 4, 2, 5).sum((2, 4)), largest)
     np.testing.assert_array_equal(result[result > 0], x[result > 0])

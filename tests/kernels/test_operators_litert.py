@@ -7,99 +7,72 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import framebind as fb
-from conftest import CL_DEVICES
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.reader import read_model
-from framebind.delegate.run import program as program_module
 from framebind.kernels.registry import OPERATORS
+from support.cases.compiled import Run, compile_run, storage_of
+from support.cases.cover import all_runs
 from support.cases.drawn_cases import drawn_case
-from support.cases.operator_cases import ALL_CASES, CASES
-from support.cases.operator_runs import all_halves
+from support.cases.operator_cases import CASES
 from support.cases.references import Array, values
 from support.models import relative_error
-from support.operator_models import ModelCase, case_model, options, output_shapes, run, run_on_cpu, runtime_inputs
+from support.operator_models import ModelCase, options, run_model, run_on_cpu, runtime_inputs
 from support.tiny_models import G, Op, T, build
 
 TOLERANCE = {False: 1e-5, True: 1e-2}
 """By whether 16 bits are used: the largest error as a part of the largest reference value."""
 
 
-def some_of_each(count: int) -> list[ModelCase]:
-    """The first cases of every operator, and as many from all over the rest."""
-    chosen: list[ModelCase] = []
-    for name in dict.fromkeys(case.operator for case in CASES):
-        cases = [case for case in CASES if case.operator == name]
-        chosen += cases[:: max(1, len(cases) // count)][:count]
-    return chosen
-
-
-def check(case: ModelCase, *, half: bool = False) -> None:
+def check(run: Run) -> None:
     """The model on the GPU, in the context that is current, equals the model on the CPU."""
-    model = case_model(case, output_shapes(case), negated=half)
-    inputs = runtime_inputs(case)
-    if half:
+    model, inputs = run.model, runtime_inputs(run.case)
+    if run.half:
         inputs = [-x.astype(np.float16).astype(np.float32) for x in inputs]
     assert claim(read_model(model).subgraphs[0]).unsupported == {}
     interpreter = fb.Interpreter(model_content=model)
-    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(is_precision_loss_allowed=half))
-    interpreter.modify_graph_with_delegate(delegate)
-    results = run(interpreter, inputs)
+    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(is_precision_loss_allowed=run.half))
+    with storage_of(run):
+        interpreter.modify_graph_with_delegate(delegate)
+        results = run_model(interpreter, inputs)
     delegate.close()
     assert any("output tensor" in reason for _, reason in fb.transfers.by_reason), "nothing came from the GPU"
     for result, expected in zip(results, run_on_cpu(model, inputs), strict=True):
-        compare(case, result, expected, half)
+        compare(run, result, expected)
 
 
-def compare(case: ModelCase, result: Array, expected: Array, half: bool) -> None:
-    if case.exact and not half:
+def compare(run: Run, result: Array, expected: Array) -> None:
+    if run.case.exact and not run.half:
         np.testing.assert_array_equal(result, expected)
     elif np.abs(expected).max() == 0:
-        assert np.abs(result).max() <= TOLERANCE[half]
+        assert np.abs(result).max() <= TOLERANCE[run.half]
     else:
-        assert relative_error(result, expected) <= TOLERANCE[half]
+        assert relative_error(result, expected) <= TOLERANCE[run.half]
+
+
+def test_operator(operator_run: Run) -> None:
+    """The runs that the tier chooses for each device (support/cases/cover.py)."""
+    check(operator_run)
 
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_on_opengl(context: fb.GlContext, case: ModelCase) -> None:
-    check(case)
-
-
-@pytest.mark.parametrize("context", ["gles"], indirect=True)
-@pytest.mark.parametrize("case", some_of_each(2), ids=str)
-def test_on_opengl_es(context: fb.GlContext, case: ModelCase) -> None:
-    check(case)
-
-
-@pytest.mark.parametrize("context", ["gl"], indirect=True)
-@pytest.mark.parametrize("case", [case for case in some_of_each(3) if case.halves], ids=str)
-def test_with_halves(context: fb.GlContext, case: ModelCase, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program_module, "assign_storages", all_halves)
-    check(case, half=True)
-
-
-@pytest.mark.parametrize("context", ["gl"], indirect=True)
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=drawn_case())
 def test_drawn_cases(context: fb.GlContext, case: ModelCase) -> None:
     fb.transfers.reset()
-    check(case)
+    check(Run(case))
 
 
-@pytest.mark.parametrize("cl_context", [name for name in CL_DEVICES if name != "cl:rusticl"], indirect=True)
-@pytest.mark.parametrize("case", some_of_each(20), ids=str)
-def test_on_opencl(cl_context: fb.ClContext, case: ModelCase) -> None:
-    check(case)
-
-
-@pytest.mark.parametrize("cl_context", ["cl:rusticl"], indirect=True)
-@pytest.mark.parametrize("case", some_of_each(2), ids=str)
-def test_on_another_opencl(cl_context: fb.ClContext, case: ModelCase) -> None:
-    check(case)
+@pytest.mark.parametrize("operator", sorted({case.operator for case in CASES}))
+def test_every_case_compiles(operator: str) -> None:
+    """On the null device: nothing is left to the CPU, the shapes are LiteRT's, and both texts can be written."""
+    for run in all_runs():
+        if run.case.operator == operator:
+            compiled = compile_run(run)
+            assert compiled.unsupported == {} and compiled.sources, str(run)
 
 
 def test_cases_have_names_of_their_own() -> None:
-    assert len({str(case) for case in ALL_CASES}) == len(ALL_CASES)
+    assert len({str(case) for case in CASES}) == len(CASES)
 
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
@@ -123,7 +96,7 @@ def test_indices_cross_between_gpu_and_cpu(context: fb.GlContext) -> None:
     interpreter = fb.Interpreter(model_content=model)
     interpreter.modify_graph_with_delegate(fb.GpuDelegate())
     x = values(2, 3, 5)
-    np.testing.assert_array_equal(run(interpreter, [x])[0], (-x).argmax(2) + 1)
+    np.testing.assert_array_equal(run_model(interpreter, [x])[0], (-x).argmax(2) + 1)
     reasons = [reason for _, reason in fb.transfers.by_reason]
     assert "output tensor 3 'found' to the CPU" in reasons
     assert "input tensor 5 'more' from the CPU" in reasons
@@ -152,7 +125,7 @@ def test_the_target_of_a_reshape_is_computed_from_a_static_shape(context: fb.GlC
     delegate = fb.GpuDelegate()
     interpreter.modify_graph_with_delegate(delegate)
     x = values(2, 3, 4, 5)
-    np.testing.assert_allclose(run(interpreter, [x])[0], np.exp(-x).reshape(6, 20), rtol=1e-6)
+    np.testing.assert_allclose(run_model(interpreter, [x])[0], np.exp(-x).reshape(6, 20), rtol=1e-6)
     program = delegate._partitions[0].program
     assert program is not None and len(program.steps) == 2
     interpreter.resize_tensor_input(0, (4, 3, 4, 5))

@@ -24,9 +24,11 @@ class Const:
     values: Any
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ModelCase:
-    """One operator; ``inputs`` are arrays that are set before invoke, Const, or None for an optional input left out."""
+    """A model of one operator. ``inputs`` are arrays that are set before invoke, Const, or None for an optional input
+    that is left out.
+    """
 
     operator: str
     label: str
@@ -103,7 +105,7 @@ def output_shapes(case: ModelCase) -> Sequence[tuple[int, ...]]:
     return [tuple(int(n) for n in detail["shape"]) for detail in details]
 
 
-def run(interpreter: litert.Interpreter, inputs: Sequence[Array]) -> list[Array]:
+def run_model(interpreter: litert.Interpreter, inputs: Sequence[Array]) -> list[Array]:
     interpreter.allocate_tensors()
     for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
         interpreter.set_tensor(detail["index"], value)
@@ -112,7 +114,7 @@ def run(interpreter: litert.Interpreter, inputs: Sequence[Array]) -> list[Array]
 
 
 def run_on_cpu(model: bytes, inputs: Sequence[Array]) -> list[Array]:
-    return run(litert.Interpreter(model_content=model, experimental_op_resolver_type=CPU_KERNELS), inputs)
+    return run_model(litert.Interpreter(model_content=model, experimental_op_resolver_type=CPU_KERNELS), inputs)
 
 
 def options(kind: str, **fields: Any) -> Any:

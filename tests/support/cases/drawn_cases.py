@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from framebind.kernels.registry import OPERATORS
-from support.cases.operator_cases import ALL_CASES, BINARY, COMPARISONS, POSITIVE, UNARY
+from support.cases.operator_cases import BINARY, CASES, COMPARISONS, POSITIVE, UNARY
 from support.cases.references import values
 from support.operator_models import Const, ModelCase, ints, options
 
@@ -166,8 +166,8 @@ GENERATORS: dict[str, Callable[[Draw, str], ModelCase]] = {
     "BATCH_MATMUL": product,
 }  # fmt: skip
 
-LISTED = {name: [case for case in ALL_CASES if case.operator == name] for name in OPERATORS}
-"""The cases of operators that have no generator here: hypothesis takes any of them, also those left out elsewhere."""
+LISTED = {name: [case for case in CASES if case.operator == name] for name in OPERATORS}
+"""The cases of each operator. For those without a generator here hypothesis takes any of them."""
 
 
 @st.composite

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -428,15 +427,7 @@ def whole_numbers() -> Iterable[ModelCase]:
         yield ModelCase("GATHER", f"{shape} {indices} {axis} computed", inputs, table, exact=True, halves=False)
 
 
-def thinned(cases: list[ModelCase]) -> list[ModelCase]:
-    """Every third case of operators that have very many: 3 shares no factor with the 2s and 4s that these cycle in."""
-    count = Counter(case.operator for case in cases)
-    many = {operator for operator in count if count[operator] >= 80 and operator != "CONV_2D"}
-    kept = {str(case) for operator in many for case in [c for c in cases if c.operator == operator][::3]}
-    return [case for case in cases if case.operator not in many or str(case) in kept]
-
-
-ALL_CASES = [
+CASES: list[ModelCase] = [
     *moving(),
     *moving_truth(),
     *cutting(),
@@ -455,4 +446,4 @@ ALL_CASES = [
     *whole_numbers(),
     *window_cases(),
 ]
-CASES: list[ModelCase] = thinned(ALL_CASES)
+"""Every case. Which of them run on which device, support.cases.cover says."""

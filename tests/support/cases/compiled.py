@@ -1,0 +1,81 @@
+"""Models compiled on the null device: their programs, and the sources of the kernels that they launch."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from unittest import mock
+
+from framebind.delegate.claim.claims import build_graph, claim, refuse_unlowered
+from framebind.delegate.plan.binding import Binding
+from framebind.delegate.read.reader import read_model
+from framebind.delegate.run import program as program_module
+from framebind.delegate.run.program import Program
+from framebind.interop.record.null import NullDevice
+from framebind.kernels.codegen.source import KernelSource
+from framebind.kernels.ops.pointwise.quantize import stored_view
+from framebind.kernels.views import Dense, Storage
+from support.cases.operator_runs import all_halves
+from support.operator_models import ModelCase, case_model, output_shapes
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A model on the null device: the reasons of operators that it leaves to the CPU, and the recorded program."""
+
+    unsupported: dict[int, str]
+    program: Program | None
+
+    @property
+    def sources(self) -> tuple[KernelSource, ...]:
+        """The source of each step's kernel; none if no operator runs on the device."""
+        return () if self.program is None else tuple(step.kernel.source for step in self.program.steps)
+
+
+def compile_on_null(model: bytes, storage: Storage = "f32", device: NullDevice | None = None) -> Compiled:
+    """The first subgraph of a model with plain buffers bound to what it reads and writes."""
+    subgraph, device = read_model(model).subgraphs[0], device or NullDevice()
+    claims = claim(subgraph)
+    refuse_unlowered(claims, subgraph, device.traits)
+    if not claims.nodes:
+        return Compiled(claims.unsupported, None)
+    graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs, {})
+    program = Program(device, graph, storage)
+    for tensor in (*program.graph.inputs, *program.graph.outputs):
+        info = program.graph.tensors[tensor]
+        view = stored_view(info) or Dense(info.bhwc)
+        program.bind(tensor, Binding(device.buffer(view.nbytes, ""), view))
+    return Compiled(claims.unsupported, program)
+
+
+@dataclass(frozen=True)
+class Run:
+    """An operator case as it is run: in f32, or (``half``) between negations with every intermediate in 16 bits."""
+
+    case: ModelCase
+    half: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.case} halves" if self.half else str(self.case)
+
+    @property
+    def model(self) -> bytes:
+        """The TFLite model of the case. LiteRT finds the shapes of its outputs."""
+        return case_model(self.case, output_shapes(self.case), negated=self.half)
+
+
+@contextlib.contextmanager
+def storage_of(run: Run) -> Iterator[Storage]:
+    """The storage that the run's programs are compiled with, in force until the context ends."""
+    if run.half:
+        with mock.patch.object(program_module, "assign_storages", all_halves):
+            yield "f16"
+    else:
+        yield "f32"
+
+
+def compile_run(run: Run) -> Compiled:
+    """The run's model on the null device."""
+    with storage_of(run) as storage:
+        return compile_on_null(run.model, storage)

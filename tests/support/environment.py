@@ -1,0 +1,47 @@
+"""Devices that tests run on, by name, and the variables FRAMEBIND_DEVICES and FRAMEBIND_EXPECT about them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import skimage
+
+ROOT = Path(__file__).parents[2]
+GL_DEVICES = ("gl", "gles")
+NAMED = os.environ.get("FRAMEBIND_DEVICES", "").split(",")
+CL_DEVICES = tuple(dict.fromkeys(["cl:pocl", *(name for name in NAMED if name.startswith("cl:"))]))
+"""PoCL's and the named ones. Mesa's ("cl:rusticl") runs a few operator cases also without being named."""
+DEVICES = ("null", *GL_DEVICES, *CL_DEVICES)
+TOOLS = ("models", "xvfb", "xdotool", "apitrace", "share:objects", "share:semaphores", "share:external", "share:host")
+"""What FRAMEBIND_EXPECT can promise besides devices."""
+
+
+def listed(variable: str) -> frozenset[str] | None:
+    """The names in an environment variable, None if it is not set. Raises pytest.UsageError for an unknown name."""
+    text = os.environ.get(variable)
+    if text is None:
+        return None
+    names = frozenset(part.strip() for part in text.split(",") if part.strip())
+    if unknown := names - {*DEVICES, *TOOLS}:
+        raise pytest.UsageError(f"{variable} names {sorted(unknown)}; known are {[*DEVICES, *TOOLS]}")
+    return names
+
+
+def is_wanted(device: str) -> bool:
+    """Whether FRAMEBIND_DEVICES, if it is set, names the device."""
+    wanted = listed("FRAMEBIND_DEVICES")
+    return wanted is None or device in wanted
+
+
+def absent(name: str, reason: str) -> None:
+    """Skip the test for want of ``name``, or fail it if FRAMEBIND_EXPECT promises it."""
+    if name in (listed("FRAMEBIND_EXPECT") or ()):
+        pytest.fail(f"FRAMEBIND_EXPECT promises {name}, but {reason}", pytrace=False)
+    pytest.skip(f"no {name}: {reason}")
+
+
+def photograph_path(name: str = "astronaut") -> Path:
+    """The file of a photograph in scikit-image's wheel: astronaut, coffee or chelsea (a cat)."""
+    return Path(skimage.__file__).parent / "data" / f"{name}.png"
