@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup test demo docs lint types clean
+.PHONY: setup test test-quick test-all demo docs lint types clean
 
 setup: .venv/.ready
 
@@ -11,8 +11,17 @@ setup: .venv/.ready
 	PYTHON="$(PYTHON)" sh scripts/setup.sh
 	@touch $@
 
+# Three tiers: tests/support/tiers.py says what each runs.
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
+
 test: setup
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(PYTEST)
+
+test-quick: setup
+	$(PYTEST) --tier quick
+
+test-all: setup
+	$(PYTEST) --tier all
 
 demo: setup
 	$(BIN)/python -m framebind.demos.style_transfer --frames 48 --size 512x512 \

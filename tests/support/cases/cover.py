@@ -54,12 +54,10 @@ def covers() -> dict[str, Reasons]:
     for run, found in sources.items():
         by_operator.setdefault(run.case.operator, {})[run] = features(found) | option_features(run.case)
     each = {operator: cover(reached) for operator, reached in by_operator.items()}
-    first = {operator: next(run for run in chosen if not run.half) for operator, chosen in each.items()}
     return {
         "features": {run: reasons for chosen in each.values() for run, reasons in chosen.items()},
         "signatures": cover({run: signatures(run.case.operator, found) for run, found in sources.items()}),
         "outlines": cover({run: outlines(found) for run, found in sources.items()}),
-        "operators": {run: [(operator,)] for operator, run in first.items()},
     }
 
 
@@ -69,11 +67,13 @@ def explain(name: str) -> str:
 
 
 def chosen_runs(tier: Tier, device: str, cache: pytest.Cache | None) -> list[Run]:
-    """The runs of a device in a session of this tier. Covers are kept in pytest's cache until the code changes."""
+    """The runs of a device in a session of this tier: for "quick" the first case of each operator, for "default" those
+    of the device's cover. Covers are kept in pytest's cache until the code changes.
+    """
     if tier == "all":
         return all_runs()
     if tier == "quick":
-        return _kept("operators", cache) if device == "gl" else []
+        return list({run.case.operator: run for run in reversed(all_runs())}.values()) if device == "gl" else []
     return _kept(COVERS.get(device, "signatures"), cache)
 
 
