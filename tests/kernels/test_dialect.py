@@ -50,7 +50,7 @@ def test_both_dialects_come_of_one_source() -> None:
 
 def test_padding_lanes_are_written_as_zero() -> None:
     glsl = render_glsl(relu_source(src=Sliced((1, 1, 1, 5)), dst=Sliced((1, 1, 1, 5))))
-    assert "if ((s_) == 1) { link_v = F4V(link_v.x, 0.0f, 0.0f, 0.0f); }" in glsl
+    assert "if ((s_) == 1) { store_v = F4V(store_v.x, 0.0f, 0.0f, 0.0f); }" in glsl
 
 
 def test_glsl_es_has_precisions_and_textures_have_units() -> None:

@@ -59,7 +59,7 @@ def outlines(sources: Iterable[KernelSource]) -> set[Feature]:
 
 
 def _name(argument: Argument) -> str:
-    return "operand" if argument.name.startswith("operand") else argument.name
+    return "epilogue operand" if argument.name.startswith("epilogue") else argument.name
 
 
 def _kind(argument: Argument) -> str:
