@@ -1,12 +1,13 @@
 #!/bin/sh
 # Makes .venv with the package and its extras in it and, on Debian or Ubuntu, installs the system packages that are missing:
-# software GL and OpenCL drivers, what GLFW loads, and what the tests run (a virtual screen, an API tracer, what Qt loads).
+# software GL and OpenCL drivers, the libraries that opencv-python (libgl1 libglib2.0-0 libxcb1) and GLFW load, and what the
+# tests run (a virtual screen, an API tracer, the libraries that Qt loads).
 set -eu
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
 
 packages="libegl1 libgl1 libgl1-mesa-dri libgles2 ocl-icd-libopencl1 pocl-opencl-icd
-libx11-6 libxcursor1 libxi6 libxinerama1 libxrandr2 xvfb xauth xdotool apitrace
+libxcb1 libx11-6 libxcursor1 libxi6 libxinerama1 libxrandr2 xvfb xauth xdotool apitrace
 libxcb-cursor0 libxcb-icccm4 libxcb-keysyms1 libxcb-image0 libxcb-render-util0 libxcb-shape0 libxkbcommon-x11-0
 libdbus-1-3 libfontconfig1 libglib2.0-0"
 

@@ -6,12 +6,15 @@ import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
-
-import cv2
+from typing import TYPE_CHECKING
 
 from ...errors import SourceError
+from .opencv import load_cv2
 from .pixel_layouts import Layout, Matrix, layout_of
 from .readers import Frame, describe, quiet
+
+if TYPE_CHECKING:
+    import cv2
 
 RAW_FORMATS = {"YUYV": "yuyv", "YUY2": "yuyv", "NV12": "nv12"}
 """FOURCC of what is uploaded as the camera gives it: its layout."""
@@ -78,6 +81,7 @@ class CameraReader:
         """The next frame; False where none came: the camera is gone, until ``reopen`` finds it."""
         if self._capture is None:
             return False
+        cv2 = load_cv2()
         found, frame = self._capture.read(view)
         if not found:
             return False
@@ -113,6 +117,7 @@ class CameraReader:
             self._capture = None
 
     def _open(self) -> cv2.VideoCapture | None:
+        cv2 = load_cv2()
         with quiet():
             if isinstance(self._source, str) and "!" in self._source:
                 capture = cv2.VideoCapture(self._source, cv2.CAP_GSTREAMER)
@@ -122,7 +127,7 @@ class CameraReader:
 
     def _ask(self, capture: cv2.VideoCapture) -> Layout:
         """Ask a camera for the format, in the order in which drivers want it; the layout that it gives."""
-        options, layout = self._options, "bgr"
+        cv2, options, layout = load_cv2(), self._options, "bgr"
         if isinstance(self._source, int):
             # The compressed format where none is asked for: raw frames of a large size do not fit through USB 2.
             wanted = options.fourcc or "MJPG"
@@ -157,6 +162,7 @@ class CameraReader:
 
     def _why_not(self) -> str:
         if isinstance(self._source, str):
+            cv2 = load_cv2()
             if "!" in self._source and not cv2.videoio_registry.hasBackend(cv2.CAP_GSTREAMER):
                 return (
                     f"{self._what} is a GStreamer pipeline, and this OpenCV is built without GStreamer (as all from "
@@ -177,5 +183,5 @@ class CameraReader:
 
 
 def _fourcc(capture: cv2.VideoCapture) -> str:
-    code = int(capture.get(cv2.CAP_PROP_FOURCC))
+    code = int(capture.get(load_cv2().CAP_PROP_FOURCC))
     return code.to_bytes(4, "little").decode("ascii", "replace").strip("\0 ") if code > 0 else ""

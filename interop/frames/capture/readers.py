@@ -11,18 +11,21 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
 from ...errors import SourceError
+from .opencv import load_cv2
 from .pixel_layouts import Layout, layout_of
 
+if TYPE_CHECKING:
+    import cv2
+
 Frame = npt.NDArray[np.uint8]
-_TURNS = {90: cv2.ROTATE_90_CLOCKWISE, 180: cv2.ROTATE_180, 270: cv2.ROTATE_90_COUNTERCLOCKWISE}
-"""By the clockwise degrees that a file asks for."""
+_TURNS = {90: "ROTATE_90_CLOCKWISE", 180: "ROTATE_180", 270: "ROTATE_90_COUNTERCLOCKWISE"}
+"""OpenCV's names of the turns, by the clockwise degrees that a file asks for."""
 PICTURES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff"})
 
 
@@ -78,8 +81,9 @@ class VideoReader(_FromFiles):
     """
 
     def __init__(self, capture: cv2.VideoCapture, name: str) -> None:
-        self._capture, self.name = capture, name
-        self._turn = _TURNS.get(int(capture.get(cv2.CAP_PROP_ORIENTATION_META)))
+        cv2, self._capture, self.name = load_cv2(), capture, name
+        turn = _TURNS.get(int(capture.get(cv2.CAP_PROP_ORIENTATION_META)))
+        self._turn: int | None = None if turn is None else getattr(cv2, turn)
         self.size = (int(capture.get(cv2.CAP_PROP_FRAME_WIDTH)), int(capture.get(cv2.CAP_PROP_FRAME_HEIGHT)))
         self.fps = capture.get(cv2.CAP_PROP_FPS) or None
         frames = int(capture.get(cv2.CAP_PROP_FRAME_COUNT))
@@ -111,13 +115,13 @@ class VideoReader(_FromFiles):
                 "re-encode the file with one size"
             )
         if self._turn is not None:
-            cv2.rotate(place, self._turn, dst=view)
+            load_cv2().rotate(place, self._turn, dst=view)
         self._number += 1
         return True
 
     def reopen(self) -> bool:
         self._number = 0
-        return bool(self._capture.set(cv2.CAP_PROP_POS_FRAMES, 0))
+        return bool(self._capture.set(load_cv2().CAP_PROP_POS_FRAMES, 0))
 
     def close(self) -> None:
         self._capture.release()
@@ -141,6 +145,7 @@ class PictureReader(_FromFiles):
         if picture.shape == view.shape:
             view[...] = picture
         else:
+            cv2 = load_cv2()
             cv2.resize(picture, self.size, dst=view, interpolation=cv2.INTER_AREA)
         self._next += 1
         return True
@@ -164,7 +169,7 @@ class MotionReader(_FromFiles):
         self.name, self.size, self._picture, self._number = name, size, picture, 0
 
     def read(self, view: Frame) -> bool:
-        height, width = self._picture.shape[:2]
+        cv2, (height, width) = load_cv2(), self._picture.shape[:2]
         phase = 2 * math.pi * self._number / self.PERIOD
         # At scale 1 the picture just covers the frame; where a turned corner leaves it, the picture is mirrored.
         scale = max(self.size[0] / width, self.size[1] / height) * (1.15 + 0.12 * math.sin(2 * phase))
@@ -193,6 +198,7 @@ def load_picture(path: Path) -> Frame:
         data = np.frombuffer(path.read_bytes(), np.uint8)
     except OSError as error:
         raise SourceError(f"picture '{path}' cannot be read: {error.strerror}") from error
+    cv2 = load_cv2()
     with quiet():
         picture = cv2.imdecode(data, cv2.IMREAD_COLOR) if data.size else None
     if picture is None:
@@ -203,7 +209,7 @@ def load_picture(path: Path) -> Frame:
 def open_video(path: Path) -> VideoReader:
     """A video file. Raises SourceError."""
     with quiet():
-        capture = cv2.VideoCapture(os.fspath(path))
+        capture = load_cv2().VideoCapture(os.fspath(path))
     reader = VideoReader(capture, f"video '{path}'")
     if not capture.isOpened() or min(reader.size) < 1:
         capture.release()
@@ -215,6 +221,7 @@ def open_address(address: str) -> VideoReader | None:
     """What a web server has as a file of known length; None for what is live, or cannot be opened."""
     if not address.startswith(("http://", "https://", "file://")):
         return None
+    cv2 = load_cv2()
     with quiet():
         capture = cv2.VideoCapture(address)
     if capture.isOpened() and capture.get(cv2.CAP_PROP_FRAME_COUNT) > 0:
@@ -233,6 +240,7 @@ def open_folder(path: Path) -> PictureReader:
 
 def painted_picture(width: int = 960, height: int = 720) -> Frame:
     """A picture computed here, for synthetic motion without any file: waves of colour, discs and a checkered floor."""
+    cv2 = load_cv2()
     y, x = np.mgrid[0:height, 0:width].astype(np.float32)
     u, v = x / width, y / height
     waves = [np.sin(9 * u + 5 * v + k) * np.cos(7 * v - 4 * u * u + 2 * k) for k in range(3)]
@@ -249,11 +257,12 @@ def painted_picture(width: int = 960, height: int = 720) -> Frame:
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Silence: OpenCV's own log says in several lines what our error then says in one."""
-    before = cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
+    logging = load_cv2().utils.logging
+    before = logging.setLogLevel(logging.LOG_LEVEL_SILENT)
     try:
         yield
     finally:
-        cv2.utils.logging.setLogLevel(before)
+        logging.setLogLevel(before)
 
 
 def describe(frame: npt.NDArray[Any]) -> str:

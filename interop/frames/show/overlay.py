@@ -6,13 +6,13 @@ import ctypes
 import functools
 import weakref
 
-import cv2
 import numpy as np
 
 from ...gl.context import GlContext
 from ...gl.khronos import GL
 from ...gl.objects import GlTexture
 from ...gl.program import build_program
+from ..capture.opencv import load_cv2
 from .draw import Surface
 
 _DISABLED = (GL.DEPTH_TEST, GL.SCISSOR_TEST, GL.CULL_FACE, GL.STENCIL_TEST)
@@ -182,7 +182,7 @@ def _glyph(character: str) -> int:
 @functools.cache
 def _font() -> tuple[np.ndarray, list[int]]:
     """The atlas, one cell for each character side by side, and how many texels of its cell each one is wide."""
-    width, height = _CELL
+    cv2, (width, height) = load_cv2(), _CELL
     atlas, widths = np.zeros((height, (_LAST - _FIRST + 1) * width), np.uint8), list[int]()
     for glyph in range(_LAST - _FIRST + 1):
         cell, character = np.zeros((height, width), np.uint8), chr(_FIRST + glyph)

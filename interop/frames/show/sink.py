@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-import cv2
 import numpy as np
 
 from ...errors import SourceError
 from ...gl.context import GlContext
 from ...gl.objects import GlTexture
+from ..capture.opencv import load_cv2
 from ..capture.readers import Frame
 from .readback import ReadbackRing
 from .window import Window
@@ -102,6 +102,7 @@ class VideoSink:
         self._path, self._size, self._fps, self._live, self._closed = path, size, fps, live, False
         self._began, self._written, self._empty = 0.0, 0, True
         self._repeats: deque[int] = deque()
+        cv2 = load_cv2()
         codec = cv2.VideoWriter.fourcc(*VIDEO_CODECS[path.suffix.lower()])
         self._writer = cv2.VideoWriter(os.fspath(path), codec, fps, size)
         if not self._writer.isOpened():
@@ -143,6 +144,7 @@ class VideoSink:
                 self._path.unlink(missing_ok=True)
 
     def _encode(self, frame: Frame) -> None:
+        cv2 = load_cv2()
         cv2.cvtColor(frame, cv2.COLOR_RGBA2BGR, dst=self._bgr)
         for _ in range(self._repeats.popleft()):
             self._writer.write(self._bgr)
@@ -166,6 +168,7 @@ class PictureSink:
     def close(self) -> None:
         texture, self._last = self._last, None
         if texture is not None:
+            cv2 = load_cv2()
             picture = cv2.cvtColor(texture.read(PICTURE_FILE), cv2.COLOR_RGBA2BGR)
             with _written(self._path):
                 self._path.write_bytes(cv2.imencode(".png", picture)[1].tobytes())
