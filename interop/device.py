@@ -11,6 +11,7 @@ import numpy as np
 from ..kernels.codegen.source import KernelSource
 from ..kernels.target import Target
 from ..kernels.views import Picture
+from .binaries import BinaryStore
 
 
 @dataclass(frozen=True)
@@ -208,17 +209,26 @@ class Device(Protocol):
         """Make, or find among those made before. It is compiled now or when it is recorded; KernelError then."""
         ...
 
-    def compile(self, steps: Sequence[Step], dispatches: Dispatches | None = None) -> None:
-        """Compile the kernels that ``record`` would compile for these steps otherwise. Raises KernelError."""
+    def compile(
+        self, steps: Sequence[Step], dispatches: Dispatches | None = None, store: BinaryStore | None = None
+    ) -> None:
+        """Compile the kernels that ``record`` would compile for these steps otherwise. Raises KernelError.
+
+        ``store``: take compiled programs from it, and offer it those that are new.
+        """
         ...
 
     def record(
-        self, steps: Sequence[Step], dispatches: Dispatches | None = None, groups_per_unit: int = 0
+        self,
+        steps: Sequence[Step],
+        dispatches: Dispatches | None = None,
+        groups_per_unit: int = 0,
+        store: BinaryStore | None = None,
     ) -> CommandList:
         """Check operands against arguments (raising BindingError with names), find hazards, and bind everything
         once. ``dispatches``: the device's own where it is None. Raises BindingError for "one" where the device or the
         steps do not allow it. ``groups_per_unit``: how many work-groups a compute unit walk through steps of one
-        dispatch at most; 0 leaves it to a rule.
+        dispatch at most; 0 leaves it to a rule. ``store``: see ``compile``.
         """
         ...
 

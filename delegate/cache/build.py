@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ...interop.device import Traits
-from ...interop.record.binaries import kept_in
 from ..lower.pack import Constants
 from ..lower.tuning import Tuning
 from ..options import GpuDelegateOptions
@@ -30,8 +29,8 @@ class BuildContext:
 
     @contextmanager
     def phase(self, name: Phase) -> Iterator[None]:
-        """Count the time within the block for ``name``; compiled programs come from the cache, and go there."""
-        with self.stopwatch.phase(name), kept_in(self.cache):
+        """Count the time within the block for ``name``."""
+        with self.stopwatch.phase(name):
             yield
 
     def open_cache(self, options: GpuDelegateOptions, model: Model | None, traits: Traits) -> None:

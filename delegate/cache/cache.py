@@ -50,7 +50,7 @@ def fingerprint(model: bytes | str | os.PathLike[str]) -> str:
 
 
 class Cache:
-    """Implements interop.binaries.Binaries. ``save`` writes what is new; until then nothing touches the file.
+    """Implements interop.binaries.BinaryStore. ``save`` writes what is new; until then nothing touches the file.
 
     Raises DelegateError where the folder cannot be used. A file that cannot be used is a warning, and made anew.
     """

@@ -195,7 +195,7 @@ class Program:
                     (number, argument.name)
                 )
         with self._initialization.phase("compile"):
-            device.compile(steps, self.tuning.dispatches)
+            device.compile(steps, self.tuning.dispatches, self._initialization.cache)
         with self._initialization.phase("record"):
             commands = self._record_steps(steps)
         operands = [operand.resource for step in steps for operand in step.operands.values()]
@@ -205,13 +205,13 @@ class Program:
 
     def _record_steps(self, steps: list[Step]) -> CommandList:
         """As it was measured to be the fastest; by rule, where what is bound now does not allow that."""
-        tuning = self.tuning
+        tuning, store = self.tuning, self._initialization.cache
         if tuning.dispatches is not None:
             try:
-                return self._device.record(steps, tuning.dispatches, tuning.groups_per_unit)
+                return self._device.record(steps, tuning.dispatches, tuning.groups_per_unit, store)
             except BindingError as reason:
                 log.info(str(reason))
-        return self._device.record(steps)
+        return self._device.record(steps, store=store)
 
     def _show_bindings(self, commands: CommandList) -> None:
         """Give a command list of the steps what is bound now."""

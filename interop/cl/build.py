@@ -9,8 +9,8 @@ from typing import Any
 
 import pyopencl as cl
 
+from ..binaries import BinaryStore
 from ..errors import DeviceError
-from ..record import binaries
 from . import ptx
 
 log = logging.getLogger("framebind")
@@ -38,24 +38,29 @@ def _compute_capability(device: cl.Device) -> int:
     return int(device.compute_capability_major_nv)
 
 
-def build(context: cl.Context, text: str, name: str, options: Sequence[str] = CL1_2) -> cl.Program:
+def build(
+    context: cl.Context, text: str, name: str, options: Sequence[str] = CL1_2, store: BinaryStore | None = None
+) -> cl.Program:
     """A program of OpenCL C text, built, with a kernel called ``name``. Raises pyopencl.Error with the log.
 
-    It is made of the text's binary where one is kept (see interop/binaries.py) and the driver takes it.
+    If ``store`` has a binary of the text, and the driver takes it, nothing is compiled.
     """
-    binary = binaries.find(_key(text, options))
+    binary = store.find(_key(text, options)) if store is not None else None
     program = _load(context, binary, name) if binary else None
     if program is None:
-        binaries.reject(_key(text, options))
+        if store is not None:
+            store.reject(_key(text, options))
         program = _build(context, text, name, options)
-    offer(program, text, options)
+    offer(program, text, options, store)
     return program
 
 
-def offer(program: cl.Program, text: str, options: Sequence[str] = CL1_2) -> None:
-    """Let the binary of a built program be kept, where somebody keeps them."""
+def offer(program: cl.Program, text: str, options: Sequence[str], store: BinaryStore | None) -> None:
+    """Let the store keep the binary of a built program."""
+    if store is None:
+        return
     assembler = ptx.assembler(program.devices[0])  # held until all that wait were fetched: it then serves them all
-    binaries.keep(_key(text, options), lambda: _kept_form(program, assembler))
+    store.keep(_key(text, options), lambda: _kept_form(program, assembler))
 
 
 def _kept_form(program: cl.Program, assembler: ptx.Assembler) -> bytes | None:

@@ -9,43 +9,46 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from ..binaries import BinaryStore
 from ..errors import KernelError
-from ..record import binaries
 from .context import GlContext
 from .khronos import GL
 
 _FORMAT = struct.Struct("<I")
 
 
-def build_program(context: GlContext, name: str, texts: dict[int, str]) -> int:
+def build_program(context: GlContext, name: str, texts: dict[int, str], store: BinaryStore | None = None) -> int:
     """A linked program of the shaders ``texts`` (shader type to GLSL), counted among the context's live objects.
 
     Raises KernelError with the log of the shader, or of the linker, that failed.
     """
-    return begin_program(context, name, texts)()
+    return begin_program(context, name, texts, store)()
 
 
-def begin_program(context: GlContext, name: str, texts: dict[int, str]) -> Callable[[], int]:
-    """Let the driver begin to build a program. What is returned waits for it and does what ``build_program`` says."""
+def begin_program(
+    context: GlContext, name: str, texts: dict[int, str], store: BinaryStore | None = None
+) -> Callable[[], int]:
+    """Let the driver begin to build a program. The returned function waits for it: see ``build_program``."""
     text = "\n".join(texts.values())
-    binary = binaries.find(text)
+    binary = store.find(text) if store is not None else None
     loaded = _load(context, binary) if binary else 0
-    if not loaded:
-        binaries.reject(text)
+    if not loaded and store is not None:
+        store.reject(text)
     program, shaders = (loaded, []) if loaded else _begin(context, texts)
 
     def finish() -> int:
         _check(context, name, text, program, shaders)
         context.live["program"] += 1
-        offer(context, program, text)
+        offer(context, program, text, store)
         return program
 
     return finish
 
 
-def offer(context: GlContext, program: int, text: str) -> None:
-    """Let the binary of a linked program be kept, where somebody keeps them."""
-    binaries.keep(text, lambda: program_binary(context, program))
+def offer(context: GlContext, program: int, text: str, store: BinaryStore | None) -> None:
+    """Let the store keep the binary of a linked program."""
+    if store is not None:
+        store.keep(text, lambda: program_binary(context, program))
 
 
 def program_binary(context: GlContext, program: int) -> bytes | None:

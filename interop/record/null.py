@@ -10,6 +10,7 @@ import numpy as np
 
 from ...kernels.codegen.dialect import render_glsl, render_opencl
 from ...kernels.codegen.source import KernelSource
+from ..binaries import BinaryStore
 from ..device import Dispatches, Resource, Step, Traits
 from ..errors import BindingError
 from ..transfers import transfers
@@ -115,11 +116,17 @@ class NullDevice:
             self.kernels[source] = NullKernel(source, render_glsl(source), render_opencl(source))
         return self.kernels[source]
 
-    def compile(self, steps: Sequence[Step], dispatches: Dispatches | None = None) -> None:
+    def compile(
+        self, steps: Sequence[Step], dispatches: Dispatches | None = None, store: BinaryStore | None = None
+    ) -> None:
         """There is no compiler."""
 
     def record(
-        self, steps: Sequence[Step], dispatches: Dispatches | None = None, groups_per_unit: int = 0
+        self,
+        steps: Sequence[Step],
+        dispatches: Dispatches | None = None,
+        groups_per_unit: int = 0,
+        store: BinaryStore | None = None,
     ) -> NullCommandList:
         return NullCommandList(steps)
 

@@ -12,9 +12,9 @@ import numpy as np
 from ...kernels.codegen.one_dispatch import HEAD, NOTHING, ProgramSource
 from ...kernels.codegen.source import Argument, KernelSource
 from ...kernels.views import Picture
+from ..binaries import BinaryStore
 from ..device import Resource, Slot, Step, Traits
 from ..errors import DeviceError
-from . import binaries
 from .hazards import hazards
 
 FEWEST_STEPS, MOST_INVOCATIONS = 8, 640
@@ -131,18 +131,19 @@ def waiting_table(merged: Merged) -> np.ndarray:
     return rows
 
 
-def groups_to_try(units: int, per_unit: Sequence[int], most: int, program: str) -> list[int]:
+def groups_to_try(units: int, per_unit: Sequence[int], most: int, program: str, store: BinaryStore | None) -> list[int]:
     """How many groups a program of this text is tried with, ``most`` at most: what an earlier start has found to wait
     for one another, then the largest first.
     """
     numbers = sorted({min(units * count, most) for count in per_unit}, reverse=True)
-    known = binaries.known_number(_groups_of(program, most))
+    known = store.known_number(_groups_of(program, most)) if store is not None else None
     return sorted(numbers, key=lambda number: number != known)
 
 
-def keep_groups(groups: int, most: int, program: str) -> None:
-    """So many groups have waited for one another."""
-    binaries.keep_number(_groups_of(program, most), groups)
+def keep_groups(groups: int, most: int, program: str, store: BinaryStore | None) -> None:
+    """Let the store keep how many groups have waited for one another."""
+    if store is not None:
+        store.keep_number(_groups_of(program, most), groups)
 
 
 def _groups_of(program: str, most: int) -> str:

@@ -26,7 +26,6 @@ from framebind.interop.cl import ptx
 from framebind.interop.device import Device
 from framebind.interop.discovery.devices import open_device
 from framebind.interop.gl import program as gl_program
-from framebind.interop.record.binaries import kept_in
 from framebind.interop.record.null import NullDevice
 from framebind.interop.record.one_dispatch import groups_to_try, keep_groups
 from support.tiny_models import CPU_ONLY, G, Op, T, build, cpu_only
@@ -211,15 +210,14 @@ def test_groups_found_before_are_tried_first_and_strange_ones_never(
     def start() -> list[int]:
         """The order in which numbers of groups are tried; 20 are found to wait for one another."""
         cache = Cache(options, b"model", NullDevice().traits)
-        with kept_in(cache):
-            tried = groups_to_try(10, (4, 3, 2, 1), 35, "text")
-            keep_groups(20, 35, "text")
+        tried = groups_to_try(10, (4, 3, 2, 1), 35, "text", cache)
+        keep_groups(20, 35, "text", cache)
         cache.save()
         return tried
 
     assert start() == [35, 30, 20, 10]
     assert start() == [20, 35, 30, 10]
-    assert groups_to_try(10, (4, 3, 2, 1), 35, "text") == [35, 30, 20, 10], "nothing is kept outside of a start"
+    assert groups_to_try(10, (4, 3, 2, 1), 35, "text", None) == [35, 30, 20, 10], "nothing is kept without a store"
     for strange in (b"", b"\xff" * 8, b"twenty", bytes(9)):
         rewritten(file_in(tmp_path), lambda name, data, new=strange: new)
         assert start() == [35, 30, 20, 10]

@@ -22,8 +22,8 @@ MAY_IMPORT = {
 FLOORS = {
     "kernels": "tensor views target operation codegen ops.arguments ops.window ops.pointwise ops.convolution "
     "ops.movement ops.reduction ops.recurrent ops.constant ops registry",
-    "interop": "errors transfers device record gl gl.compute cl share cl.compute frames.capture frames.show frames "
-    "discovery",
+    "interop": "errors transfers binaries device record gl gl.compute cl share cl.compute frames.capture frames.show "
+    "frames discovery",
     "delegate": "options read report litert transform lower cache plan claim run statistics engine gpu_delegate "
     "interpreter",
     "demos": "models apis player vision hosts * commands",

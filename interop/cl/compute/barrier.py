@@ -11,6 +11,7 @@ import numpy as np
 import pyopencl as cl
 
 from ....kernels.codegen.one_dispatch_opencl import render_opencl_barrier_test
+from ...binaries import BinaryStore
 from ...record.one_dispatch import (
     GROUPS_PER_UNIT,
     MAX_SPINS,
@@ -37,6 +38,7 @@ class ClBarrier:
         self.per_unit = (1,) if context.software else GROUPS_PER_UNIT
         """How many groups a compute unit is tried with. A CPU runs one after the other: one is all that may wait."""
         self.max_spins = MAX_SPINS
+        self._why_unusable: str | None = None
         self.watch = BarrierWatch(str(context), self._take_flag, context.software)
 
     @functools.cached_property
@@ -53,8 +55,13 @@ class ClBarrier:
             return ("-cl-std=CL3.0",)
         return options
 
-    @functools.cached_property
-    def why_unusable(self) -> str:
+    def why_unusable(self, store: BinaryStore | None) -> str:
+        """What is wrong with the barrier on this device, tested once; "" if nothing is."""
+        if self._why_unusable is None:
+            self._why_unusable = self._test(store)
+        return self._why_unusable
+
+    def _test(self, store: BinaryStore | None) -> str:
         """What is wrong with the barrier on this device, found by a bounded test; "" where nothing is.
 
         Every group writes a number, waits, and must then read its neighbour's, which it has read in the round before.
@@ -62,7 +69,7 @@ class ClBarrier:
         context, group_size = self._context, min(128, self._context.device.max_work_group_size)
         try:
             text = render_opencl_barrier_test(group_size)
-            program = build(context.context, text, "barrier_test", self.options)
+            program = build(context.context, text, "barrier_test", self.options, store)
         except cl.Error as error:
             return f"the barrier does not compile: {error}"
         kernel = cl.Kernel(program, "barrier_test")
@@ -76,19 +83,21 @@ class ClBarrier:
             kernel.set_args(cells, stale_reads, self.state, *own)
             return kernel, (ctypes.c_size_t * 1)(group_size * groups), (ctypes.c_size_t * 1)(group_size)
 
-        groups = self.resident_groups(dispatch, most, text)
+        groups = self.resident_groups(dispatch, most, text, store)
         if groups == 0:
             return "its work-groups do not wait for one another"
         wrong = self._download(stale_reads, 0)
         log.debug(f"{context}: {groups} groups of {group_size} wait for one another")
         return f"{wrong} times what one group wrote was not seen by another" if wrong else ""
 
-    def resident_groups(self, dispatch: Callable[[int], Dispatch], most: int, text: str) -> int:
+    def resident_groups(
+        self, dispatch: Callable[[int], Dispatch], most: int, text: str, store: BinaryStore | None
+    ) -> int:
         """The largest number of groups, ``most`` at most, with which ``dispatch(groups)`` gets through; 0: none.
 
         ``text`` is that of the program, so that the next start tries first what this one finds.
         """
-        for groups in groups_to_try(self.units, self.per_unit, most, text):
+        for groups in groups_to_try(self.units, self.per_unit, most, text, store):
             kernel, global_size, local_size = dispatch(groups)
             try:
                 cl.enqueue_nd_range_kernel(self._context.queue, kernel, tuple(global_size), tuple(local_size))
@@ -97,7 +106,7 @@ class ClBarrier:
                 log.debug(f"{groups} groups: {error}")
                 return 0
             if not self._take_flag():
-                keep_groups(groups, most, text)
+                keep_groups(groups, most, text, store)
                 return groups
         return 0
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyopencl as cl
 
 from ....kernels.codegen.source import KernelSource
+from ...binaries import BinaryStore
 from ...device import Dispatches, Resource, Step, Traits
 from ...errors import BindingError, DeviceError
 from ...gl.context import GlContext
@@ -130,34 +131,43 @@ class ClDevice:
             kernel = self._kernels[source] = ClKernel(self.context, source)
         return kernel
 
-    def compile(self, steps: Sequence[Step], dispatches: Dispatches | None = None) -> None:
+    def compile(
+        self, steps: Sequence[Step], dispatches: Dispatches | None = None, store: BinaryStore | None = None
+    ) -> None:
         self.check()
-        if self._why_separate(steps, dispatches or self.dispatches):
+        if self._why_separate(steps, dispatches or self.dispatches, store):
             for kernel in {step.kernel for step in steps}:
                 assert isinstance(kernel, ClKernel)
-                kernel.program  # noqa: B018 - which builds it
+                kernel.program(store)
 
     def record(
-        self, steps: Sequence[Step], dispatches: Dispatches | None = None, groups_per_unit: int = 0
+        self,
+        steps: Sequence[Step],
+        dispatches: Dispatches | None = None,
+        groups_per_unit: int = 0,
+        store: BinaryStore | None = None,
     ) -> ClCommandList:
         self.check()
         dispatches = dispatches or self.dispatches
-        reason = self._why_separate(steps, dispatches)
+        reason = self._why_separate(steps, dispatches, store)
         if not reason:
-            as_one = functools.partial(record_as_one, self.context, self._barrier, per_unit=groups_per_unit)
+            as_one = functools.partial(
+                record_as_one, self.context, self._barrier, per_unit=groups_per_unit, store=store
+            )
             return ClCommandList(self.context, self.traits, steps, as_one, self._record_separately)
         if dispatches == "one":
             raise BindingError(f"these steps cannot run as one dispatch on {self.context}: {reason}")
-        return ClCommandList(self.context, self.traits, steps, self._record_separately)
+        separately = functools.partial(self._record_separately, store=store)
+        return ClCommandList(self.context, self.traits, steps, separately)
 
-    def _why_separate(self, steps: Sequence[Step], dispatches: Dispatches) -> str:
+    def _why_separate(self, steps: Sequence[Step], dispatches: Dispatches, store: BinaryStore | None) -> str:
         """Why these steps are a dispatch each; "" where they are one."""
         if dispatches == "separate" or (dispatches == "auto" and not self._prefers_one(steps)):
             return "separate dispatches were asked for, or are likely to be the faster ones"
-        return why_not_one(steps, self.traits) or self._barrier.why_unusable
+        return why_not_one(steps, self.traits) or self._barrier.why_unusable(store)
 
-    def _record_separately(self, steps: Sequence[Step]) -> Recording:
-        return record_separately(self.context, steps, self._command_buffers)
+    def _record_separately(self, steps: Sequence[Step], store: BinaryStore | None = None) -> Recording:
+        return record_separately(self.context, steps, self._command_buffers, store)
 
     def _prefers_one(self, steps: Sequence[Step]) -> bool:
         """The rule: see one_dispatch.prefers_one; and not after it has failed here."""

@@ -13,6 +13,7 @@ from ....kernels.codegen.one_dispatch import ProgramSource
 from ....kernels.codegen.one_dispatch_opencl import render_opencl_program
 from ....kernels.codegen.source import PICTURE_PARAMETERS
 from ....kernels.views import Picture
+from ...binaries import BinaryStore
 from ...device import Slot, Step
 from ...errors import KernelError
 from ...record.one_dispatch import TEST_PATIENCE, Merged, merge, table, waiting_table, wanted_groups
@@ -30,11 +31,13 @@ _READ_ONLY = cl.mem_flags.READ_ONLY
 class ClProgram:
     """A built program of steps, and the arguments that it has for each of them."""
 
-    def __init__(self, context: ClContext, barrier: ClBarrier, source: ProgramSource) -> None:
+    def __init__(
+        self, context: ClContext, barrier: ClBarrier, source: ProgramSource, store: BinaryStore | None
+    ) -> None:
         self.context, self.barrier, self.source = context, barrier, source
         self.text = render_opencl_program(source)
         try:
-            program = build(context.context, self.text, "program", barrier.options)
+            program = build(context.context, self.text, "program", barrier.options, store)
         except cl.Error as error:
             raise KernelError("program", str(context), str(error), self.text) from error
         self.kernel = cl.Kernel(program, "program")
@@ -55,20 +58,22 @@ class ClProgram:
         return self.kernel, size(self.source.group_size * groups), size(self.source.group_size)
 
 
-def record_as_one(context: ClContext, barrier: ClBarrier, steps: Sequence[Step], per_unit: int = 0) -> Recording:
+def record_as_one(
+    context: ClContext, barrier: ClBarrier, steps: Sequence[Step], per_unit: int = 0, store: BinaryStore | None = None
+) -> Recording:
     """One dispatch for all steps, with as many groups as the device keeps resident of this very kernel.
 
     ``per_unit``, where given, is the largest number of groups a compute unit. A CPU runs one group.
     """
     merged = merge(steps, context.device.local_mem_size)
-    program = ClProgram(context, barrier, merged.source)
+    program = ClProgram(context, barrier, merged.source, store)
     recording = Recording(barrier=barrier)
     for index, resource in enumerate(merged.memories):
         recording.set_memory((program.kernel, index), resource)
     for i, (number, argument, resource) in enumerate(merged.pictures):
         recording.set_memory((program.kernel, program.first_picture + i), resource)
         recording.parameters[number, argument.name] = (program.kernel, program.first_parameter + 4 * i)
-    groups = _resident_groups(program, merged, wanted_groups(steps, barrier.units, per_unit))
+    groups = _resident_groups(program, merged, wanted_groups(steps, barrier.units, per_unit), store)
     rows = table(steps, merged, groups)
     recording.kept.append(_upload(context, rows))
     program.set_own(recording.kept[0], len(rows), groups, barrier.max_spins)
@@ -96,7 +101,7 @@ def _fill_slots(program: ClProgram, merged: Merged) -> None:
             program.kept.append(image)
 
 
-def _resident_groups(program: ClProgram, merged: Merged, most: int) -> int:
+def _resident_groups(program: ClProgram, merged: Merged, most: int, store: BinaryStore | None) -> int:
     """How many groups wait for one another when the kernel does nothing but wait: its registers decide."""
     barrier = program.barrier
     if program.context.software:
@@ -108,7 +113,7 @@ def _resident_groups(program: ClProgram, merged: Merged, most: int) -> int:
         program.set_own(rows, merged.source.steps, groups, TEST_PATIENCE)
         return program.dispatch(groups)
 
-    return barrier.resident_groups(dispatch, most, program.text)
+    return barrier.resident_groups(dispatch, most, program.text, store)
 
 
 def _upload(context: ClContext, rows: np.ndarray) -> cl.Buffer:

@@ -13,6 +13,7 @@ import pyopencl as cl
 
 from ....kernels.codegen.dialect import render_opencl
 from ....kernels.codegen.source import KernelSource
+from ...binaries import BinaryStore
 from ...device import Resource, Slot, Step
 from ...errors import KernelError
 from ..api import loader
@@ -43,15 +44,14 @@ class ClKernel:
     def _text(self) -> str:
         return render_opencl(self.source)
 
-    @property
-    def program(self) -> cl.Program:
-        """Built now if it was not, and offered to whoever keeps binaries. Raises KernelError with log and text."""
+    def program(self, store: BinaryStore | None) -> cl.Program:
+        """The program: built now if it was not, and offered to the store. Raises KernelError with log and text."""
         options = compile_options(self.context.device)
         if self._program is not None:
-            offer(self._program, self._text, options)
+            offer(self._program, self._text, options, store)
             return self._program
         try:
-            self._program = build(self.context.context, self._text, self.source.name, options)
+            self._program = build(self.context.context, self._text, self.source.name, options, store)
         except cl.Error as error:
             raise KernelError(self.source.name, str(self.context), str(error), self._text) from error
         return self._program
@@ -91,7 +91,9 @@ class Recording:
             kernel.set_arg(index, resource.memory)
 
 
-def record_separately(context: ClContext, steps: Sequence[Step], command_buffers: CommandBuffers | None) -> Recording:
+def record_separately(
+    context: ClContext, steps: Sequence[Step], command_buffers: CommandBuffers | None, store: BinaryStore | None
+) -> Recording:
     """One dispatch a step. Steps that use a slot or take parameters are enqueued one by one; of the others, those that
     follow each other are one command buffer where there is cl_khr_command_buffer.
     """
@@ -108,7 +110,7 @@ def record_separately(context: ClContext, steps: Sequence[Step], command_buffers
         waiting.clear()
 
     for number, step in enumerate(steps):
-        dispatch = _dispatch(recording, number, step)
+        dispatch = _dispatch(recording, number, step, store)
         recording.dispatches.append((step.label, dispatch))
         changes = step.parameters or any(isinstance(o.resource, Slot) for o in step.operands.values())
         if changes:
@@ -121,11 +123,11 @@ def record_separately(context: ClContext, steps: Sequence[Step], command_buffers
     return recording
 
 
-def _dispatch(recording: Recording, number: int, step: Step) -> Dispatch:
+def _dispatch(recording: Recording, number: int, step: Step, store: BinaryStore | None) -> Dispatch:
     """The step's kernel object, with every argument set but those that are slots, and its sizes."""
     assert isinstance(step.kernel, ClKernel)
     source = step.kernel.source
-    kernel = cl.Kernel(step.kernel.program, source.name)
+    kernel = cl.Kernel(step.kernel.program(store), source.name)
     memories = [arguments[0] for arguments in source.memories.values()]
     for index, argument in enumerate([*memories, *source.pictures]):
         recording.set_memory((kernel, index), step.operands[argument.name].resource)

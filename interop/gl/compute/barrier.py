@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ....kernels.codegen.one_dispatch_glsl import render_glsl_barrier_test
+from ...binaries import BinaryStore
 from ...errors import KernelError
 from ...record.one_dispatch import (
     GROUPS_PER_UNIT,
@@ -44,6 +45,7 @@ class GlBarrier:
         self.per_unit = GROUPS_PER_UNIT if known else (1,)
         """How many groups a compute unit is tried with. Where GL does not tell how many units there are, it is one."""
         self.max_spins = MAX_SPINS
+        self._why_unusable: str | None = None
         self.watch = BarrierWatch(str(context), self._take_flag, context.software)
 
     @functools.cached_property
@@ -56,8 +58,13 @@ class GlBarrier:
         """Of the shading language."""
         return "310 es" if self._context.is_es else "430 core"
 
-    @functools.cached_property
-    def why_unusable(self) -> str:
+    def why_unusable(self, store: BinaryStore | None) -> str:
+        """What is wrong with the barrier on this device, tested once; "" if nothing is."""
+        if self._why_unusable is None:
+            self._why_unusable = self._test(store)
+        return self._why_unusable
+
+    def _test(self, store: BinaryStore | None) -> str:
         """What is wrong with the barrier on this device, found by a bounded test; "" where nothing is.
 
         Every group writes a number, waits, and must then read its neighbour's, which it has read in the round before.
@@ -65,7 +72,7 @@ class GlBarrier:
         context, gl = self._context, self._context.gl
         try:
             text = render_glsl_barrier_test(64, self.version)
-            program = build_program(context, "barrier_test", {GL.COMPUTE_SHADER: text})
+            program = build_program(context, "barrier_test", {GL.COMPUTE_SHADER: text}, store)
         except KernelError as error:
             return f"the barrier does not compile: {error}"
         weakref.finalize(self, context.defer_delete, "program", program).atexit = False
@@ -82,24 +89,24 @@ class GlBarrier:
             gl.glDispatchCompute(groups, 1, 1)
 
         with kept(context, program_in_use, buffers, storage_buffers(3)):
-            groups = self.resident_groups(dispatch, most, text)
+            groups = self.resident_groups(dispatch, most, text, store)
         if groups == 0:
             return "its work-groups do not wait for one another"
         wrong = self._word(stale_reads, 0)
         log.debug(f"{context}: {groups} groups wait for one another")
         return f"{wrong} times what one group wrote was not seen by another" if wrong else ""
 
-    def resident_groups(self, dispatch: Callable[[int], None], most: int, text: str) -> int:
+    def resident_groups(self, dispatch: Callable[[int], None], most: int, text: str, store: BinaryStore | None) -> int:
         """The largest number of groups, ``most`` at most, with which ``dispatch(groups)`` gets through; 0: none.
 
         ``text`` is that of the program, so that the next start tries first what this one finds.
         """
-        for groups in groups_to_try(self.units, self.per_unit, most, text):
+        for groups in groups_to_try(self.units, self.per_unit, most, text, store):
             dispatch(groups)
             self._context.gl.glMemoryBarrier(GL.ALL_BARRIER_BITS)
             self._context.gl.glFinish()
             if not self._take_flag():
-                keep_groups(groups, most, text)
+                keep_groups(groups, most, text, store)
                 return groups
         return 0
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from ....kernels.codegen.source import PICTURE_PARAMETERS, Argument
 from ....kernels.views import Picture
+from ...binaries import BinaryStore
 from ...device import Resource, Slot, Step, Traits
 from ...errors import BindingError
 from ...record.checks import SlotUse, check_resource, check_slot, check_steps, check_view
@@ -38,7 +39,7 @@ class _SlotUse(SlotUse):
 class GlCommandList:
     """Implements interop.device.CommandList on one GL context. GlDevice says which GL state a run changes."""
 
-    def __init__(self, context: GlContext, traits: Traits, steps: Sequence[Step]) -> None:
+    def __init__(self, context: GlContext, traits: Traits, steps: Sequence[Step], store: BinaryStore | None) -> None:
         self.steps = tuple(steps)
         self._context, self._traits, self._released = context, traits, False
         self._slots: dict[str, _SlotUse] = {}
@@ -47,15 +48,15 @@ class GlCommandList:
         self.marks: list[int] = []
         self.labels = [step.label for step in self.steps]
         """For timings: what is timed, and the number of calls recorded up to and with each one's dispatch."""
-        self._record()
+        self._record(store)
         self._slot_uses = tuple(self._slots.values())
 
-    def _record(self) -> None:
+    def _record(self, store: BinaryStore | None) -> None:
         """One dispatch a step, with barriers where the hazards are."""
         before = hazards(self.steps)
         self.barriers = len(before)
         for number in range(len(self.steps)):
-            self._kernel(number).compile()
+            self._kernel(number).compile(store)
         recorder = Recorder(self._context, self._slots)
         restored = self._claim_kernels()
         barrier_bits = GL.SHADER_STORAGE_BARRIER_BIT

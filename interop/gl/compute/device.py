@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ....kernels.codegen.source import KernelSource
+from ...binaries import BinaryStore
 from ...device import Dispatches, Resource, Step, Traits
 from ...errors import BindingError, DeviceError
 from ...record.checks import check_formats
@@ -99,24 +100,30 @@ class GlDevice:
             kernel = self._kernels[source] = GlKernel(self.context, source)
         return kernel
 
-    def compile(self, steps: Sequence[Step], dispatches: Dispatches | None = None) -> None:
+    def compile(
+        self, steps: Sequence[Step], dispatches: Dispatches | None = None, store: BinaryStore | None = None
+    ) -> None:
         self.check()
-        if self._why_separate(steps, dispatches or self.dispatches):
-            compile_kernels(self.context, {k for step in steps if isinstance(k := step.kernel, GlKernel)})
+        if self._why_separate(steps, dispatches or self.dispatches, store):
+            compile_kernels(self.context, {k for step in steps if isinstance(k := step.kernel, GlKernel)}, store)
 
     def record(
-        self, steps: Sequence[Step], dispatches: Dispatches | None = None, groups_per_unit: int = 0
+        self,
+        steps: Sequence[Step],
+        dispatches: Dispatches | None = None,
+        groups_per_unit: int = 0,
+        store: BinaryStore | None = None,
     ) -> GlCommandList:
         self.check()
         dispatches = dispatches or self.dispatches
-        reason = self._why_separate(steps, dispatches)
+        reason = self._why_separate(steps, dispatches, store)
         if not reason:
-            return GlOneDispatch(self.context, self.traits, steps, self._barrier, groups_per_unit)
+            return GlOneDispatch(self.context, self.traits, steps, store, self._barrier, groups_per_unit)
         if dispatches == "one":
             raise BindingError(f"these steps cannot run as one dispatch in {self.context}: {reason}")
-        return GlCommandList(self.context, self.traits, steps)
+        return GlCommandList(self.context, self.traits, steps, store)
 
-    def _why_separate(self, steps: Sequence[Step], dispatches: Dispatches) -> str:
+    def _why_separate(self, steps: Sequence[Step], dispatches: Dispatches, store: BinaryStore | None) -> str:
         """Why these steps are a dispatch each; "" where they are one.
 
         "auto" never makes them one: NVIDIA's GLSL compiler takes 4 to 57 s for such a program of the models that were
@@ -124,7 +131,7 @@ class GlDevice:
         """
         if dispatches != "one":
             return "separate dispatches start sooner"
-        return why_not_one(steps, self.traits) or self._barrier.why_unusable
+        return why_not_one(steps, self.traits) or self._barrier.why_unusable(store)
 
     def write(self, resource: Resource, array: np.ndarray, reason: str, offset: int = 0) -> None:
         self.check()

@@ -12,6 +12,7 @@ from typing import Any
 
 from ....kernels.codegen.dialect import render_glsl
 from ....kernels.codegen.source import PICTURE_PARAMETERS, KernelSource
+from ...binaries import BinaryStore
 from ...device import Step
 from ...errors import KernelError
 from ..context import GlContext
@@ -46,17 +47,17 @@ class GlKernel:
     def _text(self) -> str:
         return render_glsl(self.source, "310 es" if self.context.is_es else "430 core")
 
-    def begin(self) -> None:
+    def begin(self, store: BinaryStore | None) -> None:
         """Let the driver begin to link it if it was not."""
         if not self.program and self._finish is None:
-            self._finish = begin_program(self.context, self.source.name, {GL.COMPUTE_SHADER: self._text})
+            self._finish = begin_program(self.context, self.source.name, {GL.COMPUTE_SHADER: self._text}, store)
 
-    def compile(self) -> None:
-        """Link it if it was not, and offer it to whoever keeps binaries. Raises KernelError with log and text."""
+    def compile(self, store: BinaryStore | None) -> None:
+        """Link it if it was not, and offer it to the store. Raises KernelError with log and text."""
         if self.program:
-            offer(self.context, self.program, self._text)
+            offer(self.context, self.program, self._text, store)
             return
-        self.begin()
+        self.begin(store)
         assert self._finish is not None
         finish, self._finish = self._finish, None
         self.program = finish()
@@ -70,7 +71,7 @@ class GlKernel:
         """Delete the program, if there is one."""
         if self._finish is not None:
             with contextlib.suppress(KernelError):
-                self.compile()
+                self.compile(None)
         if self._free is not None:
             self._free()
 
@@ -78,13 +79,13 @@ class GlKernel:
         return self.owner is not None and self.owner() is not None
 
 
-def compile_kernels(context: GlContext, kernels: Collection[GlKernel]) -> None:
+def compile_kernels(context: GlContext, kernels: Collection[GlKernel], store: BinaryStore | None) -> None:
     """Link those that are not. The driver works on all at once, where it can. Raises KernelError with log and text."""
     with _compiler_threads(context):
         for kernel in kernels:
-            kernel.begin()
+            kernel.begin(store)
         for kernel in kernels:
-            kernel.compile()
+            kernel.compile(store)
 
 
 @contextlib.contextmanager

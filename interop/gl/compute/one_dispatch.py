@@ -10,6 +10,7 @@ import numpy as np
 
 from ....kernels.codegen.one_dispatch_glsl import UNIFORMS, render_glsl_program
 from ....kernels.codegen.source import PICTURE_PARAMETERS
+from ...binaries import BinaryStore
 from ...device import Slot, Step, Traits
 from ...record.one_dispatch import TEST_PATIENCE, merge, table, waiting_table, wanted_groups
 from ..context import GlContext
@@ -25,32 +26,38 @@ class GlOneDispatch(GlCommandList):
     """A command list whose run is one dispatch, and separate ones once the barrier has failed."""
 
     def __init__(
-        self, context: GlContext, traits: Traits, steps: Sequence[Step], barrier: GlBarrier, per_unit: int = 0
+        self,
+        context: GlContext,
+        traits: Traits,
+        steps: Sequence[Step],
+        store: BinaryStore | None,
+        barrier: GlBarrier,
+        per_unit: int,
     ) -> None:
         self._barrier, self._per_unit, self._as_one = barrier, per_unit, True
-        super().__init__(context, traits, steps)
+        super().__init__(context, traits, steps, store)
 
-    def _record(self) -> None:
+    def _record(self, store: BinaryStore | None) -> None:
         """Compile the program, store in it all that stays, and record its dispatch."""
         self._merged = merge(self.steps, self._traits.local_bytes)
         self._text = render_glsl_program(self._merged.source, self._barrier.version)
-        self._program = build_program(self._context, "program", {GL.COMPUTE_SHADER: self._text})
+        self._program = build_program(self._context, "program", {GL.COMPUTE_SHADER: self._text}, store)
         self._free = weakref.finalize(self, self._context.defer_delete, "program", self._program)
         self._free.atexit = False
         with kept(self._context, program, buffers, storage_buffers(len(self._merged.memories) + 1), uniform_buffers(1)):
-            groups = self._fill_program()
+            groups = self._fill_program(store)
         recorder = self._recorder(groups)
         self.marks = [len(recorder.calls)]
         recorder.finish([])
         self._use(recorder)
 
-    def _fill_program(self) -> int:
+    def _fill_program(self, store: BinaryStore | None) -> int:
         """Give the program all that stays; returns how many groups run it."""
         self._context.gl.glUseProgram(self._program)
         for i, (number, argument, _) in enumerate(self._merged.pictures):
             self._set_parameters(i, self._values[number].parameters[argument.name])
         self._table = GlBuffer(4 * self._merged.source.steps * self._merged.source.row, label="steps of a program")
-        groups = self._resident_groups(wanted_groups(self.steps, self._barrier.units, self._per_unit))
+        groups = self._resident_groups(wanted_groups(self.steps, self._barrier.units, self._per_unit), store)
         rows = table(self.steps, self._merged, groups)
         self._prepare_run(rows, groups, self._barrier.max_spins)
         self.barriers = int(rows[:, 3].sum())
@@ -77,7 +84,7 @@ class GlOneDispatch(GlCommandList):
         for location, value in enumerate((len(rows), groups, max_spins)):
             gl.glUniform1i(location, value)
 
-    def _resident_groups(self, most: int) -> int:
+    def _resident_groups(self, most: int, store: BinaryStore | None) -> int:
         """How many groups wait for one another when the program does nothing but wait: its registers decide."""
         if self._context.software:
             return 1
@@ -94,7 +101,7 @@ class GlOneDispatch(GlCommandList):
             gl.glBindBufferBase(GL.UNIFORM_BUFFER, 0, self._table.id)
             gl.glDispatchCompute(groups, 1, 1)
 
-        return self._barrier.resident_groups(dispatch, most, self._text)
+        return self._barrier.resident_groups(dispatch, most, self._text, store)
 
     def _set_parameters(self, picture: int, values: ctypes.Array[ctypes.c_float]) -> None:
         self._context.gl.glUniform4fv(len(UNIFORMS) + 4 * picture, PICTURE_PARAMETERS // 4, values)
@@ -117,7 +124,7 @@ class GlOneDispatch(GlCommandList):
 
     def _run_separately(self) -> None:
         self._as_one, self.marks, self.labels = False, [], [step.label for step in self.steps]
-        super()._record()
+        super()._record(None)
 
     def release(self) -> None:
         super().release()

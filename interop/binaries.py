@@ -1,0 +1,36 @@
+"""The protocol of a store of compiled programs and measured numbers, which outlives the process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+
+class BinaryStore(Protocol):
+    """Compiled programs, keyed by the text that the driver compiled. The store makes sure that the driver is the same.
+
+    A device gets its store with each call that compiles (``Device.compile`` and ``Device.record``); without one it
+    compiles every text.
+    """
+
+    def find(self, text: str) -> bytes | None:
+        """The binary of a text; None if there is none."""
+        ...
+
+    def reject(self, text: str) -> None:
+        """Forget the binary of a text: there is none, or the driver does not take it."""
+        ...
+
+    def keep(self, text: str, binary: Callable[[], bytes | None]) -> None:
+        """Note that a program of this text is in use. ``binary`` fetches its binary when the store is written; None if
+        the driver has none to give.
+        """
+        ...
+
+    def known_number(self, what: str) -> int | None:
+        """A whole number that an earlier start measured; None if there is none. It may be wrong by now: try it."""
+        ...
+
+    def keep_number(self, what: str, number: int) -> None:
+        """Keep a whole number that was measured."""
+        ...
