@@ -113,7 +113,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, backend: str, binaries: bool) -> It
 
 @pytest.fixture
 def on_gl(context: fb.GlContext, monkeypatch: pytest.MonkeyPatch) -> Iterator[Starts]:
-    formats = context.gl.integer(gl_program._NUM_PROGRAM_BINARY_FORMATS)
+    formats = context.gl.integer(gl_program.GL.NUM_PROGRAM_BINARY_FORMATS)
     with counted(monkeypatch, "opengl", formats > 0) as starts:
         yield starts
 
