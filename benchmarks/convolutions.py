@@ -26,7 +26,7 @@ from framebind.kernels.codegen.source import Argument, KernelSource
 from framebind.kernels.operation import Launch, Lowering
 from framebind.kernels.ops.convolution.conv import Convolution, launch_convolution
 from framebind.kernels.ops.window import VALID, Window
-from framebind.kernels.tensor import Shape, slices
+from framebind.kernels.tensor import Shape, TensorId, slices
 from framebind.kernels.views import Sliced, Storage, Table
 
 STEPS, FEWER_STEPS, RUNS = 48, 8, 20
@@ -120,9 +120,9 @@ def bind(device: Device, layer: Layer) -> Bound:
 
 def launches(device: Device, bound: Bound) -> Iterator[tuple[str, Launch]]:
     """The general kernel's launch by its rule, and that of each tile where the device has matrix units."""
-    shapes: dict[int, Shape] = {0: bound.src.shape, 1: bound.dst.shape}
+    shapes: dict[TensorId, Shape] = {0: bound.src.shape, 1: bound.dst.shape}
 
-    def no_scratch(shape: Shape) -> int:
+    def no_scratch(shape: Shape) -> TensorId:
         raise AssertionError(shape)
 
     target = device.traits.target
@@ -135,7 +135,7 @@ def launches(device: Device, bound: Bound) -> Iterator[tuple[str, Launch]]:
     choice = launch_convolution(replace(lowering, target=target), 0, bound.attributes).choice
     assert choice is not None
     for number, tile in enumerate(choice.candidates):
-        measured = replace(target, measured={choice.key: number})
+        measured = replace(target, tuned={choice.key: number})
         yield str(tile), launch_convolution(replace(lowering, target=measured), 0, bound.attributes)
 
 

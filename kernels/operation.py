@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .target import Target, TuningChoice
-from .tensor import Shape, TensorInfo
+from .tensor import Shape, TensorId, TensorInfo
 from .views import Resize
 
 
@@ -92,8 +92,8 @@ class Launch:
     """
 
     kernel: str
-    reads: dict[str, int]
-    writes: dict[str, int]
+    reads: dict[str, TensorId]
+    writes: dict[str, TensorId]
     group_count: int
     constants: dict[str, int | float] = field(default_factory=dict)
     arrays: dict[str, PackedArray] = field(default_factory=dict)
@@ -117,10 +117,10 @@ class Lowering:
     """
 
     attributes: Any
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    shape: Callable[[int], Shape]
-    scratch: Callable[[Shape], int]
+    inputs: tuple[TensorId, ...]
+    outputs: tuple[TensorId, ...]
+    shape: Callable[[TensorId], Shape]
+    scratch: Callable[[Shape], TensorId]
     target: Target
 
     @property

@@ -26,6 +26,24 @@ def broadcast_shape(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
 Shape = tuple[int, int, int, int]
 
 
+@dataclass(frozen=True)
+class Scratch:
+    """The id of an intermediate result that only the launches of one operator touch. It is always f32."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class BoundObject:
+    """The id of the object that is bound to ``tensor``, if a copy stands between it and the model's kernels."""
+
+    tensor: int
+
+
+TensorId = int | Scratch | BoundObject
+"""The id of a tensor that a launch reads or writes; an int is a tensor of the graph."""
+
+
 class Integers(NamedTuple):
     """A type of stored integers: bytes of one, the smallest and the largest."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...interop.device import Traits
@@ -187,7 +187,7 @@ def refuse_unlowered(claims: Claims, subgraph: Subgraph, traits: Traits) -> None
 
     A program's constants lie in one buffer: an operator whose constants would overfill it stays on the CPU too.
     """
-    known: set[int | str] = set()
+    known: set[Hashable] = set()
     total = 0
     for index, node in list(claims.nodes.items()):
         try:

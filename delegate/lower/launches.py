@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -11,7 +11,7 @@ import numpy as np
 from ...interop.device import Traits
 from ...kernels.operation import FusedOp, Launch, Lowering, PackedArray, Unsupported
 from ...kernels.target import Target
-from ...kernels.tensor import Shape, TensorInfo
+from ...kernels.tensor import Scratch, Shape, TensorId, TensorInfo
 from ...kernels.views import Resize, Sliced
 from ..transform.graph import Alias, Graph, Node
 
@@ -32,7 +32,7 @@ class LocalVector:
     """The kernel that computes the vector ``tensor`` in each work-group that reads it, as "gate", and its links."""
 
     kernel: str
-    tensor: int
+    tensor: TensorId
     epilogue: tuple[FusedOp, ...]
 
 
@@ -71,7 +71,7 @@ class LabelledLaunch:
         return any(op.expression == QUANTIZE for op in epilogue)
 
     @property
-    def reads(self) -> tuple[int, ...]:
+    def reads(self) -> tuple[TensorId, ...]:
         """The tensors in memory that it reads."""
         epilogue = (
             *self.input_ops,
@@ -89,20 +89,40 @@ def _one_row(values: tuple[float, ...]) -> np.ndarray:
 
 @dataclass
 class Lowered:
-    """Launches in order, BHWC shapes by tensor, which tensors lie in others. Scratch tensors have negative numbers."""
+    """Launches in order, the BHWC shapes of all tensors, and which tensors of the graph lie inside others."""
 
     launches: list[LabelledLaunch] = field(default_factory=list)
-    shapes: dict[int, Shape] = field(default_factory=dict)
+    shapes: dict[TensorId, Shape] = field(default_factory=dict)
     aliases: dict[int, Alias] = field(default_factory=dict)
+    count: int = 0
+    """The launches that were ever added; the number of the next one."""
 
-    def parent(self, tensor: int) -> int:
-        """The tensor whose memory this one lies in; itself, where it is no part."""
-        return self.aliases[tensor].parent if tensor in self.aliases else tensor
+    def alias(self, tensor: TensorId) -> Alias | None:
+        """The part of another tensor's memory that is this tensor; None if it has memory of its own."""
+        return self.aliases.get(tensor) if isinstance(tensor, int) else None
+
+    def parent(self, tensor: TensorId) -> TensorId:
+        """The tensor whose memory this one lies in; itself, if it lies inside no other."""
+        alias = self.alias(tensor)
+        return tensor if alias is None else alias.parent
+
+    def scratch(self, shape: Shape) -> Scratch:
+        """A new intermediate result of one operator."""
+        tensor = Scratch(len(self.shapes))
+        self.shapes[tensor] = shape
+        return tensor
+
+    def add(
+        self, launch: Launch, label: str, epilogue: tuple[FusedOp, ...] = (), input_ops: tuple[FusedOp, ...] = ()
+    ) -> None:
+        """Append a launch."""
+        self.launches.append(LabelledLaunch(launch, epilogue, label, self.count, input_ops))
+        self.count += 1
 
 
 def lower(graph: Graph, target: Target) -> Lowered:
     """Ask every node's operator for its launches on a device of this ``target``."""
-    lowered = Lowered([], {index: tensor.bhwc for index, tensor in graph.tensors.items()}, graph.aliases)
+    lowered = Lowered([], {i: tensor.bhwc for i, tensor in graph.tensors.items()}, graph.aliases)
     for node in graph.nodes:
         lower_node(node, lowered, target)
     return lowered
@@ -112,25 +132,19 @@ def lower_node(node: Node, lowered: Lowered, target: Target) -> None:
     """Append one node's launches. Its links belong to the last one, which writes its output; what it applies to what it
     reads belongs to the first.
     """
-
-    def scratch(shape: Shape) -> int:
-        index = min(0, *lowered.shapes) - 1
-        lowered.shapes[index] = shape
-        return index
-
     if any(op.expression == QUANTIZE for op in node.epilogue):  # weights of 16 bits would move its sums across steps
         target = replace(target, matrix_units=False)
     launches = node.operator.lower(
-        Lowering(node.attributes, node.inputs, node.outputs, lowered.shapes.__getitem__, scratch, target)
+        Lowering(node.attributes, node.inputs, node.outputs, lowered.shapes.__getitem__, lowered.scratch, target)
     )
     label = f"{node.operator.name} {','.join(map(str, node.indices))}"
     for launch in launches:
         epilogue = (*launch.epilogue, *(node.epilogue if launch is launches[-1] else ()))
         input_ops = node.input_ops if launch is launches[0] else ()
-        lowered.launches.append(LabelledLaunch(launch, epilogue, label, len(lowered.launches), input_ops))
+        lowered.add(launch, label, epilogue, input_ops)
 
 
-def check_lowering(node: Node, tensors: Mapping[int, TensorInfo], traits: Traits) -> dict[int | str, int]:
+def check_lowering(node: Node, tensors: Mapping[int, TensorInfo], traits: Traits) -> dict[Hashable, int]:
     """Lower one node by itself for a device of these ``traits``; the bytes that each of its constants takes in 32 bits.
 
     Raises Unsupported where its operator fails, or a kernel needs more than the device has.
@@ -145,12 +159,12 @@ def check_lowering(node: Node, tensors: Mapping[int, TensorInfo], traits: Traits
     for tensor, shape in lowered.shapes.items():
         nbytes = Sliced(shape).nbytes
         if nbytes > traits.max_buffer_bytes:
-            name = f"tensor '{tensors[tensor].name}'" if tensor in tensors else "an intermediate result"
+            name = f"tensor '{tensors[tensor].name}'" if isinstance(tensor, int) else "an intermediate result"
             raise Unsupported(f"{name} takes {nbytes} bytes; a buffer of {traits.name} holds {traits.max_buffer_bytes}")
-    constants: dict[int | str, int] = {}
+    constants: dict[Hashable, int] = {}
     for entry in lowered.launches:
         check_launch(entry, tensors, traits)
-        fixed = (i for i in entry.reads if i in tensors and tensors[i].constant is not None)
+        fixed = (i for i in entry.reads if _is_constant(i, tensors))
         constants |= {i: Sliced(lowered.shapes[i]).nbytes for i in fixed}
         constants |= {f"{entry.label} {entry.number} {name}": a.rows * 16 for name, a in entry.arrays.items()}
     return constants
@@ -173,7 +187,11 @@ def check_launch(entry: LabelledLaunch, tensors: Mapping[int, TensorInfo], trait
     if local > traits.local_bytes:
         raise Unsupported(f"a work-group needs {local} bytes of local memory; {traits.name} has {traits.local_bytes}")
     touched = {*entry.reads, *entry.launch.writes.values()}
-    constant = {i for i in touched if i in tensors and tensors[i].constant is not None}
+    constant = {i for i in touched if _is_constant(i, tensors)}
     memories = len(touched - constant) + bool(constant or entry.arrays)
     if memories > traits.max_memories:
         raise Unsupported(f"a kernel of it uses {memories} buffers; {traits.name} gives it {traits.max_memories}")
+
+
+def _is_constant(tensor: TensorId, tensors: Mapping[int, TensorInfo]) -> bool:
+    return isinstance(tensor, int) and tensors[tensor].constant is not None

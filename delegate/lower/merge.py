@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ...interop.device import Traits
 from ...kernels.operation import FusedOp, Unsupported
-from ...kernels.tensor import Shape, TensorInfo, slices
+from ...kernels.tensor import Shape, TensorId, TensorInfo, slices
 from ...kernels.views import Resize
 from .launches import GATE, LabelledLaunch, LocalVector, Lowered, check_launch, only_resizes
 
@@ -42,7 +42,6 @@ def merge_launches(lowered: Lowered, tensors: Mapping[int, TensorInfo], kept: se
     for entry in list(lowered.launches):
         if (resize := only_resizes(entry)) is not None and entry.launch.writes["dst"] not in kept:
             _resize_where_read(lowered, entry, resize, tensors, traits)
-    lowered.launches = [replace(entry, number=number) for number, entry in enumerate(lowered.launches)]
 
 
 def _sum_where_written(
@@ -76,8 +75,8 @@ def _last_writer(lowered: Lowered, entry: LabelledLaunch) -> tuple[LabelledLaunc
     there; and the links that then make the summands of that tensor.
     """
     source, epilogue = entry.launch.reads["src"], entry.input_ops
-    ways = [(source, epilogue)]
-    if len(epilogue) == 1 and epilogue[0].operand is not None:
+    ways: list[tuple[TensorId, tuple[FusedOp, ...]]] = [(source, epilogue)]
+    if len(epilogue) == 1 and epilogue[0].operand is not None and isinstance(source, int):
         turned = replace(epilogue[0], operand=source, swapped=not epilogue[0].swapped)
         ways += [(epilogue[0].operand, (turned,))] * (lowered.shapes[source] == lowered.shapes[epilogue[0].operand])
     for tensor, applied in ways:

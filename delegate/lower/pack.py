@@ -53,17 +53,17 @@ class Wanted:
 def list_constants(lowered: Lowered, graph: Graph) -> Wanted:
     """What ``pack_constants`` packs, without looking at a value of it."""
     wanted = Wanted({}, set())
-    for number, entry in enumerate(lowered.launches):
+    for entry in lowered.launches:
         for name, array in entry.arrays.items():
-            wanted.arrays[number, name] = array
+            wanted.arrays[entry.number, name] = array
             if entry.rounds or VALUES in name:
-                wanted.precise.add((number, name))
+                wanted.precise.add((entry.number, name))
         if entry.rounds:
-            wanted.precise.update(entry.reads)
-    read = {tensor for entry in lowered.launches for tensor in entry.reads}
+            wanted.precise.update(tensor for tensor in entry.reads if isinstance(tensor, int))
+    read = {tensor for entry in lowered.launches for tensor in entry.reads if isinstance(tensor, int)}
     for tensor in dict.fromkeys((*sorted(read), *graph.outputs)):  # an output that is constant is copied out
-        info = graph.tensors.get(tensor)
-        if info is not None and info.constant is not None:
+        info = graph.tensors[tensor]
+        if info.constant is not None:
             wanted.arrays[tensor] = pack_slices(info.constant, lowered.shapes[tensor])
             if info.constant.dtype.kind != "f":  # indices are exact
                 wanted.precise.add(tensor)

@@ -8,13 +8,16 @@ networks that have them. Constants are halves always: see weights.py.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from ...kernels.tensor import TensorId
 from ...kernels.views import Storage
 from .launches import Lowered, only_resizes
 
 
-def assign_storages(lowered: Lowered, storage: Storage) -> dict[int, Storage]:
+def assign_storages(lowered: Lowered, storage: Storage) -> dict[TensorId, Storage]:
     """The storage of every tensor of the program, where ``storage`` ("f32" or "f16") is what the user allows."""
-    storages: dict[int, Storage] = dict.fromkeys(lowered.shapes, "f32")
+    storages: dict[TensorId, Storage] = dict.fromkeys(lowered.shapes, "f32")
     if storage == "f16":
         for entry in lowered.launches:
             launch = entry.launch
@@ -25,12 +28,12 @@ def assign_storages(lowered: Lowered, storage: Storage) -> dict[int, Storage]:
     return storages | _shared(lowered, storages)
 
 
-def _shared(lowered: Lowered, storages: dict[int, Storage]) -> dict[int, Storage]:
+def _shared(lowered: Lowered, storages: Mapping[TensorId, Storage]) -> dict[TensorId, Storage]:
     """Of tensors that lie in one memory: halves only where all are halves."""
     families: dict[int, list[int]] = {}
     for tensor, part in lowered.aliases.items():
         families.setdefault(part.parent, [part.parent]).append(tensor)
-    shared: dict[int, Storage] = {}
+    shared: dict[TensorId, Storage] = {}
     for family in families.values():
         halves = all(storages[tensor] == "f16" for tensor in family)
         shared |= dict.fromkeys(family, "f16" if halves else "f32")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ...kernels.tensor import TensorId
+
 
 @dataclass(frozen=True)
 class Lifetime:
@@ -19,17 +21,18 @@ class Lifetime:
 class Plan:
     """An offset in bytes for each tensor, and the size of the arena that holds them all."""
 
-    offsets: dict[int, int]
+    offsets: dict[TensorId, int]
     nbytes: int
 
 
-def plan_memory(lifetimes: Mapping[int, Lifetime], alignment: int) -> Plan:
-    """Greedy by size: the largest tensor first, each at the lowest offset that no tensor alive at the same time
-    covers.
+def plan_memory(lifetimes: Mapping[TensorId, Lifetime], alignment: int) -> Plan:
+    """Place the largest tensor first, each at the lowest offset that no tensor alive at the same time covers.
+
+    Among tensors of one size, the earlier in ``lifetimes`` is placed first.
     """
-    offsets: dict[int, int] = {}
-    alive: dict[int, list[int]] = {}
-    for tensor, life in sorted(lifetimes.items(), key=lambda item: (-item[1].nbytes, item[0])):
+    offsets: dict[TensorId, int] = {}
+    alive: dict[int, list[TensorId]] = {}
+    for tensor, life in sorted(lifetimes.items(), key=lambda item: -item[1].nbytes):
         steps = range(life.first, life.last + 1)
         beside = {other for step in steps for other in alive.get(step, ())}
         offset = 0

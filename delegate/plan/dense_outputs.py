@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Container, Iterable
 
-from ...kernels.tensor import slices
+from ...kernels.tensor import TensorId, slices
 from ..lower.launches import LabelledLaunch, Lowered
 
-Ranges = dict[int, tuple[int, int]]
+Ranges = dict[TensorId, tuple[int, int]]
 """By tensor: the output in whose buffer it lies, without padding, and at which element of the buffer it begins."""
 
 
-def dense_ranges(lowered: Lowered, outputs: Iterable[int], kept: Container[int]) -> tuple[Ranges, list[LabelledLaunch]]:
+def dense_ranges(
+    lowered: Lowered, outputs: Iterable[int], kept: Container[TensorId]
+) -> tuple[Ranges, list[LabelledLaunch]]:
     """Of ``outputs`` that are bound so: where what others write lies in them, and the launches that are still needed.
 
     The order of values in such a buffer is that of any shape, so a reshape is no step, unless somebody else reads what
@@ -45,8 +47,8 @@ def _parts(lowered: Lowered, output: int) -> dict[int, int] | None:
 
 
 def _source(
-    lowered: Lowered, launches: list[LabelledLaunch], tensor: int, kept: Container[int]
-) -> tuple[int | None, list[LabelledLaunch]]:
+    lowered: Lowered, launches: list[LabelledLaunch], tensor: int, kept: Container[TensorId]
+) -> tuple[TensorId | None, list[LabelledLaunch]]:
     """What is to lie there, and the launches then needed: the tensor, or what it is a reshape of; None where nobody
     writes it.
     """
@@ -56,7 +58,7 @@ def _source(
     source = writers[0].launch.reads["src"]
     makers = [entry for entry in launches if source in entry.launch.writes.values()]
     readers = [entry for entry in launches if lowered.parent(source) in map(lowered.parent, entry.reads)]
-    alone = len(makers) == len(readers) == 1 and source not in lowered.aliases and source not in kept
+    alone = len(makers) == len(readers) == 1 and lowered.alias(source) is None and source not in kept
     if not alone or math.prod(lowered.shapes[source]) != math.prod(lowered.shapes[tensor]):
         return tensor, launches
     return source, [entry for entry in launches if entry is not writers[0]]

@@ -6,16 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ...interop.device import Resource, Slot
-from ...kernels.tensor import TensorInfo
+from ...kernels.tensor import BoundObject, TensorId, TensorInfo
 from ...kernels.views import Dense, Sliced, Storage, View
 from ..lower.launches import LabelledLaunch, Lowered
 from ..lower.pack import Constant, Key
 from .arena import Lifetime, Plan, plan_memory
 from .binding import Binding
 from .dense_outputs import Ranges
-
-OUTSIDE = 1 << 32
-"""Added to a tensor's number: the bound object itself, where a conversion stands between it and the kernels."""
 
 
 @dataclass(frozen=True)
@@ -39,39 +36,35 @@ class Layout:
     bindings: Mapping[int, Binding]
     constants: Mapping[Key, Constant]
     weights: Resource
-    storages: Mapping[int, Storage]
+    storages: Mapping[TensorId, Storage]
     dense: Ranges = field(default_factory=dict)
-
-
-def _inner(tensor: int) -> int:
-    return tensor - OUTSIDE if tensor >= OUTSIDE else tensor
 
 
 def slot_name(tensor: int) -> str:
     """The name of the slot that a bound tensor's object is put in."""
-    return f"tensor_{_inner(tensor)}"
+    return f"tensor_{tensor}"
 
 
 def plan_arena(entries: list[LabelledLaunch], layout: Layout, alignment: int) -> Plan:
     """Offsets for every tensor that is neither constant nor a bound object."""
-    converted = {_inner(i) for entry in entries for i in _touched(entry) if i >= OUTSIDE}
-    sizes: dict[int, Lifetime] = {}
+    converted = {i.tensor for entry in entries for i in _touched(entry) if isinstance(i, BoundObject)}
+    sizes: dict[TensorId, Lifetime] = {}
     for number, entry in enumerate(entries):
         for tensor in map(layout.lowered.parent, _touched(entry)):
-            bound = tensor in layout.bindings and tensor not in converted
-            constant = tensor in layout.tensors and layout.tensors[tensor].constant is not None
-            if tensor >= OUTSIDE or bound or constant or tensor in layout.dense:
+            bound = isinstance(tensor, BoundObject) or (tensor in layout.bindings and tensor not in converted)
+            constant = isinstance(tensor, int) and layout.tensors[tensor].constant is not None
+            if bound or constant or tensor in layout.dense:
                 continue
             first = sizes[tensor].first if tensor in sizes else number
             sizes[tensor] = Lifetime(_arena_view(tensor, layout).nbytes, first, number)
     return plan_memory(sizes, alignment)
 
 
-def _touched(entry: LabelledLaunch) -> Iterable[int]:
+def _touched(entry: LabelledLaunch) -> Iterable[TensorId]:
     return (*entry.reads, *entry.launch.writes.values())
 
 
-def _arena_view(tensor: int, layout: Layout) -> Sliced:
+def _arena_view(tensor: TensorId, layout: Layout) -> Sliced:
     return Sliced(layout.lowered.shapes[tensor], layout.storages[tensor])
 
 

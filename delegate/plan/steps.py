@@ -8,16 +8,17 @@ from dataclasses import dataclass, field, replace
 
 from ...interop.device import Kernel, Operand, Resource, Slot, Step
 from ...kernels.codegen.source import Argument, KernelSource, Prologue
-from ...kernels.operation import FusedOp, Operator
+from ...kernels.operation import FusedOp, Lowering, Operator
 from ...kernels.ops.pointwise.elementwise import COPY, EXPRESSIONS, Elementwise
 from ...kernels.ops.pointwise.quantize import STORE
 from ...kernels.target import Target
+from ...kernels.tensor import BoundObject, Scratch, TensorId
 from ...kernels.views import SLICE_BYTES, Dense, Local, Picture, Quantized, Sliced, Table, View
-from ..lower.launches import EPILOGUE, GATE, VALUES, LabelledLaunch, Lowered, lower_node
-from ..transform.graph import Graph, Node
+from ..lower.launches import EPILOGUE, GATE, VALUES, LabelledLaunch, Lowered
+from ..transform.graph import Graph
 from .arena import Plan
 from .dense_outputs import dense_ranges
-from .placement import OUTSIDE, Layout, Place, _arena_view, _inner, direct_view, slot_name
+from .placement import Layout, Place, _arena_view, direct_view, slot_name
 
 Compile = Callable[[KernelSource], Kernel]
 
@@ -36,12 +37,12 @@ def with_conversions(graph: Graph, layout: Layout, target: Target) -> list[Label
     written = {lowered.parent(i) for entry in lowered.launches for i in entry.launch.writes.values()}
     read = {lowered.parent(i) for entry in lowered.launches for i in entry.reads}
     in_parts = {part.parent for part in lowered.aliases.values()}
-    entries = Lowered([], dict(lowered.shapes))
+    entries = Lowered([], dict(lowered.shapes), count=lowered.count)
     for tensor in graph.inputs:
         view = layout.bindings[tensor].view
         sampled = isinstance(view, Picture) and not _is_read_once(lowered, tensor)
         if tensor in read and (sampled or isinstance(view, Quantized)):
-            _copy(entries, OUTSIDE + tensor, tensor, tensor, target)
+            _copy(entries, BoundObject(tensor), tensor, target)
     entries.launches += launches
     for tensor in graph.outputs:
         view = layout.bindings[tensor].view
@@ -50,7 +51,7 @@ def with_conversions(graph: Graph, layout: Layout, target: Target) -> list[Label
         if tensor in direct:
             continue
         if tensor not in written or shared_picture or scattered or isinstance(view, Quantized):
-            _copy(entries, tensor, OUTSIDE + tensor, tensor, target, STORE if isinstance(view, Quantized) else COPY)
+            _copy(entries, tensor, BoundObject(tensor), target, STORE if isinstance(view, Quantized) else COPY)
     return entries.launches
 
 
@@ -63,12 +64,13 @@ def _is_read_once(lowered: Lowered, tensor: int) -> bool:
     return launch.single_pass_read and launch.reads.get("src") == tensor and not readers[0].input_ops
 
 
-def _copy(
-    entries: Lowered, source: int, destination: int, tensor: int, target: Target, operator: Operator = COPY
-) -> None:
-    entries.shapes[source] = entries.shapes[destination] = entries.shapes[tensor]
-    node = Node(operator, Elementwise(), (source,), (destination,))
-    lower_node(node, entries, target)
+def _copy(entries: Lowered, source: TensorId, destination: TensorId, target: Target, operator: Operator = COPY) -> None:
+    for tensor in (source, destination):
+        if isinstance(tensor, BoundObject):
+            entries.shapes[tensor] = entries.shapes[tensor.tensor]
+    lowering = Lowering(Elementwise(), (source,), (destination,), entries.shapes.__getitem__, entries.scratch, target)
+    for launch in operator.lower(lowering):
+        entries.add(launch, f"{operator.name} ")
 
 
 def build_steps(
@@ -76,9 +78,8 @@ def build_steps(
 ) -> list[Step]:
     """A step for each launch; ``compile`` makes (or finds) a kernel for the views of its arguments."""
 
-    def place(tensor: int, writes: bool) -> Place:
-        info = layout.tensors.get(tensor)
-        if not writes and info is not None and info.constant is not None:
+    def place(tensor: TensorId, writes: bool) -> Place:
+        if isinstance(tensor, int) and not writes and layout.tensors[tensor].constant is not None:
             constant = layout.constants[tensor]
             return Place(
                 Sliced(layout.lowered.shapes[tensor], constant.storage), "weights", layout.weights, constant.offset
@@ -87,15 +88,16 @@ def build_steps(
             output, first = layout.dense[tensor]
             name = slot_name(output)
             return Place(Dense(layout.lowered.shapes[tensor]), name, Slot(name), first * 4)
-        part = layout.lowered.aliases.get(tensor)
+        part = layout.lowered.alias(tensor)
         if part is not None:
             view = replace(_arena_view(tensor, layout), pixel_stride=part.pixel_stride)
             inside = place(part.parent, writes)
             return replace(inside, view=view, offset=inside.offset + part.start * SLICE_BYTES[view.storage])
         if tensor in plan.offsets:
             return Place(_arena_view(tensor, layout), "arena", arena, plan.offsets[tensor])
-        name = slot_name(tensor)
-        return Place(direct_view(layout.bindings[_inner(tensor)].view), name, Slot(name))
+        bound = _graph_tensor(tensor)
+        name = slot_name(bound)
+        return Place(direct_view(layout.bindings[bound].view), name, Slot(name))
 
     return [_step(number, entry, layout, place, group_size, compile) for number, entry in enumerate(entries)]
 
@@ -106,20 +108,22 @@ class _Arguments:
 
     entry: LabelledLaunch
     layout: Layout
-    place: Callable[[int, bool], Place]
+    place: Callable[[TensorId, bool], Place]
     found: list[Argument] = field(default_factory=list)
     operands: dict[str, Operand] = field(default_factory=dict)
     parameters: dict[str, tuple[float, ...]] = field(default_factory=dict)
     vectors: list[Argument] = field(default_factory=list)
 
-    def add(self, name: str, tensor: int, writes: bool, beside: int | None, max_pool_2x2: bool = False) -> None:
+    def add(
+        self, name: str, tensor: TensorId, writes: bool, beside: TensorId | None, max_pool_2x2: bool = False
+    ) -> None:
         """``beside`` is the tensor to whose shape this one broadcasts (``max_pool_2x2``: of 2x2 pixels each), or
         None.
         """
         local = self.entry.local is not None and tensor == self.entry.local.tensor
         where = None if local else self.place(tensor, writes)
         view = Local(self.layout.lowered.shapes[tensor]) if where is None else where.view
-        channels, wide = _channels(view), 0 if beside is None else self.layout.lowered.shapes[_inner(beside)][3]
+        channels, wide = _channels(view), 0 if beside is None else self._channels_of(beside)
         broadcast_channel, zero_extended, access = channels == 1 < wide, 1 < channels < wide, "w" if writes else "r"
         if where is None:
             self.vectors.append(Argument(name, view, access, GATE, broadcast_channel, zero_extended))
@@ -130,14 +134,17 @@ class _Arguments:
         )
         self.operands[name] = Operand(where.resource, where.offset, view.nbytes)
         if isinstance(view, Picture):
-            self.parameters[name] = self.layout.bindings[_inner(tensor)].parameters
+            self.parameters[name] = self.layout.bindings[_graph_tensor(tensor)].parameters
+
+    def _channels_of(self, tensor: TensorId) -> int:
+        return self.layout.lowered.shapes[tensor.tensor if isinstance(tensor, BoundObject) else tensor][3]
 
     def add_array(self, name: str, rows: int) -> None:
         constant = self.layout.constants[self.entry.number, name]
         self.found.append(Argument(name, Table(rows, constant.storage), "r", "weights"))
         self.operands[name] = Operand(self.layout.weights, constant.offset, constant.nbytes)
 
-    def add_fused_ops(self, epilogue: tuple[FusedOp, ...], name: str, beside: int) -> tuple[tuple[str, str], ...]:
+    def add_fused_ops(self, epilogue: tuple[FusedOp, ...], name: str, beside: TensorId) -> tuple[tuple[str, str], ...]:
         """The links as text; their operands become arguments, named by number."""
         for position, op in enumerate(epilogue):
             if op.operand is not None:
@@ -152,7 +159,7 @@ def _step(
     number: int,
     entry: LabelledLaunch,
     layout: Layout,
-    place: Callable[[int, bool], Place],
+    place: Callable[[TensorId, bool], Place],
     group_size: int,
     compile: Compile,
 ) -> Step:
@@ -182,6 +189,12 @@ def _step(
     return Step(
         compile(source), arguments.operands, launch.group_count, f"{number} {entry.label}", arguments.parameters
     )
+
+
+def _graph_tensor(tensor: TensorId) -> int:
+    """The tensor of the graph that an object is bound to."""
+    assert not isinstance(tensor, Scratch), "no object is bound to an intermediate result of an operator"
+    return tensor.tensor if isinstance(tensor, BoundObject) else tensor
 
 
 def _channels(view: View) -> int:

@@ -52,7 +52,7 @@ class Program:
         self._bindings: dict[int, Binding] = {}
         self._commands: CommandList | None = None
         self._arena: Resource | None = None
-        self._pictures: dict[int, list[tuple[int, str]]] = {}
+        self._pictures: dict[str, list[tuple[int, str]]] = {}
         self._slots: set[str] = set()
         self.tuning = tuning or Tuning()
         self._target, self._has_run = self.tuning.target(device.traits), False
@@ -141,7 +141,7 @@ class Program:
         if name in self._slots:
             self._commands.set_slot(name, binding.resource)
         if before.parameters != binding.parameters:
-            for step, argument in self._pictures.get(tensor, ()):
+            for step, argument in self._pictures.get(name, ()):
                 self._commands.set_parameters(step, argument, binding.parameters)
 
     def run(self) -> None:
@@ -191,9 +191,7 @@ class Program:
         self._pictures.clear()
         for number, step in enumerate(steps):
             for argument in step.kernel.source.pictures:
-                self._pictures.setdefault(int(argument.memory.removeprefix("tensor_")), []).append(
-                    (number, argument.name)
-                )
+                self._pictures.setdefault(argument.memory, []).append((number, argument.name))
         with self._initialization.phase("compile"):
             device.compile(steps, self.tuning.dispatches, self._initialization.cache)
         with self._initialization.phase("record"):
@@ -216,7 +214,8 @@ class Program:
     def _show_bindings(self, commands: CommandList) -> None:
         """Give a command list of the steps what is bound now."""
         for tensor, binding in self._bindings.items():
-            if slot_name(tensor) in self._slots:
-                commands.set_slot(slot_name(tensor), binding.resource)
-            for step, argument in self._pictures.get(tensor, ()):
+            name = slot_name(tensor)
+            if name in self._slots:
+                commands.set_slot(name, binding.resource)
+            for step, argument in self._pictures.get(name, ()):
                 commands.set_parameters(step, argument, binding.parameters)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...operation import FusedOp, Launch, Lowering, Operator, PackedArray, Parsed, SliceOwnership, Unsupported
 from ...target import TuningChoice
-from ...tensor import TensorInfo, slices
+from ...tensor import TensorId, TensorInfo, slices
 from ..arguments import activation_epilogue, require_float
 from ..window import Window
 from .blocks import Block, block_candidates
@@ -54,7 +54,7 @@ def computed_bias(inputs: list[TensorInfo | None], channels: int, *, position: i
     return () if bias is None or bias.constant is not None else bias_epilogue(inputs, channels, position=position)
 
 
-def launch_convolution(lowering: Lowering, source: int, attributes: Convolution) -> Launch:
+def launch_convolution(lowering: Lowering, source: TensorId, attributes: Convolution) -> Launch:
     """One dispatch: of few channels by patches; else by matrix units where the device has them and there is work for a
     tile of theirs.
     """
@@ -83,7 +83,7 @@ def launch_convolution(lowering: Lowering, source: int, attributes: Convolution)
     )
 
 
-def _launch_without_matrix_units(lowering: Lowering, source: int, attributes: Convolution) -> Launch:
+def _launch_without_matrix_units(lowering: Lowering, source: TensorId, attributes: Convolution) -> Launch:
     """One dispatch: by rule with the largest blocks of which there are enough to fill the device."""
     batch, height, width, depth = lowering.shape(source)
     _, rows, columns, channels = lowering.shape(lowering.outputs[0])
@@ -101,7 +101,7 @@ def _launch_without_matrix_units(lowering: Lowering, source: int, attributes: Co
 
 
 def _launch_blocks(
-    lowering: Lowering, source: int, attributes: Convolution, block: Block, choice: TuningChoice[Any]
+    lowering: Lowering, source: TensorId, attributes: Convolution, block: Block, choice: TuningChoice[Any]
 ) -> Launch:
     batch, height, width, _ = lowering.shape(source)
     _, rows, columns, channels = lowering.shape(lowering.outputs[0])
@@ -131,7 +131,7 @@ def _launch_blocks(
 
 
 def _launch_winograd(
-    lowering: Lowering, source: int, attributes: Convolution, tile: WinogradTile, choice: TuningChoice[Any]
+    lowering: Lowering, source: TensorId, attributes: Convolution, tile: WinogradTile, choice: TuningChoice[Any]
 ) -> Launch:
     reads, writes = lowering.shape(source), lowering.shape(lowering.outputs[0])
     constants = winograd_constants(reads, writes, attributes.window, tile)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...operation import Launch, Lowering, Operator, Parsed, SliceOwnership, Unsupported
 from ...target import Target
-from ...tensor import TensorInfo, slices
+from ...tensor import TensorId, TensorInfo, slices
 from ..arguments import activation_epilogue, require_float
 from ..window import Window
 from .computed_conv import ComputedDepthwise, bias_epilogue, depthwise_shapes, lower_depthwise
@@ -77,7 +77,7 @@ def _lower(lowering: Lowering) -> list[Launch]:
     return [launch_depthwise(lowering, lowering.outputs[0], lowering.attributes)]
 
 
-def launch_depthwise(lowering: Lowering, destination: int, attributes: Depthwise) -> Launch:
+def launch_depthwise(lowering: Lowering, destination: TensorId, attributes: Depthwise) -> Launch:
     """One dispatch that writes ``destination``, a number of invocations for each slice of each pixel."""
     _, height, width, _ = lowering.shape(lowering.inputs[0])
     batch, rows, columns, channels = lowering.shape(destination)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...operation import Launch, Lowering, Operator, Parsed, Unsupported
-from ...tensor import TensorInfo, broadcast_shape, ranked, slices
+from ...tensor import TensorId, TensorInfo, broadcast_shape, ranked, slices
 from ..arguments import require_float
 from .packing import pack_bias
 
@@ -49,7 +49,7 @@ def _lower(lowering: Lowering) -> list[Launch]:
 
 def launch_product(
     lowering: Lowering,
-    tensors: tuple[int, int],
+    tensors: tuple[TensorId, TensorId],
     shapes: tuple[tuple[int, ...], tuple[int, ...]],
     turned: tuple[bool, bool],
     bias: np.ndarray | None = None,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ...operation import Launch, Lowering, PackedArray
 from ...target import Target
-from ...tensor import slices
+from ...tensor import TensorId, slices
 from ..window import Window
 from .blocks import BUSY
 
@@ -65,7 +65,9 @@ def _area(tile: Tile, window: Window) -> int:
     return width * height
 
 
-def launch_patches(lowering: Lowering, source: int, window: Window, arrays: Mapping[str, PackedArray]) -> Launch | None:
+def launch_patches(
+    lowering: Lowering, source: TensorId, window: Window, arrays: Mapping[str, PackedArray]
+) -> Launch | None:
     """One dispatch, with the "weights" and "bias" of conv.py; None where local memory is too small for the window."""
     _, height, width, _ = lowering.shape(source)
     batch, rows, columns, channels = lowering.shape(lowering.outputs[0])

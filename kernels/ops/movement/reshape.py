@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...operation import Launch, Lowering, Operator, Parsed, Unsupported
-from ...tensor import TensorInfo, slices
+from ...tensor import TensorId, TensorInfo, slices
 from ..arguments import constant, require_movable
 
 
@@ -54,7 +54,7 @@ class ExpandDimensions:
     axis: int
 
 
-def launch_reshape(lowering: Lowering, source: int, destination: int) -> Launch:
+def launch_reshape(lowering: Lowering, source: TensorId, destination: TensorId) -> Launch:
     """One dispatch that writes the values of ``source``, in their order, to ``destination``."""
     batch, rows, columns, channels = lowering.shape(destination)
     group_count = lowering.group_count(batch * rows * columns * slices(channels))

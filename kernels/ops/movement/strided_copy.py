@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from ...operation import Launch, Lowering
-from ...tensor import slices
+from ...tensor import TensorId, slices
 
 Digit = tuple[int, int]
 """(size, stride): a place of the output's counting, and how far in the input one step of it leads."""
@@ -18,7 +18,7 @@ MAX_DIGITS = 8
 
 
 def launch_strided_copy(
-    lowering: Lowering, source: int, destination: int, digits: Sequence[Digit], base: int = 0
+    lowering: Lowering, source: TensorId, destination: TensorId, digits: Sequence[Digit], base: int = 0
 ) -> Launch:
     """One dispatch. ``digits`` count the values of ``destination``, the outermost first; their sizes multiply to its
     size.

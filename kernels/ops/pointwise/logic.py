@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...operation import FusedOp, Launch, Lowering, Operator, Parsed, Unsupported
-from ...tensor import INTEGERS, Integers, TensorInfo, broadcast_shape, slices
+from ...tensor import INTEGERS, Integers, TensorId, TensorInfo, broadcast_shape, slices
 from ..arguments import INTEGER_LIKE, require_movable, require_type
 from .elementwise import Elementwise, lower_copy
 
@@ -93,7 +93,7 @@ def _select_shapes(attributes: Select, shapes: list[tuple[int, ...]]) -> list[tu
 
 def _lower_select(lowering: Lowering) -> list[Launch]:
     batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
-    reads: dict[str, int] = dict(zip(("condition", "first", "second"), lowering.inputs, strict=True))
+    reads: dict[str, TensorId] = dict(zip(("condition", "first", "second"), lowering.inputs, strict=True))
     group_count = lowering.group_count(batch * rows * columns * slices(channels))
     return [Launch("choose", reads, {"dst": lowering.outputs[0]}, group_count, broadcast=frozenset(reads))]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ...operation import Launch, Lowering, PackedArray
-from ...tensor import slices
+from ...tensor import TensorId, slices
 from ..convolution.conv import Convolution, launch_convolution
 from ..window import VALID, Window
 
@@ -34,7 +34,10 @@ class Cell:
 
 
 def launch_sums(
-    lowering: Lowering, rows: tuple[int, int], tensors: tuple[int, int], layer: tuple[np.ndarray, np.ndarray | None]
+    lowering: Lowering,
+    rows: tuple[TensorId, TensorId],
+    tensors: tuple[TensorId, TensorId],
+    layer: tuple[np.ndarray, np.ndarray | None],
 ) -> list[Launch]:
     """Two dispatches: the two tensors ``rows`` side by side, written to ``tensors[0]``, and a product of that with the
     ``layer``'s weights (sums, width), plus its bias, written to ``tensors[1]``.
@@ -47,7 +50,7 @@ def launch_sums(
 
 
 def launch_layer(
-    lowering: Lowering, source: int, destination: int, layer: tuple[np.ndarray, np.ndarray | None]
+    lowering: Lowering, source: TensorId, destination: TensorId, layer: tuple[np.ndarray, np.ndarray | None]
 ) -> Launch:
     """One dispatch: the product with (outputs, inputs) weights, plus the bias."""
     weights, bias = layer
@@ -55,7 +58,9 @@ def launch_layer(
     return launch_convolution(replace(lowering, outputs=(destination,)), source, convolution)
 
 
-def launch_cell(lowering: Lowering, cell: Cell, gates: int, before: int, writes: dict[str, int]) -> Launch:
+def launch_cell(
+    lowering: Lowering, cell: Cell, gates: TensorId, before: TensorId, writes: dict[str, TensorId]
+) -> Launch:
     """One dispatch, a work-group a row. ``writes`` has "dst", the activation, "cell", the state after (it may be
     ``before``), and, where the activation is a state too, "state".
     """

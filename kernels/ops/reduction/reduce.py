@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...operation import Launch, Lowering, Operator, Parsed, Unsupported
-from ...tensor import FLOAT_MAX, TensorInfo, bhwc_axis, slices
+from ...tensor import FLOAT_MAX, TensorId, TensorInfo, bhwc_axis, slices
 from ..arguments import constant, require_float, require_type
 
 KINDS = {"SUM": 0, "REDUCE_MAX": 1, "REDUCE_MIN": 2, "REDUCE_PROD": 3, "MEAN": 0, "REDUCE_ANY": 1, "REDUCE_ALL": 2}
@@ -34,7 +34,7 @@ class Reduction:
 
 
 def lower_reduction(
-    lowering: Lowering, axes: frozenset[int], kind: str = "MEAN", destination: int | None = None
+    lowering: Lowering, axes: frozenset[int], kind: str = "MEAN", destination: TensorId | None = None
 ) -> list[Launch]:
     """One dispatch that reduces ``axes``, which are BHWC's, and a reshape where channels are what is dropped, into the
     output, or ``destination``.
