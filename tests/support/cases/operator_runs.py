@@ -22,7 +22,7 @@ from framebind.kernels.ops.pointwise.elementwise import Elementwise
 from framebind.kernels.ops.reduction.instance_norm import INSTANCE_NORM
 from framebind.kernels.ops.window import SAME, VALID, Window
 from framebind.kernels.registry import OPERATORS
-from framebind.kernels.tensor import TensorInfo
+from framebind.kernels.tensor import TensorId, TensorInfo
 from framebind.kernels.views import Dense, Storage
 from support.cases.references import Array, convolve, depthwise, transpose_convolve, values
 
@@ -103,9 +103,9 @@ def run(device: Device, case: Case, storage: Storage) -> Array:
     return result
 
 
-def all_halves(lowered: Lowered, storage: Storage) -> dict[int, Storage]:
+def all_halves(lowered: Lowered, storage: Storage) -> dict[TensorId, Storage]:
     """Halves for every tensor but scratch, where precision.py would keep most of a single operator's in f32."""
-    return {tensor: "f16" if tensor >= 0 else "f32" for tensor in lowered.shapes}
+    return {tensor: "f16" if isinstance(tensor, int) else "f32" for tensor in lowered.shapes}
 
 
 def through_halves(node: Node, tensors: dict[int, TensorInfo]) -> list[Node]:
