@@ -58,7 +58,7 @@ class BoundModel:
     @property
     def program(self) -> Program:
         """The program that runs on the GPU; known after the first frame."""
-        (program,) = [p.program for p in self.delegate._partitions if p.program is not None]
+        (program,) = [p.program for p in self.delegate.engine.partitions if p.program is not None]
         return program
 
 

@@ -87,7 +87,7 @@ class Interpreter(litert.Interpreter):
         """Apply a delegate to this interpreter, or to the one that is about to take its place."""
         # No variable holds the native interpreter: in an exception's traceback it would count as a view of its memory.
         if isinstance(delegate, GpuDelegate):
-            pointer = delegate.attach(self._model, self._read_seconds)
+            pointer = delegate.engine.attach(self._model, self._read_seconds)
             delegate.set_allow_buffer_handle_output(self._keep_outputs)
         else:
             pointer = delegate._get_native_delegate_pointer()
@@ -123,9 +123,10 @@ class Interpreter(litert.Interpreter):
         try:
             yield
         except RuntimeError as error:
-            original = delegate.take_error() if isinstance(delegate, GpuDelegate) else None
+            original = None
             if isinstance(delegate, GpuDelegate):
-                delegate.detach()
+                original = delegate.engine.take_error()
+                delegate.engine.detach()
             raise original or DelegateError(f"LiteRT does not apply the delegate: {error}") from error
 
     @contextmanager
@@ -140,7 +141,7 @@ class Interpreter(litert.Interpreter):
 
     def _raise_original(self, cause: Exception | None) -> None:
         delegate = self._gpu_delegate
-        original = delegate.take_error() if delegate is not None else None
+        original = delegate.engine.take_error() if delegate is not None else None
         if original is not None:
             raise original from cause
 

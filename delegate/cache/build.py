@@ -17,14 +17,10 @@ from .stopwatch import Phase, Stopwatch
 
 @dataclass
 class BuildContext:
-    """``ready`` is called whenever a program has run for the first time after its commands were recorded.
-
-    ``tuned``: measure on the device how programs run fastest, where that is not kept.
-    """
+    """``tuned``: measure on the device how programs run fastest, where that is not kept."""
 
     stopwatch: Stopwatch = field(default_factory=Stopwatch)
     cache: Cache | None = None
-    ready: Callable[[], None] = lambda: None
     tuned: bool = False
 
     @contextmanager

@@ -24,7 +24,7 @@ log = logging.getLogger("framebind.delegate")
 _TENSOR_BYTES = ctypes.sizeof(abi.Tensor)
 
 
-class Kernel(Protocol):
+class PartitionKernel(Protocol):
     """One partition, as LiteRT calls it."""
 
     def prepare(self) -> None:
@@ -35,14 +35,14 @@ class Kernel(Protocol):
     def release(self) -> None: ...
 
 
-class Owner(Protocol):
+class DelegateCallbacks(Protocol):
     """What the C structure calls: the GPU delegate."""
 
     def claim(self, graph: NativeGraph) -> Sequence[int]:
         """The operators of this subgraph that the delegate takes."""
         ...
 
-    def make_kernel(self, graph: NativeGraph, partition: Partitioned) -> Kernel: ...
+    def make_kernel(self, graph: NativeGraph, partition: Partitioned) -> PartitionKernel: ...
     def copy_to_cpu(self, graph: NativeGraph, tensor: int) -> None:
         """Fill ``graph.array(tensor)``."""
         ...
@@ -167,10 +167,10 @@ class NativeDelegate:
     No exception crosses into C: it is reported to LiteRT as text, and kept for ``take_error``.
     """
 
-    def __init__(self, owner: Owner, model: Model) -> None:
-        self._owner, self._model = owner, model
+    def __init__(self, callbacks: DelegateCallbacks, model: Model) -> None:
+        self._handler, self._model = callbacks, model
         self._graphs: dict[int, NativeGraph] = {}
-        self._kernels: dict[int, Kernel] = {}
+        self._kernels: dict[int, PartitionKernel] = {}
         self._kernels_made = 0
         self._error: BaseException | None = None
         self._callbacks = (
@@ -221,7 +221,7 @@ class NativeDelegate:
 
     def _take_over(self, context: int) -> None:
         graph = self._find_graph(context)
-        operators = self._owner.claim(graph)
+        operators = self._handler.claim(graph)
         before = set(self._kernels)
         if operators and graph.replace(operators, self._registration) != OK:
             raise DelegateError("LiteRT does not replace the claimed operators")
@@ -261,7 +261,7 @@ class NativeDelegate:
 
         def make() -> None:
             partition = _partitioned(abi.Parameters.from_address(parameters))
-            self._kernels[number] = self._owner.make_kernel(self._graphs[context], partition)
+            self._kernels[number] = self._handler.make_kernel(self._graphs[context], partition)
             self._kernels_made = number
 
         return number if self._guarded(context, make) == OK else 0
@@ -282,7 +282,7 @@ class NativeDelegate:
         return OK
 
     def _copy_from(self, context: int, _delegate: int, handle: int, _tensor: int) -> int:
-        return self._guarded(context, lambda: self._owner.copy_to_cpu(self._graphs[context], handle))
+        return self._guarded(context, lambda: self._handler.copy_to_cpu(self._graphs[context], handle))
 
 
 def litert_version() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from ...kernels.views import Dense, Quantized
 from ..litert.native import NativeGraph
 from ..options import WaitType
 from ..plan.binding import Binding, TextureMapping
+from ..read.model import RawOperator
 from .bindings import make_binding, read_back, rebound
 from .messages import tensor_label
 from .variable import Variable
@@ -31,35 +33,77 @@ class _Bound:
 
 
 class BoundaryTensors:
-    """All boundary tensors of one delegate. Keeps every bound object alive, and copies where nothing is bound, counted.
+    """All boundary tensors of one delegate: keeps bound objects alive, and copies what nothing is bound to, counted.
 
-    ``keep_outputs`` says that results stay on the GPU until somebody asks for them by ``make_readable``; ``wait_type``,
-    what a run waits for.
+    ``wait_type`` is what a run waits for. ``keep_outputs``: results stay on the GPU until somebody asks for them.
     """
 
     def __init__(self, wait_type: WaitType) -> None:
-        self._wait_type = wait_type
-        self.device: Device | None = None
         self.keep_outputs = False
-        self.computed: set[Key] = set()
-        """What partitions compute: it comes from the GPU, not from the CPU."""
-        self.read_by_cpu: dict[Key, list[int]] = {}
-        """What operators on the CPU read, and the numbers of those operators."""
-        self.unreadable: set[Key] = set()
-        """What was computed, and not copied to the CPU since."""
-        self.uploaded: set[Key] = set()
-        """What some partition copies from the CPU, for all later ones."""
-        self.variables: dict[Key, Variable] = {}
+        self._wait_type = wait_type
+        self._device: Device | None = None
+        self._computed: set[Key] = set()
+        """Tensors that partitions compute: their values come from the GPU, not from the CPU."""
+        self._uploaded: set[Key] = set()
+        """Tensors that a partition copies from the CPU, for all later partitions too."""
+        self._cpu_readers: dict[Key, list[int]] = {}
+        """The numbers of the operators on the CPU that read a tensor."""
+        self._unreadable: set[Key] = set()
+        """Tensors that were computed on the GPU and not copied to the CPU since."""
+        self._variables: dict[Key, Variable] = {}
         """States that programs have read and written. They outlive ``release``, to say that their values are gone."""
         self._bound: dict[Key, _Bound] = {}
         self._bindings: dict[Key, Binding] = {}
         self._staging: dict[Key, Resource] = {}
 
+    # The device, the subgraphs and their partitions -------------------------------------------------------------------
+
+    @property
+    def device(self) -> Device | None:
+        """The device that the tensors are on; None before an operator needed one."""
+        return self._device
+
     @property
     def open_device(self) -> Device:
-        """The device, where a partition exists."""
-        assert self.device is not None, "a partition exists, so its device was opened"
-        return self.device
+        """The device, once a partition exists."""
+        assert self._device is not None, "a partition exists, so its device was opened"
+        return self._device
+
+    def use(self, device: Device) -> None:
+        """Let the tensors be on ``device`` from now on; nothing may be on another one."""
+        assert self._device is None or self.is_empty
+        self._device = device
+
+    def begin_subgraph(self, number: int, on_cpu: Iterable[RawOperator]) -> None:
+        """Start anew with a subgraph whose operators ``on_cpu`` do not run on the GPU. The user's bindings stay."""
+        for keys in (self._computed, self._uploaded, self._unreadable):
+            keys -= {key for key in keys if key[0] == number}
+        for key in [key for key in self._cpu_readers if key[0] == number]:
+            del self._cpu_readers[key]
+        for operator in on_cpu:
+            for tensor in operator.inputs:
+                self._cpu_readers.setdefault((number, tensor), []).append(operator.index)
+
+    def add_partition(self, subgraph: int, inputs: Iterable[int], outputs: Iterable[int]) -> tuple[int, ...]:
+        """Add a partition behind all earlier ones, and return the inputs that it copies from the CPU.
+
+        Partitions are added in the order in which they run. So an input that an earlier one computes, or copies from
+        the CPU, is on the GPU already.
+        """
+        keys = {(subgraph, tensor) for tensor in inputs} - self._computed - self._uploaded
+        self._uploaded |= keys
+        self._computed |= {(subgraph, tensor) for tensor in outputs}
+        return tuple(sorted(tensor for _, tensor in keys))
+
+    def is_computed(self, key: Key) -> bool:
+        """Whether a partition computes the tensor."""
+        return key in self._computed
+
+    def cpu_readers(self, key: Key) -> list[int]:
+        """The numbers of the operators on the CPU that read the tensor."""
+        return self._cpu_readers.get(key, [])
+
+    # What the user binds ----------------------------------------------------------------------------------------------
 
     @property
     def is_empty(self) -> bool:
@@ -67,6 +111,7 @@ class BoundaryTensors:
         return not self._bound and not self._staging
 
     def is_bound(self, key: Key) -> bool:
+        """Whether an object of the user's is bound to the tensor."""
         return key in self._bound
 
     def bind(self, key: Key, obj: Any, mapping: TextureMapping, tensor: TensorInfo | None) -> None:
@@ -79,10 +124,10 @@ class BoundaryTensors:
         if staging is not None:
             staging.release()
 
-    def rebind(self, key: Key, obj: Any, mapping: tuple[Any, ...]) -> Binding | None:
-        """Use ``obj`` in place of one of the same kind, size and format, as which it is then read or written: a ring's
-        next texture. ``mapping`` is a TextureMapping's fields. None, and nothing has changed, where it is not like the
-        one before.
+    def rebind(self, key: Key, obj: Any, mapping: TextureMapping) -> Binding | None:
+        """Replace a bound object by ``obj`` of the same kind, size and format: a ring's next texture.
+
+        None, and nothing has changed, if it is not like the one before.
         """
         bound = self._bound.get(key)
         if bound is None or bound.binding is None or bound.mapping != mapping:
@@ -95,13 +140,16 @@ class BoundaryTensors:
     def _negotiate(self, key: Key, bound: _Bound, tensor: TensorInfo) -> Binding:
         before = self._bound.get(key)
         return make_binding(
-            self.open_device, bound.obj, tensor, key[1], write=key in self.computed, mapping=bound.mapping,
+            self.open_device, bound.obj, tensor, key[1], write=key in self._computed, mapping=bound.mapping,
             previous=before.binding if before else None,
         )  # fmt: skip
 
     def unbind(self, key: Key) -> None:
+        """Let go of what is bound to the tensor."""
         self._bound.pop(key, None)
         self._bindings.pop(key, None)
+
+    # Copies -----------------------------------------------------------------------------------------------------------
 
     def binding(self, key: Key, tensor: TensorInfo) -> Binding:
         """What stands for the tensor now: the user's object, negotiated for this shape, or its staging buffer."""
@@ -134,45 +182,45 @@ class BoundaryTensors:
     def upload_state(self, graph: NativeGraph, tensor: int) -> None:
         """Copy the value of a variable tensor where somebody set it since the last run; else it is here already."""
         key = (graph.index, tensor)
-        if key not in self.variables:
-            self.variables[key] = Variable(self.open_device, graph, tensor)
-        self.variables[key].before_run(self._staging[key])
+        if key not in self._variables:
+            self._variables[key] = Variable(self.open_device, graph, tensor)
+        self._variables[key].before_run(self._staging[key])
 
     def state_written(self, graph: NativeGraph, tensor: int) -> None:
         """A partition has written a variable tensor: its value stays here."""
         key = (graph.index, tensor)
-        self.variables[key].after_run(self._staging[key])
+        self._variables[key].after_run(self._staging[key])
         if self.keep_outputs and graph.index == 0:
             graph.mark_current(tensor)
 
     def is_readable(self, key: Key) -> bool:
         """Whether the CPU's memory of the tensor holds what was computed last."""
-        variable = self.variables.get(key)
-        return key not in self.unreadable and (variable is None or variable.is_readable)
+        variable = self._variables.get(key)
+        return key not in self._unreadable and (variable is None or variable.is_readable)
 
     def written(self, graph: NativeGraph, tensor: int) -> None:
         """A partition has computed the tensor: the CPU's copy is out of date."""
         key = (graph.index, tensor)
         # IF and WHILE on the CPU read what the other subgraphs return.
-        if self.keep_outputs and graph.index == 0 and key not in self.read_by_cpu:
-            if key not in self.unreadable:
-                self.unreadable.add(key)
+        if self.keep_outputs and graph.index == 0 and key not in self._cpu_readers:
+            if key not in self._unreadable:
+                self._unreadable.add(key)
                 graph.mark_current(tensor)  # or LiteRT would copy it at the end of each invoke
         else:
-            self.unreadable.discard(key)
+            self._unreadable.discard(key)
             graph.mark_stale(tensor)
 
     def download(self, graph: NativeGraph, tensor: int) -> None:
         """Copy what the GPU computed, from wherever it is, to the CPU's memory."""
         info, key = graph.subgraph.tensors[tensor], (graph.index, tensor)
-        if key in self.variables:
-            self.variables[key].download()
+        if key in self._variables:
+            self._variables[key].download()
             return
         if key not in self._bindings:
             raise BindingError(f"{tensor_label(tensor, info)} has not been computed: call invoke() first")
         reason = f"output tensor {tensor} '{info.name}' to the CPU"
         read_back(self.open_device, self._bindings[key], info, graph.array(tensor), reason)
-        self.unreadable.discard(key)
+        self._unreadable.discard(key)
 
     def wait(self) -> None:
         """Wait for what was submitted, as the user chose. By default this makes no call: frames are not held up."""
@@ -190,9 +238,14 @@ class BoundaryTensors:
         for buffer in self._staging.values():
             buffer.release()
         for known in (
-            self._staging, self._bindings, self.computed, self.read_by_cpu, self.unreadable, self.uploaded
+            self._staging, self._bindings, self._computed, self._cpu_readers, self._unreadable, self._uploaded
         ):  # fmt: skip
             known.clear()
 
+    def forget_variables(self) -> None:
+        """Forget all states: another interpreter has its own."""
+        self._variables.clear()
+
     def forget_bound(self) -> None:
+        """Let go of all objects of the user."""
         self._bound.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from operator import attrgetter
 
@@ -39,11 +40,15 @@ class Partition:
         partitioned: Partitioned,
         storage: Storage,
         initialization: BuildContext,
+        *,
+        on_first_run: Callable[[], None],
     ) -> None:
+        """``on_first_run`` is called whenever a program of it has run for the first time."""
         self._boundary, self._native, self._claims = boundary, native, claims
         self._partitioned = partitioned
         self._storage: Storage = storage
         self._initialization = initialization
+        self._on_first_run, self._has_run = on_first_run, False
         runtime = [i for i in partitioned.inputs if i >= 0 and claims.tensors[i].constant is None]
         self.inputs, self.outputs = tuple(runtime), partitioned.outputs
         for tensor in (*self.inputs, *self.outputs):
@@ -61,11 +66,8 @@ class Partition:
         self._exchanged = False
         """Other objects are bound than at the last run."""
         self._states = tuple(i for i in self.inputs if claims.tensors[i].variable)
-        keys = {(native.index, tensor) for tensor in self.inputs if tensor not in self._states}
-        # Partitions are made in the order in which they run: what an earlier one has copied from the CPU is here too.
-        self._copied_here = keys - boundary.uploaded
-        boundary.uploaded |= keys
-        self._from_cpu: list[tuple[int, int]] = []
+        copied = [tensor for tensor in self.inputs if tensor not in self._states]
+        self._from_cpu = boundary.add_partition(native.index, copied, self.outputs)
         self._measured = baked_shapes(claims)
         self._uploads: tuple[int, ...] = ()
         self._first_uploads: tuple[int, ...] = ()
@@ -172,6 +174,9 @@ class Partition:
         for tensor in self.outputs:
             self._boundary.written(self._native, tensor)
         self._boundary.wait()
+        if not self._has_run:
+            self._has_run = True
+            self._on_first_run()
 
     def record(self) -> int:
         """Build, bind and record what a run needs, and return the number of its dispatches."""
@@ -214,8 +219,8 @@ class Partition:
             self.program = self._make(Tuning(), BuildContext())
         else:
             self.program = kept or self._make(Tuning(), self._initialization)
+        self._has_run = False
         self._unbound = {*self.program.graph.inputs, *self.program.graph.outputs}
-        self._from_cpu = sorted(self._copied_here - self._boundary.computed)
         return self.program
 
     def _make(self, tuning: Tuning, initialization: BuildContext) -> Program:
@@ -269,9 +274,8 @@ class Partition:
     def _find_uploads(self) -> None:
         """What comes from the CPU before each run; and of constants, once, what was not bound to something else."""
         first, each = list[int](), list[int]()
-        for key in self._from_cpu:
-            tensor = key[1]
-            if self._boundary.is_bound(key):
+        for tensor in self._from_cpu:
+            if self._boundary.is_bound((self._native.index, tensor)):
                 continue
             if tensor not in self._claims.constant_derived:
                 each.append(tensor)

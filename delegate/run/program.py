@@ -55,7 +55,7 @@ class Program:
         self._pictures: dict[str, list[tuple[int, str]]] = {}
         self._slots: set[str] = set()
         self.tuning = tuning or Tuning()
-        self._target, self._has_run = self.tuning.target(device.traits), False
+        self._target = self.tuning.target(device.traits)
         self.traits = traits_for(storage, device.traits)
         """What its operators may know of the device."""
         with self._initialization.phase("transform"):
@@ -147,9 +147,6 @@ class Program:
     def run(self) -> None:
         """Submit all steps. Outputs are ready for the GPU's next work; the CPU waits for nothing."""
         (self._commands or self.commands).run()
-        if not self._has_run:
-            self._has_run = True
-            self._initialization.ready()
 
     def timings(self) -> list[tuple[str, int]]:
         """Run once, each step as a dispatch of its own, also where ``run`` is one for all; labels and nanoseconds."""

@@ -137,7 +137,7 @@ def test_constants_that_only_the_cpu_needs_are_left_to_it(context: fb.GlContext)
     add = options("Add", fusedActivationFunction=5)  # the GPU has no SIGN_BIT, and the CPU ignores it
     operators = [Op("DEQUANTIZE", [1], [2]), Op(CPU_ONLY, [0], [3]), Op("ADD", [3, 2], [4], add)]
     interpreter, delegate = ready(build(G(tensors, operators, [0], [4])))
-    assert delegate._partitions == []
+    assert delegate.engine.partitions == []
     close(run(interpreter), cpu_only(X) + 2)
 
 
@@ -239,13 +239,13 @@ def test_a_ring_of_textures_allocates_and_compiles_nothing(context: fb.GlContext
         interpreter.invoke()
 
     frame(0)
-    program = delegate._partitions[0].program
+    program = delegate.engine.partitions[0].program
     assert program is not None
     commands, live = program.commands, dict(context.live)
     with fb.transfer_guard("disallow"):
         for number in range(1, 12):
             frame(number)
-    assert delegate._partitions[0].program is program and program.commands is commands
+    assert delegate.engine.partitions[0].program is program and program.commands is commands
     assert dict(context.live) == live
     close(results[1].read(), np.full(60, np.tanh(np.exp(np.float32(0.2)))))
     close(results[0].read(), np.full(60, np.tanh(np.exp(np.float32(0.1)))))
@@ -488,7 +488,7 @@ def test_another_model_than_litert_has_is_refused(other: bytes, says: str, conte
             model_content=chain("EXP", "TANH"), experimental_delegates=[fb.GpuDelegate(model_content=other)]
         )
     interpreter = fb.Interpreter(model_content=chain("EXP", "TANH"))
-    interpreter._model = fb.GpuDelegate(model_content=other)._model  # what only a foreign LiteRT could show
+    interpreter._model = fb.GpuDelegate(model_content=other).engine.model  # what only a foreign LiteRT could show
     with pytest.raises(fb.DelegateError, match=says) as error:
         interpreter.modify_graph_with_delegate(fb.GpuDelegate())
     assert f"LiteRT {tflite_version()}" in str(error.value) and "install ai-edge-litert 2.0 to 2.3" in str(error.value)
@@ -644,7 +644,7 @@ def test_every_subgraph_runs_on_the_gpu(context: fb.GlContext) -> None:
         fb.transfers.reset()
         close(interpreter.get_signature_runner(key)(x=X)["y"], function(X))
         assert set(hops()) == {"input tensor 0 'x' from the CPU", "output tensor 1 'y' to the CPU"}
-    assert [partition.subgraph for partition in delegate._partitions] == [0, 1, 2]
+    assert [partition.subgraph for partition in delegate.engine.partitions] == [0, 1, 2]
 
 
 def test_garbage_in_place_of_a_context_is_refused() -> None:

@@ -77,7 +77,7 @@ def check(gpu: Device, model: bytes, given: Sequence[Sequence[Array]], taken: Se
     """Every frame is LiteRT's, and the operators ``taken`` of the main subgraph run on the GPU."""
     cpu = on_cpu(model)
     interpreter, delegate = on_gpu(gpu, model)
-    assert sorted(i for p in delegate._partitions if p.subgraph == 0 for i in p.operators) == list(taken)
+    assert sorted(i for p in delegate.engine.partitions if p.subgraph == 0 for i in p.operators) == list(taken)
     for inputs in given:
         same(run(interpreter, inputs), run(cpu, inputs))
     return interpreter
@@ -260,7 +260,7 @@ def test_resource_variables(gpu: Device) -> None:
         replace(G(tensors, add, [0], [5]), name="add", signature="add"), replace(start, name="start", signature="start")
     )
     interpreter, delegate = on_gpu(gpu, model)
-    taken = [(p.subgraph, p.operators) for p in delegate._partitions]
+    taken = [(p.subgraph, p.operators) for p in delegate.engine.partitions]
     assert sorted(i for subgraph, operators in taken if subgraph == 0 for i in operators) == [1, 3, 5]
     cpu = on_cpu(model)
     for key in ("start", "add", "add", "start", "add"):
@@ -311,7 +311,7 @@ def test_control_flow(gpu: Device, model: bytes, keep: bool) -> None:
     on the GPU.
     """
     interpreter, delegate = on_gpu(gpu, model)
-    assert sorted(partition.subgraph for partition in delegate._partitions) == [0, 0, 1, 2]
+    assert sorted(partition.subgraph for partition in delegate.engine.partitions) == [0, 0, 1, 2]
     interpreter.set_allow_buffer_handle_output(keep)
     first, x = (detail["index"] for detail in interpreter.get_input_details())
     (output,) = interpreter.outputs()
@@ -373,7 +373,7 @@ def test_a_shape_that_is_a_constant_until_inputs_are_resized(gpu: Device) -> Non
             fresh.allocate_tensors()
         fresh.modify_graph_with_delegate(delegate)
         fresh.allocate_tensors()
-        assert [p.operators for p in delegate._partitions] == [(2,)]
+        assert [p.operators for p in delegate.engine.partitions] == [(2,)]
         for inputs in frames(turned):
             same(run(fresh, inputs), run(cpu, inputs))
 
@@ -404,7 +404,7 @@ def test_signatures_of_several_inputs_and_outputs(gpu: Device) -> None:
     two = G([X, Y, T("z", SHAPE)], [Op("EXP", [0], [1]), Op("NEG", [1], [2])], [0], [1, 2], "two", "two")
     model = build(one, two)
     interpreter, delegate = on_gpu(gpu, model)
-    assert [(p.subgraph, p.operators) for p in delegate._partitions] == [(0, (0,)), (0, (2,)), (1, (0, 1))]
+    assert [(p.subgraph, p.operators) for p in delegate.engine.partitions] == [(0, (0,)), (0, (2,)), (1, (0, 1))]
     cpu = on_cpu(model)
     for _, (x, w) in zip(range(2), frames(SHAPE, (1, 1, 1, 3)), strict=False):
         for key, given in (("one", {"x": x, "w": w}), ("two", {"x": x})):

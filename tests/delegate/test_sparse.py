@@ -142,7 +142,7 @@ def test_a_sparse_constant_is_dense_on_the_gpu(gpu: object, dtype: str) -> None:
     x = np.random.default_rng(0).normal(size=case.shape).astype(np.float32)
     np.testing.assert_array_equal(run(interpreter, x), x + values_of(case).astype(np.float32))
     assert claim(read_model(content).subgraphs[0]).unsupported == {}
-    (partition,) = delegate._partitions
+    (partition,) = delegate.engine.partitions
     assert partition.program is not None and len(partition.program.steps) == 1
     delegate.close()
 
@@ -155,7 +155,7 @@ def test_a_model_whose_sparse_constants_stay_on_the_cpu_stays_there(context: fb.
     interpreter = fb.Interpreter(model_content=content)
     delegate = fb.GpuDelegate(fb.GpuDelegateOptions(first_delegate_node_index=2))
     interpreter.modify_graph_with_delegate(delegate)
-    assert delegate._partitions == []
+    assert delegate.engine.partitions == []
     reasons = {row.reason for row in interpreter.delegated_ops() if row.name == "TANH"}
     assert all("sparse" in reason for reason in reasons) and reasons
     x = np.zeros(case.shape, np.float32)

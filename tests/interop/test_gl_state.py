@@ -123,7 +123,7 @@ def test_a_models_whole_life_leaves_the_hosts_state_alone(host: fb.GlContext, di
         delegate.bind_buffer_to_tensor(texture, interpreter.inputs()[0])
         interpreter.invoke()
         assert state(host.gl) == before, "a bound invoke"
-    assert len(delegate.profile()) == len(delegate._programs()[0].steps) and state(host.gl) == before, "a profile"
+    assert len(delegate.profile()) == len(delegate.engine.programs[0].steps) and state(host.gl) == before, "a profile"
     figures = delegate.statistics()
     assert (figures.dispatches == 1) == (dispatches == "one")
     interpreter.ensure_tensor_data_is_readable(interpreter.outputs()[0])

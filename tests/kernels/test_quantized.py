@@ -56,7 +56,7 @@ def on_gpu(gpu: Device, model: bytes, **options: Any) -> tuple[fb.Interpreter, f
 
 def on_the_cpu(delegate: fb.GpuDelegate) -> dict[int, str]:
     """The operators that the GPU refused, with the reasons."""
-    return delegate._claims[0].unsupported
+    return delegate.engine.claims[0].unsupported
 
 
 @pytest.mark.parametrize("case", cases(), ids=str)
@@ -125,7 +125,7 @@ def test_weights_through_dequantize_are_dequantized_once(gpu: Device) -> None:
     inputs = random_inputs(interpreter.get_input_details())
     result = run(interpreter, inputs)[3]
     assert on_the_cpu(delegate) == {}
-    (partition,) = delegate._partitions
+    (partition,) = delegate.engine.partitions
     assert partition.program is not None and len(partition.program.steps) == 1
     exact = float_with_integer_weights(SHAPE, 9, integers=False)
     assert relative_error(result, on_cpu(exact, inputs)[3]) <= 1e-5
@@ -139,7 +139,7 @@ def test_integers_cross_as_bytes_and_are_converted_on_the_gpu(gpu: Device) -> No
     interpreter.invoke()
     crossed = [(way, hop.calls, hop.bytes) for (way, _), hop in sorted(fb.transfers.by_reason.items())]
     assert crossed == [("download", 1, COUNT), ("upload", 1, COUNT), ("upload", 1, COUNT)]
-    (partition,) = delegate._partitions
+    (partition,) = delegate.engine.partitions
     assert partition.program is not None and len(partition.program.steps) == 4
     delegate.close()
 
@@ -201,7 +201,7 @@ def test_integers_go_from_one_partition_to_the_cpu_and_to_the_next(gpu: Device) 
     inputs = random_inputs(interpreter.get_input_details())
     expected, result = on_cpu(model, inputs)[4], run(interpreter, inputs)[4]
     assert list(on_the_cpu(delegate)) == [1]
-    assert len(delegate._partitions) == 2
+    assert len(delegate.engine.partitions) == 2
     assert np.abs(result.astype(int) - expected).max() <= 1
     delegate.close()
 
@@ -211,7 +211,7 @@ def test_enable_quantization_false_leaves_quantized_operators_to_the_cpu(gpu: De
     inputs = random_inputs(interpreter.get_input_details())
     result = run(interpreter, inputs)[2]
     assert "enable_quantization is False" in on_the_cpu(delegate)[0]
-    assert delegate._partitions == [] and fb.transfers.calls == 0
+    assert delegate.engine.partitions == [] and fb.transfers.calls == 0
     np.testing.assert_array_equal(result, on_cpu(ADD, inputs)[2])
     delegate.close()
 

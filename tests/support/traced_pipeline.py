@@ -42,7 +42,7 @@ class Pipeline:
     @property
     def dispatches(self) -> int:
         """How many the model makes a frame, all of it on the GPU. Known after the first frame."""
-        (partition,) = self.delegate._partitions
+        (partition,) = self.delegate.engine.partitions
         assert partition.program is not None
         return len(partition.program.steps)
 

@@ -1,0 +1,268 @@
+"""The engine behind a GpuDelegate: the model's device, boundary tensors and partitions, and what LiteRT calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..interop.device import Device
+from ..interop.discovery.devices import device_of, open_device
+from ..interop.errors import BindingError, DelegateError
+from .cache.build import BuildContext
+from .claim.claims import Claims, claim, refuse_unlowered
+from .claim.selection import Selection, select
+from .litert.native import NativeDelegate, NativeGraph, Partitioned, log
+from .options import GpuDelegateOptions
+from .plan.binding import TextureMapping
+from .read.model import Model
+from .report import warn_of_software, warning_text
+from .run.boundary import BoundaryTensors
+from .run.messages import tensor_label, why_not_bindable
+from .run.partition import Partition
+from .run.program import Program
+
+
+class Engine:
+    """Runs a model's operators on the GPU for one interpreter. Implements ``litert.native.DelegateCallbacks``.
+
+    LiteRT calls ``claim`` for each subgraph, ``make_kernel`` for each part of it that the GPU takes, and
+    ``copy_to_cpu`` if somebody on the CPU reads a result. GpuDelegate is the public side of it.
+    """
+
+    def __init__(self, options: GpuDelegateOptions) -> None:
+        self.options = options
+        self.model: Model | None = None
+        self.boundary = BoundaryTensors(options.wait_type)
+        self.partitions: list[Partition] = []
+        """The partitions of all subgraphs, in the order in which LiteRT made them."""
+        self.claims: dict[int, Claims] = {}
+        self.selections: dict[int, Selection] = {}
+        """Both by the number of the subgraph."""
+        self.closed = False
+        self.build = BuildContext(tuned=options.is_tuned)
+        self._partitions_by_tensor: dict[int, list[Partition]] = {}
+        """The main subgraph's partitions that a tensor enters or leaves; cleared when ``partitions`` changes."""
+        self._reported: set[int] = set()
+        self._native: NativeDelegate | None = None
+        self._retired: list[NativeDelegate] = []
+
+    @property
+    def programs(self) -> list[Program]:
+        """The programs of the partitions that have one: it is made when a partition first runs."""
+        return [partition.program for partition in self.partitions if partition.program is not None]
+
+    # Life -------------------------------------------------------------------------------------------------------------
+
+    def attach(self, model: Model | None, read_seconds: float = 0.0) -> int:
+        """Serve an interpreter; returns the address of the TfLiteDelegate for it.
+
+        ``model`` is what the interpreter runs, if it can tell, and ``read_seconds`` the time that reading it took.
+        """
+        if self.closed:
+            raise DelegateError("this GpuDelegate is closed: make a new one")
+        if self._native is not None:
+            raise DelegateError("this GpuDelegate already serves an interpreter: make one for each interpreter")
+        self.model = model or self.model
+        if self.model is None:
+            raise DelegateError(
+                "LiteRT's own Interpreter does not tell a delegate which model it runs: make it with "
+                "GpuDelegate(model_path=...), or use framebind.Interpreter"
+            )
+        self.build.stopwatch.seconds["read"] += read_seconds
+        self._native = NativeDelegate(self, self.model)
+        return self._native.pointer
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether it serves an interpreter."""
+        return self._native is not None
+
+    def detach(self) -> None:
+        """Let go of the interpreter, so that another one can be served. What is bound stays bound."""
+        for partition in self.partitions:
+            partition.release()
+        self.partitions.clear()
+        self._partitions_by_tensor.clear()
+        for known in (self.claims, self.selections, self._reported):
+            known.clear()
+        self.boundary.release()
+        self.boundary.forget_variables()
+        if self._native is not None:
+            self._retired.append(self._native)  # LiteRT still calls it when it destroys the interpreter
+            self._native = None
+
+    def take_error(self) -> BaseException | None:
+        """The exception behind LiteRT's last error, if it was one of ours. It is handed out once."""
+        return self._native.take_error() if self._native is not None else None
+
+    def close(self) -> None:
+        """Free everything on the GPU and let go of the bound objects. Calling it again does nothing."""
+        if self.closed:
+            return
+        self.closed = True
+        self._partitions_by_tensor.clear()
+        self.build.save()
+        for partition in self.partitions:
+            partition.release()
+        self.boundary.release()
+        self.boundary.forget_bound()
+        if self.device is not None:
+            self.device.close()
+
+    # LiteRT's calls ---------------------------------------------------------------------------------------------------
+
+    def claim(self, graph: NativeGraph) -> Sequence[int]:
+        """Choose the operators of a subgraph that go to the GPU. Logs the others with the reasons, once."""
+        subgraph = graph.subgraph
+        resized = any(graph.shape(i) != subgraph.tensors[i].shape for i in subgraph.inputs)
+        with self.build.phase("claim"):
+            claims = claim(subgraph, quantized=self.options.enable_quantization, resized=resized)
+        self.claims[graph.index] = claims
+        if claims.nodes:
+            traits = self._open_device().traits
+            with self.build.phase("claim"):
+                refuse_unlowered(claims, subgraph, traits)
+        # LiteRT applies its delegates to a subgraph again after inputs were resized.
+        self.partitions = [partition for partition in self.partitions if partition.subgraph != graph.index]
+        self._partitions_by_tensor.clear()
+        selection = self.selections[graph.index] = select(graph, claims, self.options)
+        on_gpu = set(selection.operators)
+        self.boundary.begin_subgraph(graph.index, [o for o in subgraph.operators if o.index not in on_gpu])
+        self._report(graph, claims, len(selection.operators))
+        return selection.operators
+
+    def _report(self, graph: NativeGraph, claims: Claims, taken: int) -> None:
+        """Log once for each subgraph: LiteRT asks again whenever inputs were resized."""
+        if graph.index in self._reported:
+            return
+        self._reported.add(graph.index)
+        subgraph = graph.subgraph
+        if claims.unsupported:
+            log.warning(warning_text(graph.index, subgraph, claims.unsupported, taken))
+        log.info(f"{taken} of {len(subgraph.operators)} operators of subgraph '{subgraph.name}' run on the GPU")
+
+    def make_kernel(self, graph: NativeGraph, partition: Partitioned) -> Partition:
+        """Make the program of one partition; LiteRT asks for them in the order in which they run."""
+        claims = self.claims[graph.index]
+        made = Partition(
+            self.boundary, graph, claims, partition, self.options.storage, self.build, on_first_run=self._save
+        )
+        self.partitions.append(made)
+        self._partitions_by_tensor.clear()
+        return made
+
+    def copy_to_cpu(self, graph: NativeGraph, tensor: int) -> None:
+        """Copy what the GPU computed to the CPU's memory of a tensor, counted."""
+        if self.closed:
+            raise DelegateError("this GpuDelegate is closed, and with it what the model computed on the GPU")
+        self.boundary.download(graph, tensor)
+
+    def _save(self) -> None:
+        """Save the cache once all programs have run: drivers compile as late as that."""
+        if len(self.programs) == len(self.partitions):
+            self.build.save(self.boundary.open_device.finish)
+
+    # The device -------------------------------------------------------------------------------------------------------
+
+    @property
+    def device(self) -> Device | None:
+        """The device that the model runs on; None as long as no operator needs one."""
+        return self.boundary.device
+
+    def running_device(self) -> Device:
+        """The device. Raises DelegateError if nothing runs on one."""
+        if self.closed or self.device is None:
+            raise DelegateError("no operator runs on the GPU, so that there is nothing to wait for; the log says why")
+        return self.device
+
+    def _open_device(self) -> Device:
+        if self.device is not None:
+            return self.device
+        device = open_device(self.options.backend)
+        if device.traits.software:
+            warn_of_software(device.traits.name)
+        return self._use(device)
+
+    def _use(self, device: Device) -> Device:
+        self.boundary.use(device)
+        self.build.open_cache(self.options, self.model, device.traits)
+        return device
+
+    def _follow(self, obj: Any) -> None:
+        """Backend "auto": run on the API of the first object that is bound, while nothing is on the other one yet."""
+        untouched = self.boundary.is_empty and not self.programs
+        if self.options.backend == "auto" and self.device is not None and untouched:
+            other = device_of(obj, self.device)
+            if other is not None:
+                self.device.close()
+                self._use(other)
+
+    # Binding ----------------------------------------------------------------------------------------------------------
+
+    def bind(self, obj: Any, tensor: int, mapping: TextureMapping) -> None:
+        """Let ``obj`` be a tensor of the main subgraph from now on. Raises BindingError where it does not fit."""
+        if self._rebind(obj, tensor, mapping):
+            return
+        partitions = self._partitions_with(tensor)
+        self._follow(obj)
+        if self.device is not None:
+            self.device.check()
+        self._refuse_shared(tensor, obj)
+        self.boundary.bind((0, tensor), obj, mapping, partitions[0].tensor(tensor))
+        for partition in partitions:
+            partition.rebind(tensor)
+
+    def _rebind(self, obj: Any, tensor: int, mapping: TextureMapping) -> bool:
+        """Bind an object that is like the one before, for which all was checked; False if it is not like it."""
+        partitions = self._partitions_by_tensor.get(tensor)
+        binding = self.boundary.rebind((0, tensor), obj, mapping) if partitions else None
+        if partitions is None or binding is None:
+            return False
+        for partition in partitions:
+            partition.exchange(tensor, binding)
+        return True
+
+    def unbind(self, tensor: int) -> None:
+        """Let a tensor of the main subgraph be in CPU memory again."""
+        for partition in self._partitions_with(tensor):
+            partition.rebind(tensor)
+        self.boundary.unbind((0, tensor))
+
+    def graph(self, subgraph: int) -> NativeGraph | None:
+        """LiteRT's side of a subgraph, by number; None before LiteRT has shown it."""
+        return self._native.graph(subgraph) if self._native is not None else None
+
+    def _partitions_with(self, tensor: int) -> list[Partition]:
+        """The partitions of the main subgraph that the tensor enters or leaves; BindingError if there is none."""
+        known = self._partitions_by_tensor.get(tensor)
+        if known is not None:
+            return known
+        graph = self.graph(0)
+        if graph is None:
+            raise BindingError(
+                f"tensor {tensor} cannot be bound yet: give the delegate to an interpreter first, "
+                "with interpreter.modify_graph_with_delegate(delegate)"
+            )
+        if self.closed:
+            raise BindingError(f"tensor {tensor} cannot be bound: this GpuDelegate is closed")
+        found = [p for p in self.partitions if p.subgraph == 0 and tensor in (*p.inputs, *p.outputs)]
+        if found and not graph.subgraph.tensors[tensor].variable:
+            self._partitions_by_tensor[tensor] = found
+            return found
+        raise BindingError(why_not_bindable(graph.subgraph, tensor))
+
+    def _refuse_shared(self, tensor: int, obj: Any) -> None:
+        """Refuse inputs that CPU operators read too, and textures for what the model itself reads again."""
+        key = (0, tensor)
+        graph = self.graph(0)
+        assert graph is not None, "partitions were found, so LiteRT has shown the graph"
+        subgraph = graph.subgraph
+        computed, readers = self.boundary.is_computed(key), self.boundary.cpu_readers(key)
+        what = tensor_label(tensor, subgraph.tensors[tensor])
+        if readers and not computed:
+            named = ", ".join(f"{i} {subgraph.operators[i].name}" for i in readers)
+            raise BindingError(f"{what} cannot be bound: operators on the CPU read it too ({named}); use set_tensor")
+        if not computed or not getattr(obj, "format", ""):
+            return
+        if readers or any(tensor in p.inputs for p in self._partitions_with(tensor)):
+            raise BindingError(f"{what} cannot be bound to a texture: the model itself reads it again; bind a buffer")
