@@ -212,10 +212,10 @@ STRANGE: dict[str, Callable[[bytes], bytes]] = {
     "many groups a unit": _with(groups_per_unit=1 << 30),
     "candidates that are no table": _with(tuned=[1]),
     "a strange question": _with(tuned={"conv (1, 2, 3, 4, 5)": 1}),
-    "a candidate too many": lambda data: _with(tuned=dict.fromkeys(json.loads(data)["measured"], 64))(data),
-    "a negative candidate": lambda data: _with(tuned=dict.fromkeys(json.loads(data)["measured"], -1))(data),
-    "a candidate that is no number": lambda data: _with(tuned=dict.fromkeys(json.loads(data)["measured"], "1"))(data),
-    "half a candidate": lambda data: _with(tuned=dict.fromkeys(json.loads(data)["measured"], 1.5))(data),
+    "a candidate too many": lambda data: _with(tuned=dict.fromkeys(json.loads(data)["tuned"], 64))(data),
+    "a negative candidate": lambda data: _with(tuned=dict.fromkeys(json.loads(data)["tuned"], -1))(data),
+    "a candidate that is no number": lambda data: _with(tuned=dict.fromkeys(json.loads(data)["tuned"], "1"))(data),
+    "half a candidate": lambda data: _with(tuned=dict.fromkeys(json.loads(data)["tuned"], 1.5))(data),
 }
 
 
