@@ -523,12 +523,12 @@ def test_another_layout_is_an_error_and_no_crash(
 
 
 def test_no_driver_is_one_error_and_the_cpu_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    from framebind.delegate import gpu_delegate
+    from framebind.delegate import engine
 
     def no_driver(backend: str) -> None:
         raise fb.DeviceError(f"no driver for {backend}: install one")
 
-    monkeypatch.setattr(gpu_delegate, "open_device", no_driver)
+    monkeypatch.setattr(engine, "open_device", no_driver)
     interpreter = fb.Interpreter(model_content=chain("EXP", "TANH"))
     with pytest.raises(fb.DeviceError, match="no driver for auto"):
         interpreter.modify_graph_with_delegate(fb.GpuDelegate())
