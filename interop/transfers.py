@@ -1,7 +1,7 @@
-"""The one counter that every copy between host and GPU goes through, and the guard that forbids such copies.
+"""The counter of copies between host and GPU, and the guard that forbids them.
 
-Counts are of bytes that the library moved between memory the CPU addresses and memory the GPU addresses, whatever API
-moved them. Device-to-device work (conversions, blits) is not a transfer.
+Every copy that the library makes between memory the CPU addresses and memory the GPU addresses goes through
+``transfers.count``, whatever the API. Work on the device (conversions, blits) is no transfer.
 """
 
 from __future__ import annotations
@@ -10,48 +10,84 @@ import contextlib
 import logging
 import threading
 from collections.abc import Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from .errors import TransferError
 
 log = logging.getLogger("framebind.transfers")
 
 Direction = Literal["upload", "download"]
-Guard = Literal["allow", "log", "disallow"]
+GuardMode = Literal["allow", "log", "disallow"]
 
 
 @dataclass
 class Hop:
-    """What went one way for one reason: how often, and how many bytes in all."""
+    """The copies made in one direction for one reason: their number, and their bytes in all."""
 
     calls: int = 0
     bytes: int = 0
 
 
+class _Guard(NamedTuple):
+    """The mode that is in force, and the reasons that it does not concern."""
+
+    mode: GuardMode
+    exempt: frozenset[str]
+
+
+_guard: ContextVar[_Guard | None] = ContextVar("framebind transfer guard", default=None)
+"""The innermost ``transfer_guard`` of this thread or asyncio task; None outside all of them."""
+
+
 class Transfers:
-    """Calls and bytes of every copy between host and GPU, by direction and reason.
+    """Number and bytes of all copies between host and GPU in this process, by direction and reason.
 
-    ``framebind.transfers`` is the instance.
+    ``framebind.transfers`` is the only instance.
 
-    ``reset()`` starts anew; ``bytes`` and ``calls`` are the totals; ``by_reason`` maps (direction, reason) to a Hop.
+    Attributes
+    ----------
+    by_reason : dict of (direction, reason) to Hop
+        ``direction`` is "upload" or "download"; ``reason`` is a phrase such as "buffer upload" or "camera frame". A Hop
+        has ``calls`` and ``bytes``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import framebind as fb
+    >>> with fb.GlContext.headless():
+    ...     fb.transfers.reset()
+    ...     buffer = fb.GlBuffer(16)  # made on the GPU: no copy
+    ...     buffer.write(np.zeros(4, np.float32))
+    ...     print(fb.transfers)
+    upload   buffer upload: 1 calls, 16 bytes
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._guard: Guard = "allow"
-        self._exempt: frozenset[str] = frozenset()
         self.by_reason: dict[tuple[Direction, str], Hop] = {}
 
     def count(self, direction: Direction, nbytes: int, reason: str) -> None:
-        """Record one copy before it is made. Raises TransferError, and counts nothing, where the guard forbids it."""
-        if self._guard != "allow" and reason not in self._exempt:
-            text = f"{direction} of {nbytes} bytes between host and GPU: {reason}"
-            if self._guard == "disallow":
-                raise TransferError(
-                    f"{text}. transfer_guard('disallow') is on: bind a GPU object to that tensor, or exempt this reason"
-                )
-            log.warning(text)
+        """Record one copy before it is made.
+
+        Parameters
+        ----------
+        direction : {"upload", "download"}
+            "upload" is from the host to the GPU.
+        nbytes : int
+            Bytes that are copied.
+        reason : str
+            The phrase under which the copy is counted.
+
+        Raises
+        ------
+        TransferError
+            If ``transfer_guard("disallow")`` is in force on this thread. Nothing is counted then.
+        """
+        guard = _guard.get()
+        if guard is not None:
+            _apply(guard, direction, nbytes, reason)
         with self._lock:
             hop = self.by_reason.setdefault((direction, reason), Hop())
             hop.calls += 1
@@ -64,15 +100,15 @@ class Transfers:
 
     @property
     def calls(self) -> int:
-        """All copies made since the last reset."""
+        """The number of copies since the last reset."""
         return sum(hop.calls for hop in self.by_reason.values())
 
     def bytes_except(self, *reasons: str) -> int:
-        """All bytes copied since the last reset for other reasons than these."""
+        """All bytes copied since the last reset, less those copied for ``reasons``."""
         return sum(hop.bytes for (_, reason), hop in self.by_reason.items() if reason not in reasons)
 
     def reset(self) -> None:
-        """Forget everything counted so far."""
+        """Set all counts back to zero."""
         with self._lock:
             self.by_reason.clear()
 
@@ -85,17 +121,55 @@ class Transfers:
 transfers = Transfers()
 
 
-@contextlib.contextmanager
-def transfer_guard(mode: Guard, *, exempt: tuple[str, ...] = ()) -> Iterator[None]:
-    """Within the block, copies between host and GPU are allowed, logged, or raise TransferError naming the hop.
+def _apply(guard: _Guard, direction: Direction, nbytes: int, reason: str) -> None:
+    """Log or refuse a copy as the guard says."""
+    if guard.mode == "allow" or reason in guard.exempt:
+        return
+    text = f"{direction} of {nbytes} bytes between host and GPU: {reason}"
+    if guard.mode == "disallow":
+        raise TransferError(
+            f"{text}. transfer_guard('disallow') is on: bind a GPU object to that tensor, or exempt this reason"
+        )
+    log.warning(text)
 
-    ``exempt`` lists reasons that stay allowed, for instance the camera's own upload ("camera frame").
+
+@contextlib.contextmanager
+def transfer_guard(mode: GuardMode, *, exempt: tuple[str, ...] = ()) -> Iterator[None]:
+    """Allow, log or forbid copies between host and GPU within a ``with`` block.
+
+    Under ``"disallow"`` every copy that the library would make in the block is an error, raised before the copy. The
+    guard holds for the thread (or asyncio task) that entered the block, and for no other one. Of nested blocks the
+    innermost one holds.
+
+    Parameters
+    ----------
+    mode : {"allow", "log", "disallow"}
+        "log" gives a warning to the logger ``framebind.transfers``.
+    exempt : tuple of str
+        Reasons that stay allowed, for instance "camera frame", the upload of a source's frames.
+
+    Raises
+    ------
+    TransferError
+        From the call within the block that would copy. It names direction, bytes and reason.
+    ValueError
+        If ``mode`` is none of the three.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import framebind as fb
+    >>> with fb.GlContext.headless():
+    ...     buffer = fb.GlBuffer(16)
+    ...     with fb.transfer_guard("disallow"):
+    ...         buffer.write(np.zeros(4, np.float32))
+    Traceback (most recent call last):
+    framebind.interop.errors.TransferError: upload of 16 bytes between host and GPU: buffer upload. ...
     """
     if mode not in ("allow", "log", "disallow"):
         raise ValueError(f"transfer_guard takes 'allow', 'log' or 'disallow', not {mode!r}")
-    before = transfers._guard, transfers._exempt
-    transfers._guard, transfers._exempt = mode, frozenset(exempt)
+    token = _guard.set(_Guard(mode, frozenset(exempt)))
     try:
         yield
     finally:
-        transfers._guard, transfers._exempt = before
+        _guard.reset(token)

@@ -152,7 +152,7 @@ def test_two_windows_take_turns(display: None) -> None:
 
 def test_without_a_display_the_way_out_is_named() -> None:
     code = (
-        "import framebind as fb\nfrom framebind.interop.gl.window import Window\n"
+        "import framebind as fb\nfrom framebind.interop.frames.show.window import Window\n"
         "try: Window(10, 10)\nexcept fb.DeviceError as error: print(error)"
     )
     environment = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY")}
