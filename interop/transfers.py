@@ -54,8 +54,6 @@ class Transfers:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import framebind as fb
     >>> with fb.GlContext.headless():
     ...     fb.transfers.reset()
     ...     buffer = fb.GlBuffer(16)  # made on the GPU: no copy
@@ -157,8 +155,6 @@ def transfer_guard(mode: GuardMode, *, exempt: tuple[str, ...] = ()) -> Iterator
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import framebind as fb
     >>> with fb.GlContext.headless():
     ...     buffer = fb.GlBuffer(16)
     ...     with fb.transfer_guard("disallow"):

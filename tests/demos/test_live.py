@@ -23,7 +23,7 @@ from framebind.demos.models import BUNDLED
 from framebind.demos.vision.labels import palette
 from support import live_demo
 from support.demo_models import color_classifier, object_model
-from support.screen import MAX_SPINS, Picture, Program, Screen
+from support.screen import WAIT_SECONDS, Picture, Program, Screen
 from support.tiny_models import chain
 
 LIVE_DEMO = live_demo.__file__
@@ -219,7 +219,7 @@ def test_a_signal_ends_a_recording_that_plays(tmp_path: Path, identity: Path, se
     program = subprocess.Popen(
         [*command, "--size", "64x48", "--frames", "100000"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE
     )
-    deadline = time.monotonic() + MAX_SPINS
+    deadline = time.monotonic() + WAIT_SECONDS
     while not ((tmp_path / "a.avi").exists() and (tmp_path / "a.avi").stat().st_size > 20_000):
         assert program.poll() is None and time.monotonic() < deadline
         time.sleep(0.05)

@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,31 +16,6 @@ import pytest
 import framebind as fb
 from framebind.interop.frames.show.window import Window
 from framebind.interop.gl.khronos import GL
-
-
-@pytest.fixture(scope="module")
-def display(tool: Callable[[str], str]) -> Iterator[None]:
-    """A display to open windows on. Starts Xvfb on a free number where there is none."""
-    if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform != "linux":
-        yield
-        return
-    tool("xvfb-run")  # skips, or fails where it is promised
-    reading, writing = os.pipe()
-    server = subprocess.Popen(
-        ["Xvfb", "-displayfd", str(writing), "-screen", "0", "800x600x24", "-nolisten", "tcp"],
-        pass_fds=(writing,),
-        stderr=subprocess.DEVNULL,
-    )
-    os.close(writing)
-    with os.fdopen(reading) as answer:
-        os.environ["DISPLAY"] = ":" + answer.readline().strip()
-    try:
-        yield
-    finally:
-        glfw.terminate()
-        del os.environ["DISPLAY"]
-        server.terminate()
-        server.wait(10)
 
 
 def shown(window: Window) -> Any:

@@ -6,17 +6,45 @@ import ctypes
 import os
 import struct
 import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import glfw
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 Picture = npt.NDArray[np.uint8]
-MAX_SPINS = 90.0
-"""Seconds to wait for what a window is expected to show: a software GPU that other programs share is slow."""
+WAIT_SECONDS = 90.0
+"""Time that a window may take to show what a test expects: a software GPU that other programs share is slow."""
+
+
+@pytest.fixture(scope="module")
+def display(tool: Callable[[str], str]) -> Iterator[None]:
+    """A display to open windows on. Starts Xvfb on a free number if there is none."""
+    if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform != "linux":
+        yield
+        return
+    tool("xvfb-run")  # skips, or fails where it is promised
+    reading, writing = os.pipe()
+    server = subprocess.Popen(
+        ["Xvfb", "-displayfd", str(writing), "-screen", "0", "800x600x24", "-nolisten", "tcp"],
+        pass_fds=(writing,),
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(writing)
+    with os.fdopen(reading) as answer:
+        os.environ["DISPLAY"] = ":" + answer.readline().strip()
+    try:
+        yield
+    finally:
+        glfw.terminate()
+        del os.environ["DISPLAY"]
+        server.terminate()
+        server.wait(10)
 
 
 class _ClientMessage(ctypes.Structure):
@@ -122,7 +150,7 @@ class Program:
 
     def until(self, condition: Callable[[], Any], what: str) -> Any:
         """Wait until ``condition`` is true, and give its value; an AssertionError where it does not come."""
-        deadline = time.monotonic() + MAX_SPINS
+        deadline = time.monotonic() + WAIT_SECONDS
         while not (value := condition()):
             assert self._process.poll() is None, f"no {what}, but the end: {self._process.communicate()[0]}"
             assert time.monotonic() < deadline, f"no {what}"
@@ -131,7 +159,7 @@ class Program:
 
     def wait(self) -> tuple[int, str]:
         """Exit code and output."""
-        output = self._process.communicate(timeout=MAX_SPINS)[0]
+        output = self._process.communicate(timeout=WAIT_SECONDS)[0]
         return self._process.returncode, " ".join(output.split())
 
     def _xdotool(self, *arguments: str) -> str:

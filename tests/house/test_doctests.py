@@ -1,0 +1,103 @@
+"""The examples in the docstrings of the public API run, on software devices.
+
+An example finds ``fb`` and ``np`` imported, and two files in the current folder: ``model.tflite`` (EXP of a float32 tensor
+of shape (1, 4, 5, 3)) and ``picture.png`` (64 x 48 pixels, orange).
+"""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+
+import framebind as fb
+from support.environment import absent, is_wanted
+from support.tiny_models import chain
+
+NEEDS_DISPLAY = {"Window"}
+WITHOUT_EXAMPLE = {
+    "BestOptions",
+    "BindingError",
+    "Camera",
+    "ClBuffer",
+    "ClContext",
+    "ClImage",
+    "CompatibilityList",
+    "DelegateError",
+    "DelegatedOp",
+    "DeviceError",
+    "FragmentProgram",
+    "FramebindError",
+    "GlBuffer",
+    "GlContext",
+    "GlTexture",
+    "GlTimer",
+    "GpuDelegate",
+    "GpuDelegateOptions",
+    "InferencePreference",
+    "InferencePriority",
+    "InstalledApi",
+    "InstalledDriver",
+    "Interpreter",
+    "KernelError",
+    "ModelError",
+    "Overlay",
+    "PartitionReport",
+    "SharingReport",
+    "Sink",
+    "Source",
+    "SourceError",
+    "StageTime",
+    "Statistics",
+    "StepTime",
+    "TransferError",
+    "WaitType",
+    "Window",
+    "fingerprint",
+    "installed_apis",
+    "list_cameras",
+    "open_sink",
+    "open_source",
+    "sharing_report",
+}
+"""Public names that have no example yet. This set may only get smaller."""
+
+
+def examples(name: str) -> list[doctest.DocTest]:
+    """The examples of a public name: those of the object, or of its class if it is an instance, and of its methods."""
+    value: Any = getattr(fb, name)
+    documented = value if inspect.isclass(value) or inspect.isroutine(value) else type(value)
+    found = doctest.DocTestFinder().find(documented, name, globs={"fb": fb, "np": np})
+    return [test for test in found if test.examples]
+
+
+@pytest.mark.parametrize("name", sorted(set(fb.__all__) - WITHOUT_EXAMPLE))
+def test_an_example_runs(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not (is_wanted("gl") and is_wanted("cl:pocl")):
+        pytest.skip("FRAMEBIND_DEVICES leaves out gl or cl:pocl")
+    if name in NEEDS_DISPLAY:
+        request.getfixturevalue("display")
+    try:
+        fb.GlContext.headless().close()
+        fb.ClContext("pocl").close()
+    except fb.DeviceError as error:
+        absent("gl", str(error))
+    monkeypatch.chdir(tmp_path)
+    Path("model.tflite").write_bytes(chain("EXP"))
+    cv2.imwrite("picture.png", np.full((48, 64, 3), (0, 128, 255), np.uint8))
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    said: list[str] = []
+    for test in examples(name):
+        runner.run(test, out=said.append)
+    assert runner.tries and not runner.failures, "".join(said)
+
+
+def test_the_names_without_an_example_are_those_that_are_listed() -> None:
+    assert {name for name in fb.__all__ if not examples(name)} == WITHOUT_EXAMPLE
