@@ -1,7 +1,7 @@
 """The examples in the docstrings of the public API run, on software devices.
 
-An example finds ``fb`` and ``np`` imported, and two files in the current folder: ``model.tflite`` (EXP of a float32 tensor
-of shape (1, 4, 5, 3)) and ``picture.png`` (64 x 48 pixels, orange).
+An example finds ``fb`` and ``np`` imported, and two files in the current folder: ``model.tflite`` (EXP of a float32
+tensor of shape (1, 4, 5, 3)) and ``picture.png`` (64 x 48 pixels, orange).
 """
 
 from __future__ import annotations
