@@ -70,7 +70,7 @@ class Bound(NamedTuple):
     bytes.
     """
 
-    attributes: Convolution
+    operation: Convolution
     src: Sliced
     dst: Sliced
     arena: Resource
@@ -105,7 +105,7 @@ def bind(device: Device, layer: Layer) -> Bound:
     window = Window(size, strides, padding=VALID, extra=extra, mode="reflect")
     weights = random.normal(size=(layer.out, layer.window, layer.window, layer.channels))
     weights /= math.sqrt(weights[0].size)
-    attributes = Convolution(window, weights.astype(np.float16), random.normal(size=layer.out).astype(np.float16))
+    operation = Convolution(window, weights.astype(np.float16), random.normal(size=layer.out).astype(np.float16))
     src = Sliced((1, layer.size, layer.size, layer.channels), layer.storage)
     dst = Sliced((1, *window.output_size(layer.size, layer.size), layer.out))
     values = np.zeros(
@@ -115,7 +115,7 @@ def bind(device: Device, layer: Layer) -> Bound:
     destination = -(-src.nbytes // 256) * 256
     arena = device.buffer(destination + dst.nbytes, "arena")
     device.write(arena, values, "values for the benchmark")
-    return Bound(attributes, src, dst, arena, destination)
+    return Bound(operation, src, dst, arena, destination)
 
 
 def launches(device: Device, bound: Bound) -> Iterator[tuple[str, Launch]]:
@@ -126,17 +126,15 @@ def launches(device: Device, bound: Bound) -> Iterator[tuple[str, Launch]]:
         raise AssertionError(shape)
 
     target = device.traits.target
-    lowering = Lowering(
-        bound.attributes, (0,), (1,), shapes.__getitem__, no_scratch, replace(target, matrix_units=False)
-    )
-    yield "general", launch_convolution(lowering, 0, bound.attributes)
+    lowering = Lowering((0,), (1,), shapes.__getitem__, no_scratch, replace(target, matrix_units=False))
+    yield "general", launch_convolution(lowering, 0, bound.operation)
     if not target.matrix_units:
         return
-    choice = launch_convolution(replace(lowering, target=target), 0, bound.attributes).choice
+    choice = launch_convolution(replace(lowering, target=target), 0, bound.operation).choice
     assert choice is not None
     for number, tile in enumerate(choice.candidates):
         measured = replace(target, tuned={choice.key: number})
-        yield str(tile), launch_convolution(replace(lowering, target=measured), 0, bound.attributes)
+        yield str(tile), launch_convolution(replace(lowering, target=measured), 0, bound.operation)
 
 
 def make_step(device: Device, bound: Bound, launch: Launch) -> Step:

@@ -1,18 +1,20 @@
-"""What an operator is: its TensorFlow Lite name and version, the checks that admit it, its shape rule and its kernels.
+"""Operations, the launches that compute them, and the TensorFlow Lite operators that they come from.
 
-An operator lives in one file of this room, which ends in a tuple ``OPERATORS``, and has one line in ``registry.py``.
+An operator lives in one file below ``ops/``: a frozen dataclass that is an Operation, a function that parses its
+TensorFlow Lite form, and a tuple ``TFLITE`` of rows at the end, which ``registry.py`` finds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .target import Target, TuningChoice
-from .tensor import Shape, TensorId, TensorInfo
+from .tensor import Shape, TensorId, TensorInfo, slices
 from .views import Resize
 
 
@@ -39,21 +41,6 @@ class FusedOp:
     swapped: bool = False
     values: tuple[float, ...] = ()
     max_pool_2x2: bool = False
-
-
-@dataclass(frozen=True)
-class Parsed:
-    """What ``Operator.parse`` makes of a flatbuffer operator.
-
-    ``inputs`` picks the operator's runtime inputs, by position; constants that became part of ``attributes`` are
-    left out.
-    ``epilogue`` are applied to the output in order (fused activations, elementwise operators); here a link's operand is
-    the position of an input too.
-    """
-
-    attributes: Any
-    inputs: tuple[int, ...] = (0,)
-    epilogue: tuple[FusedOp, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -110,13 +97,11 @@ class Launch:
 
 @dataclass
 class Lowering:
-    """What ``Operator.lower`` is given: the node's attributes, its tensors' ids and BHWC shapes, and the work-group
-    size.
+    """The input of ``Operation.lower``: the ids and BHWC shapes of the node's tensors, and the device to lower for.
 
     ``scratch(shape)`` makes an f32 tensor that lives between the launches of this node only.
     """
 
-    attributes: Any
     inputs: tuple[TensorId, ...]
     outputs: tuple[TensorId, ...]
     shape: Callable[[TensorId], Shape]
@@ -128,27 +113,87 @@ class Lowering:
         return self.target.group_size
 
     def group_count(self, items: int) -> int:
-        """The number of tiles when each invocation of a work-group computes one of ``items`` items."""
+        """The number of work-groups if each invocation computes one of ``items`` items."""
         return -(-items // self.group_size)
+
+    def groups_for(self, tensor: TensorId) -> int:
+        """The number of work-groups if each invocation computes one slice of one pixel of ``tensor``."""
+        batch, height, width, channels = self.shape(tensor)
+        return self.group_count(batch * height * width * slices(channels))
+
+
+class Operation(ABC):
+    """A computation on tensors, whatever file format it comes from. A subclass is a frozen dataclass of attributes."""
+
+    may_be_identity: ClassVar[bool] = False
+    """Whether it changes nothing if input and output have the same BHWC shape."""
+
+    @abstractmethod
+    def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        """The shapes of the outputs for the shapes of the inputs and of the epilogue's operands, in that order.
+
+        Shapes are those of the model, of rank 0 to 4, not BHWC. Raises ValueError if the inputs do not fit together.
+        """
+
+    @abstractmethod
+    def lower(self, lowering: Lowering) -> list[Launch]:
+        """The launches that compute the outputs, in order; the last one writes them."""
+
+    def keeps_steps(self) -> bool:
+        """Whether every output value is zero or a value of the first input, so that rounding it again is needless."""
+        return False
 
 
 @dataclass(frozen=True)
-class Operator:
-    """One row of the table of operators.
+class TfliteNode:
+    """An operator of a TensorFlow Lite model: its option table (or None), and its tensors in order.
 
-    ``parse(options, inputs, outputs)`` gets the flatbuffer's option table (or None), the operator's input tensors in
-    order (None where an optional one is absent) and its output tensors; it returns Parsed or raises Unsupported.
-    ``output_shapes(attributes, shapes)`` gives the TFLite shapes of the outputs for those of the node's operands: its
-    inputs, then the operands of its links.
-    ``lower(lowering)`` returns the launches, in order; the last one writes the outputs.
-    ``custom`` marks an operator that TFLite knows by name only. ``max_version`` 0 means no limit. ``stateful``: its
-    inputs may be variable tensors, which its launches may also write; no other operator touches those.
+    A custom operator's ``options`` are bytes. An optional input that is left out is None.
+    """
+
+    options: Any
+    inputs: list[TensorInfo | None]
+    outputs: list[TensorInfo]
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """The operation that a TensorFlow Lite operator is.
+
+    ``inputs`` picks the operator's runtime inputs, by position; constants that became attributes are left out.
+    ``epilogue`` is applied to the output in order (fused activations, elementwise operators); here an operand is the
+    position of an input too.
+    """
+
+    operation: Operation
+    inputs: tuple[int, ...] = (0,)
+    epilogue: tuple[FusedOp, ...] = ()
+
+
+@dataclass(frozen=True)
+class TfliteOp:
+    """A row of the table of TensorFlow Lite operators. It holds every fact about one of them.
+
+    ``name`` is the builtin operator's, or the custom operator's. ``parse`` makes an operation of a node, or raises
+    Unsupported with the reason to leave it to the CPU.
     """
 
     name: str
-    parse: Callable[[Any, list[TensorInfo | None], list[TensorInfo]], Parsed]
-    output_shapes: Callable[[Any, list[tuple[int, ...]]], list[tuple[int, ...]]]
-    lower: Callable[[Lowering], list[Launch]]
+    parse: Callable[[TfliteNode], Parsed]
+    _: KW_ONLY
     max_version: int = 0
+    """The newest version that ``parse`` understands; 0 means any."""
+    inputs: int = 1
+    """The least number of inputs. LiteRT crashes if a model has fewer, so the reader refuses it."""
+    optional: Sequence[int] = ()
+    """The positions of inputs that a model may leave out."""
     custom: bool = False
+    """Whether TensorFlow Lite knows it by name only."""
     stateful: bool = False
+    """Whether inputs may be variable tensors, which its launches may also write. No other operator touches those."""
+    moves_values: bool = False
+    """Whether outputs hold values of the inputs: quantized ones of the same scale need no rounding."""
+    takes_integers: bool = False
+    """Whether it computes on stored integers whatever real numbers they stand for, so that it has no float view."""
+    fold: Callable[[Any, list[np.ndarray]], np.ndarray] | None = None
+    """The value of the only output, for an option table and constant integers, but for its shape and type."""

@@ -7,7 +7,7 @@ the same kernel text reads an f16 intermediate, a user's float32 buffer or a cam
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 from .tensor import STORED, Shape, slices
@@ -122,13 +122,14 @@ View = Sliced | Dense | Quantized | Table | Picture | Local
 
 @dataclass(frozen=True)
 class Resize:
-    """How a tensor is resized. ``size`` is the output's (height, width). ``align_corners`` maps corner pixels' centres
-    onto each other.
+    """A change of height and width. ``size`` is the output's (height, width). ``align_corners`` maps the centres of
+    corner pixels onto each other. ``bilinear`` mixes the four nearest pixels; otherwise the nearest one is taken.
     """
 
     size: tuple[int, int]
-    align_corners: bool
-    half_pixel_centers: bool
+    _: KW_ONLY
+    align_corners: bool = False
+    half_pixel_centers: bool = False
     bilinear: bool
 
 

@@ -1,6 +1,7 @@
 """Writes docs/operators.md, the table of operators that run on the GPU, from the code itself.
 
-What an operator refuses is read from its own source: every reason that its parse and shape rule can give.
+The reasons to refuse an operator are read from its own source: from its parse function, and from the shape rules of its
+operations.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ import flatbuffers
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-from framebind.kernels.operation import Operator
+from framebind.kernels.operation import Operation, TfliteOp
 from framebind.kernels.registry import OPERATORS
 
 TARGET = Path(__file__).parent.parent / "docs" / "operators.md"
@@ -30,8 +32,8 @@ runs there, in the same interpreter.
 
 For every operator: tensors have rank 0 to 4 and no empty or dynamic dimension. They are float32, or, with quantization
 enabled, integers of 8 or 16 bits that stand for real numbers; operators that move or choose values also take truth
-values, and integers that a float32 holds. Axes, sizes and the like are constants. Newer versions of an operator add
-types, which are looked at one by one.
+values, and integers that a float32 holds. Two operands broadcast by NumPy's rules. Axes, sizes and the like are
+constants. Newer versions of an operator add types, which are looked at one by one.
 
 An LSTM's states are variable tensors. Where no other operator uses them, their values stay on the GPU between invokes.
 After `reset_all_variables()`, `allocate_tensors()` or `set_tensor` the new values are copied there;
@@ -92,7 +94,7 @@ def _resolves(number: int, version: int) -> bool:
     return True
 
 
-COMMON = {"require_float", "require_movable"}
+COMMON = {"require_float", "require_movable", "broadcast_shape"}
 """Checks whose reasons the header gives for all operators."""
 
 
@@ -113,9 +115,9 @@ def _reasons_for_the_cpu(names: set[str]) -> str:
     return "".join(f"- {', '.join(sorted(given))}: {reason}\n" for reason, given in reasons.items())
 
 
-def _row(operator: Operator, on_cpu: bool) -> str:
+def _row(operator: TfliteOp, on_cpu: bool) -> str:
     versions = f"1 to {operator.max_version}" if operator.max_version > 1 else "1" if operator.max_version else "all"
-    found = dict.fromkeys([*_reasons(operator.parse, set()), *_reasons(operator.output_shapes, set())])
+    found = dict.fromkeys(_reasons(operator.parse, set()))
     custom = " (custom)" if operator.custom else ""
     where = f"yes | yes | {'yes' if on_cpu else 'no'}"
     return f"| {operator.name}{custom} | {versions} | {where} | {'; '.join(found)} |\n"
@@ -123,21 +125,21 @@ def _row(operator: Operator, on_cpu: bool) -> str:
 
 def _reasons(function: Callable[..., Any], seen: set[Callable[..., Any]]) -> Iterator[str]:
     """The texts of every Unsupported or ValueError that the function, or one of ours that it calls, raises."""
+    if isinstance(function, partial):
+        function = function.func
     if function in seen or function.__name__ in COMMON or not function.__module__.startswith("framebind."):
         return
     seen.add(function)
-    known = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
-    if function.__name__ == "<lambda>":  # its source is half a line, and it raises nothing
-        nodes, names = [], list(function.__code__.co_names)
-    else:
-        nodes = list(ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function)))))
-        names = [node.id for node in nodes if isinstance(node, ast.Name)]
-    for name in dict.fromkeys(names):
-        called = known.get(name)
+    nodes = list(ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function)))))
+    for name in dict.fromkeys(node.id for node in nodes if isinstance(node, ast.Name)):
+        called = function.__globals__.get(name)
         if inspect.isfunction(called):
             yield from _reasons(called, seen)
-        elif inspect.isclass(called) and inspect.isfunction(check := getattr(called, "__post_init__", None)):
-            yield from _reasons(check, seen)
+        elif inspect.isclass(called):
+            checks = [getattr(called, "__post_init__", None), getattr(called, "output_shapes", None)]
+            for check in checks if issubclass(called, Operation) else checks[:1]:
+                if inspect.isfunction(check):
+                    yield from _reasons(check, seen)
     for node in nodes:
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
             text = _text(node.exc.args[0])

@@ -6,8 +6,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...interop.device import Traits
-from ...kernels.operation import Operator, Unsupported
-from ...kernels.ops.constant.constants import FOLDED, Constant
+from ...kernels.operation import TfliteNode, TfliteOp, Unsupported
+from ...kernels.ops.constant.constants import Constant
 from ...kernels.ops.constant.folding import fold
 from ...kernels.ops.pointwise.quantize import Dequantize, float_view, rounding_epilogue
 from ...kernels.registry import OPERATORS
@@ -61,7 +61,7 @@ def claim(subgraph: Subgraph, *, quantized: bool = True, resized: bool = False) 
             _refuse_unknown_rank(raw, subgraph, from_cpu)
             node = _parse(raw, claims.tensors)
             _check_shapes(node, claims.tensors)
-            if resized and isinstance(node.attributes, Constant) and node.attributes.given is not None:
+            if resized and isinstance(node.operation, Constant) and node.operation.given is not None:
                 raise Unsupported("its input may have another shape than in the file: an input was resized")
         except Unsupported as reason:
             claims.unsupported[raw.index] = str(reason)
@@ -70,11 +70,11 @@ def claim(subgraph: Subgraph, *, quantized: bool = True, resized: bool = False) 
         claims.nodes[raw.index] = node
         for output in raw.outputs:
             claims.tensors[output] = replace(claims.tensors[output], exact_in_f32=True)
-        if isinstance(node.attributes, Dequantize):
+        if isinstance(node.operation, Dequantize):
             constant = claims.tensors[node.inputs[0]].constant
             claims.tensors[node.outputs[0]] = replace(claims.tensors[node.outputs[0]], constant=constant)
-        elif isinstance(node.attributes, Constant):
-            constant = node.attributes.values
+        elif isinstance(node.operation, Constant):
+            constant = node.operation.values
             claims.tensors[node.outputs[0]] = replace(claims.tensors[node.outputs[0]], constant=constant)
     return claims
 
@@ -112,7 +112,7 @@ def _leave_unneeded(claims: Claims, subgraph: Subgraph) -> None:
     """Leave a constant's DEQUANTIZE to the CPU where its values are needed there: they are the same in every frame."""
     on_cpu = {i for index in claims.unsupported for i in subgraph.operators[index].inputs} | set(subgraph.outputs)
     for index, node in sorted(claims.nodes.items(), reverse=True):  # a DENSIFY after its DEQUANTIZE
-        if isinstance(node.attributes, Dequantize) and node.outputs[0] in on_cpu:
+        if isinstance(node.operation, Dequantize) and node.outputs[0] in on_cpu:
             on_cpu.update(node.inputs)
             claims.unneeded[index] = "the CPU needs its result, which is constant; operators on the GPU have it already"
             del claims.nodes[index]
@@ -131,13 +131,14 @@ def constant_derived_tensors(subgraph: Subgraph) -> frozenset[int]:
 
 
 def _parse(raw: RawOperator, tensors: Mapping[int, TensorInfo]) -> Node:
-    operator = _find(raw)
+    row = _find(raw)
     inputs, outputs = [tensors[i] if i >= 0 else None for i in raw.inputs], [tensors[i] for i in raw.outputs]
-    folded = fold(raw.name, raw.options, inputs, outputs)
+    given = TfliteNode(raw.options, inputs, outputs)
+    folded = fold(row, given)
     if folded is not None:
-        return Node(FOLDED, Constant(folded), raw.inputs[:1], raw.outputs, (), (raw.index,))
+        return Node("CONSTANT", Constant(folded), raw.inputs[:1], raw.outputs, (), (raw.index,))
     try:
-        parsed = operator.parse(raw.options, inputs, outputs)
+        parsed = row.parse(given)
     except Unsupported:
         raise
     except Exception as error:  # damaged option tables raise whatever flatbuffers, NumPy and arithmetic do
@@ -147,19 +148,19 @@ def _parse(raw: RawOperator, tensors: Mapping[int, TensorInfo]) -> Node:
         ) from error
     epilogue = tuple(
         op if op.operand is None else replace(op, operand=raw.inputs[op.operand])
-        for op in (*parsed.epilogue, *rounding_epilogue(raw.name, parsed, inputs, outputs))
+        for op in (*parsed.epilogue, *rounding_epilogue(row, given, parsed))
     )
     picked = tuple(raw.inputs[i] for i in parsed.inputs)
-    return Node(operator, parsed.attributes, picked, raw.outputs, epilogue, (raw.index,))
+    return Node(raw.name, parsed.operation, picked, raw.outputs, epilogue, (raw.index,))
 
 
-def _find(raw: RawOperator) -> Operator:
-    operator = OPERATORS.get(raw.name)
-    if operator is None or operator.custom != raw.custom:
+def _find(raw: RawOperator) -> TfliteOp:
+    row = OPERATORS.get(raw.name)
+    if row is None or row.custom != raw.custom:
         raise Unsupported("the operator is not supported")
-    if operator.max_version and raw.version > operator.max_version:
-        raise Unsupported(f"version {raw.version} is newer than {operator.max_version}, the newest one supported")
-    return operator
+    if row.max_version and raw.version > row.max_version:
+        raise Unsupported(f"version {raw.version} is newer than {row.max_version}, the newest one supported")
+    return row
 
 
 def _check_shapes(node: Node, tensors: Mapping[int, TensorInfo]) -> None:
@@ -173,7 +174,7 @@ def _check_shapes(node: Node, tensors: Mapping[int, TensorInfo]) -> None:
         if any(size < 1 for size in shape):
             raise Unsupported(f"tensor '{tensors[index].name}' has the empty or dynamic shape {shape}")
     try:
-        computed = node.operator.output_shapes(node.attributes, [tensors[i].shape for i in node.operands])
+        computed = node.operation.output_shapes([tensors[i].shape for i in node.operands])
         computed_bhwc = [bhwc(shape) for shape in computed]
     except Exception as error:  # a shape rule may meet any attributes
         raise Unsupported(f"no output shapes follow from its inputs: {error}") from error
@@ -209,8 +210,8 @@ def refuse_unlowered(claims: Claims, subgraph: Subgraph, traits: Traits) -> None
 
 def baked_shapes(claims: Claims) -> dict[int, tuple[int, ...]]:
     """The tensors whose shapes became constants of the model (by SHAPE and its like), and these shapes."""
-    constants = [node for node in claims.nodes.values() if isinstance(node.attributes, Constant)]
-    return {node.inputs[0]: node.attributes.given for node in constants if node.attributes.given is not None}
+    given = {n.inputs[0]: n.operation.given for n in claims.nodes.values() if isinstance(n.operation, Constant)}
+    return {tensor: shape for tensor, shape in given.items() if shape is not None}
 
 
 def output_shapes(claims: Claims, indices: Sequence[int], shapes: Shapes) -> Shapes:
@@ -223,9 +224,9 @@ def output_shapes(claims: Claims, indices: Sequence[int], shapes: Shapes) -> Sha
         node = claims.nodes[index]
         operands = [known.get(i, claims.tensors[i].shape) for i in node.operands]
         try:
-            known |= dict(zip(node.outputs, node.operator.output_shapes(node.attributes, operands), strict=True))
+            known |= dict(zip(node.outputs, node.operation.output_shapes(operands), strict=True))
         except Exception as error:  # a shape rule may meet any shapes
-            raise ValueError(f"operator {index} {node.operator.name}: {error}") from error
+            raise ValueError(f"operator {index} {node.name}: {error}") from error
     return known
 
 

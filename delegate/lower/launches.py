@@ -134,10 +134,10 @@ def lower_node(node: Node, lowered: Lowered, target: Target) -> None:
     """
     if any(op.expression == QUANTIZE for op in node.epilogue):  # weights of 16 bits would move its sums across steps
         target = replace(target, matrix_units=False)
-    launches = node.operator.lower(
-        Lowering(node.attributes, node.inputs, node.outputs, lowered.shapes.__getitem__, lowered.scratch, target)
+    launches = node.operation.lower(
+        Lowering(node.inputs, node.outputs, lowered.shapes.__getitem__, lowered.scratch, target)
     )
-    label = f"{node.operator.name} {','.join(map(str, node.indices))}"
+    label = f"{node.name} {','.join(map(str, node.indices))}"
     for launch in launches:
         epilogue = (*launch.epilogue, *(node.epilogue if launch is launches[-1] else ()))
         input_ops = node.input_ops if launch is launches[0] else ()

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from ...interop.device import Kernel, Operand, Resource, Slot, Step
 from ...kernels.codegen.source import Argument, KernelSource, Prologue
-from ...kernels.operation import FusedOp, Lowering, Operator
-from ...kernels.ops.pointwise.elementwise import COPY, EXPRESSIONS, Elementwise
-from ...kernels.ops.pointwise.quantize import STORE
+from ...kernels.operation import FusedOp, Lowering
+from ...kernels.ops.pointwise.elementwise import EXPRESSIONS, Elementwise
+from ...kernels.ops.pointwise.quantize import Store
 from ...kernels.target import Target
 from ...kernels.tensor import BoundObject, Scratch, TensorId
 from ...kernels.views import SLICE_BYTES, Dense, Local, Picture, Quantized, Sliced, Table, View
@@ -51,7 +51,7 @@ def with_conversions(graph: Graph, layout: Layout, target: Target) -> list[Label
         if tensor in direct:
             continue
         if tensor not in written or shared_picture or scattered or isinstance(view, Quantized):
-            _copy(entries, tensor, BoundObject(tensor), target, STORE if isinstance(view, Quantized) else COPY)
+            _copy(entries, tensor, BoundObject(tensor), target, stored=isinstance(view, Quantized))
     return entries.launches
 
 
@@ -64,13 +64,14 @@ def _is_read_once(lowered: Lowered, tensor: int) -> bool:
     return launch.single_pass_read and launch.reads.get("src") == tensor and not readers[0].input_ops
 
 
-def _copy(entries: Lowered, source: TensorId, destination: TensorId, target: Target, operator: Operator = COPY) -> None:
+def _copy(entries: Lowered, source: TensorId, destination: TensorId, target: Target, *, stored: bool = False) -> None:
     for tensor in (source, destination):
         if isinstance(tensor, BoundObject):
             entries.shapes[tensor] = entries.shapes[tensor.tensor]
-    lowering = Lowering(Elementwise(), (source,), (destination,), entries.shapes.__getitem__, entries.scratch, target)
-    for launch in operator.lower(lowering):
-        entries.add(launch, f"{operator.name} ")
+    name, operation = ("STORE", Store()) if stored else ("COPY", Elementwise())
+    lowering = Lowering((source,), (destination,), entries.shapes.__getitem__, entries.scratch, target)
+    for launch in operation.lower(lowering):
+        entries.add(launch, f"{name} ")
 
 
 def build_steps(

@@ -12,42 +12,26 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from ...interop.errors import ModelError
+from ...kernels.registry import OPERATORS
 from .model import OPTIONAL, RawOperator, Subgraph
 
-_FROM_THE_SECOND = range(1, 1 << 16)
-_MAY_BE_LEFT_OUT: dict[str, Sequence[int]] = {
-    "BIDIRECTIONAL_SEQUENCE_LSTM": _FROM_THE_SECOND,
-    "BIDIRECTIONAL_SEQUENCE_RNN": _FROM_THE_SECOND,
-    "CONV_2D": (2,),
+_OPTIONAL: dict[str, Sequence[int]] = {
+    **dict.fromkeys(
+        "BIDIRECTIONAL_SEQUENCE_LSTM BIDIRECTIONAL_SEQUENCE_RNN UNIDIRECTIONAL_SEQUENCE_LSTM".split(), range(1, 1 << 16)
+    ),
     "CONV_3D": (2,),
     "CONV_3D_TRANSPOSE": (3,),
-    "DEPTHWISE_CONV_2D": (2,),
-    "FULLY_CONNECTED": (2,),
-    "LSTM": _FROM_THE_SECOND,
     "SVDF": (3,),
-    "TRANSPOSE_CONV": (3,),
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": _FROM_THE_SECOND,
 }
-"""The optional inputs of builtin operators: weights and biases that some models do without."""
+"""The inputs that a builtin operator may leave out, of operators that run on the CPU alone. A TfliteOp has its own."""
 
 _NEEDED_INPUTS = {
     **dict.fromkeys("CALL CALL_ONCE HASHTABLE IF VAR_HANDLE WHILE".split(), 0),
-    **dict.fromkeys(
-        "ADD ARG_MAX ARG_MIN ATAN2 BATCH_MATMUL BROADCAST_TO CONV_2D CUMSUM DIV DYNAMIC_UPDATE_SLICE "
-        "EQUAL EXPAND_DIMS FILL FLOOR_DIV FLOOR_MOD FULLY_CONNECTED GATHER GATHER_ND GREATER GREATER_EQUAL LESS "
-        "LESS_EQUAL LOGICAL_AND LOGICAL_OR MAXIMUM MEAN MINIMUM MIRROR_PAD MUL NOT_EQUAL PAD POW PRELU REDUCE_ALL "
-        "REDUCE_ANY REDUCE_MAX REDUCE_MIN REDUCE_PROD RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR REVERSE_V2 SPLIT "
-        "SQUARED_DIFFERENCE SUB SUM TILE TOPK_V2 TRANSPOSE".split(),
-        2,
-    ),
-    **dict.fromkeys(
-        "BATCH_TO_SPACE_ND DEPTHWISE_CONV_2D PADV2 RANGE REVERSE_SEQUENCE SCATTER_ND SELECT SELECT_V2 SLICE "
-        "SPACE_TO_BATCH_ND SPLIT_V TRANSPOSE_CONV".split(),
-        3,
-    ),
-    **dict.fromkeys("ONE_HOT SPARSE_TO_DENSE STRIDED_SLICE".split(), 4),
+    **dict.fromkeys("DYNAMIC_UPDATE_SLICE GATHER_ND".split(), 2),
+    **dict.fromkeys("RANGE REVERSE_SEQUENCE SCATTER_ND".split(), 3),
+    "SPARSE_TO_DENSE": 4,
 }
-"""How many inputs a builtin operator has at least; all others have one."""
+"""The least number of inputs of builtin operators that run on the CPU alone; all others have one."""
 
 _WITHOUT_OUTPUT = frozenset("ASSIGN_VARIABLE CALL CALL_ONCE HASHTABLE_IMPORT IF WHILE".split())
 """Builtin operators that may have no output."""
@@ -96,12 +80,13 @@ def _check_order(where: str, subgraph: Subgraph) -> None:
 
 def _check_operands(where: str, operator: RawOperator) -> None:
     """A builtin operator has the inputs and outputs that it cannot do without."""
-    needed = _NEEDED_INPUTS.get(operator.name, 1)
+    row = OPERATORS.get(operator.name)
+    needed = row.inputs if row is not None else _NEEDED_INPUTS.get(operator.name, 1)
     if len(operator.inputs) < needed:
         raise ModelError(f"{where} has the inputs {list(operator.inputs)}: it needs {needed}")
     if not operator.outputs and operator.name not in _WITHOUT_OUTPUT:
         raise ModelError(f"{where} has no output")
-    optional = _MAY_BE_LEFT_OUT.get(operator.name, ())
+    optional = row.optional if row is not None else _OPTIONAL.get(operator.name, ())
     for position, index in enumerate(operator.inputs):
         if index == OPTIONAL and position not in optional:
             raise ModelError(f"{where} has no input {position}: it needs one")

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...kernels.ops.movement.concat import Concatenation
-from ...kernels.ops.movement.pad import Pad
-from ...kernels.ops.movement.reshape import ExpandDimensions, Reshape, Squeeze
-from ...kernels.ops.pointwise.elementwise import Elementwise
-from ...kernels.views import Resize
 from .graph import Graph, Node, redirect
 
 
@@ -38,17 +33,14 @@ def remove_identities(graph: Graph) -> None:
     for node in graph.nodes[::-1]:  # the last first: a removal makes new nodes of its readers, which come later
         source, destination = node.inputs[0], node.outputs[0]
         same = graph.tensors[source].bhwc == graph.tensors[destination].bhwc
-        moves_only = isinstance(node.attributes, Resize | Reshape | Squeeze | ExpandDimensions | Pad | Elementwise) or (
-            isinstance(node.attributes, Concatenation) and len(node.inputs) == 1
-        )
-        if not (same and moves_only) or node.epilogue:
+        if not (same and node.operation.may_be_identity) or node.epilogue:
             continue
         if destination not in graph.outputs:
             graph.nodes.remove(node)
             redirect(graph, destination, source)
         elif not _write_directly(graph, node):
             continue
-        graph.changes.append(f"removed {node.operator.name} {list(node.indices)}: it changes nothing")
+        graph.changes.append(f"removed {node.name} {list(node.indices)}: it changes nothing")
 
 
 def _write_directly(graph: Graph, identity: Node) -> bool:

@@ -15,21 +15,21 @@ def join_concatenations(graph: Graph) -> None:
     along another axis where each is one range of memory.
     """
     for node in list(graph.nodes):
-        if not isinstance(node.attributes, Concatenation) or node.epilogue or len(set(node.inputs)) < len(node.inputs):
+        if not isinstance(node.operation, Concatenation) or node.epilogue or len(set(node.inputs)) < len(node.inputs):
             continue
-        parts = _joined(graph, node, bhwc_axis(node.attributes.axis, node.attributes.rank))
+        parts = _joined(graph, node, bhwc_axis(node.operation.axis, node.operation.rank))
         if not parts or not _free(graph, node.outputs[0]) or not all(_movable(graph, i) for i in parts):
-            graph.changes.append(f"kept {node.operator.name} {list(node.indices)}: its inputs cannot lie in its output")
+            graph.changes.append(f"kept {node.name} {list(node.indices)}: its inputs cannot lie in its output")
             continue
         graph.aliases |= parts
         graph.nodes.remove(node)
-        graph.changes.append(f"joined {node.operator.name} {list(node.indices)}: its inputs are written in place")
+        graph.changes.append(f"joined {node.name} {list(node.indices)}: its inputs are written in place")
 
 
 def share_reshaped(graph: Graph) -> None:
     """Drop reshapes that keep the order of slices: what they read is written where their result lies."""
     for node in graph.nodes[::-1]:
-        if not isinstance(node.attributes, Reshape) or node.epilogue:
+        if not isinstance(node.operation, Reshape) or node.epilogue:
             continue
         source, destination = node.inputs[0], node.outputs[0]
         before, after = graph.tensors[source].bhwc[3], graph.tensors[destination].bhwc[3]
@@ -42,7 +42,7 @@ def share_reshaped(graph: Graph) -> None:
             continue
         graph.aliases[source] = Alias(parent.parent, parent.start, slices(before))
         graph.nodes.remove(node)
-        graph.changes.append(f"removed {node.operator.name} {list(node.indices)}: its input lies like its output")
+        graph.changes.append(f"removed {node.name} {list(node.indices)}: its input lies like its output")
 
 
 def _joined(graph: Graph, node: Node, axis: int) -> dict[int, Alias]:

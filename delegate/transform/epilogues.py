@@ -17,12 +17,12 @@ from .graph import Graph, Node
 
 def _is_mean(graph: Graph, node: Node) -> bool:
     """Whether the node computes the mean of all pixels, and nothing else."""
-    attributes, shape = node.attributes, graph.tensors[node.inputs[0]].bhwc
-    if isinstance(attributes, Pooling):
-        window = attributes.window
-        parent = window.size == shape[1:3] and window.padding == VALID and not attributes.maximum
+    operation, shape = node.operation, graph.tensors[node.inputs[0]].bhwc
+    if isinstance(operation, Pooling):
+        window = operation.window
+        parent = window.size == shape[1:3] and window.padding == VALID and not operation.maximum
         return parent and graph.tensors[node.outputs[0]].bhwc[1:3] == (1, 1) and not node.epilogue
-    return isinstance(attributes, Reduction) and _over_pixels(attributes) and not node.epilogue
+    return isinstance(operation, Reduction) and _over_pixels(operation) and not node.epilogue
 
 
 def _over_pixels(reduction: Reduction) -> bool:
@@ -42,7 +42,7 @@ def fuse_epilogues(graph: Graph) -> None:
         for tensor in node.operands:
             readers.setdefault(tensor, set()).add(number)
     for number, node in list(nodes.items()):
-        if not isinstance(node.attributes, Elementwise):
+        if not isinstance(node.operation, Elementwise):
             continue
         for value, epilogue in _orders(graph, node, made):
             before = made.get(value)
@@ -58,9 +58,7 @@ def fuse_epilogues(graph: Graph) -> None:
             for tensor in producer.operands:
                 readers[tensor] = readers[tensor] - {before} | {number}
             names = ", ".join(op.expression for op in node.epilogue)
-            graph.changes.append(
-                f"linked {names} {list(node.indices)} to {producer.operator.name} {list(producer.indices)}"
-            )
+            graph.changes.append(f"linked {names} {list(node.indices)} to {producer.name} {list(producer.indices)}")
             break
     graph.nodes = list(nodes.values())
 
@@ -84,7 +82,7 @@ def _may_absorb(graph: Graph, producer: Node, node: Node, value: int) -> bool:
     same = graph.tensors[value].bhwc == graph.tensors[node.outputs[0]].bhwc
     if len({*producer.operands, *node.operands} & set(graph.inputs)) > _MOST_OUTSIDE:
         return False
-    return alone and same and len(producer.outputs) == 1 and not isinstance(producer.attributes, Dequantize)
+    return alone and same and len(producer.outputs) == 1 and not isinstance(producer.operation, Dequantize)
 
 
 INPUT_OPS = frozenset({"ADD", "MUL", "SUB"})
@@ -94,7 +92,7 @@ INPUT_OPS = frozenset({"ADD", "MUL", "SUB"})
 def fuse_input_ops(graph: Graph) -> None:
     """Let 1x1 convolutions and means apply sums and products to what they read, where nobody else needs those."""
     for node in list(graph.nodes):
-        if not isinstance(node.attributes, Elementwise) or not node.epilogue or node.input_ops:
+        if not isinstance(node.operation, Elementwise) or not node.epilogue or node.input_ops:
             continue
         readers = graph.consumers(node.outputs[0])
         fits = all(_binary(op) for op in node.epilogue) and node.outputs[0] not in graph.outputs
@@ -106,7 +104,7 @@ def fuse_input_ops(graph: Graph) -> None:
             absorbed = replace(reader, inputs=node.inputs, input_ops=node.epilogue, indices=indices)
             graph.nodes = [absorbed if other is reader else other for other in graph.nodes]
             names = ", ".join(op.expression for op in node.epilogue)
-            graph.changes.append(f"{reader.operator.name} {list(indices)} applies {names} to what it reads")
+            graph.changes.append(f"{reader.name} {list(indices)} applies {names} to what it reads")
         graph.nodes = [other for other in graph.nodes if other is not node]
 
 
@@ -115,8 +113,8 @@ def _binary(op: FusedOp) -> bool:
 
 
 def _reads_once(graph: Graph, node: Node, tensor: int) -> bool:
-    attributes = node.attributes
-    pointwise = isinstance(attributes, Convolution) and attributes.groups == 1 and _pointwise(attributes.window)
+    operation = node.operation
+    pointwise = isinstance(operation, Convolution) and operation.groups == 1 and _pointwise(operation.window)
     kind = pointwise or _is_mean(graph, node)
     return kind and node.inputs == (tensor,) and node.operands.count(tensor) == 1 and not node.input_ops
 

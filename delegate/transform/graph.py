@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
-from ...kernels.operation import FusedOp, Operator
+from ...kernels.operation import FusedOp, Operation
 from ...kernels.tensor import TensorInfo
 
 
 @dataclass(frozen=True)
 class Node:
-    """One operator with parsed attributes. ``epilogue`` are applied to its output in order; their operands are
-    tensor ids.
+    """An operation on tensors. ``epilogue`` is applied to its output in order; its operands are tensor ids.
 
-    ``input_ops`` are links of two operands, applied to every value that it reads of its first input.
+    ``name`` is the TensorFlow Lite operator's, or the name that a pass gives the node, for messages.
+    ``input_ops`` are binary expressions, applied to every value that it reads of its first input.
     ``indices`` are the numbers of the flatbuffer operators that became this node, for messages.
     """
 
-    operator: Operator
-    attributes: Any
+    name: str
+    operation: Operation
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     epilogue: tuple[FusedOp, ...] = ()
@@ -35,7 +34,7 @@ class Node:
 
     def __str__(self) -> str:
         epilogue = "".join(f" -> {op.expression}" for op in self.epilogue)
-        return f"{self.operator.name}{epilogue} {list(self.operands)} -> {list(self.outputs)} from {list(self.indices)}"
+        return f"{self.name}{epilogue} {list(self.operands)} -> {list(self.outputs)} from {list(self.indices)}"
 
 
 @dataclass(frozen=True)

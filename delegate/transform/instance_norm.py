@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from ...kernels.operation import FusedOp
 from ...kernels.ops.pointwise.elementwise import COMMUTATIVE, Elementwise
-from ...kernels.ops.reduction.instance_norm import INSTANCE_NORM, InstanceNorm
+from ...kernels.ops.reduction.instance_norm import InstanceNorm
 from ...kernels.ops.reduction.reduce import Reduction
 from .graph import Graph, Node
 
@@ -26,7 +26,7 @@ class _NoMatchError(Exception):
 def fuse_instance_norm(graph: Graph) -> None:
     """Replace each group of ten nodes by one INSTANCE_NORM node, in the place of the last."""
     for node in list(graph.nodes):
-        if not isinstance(node.attributes, Reduction):
+        if not isinstance(node.operation, Reduction):
             continue
         try:
             members, norm = _match(graph, node)
@@ -40,10 +40,10 @@ def fuse_instance_norm(graph: Graph) -> None:
 def _match(graph: Graph, mean: Node) -> tuple[list[Node], Node]:
     """The ten nodes, the one that computes y last, and the node that stands for them."""
     x, m = mean.inputs[0], mean.outputs[0]
-    _require(mean.attributes == Reduction((1, 2), 4, True) and not _exact(mean))
+    _require(mean.operation == Reduction((1, 2), 4, True) and not _exact(mean))
     difference = _reader(graph, "SQUARED_DIFFERENCE", {x, m})
     variance = _only_reader(graph, difference)
-    _require(variance.attributes == mean.attributes and not _exact(variance))
+    _require(variance.operation == mean.operation and not _exact(variance))
     shifted = _only_reader(graph, variance)
     epsilon = graph.tensors[_other_operand(shifted, "ADD", variance)].constant
     inverse = _only_reader(graph, shifted)
@@ -64,8 +64,8 @@ def _match(graph: Graph, mean: Node) -> tuple[list[Node], Node]:
     _require(all(reader in members for i in inner for reader in graph.consumers(i)))
     assert epsilon is not None
     indices = tuple(sorted(i for node in members for i in node.indices))
-    attributes = InstanceNorm(float(epsilon.reshape(-1)[0]))
-    return members, Node(INSTANCE_NORM, attributes, (x, gamma, beta), result.outputs, result.epilogue[1:], indices)
+    operation = InstanceNorm(float(epsilon.reshape(-1)[0]))
+    return members, Node("INSTANCE_NORM", operation, (x, gamma, beta), result.outputs, result.epilogue[1:], indices)
 
 
 def _require(condition: bool) -> None:
@@ -80,7 +80,7 @@ def _only_reader(graph: Graph, node: Node) -> Node:
 
 
 def _is(node: Node, expression: str) -> bool:
-    return isinstance(node.attributes, Elementwise) and [op.expression for op in _exact(node)] == [expression]
+    return isinstance(node.operation, Elementwise) and [op.expression for op in _exact(node)] == [expression]
 
 
 def _exact(node: Node) -> tuple[FusedOp, ...]:

@@ -34,14 +34,14 @@ def read_pools(graph: Graph) -> None:
         )
         input_ops = replace(reader, epilogue=epilogue, indices=node.indices + reader.indices)
         graph.nodes = [input_ops if other is reader else other for other in graph.nodes if other is not node]
-        graph.changes.append(f"removed {node.operator.name} {list(node.indices)}: its reader takes the maximum")
+        graph.changes.append(f"removed {node.name} {list(node.indices)}: its reader takes the maximum")
 
 
 def _halves(graph: Graph, node: Node) -> bool:
     """Whether it is such a pooling, and nothing is done to its values."""
-    attributes = node.attributes
-    if not isinstance(attributes, Pooling) or not attributes.maximum or node.epilogue or node.input_ops:
+    operation = node.operation
+    if not isinstance(operation, Pooling) or not operation.maximum or node.epilogue or node.input_ops:
         return False
     _, height, width, channels = graph.tensors[node.inputs[0]].bhwc
     even = height % 2 == width % 2 == 0 and channels > 1
-    return even and attributes.window.size == attributes.window.strides == (2, 2)
+    return even and operation.window.size == operation.window.strides == (2, 2)

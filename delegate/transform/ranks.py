@@ -12,7 +12,6 @@ from ...kernels.operation import FusedOp
 from ...kernels.ops.movement.reshape import Reshape
 from ...kernels.ops.pointwise.elementwise import Elementwise
 from ...kernels.ops.pointwise.logic import Select
-from ...kernels.registry import OPERATORS
 from ...kernels.tensor import bhwc
 from .graph import Graph, Node
 
@@ -24,9 +23,9 @@ def align_ranks(graph: Graph) -> None:
     """
     nodes: list[Node] = []
     for node in graph.nodes:
-        if isinstance(node.attributes, Elementwise | Select):
+        if isinstance(node.operation, Elementwise | Select):
             rank = len(graph.tensors[node.outputs[0]].shape)
-            rows = isinstance(node.attributes, Select) and node.attributes.rows
+            rows = isinstance(node.operation, Select) and node.operation.rows
             aligned = {
                 i: _aligned(graph, nodes, i, rank, first=rows and place == 0) for place, i in enumerate(node.operands)
             }
@@ -54,6 +53,6 @@ def _aligned(graph: Graph, nodes: list[Node], tensor: int, rank: int, *, first: 
     constant = None if info.constant is None else info.constant.reshape(shape)
     graph.tensors[new] = replace(info, shape=shape, constant=constant)
     if constant is None:
-        nodes.append(Node(OPERATORS["RESHAPE"], Reshape(shape), (tensor,), (new,)))
+        nodes.append(Node("RESHAPE", Reshape(shape), (tensor,), (new,)))
         graph.changes.append(f"reshaped tensor {tensor} {info.shape} to {shape}, to broadcast it")
     return new

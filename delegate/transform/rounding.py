@@ -9,11 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...kernels.operation import FusedOp
-from ...kernels.ops.movement.pad import Pad
-from ...kernels.ops.movement.reshape import Reshape
 from ...kernels.ops.pointwise.elementwise import Elementwise
 from ...kernels.ops.pointwise.quantize import rounding_op
-from ...kernels.views import Resize
 from .graph import Graph, Node, redirect
 
 
@@ -25,7 +22,7 @@ def merge_rounding(graph: Graph) -> None:
         node = graph.nodes[number]
         source, destination = node.inputs[0], node.outputs[0]
         steps[destination] = _steps(node, steps.get(source))
-        alone = isinstance(node.attributes, Elementwise) and [op.expression for op in node.epilogue] == ["QUANTIZE"]
+        alone = isinstance(node.operation, Elementwise) and [op.expression for op in node.epilogue] == ["QUANTIZE"]
         if alone and steps[destination] == steps.get(source) and destination not in graph.outputs:
             del graph.nodes[number]
             redirect(graph, destination, source)
@@ -47,7 +44,7 @@ def _round_when_written(graph: Graph, number: int) -> bool:
         producer, outputs=node.outputs, epilogue=producer.epilogue + node.epilogue, indices=indices
     )
     del graph.nodes[number]
-    graph.changes.append(f"linked QUANTIZE {list(node.indices)} to {producer.operator.name} {list(producer.indices)}")
+    graph.changes.append(f"linked QUANTIZE {list(node.indices)} to {producer.name} {list(producer.indices)}")
     return True
 
 
@@ -55,9 +52,4 @@ def _steps(node: Node, before: FusedOp | None) -> FusedOp | None:
     """The rounding after which the node's output would be the same; None where it has none."""
     if node.epilogue:
         return node.epilogue[-1] if node.epilogue[-1].expression == "QUANTIZE" else None
-    attributes = node.attributes
-    if isinstance(attributes, Resize):
-        return None if attributes.bilinear else before
-    if isinstance(attributes, Pad):
-        return before if attributes.value == 0 else None
-    return before if isinstance(attributes, Elementwise | Reshape) else None
+    return before if node.operation.keeps_steps() else None

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from ...kernels.ops.convolution.conv import Convolution
 from ...kernels.ops.convolution.depthwise import Depthwise
-from ...kernels.ops.convolution.separable import CLAMPS, SEPARABLE, Separable
+from ...kernels.ops.convolution.separable import CLAMPS, Separable
 from .graph import Graph, Node
 
 
 def fuse_separable(graph: Graph) -> None:
     """Replace each pair by one node, where nobody else reads what is between them."""
     for node in list(graph.nodes):
-        if not isinstance(node.attributes, Depthwise) or node.attributes.multiplier != 1:
+        if not isinstance(node.operation, Depthwise) or node.operation.multiplier != 1:
             continue
         between = node.outputs[0]
         readers = graph.consumers(between)
@@ -27,19 +27,21 @@ def fuse_separable(graph: Graph) -> None:
         activation = tuple(op.expression for op in node.epilogue)
         if activation not in CLAMPS:
             continue
-        attributes = Separable(node.attributes, activation, readers[0].attributes)
+        pointwise = readers[0].operation
+        assert isinstance(pointwise, Convolution)
+        operation = Separable(node.operation, activation, pointwise)
         fused = replace(
-            readers[0], operator=SEPARABLE, attributes=attributes, inputs=node.inputs,
+            readers[0], name="SEPARABLE_CONV_2D", operation=operation, inputs=node.inputs,
             indices=node.indices + readers[0].indices,
         )  # fmt: skip
         graph.nodes = [fused if other is readers[0] else other for other in graph.nodes if other is not node]
-        graph.changes.append(f"fused {node.operator.name} and {readers[0].operator.name} {list(fused.indices)}")
+        graph.changes.append(f"fused {node.name} and {readers[0].name} {list(fused.indices)}")
 
 
 def _pointwise(node: Node, source: int) -> bool:
     """Whether it is a 1x1 convolution that reads ``source`` once, pixel by pixel."""
-    attributes = node.attributes
-    if not isinstance(attributes, Convolution) or attributes.groups != 1 or node.operands.count(source) != 1:
+    operation = node.operation
+    if not isinstance(operation, Convolution) or operation.groups != 1 or node.operands.count(source) != 1:
         return False
-    window = attributes.window
+    window = operation.window
     return node.inputs == (source,) and window.size == window.strides == (1, 1) and not any(window.extra)

@@ -17,9 +17,9 @@ def merge_siblings(graph: Graph) -> None:
     """Replace convolutions with the same input, window and links by one; their outputs are slices of its output."""
     families: dict[tuple[object, ...], list[Node]] = {}
     for node in graph.nodes:
-        attributes = node.attributes
-        if isinstance(attributes, Convolution) and attributes.groups == 1 and _mergeable(graph, node):
-            families.setdefault((node.inputs, node.input_ops, attributes.window, node.epilogue), []).append(node)
+        operation = node.operation
+        if isinstance(operation, Convolution) and operation.groups == 1 and _mergeable(graph, node):
+            families.setdefault((node.inputs, node.input_ops, operation.window, node.epilogue), []).append(node)
     for (_, _, window, _), family in families.items():
         if len(family) > 1:
             assert isinstance(window, Window)
@@ -39,11 +39,12 @@ def _merge(graph: Graph, window: Window, family: Sequence[Node]) -> None:
     first, parent = family[0], max(graph.tensors) + 1
     weights, biases, width = [], [], 0
     for node in family:
-        attributes: Convolution = node.attributes
-        channels = attributes.weights.shape[0]
+        operation = node.operation
+        assert isinstance(operation, Convolution)
+        channels = operation.weights.shape[0]
         padding = slices(channels) * 4 - channels
-        weights.append(np.pad(attributes.weights, ((0, padding), (0, 0), (0, 0), (0, 0))))
-        bias = np.zeros(channels, np.float32) if attributes.bias is None else attributes.bias
+        weights.append(np.pad(operation.weights, ((0, padding), (0, 0), (0, 0), (0, 0))))
+        bias = np.zeros(channels, np.float32) if operation.bias is None else operation.bias
         biases.append(np.pad(bias, (0, padding)))
         graph.aliases[node.outputs[0]] = Alias(parent, width // 4, 0)
         width += channels + padding
@@ -52,7 +53,7 @@ def _merge(graph: Graph, window: Window, family: Sequence[Node]) -> None:
     graph.tensors[parent] = replace(output, shape=(*output.shape[:3], width))
     indices = tuple(index for node in family for index in node.indices)
     merged = Convolution(window, np.concatenate(weights), np.concatenate(biases))
-    joined = replace(first, attributes=merged, outputs=(parent,), indices=indices)
+    joined = replace(first, operation=merged, outputs=(parent,), indices=indices)
     others = {id(node) for node in family[1:]}
     graph.nodes = [joined if node is first else node for node in graph.nodes if id(node) not in others]
-    graph.changes.append(f"merged {len(family)} {first.operator.name} {list(indices)} of the same input")
+    graph.changes.append(f"merged {len(family)} {first.name} {list(indices)} of the same input")

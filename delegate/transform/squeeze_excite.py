@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...kernels.ops.convolution.conv import Convolution
 from ...kernels.ops.convolution.fully_connected import FullyConnected
 from ...kernels.ops.convolution.separable import CLAMPS
-from ...kernels.ops.reduction.squeeze_excite import PRODUCTS, SQUEEZE_EXCITE, SqueezeExcite
+from ...kernels.ops.reduction.squeeze_excite import PRODUCTS, SqueezeExcite
 from ...kernels.ops.window import VALID, Window
 from ...kernels.tensor import slices
 from .epilogues import _is_mean, _pointwise
@@ -27,7 +27,7 @@ def fuse_squeeze_excite(graph: Graph) -> None:
         last = members[-1]
         indices = tuple(index for node in members for index in node.indices)
         fused = Node(
-            SQUEEZE_EXCITE,
+            "SQUEEZE_EXCITE",
             SqueezeExcite(layers, activation),
             mean.inputs,
             last.outputs,
@@ -56,10 +56,10 @@ def _layer(graph: Graph, node: Node) -> Node | None:
 
 def _convolution(node: Node) -> Convolution | None:
     """The node as a 1x1 convolution; None where it is none."""
-    attributes = node.attributes
-    if isinstance(attributes, FullyConnected) and attributes.weights is not None:
-        weights = attributes.weights[:, None, None, :]
-        return Convolution(Window((1, 1), (1, 1), padding=VALID), weights, attributes.bias)
-    if isinstance(attributes, Convolution) and attributes.groups == 1 and _pointwise(attributes.window):
-        return attributes
+    operation = node.operation
+    if isinstance(operation, FullyConnected) and operation.weights is not None:
+        weights = operation.weights[:, None, None, :]
+        return Convolution(Window((1, 1), (1, 1), padding=VALID), weights, operation.bias)
+    if isinstance(operation, Convolution) and operation.groups == 1 and _pointwise(operation.window):
+        return operation
     return None

@@ -22,7 +22,8 @@ from framebind.delegate.read.reader import read_model
 from framebind.interop.cl.compute.device import ClDevice
 from framebind.interop.device import Device
 from framebind.interop.record.null import NullDevice
-from framebind.kernels.operation import Launch, Lowering
+from framebind.kernels.operation import Launch, Lowering, Parsed, TfliteOp
+from framebind.kernels.ops.pointwise.elementwise import Elementwise
 from framebind.kernels.registry import OPERATORS
 from support.tiny_models import CPU_ONLY, G, Op, T, build, chain
 
@@ -420,10 +421,11 @@ def test_signatures_of_several_inputs_and_outputs(gpu: Device) -> None:
 def test_an_operator_that_cannot_be_lowered_is_left_to_the_cpu_alone(
     gpu: Device, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(lowering: Lowering) -> list[Launch]:
-        raise ZeroDivisionError("integer division or modulo by zero")
+    class Broken(Elementwise):
+        def lower(self, lowering: Lowering) -> list[Launch]:
+            raise ZeroDivisionError("integer division or modulo by zero")
 
-    monkeypatch.setitem(OPERATORS, "TANH", replace(OPERATORS["TANH"], lower=broken))
+    monkeypatch.setitem(OPERATORS, "TANH", TfliteOp("TANH", lambda _: Parsed(Broken())))
     check(gpu, chain("EXP", "TANH", "NEG", shape=SHAPE), frames(SHAPE), [0, 2])
     assert "TANH: it cannot be lowered (ZeroDivisionError: integer division or modulo by zero)" in caplog.text
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -15,8 +14,8 @@ from framebind.delegate.plan.binding import Binding
 from framebind.delegate.read.reader import read_model
 from framebind.delegate.run.program import Program
 from framebind.interop.record.null import NullDevice
-from framebind.kernels import registry
-from framebind.kernels.operation import Lowering
+from framebind.kernels.operation import Launch, Lowering
+from framebind.kernels.ops.reduction.pool import Pooling
 from framebind.kernels.views import Dense
 from support.tiny_models import G, Op, T, build
 
@@ -79,13 +78,13 @@ def test_twice_the_operators_are_twice_the_work() -> None:
 def test_an_operator_is_lowered_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before it is claimed, and in its program: no more often, because lowering packs the weights."""
     lowered = 0
-    known = registry.OPERATORS["MAX_POOL_2D"]
+    lower = Pooling.lower
 
-    def counting(lowering: Lowering) -> Any:
+    def counting(self: Pooling, lowering: Lowering) -> list[Launch]:
         nonlocal lowered
         lowered += 1
-        return known.lower(lowering)
+        return lower(self, lowering)
 
-    monkeypatch.setitem(registry.OPERATORS, "MAX_POOL_2D", replace(known, lower=counting))
+    monkeypatch.setattr(Pooling, "lower", counting)
     load(residual(30))
     assert lowered == 2 * 10

@@ -11,15 +11,15 @@ from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.movement.concat import Concatenation
 from framebind.kernels.ops.movement.pad import Pad
 from framebind.kernels.ops.movement.reshape import Reshape
+from framebind.kernels.ops.movement.resize import ResizeImage
 from framebind.kernels.ops.pointwise.elementwise import Elementwise
 from framebind.kernels.ops.reduction.reduce import Reduction
-from framebind.kernels.registry import OPERATORS
 from framebind.kernels.views import Resize, Storage
 from support.graphs import Array, Shape, add, check, concat, conv, convolved, normal, run
 
 
 def unary(name: str, source: int, destination: int) -> Node:
-    return Node(OPERATORS[name], Elementwise(), (source,), (destination,), (FusedOp(name),))
+    return Node(name, Elementwise(), (source,), (destination,), (FusedOp(name),))
 
 
 @pytest.mark.parametrize("storage", ["f32", "f16"])
@@ -87,8 +87,8 @@ def test_reshapes_and_a_concatenation_of_rows_cost_nothing(device: Device) -> No
     x = normal(1, 3, 4, 8)
     shapes = {0: x.shape, 1: x.shape, 2: x.shape, 3: (1, 24, 4), 4: (1, 24, 4), 5: (1, 48, 4)}
     nodes = [unary("NEG", 0, 1), unary("ABS", 0, 2)]
-    nodes += [Node(OPERATORS["RESHAPE"], Reshape((1, 24, 4)), (i,), (i + 2,)) for i in (1, 2)]
-    nodes.append(Node(OPERATORS["CONCATENATION"], Concatenation(1, 3), (3, 4), (5,)))
+    nodes += [Node("RESHAPE", Reshape((1, 24, 4)), (i,), (i + 2,)) for i in (1, 2)]
+    nodes.append(Node("CONCATENATION", Concatenation(1, 3), (3, 4), (5,)))
     program, found = run(device, shapes, nodes, (5,), x)
     assert len(program.steps) == 2
     check(device, found, [np.concatenate([-x, np.abs(x)], 0).reshape(1, 48, 4)])
@@ -97,7 +97,7 @@ def test_reshapes_and_a_concatenation_of_rows_cost_nothing(device: Device) -> No
 def test_an_identity_in_front_of_an_output_is_left_out(device: Device) -> None:
     x = normal(1, 1, 1, 6)
     shapes = {0: x.shape, 1: x.shape, 2: (1, 6), 3: x.shape}
-    nodes = [unary("NEG", 0, 1), Node(OPERATORS["RESHAPE"], Reshape((1, 6)), (1,), (2,)), unary("ABS", 1, 3)]
+    nodes = [unary("NEG", 0, 1), Node("RESHAPE", Reshape((1, 6)), (1,), (2,)), unary("ABS", 1, 3)]
     program, found = run(device, shapes, nodes, (2, 3), x)
     assert len(program.steps) == 2
     check(device, found, [-x.reshape(1, 6), np.abs(x)])
@@ -110,7 +110,7 @@ def test_added_padding_of_channels_is_read_as_zeros(device: Device, zero_extende
     shapes = {0: x.shape, 1: x.shape, 2: (1, 3, 5, 11), 3: (1, 3, 5, 11), 4: (1, 3, 5, 11)}
     pad = Pad(((0, 0), (0, 0), (0, 0), (0, 11 - zero_extended)))
     sum_ = add(2, 3, 4) if padded_first else add(3, 2, 4)
-    nodes = [unary("NEG", 0, 1), Node(OPERATORS["PAD"], pad, (1,), (2,)), conv(1, 3, weights), sum_]
+    nodes = [unary("NEG", 0, 1), Node("PAD", pad, (1,), (2,)), conv(1, 3, weights), sum_]
     program, found = run(device, shapes, nodes, (4,), x)
     assert [step.kernel.source.name for step in program.steps] == ["copy", "conv"]
     wide = np.pad(-x, ((0, 0), (0, 0), (0, 0), (0, 11 - zero_extended)))
@@ -137,8 +137,8 @@ def test_convolutions_of_one_tensor_are_computed_as_one(device: Device, storage:
 def test_a_resized_pixel_in_a_concatenation_is_a_vector_that_is_added(device: Device, first: bool) -> None:
     """As the pooled branch of a segmentation head: [b, 1, 1, c] resized to the picture, joined, and convolved."""
     x = normal(2, 3, 4, 7)
-    mean = Node(OPERATORS["MEAN"], Reduction((1, 2), 4, True), (0,), (1,))
-    pixel = Node(OPERATORS["RESIZE_BILINEAR"], Resize((3, 4), True, False, True), (1,), (2,))
+    mean = Node("MEAN", Reduction((1, 2), 4, True), (0,), (1,))
+    pixel = Node("RESIZE_BILINEAR", ResizeImage(Resize((3, 4), align_corners=True, bilinear=True)), (1,), (2,))
     joined = (2, 3) if first else (3, 2)
     weights = normal(5, 14)
     nodes = [mean, pixel, unary("NEG", 0, 3), concat(joined, 4, 3), conv(4, 5, weights, (FusedOp("RELU"),))]
@@ -150,7 +150,7 @@ def test_a_resized_pixel_in_a_concatenation_is_a_vector_that_is_added(device: De
 
 
 def reshape(source: int, destination: int, shape: Shape) -> Node:
-    return Node(OPERATORS["RESHAPE"], Reshape(shape), (source,), (destination,))
+    return Node("RESHAPE", Reshape(shape), (source,), (destination,))
 
 
 def heads(channels: int) -> tuple[dict[int, Shape], list[Node], list[Array]]:
@@ -159,7 +159,7 @@ def heads(channels: int) -> tuple[dict[int, Shape], list[Node], list[Array]]:
     shapes: dict[int, Shape] = {0: (1, 3, 4, 8), 1: (1, 3, 4, 2 * channels), 2: (1, 3, 4, 6 * channels)}
     shapes |= {3: (1, 24, channels), 4: (1, 72, channels), 5: (1, 96, channels)}
     nodes = [conv(0, 1, weights[0]), conv(0, 2, weights[1], (FusedOp("RELU"),)), reshape(1, 3, shapes[3])]
-    nodes += [reshape(2, 4, shapes[4]), Node(OPERATORS["CONCATENATION"], Concatenation(1, 3), (3, 4), (5,))]
+    nodes += [reshape(2, 4, shapes[4]), Node("CONCATENATION", Concatenation(1, 3), (3, 4), (5,))]
     return shapes, nodes, weights
 
 

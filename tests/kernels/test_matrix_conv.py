@@ -26,7 +26,6 @@ from framebind.kernels.ops.convolution.matrix_conv import (
 )
 from framebind.kernels.ops.convolution.matrix_tiles import MatrixTile
 from framebind.kernels.ops.window import VALID, Window
-from framebind.kernels.registry import OPERATORS
 from framebind.kernels.target import Target
 from framebind.kernels.tensor import TensorInfo
 from framebind.kernels.views import Resize
@@ -42,10 +41,10 @@ TILES = [MatrixTile(*sizes) for sizes in ((1, 1, 1, 1), (1, 2, 2, 2), (2, 4, 1, 
 
 def halved(case: Case) -> Case:
     """The same with weights that halves hold, so that how constants are stored makes no difference."""
-    attributes = case.attributes
-    bias = None if attributes.bias is None else attributes.bias.astype(np.float16).astype(np.float32)
-    attributes = replace(attributes, weights=attributes.weights.astype(np.float16).astype(np.float32), bias=bias)
-    return replace(case, attributes=attributes, expected=convolve(attributes))
+    operation = case.operation
+    bias = None if operation.bias is None else operation.bias.astype(np.float16).astype(np.float32)
+    operation = replace(operation, weights=operation.weights.astype(np.float16).astype(np.float32), bias=bias)
+    return replace(case, operation=operation, expected=convolve(operation))
 
 
 def cases() -> list[Case]:
@@ -133,14 +132,14 @@ def test_weights_of_16_bits_are_what_matrix_units_take() -> None:
     """Neither where constants have 32, nor before a rounding to a quantized tensor's steps, which they would move."""
     traits = replace(NullDevice().traits, matrix_units=True)
     window = Window((1, 1), (1, 1))
-    attributes = Convolution(window, values(8, 1, 1, 8), None)
+    operation = Convolution(window, values(8, 1, 1, 8), None)
     tensors = {i: TensorInfo("", (1, 8, 8, 8), "float32") for i in range(2)}
     for storage, epilogue, kernel in (
         ("f16", (), "matrix_conv"),
         ("f32", (), "conv"),
         ("f16", (FusedOp("QUANTIZE", values=(0.1, -128, 127)),), "conv"),
     ):
-        node = Node(OPERATORS["CONV_2D"], attributes, (0,), (1,), epilogue)
+        node = Node("CONV_2D", operation, (0,), (1,), epilogue)
         lowered = lower(Graph(tensors, [node], (0,), (1,)), traits_for(storage, traits).target)
         assert [entry.launch.kernel for entry in lowered.launches] == [kernel]
 
@@ -162,9 +161,9 @@ def test_nearest_copies_of_halves_are_halves() -> None:
     """They lose nothing, and half the memory is read for them."""
     launches = [
         Launch("instance_norm", {"src": 0}, {"dst": 1}, 1),
-        Launch("copy", {"src": 1}, {"dst": 2}, 1, resized=Resize((2, 2), False, False, bilinear=False)),
-        Launch("copy", {"src": 1}, {"dst": 3}, 1, resized=Resize((2, 2), False, False, bilinear=True)),
-        Launch("copy", {"src": 1}, {"dst": 4}, 1, resized=Resize((2, 2), False, False, bilinear=False)),
+        Launch("copy", {"src": 1}, {"dst": 2}, 1, resized=Resize((2, 2), bilinear=False)),
+        Launch("copy", {"src": 1}, {"dst": 3}, 1, resized=Resize((2, 2), bilinear=True)),
+        Launch("copy", {"src": 1}, {"dst": 4}, 1, resized=Resize((2, 2), bilinear=False)),
     ]
     epilogue = [(), (), (), (FusedOp("RELU"),)]
     entries = [LabelledLaunch(launch, op, "", i) for i, (launch, op) in enumerate(zip(launches, epilogue, strict=True))]

@@ -17,6 +17,7 @@ from framebind.kernels.ops.convolution.fully_connected import FullyConnected
 from framebind.kernels.ops.movement.concat import Concatenation
 from framebind.kernels.ops.movement.pad import Pad
 from framebind.kernels.ops.movement.reshape import Reshape
+from framebind.kernels.ops.movement.resize import ResizeImage
 from framebind.kernels.ops.pointwise.elementwise import BINARY, UNARY, Elementwise
 from framebind.kernels.ops.pointwise.quantize import Dequantize
 from framebind.kernels.ops.reduction.instance_norm import InstanceNorm
@@ -52,16 +53,16 @@ def window_cases() -> list[Case]:
             ("3x3 same", Window((3, 3), (2, 2))),
             ("everything", Window((7, 6), (1, 1), padding=VALID)),
         ]:
-            attributes = Pooling(window, maximum)
+            operation = Pooling(window, maximum)
             name = "MAX_POOL_2D" if maximum else "AVERAGE_POOL_2D"
-            cases.append(Case(label, name, attributes, (values(2, 7, 6, 5),), pool(attributes)))
+            cases.append(Case(label, name, operation, (values(2, 7, 6, 5),), pool(operation)))
     for bilinear in (True, False):
         for corners, half in [(False, False), (True, False), (False, True)]:
             for size in [(9, 12), (3, 2), (1, 1)]:
-                attributes = Resize(size, corners, half, bilinear)
+                change = Resize(size, align_corners=corners, half_pixel_centers=half, bilinear=bilinear)
                 name = "RESIZE_BILINEAR" if bilinear else "RESIZE_NEAREST_NEIGHBOR"
                 label = f"{size} corners {corners} half {half}"
-                cases.append(Case(label, name, attributes, (values(1, 4, 5, 5),), resize(attributes)))
+                cases.append(Case(label, name, ResizeImage(change), (values(1, 4, 5, 5),), resize(change)))
     return cases
 
 

@@ -16,7 +16,6 @@ from framebind.kernels.ops.convolution import patch_conv
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.patch_conv import ROOM, Tile, choose_tile
 from framebind.kernels.ops.window import VALID, Window
-from framebind.kernels.registry import OPERATORS
 from framebind.kernels.target import Target
 from framebind.kernels.tensor import TensorInfo
 from framebind.kernels.views import Dense, Picture, Storage, picture_parameters
@@ -35,8 +34,8 @@ CROPS = (None, (1.0, 2.0, 7.5, 9.0), (3.0, 0.0, 4.0, 4.0))
 
 def convolution(window: Window, channels: int, out: int) -> Node:
     weights = normal(out, *window.size, channels).astype(np.float16).astype(np.float32)
-    attributes = Convolution(window, weights, normal(out).astype(np.float16).astype(np.float32))
-    return Node(OPERATORS["CONV_2D"], attributes, (0,), (1,), (FusedOp("RELU6"),))
+    operation = Convolution(window, weights, normal(out).astype(np.float16).astype(np.float32))
+    return Node("CONV_2D", operation, (0,), (1,), (FusedOp("RELU6"),))
 
 
 def kernels(program: Program) -> list[str]:
@@ -114,10 +113,8 @@ def test_a_picture_that_is_read_again_is_copied(device: Device) -> None:
     """By another kernel, as the other operand, or by a kernel that reads pixels more than once."""
     first = convolution(Window((3, 3), (2, 2)), 3, 8)
     pointwise = convolution(Window((1, 1), (2, 2)), 3, 8)
-    both = Node(OPERATORS["CONV_2D"], pointwise.attributes, (0,), (2,))
-    added = Node(
-        OPERATORS["CONV_2D"], convolution(Window((3, 3), (1, 1)), 3, 3).attributes, (0,), (2,), (FusedOp("ADD", 0),)
-    )
+    both = Node("CONV_2D", pointwise.operation, (0,), (2,))
+    added = Node("CONV_2D", convolution(Window((3, 3), (1, 1)), 3, 3).operation, (0,), (2,), (FusedOp("ADD", 0),))
     for nodes, outputs in (([first, both], (1, 2)), ([pointwise], (1,)), ([added], (2,))):
         shape = (1, 6, 8, 3)
         tensors = {0: TensorInfo("in", shape, "float32"), 1: TensorInfo("a", (1, 3, 4, 8), "float32")}

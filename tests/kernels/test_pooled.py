@@ -13,7 +13,6 @@ from framebind.interop.device import Device
 from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.reduction.pool import Pooling
 from framebind.kernels.ops.window import Window
-from framebind.kernels.registry import OPERATORS
 from framebind.kernels.views import Storage
 from support.graphs import Array, Shape, check, conv, convolved, normal, run
 
@@ -21,7 +20,7 @@ from support.graphs import Array, Shape, check, conv, convolved, normal, run
 def pool(
     source: int, destination: int, window: Window, epilogue: tuple[FusedOp, ...] = (), *, maximum: bool = True
 ) -> Node:
-    return Node(OPERATORS["MAX_POOL_2D"], Pooling(window, maximum), (source,), (destination,), epilogue)
+    return Node("MAX_POOL_2D", Pooling(window, maximum), (source,), (destination,), epilogue)
 
 
 def largest(x: Array) -> npt.NDArray[np.float32]:

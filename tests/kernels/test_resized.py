@@ -15,9 +15,9 @@ from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.convolution import conv as conv_module
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.matrix_tiles import MatrixTile
+from framebind.kernels.ops.movement.resize import ResizeImage
 from framebind.kernels.ops.reduction.pool import Pooling
 from framebind.kernels.ops.window import VALID, Window
-from framebind.kernels.registry import OPERATORS
 from framebind.kernels.views import Resize
 from support.cases.operator_runs import all_halves
 from support.cases.references import convolve, resize, values
@@ -25,13 +25,13 @@ from support.graphs import Shape, check, concat, normal, run
 from support.models import OPERATOR_TOLERANCE
 
 
-def resized(source: int, destination: int, attributes: Resize, epilogue: tuple[FusedOp, ...] = ()) -> Node:
-    name = "RESIZE_BILINEAR" if attributes.bilinear else "RESIZE_NEAREST_NEIGHBOR"
-    return Node(OPERATORS[name], attributes, (source,), (destination,), epilogue)
+def resized(source: int, destination: int, change: Resize, epilogue: tuple[FusedOp, ...] = ()) -> Node:
+    name = "RESIZE_BILINEAR" if change.bilinear else "RESIZE_NEAREST_NEIGHBOR"
+    return Node(name, ResizeImage(change), (source,), (destination,), epilogue)
 
 
-def conv(source: int, destination: int, attributes: Convolution, epilogue: tuple[FusedOp, ...] = ()) -> Node:
-    return Node(OPERATORS["CONV_2D"], attributes, (source,), (destination,), epilogue)
+def conv(source: int, destination: int, operation: Convolution, epilogue: tuple[FusedOp, ...] = ()) -> Node:
+    return Node("CONV_2D", operation, (source,), (destination,), epilogue)
 
 
 def convolution(out: int, in_: int, size: int, mode: str = "zero") -> Convolution:
@@ -46,63 +46,62 @@ def convolution(out: int, in_: int, size: int, mode: str = "zero") -> Convolutio
 TWICE, OTHER, SMALLER = (8, 32), (7, 17), (3, 5)
 FLAGS = [(False, False), (False, True), (True, False)]
 RESIZES = [
-    Resize(size, corners, half, bilinear)
+    Resize(size, align_corners=corners, half_pixel_centers=half, bilinear=bilinear)
     for bilinear in (True, False)
     for size in (TWICE, OTHER, SMALLER)
     for corners, half in FLAGS
 ]
 
 
-def name(attributes: Resize) -> str:
-    flags = "corners" if attributes.align_corners else "half" if attributes.half_pixel_centers else "plain"
-    return f"{'bilinear' if attributes.bilinear else 'nearest'}-{attributes.size[0]}x{attributes.size[1]}-{flags}"
+def name(change: Resize) -> str:
+    flags = "corners" if change.align_corners else "half" if change.half_pixel_centers else "plain"
+    return f"{'bilinear' if change.bilinear else 'nearest'}-{change.size[0]}x{change.size[1]}-{flags}"
 
 
 @pytest.mark.parametrize(
-    ("kernel", "attributes"),
-    [("conv", attributes) for attributes in RESIZES]
-    + [("matrix_conv", attributes) for attributes in RESIZES if attributes.size == TWICE],
+    ("kernel", "change"),
+    [("conv", change) for change in RESIZES] + [("matrix_conv", change) for change in RESIZES if change.size == TWICE],
     ids=lambda value: value if isinstance(value, str) else name(value),
 )
 def test_a_convolution_resizes_what_it_reads(
-    device: Device, kernel: str, attributes: Resize, monkeypatch: pytest.MonkeyPatch
+    device: Device, kernel: str, change: Resize, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a bound buffer, of a tensor with padding channels; nearest ones also for a window that leaves the picture."""
     monkeypatch.setattr(conv_module, "uses_matrix_units", lambda *_: kernel == "matrix_conv")
     monkeypatch.setattr(conv_module, "matrix_tile_candidates", lambda *_: (MatrixTile(1, 1, 2, 1),))
     first, second = convolution(6, 5, 1), convolution(10, 6, 1)
-    if not attributes.bilinear:
-        second = convolution(10, 6, 3, "reflect" if attributes.size == TWICE else "zero")
+    if not change.bilinear:
+        second = convolution(10, 6, 3, "reflect" if change.size == TWICE else "zero")
     x = normal(2, 4, 16, 5)
-    shapes: dict[int, Shape] = {0: x.shape, 1: (2, 4, 16, 6), 2: (2, *attributes.size, 6), 3: (2, *attributes.size, 10)}
-    program, found = run(device, shapes, [conv(0, 1, first), resized(1, 2, attributes), conv(2, 3, second)], (3,), x)
+    shapes: dict[int, Shape] = {0: x.shape, 1: (2, 4, 16, 6), 2: (2, *change.size, 6), 3: (2, *change.size, 10)}
+    program, found = run(device, shapes, [conv(0, 1, first), resized(1, 2, change), conv(2, 3, second)], (3,), x)
     assert [step.kernel.source.name for step in program.steps] == [kernel, kernel]
-    expected = convolve(second)(resize(attributes)(convolve(first)(x)))
+    expected = convolve(second)(resize(change)(convolve(first)(x)))
     check(device, found, [expected])
     monkeypatch.setattr(program_module, "assign_storages", all_halves)
-    _, found = run(device, shapes, [conv(0, 1, first), resized(1, 2, attributes), conv(2, 3, second)], (3,), x, "f16")
+    _, found = run(device, shapes, [conv(0, 1, first), resized(1, 2, change), conv(2, 3, second)], (3,), x, "f16")
     check(device, found, [expected], OPERATOR_TOLERANCE["f16"])
     x = normal(2, 4, 16, 6)
-    program, found = run(device, shapes | {0: x.shape}, [resized(0, 2, attributes), conv(2, 3, second)], (3,), x)
+    program, found = run(device, shapes | {0: x.shape}, [resized(0, 2, change), conv(2, 3, second)], (3,), x)
     assert len(program.steps) == 1
-    check(device, found, [convolve(second)(resize(attributes)(x))])
+    check(device, found, [convolve(second)(resize(change)(x))])
 
 
 def test_what_is_added_to_what_is_read_has_the_new_size(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """The sum of a resized tensor and a larger one, which a 1x1 convolution makes while it reads; and one behind it."""
-    attributes, weights = Resize((8, 10), False, True, bilinear=True), convolution(6, 6, 1)
+    change, weights = Resize((8, 10), half_pixel_centers=True, bilinear=True), convolution(6, 6, 1)
     x = normal(1, 4, 5, 6)
     shapes: dict[int, Shape] = {0: x.shape, **dict.fromkeys((1, 2, 3), (1, 8, 10, 6))}
-    nearest = replace(attributes, bilinear=False)
+    nearest = replace(change, bilinear=False)
     nodes = [
-        resized(0, 1, nearest, (FusedOp("NEG"),)), resized(0, 2, attributes),
+        resized(0, 1, nearest, (FusedOp("NEG"),)), resized(0, 2, change),
         replace(conv(2, 3, weights, (FusedOp("SUB", 1),)), input_ops=(FusedOp("ADD", 1),)),
     ]  # fmt: skip
     monkeypatch.setattr(passes, "PASSES", ())
     program, found = run(device, shapes, nodes, (3,), x)
     assert len(program.steps) == 2
     other = -resize(nearest)(x)
-    check(device, found, [convolve(weights)(resize(attributes)(x) + other) - other])
+    check(device, found, [convolve(weights)(resize(change)(x) + other) - other])
 
 
 @pytest.mark.parametrize(
@@ -110,14 +109,14 @@ def test_what_is_added_to_what_is_read_has_the_new_size(device: Device, monkeypa
 )
 def test_others_stay_steps(device: Device, why: str) -> None:
     """A window, or many channels, would compute pixels that are mixed of four again and again."""
-    attributes = Resize((8, 10), False, True, bilinear=True)
+    change = Resize((8, 10), half_pixel_centers=True, bilinear=True)
     large: Shape = (1, 8, 10, 8)
     last = convolution(136 if why == "many channels" else 8, 8, 3 if why == "a window" else 1)
     shapes: dict[int, Shape] = {0: (1, 4, 5, 8), 1: large, 2: (*large[:3], last.weights.shape[0]), 3: large}
-    nodes = [resized(0, 1, attributes, (FusedOp("RELU"),) if why == "links" else ()), conv(1, 2, last)]
+    nodes = [resized(0, 1, change, (FusedOp("RELU"),) if why == "links" else ()), conv(1, 2, last)]
     outputs: tuple[int, ...] = (2, 1) if why == "output" else (2,)
     x = normal(*shapes[0])
-    enlarged = resize(attributes)(x)
+    enlarged = resize(change)(x)
     enlarged = np.maximum(enlarged, 0) if why == "links" else enlarged
     expected = [convolve(last)(enlarged), *([enlarged] if why == "output" else [])]
     steps = 2
@@ -134,7 +133,7 @@ def test_others_stay_steps(device: Device, why: str) -> None:
         outputs, steps = (4,), 3
         expected = [convolve(other)(np.concatenate([enlarged, expected[0]], 3))]
     if why == "a pooling":
-        nodes[1] = Node(OPERATORS["MAX_POOL_2D"], Pooling(Window((1, 1), (1, 1)), maximum=True), (1,), (2,))
+        nodes[1] = Node("MAX_POOL_2D", Pooling(Window((1, 1), (1, 1)), maximum=True), (1,), (2,))
         expected = [enlarged]
     program, found = run(device, shapes, nodes, outputs, x)
     assert len(program.steps) == steps

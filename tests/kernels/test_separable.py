@@ -24,7 +24,6 @@ from framebind.kernels.ops.convolution.separable import (
     tile_candidates,
 )
 from framebind.kernels.ops.window import SAME, VALID, Window
-from framebind.kernels.registry import OPERATORS
 from framebind.kernels.target import Target
 from framebind.kernels.views import Storage
 from support.graphs import Shape, conv, normal, run
@@ -55,7 +54,7 @@ def pair(window: Window, channels: int, out: int, activation: tuple[str, ...]) -
     depthwise = Depthwise(window, 1, normal(1, *window.size, channels), normal(channels))
     epilogue = tuple(map(FusedOp, activation))
     return shapes, [
-        Node(OPERATORS["DEPTHWISE_CONV_2D"], depthwise, (0,), (1,), epilogue),
+        Node("DEPTHWISE_CONV_2D", depthwise, (0,), (1,), epilogue),
         conv(1, 2, normal(out, channels), (FusedOp("RELU6"),)),
     ]
 
@@ -82,7 +81,7 @@ def test_activations_between_the_two_are_clamps(device: Device, activation: tupl
     x = 4 * normal(*shapes[0])
     program, found = run(device, shapes, nodes, (2,), x)
     assert len(program.steps) == 1
-    depthwise, pointwise = nodes[0].attributes, nodes[1].attributes
+    depthwise, pointwise = nodes[0].operation, nodes[1].operation
     assert isinstance(depthwise, Depthwise) and isinstance(pointwise, Convolution)
     between = x * depthwise.weights[0, 0, 0] + depthwise.bias
     if activation:
@@ -98,7 +97,7 @@ def test_what_others_need_is_computed_apart(device: Device) -> None:
     program, _ = run(device, shapes, list(nodes), (1, 2), normal(*shapes[0]))
     assert len(program.steps) == 2
     shapes |= {3: shapes[1], 4: shapes[2]}
-    more = [Node(OPERATORS["DEPTHWISE_CONV_2D"], nodes[0].attributes, (1,), (3,)), conv(3, 4, normal(4, 8))]
+    more = [Node("DEPTHWISE_CONV_2D", nodes[0].operation, (1,), (3,)), conv(3, 4, normal(4, 8))]
     program, _ = run(device, shapes, [*nodes, *more], (2, 4), normal(*shapes[0]))
     assert [step.kernel.source.name for step in program.steps] == ["depthwise", "conv", "separable"]
     shapes, nodes = pair(Window((3, 3), (1, 1)), 8, 4, ("TANH",))

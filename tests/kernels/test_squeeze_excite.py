@@ -22,7 +22,6 @@ from framebind.kernels.ops.convolution.fully_connected import FullyConnected
 from framebind.kernels.ops.convolution.matrix_tiles import MatrixTile
 from framebind.kernels.ops.pointwise.elementwise import Elementwise
 from framebind.kernels.ops.window import Window
-from framebind.kernels.registry import OPERATORS
 from framebind.kernels.views import Storage
 from support.graphs import Array, Shape, add, conv, convolved, half, logistic, mean, multiply, normal, run
 from support.models import relative_error
@@ -67,7 +66,7 @@ def test_one_layer_a_pooled_mean_and_a_fully_connected_one(device: Device) -> No
     weights = half(7, 10)
     layer = FullyConnected(weights, weights[:, 0])
     shapes: dict[int, Shape] = {0: (2, 4, 5, 10), 1: (2, 1, 1, 10), 2: (2, 7)}
-    nodes = [mean(0, 1, (4, 5)), Node(OPERATORS["FULLY_CONNECTED"], layer, (1,), (2,), (FusedOp("LOGISTIC"),))]
+    nodes = [mean(0, 1, (4, 5)), Node("FULLY_CONNECTED", layer, (1,), (2,), (FusedOp("LOGISTIC"),))]
     x = normal(*shapes[0])
     made, found = run(device, shapes, nodes, (2,), x)
     assert names(made) == ["reduce", "squeeze_excite"]
@@ -95,7 +94,7 @@ def test_what_others_need_stays_a_tensor(device: Device) -> None:
     """A sum that is an output, a mean that two layers read, and a layer that is too large."""
     shapes: dict[int, Shape] = {0: (1, 4, 5, 8), 1: (1, 4, 5, 8), 2: (1, 4, 5, 4), 3: (1, 1, 1, 8), 4: (1, 1, 1, 4)}
     shapes |= {5: (1, 1, 1, 4)}
-    product = Node(OPERATORS["MUL"], Elementwise(), (0,), (1,), (FusedOp("MUL", 0),))
+    product = Node("MUL", Elementwise(), (0,), (1,), (FusedOp("MUL", 0),))
     nodes = [product, conv(1, 2, half(4, 8)), mean(0, 3), conv(3, 4, half(4, 8)), conv(3, 5, half(4, 8))]
     made, _ = run(device, shapes, nodes, (1, 2, 4, 5), normal(*shapes[0]))
     assert names(made) == ["copy", "conv", "reduce", "conv", "conv"]
@@ -134,7 +133,7 @@ def test_a_convolution_adds_up_what_it_writes(
     weights = half(9, channels), half(channels, 9), half(10, channels)
     shapes, nodes = block((1, 9, 7, channels), 9, 10, weights, source=7)
     window = Convolution(Window((size, size), (1, 1)), half(channels, size, size, 6), half(channels))
-    writer = Node(OPERATORS["CONV_2D"], window, (0,), (7,), (FusedOp("RELU"),))
+    writer = Node("CONV_2D", window, (0,), (7,), (FusedOp("RELU"),))
     monkeypatch.setattr(conv_kernel, "block_candidates", lambda *_: (split,))
     merged, apart = kernels_both_ways(device, (shapes | {0: (1, 9, 7, 6)}, [writer, *nodes]), storage, monkeypatch)
     assert (merged, apart) == (["conv", "conv"], ["conv", "reduce", "squeeze_excite", "conv"])
@@ -168,8 +167,8 @@ def test_a_depthwise_convolution_adds_up_what_it_writes(
     monkeypatch.setattr(depthwise_kernel, "choose_parts", lambda *_: parts)
     weights = half(5, channels), half(channels, 5), half(10, channels)
     shapes, nodes = block((batch, 9, 7, channels), 5, 10, weights, source=7)
-    attributes = Depthwise(Window((3, 3), (2, 2)), 1, half(1, 3, 3, channels), half(channels))
-    writer = Node(OPERATORS["DEPTHWISE_CONV_2D"], attributes, (0,), (7,))
+    operation = Depthwise(Window((3, 3), (2, 2)), 1, half(1, 3, 3, channels), half(channels))
+    writer = Node("DEPTHWISE_CONV_2D", operation, (0,), (7,))
     graph = (shapes | {0: (batch, 17, 13, channels)}, [writer, *nodes])
     merged, apart = kernels_both_ways(device, graph, "f32", monkeypatch)
     assert merged == ["depthwise", *["reduce"] * (batch - 1), "conv"]

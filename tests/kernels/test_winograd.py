@@ -23,7 +23,6 @@ from framebind.kernels.ops.convolution.winograd import (
     winograd_tiles,
 )
 from framebind.kernels.ops.window import VALID, Window
-from framebind.kernels.registry import OPERATORS
 from framebind.kernels.target import Target, TuningChoice
 from framebind.kernels.views import Storage
 from support.cases.references import Array, convolve
@@ -61,14 +60,14 @@ def one_node(
     shape: Shape, out: int, window: Window, epilogue: tuple[FusedOp, ...] = ()
 ) -> tuple[dict[int, Shape], Node]:
     weights = (normal(out, 3, 3, shape[3]) / np.sqrt(9 * shape[3])).astype(np.float32)
-    attributes = Convolution(window, weights, normal(out))
+    operation = Convolution(window, weights, normal(out))
     shapes: dict[int, Shape] = {0: shape, 1: (shape[0], *window.output_size(*shape[1:3]), out)}
-    return shapes, Node(OPERATORS["CONV_2D"], attributes, (0,), (1,), epilogue)
+    return shapes, Node("CONV_2D", operation, (0,), (1,), epilogue)
 
 
 def expected(node: Node, x: Array) -> Array:
-    assert isinstance(node.attributes, Convolution)
-    return convolve(node.attributes)(x)
+    assert isinstance(node.operation, Convolution)
+    return convolve(node.operation)(x)
 
 
 @pytest.mark.parametrize("number", range(len(SHAPES)))
@@ -104,7 +103,7 @@ def test_it_computes_the_same_in_one_dispatch(gpu: Device, monkeypatch: pytest.M
     shape: Shape = (1, 9, 7, 16)
     shapes, first = one_node(shape, 16, PLAIN, (FusedOp("RELU"),))
     _, second = one_node(shape, 16, PLAIN)
-    second = Node(second.operator, second.attributes, (1,), (2,))
+    second = Node(second.name, second.operation, (1,), (2,))
     shapes[2] = shape
     x = normal(*shape)
     take(monkeypatch, gpu, 0)

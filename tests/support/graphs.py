@@ -18,7 +18,6 @@ from framebind.kernels.ops.pointwise.elementwise import Elementwise
 from framebind.kernels.ops.reduction.pool import Pooling
 from framebind.kernels.ops.reduction.reduce import Reduction
 from framebind.kernels.ops.window import VALID, Window
-from framebind.kernels.registry import OPERATORS
 from framebind.kernels.tensor import TensorInfo
 from framebind.kernels.views import Dense, Picture, Storage, picture_parameters
 from support.models import relative_error
@@ -29,16 +28,16 @@ RNG = np.random.default_rng(11)
 
 
 def add(source: int, operand: int, target: int) -> Node:
-    return Node(OPERATORS["ADD"], Elementwise(), (source,), (target,), (FusedOp("ADD", operand),))
+    return Node("ADD", Elementwise(), (source,), (target,), (FusedOp("ADD", operand),))
 
 
 def conv(source: int, target: int, weights: Array, epilogue: tuple[FusedOp, ...] = ()) -> Node:
-    attributes = Convolution(Window((1, 1), (1, 1), padding=VALID), weights[:, None, None, :], weights[:, 0])
-    return Node(OPERATORS["CONV_2D"], attributes, (source,), (target,), epilogue)
+    operation = Convolution(Window((1, 1), (1, 1), padding=VALID), weights[:, None, None, :], weights[:, 0])
+    return Node("CONV_2D", operation, (source,), (target,), epilogue)
 
 
 def concat(sources: tuple[int, ...], target: int, axis: int) -> Node:
-    return Node(OPERATORS["CONCATENATION"], Concatenation(axis, 4), sources, (target,))
+    return Node("CONCATENATION", Concatenation(axis, 4), sources, (target,))
 
 
 def convolved(x: Array, weights: Array) -> Array:
@@ -90,14 +89,12 @@ def half(*shape: int) -> Array:
 
 def mean(source: int, target: int, max_pool_2x2: tuple[int, int] | None = None) -> Node:
     if max_pool_2x2 is None:
-        return Node(OPERATORS["MEAN"], MEAN, (source,), (target,))
-    return Node(
-        OPERATORS["AVERAGE_POOL_2D"], Pooling(Window(max_pool_2x2, (1, 1), padding=VALID), False), (source,), (target,)
-    )
+        return Node("MEAN", MEAN, (source,), (target,))
+    return Node("AVERAGE_POOL_2D", Pooling(Window(max_pool_2x2, (1, 1), padding=VALID), False), (source,), (target,))
 
 
 def multiply(source: int, operand: int, target: int) -> Node:
-    return Node(OPERATORS["MUL"], Elementwise(), (source,), (target,), (FusedOp("MUL", operand),))
+    return Node("MUL", Elementwise(), (source,), (target,), (FusedOp("MUL", operand),))
 
 
 def logistic(x: Array) -> Array:

@@ -8,11 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from ...operation import Launch, Lowering, Operator, Parsed, Unsupported
+from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import TensorInfo
 from ..arguments import INTEGER_LIKE, constant, require_movable, require_type
 
@@ -21,32 +20,30 @@ LARGEST_FILLED = 1 << 24
 
 
 @dataclass(frozen=True)
-class Constant:
+class Constant(Operation):
     """``values`` of the output; those of SHAPE and RANK hold for an input of the shape ``given`` only."""
 
     values: np.ndarray = field(compare=False)
     given: tuple[int, ...] | None = None
 
+    def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        if self.given is not None and shapes[0] != self.given:
+            raise ValueError(f"the shape {self.given} is part of the model, and cannot become {shapes[0]}")
+        return [self.values.shape]
 
-def lower_constant(lowering: Lowering) -> list[Launch]:
-    """Nothing: the engine copies an output whose values are constant to where it leaves the GPU."""
-    return []
-
-
-def constant_shapes(attributes: Constant, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    if attributes.given is not None and shapes[0] != attributes.given:
-        raise ValueError(f"the shape {attributes.given} is part of the model, and cannot become {shapes[0]}")
-    return [attributes.values.shape]
+    def lower(self, lowering: Lowering) -> list[Launch]:
+        """Nothing: the engine copies an output whose values are constant to where it leaves the GPU."""
+        return []
 
 
-def _parse_shape(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_type(frozenset({"int32", "int64"}), *outputs)
-    return Parsed(_measured(inputs[0], lambda shape: np.array(shape, outputs[0].dtype)))
+def _parse_shape(node: TfliteNode) -> Parsed:
+    require_type(frozenset({"int32", "int64"}), *node.outputs)
+    return Parsed(_measured(node.inputs[0], lambda shape: np.array(shape, node.outputs[0].dtype)))
 
 
-def _parse_rank(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_type(frozenset({"int32"}), *outputs)
-    return Parsed(_measured(inputs[0], lambda shape: np.array(len(shape), np.int32)))
+def _parse_rank(node: TfliteNode) -> Parsed:
+    require_type(frozenset({"int32"}), *node.outputs)
+    return Parsed(_measured(node.inputs[0], lambda shape: np.array(len(shape), np.int32)))
 
 
 def _measured(source: TensorInfo | None, measure: Callable[[tuple[int, ...]], np.ndarray]) -> Constant:
@@ -55,18 +52,18 @@ def _measured(source: TensorInfo | None, measure: Callable[[tuple[int, ...]], np
     return Constant(measure(source.shape), source.shape)
 
 
-def _parse_fill(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_movable(inputs[1:2], outputs)
-    shape, value = constant(inputs[0], "shape").reshape(-1), constant(inputs[1], "value")
-    if value.size != 1 or outputs[0].shape != tuple(shape.tolist()):
+def _parse_fill(node: TfliteNode) -> Parsed:
+    require_movable(node.inputs[1:2], node.outputs)
+    shape, value = constant(node.inputs[0], "shape").reshape(-1), constant(node.inputs[1], "value")
+    if value.size != 1 or node.outputs[0].shape != tuple(shape.tolist()):
         raise Unsupported(f"a value of shape {value.shape} does not fill {shape.tolist()}")
-    return Parsed(Constant(_filled(value, outputs[0].shape)))
+    return Parsed(Constant(_filled(value, node.outputs[0].shape)))
 
 
-def _parse_zeros(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_type(INTEGER_LIKE | {"float32"}, *outputs)
-    zero = np.zeros((), outputs[0].dtype)
-    return Parsed(_measured(inputs[0], lambda shape: _filled(zero, shape)))
+def _parse_zeros(node: TfliteNode) -> Parsed:
+    require_type(INTEGER_LIKE | {"float32"}, *node.outputs)
+    zero = np.zeros((), node.outputs[0].dtype)
+    return Parsed(_measured(node.inputs[0], lambda shape: _filled(zero, shape)))
 
 
 def _filled(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -75,12 +72,9 @@ def _filled(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return np.broadcast_to(value.reshape(()), shape)
 
 
-FOLDED = Operator("CONSTANT", lambda *_: Parsed(None), constant_shapes, lower_constant)
-"""Not a TFLite operator: what the engine makes of one that it has computed already (folding.py)."""
-
-OPERATORS = (
-    Operator("SHAPE", _parse_shape, constant_shapes, lower_constant, max_version=1),
-    Operator("RANK", _parse_rank, constant_shapes, lower_constant, max_version=1),
-    Operator("FILL", _parse_fill, constant_shapes, lower_constant, max_version=5),
-    Operator("ZEROS_LIKE", _parse_zeros, constant_shapes, lower_constant, max_version=1),
+TFLITE = (
+    TfliteOp("SHAPE", _parse_shape, max_version=1),
+    TfliteOp("RANK", _parse_rank, max_version=1),
+    TfliteOp("FILL", _parse_fill, max_version=5, inputs=2),
+    TfliteOp("ZEROS_LIKE", _parse_zeros, max_version=1),
 )

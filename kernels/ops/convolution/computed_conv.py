@@ -7,36 +7,72 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...operation import FusedOp, Launch, Lowering, Unsupported
+from ...operation import FusedOp, Launch, Lowering, Operation, Unsupported
 from ...tensor import TensorInfo, slices
 from ..window import Window
 
 
 @dataclass(frozen=True)
-class ComputedConvolution:
+class ComputedConvolution(Operation):
     """Weights of shape (O, H, W, I), where I is a group's share of the input channels."""
 
     window: Window
     groups: int
     channels: int
 
+    def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        batch, height, width, channels = shapes[0]
+        _check_weights((self.channels, *self.window.size, channels // self.groups), shapes[1])
+        return [(batch, *self.window.output_size(height, width), self.channels)]
+
+    def lower(self, lowering: Lowering) -> list[Launch]:
+        """One dispatch."""
+        _, height, width, _ = lowering.shape(lowering.inputs[0])
+        constants = self.window.constants(height, width)
+        return [_launch(lowering, "computed_conv", constants | {"GROUPS": self.groups, "TRANSPOSED": 0})]
+
 
 @dataclass(frozen=True)
-class ComputedDepthwise:
+class ComputedDepthwise(Operation):
     """Weights of shape (1, H, W, O): ``multiplier`` output channels belong to each input channel."""
 
     window: Window
     multiplier: int
 
+    def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        batch, height, width, channels = shapes[0]
+        _check_weights((1, *self.window.size, channels * self.multiplier), shapes[1])
+        return [(batch, *self.window.output_size(height, width), channels * self.multiplier)]
+
+    def lower(self, lowering: Lowering) -> list[Launch]:
+        """One dispatch."""
+        _, height, width, _ = lowering.shape(lowering.inputs[0])
+        constants = self.window.constants(height, width) | {"MULTIPLIER": self.multiplier}
+        return [_launch(lowering, "computed_depthwise", constants)]
+
 
 @dataclass(frozen=True)
-class ComputedTranspose:
+class ComputedTranspose(Operation):
     """Weights of shape (O, H, W, I). ``size`` is the output's (height, width)."""
 
     kernel: tuple[int, int]
     strides: tuple[int, int]
     size: tuple[int, int]
     channels: int
+
+    def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        _check_weights((self.channels, *self.kernel, shapes[0][3]), shapes[1])
+        return [(shapes[0][0], *self.size, self.channels)]
+
+    def lower(self, lowering: Lowering) -> list[Launch]:
+        """One dispatch."""
+        _, height, width, _ = lowering.shape(lowering.inputs[0])
+        padding = cut_before((height, width), self.size, self.strides, self.kernel)
+        constants: dict[str, int | float] = {
+            "STRIDE_Y": self.strides[0], "STRIDE_X": self.strides[1], "DILATION_Y": 1, "DILATION_X": 1,
+            "PAD_TOP": padding[0], "PAD_LEFT": padding[1], "GROUPS": 1, "TRANSPOSED": 1,
+        }  # fmt: skip
+        return [_launch(lowering, "computed_conv", constants)]
 
 
 def bias_epilogue(inputs: list[TensorInfo | None], channels: int, *, position: int = 2) -> tuple[FusedOp, ...]:
@@ -54,39 +90,6 @@ def _check_weights(expected: tuple[int, ...], shape: tuple[int, ...]) -> None:
         raise ValueError(f"weights of shape {shape} do not fit: {expected} is needed")
 
 
-def convolution_shapes(attributes: ComputedConvolution, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    batch, height, width, channels = shapes[0]
-    _check_weights((attributes.channels, *attributes.window.size, channels // attributes.groups), shapes[1])
-    return [(batch, *attributes.window.output_size(height, width), attributes.channels)]
-
-
-def lower_convolution(lowering: Lowering) -> list[Launch]:
-    """One dispatch."""
-    attributes: ComputedConvolution = lowering.attributes
-    _, height, width, _ = lowering.shape(lowering.inputs[0])
-    constants = attributes.window.constants(height, width)
-    return [_launch(lowering, "computed_conv", constants | {"GROUPS": attributes.groups, "TRANSPOSED": 0})]
-
-
-def depthwise_shapes(attributes: ComputedDepthwise, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    batch, height, width, channels = shapes[0]
-    _check_weights((1, *attributes.window.size, channels * attributes.multiplier), shapes[1])
-    return [(batch, *attributes.window.output_size(height, width), channels * attributes.multiplier)]
-
-
-def lower_depthwise(lowering: Lowering) -> list[Launch]:
-    """One dispatch."""
-    attributes: ComputedDepthwise = lowering.attributes
-    _, height, width, _ = lowering.shape(lowering.inputs[0])
-    constants = attributes.window.constants(height, width) | {"MULTIPLIER": attributes.multiplier}
-    return [_launch(lowering, "computed_depthwise", constants)]
-
-
-def transpose_shapes(attributes: ComputedTranspose, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    _check_weights((attributes.channels, *attributes.kernel, shapes[0][3]), shapes[1])
-    return [(shapes[0][0], *attributes.size, attributes.channels)]
-
-
 def cut_before(
     size: tuple[int, int], output: tuple[int, int], strides: tuple[int, int], kernel: tuple[int, int]
 ) -> tuple[int, int]:
@@ -96,18 +99,6 @@ def cut_before(
     """
     reach = [(size[i] - 1) * strides[i] + kernel[i] - output[i] for i in (0, 1)]
     return max(0, reach[0]) // 2, max(0, reach[1]) // 2
-
-
-def lower_transpose(lowering: Lowering) -> list[Launch]:
-    """One dispatch."""
-    attributes: ComputedTranspose = lowering.attributes
-    _, height, width, _ = lowering.shape(lowering.inputs[0])
-    padding = cut_before((height, width), attributes.size, attributes.strides, attributes.kernel)
-    constants: dict[str, int | float] = {
-        "STRIDE_Y": attributes.strides[0], "STRIDE_X": attributes.strides[1], "DILATION_Y": 1, "DILATION_X": 1,
-        "PAD_TOP": padding[0], "PAD_LEFT": padding[1], "GROUPS": 1, "TRANSPOSED": 1,
-    }  # fmt: skip
-    return [_launch(lowering, "computed_conv", constants)]
 
 
 def _launch(lowering: Lowering, kernel: str, constants: dict[str, int | float]) -> Launch:

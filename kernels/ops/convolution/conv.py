@@ -8,13 +8,24 @@ from typing import Any
 
 import numpy as np
 
-from ...operation import FusedOp, Launch, Lowering, Operator, PackedArray, Parsed, SliceOwnership, Unsupported
+from ...operation import (
+    FusedOp,
+    Launch,
+    Lowering,
+    Operation,
+    PackedArray,
+    Parsed,
+    SliceOwnership,
+    TfliteNode,
+    TfliteOp,
+    Unsupported,
+)
 from ...target import TuningChoice
 from ...tensor import TensorId, TensorInfo, slices
 from ..arguments import activation_epilogue, require_float
 from ..window import Window
 from .blocks import Block, block_candidates
-from .computed_conv import ComputedConvolution, bias_epilogue, convolution_shapes, lower_convolution
+from .computed_conv import ComputedConvolution, bias_epilogue
 from .matrix_conv import matrix_constants, matrix_memory, matrix_tile_candidates, slice_ownership, uses_matrix_units
 from .matrix_tiles import MatrixTile
 from .packing import pack_bias, pack_fragments, pack_weights
@@ -23,7 +34,7 @@ from .winograd import WinogradTile, transform_weights, winograd_constants, winog
 
 
 @dataclass(frozen=True)
-class Convolution:
+class Convolution(Operation):
     """``weights`` is (O, H, W, I) and ``bias`` (O,) or None, float32 or float16; arrays compare by identity.
 
     With ``groups``, I is a group's share of the input channels, and both I and O / groups are multiples of four.
@@ -33,6 +44,15 @@ class Convolution:
     weights: np.ndarray = field(compare=False)
     bias: np.ndarray | None = field(compare=False, default=None)
     groups: int = 1
+
+    def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        batch, height, width, _ = shapes[0]
+        return [(batch, *self.window.output_size(height, width), self.weights.shape[0])]
+
+    def lower(self, lowering: Lowering) -> list[Launch]:
+        if self.groups > 1:
+            return [_launch_grouped(lowering, self)]
+        return [launch_convolution(lowering, lowering.inputs[0], self)]
 
 
 def optional_bias(inputs: list[TensorInfo | None], channels: int) -> np.ndarray | None:
@@ -54,26 +74,26 @@ def computed_bias(inputs: list[TensorInfo | None], channels: int, *, position: i
     return () if bias is None or bias.constant is not None else bias_epilogue(inputs, channels, position=position)
 
 
-def launch_convolution(lowering: Lowering, source: TensorId, attributes: Convolution) -> Launch:
+def launch_convolution(lowering: Lowering, source: TensorId, operation: Convolution) -> Launch:
     """One dispatch: of few channels by patches; else by matrix units where the device has them and there is work for a
     tile of theirs.
     """
     batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
     _, height, width, depth = lowering.shape(source)
-    taps, units = math.prod(attributes.window.size), uses_matrix_units(batch * rows * columns, lowering.target)
+    taps, units = math.prod(operation.window.size), uses_matrix_units(batch * rows * columns, lowering.target)
     if slices(depth) == 1 < taps and (taps <= FEW_TAPS or not units):
-        arrays = {"weights": pack_weights(attributes.weights), "bias": pack_bias(attributes.bias, channels)}
-        patches = launch_patches(lowering, source, attributes.window, arrays)
+        arrays = {"weights": pack_weights(operation.weights), "bias": pack_bias(operation.bias, channels)}
+        patches = launch_patches(lowering, source, operation.window, arrays)
         if patches is not None:
             return patches
     if not units:
-        return _launch_without_matrix_units(lowering, source, attributes)
+        return _launch_without_matrix_units(lowering, source, operation)
     sizes = (batch * rows * columns, channels, taps, slices(depth))
     choice = TuningChoice[MatrixTile](f"matrix_conv {sizes}", matrix_tile_candidates(*sizes, lowering.target))
     tile = lowering.target.take(choice)
     division, group_count = matrix_constants(*sizes, tile, lowering.group_size)
-    constants = attributes.window.constants(height, width) | division
-    arrays = {"weights": pack_fragments(attributes.weights, tile), "bias": pack_bias(attributes.bias, channels)}
+    constants = operation.window.constants(height, width) | division
+    arrays = {"weights": pack_fragments(operation.weights, tile), "bias": pack_bias(operation.bias, channels)}
     reads, writes, shared = {"src": source}, {"dst": lowering.outputs[0]}, matrix_memory(tile, lowering.target)
     own = slice_ownership(channels, tile, lowering.group_size) or SliceOwnership(
         lowering.group_size, 1, slices(channels)
@@ -83,11 +103,11 @@ def launch_convolution(lowering: Lowering, source: TensorId, attributes: Convolu
     )
 
 
-def _launch_without_matrix_units(lowering: Lowering, source: TensorId, attributes: Convolution) -> Launch:
+def _launch_without_matrix_units(lowering: Lowering, source: TensorId, operation: Convolution) -> Launch:
     """One dispatch: by rule with the largest blocks of which there are enough to fill the device."""
     batch, height, width, depth = lowering.shape(source)
     _, rows, columns, channels = lowering.shape(lowering.outputs[0])
-    window = attributes.window
+    window = operation.window
     flat = window.size == window.strides == (1, 1) and not window.constants(height, width)["PADDED"]
     rows, columns = (1, batch * rows * columns) if flat else (batch * rows, columns)
     sizes = (rows, columns, slices(channels), window.size[0] * window.size[1], slices(depth))
@@ -96,21 +116,21 @@ def _launch_without_matrix_units(lowering: Lowering, source: TensorId, attribute
     choice = TuningChoice[Block | WinogradTile](f"conv {sizes} {window.strides}", (*blocks, *group_count))
     taken = lowering.target.take(choice)
     if isinstance(taken, WinogradTile):
-        return _launch_winograd(lowering, source, attributes, taken, choice)
-    return _launch_blocks(lowering, source, attributes, taken, choice)
+        return _launch_winograd(lowering, source, operation, taken, choice)
+    return _launch_blocks(lowering, source, operation, taken, choice)
 
 
 def _launch_blocks(
-    lowering: Lowering, source: TensorId, attributes: Convolution, block: Block, choice: TuningChoice[Any]
+    lowering: Lowering, source: TensorId, operation: Convolution, block: Block, choice: TuningChoice[Any]
 ) -> Launch:
     batch, height, width, _ = lowering.shape(source)
     _, rows, columns, channels = lowering.shape(lowering.outputs[0])
-    window = attributes.window
+    window = operation.window
     constants = window.constants(height, width)
     flat = window.size == window.strides == (1, 1) and not constants["PADDED"]
     rows, columns = (1, batch * rows * columns) if flat else (rows, columns)
     pictures = 1 if flat else batch
-    arrays = {"weights": pack_weights(attributes.weights), "bias": pack_bias(attributes.bias, channels)}
+    arrays = {"weights": pack_weights(operation.weights), "bias": pack_bias(operation.bias, channels)}
     step, row_blocks = -(-slices(channels) // block.slices), -(-columns // block.pixels)
     blocks = pictures * rows * row_blocks * step
     constants |= {
@@ -131,15 +151,15 @@ def _launch_blocks(
 
 
 def _launch_winograd(
-    lowering: Lowering, source: TensorId, attributes: Convolution, tile: WinogradTile, choice: TuningChoice[Any]
+    lowering: Lowering, source: TensorId, operation: Convolution, tile: WinogradTile, choice: TuningChoice[Any]
 ) -> Launch:
     reads, writes = lowering.shape(source), lowering.shape(lowering.outputs[0])
-    constants = winograd_constants(reads, writes, attributes.window, tile)
+    constants = winograd_constants(reads, writes, operation.window, tile)
     depth, channels = slices(reads[3]), writes[3]
     transformed = PackedArray(
-        64 * depth * slices(channels), lambda: pack_weights(transform_weights(attributes.weights)).make()
+        64 * depth * slices(channels), lambda: pack_weights(transform_weights(operation.weights)).make()
     )
-    arrays = {"weights": transformed, "bias": pack_bias(attributes.bias, channels)}
+    arrays = {"weights": transformed, "bias": pack_bias(operation.bias, channels)}
     group_count = -(-int(constants["ALL_PATCHES"]) // tile.patches) * int(constants["SLICE_TILES"])
     return Launch(
         "winograd", {"src": source}, {"dst": lowering.outputs[0]}, group_count, constants, arrays,
@@ -147,26 +167,29 @@ def _launch_winograd(
     )  # fmt: skip
 
 
-def _parse_convolution(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(*inputs, *outputs)
-    source, weights = inputs[0], inputs[1]
+def _parse_convolution(node: TfliteNode) -> Parsed:
+    require_float(*node.inputs, *node.outputs)
+    source, weights = node.inputs[0], node.inputs[1]
     if source is None or weights is None or len(source.shape) != 4 or len(weights.shape) != 4:
         raise Unsupported("input and weights must have rank 4")
     out, height, width, share = weights.shape
     groups, rest = divmod(source.shape[3], max(share, 1))
     if rest or groups == 0 or out % groups:
         raise Unsupported(f"weights of shape {weights.shape} do not divide {source.shape[3]} channels into groups")
-    strides, dilations = (options.StrideH(), options.StrideW()), (options.DilationHFactor(), options.DilationWFactor())
-    window = Window((height, width), strides, dilations, options.Padding())
-    activation = activation_epilogue(options.FusedActivationFunction())
+    strides, dilations = (
+        (node.options.StrideH(), node.options.StrideW()),
+        (node.options.DilationHFactor(), node.options.DilationWFactor()),
+    )
+    window = Window((height, width), strides, dilations, node.options.Padding())
+    activation = activation_epilogue(node.options.FusedActivationFunction())
     if weights.constant is None:
-        epilogue = (*bias_epilogue(inputs, out), *activation)
+        epilogue = (*bias_epilogue(node.inputs, out), *activation)
         return Parsed(ComputedConvolution(window, groups, out), (0, 1), epilogue)
     values = weights.constant
     if share % 4 or out // groups % 4:
         values, groups = ungrouped(values, groups), 1
-    attributes = Convolution(window, values, optional_bias(inputs, out), groups)
-    return Parsed(attributes, (0,), (*computed_bias(inputs, out), *activation))
+    operation = Convolution(window, values, optional_bias(node.inputs, out), groups)
+    return Parsed(operation, (0,), (*computed_bias(node.inputs, out), *activation))
 
 
 def ungrouped(weights: np.ndarray, groups: int) -> np.ndarray:
@@ -179,32 +202,15 @@ def ungrouped(weights: np.ndarray, groups: int) -> np.ndarray:
     return full
 
 
-def _convolution_shapes(
-    attributes: Convolution | ComputedConvolution, shapes: list[tuple[int, ...]]
-) -> list[tuple[int, ...]]:
-    if isinstance(attributes, ComputedConvolution):
-        return convolution_shapes(attributes, shapes)
-    batch, height, width, _ = shapes[0]
-    return [(batch, *attributes.window.output_size(height, width), attributes.weights.shape[0])]
-
-
-def _lower_convolution(lowering: Lowering) -> list[Launch]:
-    if isinstance(lowering.attributes, ComputedConvolution):
-        return lower_convolution(lowering)
-    if lowering.attributes.groups > 1:
-        return [_launch_grouped(lowering, lowering.attributes)]
-    return [launch_convolution(lowering, lowering.inputs[0], lowering.attributes)]
-
-
-def _launch_grouped(lowering: Lowering, attributes: Convolution) -> Launch:
+def _launch_grouped(lowering: Lowering, operation: Convolution) -> Launch:
     """One dispatch, one invocation for each slice of each output pixel."""
     _, height, width, _ = lowering.shape(lowering.inputs[0])
     batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
-    constants = attributes.window.constants(height, width) | {"GROUPS": attributes.groups}
-    arrays = {"weights": pack_weights(attributes.weights), "bias": pack_bias(attributes.bias, channels)}
+    constants = operation.window.constants(height, width) | {"GROUPS": operation.groups}
+    arrays = {"weights": pack_weights(operation.weights), "bias": pack_bias(operation.bias, channels)}
     group_count = lowering.group_count(batch * rows * columns * slices(channels))
     reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
     return Launch("grouped_conv", reads, writes, group_count, constants, arrays)
 
 
-OPERATORS = (Operator("CONV_2D", _parse_convolution, _convolution_shapes, _lower_convolution, max_version=8),)
+TFLITE = (TfliteOp("CONV_2D", _parse_convolution, max_version=8, inputs=2, optional=(2,)),)

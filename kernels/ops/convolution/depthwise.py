@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from ...operation import Launch, Lowering, Operator, Parsed, SliceOwnership, Unsupported
+from ...operation import Launch, Lowering, Operation, Parsed, SliceOwnership, TfliteNode, TfliteOp, Unsupported
 from ...target import Target
-from ...tensor import TensorId, TensorInfo, slices
+from ...tensor import TensorId, slices
 from ..arguments import activation_epilogue, require_float
 from ..window import Window
-from .computed_conv import ComputedDepthwise, bias_epilogue, depthwise_shapes, lower_depthwise
+from .computed_conv import ComputedDepthwise, bias_epilogue
 from .conv import computed_bias, optional_bias
 from .packing import pack_bias, pack_depthwise
 
@@ -29,7 +28,7 @@ takes as long as was gained.
 
 
 @dataclass(frozen=True)
-class Depthwise:
+class Depthwise(Operation):
     """``weights`` is (1, H, W, O); ``multiplier`` output channels belong to each input channel."""
 
     window: Window
@@ -37,10 +36,17 @@ class Depthwise:
     weights: np.ndarray = field(compare=False)
     bias: np.ndarray | None = field(compare=False, default=None)
 
+    def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        batch, height, width, _ = shapes[0]
+        return [(batch, *self.window.output_size(height, width), self.weights.shape[3])]
 
-def _parse(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(*inputs, *outputs)
-    source, weights = inputs[0], inputs[1]
+    def lower(self, lowering: Lowering) -> list[Launch]:
+        return [launch_depthwise(lowering, lowering.outputs[0], self)]
+
+
+def _parse(node: TfliteNode) -> Parsed:
+    require_float(*node.inputs, *node.outputs)
+    source, weights = node.inputs[0], node.inputs[1]
     if (
         source is None
         or weights is None
@@ -53,42 +59,31 @@ def _parse(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorIn
         raise Unsupported(f"{out} output channels are no multiple of {channels} input channels")
     window = Window(
         (weights.shape[1], weights.shape[2]),
-        (options.StrideH(), options.StrideW()),
-        (options.DilationHFactor(), options.DilationWFactor()),
-        options.Padding(),
+        (node.options.StrideH(), node.options.StrideW()),
+        (node.options.DilationHFactor(), node.options.DilationWFactor()),
+        node.options.Padding(),
     )
-    activation = activation_epilogue(options.FusedActivationFunction())
+    activation = activation_epilogue(node.options.FusedActivationFunction())
     if weights.constant is None:
-        return Parsed(ComputedDepthwise(window, out // channels), (0, 1), (*bias_epilogue(inputs, out), *activation))
-    attributes = Depthwise(window, out // channels, weights.constant, optional_bias(inputs, out))
-    return Parsed(attributes, (0,), (*computed_bias(inputs, out), *activation))
+        return Parsed(
+            ComputedDepthwise(window, out // channels), (0, 1), (*bias_epilogue(node.inputs, out), *activation)
+        )
+    operation = Depthwise(window, out // channels, weights.constant, optional_bias(node.inputs, out))
+    return Parsed(operation, (0,), (*computed_bias(node.inputs, out), *activation))
 
 
-def _output_shapes(attributes: Depthwise | ComputedDepthwise, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    if isinstance(attributes, ComputedDepthwise):
-        return depthwise_shapes(attributes, shapes)
-    batch, height, width, _ = shapes[0]
-    return [(batch, *attributes.window.output_size(height, width), attributes.weights.shape[3])]
-
-
-def _lower(lowering: Lowering) -> list[Launch]:
-    if isinstance(lowering.attributes, ComputedDepthwise):
-        return lower_depthwise(lowering)
-    return [launch_depthwise(lowering, lowering.outputs[0], lowering.attributes)]
-
-
-def launch_depthwise(lowering: Lowering, destination: TensorId, attributes: Depthwise) -> Launch:
+def launch_depthwise(lowering: Lowering, destination: TensorId, operation: Depthwise) -> Launch:
     """One dispatch that writes ``destination``, a number of invocations for each slice of each pixel."""
     _, height, width, _ = lowering.shape(lowering.inputs[0])
     batch, rows, columns, channels = lowering.shape(destination)
-    window, count = attributes.window, batch * rows * columns * slices(channels)
+    window, count = operation.window, batch * rows * columns * slices(channels)
     parts = choose_parts(count, math.prod(window.size), lowering.target)
     items = lowering.group_size // parts
     constants = window.constants(height, width) | {
-        "MULTIPLIER": attributes.multiplier, "PARTS": parts, "ITEMS": items,
+        "MULTIPLIER": operation.multiplier, "PARTS": parts, "ITEMS": items,
         "TAPS": -(-math.prod(window.size) // parts),
     }  # fmt: skip
-    arrays = {"weights": pack_depthwise(attributes.weights), "bias": pack_bias(attributes.bias, channels)}
+    arrays = {"weights": pack_depthwise(operation.weights), "bias": pack_bias(operation.bias, channels)}
     reads, writes = {"src": lowering.inputs[0]}, {"dst": destination}
     shared = (("float4", "partial", lowering.group_size if parts > 1 else 1),)
     own = SliceOwnership(items, slices(channels))
@@ -109,4 +104,4 @@ def choose_parts(count: int, taps: int, target: Target) -> int:
     return parts if parts * MOST_TAPS >= taps else 1
 
 
-OPERATORS = (Operator("DEPTHWISE_CONV_2D", _parse, _output_shapes, _lower, max_version=7),)
+TFLITE = (TfliteOp("DEPTHWISE_CONV_2D", _parse, max_version=7, inputs=3, optional=(2,)),)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from ...operation import Launch, Lowering, Operator, Parsed, Unsupported
-from ...tensor import TensorInfo, slices
+from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
+from ...tensor import slices
 from ..arguments import activation_epilogue, require_float
 from ..window import VALID, Window
 from .conv import Convolution, computed_bias, launch_convolution, optional_bias
@@ -16,7 +15,7 @@ from .matmul import launch_product
 
 
 @dataclass(frozen=True)
-class FullyConnected:
+class FullyConnected(Operation):
     """``weights`` is (units, inputs), or None where they are computed: then they are the second input.
 
     The first input is flattened to rows of ``inputs`` values.
@@ -26,49 +25,46 @@ class FullyConnected:
     bias: np.ndarray | None = field(compare=False, default=None)
     keep_dimensions: bool = False
 
+    def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        units, length = shapes[1] if self.weights is None else self.weights.shape
+        if self.keep_dimensions:
+            return [(*shapes[0][:-1], units)]
+        return [(int(np.prod(shapes[0], dtype=np.int64)) // length, units)]
 
-def _parse(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(*inputs, *outputs)
-    source, weights = inputs[0], inputs[1]
+    def lower(self, lowering: Lowering) -> list[Launch]:
+        """One dispatch, after a reshape where the rows to multiply are not the pixels' channels already."""
+        weights = self.weights
+        units, length = _flat(lowering.shape(lowering.inputs[1])) if weights is None else weights.shape
+        source, launches = lowering.inputs[0], []
+        batch, rows, columns, _ = lowering.shape(lowering.outputs[0])
+        if lowering.shape(source) != (batch, rows, columns, length):
+            flat = lowering.scratch((batch, rows, columns, length))
+            items = batch * rows * columns * slices(length)
+            launches.append(Launch("reshape", {"src": source}, {"dst": flat}, lowering.group_count(items)))
+            source = flat
+        if weights is None:
+            shapes = ((batch * rows * columns, length), (units, length))
+            product = launch_product(lowering, (source, lowering.inputs[1]), shapes, (False, True), self.bias)
+            return [*launches, product]
+        window = Window((1, 1), (1, 1), padding=VALID)
+        convolution = Convolution(window, weights.reshape(units, 1, 1, length), self.bias)
+        return [*launches, launch_convolution(lowering, source, convolution)]
+
+
+def _parse(node: TfliteNode) -> Parsed:
+    require_float(*node.inputs, *node.outputs)
+    source, weights = node.inputs[0], node.inputs[1]
     if source is None or weights is None or len(weights.shape) != 2:
         raise Unsupported("weights must have rank 2")
-    if options.WeightsFormat():
+    if node.options.WeightsFormat():
         raise Unsupported("only the default weights format is supported")
     units, length = weights.shape
-    attributes = FullyConnected(weights.constant, optional_bias(inputs, units), bool(options.KeepNumDims()))
+    operation = FullyConnected(weights.constant, optional_bias(node.inputs, units), bool(node.options.KeepNumDims()))
     if length == 0 or np.prod(source.shape, dtype=np.int64) % length:
         raise Unsupported(f"input {source.shape} is no number of rows of {length} values")
     runtime = (0,) if weights.constant is not None else (0, 1)
-    epilogue = (*computed_bias(inputs, units), *activation_epilogue(options.FusedActivationFunction()))
-    return Parsed(attributes, runtime, epilogue)
-
-
-def _output_shapes(attributes: FullyConnected, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    units, length = shapes[1] if attributes.weights is None else attributes.weights.shape
-    if attributes.keep_dimensions:
-        return [(*shapes[0][:-1], units)]
-    return [(int(np.prod(shapes[0], dtype=np.int64)) // length, units)]
-
-
-def _lower(lowering: Lowering) -> list[Launch]:
-    """One dispatch, after a reshape where the rows to multiply are not the pixels' channels already."""
-    attributes: FullyConnected = lowering.attributes
-    weights = attributes.weights
-    units, length = _flat(lowering.shape(lowering.inputs[1])) if weights is None else weights.shape
-    source, launches = lowering.inputs[0], []
-    batch, rows, columns, _ = lowering.shape(lowering.outputs[0])
-    if lowering.shape(source) != (batch, rows, columns, length):
-        flat = lowering.scratch((batch, rows, columns, length))
-        items = batch * rows * columns * slices(length)
-        launches.append(Launch("reshape", {"src": source}, {"dst": flat}, lowering.group_count(items)))
-        source = flat
-    if weights is None:
-        shapes = ((batch * rows * columns, length), (units, length))
-        product = launch_product(lowering, (source, lowering.inputs[1]), shapes, (False, True), attributes.bias)
-        return [*launches, product]
-    window = Window((1, 1), (1, 1), padding=VALID)
-    convolution = Convolution(window, weights.reshape(units, 1, 1, length), attributes.bias)
-    return [*launches, launch_convolution(lowering, source, convolution)]
+    epilogue = (*computed_bias(node.inputs, units), *activation_epilogue(node.options.FusedActivationFunction()))
+    return Parsed(operation, runtime, epilogue)
 
 
 def _flat(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -76,4 +72,4 @@ def _flat(shape: tuple[int, ...]) -> tuple[int, int]:
     return shape[0], shape[3]
 
 
-OPERATORS = (Operator("FULLY_CONNECTED", _parse, _output_shapes, _lower, max_version=14),)
+TFLITE = (TfliteOp("FULLY_CONNECTED", _parse, max_version=14, inputs=2, optional=(2,)),)

@@ -3,48 +3,44 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from ...operation import Launch, Lowering, Operator, Parsed, Unsupported
-from ...tensor import TensorId, TensorInfo, broadcast_shape, ranked, slices
+from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
+from ...tensor import TensorId, broadcast_shape, ranked, slices
 from ..arguments import require_float
 from .packing import pack_bias
 
 
 @dataclass(frozen=True)
-class MatrixProduct:
+class MatrixProduct(Operation):
     """A product over the last two of ``ranks`` dimensions; ``turned`` says which operands are transposed first."""
 
     ranks: tuple[int, int]
     turned: tuple[bool, bool]
 
+    def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        (rows, depth), (other, columns) = (_matrix(s, t) for s, t in zip(shapes[:2], self.turned, strict=True))
+        if depth != other:
+            raise ValueError(f"matrices of {shapes} do not multiply")
+        return [(*broadcast_shape([shapes[0][:-2], shapes[1][:-2]]), rows, columns)]
 
-def _parse(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(*inputs, *outputs)
-    first, second = inputs
+    def lower(self, lowering: Lowering) -> list[Launch]:
+        first, second = (ranked(lowering.shape(i), rank) for i, rank in zip(lowering.inputs, self.ranks, strict=True))
+        return [launch_product(lowering, (lowering.inputs[0], lowering.inputs[1]), (first, second), self.turned)]
+
+
+def _parse(node: TfliteNode) -> Parsed:
+    require_float(*node.inputs, *node.outputs)
+    first, second = node.inputs
     if first is None or second is None or min(len(first.shape), len(second.shape)) < 2:
         raise Unsupported("it needs two operands of rank 2 or more")
     ranks = len(first.shape), len(second.shape)
-    return Parsed(MatrixProduct(ranks, (bool(options.AdjX()), bool(options.AdjY()))), (0, 1))
+    return Parsed(MatrixProduct(ranks, (bool(node.options.AdjX()), bool(node.options.AdjY()))), (0, 1))
 
 
 def _matrix(shape: tuple[int, ...], turned: bool) -> tuple[int, int]:
     return (shape[-1], shape[-2]) if turned else (shape[-2], shape[-1])
-
-
-def _output_shapes(attributes: MatrixProduct, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    (rows, depth), (other, columns) = (_matrix(s, t) for s, t in zip(shapes[:2], attributes.turned, strict=True))
-    if depth != other:
-        raise ValueError(f"matrices of {shapes} do not multiply")
-    return [(*broadcast_shape([shapes[0][:-2], shapes[1][:-2]]), rows, columns)]
-
-
-def _lower(lowering: Lowering) -> list[Launch]:
-    attributes: MatrixProduct = lowering.attributes
-    first, second = (ranked(lowering.shape(i), rank) for i, rank in zip(lowering.inputs, attributes.ranks, strict=True))
-    return [launch_product(lowering, (lowering.inputs[0], lowering.inputs[1]), (first, second), attributes.turned)]
 
 
 def launch_product(
@@ -72,4 +68,4 @@ def launch_product(
     return Launch("matmul", reads, {"dst": lowering.outputs[0]}, group_count, constants, arrays)
 
 
-OPERATORS = (Operator("BATCH_MATMUL", _parse, _output_shapes, _lower, max_version=4),)
+TFLITE = (TfliteOp("BATCH_MATMUL", _parse, max_version=4, inputs=2),)

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from ...operation import FusedOp, Launch, Lowering, Operator, Parsed
+from ...operation import FusedOp, Launch, Lowering, Operation
 from ...target import Target, TuningChoice
 from ...tensor import FLOAT_MAX, slices
 from .conv import Convolution, launch_convolution
@@ -43,12 +43,27 @@ CLAMPS: dict[tuple[str, ...], tuple[float, float]] = {
 
 
 @dataclass(frozen=True)
-class Separable:
+class Separable(Operation):
     """``activation`` is a key of CLAMPS, applied between the two; ``depthwise.multiplier`` is 1."""
 
     depthwise: Depthwise
     activation: tuple[str, ...]
     pointwise: Convolution
+
+    def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        batch, height, width, _ = shapes[0]
+        return [(batch, *self.depthwise.window.output_size(height, width), self.pointwise.weights.shape[0])]
+
+    def lower(self, lowering: Lowering) -> list[Launch]:
+        batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
+        depth, taps = lowering.shape(lowering.inputs[0])[3], math.prod(self.depthwise.window.size)
+        pair = Pair(batch * rows * columns, columns, taps, slices(depth), slices(channels))
+        if is_one_step(pair, lowering.target):
+            return [_launch_joined(lowering, self, pair)]
+        between = lowering.scratch((batch, rows, columns, depth))
+        first = launch_depthwise(lowering, between, self.depthwise)
+        epilogue = tuple(FusedOp(name) for name in self.activation)
+        return [replace(first, epilogue=epilogue), launch_convolution(lowering, between, self.pointwise)]
 
 
 class SeparableTile(NamedTuple):
@@ -153,23 +168,10 @@ def divide_window(rows: int, runs: int, group_size: int) -> tuple[int, int]:
     return -(-rows // each), each
 
 
-def _lower(lowering: Lowering) -> list[Launch]:
-    attributes: Separable = lowering.attributes
-    batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
-    depth, taps = lowering.shape(lowering.inputs[0])[3], math.prod(attributes.depthwise.window.size)
-    pair = Pair(batch * rows * columns, columns, taps, slices(depth), slices(channels))
-    if is_one_step(pair, lowering.target):
-        return [_launch_joined(lowering, attributes, pair)]
-    between = lowering.scratch((batch, rows, columns, depth))
-    first = launch_depthwise(lowering, between, attributes.depthwise)
-    epilogue = tuple(FusedOp(name) for name in attributes.activation)
-    return [replace(first, epilogue=epilogue), launch_convolution(lowering, between, attributes.pointwise)]
-
-
-def _launch_joined(lowering: Lowering, attributes: Separable, pair: Pair) -> Launch:
+def _launch_joined(lowering: Lowering, operation: Separable, pair: Pair) -> Launch:
     _, height, width, depth = lowering.shape(lowering.inputs[0])
     batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
-    window = attributes.depthwise.window
+    window = operation.depthwise.window
     key = f"separable {(*pair, *window.size, *window.strides)}"
     choice = TuningChoice[SeparableTile](key, tile_candidates(pair, lowering.target))
     tile = lowering.target.take(choice)
@@ -178,7 +180,7 @@ def _launch_joined(lowering: Lowering, attributes: Separable, pair: Pair) -> Lau
     blocks = tile.pixels // tile.block * tile.slices
     lanes = min(blocks, lowering.group_size)
     split = min(lowering.group_size // lanes, pair.depth)
-    low, high = CLAMPS[attributes.activation]
+    low, high = CLAMPS[operation.activation]
     parts, window_rows = divide_window(window.size[0], tile.runs * slices(depth), lowering.group_size)
     step = window.dilations[1] if tile.run == 1 else 1
     reach = (tile.run - 1) * window.strides[1] + (window.size[1] - 1) * window.dilations[1]
@@ -189,22 +191,13 @@ def _launch_joined(lowering: Lowering, attributes: Separable, pair: Pair) -> Lau
         "BLOCK": tile.block, "BLOCKS": blocks, "LANES": lanes, "SPLIT": split, "LOW": low, "HIGH": high,
     }  # fmt: skip
     arrays = {
-        "depth_weights": pack_depthwise(attributes.depthwise.weights),
-        "depth_bias": pack_bias(attributes.depthwise.bias, depth),
-        "weights": pack_weights(attributes.pointwise.weights),
-        "bias": pack_bias(attributes.pointwise.bias, channels),
+        "depth_weights": pack_depthwise(operation.depthwise.weights),
+        "depth_bias": pack_bias(operation.depthwise.bias, depth),
+        "weights": pack_weights(operation.pointwise.weights),
+        "bias": pack_bias(operation.pointwise.bias, channels),
     }
     partial = lowering.group_size * tile.block if split > 1 else 1
     shared = (("float4", "middle", parts * tile.pixels * slices(depth)), ("float4", "partial", partial))
     reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
     group_count = -(-runs // tile.runs) * slice_tiles
     return Launch("separable", reads, writes, group_count, constants, arrays, shared, choice=choice)
-
-
-def _output_shapes(attributes: Separable, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    batch, height, width, _ = shapes[0]
-    return [(batch, *attributes.depthwise.window.output_size(height, width), attributes.pointwise.weights.shape[0])]
-
-
-SEPARABLE = Operator("SEPARABLE_CONV_2D", lambda *_: Parsed(None), _output_shapes, _lower)
-"""Not a TFLite operator."""

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from ...operation import Launch, Lowering, Operator, Parsed, Unsupported
+from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import TensorInfo, slices
 from ..arguments import activation_epilogue, constant, require_float
 from ..window import SAME, VALID
-from .computed_conv import ComputedTranspose, bias_epilogue, cut_before, lower_transpose, transpose_shapes
+from .computed_conv import ComputedTranspose, bias_epilogue, cut_before
 from .conv import computed_bias, optional_bias
 from .packing import pack_bias, pack_weights
 
 
 @dataclass(frozen=True)
-class TransposeConvolution:
+class TransposeConvolution(Operation):
     """``weights`` is (O, H, W, I). ``size`` is the output's (height, width), or None where the input's size decides."""
 
     strides: tuple[int, int]
@@ -39,6 +38,23 @@ class TransposeConvolution:
         """Output pixels cut off before the first: those of the forward convolution with the same scheme."""
         return cut_before(size, output, self.strides, (self.weights.shape[1], self.weights.shape[2]))
 
+    def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        batch, height, width, _ = shapes[0]
+        return [(batch, *self.output_size(height, width), self.weights.shape[0])]
+
+    def lower(self, lowering: Lowering) -> list[Launch]:
+        _, height, width, _ = lowering.shape(lowering.inputs[0])
+        batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
+        top, left = self.padding_before((height, width), (rows, columns))
+        constants: dict[str, int | float] = {
+            "KERNEL_H": self.weights.shape[1], "KERNEL_W": self.weights.shape[2],
+            "STRIDE_Y": self.strides[0], "STRIDE_X": self.strides[1], "PAD_TOP": top, "PAD_LEFT": left,
+        }  # fmt: skip
+        arrays = {"weights": pack_weights(self.weights), "bias": pack_bias(self.bias, channels)}
+        group_count = lowering.group_count(batch * rows * columns * slices(channels))
+        reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
+        return [Launch("transpose_conv", reads, writes, group_count, constants, arrays)]
+
 
 def _checked(strides: tuple[int, int], padding: int, source: TensorInfo | None, weights: tuple[int, ...]) -> None:
     if min(strides) < 1 or padding not in (SAME, VALID):
@@ -47,64 +63,38 @@ def _checked(strides: tuple[int, int], padding: int, source: TensorInfo | None, 
         raise Unsupported("input and weights must have rank 4 and the same number of input channels")
 
 
-def _parse(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(*inputs[1:], *outputs)
-    shape, weights = constant(inputs[0], "output shape").reshape(-1), inputs[1]
+def _parse(node: TfliteNode) -> Parsed:
+    require_float(*node.inputs[1:], *node.outputs)
+    shape, weights = constant(node.inputs[0], "output shape").reshape(-1), node.inputs[1]
     if weights is None:
         raise Unsupported("it needs weights")
-    strides = options.StrideH(), options.StrideW()
-    _checked(strides, options.Padding(), inputs[2], weights.shape)
+    strides = node.options.StrideH(), node.options.StrideW()
+    _checked(strides, node.options.Padding(), node.inputs[2], weights.shape)
     size, channels = (int(shape[1]), int(shape[2])), weights.shape[0]
-    activation = activation_epilogue(getattr(options, "FusedActivationFunction", lambda: 0)())
+    activation = activation_epilogue(getattr(node.options, "FusedActivationFunction", lambda: 0)())
     if weights.constant is None:
-        attributes = ComputedTranspose((weights.shape[1], weights.shape[2]), strides, size, channels)
-        return Parsed(attributes, (2, 1), (*bias_epilogue(inputs, channels, position=3), *activation))
-    bias = optional_bias([None, None, *inputs[3:4]], channels)
-    attributes = TransposeConvolution(strides, options.Padding(), size, weights.constant, bias)
-    return Parsed(attributes, (2,), (*computed_bias(inputs, channels, position=3), *activation))
+        operation = ComputedTranspose((weights.shape[1], weights.shape[2]), strides, size, channels)
+        return Parsed(operation, (2, 1), (*bias_epilogue(node.inputs, channels, position=3), *activation))
+    bias = optional_bias([None, None, *node.inputs[3:4]], channels)
+    operation = TransposeConvolution(strides, node.options.Padding(), size, weights.constant, bias)
+    return Parsed(operation, (2,), (*computed_bias(node.inputs, channels, position=3), *activation))
 
 
-def _parse_custom(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(*inputs, *outputs)
-    if not isinstance(options, bytes | bytearray | memoryview | np.ndarray) or len(options) < 12:
+def _parse_custom(node: TfliteNode) -> Parsed:
+    require_float(*node.inputs, *node.outputs)
+    if not isinstance(node.options, bytes | bytearray | memoryview | np.ndarray) or len(node.options) < 12:
         raise Unsupported("its options are not TfLiteTransposeConvParams")
-    scheme, stride_width, stride_height = struct.unpack_from("<iii", bytes(options))
-    weights = constant(inputs[1], "weights")
+    scheme, stride_width, stride_height = struct.unpack_from("<iii", bytes(node.options))
+    weights = constant(node.inputs[1], "weights")
     # TfLitePadding counts from 1: kTfLitePaddingSame, kTfLitePaddingValid.
-    _checked((stride_height, stride_width), scheme - 1, inputs[0], weights.shape)
-    attributes = TransposeConvolution(
-        (stride_height, stride_width), scheme - 1, None, weights, optional_bias(inputs, weights.shape[0])
+    _checked((stride_height, stride_width), scheme - 1, node.inputs[0], weights.shape)
+    operation = TransposeConvolution(
+        (stride_height, stride_width), scheme - 1, None, weights, optional_bias(node.inputs, weights.shape[0])
     )
-    return Parsed(attributes, (0,), computed_bias(inputs, weights.shape[0]))
+    return Parsed(operation, (0,), computed_bias(node.inputs, weights.shape[0]))
 
 
-def _output_shapes(
-    attributes: TransposeConvolution | ComputedTranspose, shapes: list[tuple[int, ...]]
-) -> list[tuple[int, ...]]:
-    if isinstance(attributes, ComputedTranspose):
-        return transpose_shapes(attributes, shapes)
-    batch, height, width, _ = shapes[0]
-    return [(batch, *attributes.output_size(height, width), attributes.weights.shape[0])]
-
-
-def _lower(lowering: Lowering) -> list[Launch]:
-    if isinstance(lowering.attributes, ComputedTranspose):
-        return lower_transpose(lowering)
-    attributes: TransposeConvolution = lowering.attributes
-    _, height, width, _ = lowering.shape(lowering.inputs[0])
-    batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
-    top, left = attributes.padding_before((height, width), (rows, columns))
-    constants: dict[str, int | float] = {
-        "KERNEL_H": attributes.weights.shape[1], "KERNEL_W": attributes.weights.shape[2],
-        "STRIDE_Y": attributes.strides[0], "STRIDE_X": attributes.strides[1], "PAD_TOP": top, "PAD_LEFT": left,
-    }  # fmt: skip
-    arrays = {"weights": pack_weights(attributes.weights), "bias": pack_bias(attributes.bias, channels)}
-    group_count = lowering.group_count(batch * rows * columns * slices(channels))
-    reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
-    return [Launch("transpose_conv", reads, writes, group_count, constants, arrays)]
-
-
-OPERATORS = (
-    Operator("TRANSPOSE_CONV", _parse, _output_shapes, _lower, max_version=5),
-    Operator("Convolution2DTransposeBias", _parse_custom, _output_shapes, _lower, custom=True),
+TFLITE = (
+    TfliteOp("TRANSPOSE_CONV", _parse, max_version=5, inputs=3, optional=(3,)),
+    TfliteOp("Convolution2DTransposeBias", _parse_custom, custom=True),
 )

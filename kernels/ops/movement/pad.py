@@ -2,57 +2,77 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
-from ...operation import Launch, Lowering, Operator, Parsed, Unsupported
-from ...tensor import TensorInfo, bhwc_axis, slices
+from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
+from ...tensor import TensorId, bhwc_axis
 from ..arguments import constant, require_movable
 
 MODES = ("constant", "reflect", "symmetric")
 
 
 @dataclass(frozen=True)
-class Pad:
-    """``amounts`` is (before, after) for each dimension of the TFLite shape."""
+class Pad(Operation):
+    """``amounts`` is (before, after) for each dimension of the TFLite shape; ``mode`` is one of MODES."""
 
     amounts: tuple[tuple[int, int], ...]
     mode: str = "constant"
     value: float = 0.0
+    may_be_identity: ClassVar[bool] = True
+
+    def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        return [tuple(size + sum(pair) for size, pair in zip(shapes[0], self.amounts, strict=True))]
+
+    def lower(self, lowering: Lowering) -> list[Launch]:
+        before = [0, 0, 0, 0]
+        for axis, pair in enumerate(self.amounts):
+            before[bhwc_axis(axis, len(self.amounts))] = pair[0]
+        return [launch_pad(lowering, lowering.inputs[0], lowering.outputs[0], before, self.mode, self.value)]
+
+    def keeps_steps(self) -> bool:
+        return self.value == 0
 
 
-def _parse(mirror: bool, options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_movable(inputs[:1], outputs)
-    source, table = inputs[0], constant(inputs[1], "paddings")
+def launch_pad(
+    lowering: Lowering,
+    source: TensorId,
+    destination: TensorId,
+    before: Sequence[int],
+    mode: str = "constant",
+    value: float = 0.0,
+) -> Launch:
+    """One dispatch. ``before`` is the padding before the first value along each axis of BHWC."""
+    constants: dict[str, int | float] = {f"BEFORE_{name}": n for name, n in zip("BHWC", before, strict=True)}
+    constants |= {"MODE": MODES.index(mode), "VALUE": float(value)}
+    return Launch("pad", {"src": source}, {"dst": destination}, lowering.groups_for(destination), constants)
+
+
+def _amounts(node: TfliteNode) -> tuple[tuple[int, int], ...]:
+    require_movable(node.inputs[:1], node.outputs)
+    source, table = node.inputs[0], constant(node.inputs[1], "paddings")
     if source is None or table.shape != (len(source.shape), 2) or table.min() < 0:
         raise Unsupported(f"paddings of shape {table.shape} do not fit the input, or are negative")
-    amounts = tuple((int(before), int(after)) for before, after in table)
-    mode = ("reflect", "symmetric")[options.Mode()] if mirror else "constant"
-    limit = {"constant": 0, "reflect": -1, "symmetric": 0}[mode]
-    if mirror and any(max(pair) > size + limit for pair, size in zip(amounts, source.shape, strict=True)):
-        raise Unsupported(f"paddings {amounts} are larger than the input {source.shape} has pixels to mirror")
-    value = float(constant(inputs[2], "padding value").reshape(-1)[0]) if len(inputs) > 2 and inputs[2] else 0.0
-    return Parsed(Pad(amounts, mode, value))
+    return tuple((int(before), int(after)) for before, after in table)
 
 
-def _output_shapes(attributes: Pad, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    return [tuple(size + sum(pair) for size, pair in zip(shapes[0], attributes.amounts, strict=True))]
+def _parse(node: TfliteNode) -> Parsed:
+    amounts, given = _amounts(node), node.inputs[2] if len(node.inputs) > 2 else None
+    value = 0.0 if given is None else float(constant(given, "padding value").reshape(-1)[0])
+    return Parsed(Pad(amounts, "constant", value))
 
 
-def _lower(lowering: Lowering) -> list[Launch]:
-    attributes: Pad = lowering.attributes
-    before = [0, 0, 0, 0]
-    for axis, pair in enumerate(attributes.amounts):
-        before[bhwc_axis(axis, len(attributes.amounts))] = pair[0]
-    constants: dict[str, int | float] = {f"BEFORE_{name}": n for name, n in zip("BHWC", before, strict=True)}
-    constants |= {"MODE": MODES.index(attributes.mode), "VALUE": float(attributes.value)}
-    batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
-    group_count = lowering.group_count(batch * rows * columns * slices(channels))
-    return [Launch("pad", {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}, group_count, constants)]
+def _parse_mirror(node: TfliteNode) -> Parsed:
+    amounts, mode = _amounts(node), ("reflect", "symmetric")[node.options.Mode()]
+    shape, limit = node.inputs[0].shape if node.inputs[0] else (), {"reflect": -1, "symmetric": 0}[mode]
+    if any(max(pair) > size + limit for pair, size in zip(amounts, shape, strict=True)):
+        raise Unsupported(f"paddings {amounts} are larger than the input {shape} has pixels to mirror")
+    return Parsed(Pad(amounts, mode))
 
 
-OPERATORS = (
-    Operator("PAD", lambda *a: _parse(False, *a), _output_shapes, _lower, max_version=6),
-    Operator("PADV2", lambda *a: _parse(False, *a), _output_shapes, _lower, max_version=6),
-    Operator("MIRROR_PAD", lambda *a: _parse(True, *a), _output_shapes, _lower, max_version=3),
+TFLITE = (
+    TfliteOp("PAD", _parse, max_version=6, inputs=2, moves_values=True),
+    TfliteOp("PADV2", _parse, max_version=6, inputs=3),
+    TfliteOp("MIRROR_PAD", _parse_mirror, max_version=3, inputs=2, moves_values=True),
 )

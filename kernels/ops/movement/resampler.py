@@ -6,39 +6,36 @@ Semantics: the C++ GPU delegate's gl/kernels/resampler.cc, which are those of Te
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from ...operation import Launch, Lowering, Operator, Parsed, Unsupported
-from ...tensor import TensorInfo, slices
+from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
+from ...tensor import slices
 from ..arguments import require_float
 
 
 @dataclass(frozen=True)
-class Resampler:
+class Resampler(Operation):
     """Samples of the first input (b, h, w, c) at the places in pixels, x and then y, of the second (b, y, x, 2)."""
 
+    def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        source, warp = shapes
+        if len(source) != 4 or len(warp) != 4 or source[0] != warp[0] or warp[3] < 2:
+            raise ValueError(f"places of shape {warp} are not (batch, height, width, 2), of the batch of {source}")
+        return [(*warp[:3], source[3])]
 
-def _parse(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(*inputs, *outputs)
-    source, warp = inputs
+    def lower(self, lowering: Lowering) -> list[Launch]:
+        batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
+        reads = {"src": lowering.inputs[0], "warp": lowering.inputs[1]}
+        group_count = lowering.group_count(batch * rows * columns * slices(channels))
+        return [Launch("resampler", reads, {"dst": lowering.outputs[0]}, group_count)]
+
+
+def _parse(node: TfliteNode) -> Parsed:
+    require_float(*node.inputs, *node.outputs)
+    source, warp = node.inputs
     if source is None or warp is None:
         raise Unsupported("it needs a picture and places")
-    _output_shapes(Resampler(), [source.shape, warp.shape])
+    Resampler().output_shapes([source.shape, warp.shape])
     return Parsed(Resampler(), (0, 1))
 
 
-def _output_shapes(attributes: Resampler, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    source, warp = shapes
-    if len(source) != 4 or len(warp) != 4 or source[0] != warp[0] or warp[3] < 2:
-        raise ValueError(f"places of shape {warp} are not (batch, height, width, 2), of the batch of {source}")
-    return [(*warp[:3], source[3])]
-
-
-def _lower(lowering: Lowering) -> list[Launch]:
-    batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
-    reads = {"src": lowering.inputs[0], "warp": lowering.inputs[1]}
-    group_count = lowering.group_count(batch * rows * columns * slices(channels))
-    return [Launch("resampler", reads, {"dst": lowering.outputs[0]}, group_count)]
-
-
-OPERATORS = (Operator("Resampler", _parse, _output_shapes, _lower, custom=True),)
+TFLITE = (TfliteOp("Resampler", _parse, custom=True),)

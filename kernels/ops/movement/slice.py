@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...operation import Launch, Lowering, Operator, Parsed, Unsupported
-from ...tensor import TensorInfo, ranked, strides_of
+import numpy as np
+
+from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
+from ...tensor import ranked, strides_of
 from ..arguments import constant, require_movable
 from .strided_copy import launch_strided_copy
 
@@ -37,15 +39,33 @@ class Cut:
 
 
 @dataclass(frozen=True)
-class Slice:
+class Slice(Operation):
     """One cut for each input dimension; ``new`` are the dimensions of the output that have no counterpart."""
 
     cuts: tuple[Cut, ...]
     new: tuple[int, ...] = ()
 
+    def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        shape = [cut.indices(n)[1] for cut, n in zip(self.cuts, shapes[0], strict=True) if not cut.drop]
+        for cut, size in zip(self.cuts, shapes[0], strict=True):
+            cut.indices(size)  # raises where a dropped index is outside
+        for place in self.new:
+            shape.insert(place, 1)
+        return [tuple(shape)]
+
+    def lower(self, lowering: Lowering) -> list[Launch]:
+        source, cuts = lowering.inputs[0], self.cuts
+        shape = ranked(lowering.shape(source), len(cuts))
+        base, digits = 0, []
+        for cut, size, stride in zip(cuts, shape, strides_of(shape), strict=True):
+            first, count = cut.indices(size)
+            base += first * stride
+            digits.append((count, cut.step * stride))
+        return [launch_strided_copy(lowering, source, lowering.outputs[0], digits, base)]
+
 
 @dataclass(frozen=True)
-class Split:
+class Split(Operation):
     """Parts of ``sizes`` along ``axis`` of ``rank`` dimensions; ``drop`` says that the axis is left out (UNPACK)."""
 
     sizes: tuple[int, ...]
@@ -53,33 +73,52 @@ class Split:
     rank: int
     drop: bool = False
 
+    def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        axis, shape = self.axis, shapes[0]
+        if sum(self.sizes) != shape[axis] or min(self.sizes) < 1:
+            raise ValueError(f"parts of {self.sizes} do not make up axis {axis} of {shape}")
+        middles = [() if self.drop else (size,) for size in self.sizes]
+        return [(*shape[:axis], *middle, *shape[axis + 1 :]) for middle in middles]
+
+    def lower(self, lowering: Lowering) -> list[Launch]:
+        """One dispatch an output."""
+        source = lowering.inputs[0]
+        shape = list(ranked(lowering.shape(source), self.rank))
+        strides = strides_of(shape)
+        launches, start = [], 0
+        for size, destination in zip(self.sizes, lowering.outputs, strict=True):
+            digits = [(size if i == self.axis else n, strides[i]) for i, n in enumerate(shape)]
+            launches.append(launch_strided_copy(lowering, source, destination, digits, start * strides[self.axis]))
+            start += size
+        return launches
+
 
 # SLICE, STRIDED_SLICE -------------------------------------------------------------------------------------------------
 
 
-def _parse_slice(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_movable(inputs[:1], outputs)
-    begins, sizes = (constant(inputs[i], what).reshape(-1).tolist() for i, what in ((1, "begin"), (2, "size")))
-    if inputs[0] is None or not len(begins) == len(sizes) == len(inputs[0].shape):
+def _parse_slice(node: TfliteNode) -> Parsed:
+    require_movable(node.inputs[:1], node.outputs)
+    begins, sizes = (constant(node.inputs[i], what).reshape(-1).tolist() for i, what in ((1, "begin"), (2, "size")))
+    if node.inputs[0] is None or not len(begins) == len(sizes) == len(node.inputs[0].shape):
         raise Unsupported("begin and size must have a value for each dimension")
-    for begin, length, dimension in zip(begins, sizes, inputs[0].shape, strict=True):
+    for begin, length, dimension in zip(begins, sizes, node.inputs[0].shape, strict=True):
         if begin < 0 or length < -1 or begin + max(length, 0) > dimension:
             raise Unsupported(f"{length} values from {begin} are not inside {dimension}")
     return Parsed(Slice(tuple(Cut(b, None if n == -1 else b + n) for b, n in zip(begins, sizes, strict=True))))
 
 
-def _parse_strided(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_movable(inputs[:1], outputs)
-    if inputs[0] is None:
+def _parse_strided(node: TfliteNode) -> Parsed:
+    require_movable(node.inputs[:1], node.outputs)
+    if node.inputs[0] is None:
         raise Unsupported("it needs an input")
     begins, ends, steps = (
-        constant(inputs[i], what).reshape(-1).tolist() for i, what in ((1, "begin"), (2, "end"), (3, "strides"))
+        constant(node.inputs[i], what).reshape(-1).tolist() for i, what in ((1, "begin"), (2, "end"), (3, "strides"))
     )
     if not len(begins) == len(ends) == len(steps) or 0 in steps:
         raise Unsupported("begin, end and strides must have one length, and no stride may be 0")
-    if options.Offset():
+    if node.options.Offset():
         ends = [begin + end for begin, end in zip(begins, ends, strict=True)]
-    return Parsed(dense_slice(len(inputs[0].shape), begins, ends, steps, options))
+    return Parsed(dense_slice(len(node.inputs[0].shape), begins, ends, steps, node.options))
 
 
 def dense_slice(rank: int, begins: list[int], ends: list[int], steps: list[int], options: Any) -> Slice:
@@ -114,24 +153,14 @@ def dense_slice(rank: int, begins: list[int], ends: list[int], steps: list[int],
     return Slice(tuple(cuts), tuple(new))
 
 
-def _slice_shapes(attributes: Slice, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    shape = [cut.indices(n)[1] for cut, n in zip(attributes.cuts, shapes[0], strict=True) if not cut.drop]
-    for cut, size in zip(attributes.cuts, shapes[0], strict=True):
-        cut.indices(size)  # raises where a dropped index is outside
-    for place in attributes.new:
-        shape.insert(place, 1)
-    return [tuple(shape)]
-
-
-def _lower_slice(lowering: Lowering) -> list[Launch]:
-    source, cuts = lowering.inputs[0], lowering.attributes.cuts
-    shape = ranked(lowering.shape(source), len(cuts))
-    base, digits = 0, []
-    for cut, size, stride in zip(cuts, shape, strides_of(shape), strict=True):
-        first, count = cut.indices(size)
-        base += first * stride
-        digits.append((count, cut.step * stride))
-    return [launch_strided_copy(lowering, source, lowering.outputs[0], digits, base)]
+def _fold_strided(options: Any, inputs: list[np.ndarray]) -> np.ndarray:
+    begins, ends, steps = (given.reshape(-1).tolist() for given in inputs[1:4])
+    taken = dense_slice(inputs[0].ndim, begins, ends, steps, options)
+    index = tuple(cut.begin if cut.drop else slice(cut.begin, cut.end, cut.step) for cut in taken.cuts)
+    result = np.asarray(inputs[0][index])
+    for place in taken.new:
+        result = np.expand_dims(result, place)
+    return result
 
 
 # SPLIT, SPLIT_V, UNPACK -----------------------------------------------------------------------------------------------
@@ -143,63 +172,41 @@ def _axis(axis: int, rank: int) -> int:
     return axis % rank
 
 
-def _parse_split(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_movable(inputs[1:2], outputs)
-    source, axis = inputs[1], int(constant(inputs[0], "axis").reshape(-1)[0])
+def _parse_split(node: TfliteNode) -> Parsed:
+    require_movable(node.inputs[1:2], node.outputs)
+    source, axis = node.inputs[1], int(constant(node.inputs[0], "axis").reshape(-1)[0])
     if source is None:
         raise Unsupported("it needs an input")
     axis = _axis(axis, len(source.shape))
-    if source.shape[axis] % len(outputs):
-        raise Unsupported(f"{source.shape[axis]} values do not split into {len(outputs)} parts")
-    sizes = (source.shape[axis] // len(outputs),) * len(outputs)
+    if source.shape[axis] % len(node.outputs):
+        raise Unsupported(f"{source.shape[axis]} values do not split into {len(node.outputs)} parts")
+    sizes = (source.shape[axis] // len(node.outputs),) * len(node.outputs)
     return Parsed(Split(sizes, axis, len(source.shape)), (1,))
 
 
-def _parse_split_v(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_movable(inputs[:1], outputs)
-    source, sizes = inputs[0], constant(inputs[1], "sizes").reshape(-1).tolist()
-    if source is None or len(sizes) != len(outputs) or sizes.count(-1) > 1:
-        raise Unsupported(f"sizes {sizes} do not fit the {len(outputs)} outputs")
-    axis = _axis(int(constant(inputs[2], "axis").reshape(-1)[0]), len(source.shape))
+def _parse_split_v(node: TfliteNode) -> Parsed:
+    require_movable(node.inputs[:1], node.outputs)
+    source, sizes = node.inputs[0], constant(node.inputs[1], "sizes").reshape(-1).tolist()
+    if source is None or len(sizes) != len(node.outputs) or sizes.count(-1) > 1:
+        raise Unsupported(f"sizes {sizes} do not fit the {len(node.outputs)} outputs")
+    axis = _axis(int(constant(node.inputs[2], "axis").reshape(-1)[0]), len(source.shape))
     rest = source.shape[axis] - sum(n for n in sizes if n != -1)
     sizes = [rest if n == -1 else n for n in sizes]
     return Parsed(Split(tuple(sizes), axis, len(source.shape)))
 
 
-def _parse_unpack(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_movable(inputs[:1], outputs)
-    if inputs[0] is None:
+def _parse_unpack(node: TfliteNode) -> Parsed:
+    require_movable(node.inputs[:1], node.outputs)
+    if node.inputs[0] is None:
         raise Unsupported("it needs an input")
-    rank = len(inputs[0].shape)
-    return Parsed(Split((1,) * len(outputs), _axis(options.Axis(), rank), rank, drop=True))
+    rank = len(node.inputs[0].shape)
+    return Parsed(Split((1,) * len(node.outputs), _axis(node.options.Axis(), rank), rank, drop=True))
 
 
-def _split_shapes(attributes: Split, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    axis, shape = attributes.axis, shapes[0]
-    if sum(attributes.sizes) != shape[axis] or min(attributes.sizes) < 1:
-        raise ValueError(f"parts of {attributes.sizes} do not make up axis {axis} of {shape}")
-    middles = [() if attributes.drop else (size,) for size in attributes.sizes]
-    return [(*shape[:axis], *middle, *shape[axis + 1 :]) for middle in middles]
-
-
-def _lower_split(lowering: Lowering) -> list[Launch]:
-    """One dispatch an output."""
-    attributes: Split = lowering.attributes
-    source = lowering.inputs[0]
-    shape = list(ranked(lowering.shape(source), attributes.rank))
-    strides = strides_of(shape)
-    launches, start = [], 0
-    for size, destination in zip(attributes.sizes, lowering.outputs, strict=True):
-        digits = [(size if i == attributes.axis else n, strides[i]) for i, n in enumerate(shape)]
-        launches.append(launch_strided_copy(lowering, source, destination, digits, start * strides[attributes.axis]))
-        start += size
-    return launches
-
-
-OPERATORS = (
-    Operator("SLICE", _parse_slice, _slice_shapes, _lower_slice, max_version=8),
-    Operator("STRIDED_SLICE", _parse_strided, _slice_shapes, _lower_slice, max_version=8),
-    Operator("SPLIT", _parse_split, _split_shapes, _lower_split, max_version=5),
-    Operator("SPLIT_V", _parse_split_v, _split_shapes, _lower_split, max_version=3),
-    Operator("UNPACK", _parse_unpack, _split_shapes, _lower_split, max_version=6),
+TFLITE = (
+    TfliteOp("SLICE", _parse_slice, max_version=8, inputs=3, moves_values=True),
+    TfliteOp("STRIDED_SLICE", _parse_strided, max_version=8, inputs=4, moves_values=True, fold=_fold_strided),
+    TfliteOp("SPLIT", _parse_split, max_version=5, inputs=2, moves_values=True),
+    TfliteOp("SPLIT_V", _parse_split_v, max_version=3, inputs=3, moves_values=True),
+    TfliteOp("UNPACK", _parse_unpack, max_version=6, moves_values=True),
 )

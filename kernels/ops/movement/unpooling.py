@@ -10,8 +10,7 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-from ...operation import Launch, Lowering, Operator, Parsed, Unsupported
-from ...tensor import TensorInfo, slices
+from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ..arguments import activation_epilogue, require_float, require_type
 from ..window import Window
 
@@ -22,15 +21,29 @@ FLOAT_ADDEND = 0.1
 
 
 @dataclass(frozen=True)
-class MaxIndices:
+class MaxIndices(Operation):
     """Maxima of a window; ``addend`` is added to their indices."""
 
     window: Window
     addend: float
 
+    def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        batch, height, width, channels = shapes[0]
+        return [(batch, *self.window.output_size(height, width), channels)] * 2
+
+    def lower(self, lowering: Lowering) -> list[Launch]:
+        _, height, width, _ = lowering.shape(lowering.inputs[0])
+        constants = self.window.constants(height, width) | {"ADDEND": self.addend}
+        writes = {"dst": lowering.outputs[0], "indices": lowering.outputs[1]}
+        return [
+            Launch(
+                "max_indices", {"src": lowering.inputs[0]}, writes, lowering.groups_for(lowering.outputs[0]), constants
+            )
+        ]
+
 
 @dataclass(frozen=True)
-class Unpooling:
+class Unpooling(Operation):
     """The pooling that is undone: its window and strides. The output is as large as all windows side by side."""
 
     window: Window
@@ -46,6 +59,20 @@ class Unpooling:
             "PAD_TOP": before[0], "PAD_LEFT": before[1],
         }  # fmt: skip
 
+    def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        batch, height, width, channels = shapes[0]
+        if shapes[0] != shapes[1]:
+            raise ValueError(f"values {shapes[0]} and indices {shapes[1]} differ in shape")
+        return [(batch, height * self.window.size[0], width * self.window.size[1], channels)]
+
+    def lower(self, lowering: Lowering) -> list[Launch]:
+        _, height, width, _ = lowering.shape(lowering.inputs[0])
+        reads = {"src": lowering.inputs[0], "indices": lowering.inputs[1]}
+        constants = self.constants(height, width)
+        return [
+            Launch("unpool", reads, {"dst": lowering.outputs[0]}, lowering.groups_for(lowering.outputs[0]), constants)
+        ]
+
 
 def _options(options: Any) -> tuple[Window, int]:
     """The window, and the number of the fused activation function."""
@@ -55,57 +82,30 @@ def _options(options: Any) -> tuple[Window, int]:
     return Window((height, width), (down, across), padding=scheme - 1), activation  # TfLitePadding counts from 1
 
 
-def _parse_pooling(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(*inputs, outputs[0])
-    require_type(INDICES, *outputs[1:])
-    if inputs[0] is None or len(inputs[0].shape) != 4 or len(outputs) != 2:
+def _parse_pooling(node: TfliteNode) -> Parsed:
+    require_float(*node.inputs, node.outputs[0])
+    require_type(INDICES, *node.outputs[1:])
+    if node.inputs[0] is None or len(node.inputs[0].shape) != 4 or len(node.outputs) != 2:
         raise Unsupported("it needs an input of rank 4 and two outputs")
-    window, activation = _options(options)
-    addend = FLOAT_ADDEND if outputs[1].dtype == "float32" else 0.0
+    window, activation = _options(node.options)
+    addend = FLOAT_ADDEND if node.outputs[1].dtype == "float32" else 0.0
     return Parsed(MaxIndices(window, addend), (0,), activation_epilogue(activation))
 
 
-def _pooling_shapes(attributes: MaxIndices, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    batch, height, width, channels = shapes[0]
-    return [(batch, *attributes.window.output_size(height, width), channels)] * 2
-
-
-def _lower_pooling(lowering: Lowering) -> list[Launch]:
-    attributes: MaxIndices = lowering.attributes
-    _, height, width, _ = lowering.shape(lowering.inputs[0])
-    constants = attributes.window.constants(height, width) | {"ADDEND": attributes.addend}
-    writes = {"dst": lowering.outputs[0], "indices": lowering.outputs[1]}
-    return [Launch("max_indices", {"src": lowering.inputs[0]}, writes, _tiles(lowering), constants)]
-
-
-def _parse_unpooling(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(inputs[0], *outputs)
-    require_type(INDICES, inputs[1])
-    if inputs[0] is None or inputs[1] is None or len(inputs[0].shape) != 4 or inputs[0].shape != inputs[1].shape:
+def _parse_unpooling(node: TfliteNode) -> Parsed:
+    require_float(node.inputs[0], *node.outputs)
+    require_type(INDICES, node.inputs[1])
+    if (
+        node.inputs[0] is None
+        or node.inputs[1] is None
+        or len(node.inputs[0].shape) != 4
+        or node.inputs[0].shape != node.inputs[1].shape
+    ):
         raise Unsupported("it needs values and indices of one shape of rank 4")
-    return Parsed(Unpooling(_options(options)[0]), (0, 1))
+    return Parsed(Unpooling(_options(node.options)[0]), (0, 1))
 
 
-def _unpooling_shapes(attributes: Unpooling, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    batch, height, width, channels = shapes[0]
-    if shapes[0] != shapes[1]:
-        raise ValueError(f"values {shapes[0]} and indices {shapes[1]} differ in shape")
-    return [(batch, height * attributes.window.size[0], width * attributes.window.size[1], channels)]
-
-
-def _lower_unpooling(lowering: Lowering) -> list[Launch]:
-    _, height, width, _ = lowering.shape(lowering.inputs[0])
-    reads = {"src": lowering.inputs[0], "indices": lowering.inputs[1]}
-    constants = lowering.attributes.constants(height, width)
-    return [Launch("unpool", reads, {"dst": lowering.outputs[0]}, _tiles(lowering), constants)]
-
-
-def _tiles(lowering: Lowering) -> int:
-    batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
-    return lowering.group_count(batch * rows * columns * slices(channels))
-
-
-OPERATORS = (
-    Operator("MaxPoolingWithArgmax2D", _parse_pooling, _pooling_shapes, _lower_pooling, custom=True),
-    Operator("MaxUnpooling2D", _parse_unpooling, _unpooling_shapes, _lower_unpooling, custom=True),
+TFLITE = (
+    TfliteOp("MaxPoolingWithArgmax2D", _parse_pooling, custom=True),
+    TfliteOp("MaxUnpooling2D", _parse_unpooling, custom=True),
 )

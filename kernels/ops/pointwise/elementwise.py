@@ -6,10 +6,14 @@ Lite reference kernels.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
-from ...operation import FusedOp, Launch, Lowering, Operator, Parsed, Unsupported
+import numpy as np
+
+from ...operation import FusedOp, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import TensorInfo, broadcast_shape
 from ..arguments import activation_epilogue, require_float
 
@@ -76,53 +80,49 @@ EXPRESSIONS = UNARY | BINARY | WITH_OPTIONS | LOGIC | OF_KERNELS
 
 
 @dataclass(frozen=True)
-class Elementwise:
-    """The attributes of a node that is nothing but its links."""
+class Elementwise(Operation):
+    """A copy. Its epilogue computes the values, so that it can be fused into any kernel."""
+
+    may_be_identity: ClassVar[bool] = True
+
+    def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        return [broadcast_shape(shapes)]
+
+    def lower(self, lowering: Lowering) -> list[Launch]:
+        return lower_copy(lowering)
+
+    def keeps_steps(self) -> bool:
+        return True
 
 
 def lower_copy(lowering: Lowering) -> list[Launch]:
-    """One dispatch that reads every slice and writes it; the links do the work."""
-    batch, height, width, channels = lowering.shape(lowering.outputs[0])
-    items = batch * height * width * -(-channels // 4)
+    """One dispatch that reads every slice and writes it; the epilogue does the work."""
     reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
-    return [Launch("copy", reads, writes, lowering.group_count(items), broadcast=frozenset({"src"}))]
+    group_count = lowering.groups_for(lowering.outputs[0])
+    return [Launch("copy", reads, writes, group_count, broadcast=frozenset({"src"}))]
 
 
-def _output_shapes(attributes: Elementwise, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    return [broadcast_shape(shapes)]
+def _parse_unary(node: TfliteNode, *, name: str) -> Parsed:
+    require_float(*node.inputs, *node.outputs)
+    return Parsed(Elementwise(), (0,), (FusedOp(name),))
 
 
-def _same_shape(attributes: Elementwise, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    return [shapes[0]]
-
-
-def _unary(name: str) -> Operator:
-    def parse(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-        require_float(*inputs, *outputs)
-        return Parsed(Elementwise(), (0,), (FusedOp(name),))
-
-    return Operator(name, parse, _same_shape, lower_copy, max_version=5)
-
-
-def _binary(name: str) -> Operator:
-    def parse(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-        require_float(*inputs, *outputs)
-        left, right = inputs
-        if left is None or right is None:
-            raise Unsupported("it needs two operands")
-        try:
-            broadcast_shape([left.shape, right.shape])
-        except ValueError as error:
-            raise Unsupported(str(error)) from error
-        activation = options.FusedActivationFunction() if hasattr(options, "FusedActivationFunction") else 0
-        # The larger operand is the value, the other is read beside it; a constant is never the value.
-        swapped = left.constant is not None or _size(left) < _size(right)
-        if right.constant is not None and left.constant is None:
-            swapped = False
-        op = FusedOp(name, operand=0 if swapped else 1, swapped=swapped)
-        return Parsed(Elementwise(), (1 if swapped else 0,), (op, *activation_epilogue(activation)))
-
-    return Operator(name, parse, _output_shapes, lower_copy, max_version=8)
+def _parse_binary(node: TfliteNode, *, name: str) -> Parsed:
+    require_float(*node.inputs, *node.outputs)
+    left, right = node.inputs
+    if left is None or right is None:
+        raise Unsupported("it needs two operands")
+    try:
+        broadcast_shape([left.shape, right.shape])
+    except ValueError as error:
+        raise Unsupported(str(error)) from error
+    activation = node.options.FusedActivationFunction() if hasattr(node.options, "FusedActivationFunction") else 0
+    # The larger operand is the value, the other is read beside it; a constant is never the value.
+    swapped = left.constant is not None or _size(left) < _size(right)
+    if right.constant is not None and left.constant is None:
+        swapped = False
+    op = FusedOp(name, operand=0 if swapped else 1, swapped=swapped)
+    return Parsed(Elementwise(), (1 if swapped else 0,), (op, *activation_epilogue(activation)))
 
 
 def _size(tensor: TensorInfo) -> int:
@@ -132,31 +132,46 @@ def _size(tensor: TensorInfo) -> int:
     return size
 
 
-def _parse_gelu(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(*inputs, *outputs)
-    return Parsed(Elementwise(), (0,), (FusedOp("GELU_TANH" if options and options.Approximate() else "GELU"),))
+def _parse_gelu(node: TfliteNode) -> Parsed:
+    require_float(*node.inputs, *node.outputs)
+    return Parsed(
+        Elementwise(), (0,), (FusedOp("GELU_TANH" if node.options and node.options.Approximate() else "GELU"),)
+    )
 
 
-def _parse_leaky_relu(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(*inputs, *outputs)
-    return Parsed(Elementwise(), (0,), (FusedOp("LEAKY_RELU", values=(float(options.Alpha()),)),))
+def _parse_leaky_relu(node: TfliteNode) -> Parsed:
+    require_float(*node.inputs, *node.outputs)
+    return Parsed(Elementwise(), (0,), (FusedOp("LEAKY_RELU", values=(float(node.options.Alpha()),)),))
 
 
-def _parse_add_n(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(*inputs, *outputs)
-    runtime = [i for i, tensor in enumerate(inputs) if tensor is not None and tensor.constant is None]
-    if not runtime or any(tensor is None or tensor.shape != outputs[0].shape for tensor in inputs):
+def _parse_add_n(node: TfliteNode) -> Parsed:
+    require_float(*node.inputs, *node.outputs)
+    runtime = [i for i, tensor in enumerate(node.inputs) if tensor is not None and tensor.constant is None]
+    if not runtime or any(tensor is None or tensor.shape != node.outputs[0].shape for tensor in node.inputs):
         raise Unsupported("it needs inputs of one shape, and one at least that is not constant")
-    others = (i for i in range(len(inputs)) if i != runtime[0])
+    others = (i for i in range(len(node.inputs)) if i != runtime[0])
     return Parsed(Elementwise(), (runtime[0],), tuple(FusedOp("ADD", operand=i) for i in others))
 
 
-COPY = Operator("COPY", lambda *_: Parsed(Elementwise()), _output_shapes, lower_copy)
-"""Not a TFLite operator: what the engine uses to move a tensor between memories."""
-OPERATORS = (
-    *map(_unary, UNARY),
-    *map(_binary, BINARY),
-    Operator("ADD_N", _parse_add_n, _output_shapes, lower_copy, max_version=2),
-    Operator("GELU", _parse_gelu, _same_shape, lower_copy, max_version=3),
-    Operator("LEAKY_RELU", _parse_leaky_relu, _same_shape, lower_copy, max_version=2),
+def _folded(operator: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Callable[[Any, list[np.ndarray]], np.ndarray]:
+    """The arithmetic of a row on constant integers."""
+
+    def fold(options: Any, inputs: list[np.ndarray]) -> np.ndarray:
+        if options.FusedActivationFunction():
+            raise ValueError("an activation function of integers is not folded")
+        return operator(inputs[0], inputs[1])
+
+    return fold
+
+
+_FOLDS = {"ADD": _folded(np.add), "MUL": _folded(np.multiply), "SUB": _folded(np.subtract)}
+TFLITE = (
+    *(TfliteOp(name, partial(_parse_unary, name=name), max_version=5) for name in UNARY),
+    *(
+        TfliteOp(name, partial(_parse_binary, name=name), max_version=8, inputs=2, fold=_FOLDS.get(name))
+        for name in BINARY
+    ),
+    TfliteOp("ADD_N", _parse_add_n, max_version=2),
+    TfliteOp("GELU", _parse_gelu, max_version=3),
+    TfliteOp("LEAKY_RELU", _parse_leaky_relu, max_version=2),
 )

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from ...operation import FusedOp, Launch, Lowering, Operator, Parsed, Unsupported
+from ...operation import FusedOp, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import INTEGERS, STORED, TensorInfo
 from ...views import Quantized
 from ..arguments import require_float
@@ -21,22 +20,18 @@ from .elementwise import Elementwise, lower_copy
 _CONSTANTS = frozenset({*INTEGERS, "int32", "int64"})
 """The integer types of constants: weights and operands, and biases, which are wider."""
 
-_MOVES = frozenset(
-    "BATCH_TO_SPACE_ND CONCATENATION DEPTH_TO_SPACE EXPAND_DIMS GATHER MAXIMUM MAX_POOL_2D MINIMUM MIRROR_PAD PACK PAD "
-    "RESHAPE RESIZE_NEAREST_NEIGHBOR REVERSE_V2 SLICE SPACE_TO_BATCH_ND SPACE_TO_DEPTH SPLIT SPLIT_V SQUEEZE "
-    "STRIDED_SLICE TILE TOPK_V2 TRANSPOSE UNPACK".split()
-)
-"""Operators whose outputs hold values of their inputs: with the scale of these there is nothing to round."""
-
-_RAW = frozenset({"BITCAST", "BITWISE_XOR", "CAST", "RIGHT_SHIFT"})
-"""Operators on the integers themselves, whatever they stand for."""
-
 
 @dataclass(frozen=True)
-class Dequantize:
+class Dequantize(Operation):
     """A float16, integer or sparse constant as a float one: folded before anything runs, unless the outside asks for
     the tensor.
     """
+
+    def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        return [shapes[0]]
+
+    def lower(self, lowering: Lowering) -> list[Launch]:
+        return lower_copy(lowering)
 
 
 def float_view(tensor: TensorInfo) -> TensorInfo:
@@ -106,20 +101,19 @@ def rounding_op(tensor: TensorInfo) -> FusedOp | None:
     )
 
 
-def rounding_epilogue(
-    operator: str, parsed: Parsed, inputs: list[TensorInfo | None], outputs: list[TensorInfo]
-) -> tuple[FusedOp, ...]:
-    """What an operator's links must end in so that its outputs hold what its quantized outputs can.
+def rounding_epilogue(row: TfliteOp, node: TfliteNode, parsed: Parsed) -> tuple[FusedOp, ...]:
+    """The end of an operator's epilogue that makes its outputs hold what its quantized outputs can.
 
     Raises Unsupported for several outputs that are not merely values of the inputs, and for an operator that has no
     float view.
     """
-    if operator in _RAW and any(t is not None and t.stored_dtype for t in (*inputs, *outputs)):
+    inputs, outputs = node.inputs, node.outputs
+    if row.takes_integers and any(t is not None and t.stored_dtype for t in (*inputs, *outputs)):
         raise Unsupported("it works on the integers of quantized tensors, which the GPU does not have")
     if all(tensor.stored_dtype == "" for tensor in outputs):
         return ()
     scales = {(t.stored_dtype, t.quantization) for t in (*inputs, *outputs) if t is not None and t.dtype == "float32"}
-    if operator in _MOVES and not parsed.epilogue and len(scales) == 1:
+    if row.moves_values and not parsed.epilogue and len(scales) == 1:
         return ()
     op = rounding_op(outputs[0])
     if len(outputs) > 1 or op is None:
@@ -127,43 +121,43 @@ def rounding_epilogue(
     return (op,)
 
 
-def _parse_quantize(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(*inputs, *outputs)
-    if outputs[0].stored_dtype == "":
-        raise Unsupported(f"tensor '{outputs[0].name}' has no scale")
+def _parse_quantize(node: TfliteNode) -> Parsed:
+    require_float(*node.inputs, *node.outputs)
+    if node.outputs[0].stored_dtype == "":
+        raise Unsupported(f"tensor '{node.outputs[0].name}' has no scale")
     return Parsed(Elementwise())
 
 
-def _parse_dequantize(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(*inputs, *outputs)
-    source = inputs[0]
+def _parse_dequantize(node: TfliteNode) -> Parsed:
+    require_float(*node.inputs, *node.outputs)
+    source = node.inputs[0]
     return Parsed(Dequantize() if source is not None and source.constant is not None else Elementwise())
 
 
-def _parse_densify(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    source = inputs[0]
+def _parse_densify(node: TfliteNode) -> Parsed:
+    source = node.inputs[0]
     if source is None or source.constant is None or not source.dtype.startswith("sparse "):
         raise Unsupported("its input is no sparse constant")
-    if source.constant.shape != outputs[0].shape or source.constant.dtype.name not in ("float16", "float32"):
+    if source.constant.shape != node.outputs[0].shape or source.constant.dtype.name not in ("float16", "float32"):
         raise Unsupported("its output is not its input, of type float16 or float32")
     return Parsed(Dequantize())
 
 
-def _same_shape(attributes: Any, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    return [shapes[0]]
+@dataclass(frozen=True)
+class Store(Operation):
+    """A copy to memory that holds integers (views.Quantized). The engine adds it where such memory is bound."""
+
+    def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        return [shapes[0]]
+
+    def lower(self, lowering: Lowering) -> list[Launch]:
+        items = -(-math.prod(lowering.shape(lowering.outputs[0])) // 4)
+        reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
+        return [Launch("quantize", reads, writes, lowering.group_count(items), {"ITEMS": items})]
 
 
-def _lower_store(lowering: Lowering) -> list[Launch]:
-    items = -(-math.prod(lowering.shape(lowering.outputs[0])) // 4)
-    reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
-    return [Launch("quantize", reads, writes, lowering.group_count(items), {"ITEMS": items})]
-
-
-STORE = Operator("STORE", lambda *_: Parsed(Elementwise()), _same_shape, _lower_store)
-"""Not a TFLite operator: what the engine uses to bring a tensor to memory as layout.Quantized."""
-
-OPERATORS = (
-    Operator("DENSIFY", _parse_densify, _same_shape, lower_copy, max_version=1),
-    Operator("QUANTIZE", _parse_quantize, _same_shape, lower_copy, max_version=6),
-    Operator("DEQUANTIZE", _parse_dequantize, _same_shape, lower_copy, max_version=9),
+TFLITE = (
+    TfliteOp("DENSIFY", _parse_densify, max_version=1),
+    TfliteOp("QUANTIZE", _parse_quantize, max_version=6),
+    TfliteOp("DEQUANTIZE", _parse_dequantize, max_version=9),
 )

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ...operation import FusedOp, Launch, Lowering, Parsed, Unsupported
+from ...operation import FusedOp, Launch, Lowering, Operation, Parsed, TfliteNode, Unsupported
 from ...tensor import TensorInfo, bhwc, slices
 from ..arguments import constant, require_float
 from .lstm_cell import Cell, launch_cell, launch_layer, launch_sums
@@ -29,7 +29,7 @@ ORDER = (1, 0, 2, 3)
 
 
 @dataclass(frozen=True)
-class FullLstm:
+class FullLstm(Operation):
     """``weights`` is (gates * units, inputs + outputs), ``bias`` (gates * units,) or None where sums are normalized.
 
     ``projection`` is (outputs, units), or None where outputs and units are the same. ``projection_clip`` 0: no clip.
@@ -46,14 +46,47 @@ class FullLstm:
     def outputs(self) -> int:
         return self.cell.units if self.projection is None else self.projection.shape[0]
 
+    def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        rows, outputs, units = shapes[0][0], self.outputs, self.cell.units
+        width = self.weights.shape[1] - outputs
+        needed = [(rows, 1, 1, width), (rows, 1, 1, outputs), (rows, 1, 1, units)]
+        if [bhwc(shape) for shape in shapes] != needed:
+            raise ValueError(
+                f"an input and states of shapes {shapes} are not of {width}, {outputs} and {units} values a row"
+            )
+        return [(rows, outputs)]
 
-def parse_full(options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    """The attributes; the runtime inputs are x, the activation and the cell's state."""
-    if len(inputs) not in (20, 24) or len(outputs) != 1:
-        raise Unsupported(f"a full LSTM has 20 or 24 inputs and 1 output, not {len(inputs)} and {len(outputs)}")
-    inputs = [*inputs, *[None] * (24 - len(inputs))]
-    require_float(*inputs, *outputs)
-    _check_runtime(inputs, outputs[0])
+    def lower(self, lowering: Lowering) -> list[Launch]:
+        """Three dispatches, or five with a projection. Each writes a state after the last one that reads it."""
+        source, activation, state = lowering.inputs
+        (output,) = lowering.outputs
+        rows = lowering.shape(output)[0]
+        sums, width = self.weights.shape
+        tensors = lowering.scratch((rows, 1, 1, width)), lowering.scratch((rows, 1, 1, sums))
+        launches = launch_sums(lowering, (source, activation), tensors, (self.weights, self.bias))
+        if self.projection is None:
+            writes = {"dst": output, "state": activation, "cell": state}
+            return [*launches, launch_cell(lowering, self.cell, tensors[1], state, writes)]
+        hidden = lowering.scratch((rows, 1, 1, self.cell.units))
+        writes = {"dst": hidden, "cell": state}
+        projection = self.projection, self.projection_bias
+        project = launch_layer(lowering, hidden, activation, projection)
+        if clip := self.projection_clip:
+            project = replace(project, epilogue=(FusedOp("CLIP", values=(-clip, clip)),))
+        group_count = lowering.group_count(rows * slices(self.outputs))
+        copy = Launch("copy", {"src": activation}, {"dst": output}, group_count)
+        return [*launches, launch_cell(lowering, self.cell, tensors[1], state, writes), project, copy]
+
+
+def parse_full(node: TfliteNode) -> Parsed:
+    """The operation; its runtime inputs are x, the activation and the cell's state."""
+    if len(node.inputs) not in (20, 24) or len(node.outputs) != 1:
+        raise Unsupported(
+            f"a full LSTM has 20 or 24 inputs and 1 output, not {len(node.inputs)} and {len(node.outputs)}"
+        )
+    inputs = [*node.inputs, *[None] * (24 - len(node.inputs))]
+    require_float(*inputs, *node.outputs)
+    _check_runtime(inputs, node.outputs[0])
     coupled = inputs[FOR_X] is None
     if coupled != (inputs[FOR_STATE] is None):
         raise Unsupported("its input gate has weights for x or for the activation alone")
@@ -64,21 +97,21 @@ def parse_full(options: Any, inputs: list[TensorInfo | None], outputs: list[Tens
         raise Unsupported("the weights of its gates are not all of one shape")
     normalized = inputs[FACTORS + 1] is not None
     biases = [_vector(inputs[BIASES + i], units) for i in gates]
-    cell = _cell(options, inputs, gates, units, normalized)
+    cell = _cell(node.options, inputs, gates, units, normalized)
     projection = None if inputs[PROJECTION] is None else _matrix(inputs[PROJECTION], "projection weights")
     if (units if projection is None else projection.shape[0]) != fed_back:
         raise Unsupported(f"its activation has not the {fed_back} values that the gates' weights take")
     if projection is not None and projection.shape[1] != units:
         raise Unsupported(f"projection weights of shape {projection.shape} do not take {units} values")
-    attributes = FullLstm(
+    operation = FullLstm(
         cell,
         np.concatenate([np.concatenate(pair, 1) for pair in zip(for_x, for_state, strict=True)]),
         None if normalized else np.concatenate(biases),
         projection,
         None if inputs[PROJECTION + 1] is None else _vector(inputs[PROJECTION + 1], fed_back),
-        _clip(options.ProjClip()) if projection is not None else 0.0,
+        _clip(node.options.ProjClip()) if projection is not None else 0.0,
     )
-    return Parsed(attributes, (0, STATES, STATES + 1))
+    return Parsed(operation, (0, STATES, STATES + 1))
 
 
 def _check_runtime(inputs: list[TensorInfo | None], output: TensorInfo) -> None:
@@ -134,37 +167,3 @@ def _vector(tensor: TensorInfo | None, size: int) -> np.ndarray:
     if values.size != size:
         raise Unsupported(f"tensor '{tensor.name if tensor else ''}' has {values.size} values for {size} units")
     return values
-
-
-def full_shapes(attributes: FullLstm, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    rows, outputs, units = shapes[0][0], attributes.outputs, attributes.cell.units
-    width = attributes.weights.shape[1] - outputs
-    needed = [(rows, 1, 1, width), (rows, 1, 1, outputs), (rows, 1, 1, units)]
-    if [bhwc(shape) for shape in shapes] != needed:
-        raise ValueError(
-            f"an input and states of shapes {shapes} are not of {width}, {outputs} and {units} values a row"
-        )
-    return [(rows, outputs)]
-
-
-def lower_full(lowering: Lowering) -> list[Launch]:
-    """Three dispatches, or five with a projection. Each writes a state after the last one that reads it."""
-    attributes: FullLstm = lowering.attributes
-    source, activation, state = lowering.inputs
-    (output,) = lowering.outputs
-    rows = lowering.shape(output)[0]
-    sums, width = attributes.weights.shape
-    tensors = lowering.scratch((rows, 1, 1, width)), lowering.scratch((rows, 1, 1, sums))
-    launches = launch_sums(lowering, (source, activation), tensors, (attributes.weights, attributes.bias))
-    if attributes.projection is None:
-        writes = {"dst": output, "state": activation, "cell": state}
-        return [*launches, launch_cell(lowering, attributes.cell, tensors[1], state, writes)]
-    hidden = lowering.scratch((rows, 1, 1, attributes.cell.units))
-    writes = {"dst": hidden, "cell": state}
-    projection = attributes.projection, attributes.projection_bias
-    project = launch_layer(lowering, hidden, activation, projection)
-    if clip := attributes.projection_clip:
-        project = replace(project, epilogue=(FusedOp("CLIP", values=(-clip, clip)),))
-    group_count = lowering.group_count(rows * slices(attributes.outputs))
-    copy = Launch("copy", {"src": activation}, {"dst": output}, group_count)
-    return [*launches, launch_cell(lowering, attributes.cell, tensors[1], state, writes), project, copy]

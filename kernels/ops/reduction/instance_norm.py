@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...operation import Launch, Lowering, Operator, Parsed
+from ...operation import Launch, Lowering, Operation
 from ...tensor import slices
 
 
 @dataclass(frozen=True)
-class InstanceNorm:
+class InstanceNorm(Operation):
     """y = (x - mean) / sqrt(variance + epsilon) * gamma + beta, over the pixels of each channel.
 
     Inputs: x, gamma, beta; the last two have one value a channel.
@@ -19,31 +19,27 @@ class InstanceNorm:
 
     epsilon: float
 
+    def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        return [shapes[0]]
 
-def _lower_instance_norm(lowering: Lowering) -> list[Launch]:
-    source, gamma, beta = lowering.inputs
-    batch, height, width, channels = lowering.shape(source)
-    parts = int(np.clip(height * width // (lowering.group_size * 4), 1, 16))
-    sums, squares = (lowering.scratch((batch, 1, parts, channels)) for _ in range(2))
-    shared = (("float4", "sum_of", lowering.group_size), ("float4", "square_of", lowering.group_size))
-    partial = Launch(
-        "moments", {"src": source}, {"sums": sums, "squares": squares}, batch * slices(channels) * parts,
-        {"PARTS": parts}, {}, shared,
-    )  # fmt: skip
-    per_group = lowering.group_size * 4
-    constants = {"PARTS": parts, "EPSILON": float(lowering.attributes.epsilon), "ITEMS": per_group}
-    items = height * width * slices(channels)
-    tiles_per_picture = -(-items // per_group)
-    reads = {"src": source, "gamma": gamma, "beta": beta, "sums": sums, "squares": squares}
-    shared = (("float4", "factor", slices(channels)), ("float4", "addend", slices(channels)))
-    apply = Launch(
-        "instance_norm", reads, {"dst": lowering.outputs[0]}, batch * tiles_per_picture,
-        constants | {"TILES_PER_PICTURE": tiles_per_picture}, {}, shared,
-    )  # fmt: skip
-    return [partial, apply]
-
-
-INSTANCE_NORM = Operator(
-    "INSTANCE_NORM", lambda *_: Parsed(InstanceNorm(0.0)), lambda _, shapes: [shapes[0]], _lower_instance_norm
-)
-"""Not a TFLite operator: passes.py makes it of the ten that spell it out."""
+    def lower(self, lowering: Lowering) -> list[Launch]:
+        source, gamma, beta = lowering.inputs
+        batch, height, width, channels = lowering.shape(source)
+        parts = int(np.clip(height * width // (lowering.group_size * 4), 1, 16))
+        sums, squares = (lowering.scratch((batch, 1, parts, channels)) for _ in range(2))
+        shared = (("float4", "sum_of", lowering.group_size), ("float4", "square_of", lowering.group_size))
+        partial = Launch(
+            "moments", {"src": source}, {"sums": sums, "squares": squares}, batch * slices(channels) * parts,
+            {"PARTS": parts}, {}, shared,
+        )  # fmt: skip
+        per_group = lowering.group_size * 4
+        constants = {"PARTS": parts, "EPSILON": float(self.epsilon), "ITEMS": per_group}
+        items = height * width * slices(channels)
+        tiles_per_picture = -(-items // per_group)
+        reads = {"src": source, "gamma": gamma, "beta": beta, "sums": sums, "squares": squares}
+        shared = (("float4", "factor", slices(channels)), ("float4", "addend", slices(channels)))
+        apply = Launch(
+            "instance_norm", reads, {"dst": lowering.outputs[0]}, batch * tiles_per_picture,
+            constants | {"TILES_PER_PICTURE": tiles_per_picture}, {}, shared,
+        )  # fmt: skip
+        return [partial, apply]

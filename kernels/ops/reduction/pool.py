@@ -3,49 +3,46 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
-from ...operation import Launch, Lowering, Operator, Parsed, Unsupported
-from ...tensor import TensorInfo, slices
+from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
+from ...tensor import slices
 from ..arguments import activation_epilogue, require_float
 from ..window import VALID, Window
 from .reduce import lower_reduction
 
 
 @dataclass(frozen=True)
-class Pooling:
+class Pooling(Operation):
     window: Window
     maximum: bool
 
+    def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        batch, height, width, channels = shapes[0]
+        return [(batch, *self.window.output_size(height, width), channels)]
 
-def _parse(maximum: bool, options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    require_float(*inputs, *outputs)
-    if inputs[0] is None or len(inputs[0].shape) != 4:
+    def lower(self, lowering: Lowering) -> list[Launch]:
+        _, height, width, _ = lowering.shape(lowering.inputs[0])
+        batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
+        window = self.window
+        whole = window.size == (height, width) and (rows, columns) == (1, 1) and window.padding == VALID
+        if whole and not self.maximum:  # a mean over all pixels: one work-group a slice instead of one invocation
+            return lower_reduction(lowering, frozenset({1, 2}))
+        constants = window.constants(height, width) | {"MAXIMUM": int(self.maximum)}
+        group_count = lowering.group_count(batch * rows * columns * slices(channels))
+        return [Launch("pool", {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}, group_count, constants)]
+
+
+def _parse(node: TfliteNode, *, maximum: bool) -> Parsed:
+    require_float(*node.inputs, *node.outputs)
+    if node.inputs[0] is None or len(node.inputs[0].shape) != 4:
         raise Unsupported("input must have rank 4")
-    size = options.FilterHeight(), options.FilterWidth()
-    window = Window(size, (options.StrideH(), options.StrideW()), padding=options.Padding())
-    return Parsed(Pooling(window, maximum), (0,), activation_epilogue(options.FusedActivationFunction()))
+    size = node.options.FilterHeight(), node.options.FilterWidth()
+    window = Window(size, (node.options.StrideH(), node.options.StrideW()), padding=node.options.Padding())
+    return Parsed(Pooling(window, maximum), (0,), activation_epilogue(node.options.FusedActivationFunction()))
 
 
-def _output_shapes(attributes: Pooling, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    batch, height, width, channels = shapes[0]
-    return [(batch, *attributes.window.output_size(height, width), channels)]
-
-
-def _lower(lowering: Lowering) -> list[Launch]:
-    attributes: Pooling = lowering.attributes
-    _, height, width, _ = lowering.shape(lowering.inputs[0])
-    batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
-    window = attributes.window
-    whole = window.size == (height, width) and (rows, columns) == (1, 1) and window.padding == VALID
-    if whole and not attributes.maximum:  # a mean over all pixels: one work-group a slice instead of one invocation
-        return lower_reduction(lowering, frozenset({1, 2}))
-    constants = window.constants(height, width) | {"MAXIMUM": int(attributes.maximum)}
-    group_count = lowering.group_count(batch * rows * columns * slices(channels))
-    return [Launch("pool", {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}, group_count, constants)]
-
-
-OPERATORS = (
-    Operator("AVERAGE_POOL_2D", lambda *a: _parse(False, *a), _output_shapes, _lower, max_version=3),
-    Operator("MAX_POOL_2D", lambda *a: _parse(True, *a), _output_shapes, _lower, max_version=3),
+TFLITE = (
+    TfliteOp("AVERAGE_POOL_2D", partial(_parse, maximum=False), max_version=3),
+    TfliteOp("MAX_POOL_2D", partial(_parse, maximum=True), max_version=3, moves_values=True),
 )

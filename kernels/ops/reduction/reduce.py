@@ -7,12 +7,13 @@ and scales its share of the pixels. Sums are of differences to a pixel of the sa
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ...operation import Launch, Lowering, Operator, Parsed, Unsupported
-from ...tensor import FLOAT_MAX, TensorId, TensorInfo, bhwc_axis, slices
+from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
+from ...tensor import FLOAT_MAX, TensorId, bhwc_axis, slices
 from ..arguments import constant, require_float, require_type
 
 KINDS = {"SUM": 0, "REDUCE_MAX": 1, "REDUCE_MIN": 2, "REDUCE_PROD": 3, "MEAN": 0, "REDUCE_ANY": 1, "REDUCE_ALL": 2}
@@ -22,7 +23,7 @@ IDENTITY = (0.0, -FLOAT_MAX, FLOAT_MAX, 1.0)
 
 
 @dataclass(frozen=True)
-class Reduction:
+class Reduction(Operation):
     """A reduction, by its TFLite name: ``axes`` of a TFLite shape of ``rank`` dimensions, not negative; ``keep`` says
     that they stay with size 1.
     """
@@ -31,6 +32,14 @@ class Reduction:
     rank: int
     keep: bool
     kind: str = "MEAN"
+
+    def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        kept = [1 if axis in self.axes else size for axis, size in enumerate(shapes[0])]
+        return [tuple(size for axis, size in enumerate(kept) if self.keep or axis not in self.axes)]
+
+    def lower(self, lowering: Lowering) -> list[Launch]:
+        axes = frozenset(bhwc_axis(axis, self.rank) for axis in self.axes)
+        return lower_reduction(lowering, axes, self.kind)
 
 
 def lower_reduction(
@@ -66,32 +75,26 @@ def lower_reduction(
     ]
 
 
-def _parse(kind: str, options: Any, inputs: list[TensorInfo | None], outputs: list[TensorInfo]) -> Parsed:
-    source = inputs[0]
+def _parse(node: TfliteNode, *, kind: str) -> Parsed:
+    source = node.inputs[0]
     if kind in ("REDUCE_ANY", "REDUCE_ALL"):
-        require_type(frozenset({"bool"}), source, *outputs)
+        require_type(frozenset({"bool"}), source, *node.outputs)
     else:
-        require_float(source, *outputs)
+        require_float(source, *node.outputs)
     if source is None or not source.shape:
         raise Unsupported("it needs an input of rank 1 or more")
     rank = len(source.shape)
-    axes = tuple(sorted({int(axis) % rank for axis in constant(inputs[1], "axes").reshape(-1)}))
-    return Parsed(Reduction(axes, rank, bool(options.KeepDims()), kind))
+    axes = tuple(sorted({int(axis) % rank for axis in constant(node.inputs[1], "axes").reshape(-1)}))
+    return Parsed(Reduction(axes, rank, bool(node.options.KeepDims()), kind))
 
 
-def _output_shapes(attributes: Reduction, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    kept = [1 if axis in attributes.axes else size for axis, size in enumerate(shapes[0])]
-    return [tuple(size for axis, size in enumerate(kept) if attributes.keep or axis not in attributes.axes)]
+def _fold_product(_: Any, inputs: list[np.ndarray]) -> np.ndarray:
+    return np.asarray(np.prod(inputs[0], tuple(inputs[1].reshape(-1).tolist())))
 
 
-def _lower(lowering: Lowering) -> list[Launch]:
-    attributes: Reduction = lowering.attributes
-    axes = frozenset(bhwc_axis(axis, attributes.rank) for axis in attributes.axes)
-    return lower_reduction(lowering, axes, attributes.kind)
+def _row(kind: str) -> TfliteOp:
+    fold = _fold_product if kind == "REDUCE_PROD" else None
+    return TfliteOp(kind, partial(_parse, kind=kind), max_version=3, inputs=2, fold=fold)
 
 
-def _reduction(kind: str) -> Operator:
-    return Operator(kind, lambda *a: _parse(kind, *a), _output_shapes, _lower, max_version=3)
-
-
-OPERATORS = tuple(map(_reduction, KINDS))
+TFLITE = tuple(map(_row, KINDS))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ...operation import Launch, Lowering, Operator, Parsed
+from ...operation import Launch, Lowering, Operation
 from ...tensor import slices
 from ..convolution.conv import Convolution
 from ..convolution.packing import pack_bias, pack_weights
@@ -24,41 +24,43 @@ whose weights it keeps in registers.
 
 
 @dataclass(frozen=True)
-class SqueezeExcite:
+class SqueezeExcite(Operation):
     """``layers`` are one or two 1x1 convolutions; ``activation``, a key of CLAMPS, stands between two."""
 
     layers: tuple[Convolution, ...]
     activation: tuple[str, ...]
 
+    def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        return [(shapes[0][0], 1, 1, self.layers[-1].weights.shape[0])]
 
-def _lower(lowering: Lowering) -> list[Launch]:
-    attributes: SqueezeExcite = lowering.attributes
-    batch, height, width, depth = lowering.shape(lowering.inputs[0])
-    sums = lowering.scratch((batch, height, 1, depth))
-    (rows,) = lower_reduction(lowering, frozenset({2}), "SUM", sums)
-    channels = lowering.shape(lowering.outputs[0])[3]
-    last = attributes.layers[-1]
-    arrays = {"gate_weights": pack_weights(last.weights), "gate_bias": pack_bias(last.bias, channels)}
-    hidden, nothing = 1, pack_bias(None, 4)
-    arrays |= {"hidden_weights": nothing, "hidden_bias": nothing}
-    if len(attributes.layers) == 2:
-        first = attributes.layers[0]
-        hidden = slices(first.weights.shape[0])
-        hidden_bias = pack_bias(first.bias, first.weights.shape[0])
-        arrays |= {"hidden_weights": pack_weights(first.weights), "hidden_bias": hidden_bias}
-    low, high = CLAMPS[attributes.activation]
-    depth_s, last_s, group_size = slices(depth), slices(last.weights.shape[3]), lowering.group_size
-    constants: dict[str, int | float] = {
-        "LAYERS": len(attributes.layers), "AREA": float(height * width), "HIDDEN_S": hidden, "LAST_S": last_s,
-        "HIDDEN_LOW": low, "HIDDEN_HIGH": high, "MEAN_LANES": min(depth_s, group_size),
-        "MEAN_SHARES": min(group_size // min(depth_s, group_size), 2 * SHARES),
-        **_division("HIDDEN", hidden, depth_s, group_size), **_division("GATE", slices(channels), last_s, group_size),
-    }  # fmt: skip
-    sizes = {"partial": group_size, "mean": depth_s, "hidden": hidden}
-    shared = tuple(("float4", name, size) for name, size in sizes.items())
-    reads, writes = {"sums": sums}, {"gate": lowering.outputs[0]}
-    gate = Launch("squeeze_excite", reads, writes, 1, constants, arrays, shared, fits_in_prologue=True)
-    return [replace(rows, is_row_sum=True), gate]
+    def lower(self, lowering: Lowering) -> list[Launch]:
+        batch, height, width, depth = lowering.shape(lowering.inputs[0])
+        sums = lowering.scratch((batch, height, 1, depth))
+        (rows,) = lower_reduction(lowering, frozenset({2}), "SUM", sums)
+        channels = lowering.shape(lowering.outputs[0])[3]
+        last = self.layers[-1]
+        arrays = {"gate_weights": pack_weights(last.weights), "gate_bias": pack_bias(last.bias, channels)}
+        hidden, nothing = 1, pack_bias(None, 4)
+        arrays |= {"hidden_weights": nothing, "hidden_bias": nothing}
+        if len(self.layers) == 2:
+            first = self.layers[0]
+            hidden = slices(first.weights.shape[0])
+            hidden_bias = pack_bias(first.bias, first.weights.shape[0])
+            arrays |= {"hidden_weights": pack_weights(first.weights), "hidden_bias": hidden_bias}
+        low, high = CLAMPS[self.activation]
+        depth_s, last_s, group_size = slices(depth), slices(last.weights.shape[3]), lowering.group_size
+        constants: dict[str, int | float] = {
+            "LAYERS": len(self.layers), "AREA": float(height * width), "HIDDEN_S": hidden, "LAST_S": last_s,
+            "HIDDEN_LOW": low, "HIDDEN_HIGH": high, "MEAN_LANES": min(depth_s, group_size),
+            "MEAN_SHARES": min(group_size // min(depth_s, group_size), 2 * SHARES),
+            **_division("HIDDEN", hidden, depth_s, group_size),
+            **_division("GATE", slices(channels), last_s, group_size),
+        }  # fmt: skip
+        sizes = {"partial": group_size, "mean": depth_s, "hidden": hidden}
+        shared = tuple(("float4", name, size) for name, size in sizes.items())
+        reads, writes = {"sums": sums}, {"gate": lowering.outputs[0]}
+        gate = Launch("squeeze_excite", reads, writes, 1, constants, arrays, shared, fits_in_prologue=True)
+        return [replace(rows, is_row_sum=True), gate]
 
 
 def _division(name: str, outputs: int, terms: int, group_size: int) -> dict[str, int | float]:
@@ -69,11 +71,3 @@ def _division(name: str, outputs: int, terms: int, group_size: int) -> dict[str,
     shares = min(group_size // lanes, terms, max(SHARES, -(-terms // MOST_TERMS)))
     values = {"LANES": lanes, "SHARES": shares, "ROUNDS": -(-outputs // lanes), "TERMS": -(-terms // shares)}
     return {f"{name}_{key}": value for key, value in values.items()}
-
-
-def _output_shapes(attributes: SqueezeExcite, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    return [(shapes[0][0], 1, 1, attributes.layers[-1].weights.shape[0])]
-
-
-SQUEEZE_EXCITE = Operator("SQUEEZE_EXCITE", lambda *_: Parsed(None), _output_shapes, _lower)
-"""Not a TFLite operator."""

@@ -14,14 +14,12 @@ from framebind.delegate.plan.binding import Binding
 from framebind.delegate.run.program import Program
 from framebind.delegate.transform.graph import Graph, Node
 from framebind.interop.device import Device
-from framebind.kernels.operation import FusedOp
+from framebind.kernels.operation import FusedOp, Operation
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.depthwise import Depthwise
 from framebind.kernels.ops.convolution.transpose_conv import TransposeConvolution
 from framebind.kernels.ops.pointwise.elementwise import Elementwise
-from framebind.kernels.ops.reduction.instance_norm import INSTANCE_NORM
 from framebind.kernels.ops.window import SAME, VALID, Window
-from framebind.kernels.registry import OPERATORS
 from framebind.kernels.tensor import TensorId, TensorInfo
 from framebind.kernels.views import Dense, Storage
 from support.cases.references import Array, convolve, depthwise, transpose_convolve, values
@@ -29,11 +27,11 @@ from support.cases.references import Array, convolve, depthwise, transpose_convo
 
 @dataclass(frozen=True)
 class Case:
-    """An operator with attributes, its inputs, and what NumPy says comes out (float64 inside)."""
+    """An operator with operation, its inputs, and what NumPy says comes out (float64 inside)."""
 
     label: str
     operator: str
-    attributes: Any
+    operation: Operation
     inputs: tuple[Array, ...]
     expected: Callable[..., npt.NDArray[np.floating]]
     epilogue: tuple[FusedOp, ...] = ()
@@ -56,8 +54,8 @@ def convolution_cases() -> list[Case]:
         ("merged zero border", (1, 6, 7, 3), 5, Window((3, 3), (2, 2), padding=VALID, extra=(1, 0, 0, 1))),
         ("blocks of pixels", (1, 96, 97, 3), 32, Window((3, 3), (1, 1))),
     ]:
-        attributes = Convolution(window, values(out, *window.size, shape[3]), values(out) if out % 2 else None)
-        cases.append(Case(label, "CONV_2D", attributes, (values(*shape),), convolve(attributes)))
+        operation = Convolution(window, values(out, *window.size, shape[3]), values(out) if out % 2 else None)
+        cases.append(Case(label, "CONV_2D", operation, (values(*shape),), convolve(operation)))
     for label, channels, multiplier, window in [
         ("3x3", 5, 1, Window((3, 3), (1, 1))),
         ("5x5 stride 2", 13, 1, Window((5, 5), (2, 2))),
@@ -67,12 +65,12 @@ def convolution_cases() -> list[Case]:
         ("reflecting border", 4, 1, Window((3, 3), (1, 1), padding=VALID, extra=(1, 1, 1, 1), mode="reflect")),
     ]:
         weights = values(1, *window.size, channels * multiplier)
-        attributes = Depthwise(window, multiplier, weights, values(channels * multiplier))
-        cases.append(Case(label, "DEPTHWISE_CONV_2D", attributes, (values(2, 9, 10, channels),), depthwise(attributes)))
+        operation = Depthwise(window, multiplier, weights, values(channels * multiplier))
+        cases.append(Case(label, "DEPTHWISE_CONV_2D", operation, (values(2, 9, 10, channels),), depthwise(operation)))
     for label, kernel, strides, padding in [("2x2", 2, 2, SAME), ("3x3", 3, 2, SAME), ("4x4 valid", 4, 3, VALID)]:
-        attributes = TransposeConvolution((strides, strides), padding, None, values(3, kernel, kernel, 5), values(3))
+        operation = TransposeConvolution((strides, strides), padding, None, values(3, kernel, kernel, 5), values(3))
         cases.append(
-            Case(label, "Convolution2DTransposeBias", attributes, (values(1, 4, 5, 5),), transpose_convolve(attributes))
+            Case(label, "Convolution2DTransposeBias", operation, (values(1, 4, 5, 5),), transpose_convolve(operation))
         )
     sized = TransposeConvolution((2, 2), SAME, (7, 9), values(6, 3, 3, 2), None)
     cases.append(Case("given size", "TRANSPOSE_CONV", sized, (values(2, 4, 5, 2),), transpose_convolve(sized)))
@@ -81,16 +79,15 @@ def convolution_cases() -> list[Case]:
 
 def run(device: Device, case: Case, storage: Storage) -> Array:
     """Run one node on the device, inputs and output bound to float32 buffers."""
-    operator = INSTANCE_NORM if case.operator == "INSTANCE_NORM" else OPERATORS[case.operator]
     shapes = [tuple(x.shape) for x in case.inputs]
     target = len(case.inputs)
     expected = case.expected(*case.inputs)
-    shape = operator.output_shapes(case.attributes, shapes)[0]
+    shape = case.operation.output_shapes(shapes)[0]
     assert shape == expected.shape
     tensors = {i: TensorInfo(f"in{i}", s, "float32") for i, s in enumerate([*shapes, shape])}
     linked = [op.operand for op in case.epilogue]
     inputs = tuple(i for i in range(target) if i not in linked)
-    node = Node(operator, case.attributes, inputs, (target,), case.epilogue, (0,))
+    node = Node(case.operator, case.operation, inputs, (target,), case.epilogue, (0,))
     nodes = [node] if storage == "f32" else through_halves(node, tensors)
     program = Program(device, Graph(tensors, nodes, tuple(range(target)), (target,)), storage)
     for i, x in enumerate(case.inputs):
@@ -114,7 +111,7 @@ def through_halves(node: Node, tensors: dict[int, TensorInfo]) -> list[Node]:
     for i in node.operands:
         copies.setdefault(i, 100 + i)
         tensors[100 + i] = tensors[i]
-    negated = [Node(OPERATORS["NEG"], Elementwise(), (i,), (copy,), (FusedOp("NEG"),)) for i, copy in copies.items()]
+    negated = [Node("NEG", Elementwise(), (i,), (copy,), (FusedOp("NEG"),)) for i, copy in copies.items()]
     epilogue = tuple(op if op.operand is None else replace(op, operand=copies[op.operand]) for op in node.epilogue)
     return [*negated, replace(node, inputs=tuple(copies[i] for i in node.inputs), epilogue=epilogue)]
 

@@ -45,58 +45,56 @@ def windows(x: npt.NDArray, window: Window, fill: float) -> npt.NDArray[np.float
     return padded[:, y][:, :, :, z].transpose(0, 1, 3, 2, 4, 5)
 
 
-def convolve(attributes: Convolution) -> Callable[[Array], npt.NDArray]:
-    bias = 0 if attributes.bias is None else attributes.bias
-    return lambda x: np.einsum("brckli,okli->brco", windows(x, attributes.window, 0), attributes.weights) + bias
+def convolve(operation: Convolution) -> Callable[[Array], npt.NDArray]:
+    bias = 0 if operation.bias is None else operation.bias
+    return lambda x: np.einsum("brckli,okli->brco", windows(x, operation.window, 0), operation.weights) + bias
 
 
-def depthwise(attributes: Depthwise) -> Callable[[Array], npt.NDArray]:
+def depthwise(operation: Depthwise) -> Callable[[Array], npt.NDArray]:
     def compute(x: Array) -> npt.NDArray:
-        repeated = np.repeat(x, attributes.multiplier, axis=3)
-        seen = windows(repeated, attributes.window, 0)
-        return np.einsum("brcklo,klo->brco", seen, attributes.weights[0]) + (
-            0 if attributes.bias is None else attributes.bias
+        repeated = np.repeat(x, operation.multiplier, axis=3)
+        seen = windows(repeated, operation.window, 0)
+        return np.einsum("brcklo,klo->brco", seen, operation.weights[0]) + (
+            0 if operation.bias is None else operation.bias
         )
 
     return compute
 
 
-def pool(attributes: Pooling) -> Callable[[Array], npt.NDArray]:
-    fill = -np.inf if attributes.maximum else np.nan
-    reduce = np.max if attributes.maximum else np.nanmean
-    return lambda x: reduce(windows(x, attributes.window, fill), axis=(3, 4))
+def pool(operation: Pooling) -> Callable[[Array], npt.NDArray]:
+    fill = -np.inf if operation.maximum else np.nan
+    reduce = np.max if operation.maximum else np.nanmean
+    return lambda x: reduce(windows(x, operation.window, fill), axis=(3, 4))
 
 
-def transpose_convolve(attributes: TransposeConvolution) -> Callable[[Array], npt.NDArray]:
+def transpose_convolve(operation: TransposeConvolution) -> Callable[[Array], npt.NDArray]:
     def compute(x: Array) -> npt.NDArray:
         batch, height, width, _ = x.shape
-        out, kernel_h, kernel_w, _ = attributes.weights.shape
-        rows, columns = attributes.output_size(height, width)
-        top, left = attributes.padding_before((height, width), (rows, columns))
-        full = np.zeros(
-            (batch, height * attributes.strides[0] + kernel_h, width * attributes.strides[1] + kernel_w, out)
-        )
+        out, kernel_h, kernel_w, _ = operation.weights.shape
+        rows, columns = operation.output_size(height, width)
+        top, left = operation.padding_before((height, width), (rows, columns))
+        full = np.zeros((batch, height * operation.strides[0] + kernel_h, width * operation.strides[1] + kernel_w, out))
         for y in range(height):
             for z in range(width):
-                patch = np.einsum("bi,okli->bklo", x[:, y, z].astype(np.float64), attributes.weights)
-                r, c = y * attributes.strides[0], z * attributes.strides[1]
+                patch = np.einsum("bi,okli->bklo", x[:, y, z].astype(np.float64), operation.weights)
+                r, c = y * operation.strides[0], z * operation.strides[1]
                 full[:, r : r + kernel_h, c : c + kernel_w] += patch
-        bias = 0 if attributes.bias is None else attributes.bias
+        bias = 0 if operation.bias is None else operation.bias
         return full[:, top : top + rows, left : left + columns] + bias
 
     return compute
 
 
-def resize(attributes: Resize) -> Callable[[Array], npt.NDArray]:
+def resize(operation: Resize) -> Callable[[Array], npt.NDArray]:
     def places(source: int, target: int) -> npt.NDArray[np.float64]:
-        scale = (source - 1) / (target - 1) if attributes.align_corners and target > 1 else source / target
-        half = 0.5 if attributes.half_pixel_centers else 0.0
-        return (np.arange(target) + half) * np.float32(scale) - (half if attributes.bilinear else 0.0)
+        scale = (source - 1) / (target - 1) if operation.align_corners and target > 1 else source / target
+        half = 0.5 if operation.half_pixel_centers else 0.0
+        return (np.arange(target) + half) * np.float32(scale) - (half if operation.bilinear else 0.0)
 
     def along(x: npt.NDArray, axis: int) -> npt.NDArray:
-        at, last = places(x.shape[axis], attributes.size[axis - 1]), x.shape[axis] - 1
-        if not attributes.bilinear:
-            nearest = np.floor(at + 0.5) if attributes.align_corners else np.floor(at)
+        at, last = places(x.shape[axis], operation.size[axis - 1]), x.shape[axis] - 1
+        if not operation.bilinear:
+            nearest = np.floor(at + 0.5) if operation.align_corners else np.floor(at)
             return np.take(x, np.clip(nearest, 0, last).astype(int), axis)
         low = np.maximum(np.floor(at), 0).astype(int)
         part = np.expand_dims(at - low, tuple(a for a in range(4) if a != axis))

@@ -1,0 +1,120 @@
+"""An operator is one new Python file and its kernel text: written here into a folder, found, and run."""
+
+from __future__ import annotations
+
+import importlib
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import framebind as fb
+from framebind.delegate.claim.claims import build_graph, claim, refuse_unlowered
+from framebind.delegate.plan.binding import Binding
+from framebind.delegate.read.reader import read_model
+from framebind.delegate.run.program import Program
+from framebind.interop.record.null import NullDevice
+from framebind.kernels.codegen.dialect import kernel_files
+from framebind.kernels.registry import OPERATORS, discover
+from framebind.kernels.views import Dense
+from support.operator_models import run
+from support.tiny_models import G, Op, T, build
+
+KERNEL = """// Values whose magnitude is above a threshold, and zero for the others: one invocation computes one slice.
+KERNEL {
+  int item = GROUP_ID * GROUP + LOCAL;
+  if (item < dst_COUNT) {
+    POSITION(dst, item, b, y, x, s);
+    float4 v = READ(src, b, y, x, s);
+    WRITE(dst, b, y, x, s, v * is_less(F4(THRESHOLD), fabs(v)));
+  }
+}
+"""
+OPERATOR = '''"""HardShrink: values whose magnitude is above a threshold, and zero for the others."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from framebind.kernels.operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
+from framebind.kernels.ops.arguments import require_float
+
+
+@dataclass(frozen=True)
+class HardShrink(Operation):
+    threshold: float
+
+    def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        return [shapes[0]]
+
+    def lower(self, lowering: Lowering) -> list[Launch]:
+        reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
+        group_count = lowering.groups_for(lowering.outputs[0])
+        return [Launch("hard_shrink", reads, writes, group_count, {"THRESHOLD": self.threshold})]
+
+
+def _parse(node: TfliteNode) -> Parsed:
+    require_float(*node.inputs, *node.outputs)
+    (threshold,) = struct.unpack("<f", node.options)
+    if threshold < 0:
+        raise Unsupported(f"threshold {threshold} is negative")
+    return Parsed(HardShrink(threshold))
+
+
+TFLITE = (TfliteOp("HardShrink", _parse, custom=True),)
+'''
+SHAPE = (2, 5, 7, 6)
+X = np.random.default_rng(5).normal(size=SHAPE).astype(np.float32)
+EXPECTED = np.where(np.abs(X) > 0.5, -X, 0)
+
+
+def model(threshold: float) -> bytes:
+    """NEG, then the new operator."""
+    operators = [Op("NEG", [0], [1]), Op("HardShrink", [1], [2], struct.pack("<f", threshold))]
+    return build(G([T("x", SHAPE), T("negated", SHAPE), T("y", SHAPE)], operators, [0], [2]))
+
+
+@pytest.fixture
+def _hard_shrink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "added_operators"
+    folder.mkdir()
+    for name, text in (("__init__.py", ""), ("hard_shrink.py", OPERATOR), ("hard_shrink.kern", KERNEL)):
+        (folder / name).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.invalidate_caches()
+    monkeypatch.setitem(OPERATORS, "HardShrink", discover(importlib.import_module(folder.name))["HardShrink"])
+    monkeypatch.setitem(kernel_files(), "hard_shrink", folder / "hard_shrink.kern")
+
+
+@pytest.mark.usefixtures("_hard_shrink")
+def test_its_kernel_compiles_for_every_api() -> None:
+    device, subgraph = NullDevice(), read_model(model(0.5)).subgraphs[0]
+    claims = claim(subgraph)
+    refuse_unlowered(claims, subgraph, device.traits)
+    assert not claims.unsupported
+    program = Program(device, build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs, {}), "f32")
+    for tensor in (0, 2):
+        program.bind(tensor, Binding(device.buffer(Dense(SHAPE).nbytes, ""), Dense(SHAPE)))
+    (source,) = (step.kernel.source for step in program.steps if step.kernel.source.name == "hard_shrink")
+    assert "0.5f" in device.kernels[source].glsl and "0.5f" in device.kernels[source].opencl
+
+
+@pytest.mark.usefixtures("_hard_shrink")
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_it_runs_in_a_model(context: fb.GlContext) -> None:
+    interpreter = fb.Interpreter(model_content=model(0.5))
+    interpreter.modify_graph_with_delegate(fb.GpuDelegate(fb.GpuDelegateOptions(backend="opengl")))
+    interpreter.allocate_tensors()
+    np.testing.assert_array_equal(run(interpreter, [X])[0], EXPECTED)
+    assert [op.runs_on for op in interpreter.delegated_ops()] == ["gpu", "gpu"]
+
+
+@pytest.mark.usefixtures("_hard_shrink")
+def test_its_reason_is_told() -> None:
+    assert claim(read_model(model(-1.0)).subgraphs[0]).unsupported == {1: "threshold -1.0 is negative"}
+
+
+def test_without_the_file_there_is_no_such_operator() -> None:
+    assert claim(read_model(model(0.5)).subgraphs[0]).unsupported == {1: "the operator is not supported"}
