@@ -18,7 +18,7 @@ from framebind.interop.record.null import NullDevice
 from framebind.kernels.codegen.dialect import kernel_files
 from framebind.kernels.registry import OPERATORS, discover
 from framebind.kernels.views import Dense
-from support.operator_models import run
+from support.operator_models import run_model
 from support.tiny_models import G, Op, T, build
 
 KERNEL = """// Values whose magnitude is above a threshold, and zero for the others: one invocation computes one slice.
@@ -106,8 +106,7 @@ def test_its_kernel_compiles_for_every_api() -> None:
 def test_it_runs_in_a_model(context: fb.GlContext) -> None:
     interpreter = fb.Interpreter(model_content=model(0.5))
     interpreter.modify_graph_with_delegate(fb.GpuDelegate(fb.GpuDelegateOptions(backend="opengl")))
-    interpreter.allocate_tensors()
-    np.testing.assert_array_equal(run(interpreter, [X])[0], EXPECTED)
+    np.testing.assert_array_equal(run_model(interpreter, [X])[0], EXPECTED)
     assert [op.runs_on for op in interpreter.delegated_ops()] == ["gpu", "gpu"]
 
 
