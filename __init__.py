@@ -9,7 +9,7 @@ from .delegate.statistics import Statistics, StepTime
 from .interop.cl.context import ClContext
 from .interop.cl.objects import ClBuffer, ClImage
 from .interop.discovery.compatibility import BestOptions, CompatibilityList
-from .interop.discovery.drivers import InstalledApi, InstalledDriver, installed_apis
+from .interop.discovery.drivers import installed_apis
 from .interop.errors import (
     BindingError,
     DelegateError,
@@ -53,8 +53,6 @@ __all__ = [
     "GpuDelegateOptions",
     "InferencePreference",
     "InferencePriority",
-    "InstalledApi",
-    "InstalledDriver",
     "Interpreter",
     "KernelError",
     "ModelError",

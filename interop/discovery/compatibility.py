@@ -1,9 +1,9 @@
-"""What this machine offers: its GL and CL devices, how they share memory, and what a model is best run on."""
+"""The GL and CL devices of this machine, how they share memory, and the options that models run best with."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import pyopencl
@@ -15,27 +15,39 @@ from ..gl.context import GlContext
 from ..share.sharing import SharingReport, sharing_report
 
 CPU_THREADS = 4
-"""For the CPU interpreter, as TensorFlow Lite's CompatibilityList advises."""
+"""Threads for the CPU interpreter: the number that TensorFlow Lite's CompatibilityList advises."""
 
 
 @dataclass(frozen=True)
 class FoundDevice:
-    """A GL or CL device. ``software``: it is the CPU. ``unusable``: why models cannot run on it; "" where they can."""
+    """A GL or CL device of this machine."""
 
     api: str
+    """"OpenGL", "OpenGL ES" or "OpenCL"."""
     name: str
     version: str
     software: bool = False
+    """Whether the device is the CPU."""
     f16: str = ""
-    """What it does in half precision: "storage", or "storage, arithmetic"."""
+    """Its use of 16-bit floats: "storage", or "storage, arithmetic"."""
     unusable: str = ""
+    """The reason why models cannot run on it; "" if they can."""
 
 
 @dataclass(frozen=True)
 class BestOptions:
-    """What to run models with. ``backend`` and ``is_precision_loss_allowed`` are for GpuDelegateOptions.
+    """The options to run models with on this machine.
 
-    ``backend`` None: leave the delegate out, and give the interpreter ``num_threads``; else ``num_threads`` is None.
+    Attributes
+    ----------
+    backend : {"opengl", "opencl"} or None
+        For GpuDelegateOptions. None: run without the delegate, with ``num_threads`` threads.
+    is_precision_loss_allowed : bool
+        For GpuDelegateOptions.
+    num_threads : int or None
+        For the interpreter on the CPU; None if a GPU runs the model.
+    reason : str
+        Why, in one sentence.
     """
 
     backend: Literal["opengl", "opencl"] | None
@@ -44,60 +56,95 @@ class BestOptions:
     reason: str
 
 
-@dataclass
 class CompatibilityList:
-    """The devices of this machine, looked at when it is made: the GL context that is current on this thread, or, where
-    there is none, every GL device that works without a window; and every OpenCL device.
+    """The devices of this machine, found when the list is made.
+
+    It has the GL context that is current on this thread; without one, every GL device that works without a window. It
+    has every OpenCL device.
+
+    Attributes
+    ----------
+    devices : list of FoundDevice
+        ``api``, ``name``, ``version``, ``software``, ``f16`` and ``unusable`` of each device.
+    sharing : list of SharingReport
+        One for each pair of a GL and a CL device that work.
+
+    Examples
+    --------
+    >>> found = fb.CompatibilityList()
+    >>> any(device.api == "OpenGL" for device in found.devices)
+    True
+    >>> best = found.best_options_for_this_device()
+    >>> if best.backend is None:
+    ...     interpreter = fb.Interpreter("model.tflite", num_threads=best.num_threads)
+    ... else:
+    ...     options = fb.GpuDelegateOptions(backend=best.backend)
     """
 
-    devices: list[FoundDevice] = field(default_factory=list, init=False)
-    sharing: list[SharingReport] = field(default_factory=list, init=False)
-    """For each pair of a GL and a CL device that work."""
-
-    def __post_init__(self) -> None:
-        opencl: list[FoundDevice] = []
-        usable = list(_cl_devices(opencl))
-        for context in _gl_contexts(self.devices):
-            api = "OpenGL ES" if context.is_es else "OpenGL"
-            version = context.gl.version
-            self.devices.append(FoundDevice(api, context.renderer, version, context.software, "storage"))
-            for device in usable:
-                cl = ClContext(device)
-                self.sharing.append(sharing_report(context, cl))
-                cl.close()
-        self.devices += opencl
+    def __init__(self) -> None:
+        self.devices, self.sharing = survey()
 
     def is_delegate_supported_on_this_device(self) -> bool:
-        """Whether a GPU runs models here. A GPU that is the CPU (llvmpipe, PoCL) is none: it works, and is slower than
-        the CPU interpreter.
+        """Whether a GPU runs models here.
+
+        A driver that computes on the CPU (llvmpipe, PoCL) does not count: it works, but LiteRT's CPU interpreter is
+        faster.
         """
         return self.best_options_for_this_device().backend is not None
 
     def best_options_for_this_device(self) -> BestOptions:
-        """What to run models with here, and why.
+        """The options to run models with here, and why.
 
-        OpenCL where its device is a GPU and takes GL objects without a copy, or OpenGL's is none; else OpenGL.
+        OpenCL, if its device is a GPU and takes GL objects without a copy, or if OpenGL has no GPU; else OpenGL.
         """
-        gpus = [device for device in self.devices if not device.software and not device.unusable]
-        cl_gpu = next((gpu for gpu in gpus if gpu.api == "OpenCL"), None)
-        gl_gpu = next((gpu for gpu in gpus if gpu.api != "OpenCL"), None)
-        # Nothing measured so far is faster with 16 bits: arithmetic is float32 in either case.
-        if cl_gpu is not None and (gl_gpu is None or self._share(gl_gpu, cl_gpu)):
-            return BestOptions("opencl", False, None, f"{cl_gpu.name} is a GPU, and OpenCL's dispatches cost less")
-        if gl_gpu is not None:
-            why = "shares no memory with OpenGL" if cl_gpu is not None else "has no GPU"
-            return BestOptions("opengl", False, None, f"{gl_gpu.name} is a GPU, and OpenCL {why}")
-        software = ", ".join(device.name for device in self.devices if device.software and not device.unusable)
-        reason = f"no GPU was found, and {software} run on the CPU" if software else "no GPU driver was found"
-        return BestOptions(None, False, CPU_THREADS, f"{reason}: LiteRT's CPU interpreter is faster")
+        return best_options(self.devices, self.sharing)
 
-    def _share(self, gl: FoundDevice, cl: FoundDevice) -> bool:
-        reports = [report for report in self.sharing if gl.name in report.gl and cl.name in report.cl]
-        return any(report.strategy is not None for report in reports)
+
+def best_options(devices: Sequence[FoundDevice], sharing: Sequence[SharingReport]) -> BestOptions:
+    """See CompatibilityList.best_options_for_this_device."""
+    gpus = [device for device in devices if not device.software and not device.unusable]
+    cl_gpu = next((gpu for gpu in gpus if gpu.api == "OpenCL"), None)
+    gl_gpu = next((gpu for gpu in gpus if gpu.api != "OpenCL"), None)
+    # 16-bit storage is not advised: arithmetic is float32 anyway, and nothing measured so far was faster with it.
+    if cl_gpu is not None and (gl_gpu is None or _share(gl_gpu, cl_gpu, sharing)):
+        return BestOptions("opencl", False, None, f"{cl_gpu.name} is a GPU, and OpenCL's dispatches cost less")
+    if gl_gpu is not None:
+        why = "shares no memory with OpenGL" if cl_gpu is not None else "has no GPU"
+        return BestOptions("opengl", False, None, f"{gl_gpu.name} is a GPU, and OpenCL {why}")
+    software = ", ".join(device.name for device in devices if device.software and not device.unusable)
+    reason = f"no GPU was found, and {software} run on the CPU" if software else "no GPU driver was found"
+    return BestOptions(None, False, CPU_THREADS, f"{reason}: LiteRT's CPU interpreter is faster")
+
+
+def survey() -> tuple[list[FoundDevice], list[SharingReport]]:
+    """Open a context on every device of this machine, and close those that were opened.
+
+    Returns
+    -------
+    devices : list of FoundDevice
+        GL devices, then OpenCL devices.
+    sharing : list of SharingReport
+        One for each pair of a GL and a CL device that work.
+    """
+    gl, opencl, sharing = list[FoundDevice](), list[FoundDevice](), list[SharingReport]()
+    usable = list(_cl_devices(opencl))
+    for context in _gl_contexts(gl):
+        api = "OpenGL ES" if context.is_es else "OpenGL"
+        gl.append(FoundDevice(api, context.renderer, context.gl.version, context.software, "storage"))
+        for device in usable:
+            cl = ClContext(device)
+            sharing.append(sharing_report(context, cl))
+            cl.close()
+    return gl + opencl, sharing
+
+
+def _share(gl: FoundDevice, cl: FoundDevice, sharing: Sequence[SharingReport]) -> bool:
+    reports = [report for report in sharing if gl.name in report.gl and cl.name in report.cl]
+    return any(report.strategy is not None for report in reports)
 
 
 def _cl_devices(found: list[FoundDevice]) -> Iterator[pyopencl.Device]:
-    """The OpenCL devices that work. All are added to ``found``."""
+    """Yield the OpenCL devices that work; add all of them to ``found``."""
     try:
         devices = all_devices()
     except DeviceError as error:
@@ -113,9 +160,9 @@ def _cl_devices(found: list[FoundDevice]) -> Iterator[pyopencl.Device]:
 
 
 def _gl_contexts(failed: list[FoundDevice]) -> Iterator[GlContext]:
-    """The context that is current; else one of each device, current while it is looked at, and then closed.
+    """Yield the context that is current; without one, a new context of each device, current until the next one.
 
-    Devices that have none that will do are added to ``failed``.
+    Devices that give no context are added to ``failed``.
     """
     if GlContext.is_current():
         yield GlContext.current()
@@ -132,7 +179,7 @@ def _gl_contexts(failed: list[FoundDevice]) -> Iterator[GlContext]:
 
 
 def _headless(number: int | None) -> GlContext:
-    """Desktop OpenGL, or, where the device has too old a one, OpenGL ES."""
+    """A context of desktop OpenGL, or of OpenGL ES if the device's desktop OpenGL is too old."""
     try:
         return GlContext.headless(device_index=number)
     except DeviceError as desktop:

@@ -1,4 +1,4 @@
-"""Which devices there are, by the name of their backend, and which one "auto" takes."""
+"""The devices by the name of their backend, and the choice that "auto" makes."""
 
 from __future__ import annotations
 
@@ -24,14 +24,23 @@ _cl_devices: weakref.WeakValueDictionary[ClContext, ClDevice] = weakref.WeakValu
 
 
 def open_device(backend: str) -> Device:
-    """A device of that backend; call its ``close()`` once when done.
+    """Open a device of that backend; call its ``close()`` once when done.
 
-    "opengl" runs in the GL context that is current on the calling thread, or, where there is none, in a headless one
-    of its own, which is current from then on and closed with the device. "opencl" runs in the ClContext that is current
-    on the thread, or else in one of its own. One device serves all who open one there. "auto" takes the API whose
-    context is current (a ClContext before a GL context: somebody asked for it); where none is, a GPU before a CPU, and
-    OpenCL before OpenGL. Where its first choice is out it takes the other one and logs why in one line. "null" computes
-    nothing. Raises DeviceError for an unknown backend, or where no driver is found.
+    All who open a device in one context share it.
+
+    Parameters
+    ----------
+    backend : str
+        "opengl" runs in the GL context that is current on this thread. Without one it makes a headless context, which
+        is current from then on and closed with the device. "opencl" runs in the current ClContext, or in one of its
+        own. "auto" takes the API whose context is current, OpenCL's first, because nobody makes a ClContext current
+        without meaning it. Without a current context it takes a GPU before a CPU, and OpenCL before OpenGL. If its
+        first choice does not work it takes the other one, and logs why in one line. "null" computes nothing.
+
+    Raises
+    ------
+    DeviceError
+        If there is no such backend, or no driver for it.
     """
     if backend not in _BACKENDS:
         raise DeviceError(f"there is no backend '{backend}': take one of {', '.join(sorted(_BACKENDS))}")
@@ -83,7 +92,7 @@ def _open_auto() -> Device:
 
 
 def _chosen(device: Device, other: Device | None, reason: str) -> Device:
-    """Close the other one, and say in one line why: a warning where it does not work at all."""
+    """Close the other device, and log why: as a warning if the other one does not work at all."""
     level = logging.WARNING if other is None else logging.INFO
     log.log(level, f"backend auto: {device.traits.api} on {device.traits.name}, because {reason}")
     if other is not None:
@@ -92,7 +101,7 @@ def _chosen(device: Device, other: Device | None, reason: str) -> Device:
 
 
 def device_of(native: Any, device: Device) -> Device | None:
-    """A device of the API of a user's object, where ``device`` is of the other API and a context of the object's is
+    """A device of the API of a user's object, if ``device`` is of the other API and a context of the object's API is
     current on this thread; else None.
     """
     if isinstance(device, ClDevice) and is_gl_object(native) and GlContext.is_current():

@@ -1,4 +1,4 @@
-"""Which drivers are installed for EGL, OpenCL and Vulkan: those that their loaders find, and why one does not load."""
+"""The drivers that are installed for EGL, OpenCL and Vulkan, and why one does not load."""
 
 from __future__ import annotations
 
@@ -26,32 +26,46 @@ _SUFFIXES = (".json", ".icd")
 
 @dataclass(frozen=True)
 class InstalledDriver:
-    """A file that tells a loader of a driver. ``problem``: why the driver does not load; "" where it does."""
+    """A file that names a driver to a loader."""
 
     file: str
     library: str
     """The shared library that the file names."""
     problem: str
+    """The reason why the driver does not load; "" if it does."""
 
 
 @dataclass(frozen=True)
 class InstalledApi:
-    """A loader and its drivers. ``devices``: how many it lists; ``problem``: why it lists none, "" where it does."""
+    """A loader and its drivers."""
 
     api: str
     """"EGL", "OpenCL" or "Vulkan"."""
     drivers: tuple[InstalledDriver, ...]
-    """Where the loader reads files for them (on Linux); elsewhere none."""
+    """On Linux, the drivers that the loader's files name; elsewhere none."""
     devices: int
+    """The number of devices that the loader lists."""
     problem: str
+    """The reason why it lists no device; "" if it lists one."""
 
 
 def installed_apis() -> list[InstalledApi]:
-    """What is installed for EGL (OpenGL without a window), OpenCL, and Vulkan (for memory that the two share).
+    """The loaders of EGL (OpenGL without a window), OpenCL and Vulkan (memory that both share), with their drivers.
 
-    Loads every driver, creates no GL or CL context and allocates nothing on a GPU. The drivers' files are looked for
-    where the loaders do, also in what ``__EGL_VENDOR_LIBRARY_DIRS``, ``OCL_ICD_VENDORS``, ``VK_DRIVER_FILES`` and their
-    like say.
+    Loads every driver, makes no context and allocates nothing on a GPU. The drivers' files are looked for as the
+    loaders do, also in the folders that ``__EGL_VENDOR_LIBRARY_DIRS``, ``OCL_ICD_VENDORS``, ``VK_DRIVER_FILES`` and
+    their like name.
+
+    Returns
+    -------
+    list of InstalledApi
+        For EGL, OpenCL and Vulkan in this order: ``api``, ``drivers``, ``devices`` (how many it lists) and ``problem``
+        (why it lists none, else ""). A driver has ``file``, ``library`` and ``problem`` (why it does not load, or "").
+
+    Examples
+    --------
+    >>> [api.api for api in fb.installed_apis()]
+    ['EGL', 'OpenCL', 'Vulkan']
     """
     egl_places = _places("__EGL_VENDOR_LIBRARY_FILENAMES", "__EGL_VENDOR_LIBRARY_DIRS", _EGL_FOLDERS)
     opencl_places = _places("", "OCL_ICD_VENDORS", _OPENCL_FOLDERS)
@@ -81,7 +95,7 @@ def _installed(
 
 
 def _places(files: str, folders: str, usual: tuple[str, ...]) -> list[Path]:
-    """Files and folders that a loader reads: what a variable names, or else in folders, which another may replace."""
+    """The files and folders that a loader reads: those that one of two variables names, else the usual folders."""
     if sys.platform != "linux":
         return []
     for variable in (files, folders):
@@ -138,7 +152,7 @@ def _library_of_icd(text: str) -> str:
 
 
 def _why_not(library: str) -> str:
-    """Why a shared library does not load; "" where it does."""
+    """The reason why a shared library does not load; "" if it does."""
     try:
         ctypes.CDLL(library)
     except OSError as error:

@@ -12,7 +12,7 @@ import pytest
 
 import framebind as fb
 from framebind.interop.discovery import compatibility
-from framebind.interop.discovery.compatibility import FoundDevice
+from framebind.interop.discovery.compatibility import FoundDevice, best_options
 from framebind.interop.share.sharing import SharingReport
 
 GL_GPU, GL_CPU = FoundDevice("OpenGL", "GPU 1", "4.6"), FoundDevice("OpenGL", "llvmpipe", "4.5", software=True)
@@ -31,14 +31,6 @@ def nothing_current() -> Iterator[None]:
         before.make_current()
 
 
-def compatibility_of(*devices: FoundDevice, share: bool = False) -> fb.CompatibilityList:
-    """The list of a machine with these devices, whose GPUs may share memory: the real one's are replaced."""
-    found = fb.CompatibilityList()
-    found.devices[:] = devices
-    found.sharing[:] = [SharingReport("GPU 1", "GPU 2", "by the test", {}, 0)] if share else []
-    return found
-
-
 @pytest.mark.parametrize(
     ("devices", "backend", "said"),
     [
@@ -52,19 +44,18 @@ def compatibility_of(*devices: FoundDevice, share: bool = False) -> fb.Compatibi
     ],
 )
 def test_the_best_options(devices: tuple[FoundDevice, ...], backend: str | None, said: str) -> None:
-    found = compatibility_of(*devices)
-    best = found.best_options_for_this_device()
+    best = best_options(devices, [])
     assert best.backend == backend
     assert said in best.reason
     assert best.num_threads == (4 if backend is None else None)
-    assert found.is_delegate_supported_on_this_device() == (backend is not None)
     if best.backend is not None:
         fb.GpuDelegateOptions(backend=best.backend, is_precision_loss_allowed=best.is_precision_loss_allowed)
 
 
 def test_opencl_is_best_where_it_takes_gl_objects() -> None:
-    assert compatibility_of(GL_GPU, CL_GPU, share=True).best_options_for_this_device().backend == "opencl"
-    assert compatibility_of(GL_GPU, CL_GPU, share=False).best_options_for_this_device().backend == "opengl"
+    shared = SharingReport("GPU 1", "GPU 2", "by the test", {}, 0)
+    assert best_options([GL_GPU, CL_GPU], [shared]).backend == "opencl"
+    assert best_options([GL_GPU, CL_GPU], []).backend == "opengl"
 
 
 def test_it_finds_what_runs_here_and_leaves_nothing_current(nothing_current: None, cl_context: fb.ClContext) -> None:
@@ -77,6 +68,8 @@ def test_it_finds_what_runs_here_and_leaves_nothing_current(nothing_current: Non
     works = [device for device in found.devices if not device.unusable]
     assert ("OpenGL", renderer, software) in [(device.api, device.name, device.software) for device in works]
     assert ("OpenCL", cl_context.name, cl_context.software) in [(d.api, d.name, d.software) for d in works]
+    best = found.best_options_for_this_device()
+    assert found.is_delegate_supported_on_this_device() == (best.backend is not None)
     gl_count, cl_count = (sum(d.api.startswith(api) for d in works) for api in ("OpenGL", "OpenCL"))
     assert len(found.sharing) == gl_count * cl_count
 

@@ -1,4 +1,4 @@
-"""Frames as GL textures: a worker thread decodes into mapped GPU memory, the thread with the GL context uploads."""
+"""Sources of frames: a worker thread decodes into mapped GPU memory, and the thread with the GL context uploads."""
 
 from __future__ import annotations
 
@@ -31,13 +31,17 @@ from .readers import (
 from .upload import UploadRing
 
 FIRST_FRAME_SECONDS = 10.0
-"""How long a camera may take for its first frame."""
-SILENCE_SECONDS, HELD_SECONDS, LOST_SECONDS = 1.0, 0.1, 60.0
-"""After how long without a frame the last one is shown again, how often, and when a camera is given up."""
+"""Time that a camera may take for its first frame."""
+SILENCE_SECONDS = 1.0
+"""Time without a frame of a camera after which its last frame is given again."""
+HELD_SECONDS = 0.1
+"""Time between two frames while the last one is given again and again."""
+LOST_SECONDS = 60.0
+"""Time without a frame after which a camera is given up."""
 
 
 class ClosableWindow(Protocol):
-    """A window as the source sees it: it has a GL context, and its user may close it."""
+    """A window with a GL context, which a person may close."""
 
     @property
     def context(self) -> GlContext: ...
@@ -56,18 +60,44 @@ def open_source(
 ) -> Source:
     """Open a camera, a video, a picture, a folder of pictures, a stream, or synthetic motion.
 
-    ``source`` is a camera's index (``0`` or ``"0"``), the path of a video or picture file, the path of a folder (its
-    pictures in the order of their names, all scaled to the size of the first), an address (``rtsp://``, ``http://``),
-    a GStreamer pipeline (``"... ! appsink"``, where OpenCV has GStreamer), ``"synthetic"`` (motion over a painted
-    picture, endless) or ``"synthetic:PATH"`` (the same over a photograph). ``size`` is (width, height) in pixels: what
-    to ask a camera for, and the size of synthetic frames (640x480 where not given); a file has its own.
+    A camera that is lost is opened again as soon as it is back; meanwhile its last frame is given again.
 
-    For cameras only: frames a second, and ``fourcc``, the format: "MJPG" (asked for where nothing is), "YUYV" or
-    "NV12"; these two are uploaded as they come and converted on the GPU, by the ``matrix`` "bt601" (what webcams use)
-    or "bt709" (grabbers of HD video), limited range. A camera that is lost is opened again when it is back; meanwhile
-    its last frame is held. With ``loop``, files begin again where they end.
+    Parameters
+    ----------
+    source : int, str or Path
+        A camera's index (``0`` or ``"0"``); the path of a video or picture; the path of a folder, whose pictures come
+        in the order of their names, scaled to the size of the first; an address (``rtsp://``, ``http://``); a
+        GStreamer pipeline (``"... ! appsink"``, if OpenCV is built with GStreamer); ``"synthetic"``, endless motion
+        over a painted picture; or ``"synthetic:PATH"``, the same over a photograph.
+    size : (int, int), optional
+        Width and height in pixels: the size to ask a camera for, or the size of synthetic frames (640 x 480 by
+        default). Files have their own size.
+    fps : float, optional
+        Frames per second to ask a camera for.
+    fourcc : {"MJPG", "YUYV", "NV12"}, optional
+        Format to ask a camera for, by default "MJPG". YUYV and NV12 frames are uploaded as they are and converted to
+        RGB on the GPU.
+    matrix : {"bt601", "bt709"}
+        Colour matrix of YUYV and NV12 frames, of limited range: "bt601" for webcams, "bt709" for grabbers of HD video.
+    loop : bool
+        Begin files again when they end.
 
-    Raises SourceError where it cannot be opened; the message says what to try.
+    Returns
+    -------
+    Source
+        Its ``textures`` gives the frames.
+
+    Raises
+    ------
+    SourceError
+        If it cannot be opened; the message says what to try.
+
+    Examples
+    --------
+    >>> with fb.GlContext.headless() as context, fb.open_source("picture.png") as source:
+    ...     for texture in source.textures(context):
+    ...         print(texture.size, texture.format)
+    (64, 48) rgba8
     """
     text = str(source)
     if isinstance(source, int) or text.isdecimal():
@@ -92,13 +122,36 @@ def open_source(
 
 
 class Source:
-    """An open source of frames. Use it as a context manager, or call ``stop()``; ``textures`` gives the frames, once.
+    """An open source of frames, made by ``open_source``.
 
-    ``size`` is (width, height) in pixels; ``fps`` is None for pictures and where a camera does not say; ``length`` is
-    the number of frames, or None where it is not known; ``live`` says that frames not taken in time are dropped.
-    ``dropped`` counts those. ``captured`` is when the last frame that ``textures`` gave was taken, by
-    ``time.perf_counter``. With ``mirror`` set to True, frames come mirrored from then on. ``status`` is "", or says
-    what a person should know.
+    Use it as a context manager, or call ``stop()``.
+
+    Attributes
+    ----------
+    name : str
+        The source in words, for people.
+    size : (int, int)
+        Width and height of its frames in pixels.
+    fps : float or None
+        Frames per second; None for pictures, and for a camera that does not say.
+    length : int or None
+        Number of frames, if it is known.
+    live : bool
+        Whether frames that are not taken in time are dropped.
+    captured : float
+        Time at which the last frame that ``textures`` gave was taken, by ``time.perf_counter``.
+    mirror : bool
+        Set it to True, and frames come mirrored from then on.
+    status : str
+        "" or what a person should know, for instance that the camera gives no frames.
+
+    Examples
+    --------
+    >>> with fb.GlContext.headless() as context, fb.open_source("synthetic", size=(64, 48)) as source:
+    ...     frames = source.textures(context)
+    ...     pixels = next(frames).read()
+    >>> pixels.shape, pixels.dtype
+    ((48, 64, 4), dtype('uint8'))
     """
 
     captured = 0.0
@@ -106,54 +159,52 @@ class Source:
     status = ""
 
     def __init__(self, reader: FrameReader, loop: bool = False) -> None:
-        self._reader, self._handover, self._worker = reader, Handover(drop=reader.live), None
+        self._reader, self._handover, self._loop = reader, Handover(drop=reader.live), loop
+        self._worker: threading.Thread | None = None
         self.name, self.size, self.fps, self.live = reader.name, reader.size, reader.fps, reader.live
-        self.length, self._loop = None if loop else reader.length, loop
+        self.length = None if loop else reader.length
 
     @property
     def dropped(self) -> int:
-        """How many frames of a live source were not taken in time."""
+        """The number of frames of a live source that were not taken in time."""
         return self._handover.dropped
 
     def textures(self, target: GlContext | ClosableWindow, timer: GlTimer | None = None) -> Iterator[GlTexture]:
-        """The frames, each as an RGBA8 texture of ``size`` with row 0 on top, until the source ends or is stopped, or,
-        where ``target`` is a window, until that is closed.
+        """Give the frames, once, until the source ends or is stopped, or until the window ``target`` is closed.
 
-        The textures are a fixed ring of objects of ``target``'s context: one is overwritten two frames later, so take
-        what you need of it, or use it, before. ``timer`` gets a stage "upload" a frame. Call on the thread that owns
-        the context. Raises SourceError where a frame cannot be read.
+        Call it on the thread that owns the context.
+
+        Parameters
+        ----------
+        target : GlContext or Window
+            The context of the textures; of a window, its own context.
+        timer : GlTimer, optional
+            Gets a stage "upload" per frame.
+
+        Yields
+        ------
+        GlTexture
+            The frame as an RGBA8 texture of ``size``, row 0 on top. The textures are a ring of three: one is
+            overwritten two frames later, so use it, or copy from it, before.
+
+        Raises
+        ------
+        SourceError
+            If a frame cannot be read, or if the frames were read before.
         """
-        context = target if isinstance(target, GlContext) else target.context
+        context, window = (target, None) if isinstance(target, GlContext) else (target.context, target)
         if self._worker is not None:
             raise SourceError(f"{self.name} was read already: open it again to read it from the start")
         ring = UploadRing(context, *self.size, SLOTS, self._reader.layout)
         self._worker = threading.Thread(
             target=decode, args=(self._reader, self._handover, self._loop), name=f"framebind {self.name}", daemon=True
         )
-        uploaded, texture = deque[int](), None
+        context.closing.append(self.stop)
         try:
-            for slot in range(SLOTS):
-                self._handover.give(slot, ring.view(slot))
-            context.closing.append(self.stop)
-            self._worker.start()
-            last = time.perf_counter()
-            while (slot := self._handover.take(self._patience(texture))) is not None:
-                if slot == NOTHING_YET:
-                    self._hold(time.perf_counter() - last, texture)
-                else:
-                    last, self.captured, self.status = time.perf_counter(), self._handover.captured[slot], ""
-                    if timer is not None:
-                        timer.mark("upload")
-                    texture = ring.to_texture(slot, self.mirror)
-                    uploaded.append(slot)
-                    # The frame before this one was read by the GPU long ago: no wait, and its slot goes back.
-                    if len(uploaded) > 1:
-                        ready = uploaded.popleft()
-                        ring.wait(ready)
-                        self._handover.give(ready, ring.view(ready))
+            for texture in self._frames(ring, timer):
                 if texture is not None:
                     yield texture
-                if not isinstance(target, GlContext) and target.should_close:
+                if window is not None and window.should_close:
                     return
         finally:
             self.stop()
@@ -161,14 +212,30 @@ class Source:
                 context.closing.remove(self.stop)
             ring.release()
 
+    def _frames(self, ring: UploadRing, timer: GlTimer | None) -> Iterator[GlTexture | None]:
+        """Start the worker and upload what it decodes. Yields the last frame again, or None, if no new one came."""
+        uploads, worker = _Uploads(ring, self._handover), self._worker
+        assert worker is not None
+        worker.start()
+        last = time.perf_counter()
+        while (slot := self._handover.take(self._patience(uploads.texture))) is not None:
+            if slot == NOTHING_YET:
+                self._hold(time.perf_counter() - last, uploads.texture)
+            else:
+                last, self.captured, self.status = time.perf_counter(), self._handover.captured[slot], ""
+                if timer is not None:
+                    timer.mark("upload")
+                uploads.upload(slot, self.mirror)
+            yield uploads.texture
+
     def _patience(self, texture: GlTexture | None) -> float | None:
-        """Seconds to wait for the next frame of something live."""
+        """Seconds to wait for the next frame; None, without end, unless the source is live."""
         if not self.live:
             return None
         return HELD_SECONDS if self.status and texture is not None else SILENCE_SECONDS
 
     def _hold(self, silent: float, texture: GlTexture | None) -> None:
-        """Nothing came for that many seconds: say so, or give up."""
+        """Set ``status`` after ``silent`` seconds without a frame, or raise SourceError if that was too long."""
         if silent > (FIRST_FRAME_SECONDS if texture is None else LOST_SECONDS):
             raise SourceError(
                 f"{self.name} gave no frame for {silent:.0f} seconds: is it unplugged, or used elsewhere?"
@@ -192,3 +259,24 @@ class Source:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+class _Uploads:
+    """Uploads slots of the ring, and hands a slot back to the worker once the GPU has read it."""
+
+    def __init__(self, ring: UploadRing, handover: Handover) -> None:
+        self._ring, self._handover, self._uploaded = ring, handover, deque[int]()
+        self.texture: GlTexture | None = None
+        """The last frame."""
+        for slot in range(SLOTS):
+            handover.give(slot, ring.view(slot))
+
+    def upload(self, slot: int, mirror: bool) -> None:
+        """Make ``texture`` the frame in the slot."""
+        self.texture = self._ring.to_texture(slot, mirror)
+        self._uploaded.append(slot)
+        if len(self._uploaded) > 1:
+            # The GPU read the frame before this one long ago: this does not wait.
+            ready = self._uploaded.popleft()
+            self._ring.wait(ready)
+            self._handover.give(ready, self._ring.view(ready))
