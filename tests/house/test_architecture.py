@@ -170,13 +170,20 @@ def test_files_and_functions_stay_short() -> None:
         if lines > MAX_FILE_LINES:
             found.append(f"{name_of(path)} has {lines} lines: does it still do one thing?")
         found += [
-            f"{name_of(path)}:{node.lineno} {node.name} has {node.end_lineno - node.lineno + 1} lines"
+            f"{name_of(path)}:{node.lineno} {node.name} has {_code_lines(node)} lines"
             for node in ast.walk(parse(path))
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-            and node.end_lineno is not None
-            and node.end_lineno - node.lineno + 1 > MAX_FUNCTION_LINES
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _code_lines(node) > MAX_FUNCTION_LINES
         ]
     assert not found
+
+
+def _code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The lines of a function without its docstring: what a public one needs to be explained makes it no longer."""
+    lines = (function.end_lineno or function.lineno) - function.lineno + 1
+    if ast.get_docstring(function) is not None:
+        docstring = function.body[0]
+        lines -= (docstring.end_lineno or docstring.lineno) - docstring.lineno + 1
+    return lines
 
 
 def test_a_folder_holds_few_files() -> None:
