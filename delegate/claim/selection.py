@@ -1,7 +1,11 @@
-"""Which of the operators that the GPU could run it is given: within the user's limits, and where it is worth it."""
+"""Selection of the supported operators that run on the GPU: within the user's limits, and only if it is worth it.
+
+A rule looks at operators that go to the GPU together, and returns the reason to leave them to the CPU, or None.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ..litert.native import NativeGraph, Partitioned
@@ -11,47 +15,83 @@ from .claims import Claims
 
 @dataclass(frozen=True)
 class Selection:
-    """``operators`` go to the GPU, in execution order; ``not_selected`` has a reason for each other one that it
-    could run.
-    """
+    """``operators`` go to the GPU, in execution order; ``not_selected`` has a reason for each other supported one."""
 
     operators: tuple[int, ...] = ()
     not_selected: dict[int, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Request:
+    """A subgraph, the operators that LiteRT will run, those that are supported, and the user's options."""
+
+    graph: NativeGraph
+    plan: tuple[int, ...]
+    claims: Claims
+    options: GpuDelegateOptions
+
+
+Rule = Callable[[Request, Sequence[int]], str | None]
+
+
 def select(graph: NativeGraph, claims: Claims, options: GpuDelegateOptions) -> Selection:
-    """The largest partitions of a subgraph's claimed operators; of two that are as large the earlier one."""
+    """Select the largest partitions of a subgraph's supported operators; of two of one size, the earlier one."""
+    request = Request(graph, graph.plan(), claims, options)
     not_selected = dict(claims.unneeded)
-    plan, first, last = set(graph.plan()), options.first_delegate_node_index, options.last_delegate_node_index
-    for index in claims.nodes:
-        if index not in plan:
-            not_selected[index] = "another delegate has taken it"
-        elif index < first or (last is not None and index > last):
-            not_selected[index] = "first_delegate_node_index or last_delegate_node_index leaves it out"
-    partitions: list[Partitioned] = []
-    for partition in graph.preview([i for i in graph.plan() if i in claims.nodes and i not in not_selected]):
-        if _computes(partition, graph, claims):
-            partitions.append(partition)
-        else:
-            not_selected |= dict.fromkeys(partition.operators, "it computes constants that the CPU alone reads")
-    partitions.sort(key=lambda p: (-len(p.operators), p.operators))
+
+    def passes(rules: Sequence[Rule], operators: Sequence[int]) -> bool:
+        reason = next((reason for rule in rules if (reason := rule(request, operators)) is not None), None)
+        if reason is not None:
+            not_selected.update(dict.fromkeys(operators, reason))
+        return reason is None
+
+    supported = {index for index in claims.nodes if passes(OPERATOR_RULES, (index,))}
+    found = graph.preview([index for index in request.plan if index in supported])
+    partitions = [partition for partition in found if passes(PARTITION_RULES, partition.operators)]
+    partitions.sort(key=lambda partition: (-len(partition.operators), partition.operators))
     limit = options.max_delegated_partitions
-    for partition in partitions[limit:] if limit is not None else []:
-        size = f"its partition has {len(partition.operators)} operators"
-        not_selected |= dict.fromkeys(
-            partition.operators, f"{size}; max_delegated_partitions takes the {limit} largest"
-        )
-    chosen = tuple(sorted(i for p in partitions[:limit] for i in p.operators))
-    if any(operator.name == "DENSIFY" and operator.index not in chosen for operator in graph.subgraph.operators):
-        # LiteRT's XNNPACK computes with zeros in place of sparse constants when it is given a part of the graph.
-        not_selected |= dict.fromkeys(
-            chosen, "sparse constants stay on the CPU, where LiteRT unpacks them for whole models only"
-        )
-        return Selection((), not_selected)
-    return Selection(chosen, not_selected)
+    if limit is not None:
+        for partition in partitions[limit:]:
+            not_selected.update(dict.fromkeys(partition.operators, _beyond_limit(partition, limit)))
+    operators = tuple(sorted(index for partition in partitions[:limit] for index in partition.operators))
+    return Selection(operators if passes(SUBGRAPH_RULES, operators) else (), not_selected)
 
 
-def _computes(partition: Partitioned, graph: NativeGraph, claims: Claims) -> bool:
-    """Whether the partition does more than unpack constants."""
-    outputs = (tensor for i in partition.operators for tensor in graph.subgraph.operators[i].outputs)
-    return any(claims.tensors[tensor].constant is None for tensor in outputs)
+def taken_by_another_delegate(request: Request, operators: Sequence[int]) -> str | None:
+    return None if all(index in request.plan for index in operators) else "another delegate has taken it"
+
+
+def outside_node_range(request: Request, operators: Sequence[int]) -> str | None:
+    first, last = request.options.first_delegate_node_index, request.options.last_delegate_node_index
+    if all(first <= index and (last is None or index <= last) for index in operators):
+        return None
+    return "first_delegate_node_index or last_delegate_node_index leaves it out"
+
+
+def only_constants(request: Request, operators: Sequence[int]) -> str | None:
+    """The partition does no more than unpack constants."""
+    raw, tensors = request.graph.subgraph.operators, request.claims.tensors
+    if any(tensors[tensor].constant is None for index in operators for tensor in raw[index].outputs):
+        return None
+    return "it computes constants that the CPU alone reads"
+
+
+def sparse_constants_on_cpu(request: Request, operators: Sequence[int]) -> str | None:
+    """LiteRT's XNNPACK computes with zeros in place of sparse constants if it is given a part of the graph."""
+    raw = request.graph.subgraph.operators
+    if all(operator.name != "DENSIFY" or operator.index in operators for operator in raw):
+        return None
+    return "sparse constants stay on the CPU, where LiteRT unpacks them for whole models only"
+
+
+def _beyond_limit(partition: Partitioned, limit: int) -> str:
+    size = len(partition.operators)
+    return f"its partition has {size} operators; max_delegated_partitions takes the {limit} largest"
+
+
+OPERATOR_RULES: tuple[Rule, ...] = (taken_by_another_delegate, outside_node_range)
+"""Applied to each supported operator by itself."""
+PARTITION_RULES: tuple[Rule, ...] = (only_constants,)
+"""Applied to each partition of those that are left."""
+SUBGRAPH_RULES: tuple[Rule, ...] = (sparse_constants_on_cpu,)
+"""Applied to all operators that were selected."""
