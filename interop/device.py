@@ -46,8 +46,11 @@ class Traits:
 
     @property
     def target(self) -> Target:
-        """What operators are told of the device when they are lowered."""
-        return Target(self.group_size, self.invocations, self.matrix_units)
+        """The device as the lowering of operators sees it."""
+        return Target(
+            self.group_size, self.invocations, self.matrix_units, max_group_size=self.max_group_size, name=self.name,
+            local_bytes=self.local_bytes, max_buffer_bytes=self.max_buffer_bytes, max_memories=self.max_memories,
+        )  # fmt: skip
 
 
 class Resource(Protocol):

@@ -33,6 +33,16 @@ class Target:
     invocations: int
     matrix_units: bool = False
     tuned: Mapping[str, int] = field(default_factory=dict)
+    max_group_size: int = 1024
+    """The largest work-group."""
+    name: str = "the device"
+    """The device in messages."""
+    local_bytes: int = 1 << 15
+    """The most local memory of a work-group."""
+    max_buffer_bytes: int = 1 << 27
+    """The largest buffer that a kernel can address."""
+    max_memories: int = 8
+    """The most buffers that one kernel may use."""
 
     def take(self, choice: TuningChoice[T]) -> T:
         """The candidate that was measured to be the fastest, or else the rule's."""

@@ -12,7 +12,7 @@ from ...kernels.ops.constant.folding import fold
 from ...kernels.ops.pointwise.quantize import Dequantize, float_view, rounding_epilogue
 from ...kernels.registry import OPERATORS
 from ...kernels.tensor import INTEGERS, TensorInfo, bhwc
-from ..lower.launches import check_lowering
+from ..lower.lowering import check_lowering
 from ..read.model import RawOperator, Subgraph
 from ..transform.graph import Graph, Node
 
@@ -192,7 +192,7 @@ def refuse_unlowered(claims: Claims, subgraph: Subgraph, traits: Traits) -> None
     total = 0
     for index, node in list(claims.nodes.items()):
         try:
-            constants = check_lowering(node, claims.tensors, traits)
+            constants = check_lowering(node, claims.tensors, traits.target)
             more = sum(nbytes for key, nbytes in constants.items() if key not in known)
             if total + more > traits.max_buffer_bytes:
                 raise Unsupported(

@@ -1,35 +1,36 @@
-"""A transformed graph as a flat list of launches, with the shapes of all tensors, scratch tensors included."""
+"""Launches of a graph in order, with what is fused into them, and what a device gives a launch at most."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 
-from ...interop.device import Traits
-from ...kernels.operation import FusedOp, Launch, Lowering, PackedArray, Unsupported
+from ...kernels.operation import FusedOp, Launch, PackedArray, Unsupported
 from ...kernels.target import Target
-from ...kernels.tensor import Scratch, Shape, TensorId, TensorInfo
-from ...kernels.views import Resize, Sliced
-from ..transform.graph import Alias, Graph, Node
+from ...kernels.tensor import Scratch, Shape, TensorId, slices
+from ...kernels.views import Resize
+from ..transform.graph import Alias
 
 VALUES = "_values"
-"""In the names of the arrays that hold links' numbers."""
+"""The suffix of arrays that hold the numbers of fused operations."""
 EPILOGUE, GATE = "epilogue", "gate"
-"""How the operands of a launch's links, and those of its local vector, are named: with a number behind."""
-
+"""The prefixes of operands, with a number behind: of a launch's epilogue, and of its prologue's."""
 QUANTIZE = "QUANTIZE"
-"""The expression of a link that rounds to the steps of a quantized tensor."""
-
+"""The expression that rounds to the steps of a quantized tensor."""
 _LOCAL_BYTES = {"float": 4, "int": 4, "float4": 16, "int4": 16}
-"""Of one element of a kernel's local arrays, by its type."""
+"""Bytes of one element of a local array, by its type."""
+LocalArrays = tuple[tuple[str, str, int], ...]
+"""Type, name and number of elements of each local array of a kernel."""
 
 
 @dataclass(frozen=True)
-class LocalVector:
-    """The kernel that computes the vector ``tensor`` in each work-group that reads it, as "gate", and its links."""
+class PrologueLaunch:
+    """A kernel that each work-group runs before its tile: it computes the vector ``tensor`` as "gate", and then its
+    epilogue.
+    """
 
     kernel: str
     tensor: TensorId
@@ -38,12 +39,10 @@ class LocalVector:
 
 @dataclass(frozen=True)
 class LabelledLaunch:
-    """A launch, the links of the values it writes first, the operator it belongs to, and its number in the program.
+    """A launch, what is fused into it, the operator that it belongs to, and its number among those lowered.
 
-    The number, with an array's name, is the key of that array among the program's constants. Where ``partial_sums``
-    is not
-    None, it writes sums of what it writes as "partial_sums" too, after these links. What the kernel of ``local``
-    takes is among what the launch takes.
+    ``epilogue`` is applied to the values that it writes. The number, with an array's name, is the key of that array
+    among the program's constants. The tensors, constants and arrays of the prologue's kernel are among the launch's.
     """
 
     launch: Launch
@@ -51,36 +50,42 @@ class LabelledLaunch:
     label: str
     number: int
     input_ops: tuple[FusedOp, ...] = ()
-    """Links of two operands, applied to every value that is read of "src"."""
+    """Binary operations, applied to every value that is read of "src"."""
     partial_sums: tuple[FusedOp, ...] | None = None
-    local: LocalVector | None = None
+    """If not None, it also writes sums of what it writes, as "partial_sums", after these operations."""
+    prologue: PrologueLaunch | None = None
+
+    @property
+    def destination(self) -> TensorId:
+        """The tensor that it writes; the first, if there are several."""
+        return next(iter(self.launch.writes.values()))
 
     @property
     def arrays(self) -> dict[str, PackedArray]:
-        """The launch's arrays, and the numbers of its links: those of link i are one float4 named
-        "epilogue_values<i>", and those of its local vector's "gate_values<i>".
+        """The launch's arrays, and the numbers of fused operations: one float4 for each operation that has any, named
+        "epilogue_values<i>", or "gate_values<i>" in the prologue's epilogue.
         """
-        epilogue = {EPILOGUE: self.epilogue, GATE: self.local.epilogue if self.local else ()}
+        epilogue = {EPILOGUE: self.epilogue, GATE: self.prologue.epilogue if self.prologue else ()}
         values = {f"{n}{VALUES}{i}": op.values for n in epilogue for i, op in enumerate(epilogue[n]) if op.values}
         return self.launch.arrays | {name: PackedArray(1, partial(_one_row, v)) for name, v in values.items()}
 
     @property
     def rounds(self) -> bool:
-        """Whether a link rounds to the steps of a quantized tensor."""
-        epilogue = (*self.epilogue, *(self.local.epilogue if self.local else ()))
+        """Whether it rounds to the steps of a quantized tensor."""
+        epilogue = (*self.epilogue, *(self.prologue.epilogue if self.prologue else ()))
         return any(op.expression == QUANTIZE for op in epilogue)
 
     @property
     def reads(self) -> tuple[TensorId, ...]:
         """The tensors in memory that it reads."""
-        epilogue = (
+        fused = (
             *self.input_ops,
             *self.epilogue,
             *(self.partial_sums or ()),
-            *(self.local.epilogue if self.local else ()),
+            *(self.prologue.epilogue if self.prologue else ()),
         )
-        tensors = (*self.launch.reads.values(), *(op.operand for op in epilogue if op.operand is not None))
-        return tuple(i for i in tensors if self.local is None or i != self.local.tensor)
+        tensors = (*self.launch.reads.values(), *(op.operand for op in fused if op.operand is not None))
+        return tuple(i for i in tensors if self.prologue is None or i != self.prologue.tensor)
 
 
 def _one_row(values: tuple[float, ...]) -> np.ndarray:
@@ -89,13 +94,19 @@ def _one_row(values: tuple[float, ...]) -> np.ndarray:
 
 @dataclass
 class Lowered:
-    """Launches in order, the BHWC shapes of all tensors, and which tensors of the graph lie inside others."""
+    """Launches in order for a ``target``, and the facts about their tensors."""
 
+    target: Target
+    shapes: dict[TensorId, Shape]
+    """The BHWC shapes of all tensors."""
+    aliases: Mapping[int, Alias] = field(default_factory=dict)
+    """The tensors of the graph that lie inside others."""
+    constants: frozenset[TensorId] = frozenset()
+    outputs: frozenset[TensorId] = frozenset()
+    """The tensors that are read outside of the graph."""
     launches: list[LabelledLaunch] = field(default_factory=list)
-    shapes: dict[TensorId, Shape] = field(default_factory=dict)
-    aliases: dict[int, Alias] = field(default_factory=dict)
     count: int = 0
-    """The launches that were ever added; the number of the next one."""
+    """The number of launches that were ever added, which is the number of the next one."""
 
     def alias(self, tensor: TensorId) -> Alias | None:
         """The part of another tensor's memory that is this tensor; None if it has memory of its own."""
@@ -105,6 +116,11 @@ class Lowered:
         """The tensor whose memory this one lies in; itself, if it lies inside no other."""
         alias = self.alias(tensor)
         return tensor if alias is None else alias.parent
+
+    def slice_count(self, tensor: TensorId) -> int:
+        """The number of slices of four channels in all pixels of a tensor."""
+        batch, height, width, channels = self.shapes[tensor]
+        return batch * height * width * slices(channels)
 
     def scratch(self, shape: Shape) -> Scratch:
         """A new intermediate result of one operator."""
@@ -119,79 +135,61 @@ class Lowered:
         self.launches.append(LabelledLaunch(launch, epilogue, label, self.count, input_ops))
         self.count += 1
 
+    def only_writer(self, tensor: TensorId) -> LabelledLaunch | None:
+        """The launch that writes a tensor; None if there are several, or none."""
+        return _only(entry for entry in self.launches if tensor in entry.launch.writes.values())
 
-def lower(graph: Graph, target: Target) -> Lowered:
-    """Ask every node's operator for its launches on a device of this ``target``."""
-    lowered = Lowered([], {i: tensor.bhwc for i, tensor in graph.tensors.items()}, graph.aliases)
-    for node in graph.nodes:
-        lower_node(node, lowered, target)
-    return lowered
+    def only_reader(self, tensor: TensorId) -> LabelledLaunch | None:
+        """The launch that alone needs a tensor; None if there are several or none, if the tensor is an output, or if
+        others lie in its memory.
+        """
+        if tensor in self.outputs or any(tensor in (part, alias.parent) for part, alias in self.aliases.items()):
+            return None
+        return _only(entry for entry in self.launches if tensor in entry.reads)
+
+    def replace(self, dropped: LabelledLaunch, old: LabelledLaunch, new: LabelledLaunch) -> bool:
+        """Drop one launch and put ``new`` in the place of ``old``. Returns False, and changes nothing, if ``new`` needs
+        more than the device has.
+        """
+        try:
+            check_launch(new, self)
+        except Unsupported:
+            return False
+        self.launches = [new if entry is old else entry for entry in self.launches if entry is not dropped]
+        return True
 
 
-def lower_node(node: Node, lowered: Lowered, target: Target) -> None:
-    """Append one node's launches. Its links belong to the last one, which writes its output; what it applies to what it
-    reads belongs to the first.
-    """
-    if any(op.expression == QUANTIZE for op in node.epilogue):  # weights of 16 bits would move its sums across steps
-        target = replace(target, matrix_units=False)
-    launches = node.operation.lower(
-        Lowering(node.inputs, node.outputs, lowered.shapes.__getitem__, lowered.scratch, target)
-    )
-    label = f"{node.name} {','.join(map(str, node.indices))}"
-    for launch in launches:
-        epilogue = (*launch.epilogue, *(node.epilogue if launch is launches[-1] else ()))
-        input_ops = node.input_ops if launch is launches[0] else ()
-        lowered.add(launch, label, epilogue, input_ops)
-
-
-def check_lowering(node: Node, tensors: Mapping[int, TensorInfo], traits: Traits) -> dict[Hashable, int]:
-    """Lower one node by itself for a device of these ``traits``; the bytes that each of its constants takes in 32 bits.
-
-    Raises Unsupported where its operator fails, or a kernel needs more than the device has.
-    """
-    lowered = Lowered(shapes={i: tensors[i].bhwc for i in (*node.operands, *node.outputs)})
-    try:
-        lower_node(node, lowered, traits.target)
-    except Unsupported:
-        raise
-    except Exception as error:  # whatever attributes and shapes that nobody thought of raise
-        raise Unsupported(f"it cannot be lowered ({type(error).__name__}: {error})") from error
-    for tensor, shape in lowered.shapes.items():
-        nbytes = Sliced(shape).nbytes
-        if nbytes > traits.max_buffer_bytes:
-            name = f"tensor '{tensors[tensor].name}'" if isinstance(tensor, int) else "an intermediate result"
-            raise Unsupported(f"{name} takes {nbytes} bytes; a buffer of {traits.name} holds {traits.max_buffer_bytes}")
-    constants: dict[Hashable, int] = {}
-    for entry in lowered.launches:
-        check_launch(entry, tensors, traits)
-        fixed = (i for i in entry.reads if _is_constant(i, tensors))
-        constants |= {i: Sliced(lowered.shapes[i]).nbytes for i in fixed}
-        constants |= {f"{entry.label} {entry.number} {name}": a.rows * 16 for name, a in entry.arrays.items()}
-    return constants
+def _only(entries: Iterable[LabelledLaunch]) -> LabelledLaunch | None:
+    found = list(entries)
+    return found[0] if len(found) == 1 else None
 
 
 def only_resizes(entry: LabelledLaunch) -> Resize | None:
-    """How the launch resizes a tensor; None where that is not all it does."""
-    applied = entry.launch.epilogue or entry.epilogue or entry.input_ops or entry.partial_sums or entry.local
-    return entry.launch.resized if entry.launch.kernel == "copy" and not applied else None
+    """The resizing of a launch that does nothing else, else None."""
+    fused = entry.launch.epilogue or entry.epilogue or entry.input_ops or entry.partial_sums or entry.prologue
+    return entry.launch.resized if entry.launch.kernel == "copy" and not fused else None
 
 
 def local_bytes(launch: Launch) -> int:
-    """What a work-group of the kernel takes of local memory."""
+    """The local memory of one work-group."""
     return sum(_LOCAL_BYTES[kind] * count for kind, _, count in launch.shared)
 
 
-def check_launch(entry: LabelledLaunch, tensors: Mapping[int, TensorInfo], traits: Traits) -> None:
-    """Raise Unsupported where the kernel uses more local memory, or more buffers, than the device gives it."""
-    local = local_bytes(entry.launch)
-    if local > traits.local_bytes:
-        raise Unsupported(f"a work-group needs {local} bytes of local memory; {traits.name} has {traits.local_bytes}")
+def largest_arrays(*arrays: LocalArrays) -> LocalArrays:
+    """The local arrays of kernels that run one after the other: of those with one name and type, the largest."""
+    largest: dict[tuple[str, str], int] = {}
+    for kind, name, count in (array for some in arrays for array in some):
+        largest[kind, name] = max(count, largest.get((kind, name), 0))
+    return tuple((kind, name, count) for (kind, name), count in largest.items())
+
+
+def check_launch(entry: LabelledLaunch, lowered: Lowered) -> None:
+    """Raise Unsupported if the kernel uses more local memory, or more buffers, than the device gives it."""
+    target, local = lowered.target, local_bytes(entry.launch)
+    if local > target.local_bytes:
+        raise Unsupported(f"a work-group needs {local} bytes of local memory; {target.name} has {target.local_bytes}")
     touched = {*entry.reads, *entry.launch.writes.values()}
-    constant = {i for i in touched if _is_constant(i, tensors)}
+    constant = touched & lowered.constants
     memories = len(touched - constant) + bool(constant or entry.arrays)
-    if memories > traits.max_memories:
-        raise Unsupported(f"a kernel of it uses {memories} buffers; {traits.name} gives it {traits.max_memories}")
-
-
-def _is_constant(tensor: TensorId, tensors: Mapping[int, TensorInfo]) -> bool:
-    return isinstance(tensor, int) and tensors[tensor].constant is not None
+    if memories > target.max_memories:
+        raise Unsupported(f"a kernel of it uses {memories} buffers; {target.name} gives it {target.max_memories}")

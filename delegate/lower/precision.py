@@ -15,7 +15,7 @@ from ...kernels.views import Storage
 from .launches import Lowered, only_resizes
 
 
-def assign_storages(lowered: Lowered, storage: Storage) -> dict[TensorId, Storage]:
+def choose_storage(lowered: Lowered, storage: Storage) -> dict[TensorId, Storage]:
     """The storage of every tensor of the program, where ``storage`` ("f32" or "f16") is what the user allows."""
     storages: dict[TensorId, Storage] = dict.fromkeys(lowered.shapes, "f32")
     if storage == "f16":

@@ -11,7 +11,8 @@ from ...interop.device import Dispatches, Traits
 from ...kernels.target import Target, TuningChoice
 from ...kernels.views import Storage
 from ..transform.graph import Graph
-from .launches import LabelledLaunch, Lowered, local_bytes, lower
+from .launches import LabelledLaunch, Lowered, local_bytes
+from .lowering import lower
 
 GROUPS = (64, 128, 256)
 """The work-group sizes that are tried, where the device has them."""
@@ -38,33 +39,33 @@ class Tuning:
     dispatches: Dispatches | None = None
     groups_per_unit: int = 0
 
-    def target(self, traits: Traits) -> Target:
-        """What operators are told when they are lowered."""
-        return replace(traits.target, group_size=self.group_size or traits.group_size, tuned=self.tuned)
+    def target(self, target: Target) -> Target:
+        """The target with the measured decisions in place of the rules'."""
+        return replace(target, group_size=self.group_size or target.group_size, tuned=self.tuned)
 
 
-def traits_for(storage: Storage, traits: Traits) -> Traits:
-    """The device's, as far as constants that are stored so can make use of it: matrix units take weights of 16 bits."""
-    return replace(traits, matrix_units=traits.matrix_units and storage == "f16")
+def target_for(traits: Traits, storage: Storage) -> Target:
+    """The device as far as a program can use it whose constants are stored so: matrix units take 16-bit weights."""
+    return replace(traits.target, matrix_units=traits.matrix_units and storage == "f16")
 
 
-def lower_tuned(graph: Graph, tuning: Tuning, traits: Traits) -> Lowered:
-    """The launches that follow from a tuning. Raises TuningError where it does not fit this graph on such a device."""
-    if tuning.group_size > traits.max_group_size:
+def lower_tuned(graph: Graph, target: Target, tuning: Tuning) -> Lowered:
+    """The launches that follow from a tuning. Raises TuningError if it does not fit this graph on such a device."""
+    if tuning.group_size > target.max_group_size:
         raise TuningError(
-            f"work-groups of {tuning.group_size} are more than the {traits.max_group_size} that the device has"
+            f"work-groups of {tuning.group_size} are more than the {target.max_group_size} that the device has"
         )
-    target = tuning.target(traits)
+    tuned = tuning.target(target)
     if tuning.tuned:
-        asked = choices_by_key(lower(graph, replace(target, tuned={})).launches)
+        asked = choices_by_key(lower(graph, replace(tuned, tuned={})).launches)
         for key, number in tuning.tuned.items():
             if key not in asked or number >= len(asked[key].candidates):
                 raise TuningError(f"nothing asks for candidate {number} of '{key}'")
-    lowered = lower(graph, target)
+    lowered = lower(graph, tuned)
     if tuning.group_size or tuning.tuned:  # what the rules choose was checked when the operators were claimed
         for entry in lowered.launches:
-            if local_bytes(entry.launch) > traits.local_bytes:
-                raise TuningError(f"{entry.label} needs more than {traits.local_bytes} bytes of local memory")
+            if local_bytes(entry.launch) > target.local_bytes:
+                raise TuningError(f"{entry.label} needs more than {target.local_bytes} bytes of local memory")
     return lowered
 
 

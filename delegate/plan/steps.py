@@ -11,7 +11,6 @@ from ...kernels.codegen.source import Argument, KernelSource, Prologue
 from ...kernels.operation import FusedOp, Lowering
 from ...kernels.ops.pointwise.elementwise import EXPRESSIONS, Elementwise
 from ...kernels.ops.pointwise.quantize import Store
-from ...kernels.target import Target
 from ...kernels.tensor import BoundObject, Scratch, TensorId
 from ...kernels.views import SLICE_BYTES, Dense, Local, Picture, Quantized, Sliced, Table, View
 from ..lower.launches import EPILOGUE, GATE, VALUES, LabelledLaunch, Lowered
@@ -23,7 +22,7 @@ from .placement import Layout, Place, _arena_view, direct_view, slot_name
 Compile = Callable[[KernelSource], Kernel]
 
 
-def with_conversions(graph: Graph, layout: Layout, target: Target) -> list[LabelledLaunch]:
+def with_conversions(graph: Graph, layout: Layout) -> list[LabelledLaunch]:
     """The launches, preceded by copies out of pictures and integers, followed by copies into what no kernel writes.
 
     A picture that is read is copied once instead of sampled by every kernel, unless only one reads it and each pixel
@@ -37,12 +36,12 @@ def with_conversions(graph: Graph, layout: Layout, target: Target) -> list[Label
     written = {lowered.parent(i) for entry in lowered.launches for i in entry.launch.writes.values()}
     read = {lowered.parent(i) for entry in lowered.launches for i in entry.reads}
     in_parts = {part.parent for part in lowered.aliases.values()}
-    entries = Lowered([], dict(lowered.shapes), count=lowered.count)
+    entries = replace(lowered, launches=[], shapes=dict(lowered.shapes))
     for tensor in graph.inputs:
         view = layout.bindings[tensor].view
         sampled = isinstance(view, Picture) and not _is_read_once(lowered, tensor)
         if tensor in read and (sampled or isinstance(view, Quantized)):
-            _copy(entries, BoundObject(tensor), tensor, target)
+            _copy(entries, BoundObject(tensor), tensor)
     entries.launches += launches
     for tensor in graph.outputs:
         view = layout.bindings[tensor].view
@@ -51,7 +50,7 @@ def with_conversions(graph: Graph, layout: Layout, target: Target) -> list[Label
         if tensor in direct:
             continue
         if tensor not in written or shared_picture or scattered or isinstance(view, Quantized):
-            _copy(entries, tensor, BoundObject(tensor), target, stored=isinstance(view, Quantized))
+            _copy(entries, tensor, BoundObject(tensor), stored=isinstance(view, Quantized))
     return entries.launches
 
 
@@ -64,18 +63,18 @@ def _is_read_once(lowered: Lowered, tensor: int) -> bool:
     return launch.single_pass_read and launch.reads.get("src") == tensor and not readers[0].input_ops
 
 
-def _copy(entries: Lowered, source: TensorId, destination: TensorId, target: Target, *, stored: bool = False) -> None:
+def _copy(entries: Lowered, source: TensorId, destination: TensorId, *, stored: bool = False) -> None:
     for tensor in (source, destination):
         if isinstance(tensor, BoundObject):
             entries.shapes[tensor] = entries.shapes[tensor.tensor]
     name, operation = ("STORE", Store()) if stored else ("COPY", Elementwise())
-    lowering = Lowering((source,), (destination,), entries.shapes.__getitem__, entries.scratch, target)
+    lowering = Lowering((source,), (destination,), entries.shapes.__getitem__, entries.scratch, entries.target)
     for launch in operation.lower(lowering):
         entries.add(launch, f"{name} ")
 
 
 def build_steps(
-    entries: list[LabelledLaunch], layout: Layout, plan: Plan, arena: Resource, group_size: int, compile: Compile
+    entries: list[LabelledLaunch], layout: Layout, plan: Plan, arena: Resource, compile: Compile
 ) -> list[Step]:
     """A step for each launch; ``compile`` makes (or finds) a kernel for the views of its arguments."""
 
@@ -100,7 +99,7 @@ def build_steps(
         name = slot_name(bound)
         return Place(direct_view(layout.bindings[bound].view), name, Slot(name))
 
-    return [_step(number, entry, layout, place, group_size, compile) for number, entry in enumerate(entries)]
+    return [_step(number, entry, layout, place, compile) for number, entry in enumerate(entries)]
 
 
 @dataclass
@@ -121,7 +120,7 @@ class _Arguments:
         """``beside`` is the tensor to whose shape this one broadcasts (``max_pool_2x2``: of 2x2 pixels each), or
         None.
         """
-        local = self.entry.local is not None and tensor == self.entry.local.tensor
+        local = self.entry.prologue is not None and tensor == self.entry.prologue.tensor
         where = None if local else self.place(tensor, writes)
         view = Local(self.layout.lowered.shapes[tensor]) if where is None else where.view
         channels, wide = _channels(view), 0 if beside is None else self._channels_of(beside)
@@ -161,7 +160,6 @@ def _step(
     entry: LabelledLaunch,
     layout: Layout,
     place: Callable[[TensorId, bool], Place],
-    group_size: int,
     compile: Compile,
 ) -> Step:
     launch, arguments = entry.launch, _Arguments(entry, layout, place)
@@ -178,14 +176,14 @@ def _step(
         None if entry.partial_sums is None else arguments.add_fused_ops(entry.partial_sums, "partial_sums", destination)
     )
     prologue = None
-    if entry.local is not None:
-        vector = entry.local.tensor
+    if entry.prologue is not None:
+        vector = entry.prologue.tensor
         arguments.add(GATE, vector, True, None)
-        gate_epilogue = arguments.add_fused_ops(entry.local.epilogue, GATE, vector)
-        prologue = Prologue(entry.local.kernel, tuple(arguments.vectors), gate_epilogue)
+        gate_epilogue = arguments.add_fused_ops(entry.prologue.epilogue, GATE, vector)
+        prologue = Prologue(entry.prologue.kernel, tuple(arguments.vectors), gate_epilogue)
     source = KernelSource(
-        launch.kernel, tuple(arguments.found), group_size, launch.group_count, tuple(launch.constants.items()),
-        launch.shared, epilogue, input_ops, partial_sums, prologue,
+        launch.kernel, tuple(arguments.found), layout.lowered.target.group_size, launch.group_count,
+        tuple(launch.constants.items()), launch.shared, epilogue, input_ops, partial_sums, prologue,
     )  # fmt: skip
     return Step(
         compile(source), arguments.operands, launch.group_count, f"{number} {entry.label}", arguments.parameters

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from ...interop.device import CommandList, Device, Kernel, Resource, Slot, Step
@@ -13,10 +12,10 @@ from ...kernels.codegen.dialect import KernelSource
 from ...kernels.target import TuningChoice
 from ...kernels.views import Storage
 from ..cache.build import BuildContext
-from ..lower.merge import merge_launches
+from ..lower.merge import merge
 from ..lower.pack import list_constants, pack_constants
-from ..lower.precision import assign_storages
-from ..lower.tuning import Tuning, choices_by_key, encode, lower_tuned, traits_for
+from ..lower.precision import choose_storage
+from ..lower.tuning import Tuning, choices_by_key, encode, lower_tuned, target_for
 from ..plan.binding import Binding
 from ..plan.placement import Layout, plan_arena, slot_name
 from ..plan.steps import build_steps, with_conversions
@@ -55,16 +54,13 @@ class Program:
         self._pictures: dict[str, list[tuple[int, str]]] = {}
         self._slots: set[str] = set()
         self.tuning = tuning or Tuning()
-        self._target = self.tuning.target(device.traits)
-        self.traits = traits_for(storage, device.traits)
-        """What its operators may know of the device."""
+        self.target = target_for(device.traits, storage)
+        """The device as its operators are lowered for it, if nothing is tuned."""
         with self._initialization.phase("transform"):
             self.graph = transform(graph)
         with self._initialization.phase("lower"):
-            lowered = lower_tuned(self.graph, self.tuning, self.traits)
-            traits = replace(self.traits, group_size=self._target.group_size)
-            merge_launches(lowered, self.graph.tensors, set(self.graph.outputs), traits)
-            storages = assign_storages(lowered, storage)
+            lowered = merge(lower_tuned(self.graph, self.target, self.tuning))
+            storages = choose_storage(lowered, storage)
         with self._initialization.phase("pack"):
             alignment = device.traits.offset_alignment
             wanted = list_constants(lowered, self.graph)
@@ -176,7 +172,7 @@ class Program:
         if missing:
             raise BindingError(f"tensors {missing} are not bound")
         device, layout = self._device, self._layout
-        entries = with_conversions(self.graph, layout, self._target)
+        entries = with_conversions(self.graph, layout)
         self._step_choices = tuple(entry.launch.choice for entry in entries)
         plan = plan_arena(entries, layout, device.traits.offset_alignment)
         if self._arena is None or self._arena.nbytes < plan.nbytes:
@@ -184,7 +180,7 @@ class Program:
                 self._arena.release()
             with self._initialization.phase("upload"):
                 self._arena = self._buffer("intermediate tensors", plan.nbytes)
-        steps = build_steps(entries, layout, plan, self._arena, self._target.group_size, self._kernel)
+        steps = build_steps(entries, layout, plan, self._arena, self._kernel)
         self._pictures.clear()
         for number, step in enumerate(steps):
             for argument in step.kernel.source.pictures:

@@ -11,7 +11,8 @@ from typing import Any
 
 from ...interop.device import Device
 from ...interop.errors import DeviceError, FramebindError
-from ..lower.launches import local_bytes, lower
+from ..lower.launches import local_bytes
+from ..lower.lowering import lower
 from ..lower.tuning import GROUPS, GROUPS_PER_UNIT, Tuning, TuningError
 from .program import Program
 
@@ -128,9 +129,9 @@ def _fastest_candidates(search: _Search) -> dict[str, int]:
 
 def _fitting(search: _Search, numbers: dict[str, int], tuning: Tuning) -> dict[str, int]:
     """The candidates without those whose kernels need more local memory than the device has."""
-    traits = search.base.traits
-    launches = lower(search.base.graph, replace(tuning, tuned=numbers).target(traits)).launches
-    large = {entry.launch.choice for entry in launches if local_bytes(entry.launch) > traits.local_bytes}
+    target = replace(tuning, tuned=numbers).target(search.base.target)
+    launches = lower(search.base.graph, target).launches
+    large = {entry.launch.choice for entry in launches if local_bytes(entry.launch) > target.local_bytes}
     return {key: numbers[key] for key in numbers.keys() - {c.key for c in large if c is not None}}
 
 

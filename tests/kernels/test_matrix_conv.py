@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from framebind.delegate.lower.launches import LabelledLaunch, Lowered, lower
-from framebind.delegate.lower.precision import assign_storages
-from framebind.delegate.lower.tuning import traits_for
+from framebind.delegate.lower.launches import Lowered
+from framebind.delegate.lower.lowering import lower
+from framebind.delegate.lower.precision import choose_storage
+from framebind.delegate.lower.tuning import target_for
 from framebind.delegate.run import program as program_module
 from framebind.delegate.transform.graph import Graph, Node
 from framebind.interop.device import Device
@@ -81,7 +82,7 @@ def test_every_tile_agrees(
     expected = case.expected(case.inputs[0])
     if case.epilogue:
         expected = np.clip(expected + case.inputs[1], 0, 6)
-    monkeypatch.setattr(program_module, "assign_storages", all_halves if halves else program_module.assign_storages)
+    monkeypatch.setattr(program_module, "choose_storage", all_halves if halves else program_module.choose_storage)
     result = run(device, replace(case, expected=lambda *_: expected), "f16" if halves else "f32")
     if device.traits.api != "null":
         assert relative_error(result, expected) <= (OPERATOR_TOLERANCE["f16"] if halves else 1e-5)
@@ -114,7 +115,7 @@ def test_a_group_adds_up_what_it_writes(device: Device, tile: MatrixTile, monkey
 def test_one_dispatch_computes_the_same_bits(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conv, "uses_matrix_units", lambda *_: True)
     monkeypatch.setattr(conv, "matrix_tile_candidates", lambda *_: (MatrixTile(1, 2, 2, 2),))
-    monkeypatch.setattr(program_module, "assign_storages", all_halves)
+    monkeypatch.setattr(program_module, "choose_storage", all_halves)
     results = []
     for dispatches in ("separate", "one"):
         monkeypatch.setattr(gpu, "dispatches", dispatches)
@@ -140,7 +141,7 @@ def test_weights_of_16_bits_are_what_matrix_units_take() -> None:
         ("f16", (FusedOp("QUANTIZE", values=(0.1, -128, 127)),), "conv"),
     ):
         node = Node("CONV_2D", operation, (0,), (1,), epilogue)
-        lowered = lower(Graph(tensors, [node], (0,), (1,)), traits_for(storage, traits).target)
+        lowered = lower(Graph(tensors, [node], (0,), (1,)), target_for(traits, storage))
         assert [entry.launch.kernel for entry in lowered.launches] == [kernel]
 
 
@@ -166,7 +167,8 @@ def test_nearest_copies_of_halves_are_halves() -> None:
         Launch("copy", {"src": 1}, {"dst": 4}, 1, resized=Resize((2, 2), bilinear=False)),
     ]
     epilogue = [(), (), (), (FusedOp("RELU"),)]
-    entries = [LabelledLaunch(launch, op, "", i) for i, (launch, op) in enumerate(zip(launches, epilogue, strict=True))]
-    lowered = Lowered(entries, dict.fromkeys(range(5), (1, 2, 2, 4)))
-    assert assign_storages(lowered, "f16") == {0: "f16", 1: "f16", 2: "f16", 3: "f32", 4: "f32"}
-    assert set(assign_storages(lowered, "f32").values()) == {"f32"}
+    lowered = Lowered(Target(64, 1), dict.fromkeys(range(5), (1, 2, 2, 4)))
+    for launch, ops in zip(launches, epilogue, strict=True):
+        lowered.add(launch, "", ops)
+    assert choose_storage(lowered, "f16") == {0: "f16", 1: "f16", 2: "f16", 3: "f32", 4: "f32"}
+    assert set(choose_storage(lowered, "f32").values()) == {"f32"}

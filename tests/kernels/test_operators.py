@@ -180,7 +180,7 @@ CASES: list[Case] = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.operator} {case.label}".strip())
 def test_operator(device: Device, case: Case, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     if storage == "f16":
-        monkeypatch.setattr(program_module, "assign_storages", all_halves)
+        monkeypatch.setattr(program_module, "choose_storage", all_halves)
         case = replace(case, inputs=tuple(x.astype(np.float16).astype(np.float32) for x in case.inputs))
     result = run(device, case, storage)
     if device.traits.api == "null":  # it computes nothing: the shapes and the generated sources are what is tested

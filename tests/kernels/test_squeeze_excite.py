@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from framebind.delegate.lower import merge as merge_launches
+from framebind.delegate.lower import partial_sums, prologue
 from framebind.delegate.run import program
 from framebind.delegate.run.program import Program
 from framebind.delegate.transform.graph import Node
@@ -114,7 +114,7 @@ def kernels_both_ways(
     x = normal(*shapes[0])
     merged, found = run(device, shapes, list(nodes), (6,), x, storage)
     again, repeated = run(device, shapes, list(nodes), (6,), x, storage)
-    patch.setattr(program, "merge_launches", lambda *_: None)
+    patch.setattr(program, "merge", lambda lowered: lowered)
     apart, expected = run(device, shapes, list(nodes), (6,), x, storage)
     if device.traits.api != "null":
         assert np.abs(expected[0]).max() > 0 and relative_error(found[0], expected[0]) <= 1e-5
@@ -198,7 +198,7 @@ def test_a_gate_that_is_read_twice_or_by_many_tiles_is_a_step(device: Device, mo
     merged, _ = kernels_both_ways(device, (shapes, nodes), "f32", monkeypatch)
     assert merged == ["conv", "squeeze_excite", "conv", "conv"]
     monkeypatch.undo()
-    monkeypatch.setattr(merge_launches, "MOST_TILES", 0)
+    monkeypatch.setattr(prologue, "MOST_GROUPS", 0)
     shapes, nodes = block((1, 5, 4, 8), 4, 3, weights, source=7)
     graph = (shapes | {0: (1, 5, 4, 8)}, [conv(0, 7, half(8, 8)), *nodes])
     assert kernels_both_ways(device, graph, "f32", monkeypatch)[0] == ["conv", "squeeze_excite", "conv"]
@@ -210,7 +210,7 @@ def test_too_many_sums_are_those_of_rows(device: Device, monkeypatch: pytest.Mon
     shapes, nodes = block((1, 3, 300, 8), 4, 3, weights, source=7)
     graph = (shapes | {0: (1, 3, 300, 8)}, [conv(0, 7, half(8, 8)), *nodes])
     monkeypatch.setattr(conv_kernel, "block_candidates", lambda *_: (Block(1, 1, 1, 1),))
-    monkeypatch.setattr(merge_launches, "SUMS_READ", 8 / device.traits.group_size)
+    monkeypatch.setattr(partial_sums, "SUMS_READ", 8 / device.traits.group_size)
     assert kernels_both_ways(device, graph, "f32", monkeypatch)[0] == ["conv", "reduce", "conv"]
     monkeypatch.undo()
     monkeypatch.setattr(conv_kernel, "block_candidates", lambda *_: (Block(1, 1, 1, 1),))

@@ -69,7 +69,7 @@ class Run:
 def storage_of(run: Run) -> Iterator[Storage]:
     """The storage that the run's programs are compiled with, in force until the context ends."""
     if run.half:
-        with mock.patch.object(program_module, "assign_storages", all_halves):
+        with mock.patch.object(program_module, "choose_storage", all_halves):
             yield "f16"
     else:
         yield "f32"

@@ -1,0 +1,66 @@
+"""Lowering of a graph to launches."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
+
+from ...kernels.operation import Lowering, Unsupported
+from ...kernels.target import Target
+from ...kernels.tensor import Shape, TensorId, TensorInfo
+from ...kernels.views import Sliced
+from ..transform.graph import Graph, Node
+from .launches import QUANTIZE, Lowered, check_launch
+
+
+def lower(graph: Graph, target: Target) -> Lowered:
+    """Ask every node's operation for its launches on a device of this ``target``."""
+    constants = frozenset(i for i, tensor in graph.tensors.items() if tensor.constant is not None)
+    shapes: dict[TensorId, Shape] = {i: tensor.bhwc for i, tensor in graph.tensors.items()}
+    lowered = Lowered(target, shapes, graph.aliases, constants, frozenset(graph.outputs))
+    for node in graph.nodes:
+        lower_node(node, lowered)
+    return lowered
+
+
+def lower_node(node: Node, lowered: Lowered) -> None:
+    """Append one node's launches. Its epilogue belongs to the last one, which writes its output; the operations on its
+    input belong to the first.
+    """
+    target = lowered.target
+    if any(op.expression == QUANTIZE for op in node.epilogue):  # weights of 16 bits would move its sums across steps
+        target = replace(target, matrix_units=False)
+    lowering = Lowering(node.inputs, node.outputs, lowered.shapes.__getitem__, lowered.scratch, target)
+    launches = node.operation.lower(lowering)
+    label = f"{node.name} {','.join(map(str, node.indices))}"
+    for launch in launches:
+        epilogue = (*launch.epilogue, *(node.epilogue if launch is launches[-1] else ()))
+        input_ops = node.input_ops if launch is launches[0] else ()
+        lowered.add(launch, label, epilogue, input_ops)
+
+
+def check_lowering(node: Node, tensors: Mapping[int, TensorInfo], target: Target) -> dict[Hashable, int]:
+    """Lower one node by itself. Returns the bytes that each of its constants takes in 32 bits.
+
+    Raises Unsupported if its operation fails, or a kernel needs more than the device has.
+    """
+    touched = (*node.operands, *node.outputs)
+    constant = frozenset(i for i in touched if tensors[i].constant is not None)
+    lowered = Lowered(target, {i: tensors[i].bhwc for i in touched}, constants=constant)
+    try:
+        lower_node(node, lowered)
+    except Unsupported:
+        raise
+    except Exception as error:  # whatever attributes and shapes that nobody thought of raise
+        raise Unsupported(f"it cannot be lowered ({type(error).__name__}: {error})") from error
+    for tensor, shape in lowered.shapes.items():
+        nbytes = Sliced(shape).nbytes
+        if nbytes > target.max_buffer_bytes:
+            name = f"tensor '{tensors[tensor].name}'" if isinstance(tensor, int) else "an intermediate result"
+            raise Unsupported(f"{name} takes {nbytes} bytes; a buffer of {target.name} holds {target.max_buffer_bytes}")
+    constants: dict[Hashable, int] = {}
+    for entry in lowered.launches:
+        check_launch(entry, lowered)
+        constants |= {i: Sliced(lowered.shapes[i]).nbytes for i in entry.reads if i in lowered.constants}
+        constants |= {f"{entry.label} {entry.number} {name}": a.rows * 16 for name, a in entry.arrays.items()}
+    return constants

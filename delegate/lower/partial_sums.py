@@ -1,0 +1,64 @@
+"""Rewrite of launches: sums over pixels that the launch that writes the pixels makes as partial sums."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...kernels.operation import FusedOp
+from ...kernels.tensor import TensorId, slices
+from .launches import LabelledLaunch, Lowered, largest_arrays
+
+SUMS_READ = 16
+"""Slices of partial sums that an invocation reads at most: each work-group that needs the sum reads them all."""
+MOST_SLICES = 8
+"""An invocation has sums of its own for at most so many slices."""
+SUM_SHARES = 8
+"""The number of invocations that share the sum of a slice, if the slices are few."""
+
+
+def sum_where_written(lowered: Lowered, entry: LabelledLaunch) -> None:
+    """Let the last launch that writes a summand add up its pixels, if it can and there are few enough sums."""
+    if not entry.launch.is_row_sum:
+        return
+    writer, summand_ops = _last_writer(lowered, entry)
+    if writer is None or writer.partial_sums is not None:
+        return
+    launch, own = writer.launch, writer.launch.slice_ownership
+    group_size = lowered.target.group_size
+    batch, _, _, channels = lowered.shapes[writer.destination]
+    if own is None or own.count > MOST_SLICES:
+        return
+    if batch != 1 or launch.group_count * slices(channels) > SUMS_READ * group_size:
+        return
+    shares = SUM_SHARES if slices(channels) * SUM_SHARES <= group_size // 2 else 1
+    ownership = {"OWNED_LANES": own.lanes, "OWNED_STEP": own.step, "OWNED_SLICES": own.count, "SUM_SHARES": shares}
+    sums = entry.destination
+    merged = replace(
+        launch,
+        writes=launch.writes | {"partial_sums": sums},
+        constants=launch.constants | ownership,
+        shared=largest_arrays(launch.shared, (("float4", "partial", group_size * own.count),)),
+    )
+    if lowered.replace(entry, writer, replace(writer, launch=merged, partial_sums=summand_ops)):
+        lowered.shapes[sums] = (1, launch.group_count, 1, channels)
+
+
+def _last_writer(lowered: Lowered, entry: LabelledLaunch) -> tuple[LabelledLaunch | None, tuple[FusedOp, ...]]:
+    """The only launch that writes a summed tensor, if all that is added to the tensor or multiplied is written before;
+    and the operations that make the summands of what it writes.
+    """
+    source, input_ops = entry.launch.reads["src"], entry.input_ops
+    ways: list[tuple[TensorId, tuple[FusedOp, ...]]] = [(source, input_ops)]
+    if len(input_ops) == 1 and input_ops[0].operand is not None and isinstance(source, int):
+        other = input_ops[0].operand
+        if lowered.shapes[source] == lowered.shapes[other]:
+            ways.append((other, (replace(input_ops[0], operand=source, swapped=not input_ops[0].swapped),)))
+    for tensor, summand_ops in ways:
+        writer = lowered.only_writer(tensor)
+        if writer is None or writer.destination != tensor:
+            continue
+        later = lowered.launches[lowered.launches.index(writer) :]
+        not_yet_written = {i for launch in later for i in launch.launch.writes.values()}
+        if not any(op.operand in not_yet_written for op in summand_ops):
+            return writer, summand_ops
+    return None, ()

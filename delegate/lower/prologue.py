@@ -1,0 +1,40 @@
+"""Rewrite of launches: a vector that the launch that reads it computes in a prologue, once per work-group."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .launches import GATE, LabelledLaunch, Lowered, PrologueLaunch, largest_arrays
+from .partial_sums import SUMS_READ
+
+MOST_GROUPS = 256
+"""More work-groups than these would spend more on computing a vector than a dispatch of its own costs."""
+
+
+def compute_where_read(lowered: Lowered, entry: LabelledLaunch) -> None:
+    """Let the only launch that reads the vector compute it, if its epilogue reads it and it has few work-groups."""
+    launch = entry.launch
+    if not launch.fits_in_prologue:
+        return
+    vector = launch.writes[GATE]
+    reader = lowered.only_reader(vector)
+    if reader is None or reader.prologue is not None:
+        return
+    slices_read = sum(lowered.slice_count(tensor) for tensor in launch.reads.values())
+    if reader.launch.group_count > MOST_GROUPS or slices_read > SUMS_READ * lowered.target.group_size:
+        return
+    names = {*launch.constants, *launch.arrays, *launch.reads}
+    taken = {*reader.launch.constants, *reader.launch.arrays, *reader.launch.reads, *reader.launch.writes}
+    if taken & names or vector in reader.launch.reads.values():
+        return
+    gate = ("float4", GATE, lowered.slice_count(vector))
+    merged = replace(
+        reader.launch,
+        reads=reader.launch.reads | launch.reads,
+        constants=reader.launch.constants | launch.constants,
+        arrays=reader.launch.arrays | launch.arrays,
+        shared=largest_arrays(reader.launch.shared, launch.shared, (gate,)),
+    )
+    prologue = PrologueLaunch(launch.kernel, vector, entry.epilogue)
+    label = f"{entry.label} + {reader.label}"
+    lowered.replace(entry, reader, replace(reader, launch=merged, prologue=prologue, label=label))
