@@ -9,7 +9,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Literal
 
-import cv2
 import numpy as np
 import typer
 
@@ -20,6 +19,7 @@ from .player.run import main
 from .player.task import Scene, Task, Variant
 from .vision.labels import palette
 from .vision.masks import SPREAD, enlarge, smooth_classes, smooth_person
+from .vision.pictures import read_picture
 
 VOC = (
     "background", "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "dining table",
@@ -201,10 +201,10 @@ def _background(text: str) -> fb.GlTexture:
         if len(color) != 3:
             raise fb.SourceError(f"the background '{text}' is no colour: write it as #rrggbb, for instance #00b140")
         return fb.GlTexture.from_array(np.frombuffer(color, np.uint8).reshape(1, 1, 3))
-    bgr = cv2.imread(text, cv2.IMREAD_COLOR)
-    if bgr is None:
+    picture = read_picture(text)
+    if picture is None:
         raise fb.SourceError(f"the background '{text}' is no picture that can be read, and no colour as #rrggbb")
-    return fb.GlTexture.from_array(np.ascontiguousarray(bgr[:, :, ::-1], np.uint8))
+    return fb.GlTexture.from_array(picture)
 
 
 @demo("deeplabv3_257_mv_gpu")

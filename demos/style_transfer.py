@@ -14,7 +14,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 import typer
@@ -26,6 +25,7 @@ from .player.network import Network, shapes
 from .player.options import Options, demo
 from .player.run import PHOTOGRAPHS, main
 from .player.task import Scene, Task, Variant
+from .vision.pictures import read_picture, shrink
 
 Array = npt.NDArray[Any]
 
@@ -115,14 +115,13 @@ def _resize(network: Network, image: int, picture: tuple[int, int]) -> None:
 
 def style_vector(picture: Path) -> Array:
     """The style of a picture file as 100 float32 values; the style prediction model runs on the CPU."""
-    bgr = cv2.imread(str(picture), cv2.IMREAD_COLOR)
-    if bgr is None:
+    pixels = read_picture(picture)
+    if pixels is None:
         raise fb.SourceError(f"the style '{picture}' is no picture that can be read")
     interpreter = fb.Interpreter(model_path=str(find_model("style_predict_quantized_256")))
     interpreter.allocate_tensors()
     ((image, (_, height, width, _)),) = shapes(interpreter.get_input_details()).items()
-    rgb = cv2.resize(bgr, (width, height), interpolation=cv2.INTER_AREA)[None, :, :, ::-1]
-    interpreter.set_tensor(image, np.ascontiguousarray(rgb, np.float32) / 255)
+    interpreter.set_tensor(image, shrink(pixels, (width, height))[None].astype(np.float32) / 255)
     interpreter.invoke()
     return np.array(interpreter.get_tensor(interpreter.outputs()[0]), np.float32).reshape(100)
 

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Literal
 
@@ -96,11 +96,23 @@ def _packages() -> Iterator[Finding]:
     needed = ("ai-edge-litert", "numpy", "PyOpenGL", "pyopencl", "glfw")
     versions = [f"{name} {_version(name) or 'of unknown version'}" for name in needed]
     yield Finding("packages", "ok", f"Python {sys.version.split()[0]}, {', '.join(versions)}")
-    found = [f"{name} {version}" for name in OPENCV if (version := _version(name))]
-    advice = (
-        f"they overwrite each other's files: pip uninstall {' '.join(OPENCV)}, then install one" if found[1:] else ""
-    )
-    yield Finding("OpenCV", "warning" if advice else "ok", ", ".join(found) or "not from a wheel", advice)
+    yield _opencv()
+
+
+def _opencv() -> Finding:
+    """The builds of OpenCV: one is needed, two overwrite each other, and some load the libraries of a display."""
+    builds = [f"{name} {version}" for name in OPENCV if (version := _version(name))]
+    found = ", ".join(builds) or "not from a wheel"
+    try:
+        import_module("cv2")
+    except ImportError as error:
+        advice = "pip install opencv-python; if it does not load: apt-get install libgl1 libglib2.0-0 libxcb1 (Debian, "
+        advice += "Ubuntu), or opencv-python-headless in its place"
+        return Finding("OpenCV", "missing", f"{found}: {error}", advice)
+    if builds[1:]:
+        advice = f"they overwrite each other's files: pip uninstall {' '.join(OPENCV)}, then install one"
+        return Finding("OpenCV", "warning", found, advice)
+    return Finding("OpenCV", "ok", found)
 
 
 def _version(package: str) -> str | None:

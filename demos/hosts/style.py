@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import cv2
 import numpy as np
 import typer
 
@@ -14,6 +13,7 @@ import framebind as fb
 from ..apis import GL
 from ..models import DEFAULT_STYLE, find_model
 from ..player.run import PHOTOGRAPH
+from ..vision.pictures import read_picture
 
 Picture = Annotated[Path, typer.Option(help="The picture to paint; its sides are multiples of 4, 128 at least.")]
 Model = Annotated[str, typer.Option(help="A style model of any size: pictures in, pictures out.")]
@@ -25,10 +25,10 @@ __all__ = ["DEFAULT_STYLE", "PHOTOGRAPH", "Frames", "Model", "Output", "Picture"
 
 def load_picture(path: Path) -> np.ndarray:
     """A picture file as RGBA, uint8, (height, width, 4)."""
-    pixels = cv2.imread(str(path))
-    if pixels is None:
+    rgb = read_picture(path)
+    if rgb is None:
         raise fb.SourceError(f"'{path}' is no picture that can be read")
-    return cv2.cvtColor(pixels, cv2.COLOR_BGR2RGBA)
+    return np.dstack([rgb, np.full(rgb.shape[:2], 255, np.uint8)])
 
 
 def style_model(name: str, width: int, height: int) -> tuple[fb.Interpreter, fb.GpuDelegate]:

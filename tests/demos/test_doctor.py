@@ -117,6 +117,16 @@ def test_two_opencvs_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     assert opencv.state == "warning" and "pip uninstall opencv-python " in opencv.advice
 
 
+def test_an_opencv_that_does_not_load_is_named(tmp_path: Path) -> None:
+    """The command line starts without cv2, and says what to install."""
+    (tmp_path / "cv2.py").write_text("raise ImportError('libGL.so.1: cannot open shared object file')")
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    found = checks(run("--json", PYTHONPATH=path))
+    (opencv,) = found["OpenCV"]
+    assert opencv["state"] == "missing" and "libGL.so.1" in opencv["found"]
+    assert "libgl1" in opencv["advice"] and "opencv-python-headless" in opencv["advice"]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="cameras are listed on Linux alone")
 def test_a_camera_that_gives_no_picture_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Number 77 stands for a camera that is listed and cannot be opened."""
