@@ -52,7 +52,7 @@ def _open_gl() -> GlDevice:
     context = GlContext.headless() if owns_context else GlContext.current()
     device = _gl_devices.get(context)
     if device is None or device.closed:
-        device = _gl_devices[context] = GlDevice(context, owns_context)
+        device = _gl_devices[context] = GlDevice(context, owns_context=owns_context)
     device.users += 1
     return device
 
@@ -62,7 +62,7 @@ def _open_cl() -> ClDevice:
     context = ClContext() if owns_context else ClContext.current()
     device = _cl_devices.get(context)
     if device is None or device.closed:
-        device = _cl_devices[context] = ClDevice(context, owns_context)
+        device = _cl_devices[context] = ClDevice(context, owns_context=owns_context)
     device.users += 1
     return device
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,57 +11,11 @@ import numpy as np
 from ...kernels.codegen.one_dispatch import HEAD, NOTHING, ProgramSource
 from ...kernels.codegen.source import Argument, KernelSource
 from ...kernels.views import Picture
-from ..binaries import BinaryStore
 from ..device import Resource, Slot, Step, Traits
-from ..errors import DeviceError
 from .hazards import hazards
 
 FEWEST_STEPS, MOST_INVOCATIONS = 8, 640
 """One dispatch is preferred for as many steps, of so many invocations a compute unit on average."""
-MAX_SPINS = 1 << 22
-"""How often a group looks for the others before it gives up. A look goes to memory that all groups share: seconds."""
-QUICKEST_FAILURE = 0.2
-"""Seconds that so many looks take at least on a GPU, at 50 ns each."""
-TEST_PATIENCE, TEST_ROUNDS = 1 << 14, 64
-GROUPS_PER_UNIT = (16, 12, 8, 6, 4, 3, 2, 1)
-"""How many groups a compute unit may keep resident, tried in this order."""
-
-
-class BarrierWatch:
-    """Notices that a run has failed when the CPU waits, without a readback for each frame.
-
-    A run in which a group waits in vain takes QUICKEST_FAILURE seconds or more. So a wait that ends sooner after the
-    run was submitted proves that all went well, and only after a longer one is the flag on the device looked at (by
-    ``take_flag``, which also puts it back). Where the CPU runs the groups, looks take no such time: there it always is.
-    """
-
-    def __init__(self, where: str, take_flag: Callable[[], bool], software: bool) -> None:
-        self._where, self._take_flag = where, take_flag
-        self._quickest = 0.0 if software else QUICKEST_FAILURE
-        self._first: float | None = None
-        self._last = 0.0
-        """When the first and the last run were submitted that may have failed."""
-        self.failed = False
-        """A run has failed: nothing runs as one dispatch any more."""
-
-    def submitted(self) -> None:
-        """A run is about to be submitted."""
-        self._last = time.perf_counter()
-        if self._first is None:
-            self._first = self._last
-
-    def waited(self, submitted_before: float = math.inf) -> None:
-        """The CPU has waited for all that was submitted (before that time). Raises DeviceError where a run failed."""
-        first = self._first
-        if first is None or first > submitted_before:
-            return
-        self._first = None if self._last <= submitted_before else submitted_before
-        if time.perf_counter() - first >= self._quickest and self._take_flag():
-            self.failed = True
-            raise DeviceError(
-                f"a program that runs as one dispatch gave up on {self._where}: its work-groups did not run at the "
-                "same time. What was computed since the last wait is void: run it again, as separate dispatches now"
-            )
 
 
 @dataclass
@@ -131,25 +84,6 @@ def waiting_table(merged: Merged) -> np.ndarray:
     return rows
 
 
-def groups_to_try(units: int, per_unit: Sequence[int], most: int, program: str, store: BinaryStore | None) -> list[int]:
-    """How many groups a program of this text is tried with, ``most`` at most: what an earlier start has found to wait
-    for one another, then the largest first.
-    """
-    numbers = sorted({min(units * count, most) for count in per_unit}, reverse=True)
-    known = store.known_number(_groups_of(program, most)) if store is not None else None
-    return sorted(numbers, key=lambda number: number != known)
-
-
-def keep_groups(groups: int, most: int, program: str, store: BinaryStore | None) -> None:
-    """Let the store keep how many groups have waited for one another."""
-    if store is not None:
-        store.keep_number(_groups_of(program, most), groups)
-
-
-def _groups_of(program: str, most: int) -> str:
-    return f"groups, {most} at most, of {program}"
-
-
 def wanted_groups(steps: Sequence[Step], units: int, per_unit: int = 0) -> int:
     """With how many groups the steps run best: more wait longer for one another, fewer leave the device idle."""
     mean = sum(step.group_count for step in steps) / len(steps)
@@ -157,7 +91,7 @@ def wanted_groups(steps: Sequence[Step], units: int, per_unit: int = 0) -> int:
     return min(most * units, max(step.group_count for step in steps))
 
 
-def prefers_one(steps: Sequence[Step], software: bool, units: int) -> bool:
+def prefers_one(steps: Sequence[Step], *, software: bool, units: int) -> bool:
     """Whether one dispatch is likely to be the faster way: on a GPU, for many steps that are small.
 
     Large steps fill the GPU better alone: a program has as many registers as its largest kernel needs, and so fewer

@@ -16,7 +16,7 @@ from ..errors import BindingError
 from ..gl.compute.device import GlDevice
 from ..gl.context import GlContext
 from ..gl.khronos import GL
-from ..gl.objects import GlBuffer, GlTexture
+from ..gl.objects import GlBuffer, GlTexture, is_gl_object
 from .channel import SharedBuffer
 from .sharing import share
 
@@ -36,7 +36,7 @@ class GlPartner:
         self._beside: weakref.WeakKeyDictionary[GlBuffer, SharedBuffer] = weakref.WeakKeyDictionary()
 
     def borrow(self, native: Any) -> ClBuffer | ClImage | StagedTexture:
-        """A GL object as a resource of the OpenCL device. Raises BindingError, DeviceError where it cannot be used."""
+        """A GL object as a resource of the OpenCL device. Raises BindingError, DeviceError if it cannot be used."""
         resource = self.device.borrow(native)
         shared = self._shared.get(resource)
         if shared is None or shared.released:
@@ -77,6 +77,32 @@ class GlPartner:
         """Delete the kernels of conversions."""
         if not self.gl.closed:
             self.device.close()
+
+
+class GlPartners:
+    """The partner of an OpenCL device in each GL context whose objects it uses: all that the device knows of GL."""
+
+    def __init__(self, cl: ClContext) -> None:
+        self._cl = cl
+        self._partners: dict[GlContext, GlPartner] = {}
+
+    def takes(self, native: Any) -> bool:
+        """Whether an object is one of GL's."""
+        return is_gl_object(native)
+
+    def borrow(self, native: Any) -> ClBuffer | ClImage | StagedTexture:
+        """An object of the GL context that is current: see ``GlPartner.borrow``."""
+        context = GlContext.current()
+        self._partners = {gl: partner for gl, partner in self._partners.items() if not gl.closed}
+        if context not in self._partners:
+            self._partners[context] = GlPartner(context, self._cl)
+        return self._partners[context].borrow(native)
+
+    def close(self) -> None:
+        """Delete the kernels of conversions."""
+        for partner in self._partners.values():
+            partner.close()
+        self._partners.clear()
 
 
 class CopiedBuffer(SharedBuffer):

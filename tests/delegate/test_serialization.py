@@ -26,8 +26,8 @@ from framebind.interop.cl import ptx
 from framebind.interop.device import Device
 from framebind.interop.discovery.devices import open_device
 from framebind.interop.gl import program as gl_program
+from framebind.interop.record.barrier import groups_to_try, keep_groups
 from framebind.interop.record.null import NullDevice
-from framebind.interop.record.one_dispatch import groups_to_try, keep_groups
 from support.tiny_models import CPU_ONLY, G, Op, T, build, cpu_only
 
 SHAPE = (1, 4, 5, 8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,12 @@ import pyopencl as cl
 
 from ....kernels.codegen.source import KernelSource
 from ...binaries import BinaryStore
-from ...device import Dispatches, Resource, Step, Traits
+from ...device import Kernel, Resource, StagedTexture, Step, Traits
 from ...errors import BindingError, DeviceError
-from ...gl.context import GlContext
-from ...gl.objects import is_gl_object
-from ...record.checks import check_formats
-from ...record.one_dispatch import prefers_one, why_not_one
-from ...share.gl_partner import GlPartner, StagedTexture
+from ...record.base_device import BaseDevice
+from ...record.command_list import Record
+from ...record.one_dispatch import prefers_one
+from ...share.gl_partner import GlPartners
 from ..api import own_errors
 from ..build import MATRIX_UNITS, compile_options
 from ..context import ClContext
@@ -37,19 +36,14 @@ _LAST_FLOAT = (1 << 31) - 1
 """Kernels count in ints."""
 
 
-class ClDevice:
+class ClDevice(BaseDevice[ClKernel, ClCommandList, ClBarrier]):
     """Implements interop.device.Device on a ClContext. ``owns_context``: close the context with the device."""
 
-    def __init__(self, context: ClContext, owns_context: bool = False) -> None:
-        self.context, self._owns_context = context, owns_context
-        self._kernels: dict[KernelSource, ClKernel] = {}
-        self.dispatches: Dispatches = "auto"
-        self.users = 0
-        """How many have opened it (see devices.open_device); the last one to close it closes it."""
-        self.closed = False
-        self._gl_partners: dict[GlContext, GlPartner] = {}
+    def __init__(self, context: ClContext, *, owns_context: bool = False) -> None:
+        super().__init__(context, ClBarrier(context), owns_context=owns_context)
+        self.context = context
+        self._gl_partners = GlPartners(context)
         self._command_buffers = CommandBuffers.on(context.queue)
-        self._barrier = ClBarrier(context)
         device = context.device
         self.traits = Traits(
             name=context.name,
@@ -71,11 +65,7 @@ class ClDevice:
 
     def buffer(self, nbytes: int, label: str) -> ClBuffer:
         self.check()
-        if nbytes > self.traits.max_buffer_bytes:
-            raise DeviceError(
-                f"'{label}' needs {nbytes} bytes, and kernels on {self.traits.name} address at most "
-                f"{self.traits.max_buffer_bytes} in one buffer: use a smaller input, or f16 storage"
-            )
+        self._check_size(nbytes, label)
         if nbytes <= 0:
             raise BindingError(f"a buffer of {nbytes} bytes is impossible: it has at least 1")
         whole = -(-nbytes // _ZEROS.nbytes) * _ZEROS.nbytes
@@ -106,8 +96,8 @@ class ClDevice:
         """
         self.check()
         ours = isinstance(native, ClBuffer | ClImage)
-        if not ours and is_gl_object(native):
-            return self._gl_partner().borrow(native)
+        if not ours and self._gl_partners.takes(native):
+            return self._gl_partners.borrow(native)
         resource = native if ours else as_cl_object(native)
         if not resource.released and not resource.belongs_to(self.context):
             raise BindingError(
@@ -116,62 +106,31 @@ class ClDevice:
             )
         return resource
 
-    def _gl_partner(self) -> GlPartner:
-        context = GlContext.current()
-        self._gl_partners = {gl: partner for gl, partner in self._gl_partners.items() if not gl.closed}
-        if context not in self._gl_partners:
-            self._gl_partners[context] = GlPartner(context, self.context)
-        return self._gl_partners[context]
+    def _make_kernel(self, source: KernelSource) -> ClKernel:
+        return ClKernel(self.context, source)
 
-    def kernel(self, source: KernelSource) -> ClKernel:
-        kernel = self._kernels.get(source)
-        if kernel is None:
-            self.check()
-            check_formats(source, self.traits)
-            kernel = self._kernels[source] = ClKernel(self.context, source)
-        return kernel
-
-    def compile(
-        self, steps: Sequence[Step], dispatches: Dispatches | None = None, store: BinaryStore | None = None
-    ) -> None:
-        self.check()
-        if self._why_separate(steps, dispatches or self.dispatches, store):
-            for kernel in {step.kernel for step in steps}:
-                assert isinstance(kernel, ClKernel)
-                kernel.program(store)
-
-    def record(
-        self,
-        steps: Sequence[Step],
-        dispatches: Dispatches | None = None,
-        groups_per_unit: int = 0,
-        store: BinaryStore | None = None,
-    ) -> ClCommandList:
-        self.check()
-        dispatches = dispatches or self.dispatches
-        reason = self._why_separate(steps, dispatches, store)
-        if not reason:
-            as_one = functools.partial(
-                record_as_one, self.context, self._barrier, per_unit=groups_per_unit, store=store
-            )
-            return ClCommandList(self.context, self.traits, steps, as_one, self._record_separately)
-        if dispatches == "one":
-            raise BindingError(f"these steps cannot run as one dispatch on {self.context}: {reason}")
-        separately = functools.partial(self._record_separately, store=store)
-        return ClCommandList(self.context, self.traits, steps, separately)
-
-    def _why_separate(self, steps: Sequence[Step], dispatches: Dispatches, store: BinaryStore | None) -> str:
-        """Why these steps are a dispatch each; "" where they are one."""
-        if dispatches == "separate" or (dispatches == "auto" and not self._prefers_one(steps)):
-            return "separate dispatches were asked for, or are likely to be the faster ones"
-        return why_not_one(steps, self.traits) or self._barrier.why_unusable(store)
-
-    def _record_separately(self, steps: Sequence[Step], store: BinaryStore | None = None) -> Recording:
-        return record_separately(self.context, steps, self._command_buffers, store)
+    def _compile(self, kernels: Collection[Kernel], store: BinaryStore | None) -> None:
+        for kernel in kernels:
+            assert isinstance(kernel, ClKernel)
+            kernel.program(store)
 
     def _prefers_one(self, steps: Sequence[Step]) -> bool:
-        """The rule: see one_dispatch.prefers_one; and not after it has failed here."""
-        return not self._barrier.watch.failed and prefers_one(steps, self.traits.software, self._barrier.units)
+        """The rule of record/one_dispatch.py; and not after one dispatch has failed here."""
+        return not self._barrier.watch.failed and prefers_one(
+            steps, software=self.traits.software, units=self._barrier.units
+        )
+
+    def _record_separately(self, steps: Sequence[Step], store: BinaryStore | None) -> ClCommandList:
+        return ClCommandList(self.context, self.traits, steps, self._separately(store))
+
+    def _record_as_one(self, steps: Sequence[Step], groups_per_unit: int, store: BinaryStore | None) -> ClCommandList:
+        as_one = functools.partial(
+            record_as_one, self.context, self._barrier, self.traits.local_bytes, groups_per_unit, store=store
+        )
+        return ClCommandList(self.context, self.traits, steps, as_one, self._separately(None))
+
+    def _separately(self, store: BinaryStore | None) -> Record[Recording]:
+        return functools.partial(record_separately, self.context, command_buffers=self._command_buffers, store=store)
 
     def write(self, resource: Resource, array: np.ndarray, reason: str, offset: int = 0) -> None:
         self.check()
@@ -212,25 +171,12 @@ class ClDevice:
         self.check()
         return ClFence(self.context, self._barrier.watch).event
 
-    def check(self) -> None:
-        self.context.check()
-
     def finish(self) -> None:
         self.context.finish()
         self._barrier.watch.waited()
 
-    def close(self) -> None:
-        """Drop the kernels, and close the context where the device made it. Of several users the last one does it."""
-        self.users -= 1
-        if self.users > 0 or self.closed:
-            return
-        self.closed = True
-        self._kernels.clear()
-        for partner in self._gl_partners.values():
-            partner.close()
-        self._gl_partners.clear()
-        if self._owns_context:
-            self.context.close()
+    def _free(self) -> None:
+        self._gl_partners.close()
 
 
 @contextlib.contextmanager

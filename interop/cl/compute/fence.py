@@ -7,7 +7,7 @@ import time
 
 import pyopencl as cl
 
-from ...record.one_dispatch import BarrierWatch
+from ...record.barrier import BarrierWatch
 from ..api import check, loader
 from ..context import ClContext
 
@@ -46,7 +46,7 @@ class ClFence:
         return status.value <= _COMPLETE
 
     def wait(self) -> None:
-        """Block until the device has passed this point. Raises DeviceError where a run before it has failed."""
+        """Block until the device has passed this point. Raises DeviceError if a run before it has failed."""
         status = loader().clWaitForEvents(1, ctypes.byref(self._event))  # which flushes the queue itself
         if status:
             check(status, f"waiting for {self._context}")

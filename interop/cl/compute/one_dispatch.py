@@ -11,25 +11,25 @@ import pyopencl as cl
 
 from ....kernels.codegen.one_dispatch import ProgramSource
 from ....kernels.codegen.one_dispatch_opencl import render_opencl_program
-from ....kernels.codegen.source import PICTURE_PARAMETERS
 from ....kernels.views import Picture
 from ...binaries import BinaryStore
 from ...device import Slot, Step
 from ...errors import KernelError
-from ...record.one_dispatch import TEST_PATIENCE, Merged, merge, table, waiting_table, wanted_groups
+from ...record.barrier import TEST_SPINS
+from ...record.one_dispatch import Merged, merge, table, waiting_table, wanted_groups
 from ...transfers import transfers
 from ..build import build
 from ..context import ClContext
 from ..objects import IMAGE_FORMATS
 from .barrier import ClBarrier
 from .command_buffer import Dispatch
-from .recording import Recording, enqueue, flush, set_parameters
+from .recording import Recording, enqueue, flush
 
 _READ_ONLY = cl.mem_flags.READ_ONLY
 
 
 class ClProgram:
-    """A built program of steps, and the arguments that it has for each of them."""
+    """A built program of steps, and the indices of its kernel's arguments."""
 
     def __init__(
         self, context: ClContext, barrier: ClBarrier, source: ProgramSource, store: BinaryStore | None
@@ -48,7 +48,7 @@ class ClProgram:
         self.kept: list[Any] = []
 
     def set_own(self, rows: cl.Buffer, count: int, groups: int, max_spins: int) -> None:
-        """The arguments behind memories and pictures: see render_opencl_program."""
+        """Set the arguments behind memories and pictures: see kernels/codegen/one_dispatch.py."""
         own = (rows, np.int32(count), self.barrier.state, np.int32(groups), np.uint32(max_spins))
         for i, value in enumerate(own):
             self.kernel.set_arg(self.first_own + i, value)
@@ -59,21 +59,27 @@ class ClProgram:
 
 
 def record_as_one(
-    context: ClContext, barrier: ClBarrier, steps: Sequence[Step], per_unit: int = 0, store: BinaryStore | None = None
+    context: ClContext,
+    barrier: ClBarrier,
+    local_bytes: int,
+    groups_per_unit: int,
+    steps: Sequence[Step],
+    store: BinaryStore | None,
 ) -> Recording:
     """One dispatch for all steps, with as many groups as the device keeps resident of this very kernel.
 
-    ``per_unit``, where given, is the largest number of groups a compute unit. A CPU runs one group.
+    ``groups_per_unit``: the largest number of groups per compute unit; 0 leaves it to a rule. A CPU runs one group.
     """
-    merged = merge(steps, context.device.local_mem_size)
+    merged = merge(steps, local_bytes)
     program = ClProgram(context, barrier, merged.source, store)
-    recording = Recording(barrier=barrier)
+    recording = Recording(watch=barrier.watch)
     for index, resource in enumerate(merged.memories):
         recording.set_memory((program.kernel, index), resource)
     for i, (number, argument, resource) in enumerate(merged.pictures):
         recording.set_memory((program.kernel, program.first_picture + i), resource)
         recording.parameters[number, argument.name] = (program.kernel, program.first_parameter + 4 * i)
-    groups = _resident_groups(program, merged, wanted_groups(steps, barrier.units, per_unit), store)
+        recording.set_parameters(number, argument.name, steps[number].parameters[argument.name])
+    groups = _resident_groups(program, merged, wanted_groups(steps, barrier.units, groups_per_unit), store)
     rows = table(steps, merged, groups)
     recording.kept.append(_upload(context, rows))
     program.set_own(recording.kept[0], len(rows), groups, barrier.max_spins)
@@ -85,12 +91,11 @@ def record_as_one(
 
 
 def _fill_slots(program: ClProgram, merged: Merged) -> None:
-    """Give the slots something, so that the kernel can be tried before anything is bound. It touches none of it."""
+    """Set the arguments that are slots, so that the kernel can be tried before anything is bound. It touches none."""
     for index, resource in enumerate(merged.memories):
         if isinstance(resource, Slot):
             program.kernel.set_arg(index, None)
     for i, (_, argument, resource) in enumerate(merged.pictures):
-        set_parameters((program.kernel, program.first_parameter + 4 * i), (0.0,) * PICTURE_PARAMETERS)
         if isinstance(resource, Slot):
             assert isinstance(argument.view, Picture)
             order, kind, _ = IMAGE_FORMATS[argument.view.format]
@@ -102,7 +107,7 @@ def _fill_slots(program: ClProgram, merged: Merged) -> None:
 
 
 def _resident_groups(program: ClProgram, merged: Merged, most: int, store: BinaryStore | None) -> int:
-    """How many groups wait for one another when the kernel does nothing but wait: its registers decide."""
+    """The number of groups that wait for one another when the kernel does nothing but wait: its registers decide."""
     barrier = program.barrier
     if program.context.software:
         return 1
@@ -110,7 +115,7 @@ def _resident_groups(program: ClProgram, merged: Merged, most: int, store: Binar
     _fill_slots(program, merged)
 
     def dispatch(groups: int) -> Dispatch:
-        program.set_own(rows, merged.source.steps, groups, TEST_PATIENCE)
+        program.set_own(rows, merged.source.steps, groups, TEST_SPINS)
         return program.dispatch(groups)
 
     return barrier.resident_groups(dispatch, most, program.text, store)

@@ -16,11 +16,11 @@ from ....kernels.codegen.source import KernelSource
 from ...binaries import BinaryStore
 from ...device import Resource, Slot, Step
 from ...errors import KernelError
-from ..api import loader
+from ...record.barrier import BarrierWatch
+from ..api import check, loader
 from ..build import build, compile_options, offer
 from ..context import ClContext
 from ..objects import ClBuffer, ClImage
-from .barrier import ClBarrier
 from .command_buffer import CommandBuffer, CommandBuffers, Dispatch
 
 Call = tuple[Callable[..., int], tuple[Any, ...]]
@@ -59,18 +59,32 @@ class ClKernel:
 
 @dataclass
 class Recording:
-    """What a run calls; where slots and pictures' parameters are set; the dispatches with labels, for timings."""
+    """The calls of a run, and what changes in them: implements record.command_list.Recording."""
 
     calls: list[Call] = field(default_factory=list)
     slots: dict[str, list[SlotPlace]] = field(default_factory=dict)
+    """Every kernel argument that a slot's resource is."""
     parameters: dict[tuple[int, str], Place] = field(default_factory=dict)
+    """The first of the four kernel arguments that hold a picture's floats, by step number and argument."""
     dispatches: list[tuple[str, Dispatch]] = field(default_factory=list)
+    """The label of each dispatch, and how to enqueue it alone, for timings."""
     command_buffers: list[CommandBuffer] = field(default_factory=list)
     kept: list[Any] = field(default_factory=list)
     """Memory of the recording's own: a kernel's argument keeps none alive."""
     barriers: int = 0
-    barrier: ClBarrier | None = None
-    """The one between the steps of one dispatch."""
+    watch: BarrierWatch | None = None
+
+    def fill(self, slot: str, resource: ClBuffer | ClImage) -> None:
+        """Put a resource into the kernel arguments of a slot."""
+        for value, arguments in self.slots[slot]:
+            value.value = resource.int_ptr
+            status = loader().clSetKernelArg(*arguments)
+            if status:
+                check(status, f"giving a kernel {resource.label}")
+
+    def set_parameters(self, step: int, argument: str, values: Sequence[float]) -> None:
+        """Change the floats that a step passes for a picture."""
+        set_parameters(self.parameters[step, argument], values)
 
     def release(self) -> None:
         for buffer in self.command_buffers:
@@ -94,8 +108,8 @@ class Recording:
 def record_separately(
     context: ClContext, steps: Sequence[Step], command_buffers: CommandBuffers | None, store: BinaryStore | None
 ) -> Recording:
-    """One dispatch a step. Steps that use a slot or take parameters are enqueued one by one; of the others, those that
-    follow each other are one command buffer where there is cl_khr_command_buffer.
+    """One dispatch per step. Steps with slots or parameters are enqueued one by one. Of the others, those that follow
+    each other are one command buffer, if the driver has cl_khr_command_buffer.
     """
     recording = Recording()
     waiting: list[Dispatch] = []
@@ -124,7 +138,7 @@ def record_separately(
 
 
 def _dispatch(recording: Recording, number: int, step: Step, store: BinaryStore | None) -> Dispatch:
-    """The step's kernel object, with every argument set but those that are slots, and its sizes."""
+    """A kernel object for the step, with every argument set but those that are slots, and its sizes."""
     assert isinstance(step.kernel, ClKernel)
     source = step.kernel.source
     kernel = cl.Kernel(step.kernel.program(store), source.name)
@@ -137,6 +151,7 @@ def _dispatch(recording: Recording, number: int, step: Step, store: BinaryStore 
         index += 1
     for argument in source.pictures:
         recording.parameters[number, argument.name] = (kernel, index)
+        recording.set_parameters(number, argument.name, step.parameters[argument.name])
         index += 4
     size = ctypes.c_size_t * 1
     return kernel, size(source.group_size * step.group_count), size(source.group_size)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 
 from ....kernels.codegen.source import KernelSource
 from ...binaries import BinaryStore
-from ...device import Dispatches, Resource, Step, Traits
-from ...errors import BindingError, DeviceError
-from ...record.checks import check_formats
-from ...record.one_dispatch import why_not_one
+from ...device import Kernel, Resource, Step, Traits
+from ...errors import BindingError
+from ...record.base_device import BaseDevice
 from ..context import GlContext
 from ..khronos import GL
 from ..objects import GlBuffer, GlTexture, as_gl_object
@@ -21,13 +21,14 @@ from .barrier import GlBarrier
 from .commands import GlCommandList
 from .fence import GlFence
 from .kernel import GlKernel, compile_kernels
-from .one_dispatch import GlOneDispatch
+from .one_dispatch import record_as_one
+from .recording import record_separately
 
 _OBJECTS = (program, buffers, pixel_storage, texture, storage_buffers(1))
 """The state that making, filling and reading buffers and textures changes."""
 
 
-class GlDevice:
+class GlDevice(BaseDevice[GlKernel, GlCommandList, GlBarrier]):
     """Implements interop.device.Device on a GL context, on the thread where that context is current.
 
     In a foreign context all GL state is after each call as it was before (see state.py). In one of ours a run leaves
@@ -37,14 +38,9 @@ class GlDevice:
     ``owns_context``: close the context with the device.
     """
 
-    def __init__(self, context: GlContext, owns_context: bool = False) -> None:
-        self.context, self._owns_context = context, owns_context
-        self._kernels: dict[KernelSource, GlKernel] = {}
-        self.dispatches: Dispatches = "auto"
-        self.users = 0
-        """How many have opened it (see devices.open_device); the last one to close it closes it."""
-        self.closed = False
-        self._barrier = GlBarrier(context)
+    def __init__(self, context: GlContext, *, owns_context: bool = False) -> None:
+        super().__init__(context, GlBarrier(context), owns_context=owns_context)
+        self.context = context
         gl = context.gl
         writable = {"rgba8", "rgba16f", "rgba32f", "r32f"} | (set() if context.is_es else {"r8"})
         self.traits = Traits(
@@ -66,11 +62,7 @@ class GlDevice:
 
     def buffer(self, nbytes: int, label: str) -> GlBuffer:
         self.check()
-        if nbytes > self.traits.max_buffer_bytes:
-            raise DeviceError(
-                f"'{label}' needs {nbytes} bytes, and kernels on {self.traits.name} address at most "
-                f"{self.traits.max_buffer_bytes} in one buffer: use a smaller input, or f16 storage"
-            )
+        self._check_size(nbytes, label)
         with kept(self.context, *_OBJECTS):
             return GlBuffer(nbytes, label=label)
 
@@ -92,46 +84,28 @@ class GlDevice:
             raise BindingError(f"{resource.label} belongs to {resource.context}, and this device to another context")
         return resource
 
-    def kernel(self, source: KernelSource) -> GlKernel:
-        kernel = self._kernels.get(source)
-        if kernel is None:
-            self.check()
-            check_formats(source, self.traits)
-            kernel = self._kernels[source] = GlKernel(self.context, source)
-        return kernel
+    def _make_kernel(self, source: KernelSource) -> GlKernel:
+        return GlKernel(self.context, source)
 
-    def compile(
-        self, steps: Sequence[Step], dispatches: Dispatches | None = None, store: BinaryStore | None = None
-    ) -> None:
-        self.check()
-        if self._why_separate(steps, dispatches or self.dispatches, store):
-            compile_kernels(self.context, {k for step in steps if isinstance(k := step.kernel, GlKernel)}, store)
+    def _compile(self, kernels: Collection[Kernel], store: BinaryStore | None) -> None:
+        compile_kernels(self.context, [kernel for kernel in kernels if isinstance(kernel, GlKernel)], store)
 
-    def record(
-        self,
-        steps: Sequence[Step],
-        dispatches: Dispatches | None = None,
-        groups_per_unit: int = 0,
-        store: BinaryStore | None = None,
-    ) -> GlCommandList:
-        self.check()
-        dispatches = dispatches or self.dispatches
-        reason = self._why_separate(steps, dispatches, store)
-        if not reason:
-            return GlOneDispatch(self.context, self.traits, steps, store, self._barrier, groups_per_unit)
-        if dispatches == "one":
-            raise BindingError(f"these steps cannot run as one dispatch in {self.context}: {reason}")
-        return GlCommandList(self.context, self.traits, steps, store)
-
-    def _why_separate(self, steps: Sequence[Step], dispatches: Dispatches, store: BinaryStore | None) -> str:
-        """Why these steps are a dispatch each; "" where they are one.
-
-        "auto" never makes them one: NVIDIA's GLSL compiler takes 4 to 57 s for such a program of the models that were
-        tried, and 1 to 2 s for its kernels apart. SUSTAINED_SPEED asks for "one", and keeps it where that is faster.
+    def _prefers_one(self, steps: Sequence[Step]) -> bool:
+        """Never: NVIDIA's GLSL compiler takes 4 to 57 s for a program of the models that were tried, and 1 to 2 s for
+        its kernels apart (docs/decisions/0014). SUSTAINED_SPEED asks for "one", and keeps it if that is faster.
         """
-        if dispatches != "one":
-            return "separate dispatches start sooner"
-        return why_not_one(steps, self.traits) or self._barrier.why_unusable(store)
+        return False
+
+    def _record_separately(self, steps: Sequence[Step], store: BinaryStore | None) -> GlCommandList:
+        separately = functools.partial(record_separately, self.context, store=store)
+        return GlCommandList(self.context, self.traits, steps, separately)
+
+    def _record_as_one(self, steps: Sequence[Step], groups_per_unit: int, store: BinaryStore | None) -> GlCommandList:
+        as_one = functools.partial(
+            record_as_one, self.context, self._barrier, self.traits.local_bytes, groups_per_unit, store=store
+        )
+        separately = functools.partial(record_separately, self.context, store=None)
+        return GlCommandList(self.context, self.traits, steps, as_one, separately)
 
     def write(self, resource: Resource, array: np.ndarray, reason: str, offset: int = 0) -> None:
         self.check()
@@ -165,25 +139,14 @@ class GlDevice:
     def event(self) -> None:
         return None
 
-    def check(self) -> None:
-        self.context.check()
-
     def finish(self) -> None:
         self.check()
         self.context.gl.glFinish()
         self._barrier.watch.waited()
 
-    def close(self) -> None:
-        """Delete the kernels, and the context where the device made it. Of several users the last one does it."""
-        self.users -= 1
-        if self.users > 0 or self.closed:
-            return
-        self.closed = True
+    def _free(self) -> None:
         for kernel in self._kernels.values():
             kernel.release()
-        self._kernels.clear()
-        if self._owns_context:
-            self.context.close()
 
 
 def _texture(resource: Resource) -> GlTexture:

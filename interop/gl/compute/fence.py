@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from ...errors import DeviceError
-from ...record.one_dispatch import BarrierWatch
+from ...record.barrier import BarrierWatch
 from ..context import GlContext
 from ..khronos import GL
 
@@ -33,7 +33,7 @@ class GlFence:
         return self._passed(0, 0)
 
     def wait(self) -> None:
-        """Block until the GPU has passed this point. Raises DeviceError where a run before it has failed."""
+        """Block until the GPU has passed this point. Raises DeviceError if a run before it has failed."""
         while not self._passed(GL.SYNC_FLUSH_COMMANDS_BIT, _SECOND):
             pass
         self._watch.waited(self._made)

@@ -22,12 +22,12 @@ from ..query import has_extension
 
 
 class GlKernel:
-    """A kernel's program, linked when it is first recorded by itself (steps that are one dispatch never need it), and
-    which values its uniforms hold between runs.
+    """A kernel's program, linked when it is first recorded by itself: steps that are one dispatch never need it.
 
-    Uniforms live in the program, so a command list that needs one set of values only stores them there once (it is
-    then the ``owner``). Other lists set theirs before each use and put the owner's back afterwards; those recorded
-    while there is no owner put nothing back, and as long as such ``visitors`` live nobody becomes the owner.
+    Uniforms live in the program. A recording that needs one set of values only stores them there once and becomes the
+    ``owner``. Other recordings set theirs before each use and put the owner's back afterwards. Those made while there
+    is no owner put nothing back, and as long as such ``visitors`` live nobody becomes the owner. So most steps pass no
+    values in a run; a uniform buffer per command list would need a glBindBufferRange per step instead.
     """
 
     def __init__(self, context: GlContext, source: KernelSource) -> None:

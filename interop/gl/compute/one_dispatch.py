@@ -1,4 +1,4 @@
-"""Steps recorded as one dispatch: one program, whose work-groups stay resident and wait for one another."""
+"""Steps recorded as one GL dispatch: one program, whose work-groups stay resident and wait for one another."""
 
 from __future__ import annotations
 
@@ -11,122 +11,105 @@ import numpy as np
 from ....kernels.codegen.one_dispatch_glsl import UNIFORMS, render_glsl_program
 from ....kernels.codegen.source import PICTURE_PARAMETERS
 from ...binaries import BinaryStore
-from ...device import Slot, Step, Traits
-from ...record.one_dispatch import TEST_PATIENCE, merge, table, waiting_table, wanted_groups
+from ...device import Slot, Step
+from ...record.barrier import TEST_SPINS
+from ...record.one_dispatch import Merged, merge, table, waiting_table, wanted_groups
 from ..context import GlContext
 from ..khronos import GL
 from ..objects import GlBuffer
 from ..program import build_program
 from ..state import buffers, kept, program, storage_buffers, uniform_buffers
 from .barrier import GlBarrier
-from .commands import GlCommandList, Recorder
+from .recording import GlRecording, ParametersPlace, Recorder
 
 
-class GlOneDispatch(GlCommandList):
-    """A command list whose run is one dispatch, and separate ones once the barrier has failed."""
+class GlProgram:
+    """A linked program of steps, and the buffer of its table."""
 
-    def __init__(
-        self,
-        context: GlContext,
-        traits: Traits,
-        steps: Sequence[Step],
-        store: BinaryStore | None,
-        barrier: GlBarrier,
-        per_unit: int,
-    ) -> None:
-        self._barrier, self._per_unit, self._as_one = barrier, per_unit, True
-        super().__init__(context, traits, steps, store)
+    def __init__(self, context: GlContext, barrier: GlBarrier, merged: Merged, store: BinaryStore | None) -> None:
+        self.context, self.barrier, self.merged = context, barrier, merged
+        self.text = render_glsl_program(merged.source, barrier.version)
+        self.id = build_program(context, "program", {GL.COMPUTE_SHADER: self.text}, store)
+        self.free = weakref.finalize(self, context.defer_delete, "program", self.id)
+        self.free.atexit = False
+        with kept(context, program, buffers, storage_buffers(1)):
+            self.table = GlBuffer(4 * merged.source.steps * merged.source.row, label="steps of a program")
 
-    def _record(self, store: BinaryStore | None) -> None:
-        """Compile the program, store in it all that stays, and record its dispatch."""
-        self._merged = merge(self.steps, self._traits.local_bytes)
-        self._text = render_glsl_program(self._merged.source, self._barrier.version)
-        self._program = build_program(self._context, "program", {GL.COMPUTE_SHADER: self._text}, store)
-        self._free = weakref.finalize(self, self._context.defer_delete, "program", self._program)
-        self._free.atexit = False
-        with kept(self._context, program, buffers, storage_buffers(len(self._merged.memories) + 1), uniform_buffers(1)):
-            groups = self._fill_program(store)
-        recorder = self._recorder(groups)
-        self.marks = [len(recorder.calls)]
-        recorder.finish([])
-        self._use(recorder)
-
-    def _fill_program(self, store: BinaryStore | None) -> int:
-        """Give the program all that stays; returns how many groups run it."""
-        self._context.gl.glUseProgram(self._program)
-        for i, (number, argument, _) in enumerate(self._merged.pictures):
-            self._set_parameters(i, self._values[number].parameters[argument.name])
-        self._table = GlBuffer(4 * self._merged.source.steps * self._merged.source.row, label="steps of a program")
-        groups = self._resident_groups(wanted_groups(self.steps, self._barrier.units, self._per_unit), store)
-        rows = table(self.steps, self._merged, groups)
-        self._prepare_run(rows, groups, self._barrier.max_spins)
-        self.barriers = int(rows[:, 3].sum())
-        self.labels = [f"{len(self.steps)} steps on {groups} groups"]
-        return groups
-
-    def _recorder(self, groups: int) -> Recorder:
-        recorder = Recorder(self._context, self._slots)
-        recorder.use(self._program)
-        for binding, resource in enumerate(self._merged.memories):
-            recorder.buffer(binding, resource)
-        recorder.buffer(len(self._merged.memories), self._barrier.state)
-        recorder.constants(self._table)
-        for unit, (_, argument, resource) in enumerate(self._merged.pictures):
-            recorder.picture(unit, argument, resource)
-        recorder.call("glDispatchCompute", groups, 1, 1)
-        return recorder
-
-    def _prepare_run(self, rows: np.ndarray, groups: int, max_spins: int) -> None:
-        """Put the table and the uniforms where the program finds them."""
-        self._table.write(rows, "steps of a program")
-        gl = self._context.gl
-        gl.glUseProgram(self._program)
+    def prepare(self, rows: np.ndarray, groups: int, max_spins: int) -> None:
+        """Make it the program in use, and give it its table and its numbers."""
+        self.table.write(rows, "steps of a program")
+        gl = self.context.gl
+        gl.glUseProgram(self.id)
         for location, value in enumerate((len(rows), groups, max_spins)):
             gl.glUniform1i(location, value)
 
-    def _resident_groups(self, most: int, store: BinaryStore | None) -> int:
-        """How many groups wait for one another when the program does nothing but wait: its registers decide."""
-        if self._context.software:
-            return 1
-        gl, memories = self._context.gl, self._merged.memories
-        rows = waiting_table(self._merged)
-
-        def dispatch(groups: int) -> None:
-            self._prepare_run(rows, groups, TEST_PATIENCE)
-            for binding, resource in enumerate([*memories, self._barrier.state]):
-                # It touches none of the buffers: where a slot is still empty, anything will do.
-                bound = self._barrier.state if isinstance(resource, Slot) else resource
-                assert isinstance(bound, GlBuffer)
-                gl.glBindBufferBase(GL.SHADER_STORAGE_BUFFER, binding, bound.id)
-            gl.glBindBufferBase(GL.UNIFORM_BUFFER, 0, self._table.id)
-            gl.glDispatchCompute(groups, 1, 1)
-
-        return self._barrier.resident_groups(dispatch, most, self._text, store)
-
-    def _set_parameters(self, picture: int, values: ctypes.Array[ctypes.c_float]) -> None:
-        self._context.gl.glUniform4fv(len(UNIFORMS) + 4 * picture, PICTURE_PARAMETERS // 4, values)
-
-    def _parameters_changed(self, step: int, argument: str) -> None:
-        if not self._as_one:
-            super()._parameters_changed(step, argument)
-            return
-        with kept(self._context, program):
-            self._context.gl.glUseProgram(self._program)
-            picture = self._merged.picture_of[step, argument]
-            self._set_parameters(picture, self._values[step].parameters[argument])
-
-    def _prepare(self) -> None:
-        super()._prepare()
-        if self._as_one:
-            self._barrier.watch.submitted()
-            if self._barrier.watch.failed:
-                self._run_separately()
-
-    def _run_separately(self) -> None:
-        self._as_one, self.marks, self.labels = False, [], [step.label for step in self.steps]
-        super()._record(None)
+    def dispatch_waiting(self, groups: int) -> None:
+        """Dispatch steps that do nothing but wait. They touch no buffer: an empty slot is replaced by any buffer."""
+        gl = self.context.gl
+        self.prepare(waiting_table(self.merged), groups, TEST_SPINS)
+        for binding, resource in enumerate([*self.merged.memories, self.barrier.state]):
+            bound = self.barrier.state if isinstance(resource, Slot) else resource
+            assert isinstance(bound, GlBuffer)
+            gl.glBindBufferBase(GL.SHADER_STORAGE_BUFFER, binding, bound.id)
+        gl.glBindBufferBase(GL.UNIFORM_BUFFER, 0, self.table.id)
+        gl.glDispatchCompute(groups, 1, 1)
 
     def release(self) -> None:
-        super().release()
-        self._free()
-        self._table.release()
+        """Delete the program and its table."""
+        self.free()
+        self.table.release()
+
+
+def record_as_one(
+    context: GlContext,
+    barrier: GlBarrier,
+    local_bytes: int,
+    groups_per_unit: int,
+    steps: Sequence[Step],
+    store: BinaryStore | None,
+) -> GlRecording:
+    """One dispatch for all steps, with as many groups as the device keeps resident of this very program.
+
+    ``groups_per_unit``: the largest number of groups per compute unit; 0 leaves it to a rule.
+    """
+    merged = merge(steps, local_bytes)
+    recording = GlRecording(context, watch=barrier.watch)
+    with kept(context, program, buffers, storage_buffers(len(merged.memories) + 1), uniform_buffers(1)):
+        made = GlProgram(context, barrier, merged, store)
+        recording.on_release.append(made.release)
+        _set_parameters(recording, made, steps)
+        groups = _resident_groups(made, wanted_groups(steps, barrier.units, groups_per_unit), store)
+        rows = table(steps, merged, groups)
+        made.prepare(rows, groups, barrier.max_spins)
+    recorder = _record_calls(recording, made, groups)
+    recording.barriers = int(rows[:, 3].sum())
+    recording.dispatches.append((f"{len(steps)} steps on {groups} groups", len(recording.calls)))
+    recorder.finish()
+    return recording
+
+
+def _set_parameters(recording: GlRecording, made: GlProgram, steps: Sequence[Step]) -> None:
+    for picture, (number, argument, _) in enumerate(made.merged.pictures):
+        array, location = (ctypes.c_float * PICTURE_PARAMETERS)(), len(UNIFORMS) + 4 * picture
+        recording.parameters[number, argument.name] = ParametersPlace(array, made.id, location)
+        recording.set_parameters(number, argument.name, steps[number].parameters[argument.name])
+
+
+def _record_calls(recording: GlRecording, made: GlProgram, groups: int) -> Recorder:
+    recorder, memories = Recorder(recording), made.merged.memories
+    recorder.use(made.id)
+    for binding, resource in enumerate(memories):
+        recorder.buffer(binding, resource)
+    recorder.buffer(len(memories), made.barrier.state)
+    recorder.constants(made.table)
+    for unit, (_, argument, resource) in enumerate(made.merged.pictures):
+        recorder.picture(unit, argument, resource)
+    recorder.call("glDispatchCompute", groups, 1, 1)
+    return recorder
+
+
+def _resident_groups(made: GlProgram, most: int, store: BinaryStore | None) -> int:
+    """The number of groups that wait for one another when the program does nothing but wait: its registers decide."""
+    if made.context.software:
+        return 1
+    return made.barrier.resident_groups(made.dispatch_waiting, most, made.text, store)

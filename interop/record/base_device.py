@@ -1,0 +1,120 @@
+"""Devices as every API has them: the cache of kernels, the choice between one dispatch and separate ones, closing."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from typing import Generic, TypeVar
+
+from ...kernels.codegen.source import KernelSource
+from ..binaries import BinaryStore
+from ..device import CommandList, Dispatches, Kernel, Step, Traits
+from ..errors import BindingError, DeviceError
+from .barrier import BaseBarrier
+from .checks import check_formats
+from .context import Context
+from .one_dispatch import why_not_one
+
+K = TypeVar("K", bound=Kernel)
+"""The API's kernels."""
+L = TypeVar("L", bound=CommandList)
+"""The API's command lists."""
+B = TypeVar("B", bound=BaseBarrier)
+"""The API's barrier."""
+
+
+class BaseDevice(ABC, Generic[K, L, B]):
+    """Implements of interop.device.Device what does not depend on the API. ``owns_context``: close it as well."""
+
+    traits: Traits
+
+    def __init__(self, context: Context, barrier: B, *, owns_context: bool) -> None:
+        self._base_context, self._barrier, self._owns_context = context, barrier, owns_context
+        self._kernels: dict[KernelSource, K] = {}
+        self.dispatches: Dispatches = "auto"
+        self.users = 0
+        """How many have opened it (see discovery/devices.py: open_device); the last one to close it closes it."""
+        self.closed = False
+
+    @abstractmethod
+    def _make_kernel(self, source: KernelSource) -> K:
+        """A kernel that is not compiled yet."""
+
+    @abstractmethod
+    def _compile(self, kernels: Collection[Kernel], store: BinaryStore | None) -> None:
+        """Compile those kernels that are not. Raises KernelError."""
+
+    @abstractmethod
+    def _prefers_one(self, steps: Sequence[Step]) -> bool:
+        """Whether "auto" makes these steps one dispatch."""
+
+    @abstractmethod
+    def _record_separately(self, steps: Sequence[Step], store: BinaryStore | None) -> L: ...
+    @abstractmethod
+    def _record_as_one(self, steps: Sequence[Step], groups_per_unit: int, store: BinaryStore | None) -> L: ...
+    @abstractmethod
+    def _free(self) -> None:
+        """Free what the device holds besides its context."""
+
+    def kernel(self, source: KernelSource) -> K:
+        """See interop.device.Device."""
+        kernel = self._kernels.get(source)
+        if kernel is None:
+            self.check()
+            check_formats(source, self.traits)
+            kernel = self._kernels[source] = self._make_kernel(source)
+        return kernel
+
+    def compile(
+        self, steps: Sequence[Step], dispatches: Dispatches | None = None, store: BinaryStore | None = None
+    ) -> None:
+        """See interop.device.Device."""
+        self.check()
+        if self._why_separate(steps, dispatches or self.dispatches, store):
+            self._compile({step.kernel for step in steps}, store)
+
+    def record(
+        self,
+        steps: Sequence[Step],
+        dispatches: Dispatches | None = None,
+        groups_per_unit: int = 0,
+        store: BinaryStore | None = None,
+    ) -> L:
+        """See interop.device.Device."""
+        self.check()
+        dispatches = dispatches or self.dispatches
+        reason = self._why_separate(steps, dispatches, store)
+        if not reason:
+            return self._record_as_one(steps, groups_per_unit, store)
+        if dispatches == "one":
+            raise BindingError(f"these steps cannot run as one dispatch on {self._base_context}: {reason}")
+        return self._record_separately(steps, store)
+
+    def _why_separate(self, steps: Sequence[Step], dispatches: Dispatches, store: BinaryStore | None) -> str:
+        """Why these steps are a dispatch each; "" if they are one."""
+        if dispatches == "separate" or (dispatches == "auto" and not self._prefers_one(steps)):
+            return "separate dispatches were asked for, or are likely to be the faster ones"
+        return why_not_one(steps, self.traits) or self._barrier.why_unusable(store)
+
+    def _check_size(self, nbytes: int, label: str) -> None:
+        """Raise DeviceError if a buffer is larger than kernels can address."""
+        if nbytes > self.traits.max_buffer_bytes:
+            raise DeviceError(
+                f"'{label}' needs {nbytes} bytes, and kernels on {self.traits.name} address at most "
+                f"{self.traits.max_buffer_bytes} in one buffer: use a smaller input, or f16 storage"
+            )
+
+    def check(self) -> None:
+        """See interop.device.Device."""
+        self._base_context.check()
+
+    def close(self) -> None:
+        """Free the kernels, and close the context if the device made it. Of several users the last one does it."""
+        self.users -= 1
+        if self.users > 0 or self.closed:
+            return
+        self.closed = True
+        self._free()
+        self._kernels.clear()
+        if self._owns_context:
+            self._base_context.close()

@@ -1,0 +1,22 @@
+"""The protocol of a context: what command list, barrier and device base need of an API's own context."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Context(Protocol):
+    """A context of an API, with the queue or stream that runs everything of one device."""
+
+    @property
+    def software(self) -> bool:
+        """Whether the device is the CPU."""
+        ...
+
+    def check(self) -> None:
+        """Raise DeviceError unless the calling thread may use the context now."""
+        ...
+
+    def close(self) -> None:
+        """Destroy it, if it is ours. May be called more than once."""
+        ...
