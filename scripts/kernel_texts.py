@@ -30,6 +30,9 @@ from framebind.delegate.plan.binding import Binding  # noqa: E402
 from framebind.delegate.read.reader import read_model  # noqa: E402
 from framebind.delegate.run.program import Program  # noqa: E402
 from framebind.interop.record.null import NullDevice  # noqa: E402
+from framebind.interop.record.one_dispatch import merge  # noqa: E402
+from framebind.kernels.codegen.one_dispatch_glsl import render_glsl_program  # noqa: E402
+from framebind.kernels.codegen.one_dispatch_opencl import render_opencl_program  # noqa: E402
 from framebind.kernels.ops.pointwise.quantize import stored_view  # noqa: E402
 from framebind.kernels.views import Dense, Storage  # noqa: E402
 from support.cases.operator_cases import CASES  # noqa: E402
@@ -48,8 +51,11 @@ def device_of(kind: str) -> NullDevice:
     return device
 
 
-def steps_of(model: bytes, kind: str, storage: Storage, texts: dict[str, str]) -> list[Step]:
-    """The steps of a model's first subgraph with plain buffers bound; adds their texts to ``texts`` by hash."""
+def steps_of(model: bytes, kind: str, storage: Storage, texts: dict[str, str]) -> tuple[list[Step], list[Step]]:
+    """The steps of a model's first subgraph with plain buffers bound, and the one step of the program of them all.
+
+    Adds their texts to ``texts`` by hash.
+    """
 
     def digest(text: str) -> str:
         key = hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -60,7 +66,7 @@ def steps_of(model: bytes, kind: str, storage: Storage, texts: dict[str, str]) -
     claims = claim(subgraph)
     refuse_unlowered(claims, subgraph, device.traits)
     if not claims.nodes:
-        return []
+        return [], []
     graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs, {})
     program = Program(device, graph, storage)
     for tensor in (*program.graph.inputs, *program.graph.outputs):
@@ -68,20 +74,25 @@ def steps_of(model: bytes, kind: str, storage: Storage, texts: dict[str, str]) -
         view = stored_view(info) or Dense(info.bhwc)
         program.bind(tensor, Binding(device.buffer(view.nbytes, ""), view))
     kernels = [device.kernels[step.kernel.source] for step in program.steps]
-    return [
+    steps = [
         (step.label, step.group_count, digest(kernel.glsl), digest(kernel.opencl))
         for step, kernel in zip(program.steps, kernels, strict=True)
     ]
+    source = merge(program.steps, device.traits.local_bytes).source
+    program_glsl, program_opencl = render_glsl_program(source, "430 core"), render_opencl_program(source)
+    return steps, [("all steps as one dispatch", len(steps), digest(program_glsl), digest(program_opencl))]
 
 
 def all_steps(texts: dict[str, str]) -> Iterator[tuple[str, list[Step]]]:
     for case in CASES:
-        yield str(case), steps_of(case_model(case, output_shapes(case)), "plain", "f32", texts)
+        yield str(case), steps_of(case_model(case, output_shapes(case)), "plain", "f32", texts)[0]
     folder = Path(os.environ.get("FRAMEBIND_MODELS", ROOT.parent / "shared" / "models"))
     for path in sorted(folder.glob("*.tflite")):
         for kind in KINDS:
             for storage in ("f32", "f16"):
-                yield f"{path.stem} {kind} {storage}", steps_of(path.read_bytes(), kind, storage, texts)
+                separate, one = steps_of(path.read_bytes(), kind, storage, texts)
+                yield f"{path.stem} {kind} {storage}", separate
+                yield f"{path.stem} {kind} {storage}, one dispatch", one
 
 
 def main(

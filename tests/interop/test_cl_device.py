@@ -591,7 +591,7 @@ def test_a_backend_that_was_asked_for_is_never_left(
 def in_a_process(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     prelude = "import gc, logging, itertools\nimport numpy as np, pyopencl as cl\nimport framebind as fb\n"
     prelude += "logging.basicConfig(level=logging.INFO, format='LOG %(levelname)s %(message)s')\n"
-    prelude += "from framebind.interop.devices import open_device\n"
+    prelude += "from framebind.interop.discovery.devices import open_device\n"
     return subprocess.run(
         [sys.executable, "-c", prelude + code], env={**os.environ, **environment}, capture_output=True, text=True,
         timeout=120, check=False,
