@@ -44,26 +44,28 @@ TensorId = int | Scratch | BoundObject
 """The id of a tensor that a launch reads or writes; an int is a tensor of the graph."""
 
 
-class Integers(NamedTuple):
-    """A type of stored integers: bytes of one, the smallest and the largest."""
+class IntegerRange(NamedTuple):
+    """The size of a stored integer in bytes, the smallest value and the largest."""
 
     nbytes: int
     lowest: int
     highest: int
 
 
-INTEGERS: dict[str, Integers] = {
-    "int8": Integers(1, -128, 127), "uint8": Integers(1, 0, 255), "int16": Integers(2, -32768, 32767)
+QUANTIZED_DTYPES: dict[str, IntegerRange] = {
+    "int8": IntegerRange(1, -128, 127), "uint8": IntegerRange(1, 0, 255), "int16": IntegerRange(2, -32768, 32767)
 }  # fmt: skip
-"""The types of integers that stand for real numbers in computed tensors."""
-WHOLE_NUMBERS: dict[str, Integers] = {
-    "bool": Integers(1, 0, 1),
-    "int32": Integers(4, -(1 << 31), (1 << 31) - (1 << 7)),
-    "int64": Integers(8, -(1 << 63), (1 << 63) - (1 << 39)),
+"""Integers that stand for real numbers in computed tensors, by a scale and a zero point."""
+UNSCALED_DTYPES: dict[str, IntegerRange] = {
+    "bool": IntegerRange(1, 0, 1),
+    "int32": IntegerRange(4, -(1 << 31), (1 << 31) - (1 << 7)),
+    "int64": IntegerRange(8, -(1 << 63), (1 << 63) - (1 << 39)),
 }
-"""The types of truth values and indices. The largest are the largest that a float32 holds."""
-STORED: dict[str, Integers] = INTEGERS | WHOLE_NUMBERS
-"""All types of integers that a tensor can be in outside a partition."""
+"""Truth values and indices, which stand for themselves. The bounds are the nearest that a float32 holds."""
+INTEGER_DTYPES: dict[str, IntegerRange] = QUANTIZED_DTYPES | UNSCALED_DTYPES
+"""All types of integers that a tensor can have outside a partition."""
+INDEX_DTYPES = frozenset({"int32", "int64"})
+"""The types of indices, axes and sizes."""
 
 
 def slices(channels: int) -> int:

@@ -11,7 +11,7 @@ from ...kernels.ops.constant.constants import Constant
 from ...kernels.ops.constant.folding import fold
 from ...kernels.ops.pointwise.quantize import Dequantize, float_view, rounding_epilogue
 from ...kernels.registry import OPERATORS
-from ...kernels.tensor import INTEGERS, TensorInfo, bhwc
+from ...kernels.tensor import QUANTIZED_DTYPES, TensorInfo, bhwc
 from ..lower.lowering import check_lowering
 from ..read.model import RawOperator, Subgraph
 from ..transform.graph import Graph, Node
@@ -81,7 +81,7 @@ def claim(subgraph: Subgraph, *, quantized: bool = True, resized: bool = False) 
 
 def _refuse_quantized(raw: RawOperator, subgraph: Subgraph) -> None:
     for tensor in (subgraph.tensors[i] for i in (*raw.inputs, *raw.outputs) if i >= 0):
-        if tensor.quantization is not None and tensor.dtype in INTEGERS:
+        if tensor.quantization is not None and tensor.dtype in QUANTIZED_DTYPES:
             raise Unsupported(f"tensor '{tensor.name}' is quantized {tensor.dtype}, and enable_quantization is False")
 
 

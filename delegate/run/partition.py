@@ -9,8 +9,7 @@ from operator import attrgetter
 
 from ...interop.device import Resource
 from ...interop.errors import BindingError, DelegateError, ModelError
-from ...kernels.ops.arguments import INTEGER_LIKE
-from ...kernels.tensor import TensorInfo
+from ...kernels.tensor import INTEGER_DTYPES, TensorInfo
 from ...kernels.views import Storage
 from ..cache.build import BuildContext
 from ..claim.claims import Claims, baked_shapes, build_graph, output_shapes
@@ -52,7 +51,7 @@ class Partition:
         runtime = [i for i in partitioned.inputs if i >= 0 and claims.tensors[i].constant is None]
         self.inputs, self.outputs = tuple(runtime), partitioned.outputs
         for tensor in (*self.inputs, *self.outputs):
-            if claims.tensors[tensor].dtype not in {"float32", *INTEGER_LIKE}:
+            if claims.tensors[tensor].dtype not in {"float32", *INTEGER_DTYPES}:
                 raise DelegateError(
                     f"{tensor_label(tensor, claims.tensors[tensor])} enters or leaves the GPU as "
                     f"{claims.tensors[tensor].dtype}, which none can: this is a defect of framebind, please report it"

@@ -5,14 +5,14 @@ Integers are floats in kernels. ``index`` counts groups of four; without ``value
 
 from __future__ import annotations
 
-from ..tensor import STORED
+from ..tensor import INTEGER_DTYPES
 
 _OPENCL = {"int8": "char", "uint8": "uchar", "int16": "short", "bool": "uchar", "int32": "int", "int64": "long"}
 
 
 def glsl_integers(memory: str, dtype: str, index: str, value: str | None) -> str:
     """``memory`` is a buffer of uint: four integers are as many words as one integer has bytes."""
-    kind = STORED[dtype]
+    kind = INTEGER_DTYPES[dtype]
     signed = "int" if kind.lowest else "uint"
     words = [f"{memory}[({index}) * {kind.nbytes} + {word}]" for word in range(kind.nbytes)]
     if value is None:

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 
-from ..tensor import STORED, slices
+from ..tensor import INTEGER_DTYPES, slices
 from ..views import SLICE_BYTES, TEXTURE_CHANNELS, Dense, Local, Picture, Quantized, Resize, Sliced, Table
 from .integers import glsl_integers, opencl_integers
 from .source import Argument, FusedTexts, KernelSource
@@ -200,7 +200,7 @@ def _quantized_read(argument: Argument, slice_access: SliceAccess) -> str:
 def _quantized_store(argument: Argument, slice_access: SliceAccess) -> str:
     view = argument.view
     assert isinstance(view, Quantized)
-    kind = STORED[view.dtype]
+    kind = INTEGER_DTYPES[view.dtype]
     stored = f"RINT((v_) / F4({_literal(view.scale)})) + F4({_literal(float(view.zero_point))})"
     limits = f"F4({_literal(float(kind.lowest))}), F4({_literal(float(kind.highest))})"
     store = slice_access(argument, "(i_)", "store_v")

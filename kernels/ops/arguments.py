@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from ..operation import FusedOp, Unsupported
-from ..tensor import STORED, TensorInfo
+from ..tensor import INDEX_DTYPES, INTEGER_DTYPES, TensorInfo
 
 
 def constant(tensor: TensorInfo | None, what: str) -> np.ndarray:
@@ -17,11 +17,17 @@ def constant(tensor: TensorInfo | None, what: str) -> np.ndarray:
     return tensor.constant
 
 
-INTEGER_LIKE = frozenset(STORED)
-"""Types that some operators take as float32: truth values as 0 and 1, and integers, which are exact up to 2 ** 24."""
 LARGEST_EXACT_INTEGER = 1 << 24
+"""A float32 holds every integer up to this one."""
 ACTIVATIONS = (None, "RELU", "RELU_N1_TO_1", "RELU6", "TANH")
 """The fused activation functions of the schema, by number; 5 (SIGN_BIT) has no GPU form."""
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """An axis that counts from the front, for one that may count from the end. Raises Unsupported if it is neither."""
+    if not -rank <= axis < rank:
+        raise Unsupported(f"axis {axis} is outside rank {rank}")
+    return int(axis) % rank
 
 
 def activation_epilogue(number: int) -> tuple[FusedOp, ...]:
@@ -42,7 +48,7 @@ def require_float(*tensors: TensorInfo | None) -> None:
 def require_movable(sources: Sequence[TensorInfo | None], outputs: Sequence[TensorInfo]) -> None:
     """Raise Unsupported unless an operator can move values from sources to outputs: float32, or what fits into one."""
     for tensor in sources:
-        if tensor and (tensor.dtype not in INTEGER_LIKE or (tensor.quantization and tensor.dtype != "float32")):
+        if tensor and (tensor.dtype not in INTEGER_DTYPES or (tensor.quantization and tensor.dtype != "float32")):
             require_float(tensor)
         elif tensor and not _is_exact(tensor):
             raise Unsupported(
@@ -55,12 +61,12 @@ def require_movable(sources: Sequence[TensorInfo | None], outputs: Sequence[Tens
 
 def _is_exact(tensor: TensorInfo) -> bool:
     """Whether a float32 holds every value of a tensor of truth values or integers."""
-    if tensor.dtype not in ("int32", "int64") or tensor.exact_in_f32:
+    if tensor.dtype not in INDEX_DTYPES or tensor.exact_in_f32:
         return True
     return tensor.constant is not None and int(np.abs(tensor.constant).max(initial=0)) <= LARGEST_EXACT_INTEGER
 
 
-def require_type(dtypes: frozenset[str], *tensors: TensorInfo | None) -> None:
+def require_type(dtypes: Collection[str], *tensors: TensorInfo | None) -> None:
     """Raise Unsupported unless every tensor present is of one of these types."""
     for tensor in tensors:
         if tensor and tensor.dtype not in dtypes:

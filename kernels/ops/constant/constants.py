@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import TensorInfo
-from ..arguments import INTEGER_LIKE, constant, require_movable, require_type
+from ...tensor import INDEX_DTYPES, INTEGER_DTYPES, TensorInfo
+from ..arguments import constant, require_movable, require_type
 
 LARGEST_FILLED = 1 << 24
 """Values of the largest constant that is made of one number: a few bytes of a file could ask for any size."""
@@ -37,12 +37,12 @@ class Constant(Operation):
 
 
 def _parse_shape(node: TfliteNode) -> Parsed:
-    require_type(frozenset({"int32", "int64"}), *node.outputs)
+    require_type(INDEX_DTYPES, *node.outputs)
     return Parsed(_measured(node.inputs[0], lambda shape: np.array(shape, node.outputs[0].dtype)))
 
 
 def _parse_rank(node: TfliteNode) -> Parsed:
-    require_type(frozenset({"int32"}), *node.outputs)
+    require_type({"int32"}, *node.outputs)
     return Parsed(_measured(node.inputs[0], lambda shape: np.array(len(shape), np.int32)))
 
 
@@ -61,7 +61,7 @@ def _parse_fill(node: TfliteNode) -> Parsed:
 
 
 def _parse_zeros(node: TfliteNode) -> Parsed:
-    require_type(INTEGER_LIKE | {"float32"}, *node.outputs)
+    require_type(INTEGER_DTYPES.keys() | {"float32"}, *node.outputs)
     zero = np.zeros((), node.outputs[0].dtype)
     return Parsed(_measured(node.inputs[0], lambda shape: _filled(zero, shape)))
 

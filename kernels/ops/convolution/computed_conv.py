@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...operation import FusedOp, Launch, Lowering, Operation, Unsupported
-from ...tensor import TensorInfo, slices
+from ...tensor import TensorInfo
 from ..window import Window
 
 
@@ -102,7 +102,6 @@ def cut_before(
 
 
 def _launch(lowering: Lowering, kernel: str, constants: dict[str, int | float]) -> Launch:
-    batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
     reads = {"src": lowering.inputs[0], "weights": lowering.inputs[1]}
-    group_count = lowering.group_count(batch * rows * columns * slices(channels))
+    group_count = lowering.groups_for(lowering.outputs[0])
     return Launch(kernel, reads, {"dst": lowering.outputs[0]}, group_count, constants)

@@ -205,10 +205,10 @@ def ungrouped(weights: np.ndarray, groups: int) -> np.ndarray:
 def _launch_grouped(lowering: Lowering, operation: Convolution) -> Launch:
     """One dispatch, one invocation for each slice of each output pixel."""
     _, height, width, _ = lowering.shape(lowering.inputs[0])
-    batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
+    channels = lowering.shape(lowering.outputs[0])[3]
     constants = operation.window.constants(height, width) | {"GROUPS": operation.groups}
     arrays = {"weights": pack_weights(operation.weights), "bias": pack_bias(operation.bias, channels)}
-    group_count = lowering.group_count(batch * rows * columns * slices(channels))
+    group_count = lowering.groups_for(lowering.outputs[0])
     reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
     return Launch("grouped_conv", reads, writes, group_count, constants, arrays)
 

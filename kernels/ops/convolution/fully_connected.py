@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import slices
 from ..arguments import activation_epilogue, require_float
+from ..movement.reshape import launch_reshape
 from ..window import VALID, Window
 from .conv import Convolution, computed_bias, launch_convolution, optional_bias
 from .matmul import launch_product
@@ -39,8 +39,7 @@ class FullyConnected(Operation):
         batch, rows, columns, _ = lowering.shape(lowering.outputs[0])
         if lowering.shape(source) != (batch, rows, columns, length):
             flat = lowering.scratch((batch, rows, columns, length))
-            items = batch * rows * columns * slices(length)
-            launches.append(Launch("reshape", {"src": source}, {"dst": flat}, lowering.group_count(items)))
+            launches.append(launch_reshape(lowering, source, flat))
             source = flat
         if weights is None:
             shapes = ((batch * rows * columns, length), (units, length))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import TensorId, broadcast_shape, ranked, slices
+from ...tensor import TensorId, broadcast_shape, ranked
 from ..arguments import require_float
 from .packing import pack_bias
 
@@ -61,8 +61,7 @@ def launch_product(
         outer, inner = (1, 1, *shape[:-2])[-2:]
         constants |= {f"{name}_ROWS": shape[-2], f"{name}_TURNED": int(is_turned)}
         constants |= {f"{name}_OUTER": inner if outer > 1 else 0, f"{name}_INNER": 1 if inner > 1 else 0}
-    batch, height, width, channels = lowering.shape(lowering.outputs[0])
-    group_count = lowering.group_count(batch * height * width * slices(channels))
+    group_count = lowering.groups_for(lowering.outputs[0])
     reads = {"first": tensors[0], "second": tensors[1]}
     arrays = {"bias": pack_bias(bias, columns)}
     return Launch("matmul", reads, {"dst": lowering.outputs[0]}, group_count, constants, arrays)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import TensorInfo, slices
+from ...tensor import TensorInfo
 from ..arguments import activation_epilogue, constant, require_float
 from ..window import SAME, VALID
 from .computed_conv import ComputedTranspose, bias_epilogue, cut_before
@@ -44,14 +44,14 @@ class TransposeConvolution(Operation):
 
     def lower(self, lowering: Lowering) -> list[Launch]:
         _, height, width, _ = lowering.shape(lowering.inputs[0])
-        batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
+        _, rows, columns, channels = lowering.shape(lowering.outputs[0])
         top, left = self.padding_before((height, width), (rows, columns))
         constants: dict[str, int | float] = {
             "KERNEL_H": self.weights.shape[1], "KERNEL_W": self.weights.shape[2],
             "STRIDE_Y": self.strides[0], "STRIDE_X": self.strides[1], "PAD_TOP": top, "PAD_LEFT": left,
         }  # fmt: skip
         arrays = {"weights": pack_weights(self.weights), "bias": pack_bias(self.bias, channels)}
-        group_count = lowering.group_count(batch * rows * columns * slices(channels))
+        group_count = lowering.groups_for(lowering.outputs[0])
         reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
         return [Launch("transpose_conv", reads, writes, group_count, constants, arrays)]
 

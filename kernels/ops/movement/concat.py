@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import bhwc, bhwc_axis, ranked, slices
-from ..arguments import activation_epilogue, require_movable
+from ...tensor import TensorId, bhwc, bhwc_axis, ranked
+from ..arguments import activation_epilogue, axis_of, require_movable
 from ..pointwise.elementwise import lower_copy
 from .reshape import launch_reshape
 
@@ -30,35 +31,9 @@ class Concatenation(Operation):
         return [(*shapes[0][:axis], sum(shape[axis] for shape in shapes), *shapes[0][axis + 1 :])]
 
     def lower(self, lowering: Lowering) -> list[Launch]:
-        """One dispatch joins two tensors; more are joined one after the other."""
         if len(lowering.inputs) == 1:
             return lower_copy(lowering)
-        launches = []
-        axis = bhwc_axis(self.axis, self.rank)
-        joined, out = lowering.inputs[0], lowering.outputs[0]
-        for number, source in enumerate(lowering.inputs[1:], 2):
-            shape = list(lowering.shape(joined))
-            shape[axis] += lowering.shape(source)[axis]
-            destination = (
-                out if number == len(lowering.inputs) else lowering.scratch((shape[0], shape[1], shape[2], shape[3]))
-            )
-            group_count = lowering.group_count(shape[0] * shape[1] * shape[2] * slices(shape[3]))
-            launches.append(
-                Launch("concat", {"first": joined, "second": source}, {"dst": destination}, group_count, {"AXIS": axis})
-            )
-            joined = destination
-        return launches
-
-
-def _parse_concatenation(node: TfliteNode) -> Parsed:
-    require_movable(node.inputs, node.outputs)
-    if any(tensor is None for tensor in node.inputs):
-        raise Unsupported("an input is missing")
-    rank = max(len(node.outputs[0].shape), 1)
-    operation = Concatenation(node.options.Axis() % rank, rank)
-    return Parsed(
-        operation, tuple(range(len(node.inputs))), activation_epilogue(node.options.FusedActivationFunction())
-    )
+        return _join(lowering, lowering.inputs, bhwc_axis(self.axis, self.rank))
 
 
 @dataclass(frozen=True)
@@ -72,28 +47,53 @@ class Pack(Operation):
         return [(*shapes[0][: self.axis], len(shapes), *shapes[0][self.axis :])]
 
     def lower(self, lowering: Lowering) -> list[Launch]:
-        """Each input with its new dimension, then joined one after the other."""
-        axis = bhwc_axis(self.axis, self.rank)
+        """Each input with its new dimension, if its BHWC form changes then; after that, a concatenation."""
         shape = list(ranked(lowering.shape(lowering.outputs[0]), self.rank))
         shape[self.axis] = 1
-        launches, parts = [], []
+        if len(lowering.inputs) == 1:
+            return [launch_reshape(lowering, lowering.inputs[0], lowering.outputs[0])]
+        launches, parts = list[Launch](), list[TensorId]()
         for source in lowering.inputs:
             part = source
             if lowering.shape(source) != bhwc(tuple(shape)):
                 part = lowering.scratch(bhwc(tuple(shape)))
                 launches.append(launch_reshape(lowering, source, part))
             parts.append(part)
-        joined = parts[0]
-        for number, part in enumerate(parts[1:], 2):
-            shape[self.axis] = number
-            wide = bhwc(tuple(shape))
-            destination = lowering.outputs[0] if number == len(parts) else lowering.scratch(wide)
-            group_count = lowering.group_count(wide[0] * wide[1] * wide[2] * slices(wide[3]))
-            launches.append(
-                Launch("concat", {"first": joined, "second": part}, {"dst": destination}, group_count, {"AXIS": axis})
-            )
-            joined = destination
-        return launches if len(parts) > 1 else [launch_reshape(lowering, lowering.inputs[0], lowering.outputs[0])]
+        return [*launches, *_join(lowering, parts, bhwc_axis(self.axis, self.rank))]
+
+
+def launch_concat(lowering: Lowering, first: TensorId, second: TensorId, destination: TensorId, axis: int) -> Launch:
+    """One dispatch that writes two tensors side by side along ``axis`` of BHWC."""
+    reads, writes = {"first": first, "second": second}, {"dst": destination}
+    return Launch("concat", reads, writes, lowering.groups_for(destination), {"AXIS": axis})
+
+
+def _join(lowering: Lowering, parts: Sequence[TensorId], axis: int) -> list[Launch]:
+    """Launches that write two or more tensors side by side to the output.
+
+    One launch joins two tensors, so n tensors take n - 1 launches, each of which copies all that is joined so far.
+    Most concatenations take none: transform/concatenations.py lets their inputs be written in place.
+    """
+    launches, joined = list[Launch](), parts[0]
+    for number, part in enumerate(parts[1:], 2):
+        shape = list(lowering.shape(joined))
+        shape[axis] += lowering.shape(part)[axis]
+        wide = (shape[0], shape[1], shape[2], shape[3])
+        destination = lowering.outputs[0] if number == len(parts) else lowering.scratch(wide)
+        launches.append(launch_concat(lowering, joined, part, destination, axis))
+        joined = destination
+    return launches
+
+
+def _parse_concatenation(node: TfliteNode) -> Parsed:
+    require_movable(node.inputs, node.outputs)
+    if any(tensor is None for tensor in node.inputs):
+        raise Unsupported("an input is missing")
+    rank = len(node.outputs[0].shape)
+    operation = Concatenation(axis_of(node.options.Axis(), rank), rank)
+    return Parsed(
+        operation, tuple(range(len(node.inputs))), activation_epilogue(node.options.FusedActivationFunction())
+    )
 
 
 def _parse_pack(node: TfliteNode) -> Parsed:
@@ -102,7 +102,7 @@ def _parse_pack(node: TfliteNode) -> Parsed:
     if first is None or any(tensor is None or tensor.shape != first.shape for tensor in node.inputs):
         raise Unsupported("it needs inputs of one shape")
     rank = len(first.shape) + 1
-    return Parsed(Pack(node.options.Axis() % rank, rank), tuple(range(len(node.inputs))))
+    return Parsed(Pack(axis_of(node.options.Axis(), rank), rank), tuple(range(len(node.inputs))))
 
 
 TFLITE = (

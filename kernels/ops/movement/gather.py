@@ -8,10 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import ranked
-from ..arguments import constant, require_float, require_movable, require_type
-
-INTEGERS = frozenset({"int32", "int64"})
+from ...tensor import INDEX_DTYPES, ranked
+from ..arguments import axis_of, constant, require_float, require_movable, require_type
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,7 @@ class Gather(Operation):
 
 
 def _parse_one_hot(node: TfliteNode) -> Parsed:
-    require_type(INTEGERS, node.inputs[0])
+    require_type(INDEX_DTYPES, node.inputs[0])
     require_float(*node.inputs[2:], *node.outputs)
     depth, on, off = (
         constant(node.inputs[i], what).reshape(-1)[0] for i, what in ((1, "depth"), (2, "on"), (3, "off"))
@@ -75,16 +73,16 @@ def _parse_one_hot(node: TfliteNode) -> Parsed:
     rank = len(node.inputs[0].shape) + 1 if node.inputs[0] else 1
     if depth < 1:
         raise Unsupported(f"depth {depth} must be positive")
-    return Parsed(OneHot(node.options.Axis() % rank, rank, int(depth), float(on), float(off)))
+    return Parsed(OneHot(axis_of(node.options.Axis(), rank), rank, int(depth), float(on), float(off)))
 
 
 def _parse_gather(node: TfliteNode) -> Parsed:
     require_movable(node.inputs[:1], node.outputs)
-    require_type(INTEGERS, node.inputs[1])
+    require_type(INDEX_DTYPES, node.inputs[1])
     source, indices = node.inputs[0], node.inputs[1]
     if source is None or indices is None or not source.shape:
         raise Unsupported("it needs indices, and an input of rank 1 or more")
-    axis, batches = node.options.Axis() % len(source.shape), node.options.BatchDims() % (len(indices.shape) + 1)
+    axis, batches = axis_of(node.options.Axis(), len(source.shape)), node.options.BatchDims() % (len(indices.shape) + 1)
     if batches > axis or indices.shape[:batches] != source.shape[:batches]:
         raise Unsupported(f"indices {indices.shape} do not share {batches} batch dimensions with {source.shape}")
     known = indices.constant

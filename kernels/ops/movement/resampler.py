@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import slices
 from ..arguments import require_float
 
 
@@ -23,9 +22,8 @@ class Resampler(Operation):
         return [(*warp[:3], source[3])]
 
     def lower(self, lowering: Lowering) -> list[Launch]:
-        batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
         reads = {"src": lowering.inputs[0], "warp": lowering.inputs[1]}
-        group_count = lowering.group_count(batch * rows * columns * slices(channels))
+        group_count = lowering.groups_for(lowering.outputs[0])
         return [Launch("resampler", reads, {"dst": lowering.outputs[0]}, group_count)]
 
 

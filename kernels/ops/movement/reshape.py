@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import TensorId, slices
-from ..arguments import constant, require_movable
+from ...tensor import TensorId
+from ..arguments import axis_of, constant, require_movable
 
 
 @dataclass(frozen=True)
@@ -79,18 +79,16 @@ class ExpandDimensions(Operation):
 
 def launch_reshape(lowering: Lowering, source: TensorId, destination: TensorId) -> Launch:
     """One dispatch that writes the values of ``source``, in their order, to ``destination``."""
-    batch, rows, columns, channels = lowering.shape(destination)
-    group_count = lowering.group_count(batch * rows * columns * slices(channels))
-    return Launch("reshape", {"src": source}, {"dst": destination}, group_count)
+    return Launch("reshape", {"src": source}, {"dst": destination}, lowering.groups_for(destination))
 
 
 def _parse_squeeze(node: TfliteNode) -> Parsed:
     require_movable(node.inputs[:1], node.outputs)
     if node.inputs[0] is None:
         raise Unsupported("it needs an input")
-    rank = max(len(node.inputs[0].shape), 1)
+    rank = len(node.inputs[0].shape)
     given = node.options.SqueezeDimsAsNumpy().tolist() if node.options and node.options.SqueezeDimsLength() else []
-    return Parsed(Squeeze(tuple(sorted({int(axis) % rank for axis in given}))))
+    return Parsed(Squeeze(tuple(sorted({axis_of(axis, rank) for axis in given}))))
 
 
 def _parse_expand(node: TfliteNode) -> Parsed:
@@ -98,10 +96,7 @@ def _parse_expand(node: TfliteNode) -> Parsed:
     if node.inputs[0] is None:
         raise Unsupported("it needs an input")
     places = len(node.inputs[0].shape) + 1
-    axis = int(constant(node.inputs[1], "axis").reshape(-1)[0])
-    if not -places <= axis < places:
-        raise Unsupported(f"axis {axis} is outside {places} dimensions")
-    return Parsed(ExpandDimensions(axis % places))
+    return Parsed(ExpandDimensions(axis_of(constant(node.inputs[1], "axis").reshape(-1)[0], places)))
 
 
 TFLITE = (

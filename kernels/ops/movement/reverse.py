@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp
 from ...tensor import ranked, strides_of
-from ..arguments import constant, require_movable
+from ..arguments import axis_of, constant, require_movable
 from .strided_copy import launch_strided_copy
 
 
@@ -35,7 +35,7 @@ class Reverse(Operation):
 def _parse_reverse(node: TfliteNode) -> Parsed:
     require_movable(node.inputs[:1], node.outputs)
     rank = len(node.inputs[0].shape) if node.inputs[0] else 0
-    axes = frozenset(int(axis) % max(rank, 1) for axis in constant(node.inputs[1], "axes").reshape(-1))
+    axes = frozenset(axis_of(axis, rank) for axis in constant(node.inputs[1], "axes").reshape(-1))
     return Parsed(Reverse(axes, rank))
 
 

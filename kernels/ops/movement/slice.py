@@ -9,7 +9,7 @@ import numpy as np
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import ranked, strides_of
-from ..arguments import constant, require_movable
+from ..arguments import axis_of, constant, require_movable
 from .strided_copy import launch_strided_copy
 
 
@@ -166,18 +166,12 @@ def _fold_strided(options: Any, inputs: list[np.ndarray]) -> np.ndarray:
 # SPLIT, SPLIT_V, UNPACK -----------------------------------------------------------------------------------------------
 
 
-def _axis(axis: int, rank: int) -> int:
-    if not -rank <= axis < rank:
-        raise Unsupported(f"axis {axis} is outside rank {rank}")
-    return axis % rank
-
-
 def _parse_split(node: TfliteNode) -> Parsed:
     require_movable(node.inputs[1:2], node.outputs)
     source, axis = node.inputs[1], int(constant(node.inputs[0], "axis").reshape(-1)[0])
     if source is None:
         raise Unsupported("it needs an input")
-    axis = _axis(axis, len(source.shape))
+    axis = axis_of(axis, len(source.shape))
     if source.shape[axis] % len(node.outputs):
         raise Unsupported(f"{source.shape[axis]} values do not split into {len(node.outputs)} parts")
     sizes = (source.shape[axis] // len(node.outputs),) * len(node.outputs)
@@ -189,7 +183,7 @@ def _parse_split_v(node: TfliteNode) -> Parsed:
     source, sizes = node.inputs[0], constant(node.inputs[1], "sizes").reshape(-1).tolist()
     if source is None or len(sizes) != len(node.outputs) or sizes.count(-1) > 1:
         raise Unsupported(f"sizes {sizes} do not fit the {len(node.outputs)} outputs")
-    axis = _axis(int(constant(node.inputs[2], "axis").reshape(-1)[0]), len(source.shape))
+    axis = axis_of(int(constant(node.inputs[2], "axis").reshape(-1)[0]), len(source.shape))
     rest = source.shape[axis] - sum(n for n in sizes if n != -1)
     sizes = [rest if n == -1 else n for n in sizes]
     return Parsed(Split(tuple(sizes), axis, len(source.shape)))
@@ -200,7 +194,7 @@ def _parse_unpack(node: TfliteNode) -> Parsed:
     if node.inputs[0] is None:
         raise Unsupported("it needs an input")
     rank = len(node.inputs[0].shape)
-    return Parsed(Split((1,) * len(node.outputs), _axis(node.options.Axis(), rank), rank, drop=True))
+    return Parsed(Split((1,) * len(node.outputs), axis_of(node.options.Axis(), rank), rank, drop=True))
 
 
 TFLITE = (

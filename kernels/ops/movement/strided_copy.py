@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from ...operation import Launch, Lowering
-from ...tensor import TensorId, slices
+from ...tensor import TensorId
 
 Digit = tuple[int, int]
 """(size, stride): a place of the output's counting, and how far in the input one step of it leads."""
@@ -32,7 +32,7 @@ def launch_strided_copy(
     constants: dict[str, int | float] = {"BASE": base, "MOVES_SLICES": int(moves_slices)}
     for place, (size, stride) in enumerate([(1, 0)] * (MAX_DIGITS - len(kept)) + kept):
         constants |= {f"SIZE_{place}": size, f"STRIDE_{place}": stride}
-    group_count = lowering.group_count(batch * rows * columns * slices(channels))
+    group_count = lowering.groups_for(destination)
     return Launch("strided_copy", {"src": source}, {"dst": destination}, group_count, constants)
 
 

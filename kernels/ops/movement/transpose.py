@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import ranked, strides_of
-from ..arguments import constant, require_movable
+from ..arguments import axis_of, constant, require_movable
 from .strided_copy import launch_strided_copy
 
 
@@ -31,7 +31,7 @@ def _parse_transpose(node: TfliteNode) -> Parsed:
     require_movable(node.inputs[:1], node.outputs)
     source, order = node.inputs[0], constant(node.inputs[1], "permutation").reshape(-1)
     rank = len(source.shape) if source else 0
-    order = tuple(int(axis) % max(rank, 1) for axis in order)
+    order = tuple(axis_of(axis, rank) for axis in order)
     if sorted(order) != list(range(rank)):
         raise Unsupported(f"{order} is no permutation of {rank} dimensions")
     return Parsed(Transpose(order))

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from ...operation import FusedOp, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import INTEGERS, Integers, TensorId, broadcast_shape
-from ..arguments import INTEGER_LIKE, require_movable, require_type
+from ...tensor import INTEGER_DTYPES, QUANTIZED_DTYPES, IntegerRange, TensorId, broadcast_shape
+from ..arguments import require_movable, require_type
 from .elementwise import Elementwise
 
 COMPARISONS = ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
@@ -56,7 +56,7 @@ def _parse_not(node: TfliteNode) -> Parsed:
 
 
 def _parse_cast(node: TfliteNode) -> Parsed:
-    require_type(INTEGER_LIKE | {"float32"}, *node.inputs, *node.outputs)
+    require_type(INTEGER_DTYPES.keys() | {"float32"}, *node.inputs, *node.outputs)
     if node.inputs[0] is None:
         raise Unsupported("it needs an input")
     source, destination = node.inputs[0].dtype, node.outputs[0].dtype
@@ -66,13 +66,15 @@ def _parse_cast(node: TfliteNode) -> Parsed:
         return Parsed(Elementwise(), (0,), (FusedOp("TO_BOOL"),))
     if source == "float32":
         return Parsed(Elementwise(), (0,), (FusedOp("TO_WHOLE"),))
-    if destination in INTEGERS and (source not in INTEGERS or not _fits(INTEGERS[source], INTEGERS[destination])):
+    if destination in QUANTIZED_DTYPES and (
+        source not in QUANTIZED_DTYPES or not _fits(QUANTIZED_DTYPES[source], QUANTIZED_DTYPES[destination])
+    ):
         raise Unsupported(f"{source} to {destination} wraps around, which a float32 does not")
     require_movable(node.inputs, [])
     return Parsed(Elementwise(), (0,))
 
 
-def _fits(source: Integers, destination: Integers) -> bool:
+def _fits(source: IntegerRange, destination: IntegerRange) -> bool:
     return destination.lowest <= source.lowest and source.highest <= destination.highest
 
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...operation import FusedOp, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import INTEGERS, STORED, TensorInfo
+from ...tensor import INDEX_DTYPES, INTEGER_DTYPES, QUANTIZED_DTYPES, TensorInfo
 from ...views import Quantized
 from ..arguments import require_float
 from .elementwise import Elementwise, lower_copy
 
-_CONSTANTS = frozenset({*INTEGERS, "int32", "int64"})
+_CONSTANTS = QUANTIZED_DTYPES.keys() | INDEX_DTYPES
 """The integer types of constants: weights and operands, and biases, which are wider."""
 
 
@@ -45,7 +45,7 @@ def float_view(tensor: TensorInfo) -> TensorInfo:
         return tensor
     if tensor.constant is not None:
         return _dequantized(tensor) if tensor.dtype in _CONSTANTS else tensor
-    if tensor.dtype in INTEGERS and len(quantization.scales) == 1:
+    if tensor.dtype in QUANTIZED_DTYPES and len(quantization.scales) == 1:
         return replace(tensor, dtype="float32", stored_dtype=tensor.dtype)
     return tensor
 
@@ -71,7 +71,7 @@ def _dequantized(tensor: TensorInfo) -> TensorInfo:
 
 def stored_view(tensor: TensorInfo) -> Quantized | None:
     """How the model itself stores a computed tensor of integers; None for one that is float32 there too."""
-    if tensor.dtype in STORED:
+    if tensor.dtype in INTEGER_DTYPES:
         return Quantized(tensor.bhwc, tensor.dtype, 1.0, 0)
     if tensor.stored_dtype == "":
         return None
@@ -84,7 +84,7 @@ def stored_view(tensor: TensorInfo) -> Quantized | None:
 def stored_values(tensor: TensorInfo, values: np.ndarray) -> np.ndarray:
     """The integers that stand for float32 values in a tensor of the model (not its float view)."""
     assert tensor.quantization is not None
-    kind = INTEGERS[tensor.dtype]
+    kind = QUANTIZED_DTYPES[tensor.dtype]
     stored = np.rint(values / np.float32(tensor.quantization.scales[0])) + tensor.quantization.zero_points[0]
     return np.clip(stored, kind.lowest, kind.highest).astype(tensor.dtype)
 
@@ -95,7 +95,7 @@ def rounding_op(tensor: TensorInfo) -> FusedOp | None:
         return None
     assert tensor.quantization is not None
     zero_point = tensor.quantization.zero_points[0]
-    kind = INTEGERS[tensor.stored_dtype]
+    kind = QUANTIZED_DTYPES[tensor.stored_dtype]
     return FusedOp(
         "QUANTIZE", values=(tensor.quantization.scales[0], kind.lowest - zero_point, kind.highest - zero_point)
     )

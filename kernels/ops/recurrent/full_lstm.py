@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ...operation import FusedOp, Launch, Lowering, Operation, Parsed, TfliteNode, Unsupported
-from ...tensor import TensorInfo, bhwc, slices
+from ...tensor import TensorInfo, bhwc
 from ..arguments import constant, require_float
 from .lstm_cell import Cell, launch_cell, launch_layer, launch_sums
 
@@ -73,8 +73,7 @@ class FullLstm(Operation):
         project = launch_layer(lowering, hidden, activation, projection)
         if clip := self.projection_clip:
             project = replace(project, epilogue=(FusedOp("CLIP", values=(-clip, clip)),))
-        group_count = lowering.group_count(rows * slices(self.outputs))
-        copy = Launch("copy", {"src": activation}, {"dst": output}, group_count)
+        copy = Launch("copy", {"src": activation}, {"dst": output}, lowering.groups_for(output))
         return [*launches, launch_cell(lowering, self.cell, tensors[1], state, writes), project, copy]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from ...operation import Launch, Lowering, PackedArray
 from ...tensor import TensorId, slices
 from ..convolution.conv import Convolution, launch_convolution
+from ..movement.concat import launch_concat
 from ..window import VALID, Window
 
 GATES = ("FORGET", "INPUT", "NEW", "OUTPUT")
@@ -43,9 +44,7 @@ def launch_sums(
     ``layer``'s weights (sums, width), plus its bias, written to ``tensors[1]``.
     """
     joined, sums = tensors
-    batch, _, _, width = lowering.shape(joined)
-    reads, group_count = {"first": rows[0], "second": rows[1]}, lowering.group_count(batch * slices(width))
-    join = Launch("concat", reads, {"dst": joined}, group_count, {"AXIS": 3})
+    join = launch_concat(lowering, rows[0], rows[1], joined, 3)
     return [join, launch_layer(lowering, joined, sums, layer)]
 
 

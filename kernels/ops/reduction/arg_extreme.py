@@ -6,10 +6,9 @@ import math
 from dataclasses import dataclass
 from functools import partial
 
-from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import ranked
-from ..arguments import constant, require_float, require_type
-from ..movement.gather import INTEGERS
+from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp
+from ...tensor import INDEX_DTYPES, ranked
+from ..arguments import axis_of, constant, require_float, require_type
 
 
 @dataclass(frozen=True)
@@ -35,12 +34,10 @@ class ArgExtreme(Operation):
 
 def _parse(node: TfliteNode, *, maximum: bool) -> Parsed:
     require_float(node.inputs[0])
-    require_type(INTEGERS, *node.outputs)
+    require_type(INDEX_DTYPES, *node.outputs)
     rank = len(node.inputs[0].shape) if node.inputs[0] else 0
-    axis = int(constant(node.inputs[1], "axis").reshape(-1)[0])
-    if not -rank <= axis < rank:
-        raise Unsupported(f"axis {axis} is outside rank {rank}")
-    return Parsed(ArgExtreme(axis % rank, rank, maximum))
+    axis = axis_of(constant(node.inputs[1], "axis").reshape(-1)[0], rank)
+    return Parsed(ArgExtreme(axis, rank, maximum))
 
 
 TFLITE = (

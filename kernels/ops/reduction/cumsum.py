@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import bhwc_axis, slices
-from ..arguments import constant, require_float
+from ..arguments import axis_of, constant, require_float
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,8 @@ def _parse(node: TfliteNode) -> Parsed:
     require_float(node.inputs[0], *node.outputs)
     if node.inputs[0] is None or not node.inputs[0].shape:
         raise Unsupported("it needs an input of rank 1 or more")
-    axis = bhwc_axis(int(constant(node.inputs[1], "axis").reshape(-1)[0]), len(node.inputs[0].shape))
+    rank = len(node.inputs[0].shape)
+    axis = bhwc_axis(axis_of(constant(node.inputs[1], "axis").reshape(-1)[0], rank), rank)
     return Parsed(CumulativeSum(axis, bool(node.options.Exclusive()), bool(node.options.Reverse())))
 
 

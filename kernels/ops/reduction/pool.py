@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import slices
 from ..arguments import activation_epilogue, require_float
 from ..window import VALID, Window
 from .reduce import lower_reduction
@@ -23,13 +22,13 @@ class Pooling(Operation):
 
     def lower(self, lowering: Lowering) -> list[Launch]:
         _, height, width, _ = lowering.shape(lowering.inputs[0])
-        batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
+        _, rows, columns, _ = lowering.shape(lowering.outputs[0])
         window = self.window
         whole = window.size == (height, width) and (rows, columns) == (1, 1) and window.padding == VALID
         if whole and not self.maximum:  # a mean over all pixels: one work-group a slice instead of one invocation
             return lower_reduction(lowering, frozenset({1, 2}))
         constants = window.constants(height, width) | {"MAXIMUM": int(self.maximum)}
-        group_count = lowering.group_count(batch * rows * columns * slices(channels))
+        group_count = lowering.groups_for(lowering.outputs[0])
         return [Launch("pool", {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}, group_count, constants)]
 
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import FLOAT_MAX, TensorId, bhwc_axis, slices
-from ..arguments import constant, require_float, require_type
+from ..arguments import axis_of, constant, require_float, require_type
+from ..movement.reshape import launch_reshape
 
 KINDS = {"SUM": 0, "REDUCE_MAX": 1, "REDUCE_MIN": 2, "REDUCE_PROD": 3, "MEAN": 0, "REDUCE_ANY": 1, "REDUCE_ALL": 2}
 """The kernel's number of each reduction; a mean is a sum, divided, and truth values are 0 and 1."""
@@ -63,28 +64,26 @@ def lower_reduction(
     shared = (("float4", "partial", lowering.group_size if cooperative else 1),)
     group_count = items if cooperative else lowering.group_count(items)
     reads, destination = {"src": lowering.inputs[0]}, lowering.outputs[0] if destination is None else destination
-    batch, rows, columns, channels = lowering.shape(destination)
-    if channels == (1 if 3 in axes else shape[3]):
+    if lowering.shape(destination)[3] == (1 if 3 in axes else shape[3]):
         return [Launch("reduce", reads, {"dst": destination}, group_count, constants, {}, shared)]
     kept_shape = (*(1 if axis in axes else size for axis, size in enumerate(shape)),)
     reduced = lowering.scratch((kept_shape[0], kept_shape[1], kept_shape[2], kept_shape[3]))
-    items = batch * rows * columns * slices(channels)
     return [
         Launch("reduce", reads, {"dst": reduced}, group_count, constants, {}, shared),
-        Launch("reshape", {"src": reduced}, {"dst": destination}, lowering.group_count(items)),
+        launch_reshape(lowering, reduced, destination),
     ]
 
 
 def _parse(node: TfliteNode, *, kind: str) -> Parsed:
     source = node.inputs[0]
     if kind in ("REDUCE_ANY", "REDUCE_ALL"):
-        require_type(frozenset({"bool"}), source, *node.outputs)
+        require_type({"bool"}, source, *node.outputs)
     else:
         require_float(source, *node.outputs)
     if source is None or not source.shape:
         raise Unsupported("it needs an input of rank 1 or more")
     rank = len(source.shape)
-    axes = tuple(sorted({int(axis) % rank for axis in constant(node.inputs[1], "axes").reshape(-1)}))
+    axes = tuple(sorted({axis_of(axis, rank) for axis in constant(node.inputs[1], "axes").reshape(-1)}))
     return Parsed(Reduction(axes, rank, bool(node.options.KeepDims()), kind))
 
 

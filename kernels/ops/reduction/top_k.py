@@ -29,7 +29,7 @@ class TopK(Operation):
 
 def _parse(node: TfliteNode) -> Parsed:
     require_float(node.inputs[0], *node.outputs[:1])
-    require_type(frozenset({"int32"}), *node.outputs[1:])
+    require_type({"int32"}, *node.outputs[1:])
     count = int(constant(node.inputs[1], "k").reshape(-1)[0])
     if node.inputs[0] is None or not node.inputs[0].shape or not 1 <= count <= node.inputs[0].shape[-1]:
         raise Unsupported(f"k is {count}, which is not between 1 and the size of the last axis")
