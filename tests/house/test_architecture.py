@@ -20,8 +20,8 @@ MAY_IMPORT = {
 }
 """By package ("" is __init__.py, "__main__" the file __main__.py): the packages whose modules its files may import."""
 FLOORS = {
-    "kernels": "tensor views target operation codegen ops.arguments ops.window ops.pointwise ops.convolution "
-    "ops.movement ops.reduction ops.recurrent ops.constant ops registry",
+    "kernels": "tensor views target operation codegen ops.arguments ops.window ops.pointwise ops.movement "
+    "ops.convolution ops.reduction ops.recurrent ops.constant ops registry",
     "interop": "errors transfers binaries device record gl gl.compute cl share cl.compute frames.capture frames.show "
     "frames discovery",
     "delegate": "options read report litert transform lower cache plan claim run statistics engine gpu_delegate "
