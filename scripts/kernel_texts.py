@@ -25,16 +25,12 @@ os.environ.setdefault("EGL_PLATFORM", "surfaceless")
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from framebind.delegate.claim.claims import build_graph, claim, refuse_unlowered  # noqa: E402
-from framebind.delegate.plan.binding import Binding  # noqa: E402
-from framebind.delegate.read.reader import read_model  # noqa: E402
-from framebind.delegate.run.program import Program  # noqa: E402
 from framebind.interop.record.null import NullDevice  # noqa: E402
 from framebind.interop.record.one_dispatch import merge  # noqa: E402
 from framebind.kernels.codegen.one_dispatch_glsl import render_glsl_program  # noqa: E402
 from framebind.kernels.codegen.one_dispatch_opencl import render_opencl_program  # noqa: E402
-from framebind.kernels.ops.pointwise.quantize import stored_view  # noqa: E402
-from framebind.kernels.views import Dense, Storage  # noqa: E402
+from framebind.kernels.views import Storage  # noqa: E402
+from support.cases.compiled import program_on_null  # noqa: E402
 from support.cases.operator_cases import CASES  # noqa: E402
 from support.operator_models import case_model, output_shapes  # noqa: E402
 
@@ -62,17 +58,10 @@ def steps_of(model: bytes, kind: str, storage: Storage, texts: dict[str, str]) -
         texts[key] = text
         return key
 
-    subgraph, device = read_model(model).subgraphs[0], device_of(kind)
-    claims = claim(subgraph)
-    refuse_unlowered(claims, subgraph, device.traits)
-    if not claims.nodes:
+    device = device_of(kind)
+    _, program = program_on_null(model, storage, device)
+    if program is None:
         return [], []
-    graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs, {})
-    program = Program(device, graph, storage)
-    for tensor in (*program.graph.inputs, *program.graph.outputs):
-        info = program.graph.tensors[tensor]
-        view = stored_view(info) or Dense(info.bhwc)
-        program.bind(tensor, Binding(device.buffer(view.nbytes, ""), view))
     kernels = [device.kernels[step.kernel.source] for step in program.steps]
     steps = [
         (step.label, step.group_count, digest(kernel.glsl), digest(kernel.opencl))

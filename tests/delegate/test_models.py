@@ -22,11 +22,11 @@ from framebind.interop.device import Device
 from framebind.interop.record.null import NullDevice
 from framebind.kernels.views import Dense, Picture, Storage, picture_parameters
 from support.model_runs import Values, input_shapes, on_gpu, reference
-from support.models import CASES, TOLERANCE, Case, Photograph, random_inputs, relative_error, sample_bilinear
+from support.models import MODELS, TOLERANCE, Photograph, RealModel, random_inputs, relative_error, sample_bilinear
 
 GOLDEN = Path(__file__).parents[1] / "delegate" / "golden.txt"
 FindModel = Callable[[str], Path]
-by_name = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+by_name = pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
 by_storage = pytest.mark.parametrize("storage", ["f32", "f16"])
 
 
@@ -54,13 +54,13 @@ def picture_on(gpu: Device, picture: npt.NDArray[np.uint8]) -> fb.GlTexture | py
 
 @by_name
 @by_storage
-def test_random_input(gpu: Device, model_path: FindModel, case: Case, storage: str) -> None:
-    path = model_path(case.name)
+def test_random_input(gpu: Device, model_path: FindModel, model: RealModel, storage: str) -> None:
+    path = model_path(model.name)
     interpreter, delegate = on_gpu(gpu, path, storage)
-    inputs = random_inputs(input_shapes(interpreter), case)
+    inputs = random_inputs(input_shapes(interpreter), model)
     expected = reference(path, inputs)
     bounds = dict.fromkeys(expected, TOLERANCE[storage])
-    if (case.name, storage) == ("pose_landmark_lite", "f32"):
+    if (model.name, storage) == ("pose_landmark_lite", "f32"):
         bounds = {tensor: max(bounds[tensor], error) for tensor, error in own_disagreement(path, inputs).items()}
     for tensor, value in inputs.items():
         interpreter.set_tensor(tensor, value)
@@ -73,24 +73,24 @@ def test_random_input(gpu: Device, model_path: FindModel, case: Case, storage: s
 @by_name
 @by_storage
 def test_photograph_through_a_bound_texture(
-    gpu: Device, model_path: FindModel, photograph: Photograph, case: Case, storage: str
+    gpu: Device, model_path: FindModel, photograph: Photograph, model: RealModel, storage: str
 ) -> None:
     picture = photograph("astronaut", 640, 480)
-    interpreter, delegate = on_gpu(gpu, model_path(case.name), storage)
+    interpreter, delegate = on_gpu(gpu, model_path(model.name), storage)
     shapes = input_shapes(interpreter)
-    inputs = random_inputs(shapes, case)
+    inputs = random_inputs(shapes, model)
     frame = interpreter.inputs()[0]
     sampled = sample_bilinear(picture, *shapes[frame][1:3])
-    inputs[frame] = (sampled - np.float32(case.mean)) / np.float32(case.std)
-    expected = reference(model_path(case.name), inputs)
-    delegate.bind_buffer_to_tensor(picture_on(gpu, picture), frame, mean=case.mean, std=case.std)
+    inputs[frame] = (sampled - np.float32(model.mean)) / np.float32(model.std)
+    expected = reference(model_path(model.name), inputs)
+    delegate.bind_buffer_to_tensor(picture_on(gpu, picture), frame, mean=model.mean, std=model.std)
     for tensor, value in inputs.items():
         if tensor != frame:
             interpreter.set_tensor(tensor, value)
     interpreter.invoke()
     errors = {tensor: relative_error(interpreter.get_tensor(tensor), value) for tensor, value in expected.items()}
     assert max(errors.values()) <= TOLERANCE[storage], errors
-    if case.classes:
+    if model.classes:
         ((tensor, scores),) = expected.items()
         same = interpreter.get_tensor(tensor).argmax(-1) == scores.argmax(-1)
         assert len(np.unique(scores.argmax(-1))) > 1 and same.mean() >= 0.99
@@ -100,16 +100,16 @@ def test_photograph_through_a_bound_texture(
 @by_name
 @by_storage
 def test_gl_and_opencl_agree(
-    gl_and_cl: tuple[Device, Device], model_path: FindModel, photograph: Photograph, case: Case, storage: str
+    gl_and_cl: tuple[Device, Device], model_path: FindModel, photograph: Photograph, model: RealModel, storage: str
 ) -> None:
     outputs: list[Values] = []
     for gpu in gl_and_cl:
-        interpreter, delegate = on_gpu(gpu, model_path(case.name), storage)
+        interpreter, delegate = on_gpu(gpu, model_path(model.name), storage)
         shapes = input_shapes(interpreter)
-        inputs = random_inputs(shapes, case)
+        inputs = random_inputs(shapes, model)
         frame = interpreter.inputs()[0]
         sampled = sample_bilinear(photograph("coffee", 640, 480), *shapes[frame][1:3])
-        inputs[frame] = (sampled - np.float32(case.mean)) / np.float32(case.std)
+        inputs[frame] = (sampled - np.float32(model.mean)) / np.float32(model.std)
         for tensor, value in inputs.items():
             interpreter.set_tensor(tensor, value)
         interpreter.invoke()
@@ -141,14 +141,14 @@ def bound_program(path: Path, storage: Storage) -> Program:
 def test_dispatches_and_memory_are_the_recorded_ones(model_path: FindModel) -> None:
     """A change of golden.txt is a change of speed or memory, for review. FRAMEBIND_GOLDEN=write writes it anew."""
     lines = ["# model storage: dispatches barriers kernels arena_bytes constant_bytes"]
-    for case in CASES:
+    for model in MODELS:
         for storage in ("f32", "f16"):
-            program = bound_program(model_path(case.name), storage)
+            program = bound_program(model_path(model.name), storage)
             commands = program.commands
             kernels = len({step.kernel.source for step in commands.steps})
             counts = (len(commands.steps), commands.barriers, kernels, program.arena_nbytes, program.weights_nbytes)
-            lines.append(f"{case.name} {storage}: {' '.join(map(str, counts))}")
-            assert counts[0] <= case.dispatches
+            lines.append(f"{model.name} {storage}: {' '.join(map(str, counts))}")
+            assert counts[0] <= model.dispatches
     text = "\n".join(lines) + "\n"
     if os.environ.get("FRAMEBIND_GOLDEN") == "write":
         GOLDEN.write_text(text)

@@ -30,7 +30,7 @@ from framebind.interop.record.one_dispatch import (
 )
 from framebind.kernels.views import Dense, Picture, picture_parameters
 from support.device_steps import SHAPE, bound, chain, content, copy_source, random, step, texture, whole
-from support.models import CASES
+from support.models import MODELS
 
 FindModel = Callable[[str], Path]
 QUANTIZED = (
@@ -38,7 +38,7 @@ QUANTIZED = (
     "style_predict_quantized_256",
     "style_transfer_quantized_384",
 )
-NAMES = [*(case.name for case in CASES), *QUANTIZED]
+NAMES = [*(case.name for case in MODELS), *QUANTIZED]
 ON_LLVMPIPE = ("face_detection_front",)
 """The smallest: it takes half a minute on two cores, hand_landmark_lite more than one (it agreed, tried by hand)."""
 on_pocl = pytest.mark.parametrize("gpu", ["cl:pocl"], indirect=True)

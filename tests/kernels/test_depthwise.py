@@ -11,7 +11,8 @@ from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.convolution import depthwise
 from framebind.kernels.ops.convolution.depthwise import choose_parts
 from framebind.kernels.target import Target
-from support.cases.operator_runs import Case, convolution_cases, run
+from support.cases.node_cases import NodeCase, convolution_cases
+from support.cases.operator_runs import run
 from support.models import relative_error
 
 CASES = [case for case in convolution_cases() if case.operator == "DEPTHWISE_CONV_2D"]
@@ -19,7 +20,7 @@ CASES = [case for case in convolution_cases() if case.operator == "DEPTHWISE_CON
 
 @pytest.mark.parametrize("parts", [2, 4, 16])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
-def test_divided_windows_agree(device: Device, case: Case, parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_divided_windows_agree(device: Device, case: NodeCase, parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(depthwise, "choose_parts", lambda *_: parts)
     linked = replace(case, epilogue=(FusedOp("RELU"),))
     result = run(device, linked, "f32")

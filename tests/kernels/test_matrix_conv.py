@@ -30,7 +30,8 @@ from framebind.kernels.ops.window import VALID, Window
 from framebind.kernels.target import Target
 from framebind.kernels.tensor import TensorInfo
 from framebind.kernels.views import Resize
-from support.cases.operator_runs import Case, all_halves, convolution_cases, run
+from support.cases.node_cases import NodeCase, convolution_cases
+from support.cases.operator_runs import all_halves, run
 from support.cases.references import convolve, values
 from support.graphs import Shape, convolved, half, logistic, mean, multiply, normal
 from support.graphs import conv as pointwise
@@ -40,7 +41,7 @@ from support.models import OPERATOR_TOLERANCE, relative_error
 TILES = [MatrixTile(*sizes) for sizes in ((1, 1, 1, 1), (1, 2, 2, 2), (2, 4, 1, 2), (2, 3, 2, 1))]
 
 
-def halved(case: Case) -> Case:
+def halved(case: NodeCase) -> NodeCase:
     """The same with weights that halves hold, so that how constants are stored makes no difference."""
     operation = case.operation
     bias = None if operation.bias is None else operation.bias.astype(np.float16).astype(np.float32)
@@ -48,25 +49,25 @@ def halved(case: Case) -> Case:
     return replace(case, operation=operation, expected=convolve(operation))
 
 
-def cases() -> list[Case]:
+def cases() -> list[NodeCase]:
     far = Convolution(
         Window((9, 9), (1, 1), padding=VALID, extra=(4, 4, 4, 4), mode="reflect"), values(3, 9, 9, 3), None
     )
     middle = Convolution(Window((3, 3), (1, 1)), values(5, 3, 3, 6), values(5))
     wide = Convolution(Window((1, 1), (1, 1)), values(34, 1, 1, 70), values(34))
-    linked = Case(
+    linked = NodeCase(
         "1x1 with links", "CONV_2D", wide, (values(2, 5, 7, 70), values(2, 5, 7, 34)), convolve(wide),
         (FusedOp("ADD", 1), FusedOp("RELU6")),
     )  # fmt: skip
     more = [
-        Case("9x9", "CONV_2D", far, (values(1, 12, 48, 3),), convolve(far)),
-        Case("far from borders", "CONV_2D", middle, (values(2, 6, 64, 6),), convolve(middle)),
+        NodeCase("9x9", "CONV_2D", far, (values(1, 12, 48, 3),), convolve(far)),
+        NodeCase("far from borders", "CONV_2D", middle, (values(2, 6, 64, 6),), convolve(middle)),
         linked,
     ]
     return [halved(case) for case in (*convolution_cases()[:6], *more)]
 
 
-def tried() -> Iterator[tuple[Case, MatrixTile, bool]]:
+def tried() -> Iterator[tuple[NodeCase, MatrixTile, bool]]:
     """Each case with two tiles, one of them with halves in all tensors; each tile with half of the cases."""
     for number, case in enumerate(cases()):
         for halves in (False, True):
@@ -75,7 +76,7 @@ def tried() -> Iterator[tuple[Case, MatrixTile, bool]]:
 
 @pytest.mark.parametrize(("case", "tile", "halves"), list(tried()), ids=lambda v: getattr(v, "label", str(v)))
 def test_every_tile_agrees(
-    device: Device, case: Case, tile: MatrixTile, halves: bool, monkeypatch: pytest.MonkeyPatch
+    device: Device, case: NodeCase, tile: MatrixTile, halves: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(conv, "uses_matrix_units", lambda *_: True)
     monkeypatch.setattr(conv, "matrix_tile_candidates", lambda *_: (tile,))

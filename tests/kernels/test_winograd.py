@@ -28,8 +28,7 @@ from framebind.kernels.views import Storage
 from support.cases.references import Array, convolve
 from support.graphs import Shape, normal, run
 from support.model_runs import input_shapes, on_gpu, reference
-from support.models import CASES as MODELS
-from support.models import OPERATOR_TOLERANCE, TOLERANCE, random_inputs, relative_error
+from support.models import MODELS, OPERATOR_TOLERANCE, TOLERANCE, random_inputs, relative_error
 
 PLAIN = Window((3, 3), (1, 1))
 CASES: dict[str, tuple[Shape, int, Window]] = {

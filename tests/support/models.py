@@ -18,7 +18,7 @@ OPERATOR_TOLERANCE = {"f32": 1e-5, "f16": 2e-3}
 
 
 @dataclass(frozen=True)
-class Case:
+class RealModel:
     """A float model: the range of its picture input (mean and std of a texture), its limit of dispatches, and whether
     its only output has a score for each class.
     """
@@ -30,17 +30,17 @@ class Case:
     classes: bool = False
 
 
-CASES = (
-    Case("deeplabv3_257_mv_gpu", 0.5, 0.5, 62, classes=True),
-    Case("style_transfer_f16_384", dispatches=75),
-    Case("selfie_segmentation", dispatches=90),
-    Case("face_detection_front", 0.5, 0.5),
-    Case("hand_landmark_lite"),
-    Case("pose_landmark_lite"),
+MODELS = (
+    RealModel("deeplabv3_257_mv_gpu", 0.5, 0.5, 62, classes=True),
+    RealModel("style_transfer_f16_384", dispatches=75),
+    RealModel("selfie_segmentation", dispatches=90),
+    RealModel("face_detection_front", 0.5, 0.5),
+    RealModel("hand_landmark_lite"),
+    RealModel("pose_landmark_lite"),
 )
 
 
-def random_inputs(shapes: dict[int, tuple[int, ...]], case: Case, seed: int = 0) -> dict[int, Array]:
+def random_inputs(shapes: dict[int, tuple[int, ...]], model: RealModel, seed: int = 0) -> dict[int, Array]:
     """A random value for every input of a model, by tensor: white noise in a picture's range, else from a normal
     law.
     """
@@ -48,7 +48,7 @@ def random_inputs(shapes: dict[int, tuple[int, ...]], case: Case, seed: int = 0)
     values: dict[int, Array] = {}
     for tensor, shape in shapes.items():
         if len(shape) == 4 and shape[3] == 3:
-            values[tensor] = (generator.random(shape, np.float32) - np.float32(case.mean)) / np.float32(case.std)
+            values[tensor] = (generator.random(shape, np.float32) - np.float32(model.mean)) / np.float32(model.std)
         else:
             values[tensor] = generator.normal(size=shape).astype(np.float32)
     return values

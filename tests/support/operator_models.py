@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -94,6 +95,7 @@ def runtime_inputs(case: ModelCase) -> list[Array]:
     return [given for given in case.inputs if isinstance(given, np.ndarray)] + beside
 
 
+@functools.cache
 def output_shapes(case: ModelCase) -> Sequence[tuple[int, ...]]:
     """What LiteRT makes of the inputs' shapes."""
     if case.shapes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from unittest import mock
@@ -20,33 +21,38 @@ from support.cases.operator_runs import all_halves
 from support.operator_models import ModelCase, case_model, output_shapes
 
 
-@dataclass(frozen=True)
-class Compiled:
-    """A model on the null device: the reasons of operators that it leaves to the CPU, and the recorded program."""
-
-    unsupported: dict[int, str]
-    program: Program | None
-
-    @property
-    def sources(self) -> tuple[KernelSource, ...]:
-        """The source of each step's kernel; none if no operator runs on the device."""
-        return () if self.program is None else tuple(step.kernel.source for step in self.program.steps)
-
-
-def compile_on_null(model: bytes, storage: Storage = "f32", device: NullDevice | None = None) -> Compiled:
-    """The first subgraph of a model with plain buffers bound to what it reads and writes."""
+def program_on_null(
+    model: bytes, storage: Storage = "f32", device: NullDevice | None = None
+) -> tuple[dict[int, str], Program | None]:
+    """The reasons of operators that stay on the CPU, by number, and the program of a model's first subgraph with plain
+    buffers bound to what it reads and writes; None if no operator runs on the device.
+    """
     subgraph, device = read_model(model).subgraphs[0], device or NullDevice()
     claims = claim(subgraph)
     refuse_unlowered(claims, subgraph, device.traits)
     if not claims.nodes:
-        return Compiled(claims.unsupported, None)
+        return claims.unsupported, None
     graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs, {})
     program = Program(device, graph, storage)
     for tensor in (*program.graph.inputs, *program.graph.outputs):
         info = program.graph.tensors[tensor]
         view = stored_view(info) or Dense(info.bhwc)
         program.bind(tensor, Binding(device.buffer(view.nbytes, ""), view))
-    return Compiled(claims.unsupported, program)
+    return claims.unsupported, program
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What the null device makes of a model: reasons of operators that stay on the CPU, and each step's kernel."""
+
+    unsupported: dict[int, str]
+    sources: tuple[KernelSource, ...]
+
+
+def compile_on_null(model: bytes, storage: Storage = "f32") -> Compiled:
+    """A model on the null device."""
+    unsupported, program = program_on_null(model, storage)
+    return Compiled(unsupported, () if program is None else tuple(step.kernel.source for step in program.steps))
 
 
 @dataclass(frozen=True)
@@ -75,7 +81,8 @@ def storage_of(run: Run) -> Iterator[Storage]:
         yield "f32"
 
 
+@functools.cache
 def compile_run(run: Run) -> Compiled:
-    """The run's model on the null device."""
+    """The run's model on the null device, compiled once per process."""
     with storage_of(run) as storage:
         return compile_on_null(run.model, storage)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
+from framebind.kernels.codegen.source import KernelSource
 from support.cases.compiled import Run, compile_run
 from support.cases.features import Feature, features, option_features, outlines, signatures
 from support.cases.operator_cases import CASES
@@ -48,17 +49,27 @@ def cover(reached: Mapping[Run, set[Feature]]) -> Reasons:
 
 @functools.cache
 def covers() -> dict[str, Reasons]:
-    """The chosen runs by name of the cover. It compiles every case on the null device, which takes some 20 seconds."""
-    sources = {run: compile_run(run).sources for run in all_runs()}
-    by_operator: dict[str, dict[Run, set[Feature]]] = {}
-    for run, found in sources.items():
-        by_operator.setdefault(run.case.operator, {})[run] = features(found) | option_features(run.case)
-    each = {operator: cover(reached) for operator, reached in by_operator.items()}
+    """The chosen runs by name of the cover. It compiles the candidates on the null device, which takes seconds.
+
+    Halves change how tensors lie in memory, and no more: the cases that f32 needs are their candidates.
+    """
+    plain = {run: compile_run(run).sources for run in all_runs() if not run.half}
+    needed = {run.case for chosen in _by_operator(plain) for run in chosen}
+    halves = {run: compile_run(run).sources for run in all_runs() if run.half and run.case in needed}
+    sources = plain | halves
     return {
-        "features": {run: reasons for chosen in each.values() for run, reasons in chosen.items()},
+        "features": {run: reasons for chosen in _by_operator(sources) for run, reasons in chosen.items()},
         "signatures": cover({run: signatures(run.case.operator, found) for run, found in sources.items()}),
         "outlines": cover({run: outlines(found) for run, found in sources.items()}),
     }
+
+
+def _by_operator(sources: Mapping[Run, Sequence[KernelSource]]) -> list[Reasons]:
+    """A cover of each operator's own features."""
+    reached: dict[str, dict[Run, set[Feature]]] = {}
+    for run, found in sources.items():
+        reached.setdefault(run.case.operator, {})[run] = features(found) | option_features(run.case)
+    return [cover(runs) for runs in reached.values()]
 
 
 def explain(name: str) -> str:

@@ -137,6 +137,11 @@ def batch_and_space() -> Iterable[ModelCase]:
                 yield ModelCase("SPACE_TO_BATCH_ND", label, inputs, options("SpaceToBatchND"), exact=True)
                 inputs = (values(2 * h * w, 3, 4, channels), ints(*block), table)
                 yield ModelCase("BATCH_TO_SPACE_ND", label, inputs, options("BatchToSpaceND"), exact=True)
+    same, label = Const(np.zeros((2, 2), np.int32)), "one picture, two channels"
+    inputs = (values(1, 3, 4, 2), ints(1, 1), same)
+    yield ModelCase("SPACE_TO_BATCH_ND", label, inputs, options("SpaceToBatchND"), exact=True)
+    inputs = (values(6, 3, 4, 2), ints(3, 2), same)
+    yield ModelCase("BATCH_TO_SPACE_ND", label, inputs, options("BatchToSpaceND"), exact=True)
     one = Const(np.array([[1, 2]], np.int32))
     inputs = (values(2, 6, 5), ints(3), one)
     yield ModelCase("SPACE_TO_BATCH_ND", "rank 3", inputs, options("SpaceToBatchND"), exact=True)
@@ -421,6 +426,9 @@ def whole_numbers() -> Iterable[ModelCase]:
             numbers = (Const(np.array(n, t)) for n, t in ((depth, np.int32), (2.5, np.float32), (-1, np.float32)))
             table, label = options("OneHot", axis=axis), f"{shape} {axis} {depth}"
             yield ModelCase("ONE_HOT", label, (indices, *numbers), table, exact=True, halves=False)
+    numbers = (Const(np.array(n, t)) for n, t in ((8, np.int32), (2.5, np.float32), (-1, np.float32)))
+    inputs, table = (np.array([[1, 7, 3]], np.int32), *numbers), options("OneHot", axis=-1)
+    yield ModelCase("ONE_HOT", "full slices", inputs, table, exact=True, halves=False)
     for shape, indices, axis, batches in (((2, 5, 6), (2, 3), 1, 1), ((9, 5), (4,), 0, 0), ((2, 5, 6, 7), (3,), -1, 0)):
         taken = np.arange(np.prod(indices), dtype=np.int32).reshape(indices) * 3 % shape[axis]
         inputs, table = (values(*shape), taken), options("Gather", axis=axis, batchDims=batches)

@@ -10,8 +10,7 @@ import numpy.typing as npt
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.depthwise import Depthwise
 from framebind.kernels.ops.convolution.transpose_conv import TransposeConvolution
-from framebind.kernels.ops.reduction.pool import Pooling
-from framebind.kernels.ops.window import Window
+from framebind.kernels.ops.window import VALID, Window
 from framebind.kernels.views import Resize
 
 Array = npt.NDArray[np.float32]
@@ -21,39 +20,47 @@ def values(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed + sum(shape)).uniform(-1, 1, shape).astype(np.float32)
 
 
-def windows(x: npt.NDArray, window: Window, fill: float) -> npt.NDArray[np.float64]:
-    """(batch, rows, columns, kernel height, kernel width, channels): what each output pixel sees."""
-    _, height, width, _ = x.shape
-    rows, columns = window.output_size(height, width)
-    constants = window.constants(height, width)
-    reach = [
-        (n - 1) * s + (k - 1) * d + 1
-        for n, s, k, d in zip((rows, columns), window.strides, window.size, window.dilations, strict=True)
-    ]
-    before = constants["PAD_TOP"], constants["PAD_LEFT"]
-    amounts = [
-        (0, 0),
-        *((b, max(0, r - b - n)) for b, r, n in zip(before, reach, (height, width), strict=True)),
-        (0, 0),
-    ]
-    if window.mode == "reflect":
-        padded = np.pad(x.astype(np.float64), amounts, mode="reflect")
-    else:
-        padded = np.pad(x.astype(np.float64), amounts, constant_values=fill)
+def padded_axis(size: int, kernel: int, stride: int, dilation: int, scheme: int) -> tuple[int, int, int]:
+    """Output size, and padding before and after, along one axis of a window.
+
+    They follow ComputeOutSize and ComputePaddingWithOffset of tensorflow/lite/kernels/padding.h, the definition of
+    SAME and VALID, and not the code under test.
+    """
+    reach = (kernel - 1) * dilation + 1
+    if scheme == VALID:
+        return (size + stride - reach) // stride, 0, 0
+    count = (size + stride - 1) // stride
+    total = max((count - 1) * stride + reach - size, 0)
+    return count, total // 2, total - total // 2
+
+
+def windows(x: npt.NDArray, window: Window) -> npt.NDArray[np.float64]:
+    """What each output pixel sees: (batch, rows, columns, kernel height, kernel width, channels).
+
+    A merged PAD or MIRROR_PAD comes first; then the window's own scheme pads with zeros.
+    """
+    top, bottom, left, right = window.extra
+    border = ((0, 0), (top, bottom), (left, right), (0, 0))
+    x = np.pad(x.astype(np.float64), border, mode="reflect" if window.mode == "reflect" else "constant")
+    (rows, *above), (columns, *beside) = (
+        padded_axis(*numbers, window.padding)
+        for numbers in zip(x.shape[1:3], window.size, window.strides, window.dilations, strict=True)
+    )
+    x = np.pad(x, ((0, 0), tuple(above), tuple(beside), (0, 0)))
     y = np.arange(rows)[:, None] * window.strides[0] + np.arange(window.size[0])[None] * window.dilations[0]
     z = np.arange(columns)[:, None] * window.strides[1] + np.arange(window.size[1])[None] * window.dilations[1]
-    return padded[:, y][:, :, :, z].transpose(0, 1, 3, 2, 4, 5)
+    return x[:, y][:, :, :, z].transpose(0, 1, 3, 2, 4, 5)
 
 
 def convolve(operation: Convolution) -> Callable[[Array], npt.NDArray]:
     bias = 0 if operation.bias is None else operation.bias
-    return lambda x: np.einsum("brckli,okli->brco", windows(x, operation.window, 0), operation.weights) + bias
+    return lambda x: np.einsum("brckli,okli->brco", windows(x, operation.window), operation.weights) + bias
 
 
 def depthwise(operation: Depthwise) -> Callable[[Array], npt.NDArray]:
     def compute(x: Array) -> npt.NDArray:
         repeated = np.repeat(x, operation.multiplier, axis=3)
-        seen = windows(repeated, operation.window, 0)
+        seen = windows(repeated, operation.window)
         return np.einsum("brcklo,klo->brco", seen, operation.weights[0]) + (
             0 if operation.bias is None else operation.bias
         )
@@ -61,24 +68,27 @@ def depthwise(operation: Depthwise) -> Callable[[Array], npt.NDArray]:
     return compute
 
 
-def pool(operation: Pooling) -> Callable[[Array], npt.NDArray]:
-    fill = -np.inf if operation.maximum else np.nan
-    reduce = np.max if operation.maximum else np.nanmean
-    return lambda x: reduce(windows(x, operation.window, fill), axis=(3, 4))
-
-
 def transpose_convolve(operation: TransposeConvolution) -> Callable[[Array], npt.NDArray]:
+    """Each input pixel adds the kernel, times its value, to the output. The scheme is that of the convolution from the
+    output back to the input (EvalFloat of tensorflow/lite/kernels/transpose_conv.cc): what it pads is cut off.
+    """
+
     def compute(x: Array) -> npt.NDArray:
         batch, height, width, _ = x.shape
-        out, kernel_h, kernel_w, _ = operation.weights.shape
-        rows, columns = operation.output_size(height, width)
-        top, left = operation.padding_before((height, width), (rows, columns))
-        full = np.zeros((batch, height * operation.strides[0] + kernel_h, width * operation.strides[1] + kernel_w, out))
+        out, *kernel, _ = operation.weights.shape
+        whole = [(n - 1) * s + k for n, s, k in zip((height, width), operation.strides, kernel, strict=True)]
+        same = (height * operation.strides[0], width * operation.strides[1])
+        rows, columns = operation.size or (whole if operation.padding == VALID else same)
+        top, left = (
+            padded_axis(n, k, s, 1, operation.padding)[1]
+            for n, k, s in zip((rows, columns), kernel, operation.strides, strict=True)
+        )
+        full = np.zeros((batch, max(whole[0], top + rows), max(whole[1], left + columns), out))
         for y in range(height):
             for z in range(width):
                 patch = np.einsum("bi,okli->bklo", x[:, y, z].astype(np.float64), operation.weights)
                 r, c = y * operation.strides[0], z * operation.strides[1]
-                full[:, r : r + kernel_h, c : c + kernel_w] += patch
+                full[:, r : r + kernel[0], c : c + kernel[1]] += patch
         bias = 0 if operation.bias is None else operation.bias
         return full[:, top : top + rows, left : left + columns] + bias
 
@@ -110,17 +120,3 @@ def instance_norm(epsilon: float) -> Callable[[Array, Array, Array], npt.NDArray
         return (x - mean) / np.sqrt(variance + epsilon) * gamma + beta
 
     return compute
-
-
-ELEMENTWISE: dict[str, Callable[..., npt.NDArray]] = {
-    "ABS": np.abs, "ATAN2": np.arctan2, "CEIL": np.ceil,
-    "COS": np.cos, "EXP": np.exp, "FLOOR": np.floor, "LOG": np.log, "NEG": np.negative, "SIN": np.sin,
-    "SQRT": np.sqrt, "SQUARE": np.square, "TANH": np.tanh, "RSQRT": lambda v: 1 / np.sqrt(v),
-    "HARD_SWISH": lambda v: v * np.clip(v + 3, 0, 6) / 6, "LOGISTIC": lambda v: 1 / (1 + np.exp(-v)),
-    "RELU": lambda v: np.maximum(v, 0), "RELU6": lambda v: np.clip(v, 0, 6),
-    "RELU_0_TO_1": lambda v: np.clip(v, 0, 1), "RELU_N1_TO_1": lambda v: np.clip(v, -1, 1),
-    "ADD": np.add, "DIV": np.divide, "MAXIMUM": np.maximum, "MINIMUM": np.minimum, "MUL": np.multiply, "SUB":
-    np.subtract, "SQUARED_DIFFERENCE": lambda v, w: np.square(v - w), "ROUND": np.round, "SIGN": np.sign,
-    "ELU": lambda v: np.where(v < 0, np.expm1(v), v), "FLOOR_DIV": lambda v, w: np.floor(v / w), "FLOOR_MOD": np.mod,
-    "POW": np.power, "PRELU": lambda v, w: np.where(v < 0, v * w, v),
-}  # fmt: skip

@@ -19,7 +19,8 @@ KERNELS = ((1, 1), (3, 3), (2, 3), (5, 1))
 
 
 def window_cases() -> list[ModelCase]:
-    return [*convolutions(), *grouped(), *transposed(), *pools(), *resizes(), *pads(), *joins(), *dense()]
+    windows = [*convolutions(), *grouped(), *transposed(), *pools(), *single_pictures()]
+    return [*windows, *resizes(), *pads(), *joins(), *dense()]
 
 
 def convolutions() -> Iterable[ModelCase]:
@@ -84,6 +85,23 @@ def transposed() -> Iterable[ModelCase]:
         bias = values(out) if number % 2 else Const(values(out))
         inputs = (inputs[0], inputs[1].values if number % 3 else inputs[1], inputs[2], bias)
         yield ModelCase("TRANSPOSE_CONV", f"{label} computed", inputs, table, version=4)
+
+
+def single_pictures() -> Iterable[ModelCase]:
+    """Depthwise and transposed convolutions of one picture, padded, with two channels in the last slice."""
+    for stride, dilation, multiplier in ((1, 1, 1), (2, 1, 1), (1, 2, 1), (2, 1, 3)):
+        table = options(
+            "DepthwiseConv2D", padding=SAME, strideH=stride, strideW=stride, dilationHFactor=dilation,
+            dilationWFactor=dilation, depthMultiplier=multiplier,
+        )  # fmt: skip
+        x, weights, bias = values(1, 9, 10, 6), values(1, 3, 3, 6 * multiplier), Const(values(6 * multiplier))
+        label = f"padded {stride} {dilation} {multiplier}"
+        yield ModelCase("DEPTHWISE_CONV_2D", label, (x, Const(weights), bias), table)
+        yield ModelCase("DEPTHWISE_CONV_2D", f"{label} computed", (x, weights, bias), table)
+    for padding, size in ((SAME, (8, 10)), (VALID, (9, 11))):
+        table = options("TransposeConv", padding=padding, strideH=2, strideW=2)
+        inputs = (ints(1, *size, 6), Const(values(6, 3, 3, 5)), values(1, 4, 5, 5))
+        yield ModelCase("TRANSPOSE_CONV", f"one picture {padding}", inputs, table)
 
 
 def pools() -> Iterable[ModelCase]:

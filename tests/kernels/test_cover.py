@@ -1,0 +1,50 @@
+"""The choice of operator cases: each feature of a kernel has a case, and each chosen case has a reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.cases import required
+from support.cases.compiled import Run
+from support.cases.cover import ROOT, cover
+from support.cases.operator_cases import CASES
+from support.tiers import Tier
+
+
+def test_every_feature_has_a_case() -> None:
+    missing = sorted(required.required() - required.reached(), key=str)
+    assert not missing, "\n".join(f"no case has {feature}" for feature in missing)
+
+
+def test_exemptions_are_needed() -> None:
+    """An exemption of what a case reaches hides that the case may go."""
+    assert not required.EXEMPT.keys() & required.reached()
+
+
+def test_what_is_tested_elsewhere_is_there() -> None:
+    for name, path in (required.KERNELS_ELSEWHERE | required.OPERATORS_ELSEWHERE).items():
+        assert (ROOT / path).is_file(), f"{name}: there is no {path}"
+    assert required.KERNELS_ELSEWHERE.keys() <= required.kernel_texts().keys()
+
+
+def test_a_new_switch_demands_cases() -> None:
+    """A kernel that nobody wrote a case for: its switch is required on and off, its tensors in both kinds of views."""
+    text = "KERNEL { if (FANCY == 1 && LOCAL == 0) { WRITE(dst, READ(src, 0, 0, 0, c % STRIDE != 0)); } }"
+    assert required.required_of_kernel("new", text) == {
+        ("new", "FANCY == 1", True), ("new", "FANCY == 1", False), ("new", "src", "Dense"), ("new", "src", "Sliced"),
+        ("new", "dst", "Dense"), ("new", "dst", "Sliced"),
+    }  # fmt: skip
+
+
+def test_a_cover_takes_few_cases_and_gives_reasons() -> None:
+    a, b, c, d = (Run(case) for case in CASES[:4])
+    chosen = cover({a: {(1,)}, b: {(1,), (2,), (3,)}, c: {(3,), (4,)}, d: {(4,)}})
+    assert chosen == {b: [(1,), (2,), (3,)], c: [(4,)]}
+
+
+@pytest.mark.parametrize("tier", ["quick", "default", "all"])
+def test_every_operator_runs_on_desktop_gl(tier: Tier, request: pytest.FixtureRequest) -> None:
+    from support.cases.cover import chosen_runs
+
+    cache = getattr(request.config, "cache", None)
+    assert {run.case.operator for run in chosen_runs(tier, "gl", cache)} == {case.operator for case in CASES}

@@ -1,0 +1,156 @@
+"""Features that some case must reach, read from the kernels and the table of operators, not from the cases.
+
+A kernel's text names its switches (REFLECT == 1) and the tensors that it reads and writes; each switch must be seen
+on and off, each tensor in a user's buffer and in the arena. Each operator must be seen with every number of channels
+in the last slice, for one picture and for several. Each elementwise expression must be fused by some case.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Iterable
+from functools import cache
+
+from framebind.interop.record.null import NullDevice
+from framebind.kernels.codegen.source import KernelSource
+from framebind.kernels.ops.pointwise.elementwise import EXPRESSIONS
+from framebind.kernels.registry import OPERATORS
+from support.cases.compiled import compile_on_null, compile_run
+from support.cases.cover import ROOT, all_runs
+from support.cases.features import Feature
+from support.cases.lstm_models import FORMS, lstm
+from support.cases.node_cases import without_oracle
+from support.cases.operator_runs import program_of
+
+SWITCH = re.compile(r"\b([A-Z][A-Z0-9_]*) (==|!=|<=|>=|<|>) (-?[0-9.]+)f?\b")
+"""A constant that is compared with a number. A remainder (x % STRIDE == 0) is another matter."""
+TENSOR = re.compile(r"\b(?:READ|WRITE)\((\w+),")
+COMPARE = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge,
+}  # fmt: skip
+BUILTIN = {"LOCAL"}
+"""Names of the kernel language that are no constants of a kernel."""
+
+KERNELS_ELSEWHERE = {
+    "instance_norm": "tests/kernels/test_operators.py",
+    "matrix_conv": "tests/kernels/test_matrix_conv.py",
+    "max_indices": "tests/kernels/test_custom_operators.py",
+    "moments": "tests/kernels/test_operators.py",
+    "partial_sums": "tests/kernels/test_squeeze_excite.py",
+    "resampler": "tests/kernels/test_custom_operators.py",
+    "separable": "tests/kernels/test_separable.py",
+    "squeeze_excite": "tests/kernels/test_squeeze_excite.py",
+    "unpool": "tests/kernels/test_custom_operators.py",
+    "winograd": "tests/kernels/test_winograd.py",
+}
+"""Kernels that no TFLite operator alone is lowered to, and the file that tests them over their own parameters."""
+OPERATORS_ELSEWHERE = {
+    "Convolution2DTransposeBias": "tests/kernels/test_operators.py",
+    "DENSIFY": "tests/delegate/test_sparse.py",
+    "DEQUANTIZE": "tests/kernels/test_quantized.py",
+    "MaxPoolingWithArgmax2D": "tests/kernels/test_custom_operators.py",
+    "MaxUnpooling2D": "tests/kernels/test_custom_operators.py",
+    "QUANTIZE": "tests/kernels/test_quantized.py",
+    "Resampler": "tests/kernels/test_custom_operators.py",
+}
+"""Operators whose cases are elsewhere: LiteRT's CPU has no kernel for them, or they need a type of their own."""
+BLOCKS = "tests/kernels/test_operators.py divides the outputs of convolutions among invocations"
+DEPTHWISE = "tests/kernels/test_depthwise.py divides windows among invocations"
+PATCHES = "tests/kernels/test_patch_conv.py tries tiles whose weights are staged or not"
+INTEGERS = "integers and truth values are converted to and from the arena by other kernels"
+SLICES = "with a multiple of four channels float32 lies in a buffer as it does in the arena"
+VECTOR = "the result is a vector of one value per dimension"
+EXEMPT: dict[Feature, str] = {
+    ("conv", "SPLIT == 1", False): BLOCKS, ("conv", "SPLIT > 1", True): BLOCKS,
+    ("depthwise", "PARTS == 1", False): DEPTHWISE, ("depthwise", "PARTS > 1", True): DEPTHWISE,
+    ("patch_conv", "STAGED > 0", False): PATCHES,
+    ("arg_extreme", "dst", "Dense"): INTEGERS, ("choose", "condition", "Dense"): INTEGERS,
+    ("gather", "indices", "Dense"): INTEGERS, ("one_hot", "indices", "Dense"): INTEGERS,
+    ("top_k", "indices", "Dense"): INTEGERS, ("quantize", "src", "Dense"): INTEGERS,
+    ("grouped_conv", "src", "Dense"): SLICES, ("grouped_conv", "dst", "Dense"): SLICES,
+    ("lstm", "gates", "Dense"): "the matrix product before it writes them to the arena",
+    ("lstm", "state", "Dense"): "it is written to the arena, then copied to the variable",
+    ("RANK", "channels % 4", 0): VECTOR, ("RANK", "channels % 4", 2): VECTOR,
+}  # fmt: skip
+"""Features that cannot be or that another test shows, and why."""
+
+
+def kernel_texts() -> dict[str, str]:
+    """The text of each kernel without comments, by name."""
+    paths = sorted((ROOT / "kernels").rglob("*.kern"))
+    return {path.stem: re.sub(r"//.*", "", path.read_text(encoding="utf-8")) for path in paths}
+
+
+def required_of_kernel(name: str, text: str) -> set[Feature]:
+    """Both outcomes of each switch, and both kinds of views of each tensor that is read or written."""
+    switches = {" ".join(found) for found in _switches(text)}
+    tensors = set(TENSOR.findall(text))
+    return {(name, switch, outcome) for switch in switches for outcome in (True, False)} | {
+        (name, tensor, view) for tensor in tensors for view in ("Dense", "Sliced")
+    }
+
+
+def required_of_operator(name: str) -> set[Feature]:
+    """What the last tensor that it writes must have been."""
+    channels: set[Feature] = {(name, "channels % 4", rest) for rest in range(4)}
+    return channels | {(name, "batch > 1", several) for several in (True, False)}
+
+
+def required() -> set[Feature]:
+    """Every feature that some case must reach."""
+    features: set[Feature] = {("expression", name) for name in EXPRESSIONS}
+    for name, text in kernel_texts().items():
+        if name not in KERNELS_ELSEWHERE:
+            features |= required_of_kernel(name, text)
+    for name in OPERATORS:
+        if name not in OPERATORS_ELSEWHERE:
+            features |= required_of_operator(name)
+    return features - EXEMPT.keys()
+
+
+@cache
+def reached() -> set[Feature]:
+    """The features of all cases that run: of single operators, of nodes with NumPy references, and of LSTMs."""
+    found: set[Feature] = set()
+    for run in all_runs():
+        found |= _reached_by(run.case.operator, compile_run(run).sources)
+    for case in without_oracle():
+        program, _ = program_of(NullDevice(), case, "f32")
+        found |= _reached_by(case.operator, [step.kernel.source for step in program.steps])
+    for form in FORMS:
+        found |= _reached_by("LSTM", compile_on_null(lstm(form)).sources)
+    return found
+
+
+def _switches(text: str) -> Iterable[tuple[str, str, str]]:
+    for found in SWITCH.finditer(text):
+        name, comparison, value = found.groups()
+        before = text[: found.start()].rstrip()
+        if name not in BUILTIN and not before.endswith(("%", "/", "*", "+", "-")):
+            yield name, comparison, value
+
+
+def _reached_by(name: str, sources: Iterable[KernelSource]) -> set[Feature]:
+    found: set[Feature] = set()
+    for source in sources:
+        constants = dict(source.constants)
+        for constant, comparison, value in _switches(kernel_texts()[source.name]):
+            if constant in constants:
+                outcome = COMPARE[comparison](constants[constant], float(value))
+                found.add((source.name, f"{constant} {comparison} {value}", outcome))
+        for argument in source.arguments:
+            found.add((source.name, argument.name, type(argument.view).__name__))
+            shape = getattr(argument.view, "shape", None)
+            if shape is not None and argument.name == source.destination:
+                found |= {(name, "channels % 4", shape[3] % 4), (name, "batch > 1", shape[0] > 1)}
+        for text, _ in source.epilogue:
+            found |= {("expression", expression) for expression in _expressions_of(text)}
+    return found
+
+
+def _expressions_of(text: str) -> list[str]:
+    """The names of expressions by their text in a kernel: numbers have a name there, and operands may be swapped."""
+    plain = re.sub(r"LOAD4_\w+\(0\)", "p", text)
+    swapped = re.sub(r"\b[vw]\b", lambda found: "w" if found[0] == "v" else "v", plain)
+    return [name for name, given in EXPRESSIONS.items() if given in (plain, swapped)]
