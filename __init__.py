@@ -26,8 +26,9 @@ from .interop.frames.show.draw import FragmentProgram
 from .interop.frames.show.overlay import Overlay
 from .interop.frames.show.sink import Sink, open_sink
 from .interop.frames.show.window import Window
+from .interop.gl.buffer import GlBuffer
 from .interop.gl.context import GlContext
-from .interop.gl.objects import GlBuffer, GlTexture
+from .interop.gl.texture import GlTexture
 from .interop.gl.timer import GlTimer, StageTime
 from .interop.share.sharing import SharingReport, sharing_report
 from .interop.transfers import transfer_guard, transfers

@@ -9,9 +9,9 @@ import ctypes
 import weakref
 
 from . import query as gl_query
+from .buffer import GlBuffer
 from .context import GlContext
 from .khronos import GL
-from .objects import GlBuffer
 
 MEMORY_EXTENSION, SEMAPHORE_EXTENSION = "GL_EXT_memory_object_fd", "GL_EXT_semaphore_fd"
 

@@ -9,9 +9,10 @@ import pyopencl
 
 from ..cl.context import ClContext
 from ..cl.objects import ClBuffer, ClImage, Use
+from ..gl.buffer import GlBuffer
 from ..gl.context import GlContext
 from ..gl.khronos import GL
-from ..gl.objects import GlBuffer, GlTexture
+from ..gl.texture import GlTexture
 
 
 class SharedBuffer(ClBuffer):

@@ -12,8 +12,9 @@ from ..cl import gl_sharing
 from ..cl.context import ClContext
 from ..cl.objects import ClBuffer, ClImage, Use
 from ..errors import BindingError, DeviceError
+from ..gl.buffer import GlBuffer
 from ..gl.context import GlContext
-from ..gl.objects import GlBuffer, GlTexture
+from ..gl.texture import GlTexture
 from .channel import Channel, SharedBuffer
 
 log = logging.getLogger("framebind")

@@ -13,10 +13,12 @@ from ..cl.context import ClContext
 from ..cl.objects import ClBuffer, ClImage, Use
 from ..device import CommandList, Operand, Resource, Slot, Step
 from ..errors import BindingError
+from ..gl.buffer import GlBuffer
 from ..gl.compute.device import GlDevice
 from ..gl.context import GlContext
 from ..gl.khronos import GL
-from ..gl.objects import GlBuffer, GlTexture, is_gl_object
+from ..gl.objects import is_gl_object
+from ..gl.texture import GlTexture
 from .channel import SharedBuffer
 from .sharing import share
 

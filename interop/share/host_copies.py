@@ -10,8 +10,8 @@ import pyopencl
 
 from ..cl.context import ClContext
 from ..cl.objects import Use
+from ..gl.buffer import GlBuffer
 from ..gl.context import GlContext
-from ..gl.objects import GlBuffer
 from .channel import Channel, SharedBuffer
 
 

@@ -10,9 +10,9 @@ import pyopencl
 from ..cl.context import ClContext
 from ..errors import DeviceError
 from ..gl import query as gl_query
+from ..gl.buffer import GlBuffer
 from ..gl.context import GlContext
 from ..gl.khronos import GL
-from ..gl.objects import GlBuffer
 from .channel import Channel, SharedBuffer
 
 _MAP_READ, _MAP_WRITE, _PERSISTENT, _COHERENT = 0x01, 0x02, 0x40, 0x80

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from ...errors import SourceError
 from ...gl.context import GlContext
-from ...gl.objects import GlTexture
+from ...gl.texture import GlTexture
 from ...gl.timer import GlTimer
 from .camera import CameraOptions, CameraReader
 from .handover import JOIN_TIMEOUT, NOTHING_YET, SLOTS, Handover, decode

@@ -10,9 +10,9 @@ import numpy as np
 from ...errors import DeviceError
 from ...gl.context import GlContext
 from ...gl.khronos import GL
-from ...gl.objects import GlTexture
 from ...gl.program import build_program
 from ...gl.query import has_extension
+from ...gl.texture import GlTexture
 from ...transfers import transfers
 from .pixel_layouts import Layout, layout_of
 from .readers import Frame

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from ...errors import BindingError
+from ...gl.buffer import GlBuffer
 from ...gl.context import GlContext
 from ...gl.khronos import GL
-from ...gl.objects import GlBuffer, GlTexture
 from ...gl.program import build_program
+from ...gl.texture import GlTexture
 
 _DISABLED = (GL.DEPTH_TEST, GL.BLEND, GL.SCISSOR_TEST, GL.CULL_FACE, GL.STENCIL_TEST)
 _INTEGER_SETTERS = {GL.INT: "glUniform1i", GL.UNSIGNED_INT: "glUniform1ui", GL.BOOL: "glUniform1i"}

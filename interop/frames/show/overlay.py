@@ -10,8 +10,8 @@ import numpy as np
 
 from ...gl.context import GlContext
 from ...gl.khronos import GL
-from ...gl.objects import GlTexture
 from ...gl.program import build_program
+from ...gl.texture import GlTexture
 from ..capture.opencv import load_cv2
 from .draw import Surface
 

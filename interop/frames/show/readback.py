@@ -12,7 +12,7 @@ import numpy as np
 from ...errors import DeviceError
 from ...gl.context import GlContext
 from ...gl.khronos import GL
-from ...gl.objects import GlTexture
+from ...gl.texture import GlTexture
 from ...transfers import transfers
 from ..capture.readers import Frame
 from ..capture.upload import make_fence, wait_and_delete

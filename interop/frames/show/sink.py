@@ -14,7 +14,7 @@ import numpy as np
 
 from ...errors import SourceError
 from ...gl.context import GlContext
-from ...gl.objects import GlTexture
+from ...gl.texture import GlTexture
 from ..capture.opencv import load_cv2
 from ..capture.readers import Frame
 from .readback import ReadbackRing

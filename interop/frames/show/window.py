@@ -12,7 +12,7 @@ import glfw
 
 from ...errors import DeviceError
 from ...gl.context import GlContext
-from ...gl.objects import GlTexture
+from ...gl.texture import GlTexture
 from .draw import Presenter
 from .overlay import Overlay
 

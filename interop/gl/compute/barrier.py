@@ -10,9 +10,9 @@ import numpy as np
 from ....kernels.codegen.one_dispatch_glsl import render_glsl_barrier_test
 from ...binaries import BinaryStore
 from ...record.barrier import GROUPS_PER_UNIT, TEST_ROUNDS, TEST_SPINS, BarrierTest, BaseBarrier, Dispatch
+from ..buffer import GlBuffer
 from ..context import GlContext
 from ..khronos import GL
-from ..objects import GlBuffer
 from ..program import build_program
 from ..query import has_extension
 from ..state import buffers, kept, storage_buffers

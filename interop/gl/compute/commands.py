@@ -10,10 +10,11 @@ from ...device import Kernel, Resource, Step, Traits
 from ...errors import BindingError
 from ...record.checks import check_view
 from ...record.command_list import BaseCommandList, Record
+from ..buffer import GlBuffer
 from ..context import GlContext
 from ..khronos import GL
-from ..objects import GlBuffer, GlTexture
 from ..state import kept
+from ..texture import GlTexture
 from .kernel import GlKernel
 from .recording import GlRecording
 

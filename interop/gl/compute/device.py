@@ -13,10 +13,12 @@ from ...binaries import BinaryStore
 from ...device import Kernel, Resource, Step, Traits
 from ...errors import BindingError
 from ...record.base_device import BaseDevice
+from ..buffer import GlBuffer
 from ..context import GlContext
 from ..khronos import GL
-from ..objects import GlBuffer, GlTexture, as_gl_object
+from ..objects import as_gl_object
 from ..state import buffers, kept, pixel_storage, program, storage_buffers, texture
+from ..texture import GlTexture
 from .barrier import GlBarrier
 from .commands import GlCommandList
 from .fence import GlFence

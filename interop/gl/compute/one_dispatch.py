@@ -14,9 +14,9 @@ from ...binaries import BinaryStore
 from ...device import Slot, Step
 from ...record.barrier import TEST_SPINS
 from ...record.one_dispatch import Merged, merge, table, waiting_table, wanted_groups
+from ..buffer import GlBuffer
 from ..context import GlContext
 from ..khronos import GL
-from ..objects import GlBuffer
 from ..program import build_program
 from ..state import buffers, kept, program, storage_buffers, uniform_buffers
 from .barrier import GlBarrier

@@ -14,11 +14,12 @@ from ...binaries import BinaryStore
 from ...device import Resource, Slot, Step
 from ...record.barrier import BarrierWatch
 from ...record.hazards import hazards
+from ..buffer import GlBuffer
 from ..context import GlContext
 from ..khronos import GL
-from ..objects import GlBuffer, GlTexture
 from ..query import FORMATS
 from ..state import Part, image_units, kept, program, storage_buffers, texture_units, uniform_buffers
+from ..texture import GlTexture
 from .kernel import GlKernel, UniformValues, uniform_calls
 
 _ALL_BARRIERS = ctypes.c_uint(GL.ALL_BARRIER_BITS)

@@ -1,0 +1,60 @@
+"""The base of textures and buffers: a context, a GL name, and whether the object is ours to delete."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Hashable
+from typing import Any
+
+from ..errors import BindingError
+from .context import GlContext, Kind
+
+
+class GlObject:
+    """A GL object that we made, or one of somebody else's that we use.
+
+    Attributes
+    ----------
+    context : GlContext
+        The context that it lives in.
+    id : int
+        Its GL name.
+    label : str
+        Its description in error messages.
+    handle : Hashable
+        Its identity: two live objects with equal handles are the same memory (see interop/device.py: Resource).
+    """
+
+    def _adopt(self, context: GlContext, kind: Kind, id: int, label: str) -> None:
+        self.context, self.id, self.label = context, id, label
+        self.handle: Hashable = (context, kind, id)
+        self._let_go = False
+        self._finalizers: list[weakref.finalize[..., Any]] = []
+        self._keep: Any = None
+
+    def _own(self, kind: Kind, name: int) -> None:
+        """Delete the GL object ``name`` when this object is released or collected, on the context's own thread."""
+        finalizer = weakref.finalize(self, self.context.defer_delete, kind, name)
+        finalizer.atexit = False
+        self._finalizers.append(finalizer)
+
+    @property
+    def is_owned(self) -> bool:
+        """Whether we made it, so that nobody else changes or deletes it."""
+        return bool(self._finalizers)
+
+    @property
+    def released(self) -> bool:
+        """Whether it was released, or its context closed."""
+        return self._let_go or self.context.closed
+
+    def release(self) -> None:
+        """Delete it if we made it, else let go of it. Any thread may call this, more than once."""
+        self._let_go = True
+        for finalizer in self._finalizers:
+            finalizer()
+
+    def _check_usable(self) -> None:
+        if self.released:
+            raise BindingError(f"{self.label} is released: make a new one")
+        self.context.check()

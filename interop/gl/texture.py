@@ -1,0 +1,281 @@
+"""GL textures, made by us or wrapped."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+
+import numpy as np
+
+from ..errors import BindingError, DeviceError
+from ..transfers import transfers
+from . import query as gl_query
+from .context import GlContext
+from .gl_object import GlObject
+from .khronos import GL
+from .query import FORMATS, checked
+
+_UNPACK_DEFAULTS = ((GL.UNPACK_ROW_LENGTH, 0), (GL.UNPACK_SKIP_ROWS, 0), (GL.UNPACK_SKIP_PIXELS, 0))
+_PACK_DEFAULTS = ((GL.PACK_ROW_LENGTH, 0), (GL.PACK_SKIP_ROWS, 0), (GL.PACK_SKIP_PIXELS, 0))
+_READ_BARRIERS = GL.BUFFER_UPDATE_BARRIER_BIT | GL.FRAMEBUFFER_BARRIER_BIT | GL.CLIENT_MAPPED_BUFFER_BARRIER_BIT
+
+
+class GlTexture(GlObject):
+    """A 2-D GL texture. Row 0 is the top of the picture.
+
+    The constructor makes one in the current context; ``from_array`` takes size and format from an array; ``from_id``
+    wraps a texture that somebody else made. It is deleted when it is released or collected.
+
+    Calls leave changed in the context: the texture bound to GL_TEXTURE_2D on the active unit, the buffers bound for
+    pixel transfers (0), and pixel storage (its defaults). They put framebuffer bindings back.
+
+    Parameters
+    ----------
+    width, height : int
+        Size in texels.
+    format : {"rgba8", "rgba16f", "rgba32f", "r8", "r32f"}
+        Channels and type of a texel.
+    data : numpy.ndarray, optional
+        Content, as ``write`` takes it. Without it the content is undefined.
+    label : str, optional
+        Description for error messages.
+
+    Attributes
+    ----------
+    id : int
+        GL name.
+    size : (int, int)
+        Width and height in texels.
+    format : str
+        One of the five formats.
+    context : GlContext
+        The context that it lives in.
+
+    Raises
+    ------
+    BindingError
+        If the format is unknown or the size impossible.
+    DeviceError
+        If no context is current on this thread, or GPU memory runs out.
+
+    Examples
+    --------
+    >>> with fb.GlContext.headless():
+    ...     texture = fb.GlTexture(4, 2, "r32f", np.arange(8, dtype=np.float32).reshape(2, 4))
+    ...     texture.size, texture.read()[1, :, 0]
+    ((4, 2), array([4., 5., 6., 7.], dtype=float32))
+    """
+
+    nbytes = 0
+
+    def __init__(
+        self, width: int, height: int, format: str = "rgba8", data: np.ndarray | None = None, *, label: str = ""
+    ) -> None:
+        context = GlContext.current()
+        if format not in FORMATS:
+            raise BindingError(f"there is no texture format '{format}': take one of {', '.join(FORMATS)}")
+        limit = context.gl.integer(GL.MAX_TEXTURE_SIZE)
+        if not (0 < width <= limit and 0 < height <= limit):
+            raise BindingError(f"a texture of {width} x {height} texels is impossible here: each side is 1 to {limit}")
+        id = context.generate("texture")
+        label = label or f"GL texture {id} ({width}x{height} {format})"
+        self._adopt_texture(context, id, (width, height), format, label)
+        self._own("texture", id)
+        with checked(context, f"making {label}"):
+            context.gl.glBindTexture(GL.TEXTURE_2D, id)
+            context.gl.glTexStorage2D(GL.TEXTURE_2D, 1, FORMATS[format].internal, width, height)
+        if data is not None:
+            self.write(data)
+
+    def _adopt_texture(self, context: GlContext, id: int, size: tuple[int, int], format: str, label: str) -> None:
+        self._adopt(context, "texture", id, label)
+        self.size, self.format = size, format
+        self._framebuffer = 0
+
+    @staticmethod
+    def from_array(array: np.ndarray) -> GlTexture:
+        """Make a texture with the content of an array.
+
+        Parameters
+        ----------
+        array : numpy.ndarray
+            (height, width), or (height, width, channels) of 1, 3 or 4 channels; uint8, float32 or float16. Three
+            channels become RGBA with alpha 1; one channel of float16 becomes "r32f".
+
+        Raises
+        ------
+        BindingError
+            If shape or type are others.
+
+        Examples
+        --------
+        >>> with fb.GlContext.headless():
+        ...     fb.GlTexture.from_array(np.zeros((48, 64, 3), np.uint8)).format
+        'rgba8'
+        """
+        array = np.asarray(array)
+        channels = 1 if array.ndim == 2 else array.shape[-1] if array.ndim == 3 else 0
+        suffix = {"uint8": "8", "float16": "32f" if channels == 1 else "16f", "float32": "32f"}.get(array.dtype.name)
+        if suffix is None or channels not in (1, 3, 4):
+            raise BindingError(
+                f"an array of shape {array.shape} and type {array.dtype} makes no texture: it takes HxW, HxWx1, HxWx3 "
+                "or HxWx4 of uint8, float16 or float32"
+            )
+        return GlTexture(array.shape[1], array.shape[0], ("r" if channels == 1 else "rgba") + suffix, array)
+
+    @staticmethod
+    def from_id(id: int, width: int | None = None, height: int | None = None, format: str | None = None) -> GlTexture:
+        """Wrap a 2-D texture that somebody else made. It is never deleted by us.
+
+        Parameters
+        ----------
+        id : int
+            Its GL name in the current context.
+        width, height, format : optional
+            Size in texels and format. GL is asked for them in any case; if they are given they must agree.
+
+        Raises
+        ------
+        BindingError
+            If the name is no 2-D texture, has no storage or none of the five formats, or is not as given.
+        """
+        context = GlContext.current()
+        size, found = gl_query.texture(context, id)
+        given = (size[0] if width is None else width, size[1] if height is None else height)
+        if given != size or (format or found) != found:
+            wanted = f"{given[0]}x{given[1]} {format or found}"
+            raise BindingError(f"GL texture {id} is {size[0]}x{size[1]} {found}, not {wanted}")
+        texture = GlTexture.__new__(GlTexture)
+        texture._adopt_texture(context, id, size, found, f"foreign GL texture {id} ({size[0]}x{size[1]} {found})")
+        return texture
+
+    def check(self, *, write: bool = False) -> None:
+        """Check that the texture can be used here.
+
+        Parameters
+        ----------
+        write : bool
+            Also check that kernels can write it.
+
+        Raises
+        ------
+        BindingError
+            If it is released, if its owner deleted or changed it, or if it cannot be written.
+        DeviceError
+            On another thread, or with another context current.
+        """
+        self._check_usable()
+        if not self.is_owned and gl_query.texture(self.context, self.id) != (self.size, self.format):
+            raise BindingError(f"{self.label} has another size or format by now: wrap it anew with GlTexture.from_id")
+        if write and not self.is_owned:
+            gl_query.check_image(self.context, self.id, self.size, self.label)
+
+    def write(self, array: np.ndarray, reason: str = "texture upload") -> None:
+        """Replace the whole content.
+
+        Parameters
+        ----------
+        array : numpy.ndarray
+            (height, width), or (height, width, channels). uint8 for "rgba8" and "r8", float32 for "rgba32f" and "r32f",
+            float16 or float32 for "rgba16f". Of three channels the alpha becomes 1.
+        reason : str
+            The phrase under which ``transfers`` counts the copy.
+
+        Raises
+        ------
+        BindingError
+            If shape or type do not fit.
+        """
+        self._check_usable()
+        gl, pixels, texels = self.context.gl, FORMATS[self.format], self._texels(array)
+        transfers.count("upload", texels.nbytes, reason)
+        gl.glBindBuffer(GL.PIXEL_UNPACK_BUFFER, 0)
+        for name, value in (*_UNPACK_DEFAULTS, (GL.UNPACK_ALIGNMENT, 1)):
+            gl.glPixelStorei(name, value)
+        gl.glBindTexture(GL.TEXTURE_2D, self.id)
+        gl.glTexSubImage2D(
+            GL.TEXTURE_2D, 0, 0, 0, *self.size, pixels.external, pixels.type, texels.ctypes.data_as(ctypes.c_void_p)
+        )
+        gl.glPixelStorei(GL.UNPACK_ALIGNMENT, 4)
+
+    def _texels(self, array: np.ndarray) -> np.ndarray:
+        """The array as the texture's own texels: its channels and dtype, C-contiguous."""
+        array, pixels = np.asarray(array), FORMATS[self.format]
+        accepted = {pixels.dtype, np.float32} if pixels.dtype is np.float16 else {pixels.dtype}
+        if array.ndim == 2:
+            array = array[:, :, None]
+        if array.ndim == 3 and array.shape[2] == 3 and pixels.channels == 4:
+            opaque = np.full((*array.shape[:2], 1), 255 if array.dtype == np.uint8 else 1, array.dtype)
+            array = np.concatenate([array, opaque], axis=2)
+        wanted = (self.size[1], self.size[0], pixels.channels)
+        if self.format == "r32f" and array.dtype == np.float16:
+            array = array.astype(np.float32)
+        if array.shape != wanted or array.dtype.type not in accepted:
+            raise BindingError(
+                f"{self.label} takes an array (height, width, channels) of {wanted} and {pixels.dtype.__name__}, "
+                f"not {array.shape} of {array.dtype}"
+            )
+        return np.ascontiguousarray(array, pixels.dtype)
+
+    def read(self, reason: str = "texture readback") -> np.ndarray:
+        """Copy the content to the host. Waits for the GPU.
+
+        Parameters
+        ----------
+        reason : str
+            The phrase under which ``transfers`` counts the copy.
+
+        Returns
+        -------
+        numpy.ndarray
+            (height, width, channels) in the texture's own dtype, row 0 the top of the picture.
+        """
+        self._check_usable()
+        gl, pixels = self.context.gl, FORMATS[self.format]
+        external, gl_type, dtype, channels = pixels.external, pixels.type, pixels.dtype, pixels.channels
+        if self.context.is_es:
+            # The only layouts that every OpenGL ES driver can give; both hold every value of our formats exactly.
+            external, channels = GL.RGBA, 4
+            gl_type, dtype = (GL.UNSIGNED_BYTE, np.uint8) if dtype is np.uint8 else (GL.FLOAT, np.float32)
+        texels = np.empty((self.size[1], self.size[0], channels), dtype)
+        transfers.count("download", texels.nbytes, reason)
+        previous = gl.integer(GL.DRAW_FRAMEBUFFER_BINDING)
+        gl.glMemoryBarrier(_READ_BARRIERS)
+        gl.glBindFramebuffer(GL.FRAMEBUFFER, self.framebuffer())
+        gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, 0)
+        for name, value in (*_PACK_DEFAULTS, (GL.PACK_ALIGNMENT, 1)):
+            gl.glPixelStorei(name, value)
+        gl.glReadPixels(0, 0, *self.size, external, gl_type, texels.ctypes.data_as(ctypes.c_void_p))
+        gl.glPixelStorei(GL.PACK_ALIGNMENT, 4)
+        gl.glBindFramebuffer(GL.FRAMEBUFFER, previous)
+        return np.ascontiguousarray(texels[:, :, : pixels.channels].astype(pixels.dtype, copy=False))
+
+    def framebuffer(self) -> int:
+        """The GL name of a framebuffer that draws to this texture. It is made at the first call and kept."""
+        if not self._framebuffer:
+            gl = self.context.gl
+            framebuffer = self.context.generate("framebuffer")
+            self._own_framebuffer(framebuffer)
+            previous = gl.integer(GL.DRAW_FRAMEBUFFER_BINDING)
+            gl.glBindFramebuffer(GL.FRAMEBUFFER, framebuffer)
+            gl.glFramebufferTexture2D(GL.FRAMEBUFFER, GL.COLOR_ATTACHMENT0, GL.TEXTURE_2D, self.id, 0)
+            status = gl.glCheckFramebufferStatus(GL.FRAMEBUFFER)
+            gl.glBindFramebuffer(GL.FRAMEBUFFER, previous)
+            if status != GL.FRAMEBUFFER_COMPLETE:
+                raise DeviceError(
+                    f"{self.context} can neither draw to {self.label} nor read it (status 0x{status:04x})"
+                )
+            self._framebuffer = framebuffer
+        return self._framebuffer
+
+    def _own_framebuffer(self, framebuffer: int) -> None:
+        # Not one of _finalizers: these tell whether the texture itself is ours.
+        finalizer = weakref.finalize(self, self.context.defer_delete, "framebuffer", framebuffer)
+        finalizer.atexit = False
+        self._framebuffer_finalizer = finalizer
+
+    def release(self) -> None:
+        """Delete it if we made it, else let go of it. Any thread may call this, more than once."""
+        if self._framebuffer:
+            self._framebuffer_finalizer()
+        super().release()
