@@ -16,7 +16,8 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from framebind.delegate.claim.claims import build_graph, claim
+from framebind.delegate.claim.claims import claim
+from framebind.delegate.claim.partition_graph import build_graph
 from framebind.delegate.plan.binding import Binding
 from framebind.delegate.read.reader import read_model
 from framebind.delegate.run.program import Program
@@ -126,7 +127,7 @@ def winograd_lines(steps: Sequence[Step]) -> list[str]:
 def program_for(name: str, storage: Storage) -> Program:
     """The model on the null device, pictures bound to frames and all else to buffers."""
     subgraph = read_model(find_model(name).read_bytes()).subgraphs[0]
-    claims = claim(subgraph)
+    claims = claim(subgraph, lambda: NullDevice().traits.target)
     graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs, {})
     device = NullDevice(group_size=128, invocations=INVOCATIONS)
     program = Program(device, graph, storage)

@@ -8,8 +8,9 @@ from typing import Any
 from ..interop.device import Device
 from ..interop.discovery.devices import device_of, open_device
 from ..interop.errors import BindingError, DelegateError
+from ..kernels.target import Target
 from .cache.build import BuildContext
-from .claim.claims import Claims, claim, refuse_unlowered
+from .claim.claims import Claims, claim
 from .claim.selection import Selection, select
 from .litert.native import NativeDelegate, NativeGraph, Partitioned, log
 from .options import GpuDelegateOptions
@@ -116,12 +117,8 @@ class Engine:
         subgraph = graph.subgraph
         resized = any(graph.shape(i) != subgraph.tensors[i].shape for i in subgraph.inputs)
         with self.build.phase("claim"):
-            claims = claim(subgraph, quantized=self.options.enable_quantization, resized=resized)
+            claims = claim(subgraph, self._target, quantized=self.options.enable_quantization, resized=resized)
         self.claims[graph.index] = claims
-        if claims.nodes:
-            traits = self._open_device().traits
-            with self.build.phase("claim"):
-                refuse_unlowered(claims, subgraph, traits)
         # LiteRT applies its delegates to a subgraph again after inputs were resized.
         self.partitions = [partition for partition in self.partitions if partition.subgraph != graph.index]
         self._partitions_by_tensor.clear()
@@ -175,13 +172,15 @@ class Engine:
             raise DelegateError("no operator runs on the GPU, so that there is nothing to wait for; the log says why")
         return self.device
 
-    def _open_device(self) -> Device:
-        if self.device is not None:
-            return self.device
-        device = open_device(self.options.backend)
-        if device.traits.software:
-            warn_of_software(device.traits.name)
-        return self._use(device)
+    def _target(self) -> Target:
+        """The device as operators are lowered for it; opens one if there is none. No phase counts the time."""
+        with self.build.stopwatch.pause():
+            device = self.device or open_device(self.options.backend)
+            if self.device is None:
+                if device.traits.software:
+                    warn_of_software(device.traits.name)
+                self._use(device)
+        return device.traits.target
 
     def _use(self, device: Device) -> Device:
         self.boundary.use(device)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Literal, get_args
 
 Phase = Literal["read", "claim", "transform", "lower", "pack", "plan", "compile", "upload", "record"]
@@ -20,12 +20,19 @@ class Stopwatch:
 
     def __init__(self) -> None:
         self.seconds: dict[Phase, float] = dict.fromkeys(get_args(Phase), 0.0)
-        self._phases: list[Phase] = []
+        self._phases: list[Phase | None] = []
         self._since = 0.0
 
-    @contextmanager
-    def phase(self, name: Phase) -> Iterator[None]:
+    def pause(self) -> AbstractContextManager[None]:
+        """Count the time within the block for no phase, except for phases within it."""
+        return self._count_for(None)
+
+    def phase(self, name: Phase) -> AbstractContextManager[None]:
         """Count the time within the block for ``name``."""
+        return self._count_for(name)
+
+    @contextmanager
+    def _count_for(self, name: Phase | None) -> Iterator[None]:
         self._count()
         self._phases.append(name)
         try:
@@ -36,6 +43,7 @@ class Stopwatch:
 
     def _count(self) -> None:
         now = time.perf_counter()
-        if self._phases:
-            self.seconds[self._phases[-1]] += now - self._since
+        current = self._phases[-1] if self._phases else None
+        if current is not None:
+            self.seconds[current] += now - self._since
         self._since = now

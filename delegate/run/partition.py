@@ -12,7 +12,8 @@ from ...interop.errors import BindingError, DelegateError, ModelError
 from ...kernels.tensor import INTEGER_DTYPES, TensorInfo
 from ...kernels.views import Storage
 from ..cache.build import BuildContext
-from ..claim.claims import Claims, baked_shapes, build_graph, output_shapes
+from ..claim.claims import Claims
+from ..claim.partition_graph import build_graph, output_shapes
 from ..litert.native import NativeGraph, Partitioned
 from ..lower.tuning import Tuning, TuningError
 from ..plan.binding import Binding
@@ -67,7 +68,7 @@ class Partition:
         self._states = tuple(i for i in self.inputs if claims.tensors[i].variable)
         copied = [tensor for tensor in self.inputs if tensor not in self._states]
         self._from_cpu = boundary.add_partition(native.index, copied, self.outputs)
-        self._measured = baked_shapes(claims)
+        self._measured = claims.baked_shapes
         self._uploads: tuple[int, ...] = ()
         self._first_uploads: tuple[int, ...] = ()
         self._empty = False

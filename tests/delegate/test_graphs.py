@@ -17,7 +17,7 @@ from ai_edge_litert.interpreter import Interpreter as LiteRt
 from ai_edge_litert.interpreter import OpResolverType
 
 import framebind as fb
-from framebind.delegate.claim.claims import claim, refuse_unlowered
+from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.reader import read_model
 from framebind.interop.cl.compute.device import ClDevice
 from framebind.interop.device import Device
@@ -432,8 +432,7 @@ def test_an_operator_that_cannot_be_lowered_is_left_to_the_cpu_alone(
 
 def unsupported(model: bytes, device: NullDevice) -> dict[int, str]:
     subgraph = read_model(model).subgraphs[0]
-    claims = claim(subgraph)
-    refuse_unlowered(claims, subgraph, device.traits)
+    claims = claim(subgraph, lambda: device.traits.target)
     return claims.unsupported
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from framebind.delegate.claim.claims import build_graph, claim, refuse_unlowered
+from framebind.delegate.claim.claims import claim
+from framebind.delegate.claim.partition_graph import build_graph
 from framebind.delegate.plan.binding import Binding
 from framebind.delegate.read.reader import read_model
 from framebind.delegate.run.program import Program
@@ -38,8 +39,7 @@ def load(content: bytes) -> Program:
     """All of loading but LiteRT's part: the recorded program of a model that runs on the GPU alone."""
     subgraph = read_model(content).subgraphs[0]
     device = NullDevice()
-    claims = claim(subgraph)
-    refuse_unlowered(claims, subgraph, device.traits)
+    claims = claim(subgraph, lambda: device.traits.target)
     assert not claims.unsupported
     graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs, {})
     program = Program(device, graph, "f32")

@@ -13,7 +13,8 @@ import pytest
 from ai_edge_litert.interpreter import OpResolverType
 
 import framebind as fb
-from framebind.delegate.claim.claims import build_graph, claim
+from framebind.delegate.claim.claims import claim
+from framebind.delegate.claim.partition_graph import build_graph
 from framebind.delegate.plan.binding import Binding
 from framebind.delegate.read.reader import read_model
 from framebind.delegate.run.program import Program
@@ -122,7 +123,7 @@ def test_gl_and_opencl_agree(
 def bound_program(path: Path, storage: Storage) -> Program:
     """The model on the null device, pictures bound to textures of another size, all else to buffers."""
     subgraph = read_model(path.read_bytes()).subgraphs[0]
-    claims = claim(subgraph)
+    claims = claim(subgraph, lambda: NullDevice().traits.target)
     assert claims.unsupported == {}
     graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs, {})
     device = NullDevice()

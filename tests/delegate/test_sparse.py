@@ -16,6 +16,7 @@ from ai_edge_litert import schema_py_generated as schema
 import framebind as fb
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.reader import read_model
+from framebind.interop.record.null import NullDevice
 from support.operator_models import CPU_KERNELS
 from support.tiny_models import G, Op, T, build
 
@@ -141,7 +142,7 @@ def test_a_sparse_constant_is_dense_on_the_gpu(gpu: object, dtype: str) -> None:
     interpreter.modify_graph_with_delegate(delegate)
     x = np.random.default_rng(0).normal(size=case.shape).astype(np.float32)
     np.testing.assert_array_equal(run(interpreter, x), x + values_of(case).astype(np.float32))
-    assert claim(read_model(content).subgraphs[0]).unsupported == {}
+    assert claim(read_model(content).subgraphs[0], lambda: NullDevice().traits.target).unsupported == {}
     (partition,) = delegate.engine.partitions
     assert partition.program is not None and len(partition.program.steps) == 1
     delegate.close()

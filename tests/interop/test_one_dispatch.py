@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import framebind as fb
-from framebind.delegate.claim.claims import build_graph, claim
+from framebind.delegate.claim.claims import claim
+from framebind.delegate.claim.partition_graph import build_graph
 from framebind.delegate.plan.binding import Binding
 from framebind.delegate.read.reader import read_model
 from framebind.delegate.run.program import Program
@@ -47,7 +48,7 @@ on_pocl = pytest.mark.parametrize("gpu", ["cl:pocl"], indirect=True)
 def bound_to_noise(device: Device, path: Path) -> tuple[Program, dict[int, Binding]]:
     """The model's program with every input and output bound to a buffer, inputs filled with noise."""
     subgraph = read_model(path.read_bytes()).subgraphs[0]
-    claims = claim(subgraph)
+    claims = claim(subgraph, lambda: device.traits.target)
     graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs, {})
     program, bindings = Program(device, graph, "f32"), dict[int, Binding]()
     for tensor in (*graph.inputs, *graph.outputs):

@@ -17,6 +17,7 @@ import pytest
 import framebind as fb
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.reader import read_model
+from framebind.interop.record.null import NullDevice
 from support.cases.references import Array, values
 from support.models import relative_error
 from support.operator_models import run_model
@@ -147,7 +148,7 @@ def check(case: CustomCase) -> None:
     tensors += [T(f"output{i}", y.shape, dtype=types[i]) for i, y in enumerate(case.expected)]
     inputs, outputs = list(range(len(case.inputs))), list(range(len(case.inputs), len(tensors)))
     model = build(G(tensors, [Op(case.name, inputs, outputs, case.options)], inputs, outputs))
-    assert claim(read_model(model).subgraphs[0]).unsupported == {}
+    assert claim(read_model(model).subgraphs[0], lambda: NullDevice().traits.target).unsupported == {}
     interpreter = fb.Interpreter(model_content=model)
     delegate = fb.GpuDelegate()
     interpreter.modify_graph_with_delegate(delegate)

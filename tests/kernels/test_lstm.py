@@ -18,6 +18,7 @@ from framebind.delegate.run import partition
 from framebind.delegate.run.program import Program
 from framebind.interop.cl.compute.device import ClDevice
 from framebind.interop.device import Device
+from framebind.interop.record.null import NullDevice
 from support.cases.lstm_models import ACTIVATION, CELL, FORMS, Form, X, graph, lstm
 from support.cases.references import Array, values
 from support.operator_models import CPU_KERNELS, options
@@ -80,7 +81,7 @@ def of_state() -> dict[str, tuple[int, int]]:
 def check(gpu: Device, form: Form, tolerance: float = 1e-5, reference: bytes = b"", **given: Any) -> None:
     """Six frames and the states after them are LiteRT's."""
     model = lstm(form)
-    assert claim(read_model(model).subgraphs[0]).unsupported == {}
+    assert claim(read_model(model).subgraphs[0], lambda: NullDevice().traits.target).unsupported == {}
     cpu = on_cpu(reference or model)
     interpreter, delegate = on_gpu(gpu, model, **given)
     assert delegate.statistics().operators_on_gpu == len(read_model(model).subgraphs[0].operators)

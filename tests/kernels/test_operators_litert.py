@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 import framebind as fb
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.reader import read_model
+from framebind.interop.record.null import NullDevice
 from framebind.kernels.registry import OPERATORS
 from support.cases.compiled import Run, compile_run, storage_of
 from support.cases.cover import all_runs
@@ -28,7 +29,7 @@ def check(run: Run) -> None:
     model, inputs = run.model, runtime_inputs(run.case)
     if run.half:
         inputs = [-x.astype(np.float16).astype(np.float32) for x in inputs]
-    assert claim(read_model(model).subgraphs[0]).unsupported == {}
+    assert claim(read_model(model).subgraphs[0], lambda: NullDevice().traits.target).unsupported == {}
     interpreter = fb.Interpreter(model_content=model)
     delegate = fb.GpuDelegate(fb.GpuDelegateOptions(is_precision_loss_allowed=run.half))
     with storage_of(run):
@@ -90,7 +91,7 @@ def test_indices_cross_between_gpu_and_cpu(context: fb.GlContext) -> None:
         Op("CAST", [5], [6], options("Cast")),
     ]
     model = build(G(tensors, operators, [0], [6]))
-    assert claim(read_model(model).subgraphs[0]).unsupported == {
+    assert claim(read_model(model).subgraphs[0], lambda: NullDevice().traits.target).unsupported == {
         2: "tensor 'found' is int32; only float32 is supported"
     }
     interpreter = fb.Interpreter(model_content=model)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from unittest import mock
 
-from framebind.delegate.claim.claims import build_graph, claim, refuse_unlowered
+from framebind.delegate.claim.claims import claim
+from framebind.delegate.claim.partition_graph import build_graph
 from framebind.delegate.plan.binding import Binding
 from framebind.delegate.read.reader import read_model
 from framebind.delegate.run import program as program_module
@@ -23,13 +24,12 @@ from support.operator_models import ModelCase, case_model, output_shapes
 
 def program_on_null(
     model: bytes, storage: Storage = "f32", device: NullDevice | None = None
-) -> tuple[dict[int, str], Program | None]:
+) -> tuple[Mapping[int, str], Program | None]:
     """The reasons of operators that stay on the CPU, by number, and the program of a model's first subgraph with plain
     buffers bound to what it reads and writes; None if no operator runs on the device.
     """
     subgraph, device = read_model(model).subgraphs[0], device or NullDevice()
-    claims = claim(subgraph)
-    refuse_unlowered(claims, subgraph, device.traits)
+    claims = claim(subgraph, lambda: device.traits.target)
     if not claims.nodes:
         return claims.unsupported, None
     graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs, {})
@@ -45,7 +45,7 @@ def program_on_null(
 class Compiled:
     """What the null device makes of a model: reasons of operators that stay on the CPU, and each step's kernel."""
 
-    unsupported: dict[int, str]
+    unsupported: Mapping[int, str]
     sources: tuple[KernelSource, ...]
 
 
