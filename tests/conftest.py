@@ -32,7 +32,7 @@ from framebind.interop.cl.compute.device import ClDevice
 from framebind.interop.device import Device
 from framebind.interop.gl.compute.device import GlDevice
 from framebind.interop.record.null import NullDevice
-from support import tiers
+from support import environment, tiers
 from support.cases import cover
 from support.environment import CL_DEVICES, DEVICES, GL_DEVICES, ROOT, absent, is_wanted, listed, photograph_path
 
@@ -44,6 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(environment)  # its hook is for the folder above this one
     for variable in ("FRAMEBIND_DEVICES", "FRAMEBIND_EXPECT"):
         listed(variable)  # which checks the names
     tier = config.getoption("--tier")

@@ -1,4 +1,4 @@
-"""Devices that tests run on, by name, and the variables FRAMEBIND_DEVICES and FRAMEBIND_EXPECT about them."""
+"""Environment of the tests: devices by name, the variables FRAMEBIND_DEVICES and FRAMEBIND_EXPECT, the root folder."""
 
 from __future__ import annotations
 
@@ -16,6 +16,15 @@ CL_DEVICES = tuple(dict.fromkeys(["cl:pocl", *(name for name in NAMED if name.st
 DEVICES = ("null", *GL_DEVICES, *CL_DEVICES)
 TOOLS = ("models", "xvfb", "xdotool", "apitrace", "share:objects", "share:semaphores", "share:external", "share:host")
 """What FRAMEBIND_EXPECT can promise besides devices."""
+
+
+def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Collect the repository's root as a folder; pytest itself decides on all others.
+
+    The root is the package, so it has an ``__init__.py``. pytest would import that under the name of the folder, which
+    is not "framebind" in an unpacked source distribution.
+    """
+    return pytest.Dir.from_parent(parent, path=path) if path == ROOT else None
 
 
 def listed(variable: str) -> frozenset[str] | None:
