@@ -150,7 +150,7 @@ def make_step(device: Device, bound: Bound, launch: Launch) -> Step:
         operands[name] = Operand(memory, 0, table.nbytes)
     constants = tuple(launch.constants.items())
     group_size = device.traits.group_size
-    source = KernelSource(launch.kernel, tuple(arguments), group_size, launch.group_count, constants, launch.shared)
+    source = KernelSource(launch.kernel, tuple(arguments), group_size, launch.group_count, constants, launch.local)
     return Step(device.kernel(source), operands, launch.group_count, launch.kernel)
 
 

@@ -45,16 +45,23 @@ class FusedOp:
 
 @dataclass(frozen=True)
 class PackedArray:
-    """A float32 array of shape (``rows``, 4), made by ``make`` when it is uploaded: not at all where it is kept."""
+    """A float32 array of shape (``rows``, 4). ``make`` packs it; it is not called if a cache has the packed bytes."""
 
     rows: int
     make: Callable[[], np.ndarray]
 
 
+LocalArrays = tuple[tuple[str, str, int], ...]
+"""The arrays of a work-group in local memory: (element type, name, number of elements)."""
+
+
 @dataclass(frozen=True)
 class SliceOwnership:
-    """Which slices an invocation writes, whatever the pixels: with LOCAL % lanes, (GROUP_ID * lanes + LOCAL % lanes)
-    % step and those ``step`` further, ``count`` of them at most. ``lanes`` divides the group.
+    """The output slices that an invocation writes, the same for all its pixels.
+
+    With l = LOCAL % lanes, it writes the slices s, s + step, s + 2 * step ..., ``count`` at most, from s =
+    (GROUP_ID * lanes + l) % step. A work-group can then add up its values of a slice. ``lanes`` divides the group's
+    size.
     """
 
     lanes: int
@@ -63,36 +70,53 @@ class SliceOwnership:
 
 
 @dataclass(frozen=True)
-class Launch:
-    """One dispatch: a kernel file, the tensors it reads and writes by argument name, its constants and its tile count.
+class Fusion:
+    """The ways in which delegate/lower may merge a launch with the one before or behind it, or leave it out."""
 
-    ``arrays`` are constants of the kernel's own, uploaded once. ``broadcast`` names tensors that may be smaller than
-    the written one. A work-group computes one tile; ``shared`` are its local arrays (type, name, count). ``epilogue``,
-    without operands, are applied to what it writes first, before those of the node. ``choice`` is the decision that
-    its constants follow, where there is one.
-
-    ``slice_ownership`` says which slices of "dst" an invocation writes, each value once, so that its group can add
-    them up. ``is_row_sum``: it writes a sum of each row of "src", and other parts of the pixels would do as well.
-    ``single_pass_read``: it reads hardly a pixel of "src" more than once.
-    ``fits_in_prologue``: it takes a work-group little time, so each that reads its vector can compute it for itself.
-    ``resized``: how "src" is resized where it is read, to the shape that everything else here knows of it.
+    slice_ownership: SliceOwnership | None = None
+    """The slices of "dst" that an invocation writes, if its work-group can write partial sums of them too."""
+    is_row_sum: bool = False
+    """It writes the sum of each row of "src". The launch that writes "src" may write these sums instead, or sums of any
+    other partition of the pixels.
     """
+    fits_in_prologue: bool = False
+    """It is short enough for every work-group that reads its result to compute it in a prologue."""
+    single_pass_read: bool = False
+    """It reads few pixels of "src" more than once, so it may sample a picture instead of a copy."""
+    reads_per_value: int | None = None
+    """The number of times that it reads each value of "src"; None if it cannot resize what it reads."""
+    is_copy: bool = False
+    """It does nothing but copy "src", resized if the launch has a ``resize``."""
+    is_reshape: bool = False
+    """It copies the values of "src" in their order, so a buffer without padding needs no such copy."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One dispatch: a kernel text, the tensors that it reads and writes by argument name, and its work-groups."""
 
     kernel: str
+    """The name of a .kern file below ``ops/``."""
     reads: dict[str, TensorId]
     writes: dict[str, TensorId]
     group_count: int
+    """The number of work-groups."""
     constants: dict[str, int | float] = field(default_factory=dict)
+    """Numbers that the kernel text knows by name; another value makes another kernel."""
     arrays: dict[str, PackedArray] = field(default_factory=dict)
-    shared: tuple[tuple[str, str, int], ...] = ()
+    """Packed constants such as weights, by argument name. They are uploaded once."""
+    local: LocalArrays = ()
     broadcast: frozenset[str] = frozenset()
+    """The arguments that may be smaller than the written tensor."""
     epilogue: tuple[FusedOp, ...] = ()
+    """Steps without operands, applied to the written values before the epilogue of the node."""
     choice: TuningChoice[Any] | None = None
-    slice_ownership: SliceOwnership | None = None
-    is_row_sum: bool = False
-    fits_in_prologue: bool = False
-    single_pass_read: bool = False
-    resized: Resize | None = None
+    """The decision that the constants follow, if it can be tuned."""
+    resize: Resize | None = None
+    """The change of size of "src" while it is read. The shape of "src" is the one after it."""
+    tolerates_f16: bool = False
+    """It normalizes "src", so rounding "src" and "dst" to 16 bits is not carried on to other tensors."""
+    fusion: Fusion = Fusion()
 
 
 @dataclass

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from ...kernels.operation import FusedOp, Launch, PackedArray, Unsupported
+from ...kernels.operation import FusedOp, Launch, LocalArrays, PackedArray, Unsupported
 from ...kernels.target import Target
 from ...kernels.tensor import Scratch, Shape, TensorId, slices
 from ...kernels.views import Resize
@@ -22,8 +22,6 @@ QUANTIZE = "QUANTIZE"
 """The expression that rounds to the steps of a quantized tensor."""
 _LOCAL_BYTES = {"float": 4, "int": 4, "float4": 16, "int4": 16}
 """Bytes of one element of a local array, by its type."""
-LocalArrays = tuple[tuple[str, str, int], ...]
-"""Type, name and number of elements of each local array of a kernel."""
 
 
 @dataclass(frozen=True)
@@ -167,12 +165,12 @@ def _only(entries: Iterable[LabelledLaunch]) -> LabelledLaunch | None:
 def only_resizes(entry: LabelledLaunch) -> Resize | None:
     """The resizing of a launch that does nothing else, else None."""
     fused = entry.launch.epilogue or entry.epilogue or entry.input_ops or entry.partial_sums or entry.prologue
-    return entry.launch.resized if entry.launch.kernel == "copy" and not fused else None
+    return entry.launch.resize if entry.launch.fusion.is_copy and not fused else None
 
 
 def local_bytes(launch: Launch) -> int:
     """The local memory of one work-group."""
-    return sum(_LOCAL_BYTES[kind] * count for kind, _, count in launch.shared)
+    return sum(_LOCAL_BYTES[kind] * count for kind, _, count in launch.local)
 
 
 def largest_arrays(*arrays: LocalArrays) -> LocalArrays:

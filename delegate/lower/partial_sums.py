@@ -18,12 +18,12 @@ SUM_SHARES = 8
 
 def sum_where_written(lowered: Lowered, entry: LabelledLaunch) -> None:
     """Let the last launch that writes a summand add up its pixels, if it can and there are few enough sums."""
-    if not entry.launch.is_row_sum:
+    if not entry.launch.fusion.is_row_sum:
         return
     writer, summand_ops = _last_writer(lowered, entry)
     if writer is None or writer.partial_sums is not None:
         return
-    launch, own = writer.launch, writer.launch.slice_ownership
+    launch, own = writer.launch, writer.launch.fusion.slice_ownership
     group_size = lowered.target.group_size
     batch, _, _, channels = lowered.shapes[writer.destination]
     if own is None or own.count > MOST_SLICES:
@@ -37,7 +37,7 @@ def sum_where_written(lowered: Lowered, entry: LabelledLaunch) -> None:
         launch,
         writes=launch.writes | {"partial_sums": sums},
         constants=launch.constants | ownership,
-        shared=largest_arrays(launch.shared, (("float4", "partial", group_size * own.count),)),
+        local=largest_arrays(launch.local, (("float4", "partial", group_size * own.count),)),
     )
     if lowered.replace(entry, writer, replace(writer, launch=merged, partial_sums=summand_ops)):
         lowered.shapes[sums] = (1, launch.group_count, 1, channels)

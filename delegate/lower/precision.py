@@ -21,7 +21,7 @@ def choose_storage(lowered: Lowered, storage: Storage) -> dict[TensorId, Storage
     if storage == "f16":
         for entry in lowered.launches:
             launch = entry.launch
-            if launch.kernel == "instance_norm":
+            if launch.tolerates_f16:
                 storages[launch.reads["src"]] = storages[launch.writes["dst"]] = "f16"
             elif (resize := only_resizes(entry)) is not None and not resize.bilinear:
                 storages[launch.writes["dst"]] = storages[launch.reads["src"]]  # it only copies, so nothing is lost

@@ -14,7 +14,7 @@ MOST_GROUPS = 256
 def compute_where_read(lowered: Lowered, entry: LabelledLaunch) -> None:
     """Let the only launch that reads the vector compute it, if its epilogue reads it and it has few work-groups."""
     launch = entry.launch
-    if not launch.fits_in_prologue:
+    if not launch.fusion.fits_in_prologue:
         return
     vector = launch.writes[GATE]
     reader = lowered.only_reader(vector)
@@ -33,7 +33,7 @@ def compute_where_read(lowered: Lowered, entry: LabelledLaunch) -> None:
         reads=reader.launch.reads | launch.reads,
         constants=reader.launch.constants | launch.constants,
         arrays=reader.launch.arrays | launch.arrays,
-        shared=largest_arrays(reader.launch.shared, launch.shared, (gate,)),
+        local=largest_arrays(reader.launch.local, launch.local, (gate,)),
     )
     prologue = PrologueLaunch(launch.kernel, vector, entry.epilogue)
     label = f"{entry.label} + {reader.label}"

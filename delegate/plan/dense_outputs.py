@@ -53,7 +53,7 @@ def _source(
     writes it.
     """
     writers = [entry for entry in launches if tensor in entry.launch.writes.values()]
-    if len(writers) != 1 or writers[0].launch.kernel != "reshape" or writers[0].epilogue or writers[0].input_ops:
+    if len(writers) != 1 or not writers[0].launch.fusion.is_reshape or writers[0].epilogue or writers[0].input_ops:
         return tensor if writers else None, launches
     source = writers[0].launch.reads["src"]
     makers = [entry for entry in launches if source in entry.launch.writes.values()]

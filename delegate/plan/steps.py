@@ -60,7 +60,7 @@ def _is_read_once(lowered: Lowered, tensor: int) -> bool:
     if len(readers) != 1 or readers[0].reads.count(tensor) != 1:
         return False
     launch = readers[0].launch
-    return launch.single_pass_read and launch.reads.get("src") == tensor and not readers[0].input_ops
+    return launch.fusion.single_pass_read and launch.reads.get("src") == tensor and not readers[0].input_ops
 
 
 def _copy(entries: Lowered, source: TensorId, destination: TensorId, *, stored: bool = False) -> None:
@@ -128,7 +128,7 @@ class _Arguments:
         if where is None:
             self.vectors.append(Argument(name, view, access, GATE, broadcast_channel, zero_extended))
             return
-        resized = self.entry.launch.resized if name == "src" else None
+        resized = self.entry.launch.resize if name == "src" else None
         self.found.append(
             Argument(name, view, access, where.memory, broadcast_channel, zero_extended, max_pool_2x2, resized)
         )
@@ -183,7 +183,7 @@ def _step(
         prologue = Prologue(entry.prologue.kernel, tuple(arguments.vectors), gate_epilogue)
     source = KernelSource(
         launch.kernel, tuple(arguments.found), layout.lowered.target.group_size, launch.group_count,
-        tuple(launch.constants.items()), launch.shared, epilogue, input_ops, partial_sums, prologue,
+        tuple(launch.constants.items()), launch.local, epilogue, input_ops, partial_sums, prologue,
     )  # fmt: skip
     return Step(
         compile(source), arguments.operands, launch.group_count, f"{number} {entry.label}", arguments.parameters

@@ -16,7 +16,7 @@ from framebind.delegate.run import program as program_module
 from framebind.delegate.transform.graph import Graph, Node
 from framebind.interop.device import Device
 from framebind.interop.record.null import NullDevice
-from framebind.kernels.operation import FusedOp, Launch
+from framebind.kernels.operation import FusedOp, Fusion, Launch
 from framebind.kernels.ops.convolution import conv
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.matrix_conv import (
@@ -159,13 +159,16 @@ def test_tiles_fill_a_device() -> None:
             assert tile.split * 32 <= group_size
 
 
+COPY = Fusion(is_copy=True)
+
+
 def test_nearest_copies_of_halves_are_halves() -> None:
     """They lose nothing, and half the memory is read for them."""
     launches = [
-        Launch("instance_norm", {"src": 0}, {"dst": 1}, 1),
-        Launch("copy", {"src": 1}, {"dst": 2}, 1, resized=Resize((2, 2), bilinear=False)),
-        Launch("copy", {"src": 1}, {"dst": 3}, 1, resized=Resize((2, 2), bilinear=True)),
-        Launch("copy", {"src": 1}, {"dst": 4}, 1, resized=Resize((2, 2), bilinear=False)),
+        Launch("instance_norm", {"src": 0}, {"dst": 1}, 1, tolerates_f16=True),
+        Launch("copy", {"src": 1}, {"dst": 2}, 1, resize=Resize((2, 2), bilinear=False), fusion=COPY),
+        Launch("copy", {"src": 1}, {"dst": 3}, 1, resize=Resize((2, 2), bilinear=True), fusion=COPY),
+        Launch("copy", {"src": 1}, {"dst": 4}, 1, resize=Resize((2, 2), bilinear=False), fusion=COPY),
     ]
     epilogue = [(), (), (), (FusedOp("RELU"),)]
     lowered = Lowered(Target(64, 1), dict.fromkeys(range(5), (1, 2, 2, 4)))

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...operation import (
     FusedOp,
+    Fusion,
     Launch,
     Lowering,
     Operation,
@@ -94,13 +95,13 @@ def launch_convolution(lowering: Lowering, source: TensorId, operation: Convolut
     division, group_count = matrix_constants(*sizes, tile, lowering.group_size)
     constants = operation.window.constants(height, width) | division
     arrays = {"weights": pack_fragments(operation.weights, tile), "bias": pack_bias(operation.bias, channels)}
-    reads, writes, shared = {"src": source}, {"dst": lowering.outputs[0]}, matrix_memory(tile, lowering.target)
-    own = slice_ownership(channels, tile, lowering.group_size) or SliceOwnership(
-        lowering.group_size, 1, slices(channels)
+    reads, writes, local = {"src": source}, {"dst": lowering.outputs[0]}, matrix_memory(tile, lowering.target)
+    own = slice_ownership(channels, tile, lowering.group_size)
+    fusion = Fusion(
+        slice_ownership=own or SliceOwnership(lowering.group_size, 1, slices(channels)),
+        reads_per_value=taps * int(division["COLUMN_TILES"]),
     )
-    return Launch(
-        "matrix_conv", reads, writes, group_count, constants, arrays, shared, choice=choice, slice_ownership=own
-    )
+    return Launch("matrix_conv", reads, writes, group_count, constants, arrays, local, choice=choice, fusion=fusion)
 
 
 def _launch_without_matrix_units(lowering: Lowering, source: TensorId, operation: Convolution) -> Launch:
@@ -138,16 +139,12 @@ def _launch_blocks(
         "SLICE_STEP": step, "ROW_BLOCKS": row_blocks, "ROWS": rows, "COLUMNS": columns, "BLOCKS": blocks,
         "FLAT": int(flat),
     }  # fmt: skip
-    shared = (("float4", "partial", lowering.group_size * block.pixels * block.slices if block.split > 1 else 1),)
+    local = (("float4", "partial", lowering.group_size * block.pixels * block.slices if block.split > 1 else 1),)
     lanes = lowering.group_size // block.split
-    group_count, writes, own = (
-        -(-blocks // lanes),
-        {"dst": lowering.outputs[0]},
-        SliceOwnership(lanes, step, block.slices),
-    )
-    return Launch(
-        "conv", {"src": source}, writes, group_count, constants, arrays, shared, choice=choice, slice_ownership=own
-    )
+    reads, writes, group_count = {"src": source}, {"dst": lowering.outputs[0]}, -(-blocks // lanes)
+    own = SliceOwnership(lanes, step, block.slices)
+    fusion = Fusion(slice_ownership=own, reads_per_value=math.prod(window.size) * step)
+    return Launch("conv", reads, writes, group_count, constants, arrays, local, choice=choice, fusion=fusion)
 
 
 def _launch_winograd(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...operation import Launch, Lowering, Operation, Parsed, SliceOwnership, TfliteNode, TfliteOp, Unsupported
+from ...operation import Fusion, Launch, Lowering, Operation, Parsed, SliceOwnership, TfliteNode, TfliteOp, Unsupported
 from ...target import Target
 from ...tensor import TensorId, slices
 from ..arguments import activation_epilogue, require_float
@@ -85,9 +85,9 @@ def launch_depthwise(lowering: Lowering, destination: TensorId, operation: Depth
     }  # fmt: skip
     arrays = {"weights": pack_depthwise(operation.weights), "bias": pack_bias(operation.bias, channels)}
     reads, writes = {"src": lowering.inputs[0]}, {"dst": destination}
-    shared = (("float4", "partial", lowering.group_size if parts > 1 else 1),)
-    own = SliceOwnership(items, slices(channels))
-    return Launch("depthwise", reads, writes, -(-count // items), constants, arrays, shared, slice_ownership=own)
+    local = (("float4", "partial", lowering.group_size if parts > 1 else 1),)
+    fusion = Fusion(slice_ownership=SliceOwnership(items, slices(channels)))
+    return Launch("depthwise", reads, writes, -(-count // items), constants, arrays, local, fusion=fusion)
 
 
 def choose_parts(count: int, taps: int, target: Target) -> int:

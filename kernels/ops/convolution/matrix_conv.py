@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...operation import SliceOwnership
+from ...operation import LocalArrays, SliceOwnership
 from ...target import Target
 from .matrix_tiles import WARP, MatrixTile
 
@@ -85,7 +85,7 @@ def matrix_constants(
     return constants, -(-warp_tiles // per_group)
 
 
-def matrix_memory(tile: MatrixTile, target: Target) -> tuple[tuple[str, str, int], ...]:
+def matrix_memory(tile: MatrixTile, target: Target) -> LocalArrays:
     """Its local arrays: sums, and what emulates the units where a device has none."""
     partial = tile.rows * tile.columns * (target.group_size + 4)
     return (("float4", "partial", partial), ("float4", "exchange", 1 if target.matrix_units else 3 * target.group_size))

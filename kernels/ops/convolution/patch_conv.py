@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ...operation import Launch, Lowering, PackedArray
+from ...operation import Fusion, Launch, Lowering, PackedArray
 from ...target import Target
 from ...tensor import TensorId, slices
 from ..window import Window
@@ -84,7 +84,9 @@ def launch_patches(
         "BLOCKS_X": tile.across, "TILE_H": tile.rows, "TILES_X": across, "TILES_Y": down,
         "PATCH_W": patch_width, "PATCH_H": patch_height, "STAGED": staged,
     }  # fmt: skip
-    shared = (("float4", "region", area + staged),)
+    local = (("float4", "region", area + staged),)
     reads, writes = {"src": source}, {"dst": lowering.outputs[0]}
     group_count = batch * across * down
-    return Launch("patch_conv", reads, writes, group_count, constants, dict(arrays), shared, single_pass_read=True)
+    return Launch(
+        "patch_conv", reads, writes, group_count, constants, dict(arrays), local, fusion=Fusion(single_pass_read=True)
+    )

@@ -197,7 +197,7 @@ def _launch_joined(lowering: Lowering, operation: Separable, pair: Pair) -> Laun
         "bias": pack_bias(operation.pointwise.bias, channels),
     }
     partial = lowering.group_size * tile.block if split > 1 else 1
-    shared = (("float4", "middle", parts * tile.pixels * slices(depth)), ("float4", "partial", partial))
+    local = (("float4", "middle", parts * tile.pixels * slices(depth)), ("float4", "partial", partial))
     reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
     group_count = -(-runs // tile.runs) * slice_tiles
-    return Launch("separable", reads, writes, group_count, constants, arrays, shared, choice=choice)
+    return Launch("separable", reads, writes, group_count, constants, arrays, local, choice=choice)

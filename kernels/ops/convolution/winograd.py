@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...operation import LocalArrays
 from ...target import Target
 from ...tensor import Shape, slices
 from ..window import Window
@@ -55,7 +56,7 @@ def _local_depth(depth: int, patches: int) -> int:
     return max(part for part in range(1, min(8, LOCAL // patches) + 1) if depth % part == 0)
 
 
-def winograd_memory(depth: int, tile: WinogradTile) -> tuple[tuple[str, str, int], ...]:
+def winograd_memory(depth: int, tile: WinogradTile) -> LocalArrays:
     """The kernel's local arrays."""
     return (("float4", "parts", 16 * tile.patches * max(_local_depth(depth, tile.patches), tile.slices)),)
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
+from ...operation import Fusion, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import TensorId
 from ..arguments import axis_of, constant, require_movable
 
@@ -79,7 +79,13 @@ class ExpandDimensions(Operation):
 
 def launch_reshape(lowering: Lowering, source: TensorId, destination: TensorId) -> Launch:
     """One dispatch that writes the values of ``source``, in their order, to ``destination``."""
-    return Launch("reshape", {"src": source}, {"dst": destination}, lowering.groups_for(destination))
+    return Launch(
+        "reshape",
+        {"src": source},
+        {"dst": destination},
+        lowering.groups_for(destination),
+        fusion=Fusion(is_reshape=True),
+    )
 
 
 def _parse_squeeze(node: TfliteNode) -> Parsed:

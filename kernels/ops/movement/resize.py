@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
+from ...operation import Fusion, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...views import Resize
 from ..arguments import constant, require_float
 
@@ -22,9 +22,10 @@ class ResizeImage(Operation):
         return [(shapes[0][0], *self.resize.size, shapes[0][3])]
 
     def lower(self, lowering: Lowering) -> list[Launch]:
-        """A copy that reads its source resized; the only reader of the result may do so itself (lower/merge.py)."""
+        """A copy of the resized input. If one launch reads it, that may resize instead (lower/resized_reads.py)."""
         reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
-        return [Launch("copy", reads, writes, lowering.groups_for(lowering.outputs[0]), resized=self.resize)]
+        group_count, fusion = lowering.groups_for(lowering.outputs[0]), Fusion(is_copy=True)
+        return [Launch("copy", reads, writes, group_count, resize=self.resize, fusion=fusion)]
 
     def keeps_steps(self) -> bool:
         return not self.resize.bilinear

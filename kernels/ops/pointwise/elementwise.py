@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...operation import FusedOp, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
+from ...operation import FusedOp, Fusion, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import TensorInfo, broadcast_shape
 from ..arguments import activation_epilogue, require_float
 
@@ -99,7 +99,7 @@ def lower_copy(lowering: Lowering) -> list[Launch]:
     """One dispatch that reads every slice and writes it; the epilogue does the work."""
     reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
     group_count = lowering.groups_for(lowering.outputs[0])
-    return [Launch("copy", reads, writes, group_count, broadcast=frozenset({"src"}))]
+    return [Launch("copy", reads, writes, group_count, broadcast=frozenset({"src"}), fusion=Fusion(is_copy=True))]
 
 
 def _parse_unary(node: TfliteNode, *, name: str) -> Parsed:

@@ -76,10 +76,10 @@ def launch_cell(
         "COUPLED": int(cell.columns[1] < 0), "PEEPHOLES": int(cell.peepholes), "NORMALIZED": int(cell.normalized),
         "ACTIVATION": cell.activation, "CLIP": float(cell.clip),
     }  # fmt: skip
-    local = (("float4", "sums", size), ("float4", "kept", size), ("float4", "opened", size))
-    shared = (("float", "partial", lowering.group_size), *local)
+    vectors = tuple(("float4", name, size) for name in ("sums", "kept", "opened"))
+    local = (("float", "partial", lowering.group_size), *vectors)
     shape = lowering.shape(writes["dst"])
     if "state" not in writes:  # a kernel has no arguments that may be left out
         writes = writes | {"state": lowering.scratch(shape)}
     arrays = {"vectors": PackedArray(12 * size, pack)}
-    return Launch("lstm", {"gates": gates, "before": before}, writes, shape[0], constants, arrays, shared)
+    return Launch("lstm", {"gates": gates, "before": before}, writes, shape[0], constants, arrays, local)

@@ -27,19 +27,19 @@ class InstanceNorm(Operation):
         batch, height, width, channels = lowering.shape(source)
         parts = int(np.clip(height * width // (lowering.group_size * 4), 1, 16))
         sums, squares = (lowering.scratch((batch, 1, parts, channels)) for _ in range(2))
-        shared = (("float4", "sum_of", lowering.group_size), ("float4", "square_of", lowering.group_size))
+        local = (("float4", "sum_of", lowering.group_size), ("float4", "square_of", lowering.group_size))
         partial = Launch(
             "moments", {"src": source}, {"sums": sums, "squares": squares}, batch * slices(channels) * parts,
-            {"PARTS": parts}, {}, shared,
+            {"PARTS": parts}, {}, local,
         )  # fmt: skip
         per_group = lowering.group_size * 4
         constants = {"PARTS": parts, "EPSILON": float(self.epsilon), "ITEMS": per_group}
         items = height * width * slices(channels)
         tiles_per_picture = -(-items // per_group)
         reads = {"src": source, "gamma": gamma, "beta": beta, "sums": sums, "squares": squares}
-        shared = (("float4", "factor", slices(channels)), ("float4", "addend", slices(channels)))
+        local = (("float4", "factor", slices(channels)), ("float4", "addend", slices(channels)))
         apply = Launch(
             "instance_norm", reads, {"dst": lowering.outputs[0]}, batch * tiles_per_picture,
-            constants | {"TILES_PER_PICTURE": tiles_per_picture}, {}, shared,
+            constants | {"TILES_PER_PICTURE": tiles_per_picture}, {}, local, tolerates_f16=True,
         )  # fmt: skip
         return [partial, apply]

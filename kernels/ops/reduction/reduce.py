@@ -61,15 +61,15 @@ def lower_reduction(
     constants: dict[str, int | float] = {**sizes, **kept, "ITEMS": items, "COOPERATIVE": int(cooperative)}
     constants |= {"KIND": KINDS[kind], "IDENTITY": IDENTITY[KINDS[kind]], "CHANNELS": int(3 in axes)}
     constants["DIVISOR"] = float(values) if kind == "MEAN" else 1.0
-    shared = (("float4", "partial", lowering.group_size if cooperative else 1),)
+    local = (("float4", "partial", lowering.group_size if cooperative else 1),)
     group_count = items if cooperative else lowering.group_count(items)
     reads, destination = {"src": lowering.inputs[0]}, lowering.outputs[0] if destination is None else destination
     if lowering.shape(destination)[3] == (1 if 3 in axes else shape[3]):
-        return [Launch("reduce", reads, {"dst": destination}, group_count, constants, {}, shared)]
+        return [Launch("reduce", reads, {"dst": destination}, group_count, constants, {}, local)]
     kept_shape = (*(1 if axis in axes else size for axis, size in enumerate(shape)),)
     reduced = lowering.scratch((kept_shape[0], kept_shape[1], kept_shape[2], kept_shape[3]))
     return [
-        Launch("reduce", reads, {"dst": reduced}, group_count, constants, {}, shared),
+        Launch("reduce", reads, {"dst": reduced}, group_count, constants, {}, local),
         launch_reshape(lowering, reduced, destination),
     ]
 

@@ -32,10 +32,10 @@ class Normalize(Operation):
         constants: dict[str, int | float] = {
             "KIND": KINDS.index(self.kind), "BETA": self.beta, "PIXELS": pixels, "COOPERATIVE": int(cooperative)
         }  # fmt: skip
-        shared = (("float", "partial", lowering.group_size if cooperative else 1),)
+        local = (("float", "partial", lowering.group_size if cooperative else 1),)
         group_count = pixels if cooperative else lowering.group_count(pixels)
         reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
-        return [Launch("normalization", reads, writes, group_count, constants, {}, shared)]
+        return [Launch("normalization", reads, writes, group_count, constants, {}, local)]
 
 
 def _parse(node: TfliteNode, *, kind: str) -> Parsed:

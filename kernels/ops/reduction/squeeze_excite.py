@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ...operation import Launch, Lowering, Operation
+from ...operation import Fusion, Launch, Lowering, Operation
 from ...tensor import slices
 from ..convolution.conv import Convolution
 from ..convolution.packing import pack_bias, pack_weights
@@ -57,10 +57,12 @@ class SqueezeExcite(Operation):
             **_division("GATE", slices(channels), last_s, group_size),
         }  # fmt: skip
         sizes = {"partial": group_size, "mean": depth_s, "hidden": hidden}
-        shared = tuple(("float4", name, size) for name, size in sizes.items())
+        local = tuple(("float4", name, size) for name, size in sizes.items())
         reads, writes = {"sums": sums}, {"gate": lowering.outputs[0]}
-        gate = Launch("squeeze_excite", reads, writes, 1, constants, arrays, shared, fits_in_prologue=True)
-        return [replace(rows, is_row_sum=True), gate]
+        gate = Launch(
+            "squeeze_excite", reads, writes, 1, constants, arrays, local, fusion=Fusion(fits_in_prologue=True)
+        )
+        return [replace(rows, fusion=Fusion(is_row_sum=True)), gate]
 
 
 def _division(name: str, outputs: int, terms: int, group_size: int) -> dict[str, int | float]:

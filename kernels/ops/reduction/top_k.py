@@ -23,8 +23,8 @@ class TopK(Operation):
         """One dispatch, a work-group for each row."""
         batch, height, width, _ = lowering.shape(lowering.inputs[0])
         writes = {"dst": lowering.outputs[0], "indices": lowering.outputs[1]}
-        shared = (("float", "values", lowering.group_size), ("int", "places", lowering.group_size))
-        return [Launch("top_k", {"src": lowering.inputs[0]}, writes, batch * height * width, {}, {}, shared)]
+        local = (("float", "values", lowering.group_size), ("int", "places", lowering.group_size))
+        return [Launch("top_k", {"src": lowering.inputs[0]}, writes, batch * height * width, {}, {}, local)]
 
 
 def _parse(node: TfliteNode) -> Parsed:
