@@ -160,7 +160,7 @@ class Cache:
         if not self._changed:
             return
         self._changed = False
-        if sum(map(len, self._sections.values())) > cache_file.FLOAT_MAX // 2:
+        if sum(map(len, self._sections.values())) > cache_file.MAX_FILE_BYTES // 2:
             self._sections = {name: data for name, data in self._sections.items() if name in self._used}
         try:
             folder = cache_file.open_folder(self._path.parent)

@@ -18,7 +18,7 @@ from pathlib import Path
 from ...interop.errors import DelegateError
 
 MAGIC = b"framebn1"
-FLOAT_MAX = 1 << 30
+MAX_FILE_BYTES = 1 << 30
 """Bytes of a file; a larger one is neither written nor read."""
 _DIGEST, _KEY, _COUNT, _LENGTHS = 32, 32, struct.Struct("<I"), struct.Struct("<HQ")
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -94,7 +94,7 @@ def _checked_content(descriptor: int) -> bytes:
         raise UnusableError("it is no plain file")
     if found.st_uid != os.geteuid() or found.st_mode & _OTHERS_WRITE:
         raise UnusableError(f"others may write it: user {found.st_uid}, mode {stat.S_IMODE(found.st_mode):o}")
-    if found.st_size > FLOAT_MAX:
+    if found.st_size > MAX_FILE_BYTES:
         raise UnusableError(f"it has {found.st_size} bytes")
     with open(descriptor, "rb", closefd=False) as file:
         return file.read(found.st_size)
