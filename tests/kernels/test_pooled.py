@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -51,28 +53,42 @@ def test_a_link_reads_the_largest_of_four_pixels(device: Device, channels: int, 
     check(device, found, [np.maximum(expected, 0)])
 
 
-@pytest.mark.parametrize("why", ["output", "two readers", "an input", "a mean", "links", "padding", "other window"])
+@dataclass(frozen=True)
+class LeftAlone:
+    """A pooling that stays a step of its own: the pooling, what reads it, the graph's outputs, the picture's height."""
+
+    pooling: Node
+    readers: tuple[Node, ...]
+    outputs: tuple[int, ...] = (2,)
+    height: int = 6
+
+
+POOLING = pool(0, 1, HALF)
+READER = pool(0, 2, Window((1, 1), (2, 2)), (FusedOp("ADD", 1),))
+"""A node whose epilogue reads the pooling. Its operand would be read as the largest of four pixels of tensor 0."""
+LEFT_ALONE = {
+    "it is an output": LeftAlone(POOLING, (READER,), outputs=(2, 1)),
+    "it has two readers": LeftAlone(
+        POOLING, (READER, pool(0, 3, Window((1, 1), (2, 2)), (FusedOp("SUB", 1),))), outputs=(2, 3)
+    ),
+    "it is an input of its reader": LeftAlone(POOLING, (pool(1, 2, Window((1, 1), (1, 1))),)),
+    "it is a mean": LeftAlone(pool(0, 1, HALF, maximum=False), (READER,)),
+    "it has an epilogue": LeftAlone(pool(0, 1, HALF, (FusedOp("RELU"),)), (READER,)),
+    "it is padded": LeftAlone(POOLING, (READER,), height=5),
+    "its window is larger": LeftAlone(pool(0, 1, Window((3, 3), (2, 2))), (READER,)),
+}
+
+
+@pytest.mark.parametrize("why", LEFT_ALONE)
 def test_others_stay_steps(device: Device, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    height = 5 if why == "padding" else 6
-    window = Window((3, 3), (2, 2)) if why == "other window" else HALF
+    case = LEFT_ALONE[why]
     small = (1, 3, 4, 8)
-    shapes: dict[int, Shape] = {0: (1, height, 8, 8), 1: small, 2: small, 3: small, 4: small}
-    epilogue = (FusedOp("RELU"),) if why == "links" else ()
+    shapes: dict[int, Shape] = {0: (1, case.height, 8, 8), 1: small, 2: small, 3: small}
     # The graph's order as other passes leave it; they would absorb the elementwise nodes.
-    nodes = [
-        pool(0, 1, window, epilogue, maximum=why != "a mean"),
-        pool(0, 2, Window((1, 1), (2, 2)), (FusedOp("ADD", 1),)),
-    ]
-    outputs: tuple[int, ...] = (2, 1) if why == "output" else (2,)
-    if why == "two readers":
-        nodes.append(pool(0, 3, Window((1, 1), (2, 2)), (FusedOp("SUB", 1),)))
-        outputs = (2, 3)
-    if why == "an input":
-        nodes[1] = pool(1, 2, Window((1, 1), (1, 1)))
-    x = normal(*shapes[0])
+    nodes, x = [case.pooling, *case.readers], normal(*shapes[0])
     monkeypatch.setattr(passes, "PASSES", (read_pools,))
-    program, found = run(device, shapes, list(nodes), outputs, x)
+    program, found = run(device, shapes, list(nodes), case.outputs, x)
     monkeypatch.setattr(passes, "PASSES", ())
-    _, expected = run(device, shapes, list(nodes), outputs, x)
+    _, expected = run(device, shapes, list(nodes), case.outputs, x)
     assert len(program.steps) == len(nodes)
     check(device, found, expected)
