@@ -1,8 +1,8 @@
 """The three tiers of tests: what a session of each runs.
 
 quick    under a minute: what needs no GPU, with every operator case on the null device; one GL case per operator
-default  minutes: everything, with operator cases chosen by cover, and real models in one storage per device
-all      everything, every operator case on every device, ten times as many examples that hypothesis draws
+default  minutes: everything, with operator cases chosen by cover, and real models in one storage on most devices
+all      everything, every operator case on every device, and 3,000 examples of each property that hypothesis draws
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import Any, Literal
 import pytest
 from hypothesis import settings
 
+from support.models import MODELS
+
 Tier = Literal["quick", "default", "all"]
 TIERS: tuple[Tier, ...] = ("quick", "default", "all")
 EXAMPLES: dict[Tier, int] = {"quick": 20, "default": 100, "all": 3000}
@@ -23,8 +25,7 @@ GPU_FIXTURES = frozenset({"context", "cl_context", "gpu", "gl_and_cl", "tool"})
 QUICK_FOLDERS = ("kernels", "delegate", "house")
 SLOW_FILES = frozenset({"test_tune.py", "test_doctests.py", "test_without_opencv.py"})
 """Files of these folders that make a context of their own, start processes or run models: they are not quick either."""
-REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {}
-"""By test: which of its parameters repeat, at a high price, what others show. They run in ``make test-all``."""
+SMALLEST_MODEL = "face_detection_front"
 
 
 def load_profile(tier: Tier) -> None:
@@ -50,6 +51,30 @@ def _is_quick(item: pytest.Item) -> bool:
 def _is_repeated(item: pytest.Item) -> bool:
     repeats = REPEATED.get(f"{Path(item.path).name}::{getattr(item, 'originalname', item.name)}")
     return repeats is not None and repeats(_parameters(item))
+
+
+def _is_other_storage(parameters: Mapping[str, Any]) -> bool:
+    """Desktop GL runs a real model in both storages; GL ES and OpenCL in one, which alternates by model."""
+    device = parameters.get("gpu", "cl:pocl")
+    if device == "gl":
+        return False
+    number = MODELS.index(parameters["model"]) + (device == "gles")
+    return parameters["storage"] != ("f32", "f16")[number % 2]
+
+
+def _is_larger_model(parameters: Mapping[str, Any]) -> bool:
+    """A program of all steps of a model takes PoCL up to a minute to compile."""
+    return parameters["name"] != SMALLEST_MODEL
+
+
+REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
+    "test_models.py::test_random_input": _is_other_storage,
+    "test_models.py::test_photograph_through_a_bound_texture": _is_other_storage,
+    "test_models.py::test_gl_and_opencl_agree": _is_other_storage,
+    "test_one_dispatch.py::test_a_model_computes_the_same_bits_in_one_dispatch": _is_larger_model,
+    "test_one_dispatch.py::test_on_gl_too": lambda _: True,  # llvmpipe takes half a minute to compile the program
+}
+"""By test: which of its parameters repeat, at a high price, what others show. They run in ``make test-all``."""
 
 
 def _fixtures(item: pytest.Item) -> frozenset[str]:
