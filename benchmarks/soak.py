@@ -81,10 +81,10 @@ class Soak:
 
     def _sample(self, context: fb.GlContext, seconds: float) -> Sample:
         gc.collect()
-        context.drain()
+        context.objects.drain()
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
         resident = pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-        return Sample(seconds, self.frames, resident, len(gc.get_objects()), dict(+Counter(context.live)))
+        return Sample(seconds, self.frames, resident, len(gc.get_objects()), dict(+Counter(context.objects.live)))
 
 
 def write_video(path: Path, size: tuple[int, int]) -> None:

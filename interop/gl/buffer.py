@@ -64,7 +64,7 @@ class GlBuffer(GlObject):
         context = GlContext.current()
         if nbytes <= 0:
             raise BindingError(f"a buffer of {nbytes} bytes is impossible: it has at least 1")
-        id = context.generate("buffer")
+        id = context.objects.generate("buffer")
         self._adopt(context, "buffer", id, label or f"GL buffer {id} ({nbytes} bytes)")
         self._own("buffer", id)
         self.nbytes = nbytes
@@ -137,7 +137,7 @@ class GlBuffer(GlObject):
         NVIDIA 580 lets a glBufferSubData of more than 64 KiB overtake an earlier glClearBufferData.
         """
         context, gl = self.context, self.context.gl
-        staging = context.helper("buffer: upload staging", lambda: context.generate("buffer"))
+        staging = context.objects.once("buffer", "upload staging", lambda: context.objects.generate("buffer"))
         gl.glBindBuffer(GL.COPY_READ_BUFFER, staging)
         gl.glBufferData(GL.COPY_READ_BUFFER, array.nbytes, array.ctypes.data_as(ctypes.c_void_p), GL.STREAM_DRAW)
         gl.glBindBuffer(GL.COPY_WRITE_BUFFER, self.id)
@@ -199,7 +199,7 @@ class GlBuffer(GlObject):
         place of 0.41.
         """
         context, gl = self.context, self.context.gl
-        staging = context.helper("buffer: download staging", lambda: context.generate("buffer"))
+        staging = context.objects.once("buffer", "download staging", lambda: context.objects.generate("buffer"))
         gl.glBindBuffer(GL.COPY_READ_BUFFER, self.id)
         gl.glBindBuffer(GL.COPY_WRITE_BUFFER, staging)
         if gl_query.bound_nbytes(context, GL.COPY_WRITE_BUFFER) < array.nbytes:

@@ -1,38 +1,26 @@
-"""A GL context as the library sees it: made headless, made by a window, or found current; and who may use it when."""
+"""GL contexts: made without a window, made by a window, or found current; and which thread may use them."""
 
 from __future__ import annotations
 
-import ctypes
 import threading
 import weakref
-from collections import Counter, deque
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import Protocol
 
 from ..errors import DeviceError
 from . import egl
 from .api import GlApi
 from .khronos import GL
+from .owned_objects import OwnedObjects
 from .platform import Platform, current_platform
 
-Kind = Literal[
-    "buffer", "texture", "framebuffer", "vertex array", "sampler", "query", "program", "sync", "memory object",
-    "semaphore",
-]  # fmt: skip
-
-_DELETERS = {
-    "buffer": "glDeleteBuffers", "texture": "glDeleteTextures", "framebuffer": "glDeleteFramebuffers",
-    "vertex array": "glDeleteVertexArrays", "sampler": "glDeleteSamplers", "query": "glDeleteQueries",
-    "memory object": "glDeleteMemoryObjectsEXT", "semaphore": "glDeleteSemaphoresEXT",
-}  # fmt: skip
-_GENERATORS = {kind: name.replace("Delete", "Gen") for kind, name in _DELETERS.items()}
 _SOFTWARE = ("llvmpipe", "softpipe", "swrast", "swiftshader", "software rasterizer", "gdi generic")
 
 _contexts: weakref.WeakValueDictionary[tuple[str, int], GlContext] = weakref.WeakValueDictionary()
 
 
-class Owner(Protocol):
-    """Whoever made a context: EGL or a window."""
+class ContextOwner(Protocol):
+    """The maker of a context: EGL or a window."""
 
     def make_current(self) -> None: ...
     def release(self) -> None: ...
@@ -40,7 +28,7 @@ class Owner(Protocol):
 
 
 class _Thread(threading.local):
-    """The context that each thread last made current through us. Holds it alive, as GL itself does."""
+    """The context that each thread last made current through us. It stays alive, as GL itself keeps it."""
 
     context: GlContext | None = None
 
@@ -56,22 +44,17 @@ class GlContext:
     manager, or call ``close()``. It belongs to the thread where it is current: any use from elsewhere is a DeviceError.
     """
 
-    def __init__(self, platform: Platform, handle: int, owner: Owner | None) -> None:
+    def __init__(self, platform: Platform, handle: int, owner: ContextOwner | None) -> None:
         """For the library: adopt the context that is current on the calling thread. ``owner`` None: it is foreign."""
         self._platform, self._handle, self._owner = platform, handle, owner
         self._find_current = platform.current
         self._thread_id = threading.get_ident()
         self._previous: GlContext | None = None
-        self._deletions: deque[tuple[str, int]] = deque()
-        self._helpers: dict[str, int] = {}
         self.closed = False
         self.closing: list[Callable[[], None]] = []
-        """Called by ``close`` first: whoever lets another thread write to mapped memory must stop it before that
-        goes.
-        """
-        self.live: Counter[str] = Counter()
-        """How many GL objects of each kind the library has made in this context and not deleted yet."""
+        """Functions that ``close`` calls first: they stop threads that write to memory that is freed then."""
         self.gl = GlApi(platform.find)
+        self.objects = OwnedObjects(self.gl)
         text = self._string(GL.VERSION)
         self.is_es = "OpenGL ES" in text
         self.version = _version(text)
@@ -99,7 +82,7 @@ class GlContext:
         return context
 
     @staticmethod
-    def owned(make: Callable[[], Owner]) -> GlContext:
+    def owned(make: Callable[[], ContextOwner]) -> GlContext:
         """For the library: make a context, make it current on the calling thread and wrap it."""
         previous = _leave_current()
         try:
@@ -202,7 +185,7 @@ class GlContext:
         for stop in tuple(self.closing):
             stop()
         if self._find_current() == self._handle and threading.get_ident() == self._thread_id:
-            self._delete_all()
+            self.objects.delete_all()
             if self._owner is not None:
                 self._owner.release()
         self.closed = True
@@ -224,61 +207,6 @@ class GlContext:
 
     def __str__(self) -> str:
         return f"the GL context '{self.gl.version}' ({self.renderer})"
-
-    # Objects in the context ------------------------------------------------------------------------------------------
-
-    def generate(self, kind: Kind) -> int:
-        """A new GL name of that kind (any but program and sync), counted in ``live``."""
-        self.drain()
-        name = ctypes.c_uint()
-        getattr(self.gl, _GENERATORS[kind])(1, ctypes.byref(name))
-        self.live[kind] += 1
-        return name.value
-
-    def defer_delete(self, kind: str, name: int) -> None:
-        """Queue a GL object of that Kind for deletion on the owner thread. Any thread may call this: finalizers do."""
-        self._deletions.append((kind, name))
-
-    def drain(self) -> None:
-        """Delete what was queued. On the owner thread, with the context current. Cheap where nothing was."""
-        while self._deletions:
-            kind, name = self._deletions.popleft()
-            self.live[kind] -= 1
-            if kind == "program":
-                self.gl.glDeleteProgram(name)
-            elif kind == "sync":
-                self.gl.glDeleteSync(name)
-            else:
-                getattr(self.gl, _DELETERS[kind])(1, ctypes.byref(ctypes.c_uint(name)))
-
-    def helper(self, name: str, make: Callable[[], int]) -> int:
-        """A GL object made once per context. ``name`` is its kind and what it is for, as in "sampler: nearest"."""
-        if name not in self._helpers:
-            self._helpers[name] = make()
-        return self._helpers[name]
-
-    def nearest_sampler(self) -> int:
-        """A sampler without filtering or mipmaps, with which a texture is readable whatever its own parameters are."""
-        return self.helper("sampler: nearest", lambda: self._make_sampler(GL.NEAREST))
-
-    def linear_sampler(self) -> int:
-        """The same with bilinear filtering, clamped to the edge."""
-        return self.helper("sampler: linear", lambda: self._make_sampler(GL.LINEAR))
-
-    def _make_sampler(self, filtering: int) -> int:
-        sampler = self.generate("sampler")
-        for parameter in (GL.TEXTURE_MAG_FILTER, GL.TEXTURE_MIN_FILTER):
-            self.gl.glSamplerParameteri(sampler, parameter, filtering)
-        for parameter in (GL.TEXTURE_WRAP_S, GL.TEXTURE_WRAP_T):
-            self.gl.glSamplerParameteri(sampler, parameter, GL.CLAMP_TO_EDGE)
-        return sampler
-
-    def _delete_all(self) -> None:
-        """What an owned context takes along anyway must be deleted by hand in a foreign one."""
-        for name, helper in self._helpers.items():
-            self.defer_delete(name.partition(":")[0], helper)
-        self._helpers.clear()
-        self.drain()
 
     def _string(self, name: int) -> str:
         text = self.gl.glGetString(name)

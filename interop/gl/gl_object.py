@@ -7,7 +7,8 @@ from collections.abc import Hashable
 from typing import Any
 
 from ..errors import BindingError
-from .context import GlContext, Kind
+from .context import GlContext
+from .owned_objects import Kind
 
 
 class GlObject:
@@ -34,7 +35,7 @@ class GlObject:
 
     def _own(self, kind: Kind, name: int) -> None:
         """Delete the GL object ``name`` when this object is released or collected, on the context's own thread."""
-        finalizer = weakref.finalize(self, self.context.defer_delete, kind, name)
+        finalizer = weakref.finalize(self, self.context.objects.defer_delete, kind, name)
         finalizer.atexit = False
         self._finalizers.append(finalizer)
 

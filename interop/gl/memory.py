@@ -34,8 +34,8 @@ def import_buffer(context: GlContext, nbytes: int, descriptor: int, allocated: i
     buffer, gl, memory = GlBuffer(nbytes, label=label), context.gl, ctypes.c_uint()
     with gl_query.checked(context, f"importing the memory of {label}"):
         gl.glCreateMemoryObjectsEXT(1, ctypes.byref(memory))
-        context.live["memory object"] += 1
-        weakref.finalize(buffer, context.defer_delete, "memory object", memory.value).atexit = False
+        context.objects.live["memory object"] += 1
+        weakref.finalize(buffer, context.objects.defer_delete, "memory object", memory.value).atexit = False
         gl.glImportMemoryFdEXT(memory, allocated, GL.HANDLE_TYPE_OPAQUE_FD_EXT, descriptor)
         gl.glBindBuffer(GL.COPY_WRITE_BUFFER, buffer.id)
         gl.glBufferStorageMemEXT(GL.COPY_WRITE_BUFFER, (nbytes + 3) // 4 * 4, memory, 0)
@@ -50,8 +50,8 @@ class GlSemaphore:
 
     def __init__(self, context: GlContext, descriptor: int) -> None:
         self._context = context
-        self._id = context.generate("semaphore")
-        weakref.finalize(self, context.defer_delete, "semaphore", self._id).atexit = False
+        self._id = context.objects.generate("semaphore")
+        weakref.finalize(self, context.objects.defer_delete, "semaphore", self._id).atexit = False
         with gl_query.checked(context, "importing a semaphore"):
             context.gl.glImportSemaphoreFdEXT(self._id, GL.HANDLE_TYPE_OPAQUE_FD_EXT, descriptor)
 

@@ -38,7 +38,7 @@ def begin_program(
 
     def finish() -> int:
         _check(context, name, text, program, shaders)
-        context.live["program"] += 1
+        context.objects.live["program"] += 1
         offer(context, program, text, store)
         return program
 
@@ -70,7 +70,7 @@ def _load(context: GlContext, binary: bytes) -> int:
     gl = context.gl
     if len(binary) <= _FORMAT.size or not gl.integer(GL.NUM_PROGRAM_BINARY_FORMATS):
         return 0
-    context.drain()
+    context.objects.drain()
     program, data = gl.glCreateProgram(), binary[_FORMAT.size :]
     gl.glProgramBinary(program, _FORMAT.unpack_from(binary)[0], data, len(data))
     if _get(gl.glGetProgramiv, program, GL.LINK_STATUS):
@@ -83,7 +83,7 @@ def _load(context: GlContext, binary: bytes) -> int:
 def _begin(context: GlContext, texts: dict[int, str]) -> tuple[int, list[int]]:
     """A program and its shaders, compiled and linked without asking what came of it."""
     gl = context.gl
-    context.drain()
+    context.objects.drain()
     program, shaders = gl.glCreateProgram(), []
     for shader_type, text in texts.items():
         shader, data = gl.glCreateShader(shader_type), text.encode()

@@ -138,9 +138,8 @@ def clear_buffer(context: GlContext, id: int, words: int) -> None:
         gl.glClearBufferData(GL.COPY_WRITE_BUFFER, GL.R32UI, GL.RED_INTEGER, GL.UNSIGNED_INT, None)
         return
     # OpenGL ES has no such call; a shader does it without bytes crossing from the host.
-    program = context.helper(
-        "program: clear", lambda: build_program(context, "clear", {GL.COMPUTE_SHADER: f"#version 310 es\n{_CLEAR}"})
-    )
+    texts = {GL.COMPUTE_SHADER: f"#version 310 es\n{_CLEAR}"}
+    program = context.objects.once("program", "clear", lambda: build_program(context, "clear", texts))
     groups = -(-words // 64)
     gl.glUseProgram(program)
     gl.glUniform1i(0, words)

@@ -1,4 +1,4 @@
-"""GL textures, made by us or wrapped."""
+"""GL textures, made by us or wrapped, and the samplers that they are read with."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class GlTexture(GlObject):
         limit = context.gl.integer(GL.MAX_TEXTURE_SIZE)
         if not (0 < width <= limit and 0 < height <= limit):
             raise BindingError(f"a texture of {width} x {height} texels is impossible here: each side is 1 to {limit}")
-        id = context.generate("texture")
+        id = context.objects.generate("texture")
         label = label or f"GL texture {id} ({width}x{height} {format})"
         self._adopt_texture(context, id, (width, height), format, label)
         self._own("texture", id)
@@ -254,7 +254,7 @@ class GlTexture(GlObject):
         """The GL name of a framebuffer that draws to this texture. It is made at the first call and kept."""
         if not self._framebuffer:
             gl = self.context.gl
-            framebuffer = self.context.generate("framebuffer")
+            framebuffer = self.context.objects.generate("framebuffer")
             self._own_framebuffer(framebuffer)
             previous = gl.integer(GL.DRAW_FRAMEBUFFER_BINDING)
             gl.glBindFramebuffer(GL.FRAMEBUFFER, framebuffer)
@@ -270,7 +270,7 @@ class GlTexture(GlObject):
 
     def _own_framebuffer(self, framebuffer: int) -> None:
         # Not one of _finalizers: these tell whether the texture itself is ours.
-        finalizer = weakref.finalize(self, self.context.defer_delete, "framebuffer", framebuffer)
+        finalizer = weakref.finalize(self, self.context.objects.defer_delete, "framebuffer", framebuffer)
         finalizer.atexit = False
         self._framebuffer_finalizer = finalizer
 
@@ -279,3 +279,22 @@ class GlTexture(GlObject):
         if self._framebuffer:
             self._framebuffer_finalizer()
         super().release()
+
+
+def nearest_sampler(context: GlContext) -> int:
+    """A sampler without filtering or mipmaps, clamped to the edge, whatever the texture's own parameters are."""
+    return context.objects.once("sampler", "nearest", lambda: _make_sampler(context, GL.NEAREST))
+
+
+def linear_sampler(context: GlContext) -> int:
+    """A sampler with bilinear filtering and without mipmaps, clamped to the edge."""
+    return context.objects.once("sampler", "linear", lambda: _make_sampler(context, GL.LINEAR))
+
+
+def _make_sampler(context: GlContext, filtering: int) -> int:
+    sampler = context.objects.generate("sampler")
+    for parameter in (GL.TEXTURE_MAG_FILTER, GL.TEXTURE_MIN_FILTER):
+        context.gl.glSamplerParameteri(sampler, parameter, filtering)
+    for parameter in (GL.TEXTURE_WRAP_S, GL.TEXTURE_WRAP_T):
+        context.gl.glSamplerParameteri(sampler, parameter, GL.CLAMP_TO_EDGE)
+    return sampler

@@ -52,7 +52,7 @@ class GlTimer:
             self._stamp = getattr(context.gl, f"glQueryCounter{suffix}")
             self._result = getattr(context.gl, f"glGetQueryObjectui64v{suffix}")
             for frame in self._frames:
-                frame.queries += [context.generate("query") for _ in range(_MARKS + 1)]
+                frame.queries += [context.objects.generate("query") for _ in range(_MARKS + 1)]
             every = [query for frame in self._frames for query in frame.queries]
             weakref.finalize(self, _free, context, every).atexit = False
 
@@ -114,4 +114,4 @@ class _Frame:
 
 def _free(context: GlContext, queries: list[int]) -> None:
     for query in queries:
-        context.defer_delete("query", query)
+        context.objects.defer_delete("query", query)

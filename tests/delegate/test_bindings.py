@@ -258,6 +258,6 @@ def test_foreign_objects_by_id(picture: np.ndarray, context: fb.GlContext) -> No
     mine = fb.GlBuffer(values.nbytes, values)
     np.testing.assert_array_equal(through(fb.GlBuffer.from_id(mine.id), values.shape), values)
     frame.release()
-    context.drain()
+    context.objects.drain()
     with pytest.raises(fb.BindingError, match=r"tensor 0 'x' .* cannot be bound"):
         through(wrapped, (1, 4, 6, 3))

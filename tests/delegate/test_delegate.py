@@ -241,12 +241,12 @@ def test_a_ring_of_textures_allocates_and_compiles_nothing(context: fb.GlContext
     frame(0)
     program = delegate.engine.partitions[0].program
     assert program is not None
-    commands, live = program.commands, dict(context.live)
+    commands, live = program.commands, dict(context.objects.live)
     with fb.transfer_guard("disallow"):
         for number in range(1, 12):
             frame(number)
     assert delegate.engine.partitions[0].program is program and program.commands is commands
-    assert dict(context.live) == live
+    assert dict(context.objects.live) == live
     close(results[1].read(), np.full(60, np.tanh(np.exp(np.float32(0.2)))))
     close(results[0].read(), np.full(60, np.tanh(np.exp(np.float32(0.1)))))
 
@@ -608,13 +608,13 @@ def test_interpreters_leave_nothing_behind(context: fb.GlContext) -> None:
 
     once()
     gc.collect()
-    context.drain()
-    live = dict(context.live)
+    context.objects.drain()
+    live = dict(context.objects.live)
     for _ in range(5):
         once()
     gc.collect()
-    context.drain()
-    assert {kind: count for kind, count in context.live.items() if count > live.get(kind, 0)} == {}
+    context.objects.drain()
+    assert {kind: count for kind, count in context.objects.live.items() if count > live.get(kind, 0)} == {}
 
 
 # Signatures and subgraphs --------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ import framebind as fb
 from framebind.interop.gl import context as gl_context
 from framebind.interop.gl import egl
 from framebind.interop.gl.khronos import EGL, GL
+from framebind.interop.gl.texture import linear_sampler, nearest_sampler
 
 
 def in_thread(work: Any) -> list[Any]:
@@ -107,11 +108,11 @@ def test_a_foreign_context_is_borrowed_and_never_destroyed() -> None:
         with fb.GlContext.current() as context:
             assert fb.GlContext.current() is context
             buffer = fb.GlBuffer(16)
-            context.nearest_sampler()
+            nearest_sampler(context)
             context.release()
             context.make_current()
         assert context.closed and buffer.released
-        assert dict(+context.live) == {"buffer": 1}, "its helpers are deleted, the user's objects are the user's"
+        assert dict(+context.objects.live) == {"buffer": 1}, "what it made once is deleted, the user's buffer is not"
         again = fb.GlContext.current()
         assert again is not context
         again.check()
@@ -239,7 +240,7 @@ def test_entry_points_come_from_the_context_not_from_pyopengl(context: fb.GlCont
 
 
 def test_helpers_are_made_once(context: fb.GlContext) -> None:
-    sampler = context.nearest_sampler()
-    live = context.live["sampler"]
-    assert context.nearest_sampler() == sampler != context.linear_sampler()
-    assert context.live["sampler"] <= live + 1
+    sampler = nearest_sampler(context)
+    live = context.objects.live["sampler"]
+    assert nearest_sampler(context) == sampler != linear_sampler(context)
+    assert context.objects.live["sampler"] <= live + 1

@@ -116,14 +116,14 @@ def test_a_ring_of_textures_needs_no_new_object_and_no_compilation(gl: GlDevice)
         list_ = gl.record([step(gl, source, Operand(Slot("frame")), whole(buffer), src=parameters)])
         list_.set_slot("frame", ring[0])
         list_.run()
-        live = dict(gl.context.live)
+        live = dict(gl.context.objects.live)
         for i in range(9):
             calls.clear()
             list_.set_slot("frame", ring[i % 3])
             list_.run()
             assert sum(calls.values()) == list_.calls_per_run == 8
             assert np.abs(content(gl, buffer, shape)[0] * 255 - frames[i % 3][..., :3]).max() < 1e-3
-    assert dict(gl.context.live) == live
+    assert dict(gl.context.objects.live) == live
 
 
 def test_a_thousand_runs_leak_nothing(gl: GlDevice) -> None:
@@ -131,28 +131,28 @@ def test_a_thousand_runs_leak_nothing(gl: GlDevice) -> None:
     list_ = gl.record(steps)
     target = bound(gl, list_, random(SHAPE))
     list_.run()
-    live = dict(gl.context.live)
+    live = dict(gl.context.objects.live)
     fb.transfers.reset()
     for _ in range(1000):
         list_.run()
     gl.finish()
-    assert dict(gl.context.live) == live
+    assert dict(gl.context.objects.live) == live
     assert fb.transfers.calls == 0
     assert np.array_equal(content(gl, target), random(SHAPE))
 
 
 def test_what_is_dropped_is_deleted_on_the_owner_thread(gl: GlDevice) -> None:
     gc.collect()
-    gl.context.drain()
-    live = dict(gl.context.live)
+    gl.context.objects.drain()
+    live = dict(gl.context.objects.live)
     things: list[Any] = [gl.buffer(64, "b"), gl.texture(4, 4, "rgba8", "t"), gl.fence()]
     things[1].framebuffer()
-    assert dict(gl.context.live) != live
+    assert dict(gl.context.objects.live) != live
     thread = threading.Thread(target=lambda: (things.clear(), gc.collect()))
     thread.start()
     thread.join()
-    gl.context.drain()
-    assert {k: v for k, v in gl.context.live.items() if v} == {k: v for k, v in live.items() if v}
+    gl.context.objects.drain()
+    assert {k: v for k, v in gl.context.objects.live.items() if v} == {k: v for k, v in live.items() if v}
 
 
 # Errors ---------------------------------------------------------------------------------------------------------------
@@ -201,21 +201,21 @@ def test_kernels_are_compiled_once_per_context(context: fb.GlContext) -> None:
     assert first is second
     source = copy_source(first, Dense(SHAPE), Sliced(SHAPE))  # type: ignore[arg-type]
     gc.collect()
-    context.drain()  # of what the tests before have left
-    programs = context.live["program"]
+    context.objects.drain()  # of what the tests before have left
+    programs = context.objects.live["program"]
     steps = [step(first, source, whole(first.buffer(1024, "a")), whole(first.buffer(1024, "b")))]
     assert first.kernel(source) is second.kernel(source)
-    assert context.live["program"] == programs, "it is compiled when it is recorded"
+    assert context.objects.live["program"] == programs, "it is compiled when it is recorded"
     for device in (first, second):
         device.compile(steps)
-        assert context.live["program"] == programs + 1
+        assert context.objects.live["program"] == programs + 1
     first.close()
     second.compile(steps)
-    assert context.live["program"] == programs + 1
+    assert context.objects.live["program"] == programs + 1
     del steps
     second.close()
-    context.drain()
-    assert context.live["program"] == programs
+    context.objects.drain()
+    assert context.objects.live["program"] == programs
     assert open_device("opengl") is not first
 
 

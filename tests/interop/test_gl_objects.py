@@ -126,7 +126,7 @@ def test_a_foreign_texture_is_asked_for_its_size_and_never_deleted(context: fb.G
     with pytest.raises(fb.BindingError, match="not 9x6 r8"):
         fb.GlTexture.from_id(ours.id, format="r8")
     view.release()
-    context.drain()
+    context.objects.drain()
     assert view.released and not ours.released and context.gl.glIsTexture(ours.id)
     with pytest.raises(fb.BindingError, match="is released"):
         view.read()
@@ -198,13 +198,13 @@ def test_a_foreign_buffer_is_asked_for_its_size_and_never_deleted(context: fb.Gl
     view.write(np.arange(16, dtype=np.float32))
     assert ours.read().tolist() == list(range(16))
     view.release()
-    context.drain()
+    context.objects.drain()
     assert context.gl.glIsBuffer(ours.id)
     with pytest.raises(fb.BindingError, match="buffer 4242 does not exist"):
         fb.GlBuffer.from_id(4242)
     again = fb.GlBuffer.from_id(ours.id)
     ours.release()
-    context.drain()
+    context.objects.drain()
     with pytest.raises(fb.BindingError, match="does not exist"):
         again.check()
 
@@ -277,10 +277,10 @@ def test_drawing_again_makes_nothing_new(context: fb.GlContext) -> None:
     source, target = fb.GlTexture.from_array(texels("rgba8", 6, 8)), fb.GlTexture(8, 6, "rgba16f")
     program = FragmentProgram("uniform sampler2D frame;\nvoid main() { color = texture(frame, uv); }")
     program.draw(target, {"frame": source})
-    live = dict(context.live)
+    live = dict(context.objects.live)
     for _ in range(50):
         program.draw(target, {"frame": source})
-    assert dict(context.live) == live
+    assert dict(context.objects.live) == live
     assert np.abs(target.read() * 255 - source.read()).max() < 0.25
 
 

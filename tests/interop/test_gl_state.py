@@ -13,6 +13,7 @@ from framebind.interop.device import Dispatches
 from framebind.interop.discovery.devices import open_device
 from framebind.interop.gl import egl
 from framebind.interop.gl.api import GlApi
+from framebind.interop.gl.texture import linear_sampler
 from support import tiny_models
 
 TEXTURE_2D, TEXTURE0, STORAGE_BUFFER, UNIFORM_BUFFER, WRITE_ONLY = 0x0DE1, 0x84C0, 0x90D2, 0x8A11, 0x88B9
@@ -77,7 +78,7 @@ def set_everything(context: fb.GlContext) -> list[object]:
     for index, (texture, buffer) in enumerate(zip(textures, buffers, strict=True)):
         gl.glActiveTexture(TEXTURE0 + index)
         gl.glBindTexture(TEXTURE_2D, texture.id)
-        gl.glBindSampler(index, context.linear_sampler())
+        gl.glBindSampler(index, linear_sampler(context))
         gl.glBindImageTexture(index, texture.id, 0, 0, 0, WRITE_ONLY, RGBA8)
         gl.glBindBufferRange(STORAGE_BUFFER, index, buffer.id, 256, 512)
         gl.glBindBufferRange(UNIFORM_BUFFER, index, buffer.id, 512, 256)

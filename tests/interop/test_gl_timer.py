@@ -52,19 +52,19 @@ def test_the_last_stage_ends_with_its_work_and_not_with_the_next_frame(context: 
 
 def test_many_frames_make_no_queries_and_a_frame_of_many_stages_keeps_the_first(context: fb.GlContext) -> None:
     gc.collect()
-    context.drain()
-    before = context.live["query"]
+    context.objects.drain()
+    before = context.objects.live["query"]
     timer = fb.GlTimer()
-    made = context.live["query"]
+    made = context.objects.live["query"]
     for number in range(20):
         frame(timer, tuple(f"stage {i}" for i in range(number + 1)))
     context.finish()
-    assert context.live["query"] == made
+    assert context.objects.live["query"] == made
     assert [stage.name for stage in frame(timer)] == [f"stage {i}" for i in range(16)]
     del timer
     gc.collect()
-    context.drain()
-    assert context.live["query"] == before
+    context.objects.drain()
+    assert context.objects.live["query"] == before
 
 
 @pytest.mark.parametrize("context", ["gles"], indirect=True)

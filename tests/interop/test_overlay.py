@@ -89,12 +89,12 @@ def test_text_is_as_wide_and_high_as_it_says(context: fb.GlContext, height: int)
 def test_many_strokes_are_a_few_calls_and_allocate_nothing(context: fb.GlContext) -> None:
     overlay, texture = fb.Overlay(), canvas()
     texture.framebuffer()
-    live = dict(context.live)
+    live = dict(context.objects.live)
     fb.transfers.reset()
     for i in range(130):
         overlay.point(i % 128 + 0.5, 30.5, WHITE, 3)
     with counted_calls(context) as calls:
         overlay.draw(texture)
     assert calls["glDrawArraysInstanced"] == 3, "64 strokes a call"
-    assert dict(context.live) == live and fb.transfers.bytes == 0
+    assert dict(context.objects.live) == live and fb.transfers.bytes == 0
     assert (texture.read()[30, 1:127, 0] > 200).all()

@@ -102,13 +102,13 @@ def test_an_upload_makes_no_gl_object_and_no_other_copy(context: fb.GlContext) -
     for slot in range(3):
         ring.view(slot)
         ring.to_texture(slot)
-    before = dict(context.live)
+    before = dict(context.objects.live)
     with fb.transfer_guard("disallow", exempt=("camera frame",)):
         for number in range(20):
             ring.wait(number % 3)
             ring.view(number % 3)
             ring.to_texture(number % 3)
-    assert dict(context.live) == before
+    assert dict(context.objects.live) == before
     ring.release()
     with pytest.raises(fb.TransferError, match="camera frame"), fb.transfer_guard("disallow"):
         UploadRing(context, 8, 8).to_texture(0)
@@ -157,7 +157,7 @@ def test_leaving_the_loop_early_stops_the_worker(context: fb.GlContext) -> None:
         for _ in source.textures(context):
             break
     assert not [t for t in threading.enumerate() if t.name == "framebind motion"]
-    context.drain()
+    context.objects.drain()
 
 
 @pytest.mark.parametrize("es", [False, True])
@@ -307,9 +307,9 @@ def test_video_sink_keeps_every_frame_in_order(context: fb.GlContext, tmp_path: 
     sink = fb.open_sink(path, context, (64, 48), fps=10)
     for number in range(8):
         texture.write(np.full((48, 64, 4), (20 * number, 255 - 20 * number, 40, 255), np.uint8))
-        before = dict(context.live)
+        before = dict(context.objects.live)
         assert sink.put(texture)
-        assert number < 2 or dict(context.live) == before, "two frames are on their way, then none is added"
+        assert number < 2 or dict(context.objects.live) == before, "two frames are on their way, then none is added"
     sink.close()
     sink.close()
     hop = fb.transfers.by_reason["download", "video frame"]

@@ -65,11 +65,11 @@ def test_showing_many_frames_makes_nothing_new_and_moves_nothing(display: None) 
     with Window(64, 48, "test", vsync=False) as window:
         texture = fb.GlTexture.from_array(picture(48, 64))
         window.show(texture)
-        live = dict(window.context.live)
+        live = dict(window.context.objects.live)
         fb.transfers.reset()
         for _ in range(20):
             window.show(texture)
-        assert dict(window.context.live) == live and fb.transfers.calls == 0
+        assert dict(window.context.objects.live) == live and fb.transfers.calls == 0
         assert not window.should_close
 
 

@@ -23,5 +23,5 @@ def resident() -> int:
 def objects(context: fb.GlContext) -> Counter[str]:
     """GL objects of each kind that the library has made and not deleted."""
     gc.collect()
-    context.drain()
-    return +context.live
+    context.objects.drain()
+    return +context.objects.live

@@ -75,9 +75,9 @@ class UploadRing:
         self._layout = layout = layout or layout_of("bgr", width, height)
         self._context, self._width, self._height, self._nbytes = context, width, height, layout.nbytes
         self.persistent = _can_map_persistently(context)
-        self._buffers = [context.generate("buffer") for _ in range(slots)]
-        self._raw = context.generate("texture")
-        self._program = context.helper(f"program: {layout.name} to rgba", lambda: _build(context, layout))
+        self._buffers = [context.objects.generate("buffer") for _ in range(slots)]
+        self._raw = context.objects.generate("texture")
+        self._program = context.objects.once("program", f"{layout.name} to rgba", lambda: _build(context, layout))
         self._finalizer = weakref.finalize(self, _free, context, self._buffers, self._raw)
         self._finalizer.atexit = False
         self._textures = [GlTexture(width, height, "rgba8", label=f"camera frame {slot}") for slot in range(slots)]
@@ -138,7 +138,7 @@ class UploadRing:
         Any thread may call this, also after the context is closed.
         """
         for fence in filter(None, self._fences):
-            self._context.defer_delete("sync", fence)
+            self._context.objects.defer_delete("sync", fence)
         self._fences = [None] * len(self._buffers)
         self._views = [None] * len(self._buffers)
         self._finalizer()
@@ -175,7 +175,7 @@ class UploadRing:
 
 def make_fence(context: GlContext) -> int:
     """A GL sync object at this point of the context's work, counted among its live objects."""
-    context.live["sync"] += 1
+    context.objects.live["sync"] += 1
     return context.gl.glFenceSync(GL.SYNC_GPU_COMMANDS_COMPLETE, 0)
 
 
@@ -183,7 +183,7 @@ def wait_and_delete(context: GlContext, fence: int) -> None:
     """Block until the GPU has passed a GL sync object, then delete it."""
     result = context.gl.glClientWaitSync(fence, GL.SYNC_FLUSH_COMMANDS_BIT, GL.TIMEOUT_IGNORED)
     context.gl.glDeleteSync(fence)
-    context.live["sync"] -= 1
+    context.objects.live["sync"] -= 1
     if result == GL.WAIT_FAILED:
         raise DeviceError(f"{context} does not finish its work: the GPU was reset or the context lost. Make a new one")
 
@@ -202,5 +202,5 @@ def _build(context: GlContext, layout: Layout) -> int:
 
 def _free(context: GlContext, buffers: list[int], raw: int) -> None:
     for buffer in buffers:
-        context.defer_delete("buffer", buffer)
-    context.defer_delete("texture", raw)
+        context.objects.defer_delete("buffer", buffer)
+    context.objects.defer_delete("texture", raw)

@@ -12,7 +12,7 @@ from ...gl.buffer import GlBuffer
 from ...gl.context import GlContext
 from ...gl.khronos import GL
 from ...gl.program import build_program
-from ...gl.texture import GlTexture
+from ...gl.texture import GlTexture, linear_sampler, nearest_sampler
 
 _DISABLED = (GL.DEPTH_TEST, GL.BLEND, GL.SCISSOR_TEST, GL.CULL_FACE, GL.STENCIL_TEST)
 _INTEGER_SETTERS = {GL.INT: "glUniform1i", GL.UNSIGNED_INT: "glUniform1ui", GL.BOOL: "glUniform1i"}
@@ -60,8 +60,9 @@ class FragmentProgram:
             GL.FRAGMENT_SHADER: f"{head}in vec2 uv;\nout vec4 color;\n#line 1\n{source}",
         }
         self._program = build_program(self.context, "fragment program", texts)
-        weakref.finalize(self, self.context.defer_delete, "program", self._program).atexit = False
-        self._vertex_array = self.context.helper("vertex array: empty", lambda: self.context.generate("vertex array"))
+        weakref.finalize(self, self.context.objects.defer_delete, "program", self._program).atexit = False
+        objects = self.context.objects
+        self._vertex_array = objects.once("vertex array", "empty", lambda: objects.generate("vertex array"))
         self._top_down: bool | None = None
         self._top_down_location = self.context.gl.glGetUniformLocation(self._program, b"framebind_top_down")
         self._uniforms: dict[str, tuple[int, int]] = {}
@@ -126,7 +127,7 @@ class FragmentProgram:
                 gl.glUniform1i(self._uniform(name)[0], unit)
                 self._units[name] = unit
             nearest = self.context.is_es and texture.format.endswith("32f")
-            sampler = self.context.nearest_sampler() if nearest else self.context.linear_sampler()
+            sampler = nearest_sampler(self.context) if nearest else linear_sampler(self.context)
             gl.glActiveTexture(GL.TEXTURE0 + unit)
             gl.glBindTexture(GL.TEXTURE_2D, texture.id)
             gl.glBindSampler(unit, sampler)

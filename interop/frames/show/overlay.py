@@ -11,7 +11,7 @@ import numpy as np
 from ...gl.context import GlContext
 from ...gl.khronos import GL
 from ...gl.program import build_program
-from ...gl.texture import GlTexture
+from ...gl.texture import GlTexture, linear_sampler
 from ..capture.opencv import load_cv2
 from .draw import Surface
 
@@ -87,12 +87,13 @@ class Overlay:
         vertex = f"{head}const int STROKES = {_BATCH};{_VERTEX}"
         texts = {GL.VERTEX_SHADER: vertex, GL.FRAGMENT_SHADER: head + _FRAGMENT}
         self._program = build_program(context, "overlay", texts)
-        weakref.finalize(self, context.defer_delete, "program", self._program).atexit = False
+        weakref.finalize(self, context.objects.defer_delete, "program", self._program).atexit = False
         locate = context.gl.glGetUniformLocation
         self._strokes, self._size, self._bottom_up = (
             locate(self._program, name) for name in (b"strokes", b"size", b"bottom_up")
         )
-        self._vertex_array = context.helper("vertex array: empty", lambda: context.generate("vertex array"))
+        objects = context.objects
+        self._vertex_array = objects.once("vertex array", "empty", lambda: objects.generate("vertex array"))
         atlas, self._widths = _font()
         self._font = GlTexture(atlas.shape[1], atlas.shape[0], "r8", label="the overlay's font")
         self._font.write(atlas, "font")
@@ -152,7 +153,7 @@ class Overlay:
         gl.glUniform1f(self._bottom_up, float(not on_texture))
         gl.glActiveTexture(GL.TEXTURE0)
         gl.glBindTexture(GL.TEXTURE_2D, self._font.id)
-        gl.glBindSampler(0, self.context.linear_sampler())
+        gl.glBindSampler(0, linear_sampler(self.context))
         gl.glBindFramebuffer(GL.FRAMEBUFFER, target.framebuffer() if isinstance(target, GlTexture) else 0)
         gl.glViewport(0, 0, width, height)
         for capability in _DISABLED:

@@ -35,7 +35,7 @@ class ReadbackRing:
     def __init__(self, context: GlContext, width: int, height: int) -> None:
         context.check()
         self._context, self._size, self._nbytes = context, (width, height), width * height * 4
-        self._buffers = [context.generate("buffer") for _ in range(_DEPTH + 1)]
+        self._buffers = [context.objects.generate("buffer") for _ in range(_DEPTH + 1)]
         self._finalizer = weakref.finalize(self, _free, context, self._buffers)
         self._finalizer.atexit = False
         self._frame = np.empty((height, width, 4), np.uint8)
@@ -73,7 +73,7 @@ class ReadbackRing:
     def release(self) -> None:
         """Free the buffers. Frames still on their way are lost."""
         for _, fence in self._pending:
-            self._context.defer_delete("sync", fence)
+            self._context.objects.defer_delete("sync", fence)
         self._pending.clear()
         self._finalizer()
 
@@ -94,4 +94,4 @@ class ReadbackRing:
 
 def _free(context: GlContext, buffers: list[int]) -> None:
     for buffer in buffers:
-        context.defer_delete("buffer", buffer)
+        context.objects.defer_delete("buffer", buffer)

@@ -53,7 +53,7 @@ class GlBarrier(BaseBarrier):
         context, gl = self._context, self._context.gl
         text = render_glsl_barrier_test(64, self.version)
         program = build_program(context, "barrier_test", {GL.COMPUTE_SHADER: text}, store)
-        weakref.finalize(self, context.defer_delete, "program", program).atexit = False
+        weakref.finalize(self, context.objects.defer_delete, "program", program).atexit = False
         cells, stale_reads = GlBuffer(4 * most, label="cells"), GlBuffer(4, label="stale_reads")
 
         def dispatch(groups: int) -> None:

@@ -56,7 +56,7 @@ class GlCommandList(BaseCommandList[GlRecording]):
 
     def _prepare(self) -> None:
         super()._prepare()
-        self._context.drain()
+        self._context.objects.drain()
 
     def _submit(self) -> None:
         for function, arguments in self._calls:
@@ -71,7 +71,7 @@ class GlCommandList(BaseCommandList[GlRecording]):
         gl, suffix = self._context.gl, "EXT" if self._context.is_es else ""
         stamp, result = getattr(gl, f"glQueryCounter{suffix}"), getattr(gl, f"glGetQueryObjectui64v{suffix}")
         dispatches = self._recording.dispatches
-        queries = [self._context.generate("query") for _ in range(len(dispatches) + 1)]
+        queries = [self._context.objects.generate("query") for _ in range(len(dispatches) + 1)]
         times, value, done = [], ctypes.c_uint64(), 0
         with kept(self._context, *self._recording.changed):
             stamp(queries[0], GL.TIMESTAMP)
@@ -86,6 +86,6 @@ class GlCommandList(BaseCommandList[GlRecording]):
         for query in queries:
             result(query, GL.QUERY_RESULT, ctypes.byref(value))
             times.append(value.value)
-            self._context.defer_delete("query", query)
-        self._context.drain()
+            self._context.objects.defer_delete("query", query)
+        self._context.objects.drain()
         return [(label, times[i + 1] - times[i]) for i, (label, _) in enumerate(dispatches)]

@@ -18,14 +18,14 @@ class GlFence:
     def __init__(self, context: GlContext, watch: BarrierWatch) -> None:
         self._context, self._watch, self._made = context, watch, time.perf_counter()
         self._sync: int | None = None
-        context.drain()
+        context.objects.drain()
         self._sync = context.gl.glFenceSync(GL.SYNC_GPU_COMMANDS_COMPLETE, 0)
-        context.live["sync"] += 1
+        context.objects.live["sync"] += 1
         context.gl.glFlush()
 
     def __del__(self) -> None:
         if self._sync:
-            self._context.defer_delete("sync", self._sync)
+            self._context.objects.defer_delete("sync", self._sync)
 
     @property
     def done(self) -> bool:

@@ -64,7 +64,7 @@ class GlKernel:
         names = {"": "offsets", **{a.name: f"{a.name}_parameters" for a in self.source.pictures}}
         locate = self.context.gl.glGetUniformLocation
         self.locations = {key: locate(self.program, name.encode()) for key, name in names.items()}
-        self._free = weakref.finalize(self, self.context.defer_delete, "program", self.program)
+        self._free = weakref.finalize(self, self.context.objects.defer_delete, "program", self.program)
         self._free.atexit = False
 
     def release(self) -> None:

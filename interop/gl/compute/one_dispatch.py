@@ -30,7 +30,7 @@ class GlProgram:
         self.context, self.barrier, self.merged = context, barrier, merged
         self.text = render_glsl_program(merged.source, barrier.version)
         self.id = build_program(context, "program", {GL.COMPUTE_SHADER: self.text}, store)
-        self.free = weakref.finalize(self, context.defer_delete, "program", self.id)
+        self.free = weakref.finalize(self, context.objects.defer_delete, "program", self.id)
         self.free.atexit = False
         with kept(context, program, buffers, storage_buffers(1)):
             self.table = GlBuffer(4 * merged.source.steps * merged.source.row, label="steps of a program")

@@ -19,7 +19,7 @@ from ..context import GlContext
 from ..khronos import GL
 from ..query import FORMATS
 from ..state import Part, image_units, kept, program, storage_buffers, texture_units, uniform_buffers
-from ..texture import GlTexture
+from ..texture import GlTexture, nearest_sampler
 from .kernel import GlKernel, UniformValues, uniform_calls
 
 _ALL_BARRIERS = ctypes.c_uint(GL.ALL_BARRIER_BITS)
@@ -220,7 +220,7 @@ class Recorder:
             if self._state.get(("texture", unit)) != resource:
                 self._set("active", 0, unit, "glActiveTexture", GL.TEXTURE0 + unit)
             self._set("texture", unit, resource, "glBindTexture", GL.TEXTURE_2D, name)
-            sampler = self._context.nearest_sampler()
+            sampler = nearest_sampler(self._context)
             self._set("sampler", unit, sampler, "glBindSampler", unit, sampler)
             return
         internal = FORMATS[argument.view.format].internal
