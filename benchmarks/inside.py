@@ -32,6 +32,7 @@ from framebind.interop.cl.compute.barrier import ClBarrier
 from framebind.interop.device import Device, Resource, Step
 from framebind.interop.discovery.devices import open_device
 from framebind.interop.record.one_dispatch import Merged
+from framebind.kernels.codegen.dialect import Dialect
 from framebind.kernels.codegen.one_dispatch import ProgramSource
 
 MOST_ROWS = 1000
@@ -42,7 +43,7 @@ CLOCKS = (
     '#define CLOCK(t) asm volatile("mov.u64 %0, %%clock64;" : "=l"(t) :: "memory")\n'
     '#define NANOSECONDS(t) asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t) :: "memory")\n'
 )
-_render, _table = cl_one_dispatch.render_opencl_program, cl_one_dispatch.table
+_render, _table = cl_one_dispatch.render_program, cl_one_dispatch.table
 
 
 def _note(place: str, nanoseconds: str = "") -> str:
@@ -54,11 +55,13 @@ def _note(place: str, nanoseconds: str = "") -> str:
     )
 
 
-def render_timed(source: ProgramSource) -> str:
+def render_timed(source: ProgramSource, dialect: Dialect) -> str:
     """The program with the clock read before and after each barrier and at the end, and space for twice the rows."""
     count = source.steps * source.row
     text = (
-        _render(source).replace(f"copy[{count}];", f"copy[{2 * count}];").replace(f"i < {count};", f"i < {2 * count};")
+        _render(source, dialect)
+        .replace(f"copy[{count}];", f"copy[{2 * count}];")
+        .replace(f"i < {count};", f"i < {2 * count};")
     )
     head, loop = text.rsplit("  __local uint local_state[2];", 1)
     for before, note in (
@@ -122,7 +125,7 @@ def main(
     runs: Annotated[int, typer.Option(help="Runs of which medians are taken.")] = 50,
 ) -> None:
     """A table for each model: microseconds of each step inside one dispatch."""
-    cl_one_dispatch.render_opencl_program = render_timed
+    cl_one_dispatch.render_program = render_timed
     with fb.ClContext(device_name or None):
         device = open_device("opencl")
         state = enlarge_barrier_state(device)

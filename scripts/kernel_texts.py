@@ -27,8 +27,9 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from framebind.interop.record.null import NullDevice  # noqa: E402
 from framebind.interop.record.one_dispatch import merge  # noqa: E402
-from framebind.kernels.codegen.one_dispatch_glsl import render_glsl_program  # noqa: E402
-from framebind.kernels.codegen.one_dispatch_opencl import render_opencl_program  # noqa: E402
+from framebind.kernels.codegen.glsl import GLSL  # noqa: E402
+from framebind.kernels.codegen.opencl import OPENCL  # noqa: E402
+from framebind.kernels.codegen.render import render_program  # noqa: E402
 from framebind.kernels.views import Storage  # noqa: E402
 from support.cases.compiled import program_on_null  # noqa: E402
 from support.cases.operator_cases import CASES  # noqa: E402
@@ -64,11 +65,11 @@ def steps_of(model: bytes, kind: str, storage: Storage, texts: dict[str, str]) -
         return [], []
     kernels = [device.kernels[step.kernel.source] for step in program.steps]
     steps = [
-        (step.label, step.group_count, digest(kernel.glsl), digest(kernel.opencl))
+        (step.label, step.group_count, digest(kernel.texts["glsl"]), digest(kernel.texts["opencl"]))
         for step, kernel in zip(program.steps, kernels, strict=True)
     ]
     source = merge(program.steps, device.traits.local_bytes).source
-    program_glsl, program_opencl = render_glsl_program(source, "430 core"), render_opencl_program(source)
+    program_glsl, program_opencl = render_program(source, GLSL), render_program(source, OPENCL)
     return steps, [("all steps as one dispatch", len(steps), digest(program_glsl), digest(program_opencl))]
 
 

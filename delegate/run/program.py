@@ -8,7 +8,7 @@ from typing import Any
 
 from ...interop.device import CommandList, Device, Kernel, Resource, Slot, Step
 from ...interop.errors import BindingError, ModelError
-from ...kernels.codegen.dialect import KernelSource
+from ...kernels.codegen.source import KernelSource
 from ...kernels.target import TuningChoice
 from ...kernels.views import Storage
 from ..cache.build import BuildContext

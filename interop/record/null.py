@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...kernels.codegen.dialect import render_glsl, render_opencl
+from ...kernels.codegen.dialect import DIALECTS
+from ...kernels.codegen.render import render
 from ...kernels.codegen.source import KernelSource
 from ..binaries import BinaryStore
 from ..device import Dispatches, Resource, Step, Traits
@@ -35,11 +36,11 @@ class NullResource:
 
 @dataclass(frozen=True)
 class NullKernel:
-    """A kernel's source and the texts that it gives in both dialects."""
+    """A kernel's source and its text in every dialect."""
 
     source: KernelSource
-    glsl: str
-    opencl: str
+    texts: dict[str, str]
+    """By the name of the dialect."""
 
 
 class NullCommandList:
@@ -113,7 +114,9 @@ class NullDevice:
 
     def kernel(self, source: KernelSource) -> NullKernel:
         if source not in self.kernels:
-            self.kernels[source] = NullKernel(source, render_glsl(source), render_opencl(source))
+            self.kernels[source] = NullKernel(
+                source, {name: render(source, dialect) for name, dialect in DIALECTS.items()}
+            )
         return self.kernels[source]
 
     def compile(

@@ -1,37 +1,34 @@
-"""All kernels of a program in one text: a loop over its steps, in one dispatch, with barriers of the whole device.
+"""Sources of programs: all kernels of a model in one text, which runs its steps in one dispatch.
 
-Which steps there are is a table, one row of ints a step: the number of its kernel, its tiles, the group that begins,
-whether all groups wait for one another before it, and the offsets of its buffer arguments. So another plan of the arena
-compiles nothing. Each group copies the table to local memory where that has room, as each step's first look at its row
-is a cache miss otherwise, which all groups wait for.
+The text is a loop over the steps, with barriers between all work-groups. The steps are a table, one row of ints per
+step: the number of its kernel, its group count, the group that begins, whether all groups wait before it, and the
+offsets of its buffer arguments. So another plan of the arena compiles nothing. Each group copies the table to local
+memory if there is room: else each step's first look at its row is a cache miss, for which all groups wait.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
-from .dialect import tile_text
 from .source import Argument, KernelSource
 
 HEAD = 4
 """Ints of a row before the offsets."""
 NOTHING = -1
-"""As a row's kernel: a step that does nothing but wait."""
+"""Number of a row's kernel that does nothing but wait."""
 
 
 @dataclass(frozen=True)
 class ProgramSource:
-    """Kernels whose arguments name, as ``memory``, the buffers of the whole program, and pictures by own names.
-
-    ``group`` is the work-group size of them all, ``steps`` how many rows the table has, ``local_bytes`` the local
-    memory of a work-group on the device.
-    """
+    """Kernels of a program. Their arguments' ``memory`` names the program's buffers; each picture has its own name."""
 
     kernels: tuple[KernelSource, ...]
     group_size: int
+    """The work-group size of them all."""
     steps: int
+    """Rows of the table."""
     local_bytes: int
+    """Local memory that a work-group has on the device."""
 
     @property
     def memories(self) -> dict[str, list[Argument]]:
@@ -81,18 +78,3 @@ def pool_names(kernel: KernelSource) -> list[str]:
         before = sum(kernel.shared[other][0] == kind for other in largest_first[:place])
         names[i] = f"pool_{kind}_{before}"
     return names
-
-
-def renamed(number: int, kernel: KernelSource) -> list[str]:
-    """Macros that give a kernel's helpers and local arrays the names that they have in the program."""
-    helpers, _ = tile_text(kernel)
-    own = re.findall(r"^\w+ (\w+)\(", helpers, re.MULTILINE) + [f"order_{a.name}" for a in kernel.pictures]
-    macros = [f"#define {name} {name}_{number}" for name in own]
-    pools = zip(kernel.shared, pool_names(kernel), strict=True)
-    return macros + [f"#define {name} {pool}" for (_, name, _), pool in pools]
-
-
-def undefined(macros: list[str]) -> list[str]:
-    """What takes back the macros that a text defines."""
-    names = re.findall(r"^#define (\w+)", "\n".join(macros), re.MULTILINE)
-    return [f"#undef {name}" for name in names]

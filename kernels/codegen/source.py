@@ -1,34 +1,32 @@
-"""What decides a kernel's text: its arguments and how each lies in memory, constants, local arrays, links."""
+"""Sources of kernels: all that decides a kernel's text, and the values that it takes besides."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..views import SLICE_BYTES, Access, Picture, Resize, Sliced, Table, View
 
 PICTURE_PARAMETERS = 16
-"""How many floats a Picture argument takes by value: four float4 (see layout.picture_parameters)."""
+"""Floats that a Picture argument takes by value: four float4 (see kernels/views.py: picture_parameters)."""
 
 
 @dataclass(frozen=True)
 class Argument:
-    """A named argument of a kernel. Arguments with the same ``memory`` are parts of one buffer; a Picture has its own.
-
-    ``broadcast_channel`` says that a tensor with one channel is read as that value in all four lanes (a broadcast
-    operand),
-    ``zero_extended`` that a tensor with fewer channels than what is written is read as zeros after its last slice,
-    ``max_pool_2x2`` that what is read of it is the largest of 2x2 pixels, ``resized`` that it is read as if it were
-    resized.
-    """
+    """A named argument of a kernel. Arguments with the same ``memory`` lie in one buffer; a Picture has its own."""
 
     name: str
     view: View
     access: Access
     memory: str
     broadcast_channel: bool = False
+    """The tensor has one channel, which is read into all four lanes."""
     zero_extended: bool = False
+    """The tensor has fewer channels than the one that is written: zeros are read after its last slice."""
     max_pool_2x2: bool = False
+    """A read gives the largest of 2x2 pixels."""
     resized: Resize | None = None
+    """A read gives a pixel of the resized tensor."""
 
     @property
     def unit(self) -> int:
@@ -38,15 +36,32 @@ class Argument:
         return 4
 
 
+@dataclass(frozen=True)
+class Buffer:
+    """A buffer as a kernel's text names it: the type of its elements, and whether the kernel only reads it."""
+
+    name: str
+    element: str
+    read_only: bool
+
+
+class TileText(NamedTuple):
+    """A kernel's text: helper functions, and the body of its tile function in braces."""
+
+    helpers: str
+    body: str
+
+
 FusedTexts = tuple[tuple[str, str], ...]
-"""Elementwise steps, each an expression in v and w and the name of the argument that is read as w, or ""."""
+"""Fused operations: each an expression in v and w, and the name of the argument that is read as w, or ""."""
 
 
 @dataclass(frozen=True)
 class Prologue:
-    """A kernel whose tile 0 each work-group of another one computes before its own tile. What it writes, after
-    ``epilogue``, is in local memory: ``arguments`` are that tensor (view Local, memory the local array's name), once
-    written by this kernel, and read by the other. Its other arguments are the other kernel's too.
+    """A kernel of one tile, which each work-group of another kernel computes before its own tile.
+
+    Its result, after ``epilogue``, is in local memory. ``arguments`` are that tensor twice (view Local, memory the
+    local array's name): written by this kernel, and read by the other. Its other arguments are the other kernel's too.
     """
 
     name: str
@@ -56,14 +71,10 @@ class Prologue:
 
 @dataclass(frozen=True)
 class KernelSource:
-    """Everything that decides a kernel's text. ``epilogue`` are applied to what is written to the first argument
-    that is
-    written, and those of ``input_ops`` to what is read of "src". Where ``partial_sums`` is not None, each work-group
-    adds up what it writes there, after these links, by slices, as row GROUP_ID of the argument "partial_sums" (see
-    partial_sums.kern).
+    """Everything that decides a kernel's text.
 
-    By value a kernel takes one int per buffer argument (its offset in units) and PICTURE_PARAMETERS floats per Picture,
-    each in the order of ``arguments``.
+    By value a kernel takes one int per buffer argument (its offset in units of the argument) and PICTURE_PARAMETERS
+    floats per Picture, each in the order of ``arguments``.
     """
 
     name: str
@@ -72,9 +83,15 @@ class KernelSource:
     group_count: int
     constants: tuple[tuple[str, int | float], ...] = ()
     shared: tuple[tuple[str, str, int], ...] = ()
+    """Arrays in local memory: type, name and number of elements."""
     epilogue: FusedTexts = ()
+    """Applied to what is written to ``destination``."""
     input_ops: FusedTexts = ()
+    """Applied to what is read of "src"."""
     partial_sums: FusedTexts | None = None
+    """If not None, each work-group adds up, per slice, what it writes to ``destination``, after these operations. Its
+    sums are row GROUP_ID of the argument "partial_sums" (see partial_sums.kern).
+    """
     prologue: Prologue | None = None
 
     @property
@@ -84,10 +101,12 @@ class KernelSource:
 
     @property
     def buffers(self) -> tuple[Argument, ...]:
+        """The arguments that lie in buffers."""
         return tuple(a for a in self.arguments if not isinstance(a.view, Picture))
 
     @property
     def pictures(self) -> tuple[Argument, ...]:
+        """The arguments that are textures."""
         return tuple(a for a in self.arguments if isinstance(a.view, Picture))
 
     @property

@@ -27,7 +27,7 @@ def test_each_step_notes_when_it_arrives_and_begins(gpu: Device, monkeypatch: py
     clocks = gpu.buffer(8 * 64, "clocks")
     gpu.write(clocks, np.zeros(128, np.uint32), "test")
     monkeypatch.setattr(inside, "CLOCKS", COUNTERS)
-    monkeypatch.setattr(cl_one_dispatch, "render_opencl_program", inside.render_timed)
+    monkeypatch.setattr(cl_one_dispatch, "render_program", inside.render_timed)
     monkeypatch.setitem(vars(gpu._barrier), "state", clocks.memory)
     steps, _ = chain(gpu, SHAPE)
     commands, x = gpu.record(steps, "one"), random(SHAPE, 0)

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 import framebind
-from framebind.kernels.codegen.dialect import render_glsl, render_opencl
+from framebind.kernels.codegen.glsl import GLSL, GLSL_ES
+from framebind.kernels.codegen.opencl import OPENCL
+from framebind.kernels.codegen.render import render
 from framebind.kernels.codegen.source import Argument, KernelSource
 from framebind.kernels.views import Dense, Picture, Sliced
 
@@ -41,7 +43,7 @@ def relu_source(**views: object) -> KernelSource:
 
 def test_both_dialects_come_of_one_source() -> None:
     source = relu_source(src=Dense((1, 5, 7, 3)), dst=Sliced((1, 5, 7, 3), "f16"))
-    glsl, opencl = render_glsl(source), render_opencl(source)
+    glsl, opencl = render(source, GLSL), render(source, OPENCL)
     assert "buffer block_arena { uvec2 arena[]; }" in glsl and "readonly buffer block_frame { float frame[]; }" in glsl
     assert "__kernel" in opencl and "vstorea_half4" in opencl and "__global const float* frame" in opencl
     body = "WRITE_dst(b, y, x, s, READ_src(b, y, x, s));"
@@ -49,13 +51,13 @@ def test_both_dialects_come_of_one_source() -> None:
 
 
 def test_padding_lanes_are_written_as_zero() -> None:
-    glsl = render_glsl(relu_source(src=Sliced((1, 1, 1, 5)), dst=Sliced((1, 1, 1, 5))))
+    glsl = render(relu_source(src=Sliced((1, 1, 1, 5)), dst=Sliced((1, 1, 1, 5))), GLSL)
     assert "if ((s_) == 1) { store_v = F4V(store_v.x, 0.0f, 0.0f, 0.0f); }" in glsl
 
 
 def test_glsl_es_has_precisions_and_textures_have_units() -> None:
     source = relu_source(src=Picture((1, 4, 4, 3), "rgba8", "bgr"), dst=Sliced((1, 4, 4, 3)))
-    glsl = render_glsl(source, "310 es")
+    glsl = render(source, GLSL_ES)
     assert glsl.startswith("#version 310 es\nprecision highp float;")
     assert "layout(binding = 0) uniform sampler2D src_image;" in glsl
     assert "return F4V(t.z, t.y, t.x, 0.0f);" in glsl

@@ -8,7 +8,7 @@ import functools
 import numpy as np
 import pyopencl as cl
 
-from ....kernels.codegen.one_dispatch_opencl import render_opencl_barrier_test
+from ....kernels.codegen.opencl import OPENCL
 from ...binaries import BinaryStore
 from ...errors import DeviceError, KernelError
 from ...record.barrier import GROUPS_PER_UNIT, TEST_ROUNDS, TEST_SPINS, BarrierTest, BaseBarrier
@@ -47,7 +47,7 @@ class ClBarrier(BaseBarrier):
 
     def _build_test(self, most: int, store: BinaryStore | None) -> BarrierTest:
         context, group_size = self._context, min(128, self._context.device.max_work_group_size)
-        text = render_opencl_barrier_test(group_size)
+        text = OPENCL.barrier_test(group_size)
         try:
             kernel = cl.Kernel(build(context.context, text, "barrier_test", self.options, store), "barrier_test")
         except cl.Error as error:

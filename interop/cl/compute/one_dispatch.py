@@ -10,7 +10,8 @@ import numpy as np
 import pyopencl as cl
 
 from ....kernels.codegen.one_dispatch import ProgramSource
-from ....kernels.codegen.one_dispatch_opencl import render_opencl_program
+from ....kernels.codegen.opencl import OPENCL
+from ....kernels.codegen.render import render_program
 from ....kernels.views import Picture
 from ...binaries import BinaryStore
 from ...device import Slot, Step
@@ -35,7 +36,7 @@ class ClProgram:
         self, context: ClContext, barrier: ClBarrier, source: ProgramSource, store: BinaryStore | None
     ) -> None:
         self.context, self.barrier, self.source = context, barrier, source
-        self.text = render_opencl_program(source)
+        self.text = render_program(source, OPENCL)
         try:
             program = build(context.context, self.text, "program", barrier.options, store)
         except cl.Error as error:
@@ -48,7 +49,7 @@ class ClProgram:
         self.kept: list[Any] = []
 
     def set_own(self, rows: cl.Buffer, count: int, groups: int, max_spins: int) -> None:
-        """Set the arguments behind memories and pictures: see kernels/codegen/one_dispatch.py."""
+        """Set the arguments behind memories and pictures: see kernels/codegen/opencl.py."""
         own = (rows, np.int32(count), self.barrier.state, np.int32(groups), np.uint32(max_spins))
         for i, value in enumerate(own):
             self.kernel.set_arg(self.first_own + i, value)

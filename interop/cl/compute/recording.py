@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from ....kernels.codegen.dialect import render_opencl
+from ....kernels.codegen.opencl import OPENCL
+from ....kernels.codegen.render import render
 from ....kernels.codegen.source import KernelSource
 from ...binaries import BinaryStore
 from ...device import Resource, Slot, Step
@@ -42,7 +43,7 @@ class ClKernel:
 
     @functools.cached_property
     def _text(self) -> str:
-        return render_opencl(self.source)
+        return render(self.source, OPENCL)
 
     def program(self, store: BinaryStore | None) -> cl.Program:
         """The program: built now if it was not, and offered to the store. Raises KernelError with log and text."""

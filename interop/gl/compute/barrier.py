@@ -7,7 +7,6 @@ import weakref
 
 import numpy as np
 
-from ....kernels.codegen.one_dispatch_glsl import render_glsl_barrier_test
 from ...binaries import BinaryStore
 from ...record.barrier import GROUPS_PER_UNIT, TEST_ROUNDS, TEST_SPINS, BarrierTest, BaseBarrier, Dispatch
 from ..buffer import GlBuffer
@@ -17,6 +16,7 @@ from ..program import build_program
 from ..query import has_extension
 from ..state import buffers, kept, storage_buffers
 from ..state import program as program_in_use
+from .kernel import dialect_of
 
 _COUNTS_UNITS = "GL_NV_shader_thread_group"
 _FLAG = "flag of the barrier between work-groups"
@@ -40,18 +40,13 @@ class GlBarrier(BaseBarrier):
         with kept(self._context, buffers, program_in_use, storage_buffers(1)):
             return GlBuffer(8, label="state of the barrier")
 
-    @property
-    def version(self) -> str:
-        """The version of the shading language."""
-        return "310 es" if self._context.is_es else "430 core"
-
     def _test(self, store: BinaryStore | None) -> str:
         with kept(self._context, program_in_use, buffers, storage_buffers(3)):
             return super()._test(store)
 
     def _build_test(self, most: int, store: BinaryStore | None) -> BarrierTest:
         context, gl = self._context, self._context.gl
-        text = render_glsl_barrier_test(64, self.version)
+        text = dialect_of(context).barrier_test(64)
         program = build_program(context, "barrier_test", {GL.COMPUTE_SHADER: text}, store)
         weakref.finalize(self, context.objects.defer_delete, "program", program).atexit = False
         cells, stale_reads = GlBuffer(4 * most, label="cells"), GlBuffer(4, label="stale_reads")

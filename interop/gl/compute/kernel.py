@@ -10,7 +10,8 @@ import weakref
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from ....kernels.codegen.dialect import render_glsl
+from ....kernels.codegen.glsl import GLSL, GLSL_ES, Glsl
+from ....kernels.codegen.render import render
 from ....kernels.codegen.source import PICTURE_PARAMETERS, KernelSource
 from ...binaries import BinaryStore
 from ...device import Step
@@ -19,6 +20,11 @@ from ..context import GlContext
 from ..khronos import GL
 from ..program import begin_program, offer
 from ..query import has_extension
+
+
+def dialect_of(context: GlContext) -> Glsl:
+    """The dialect that a context's compiler takes."""
+    return GLSL_ES if context.is_es else GLSL
 
 
 class GlKernel:
@@ -45,7 +51,7 @@ class GlKernel:
 
     @functools.cached_property
     def _text(self) -> str:
-        return render_glsl(self.source, "310 es" if self.context.is_es else "430 core")
+        return render(self.source, dialect_of(self.context))
 
     def begin(self, store: BinaryStore | None) -> None:
         """Let the driver begin to link it if it was not."""

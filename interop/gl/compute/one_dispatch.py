@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ....kernels.codegen.one_dispatch_glsl import UNIFORMS, render_glsl_program
+from ....kernels.codegen.glsl import UNIFORMS
+from ....kernels.codegen.render import render_program
 from ....kernels.codegen.source import PICTURE_PARAMETERS
 from ...binaries import BinaryStore
 from ...device import Slot, Step
@@ -20,6 +21,7 @@ from ..khronos import GL
 from ..program import build_program
 from ..state import buffers, kept, program, storage_buffers, uniform_buffers
 from .barrier import GlBarrier
+from .kernel import dialect_of
 from .recording import GlRecording, ParametersPlace, Recorder
 
 
@@ -28,7 +30,7 @@ class GlProgram:
 
     def __init__(self, context: GlContext, barrier: GlBarrier, merged: Merged, store: BinaryStore | None) -> None:
         self.context, self.barrier, self.merged = context, barrier, merged
-        self.text = render_glsl_program(merged.source, barrier.version)
+        self.text = render_program(merged.source, dialect_of(context))
         self.id = build_program(context, "program", {GL.COMPUTE_SHADER: self.text}, store)
         self.free = weakref.finalize(self, context.objects.defer_delete, "program", self.id)
         self.free.atexit = False

@@ -1,0 +1,241 @@
+"""GLSL 4.3 and GLSL ES 3.1: a compute shader per kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..tensor import INTEGER_DTYPES
+from ..views import SLICE_BYTES, Dense, Picture, Quantized
+from .one_dispatch import HEAD, ProgramSource, pool_names
+from .source import Argument, Buffer, KernelSource, TileText
+from .texts import barrier, prelude
+
+UNIFORMS = ("rows", "groups", "max_spins")
+"""Ints that a program of all steps is given for each run, at the locations 0, 1, 2."""
+
+
+@dataclass(frozen=True)
+class Glsl:
+    """The dialect; ``version`` is "430 core" or "310 es".
+
+    A kernel's bindings: buffer i is the i-th of ``source.memories``; texture or image unit i is the i-th of
+    ``source.pictures``. Its uniform locations: an array of ints at 0, the offset of buffer argument i at i; then four
+    vec4 for each picture.
+
+    A program's bindings: buffer i is the i-th of ``source.memories``, and the one behind them the barrier's state (two
+    words); uniform buffer 0 is the table; texture or image unit i is the i-th of ``source.pictures``. Its uniform
+    locations: UNIFORMS, then four vec4 for each picture.
+
+    The test of the barrier has the bindings: an int per group, a count of stale reads, the barrier's state. Its
+    uniforms are UNIFORMS, with the number of rounds as ``rows``.
+    """
+
+    version: str
+    words = None
+
+    def element(self, arguments: Sequence[Argument]) -> str:
+        """vec4 if all is f32, pairs of words if an argument has halves, words for integers, floats for Dense."""
+        if any(isinstance(a.view, Dense) for a in arguments):
+            if not all(isinstance(a.view, Dense) for a in arguments):
+                raise ValueError(f"memory '{arguments[0].memory}' mixes a user's float32 layout with slices")
+            return "float"
+        if any(isinstance(a.view, Quantized) for a in arguments):
+            return "uint"
+        return "uvec2" if any(a.unit == SLICE_BYTES["f16"] for a in arguments) else "vec4"
+
+    def load(self, argument: Argument, buffer: Buffer, index: str) -> str:
+        """See Dialect."""
+        memory = buffer.name
+        if isinstance(argument.view, Quantized):
+            return _load_integers(memory, argument.view.dtype, index)
+        if argument.unit == SLICE_BYTES["f16"]:
+            return f"UNPACK_HALF4({memory}[{index}])"
+        if buffer.element == "vec4":
+            return f"{memory}[{index}]"
+        # f32 slices in a block that also holds halves: two elements of two words each.
+        return f"uintBitsToFloat(uvec4({memory}[({index}) * 2], {memory}[({index}) * 2 + 1]))"
+
+    def store(self, argument: Argument, buffer: Buffer, index: str, value: str) -> str:
+        """See Dialect."""
+        memory = buffer.name
+        if isinstance(argument.view, Quantized):
+            return _store_integers(memory, argument.view.dtype, index, value)
+        if argument.unit == SLICE_BYTES["f16"]:
+            return f"{memory}[{index}] = PACK_HALF4({value})"
+        if buffer.element == "vec4":
+            return f"{memory}[{index}] = {value}"
+        bits = f"uvec4 store_bits = floatBitsToUint({value}); int store_i = ({index}) * 2"
+        return f"{bits}; {memory}[store_i] = store_bits.xy; {memory}[store_i + 1] = store_bits.zw"
+
+    def load_words(self, argument: Argument, buffer: Buffer, index: str) -> str:
+        """See Dialect."""
+        raise NotImplementedError("GLSL has no matrix units")
+
+    def kernel(self, source: KernelSource, elements: Mapping[str, str], macros: Sequence[str], tile: TileText) -> str:
+        """See Dialect."""
+        lines = self._head(source.group_size)
+        for binding, (memory, arguments) in enumerate(source.memories.items()):
+            readonly = "readonly " if all(a.access == "r" for a in arguments) else ""
+            lines.append(_block(binding, readonly, elements[memory], memory))
+        location = len(source.buffers)
+        if location:  # one array, so that one call sets them all
+            lines.append(f"layout(location = 0) uniform int offsets[{location}];")
+        lines += [f"#define {argument.name}_offset offsets[{i}]" for i, argument in enumerate(source.buffers)]
+        for unit, argument in enumerate(source.pictures):
+            lines.append(f"layout(location = {location}) uniform vec4 {argument.name}_parameters[4];")
+            lines += [f"#define {argument.name}_parameter{i} {argument.name}_parameters[{i}]" for i in range(4)]
+            lines.append(_picture(argument, f"{argument.name}_image", unit))
+            location += 4
+        lines += [f"shared {kind} {name}[{count}];" for kind, name, count in source.shared]
+        lines += [*macros, "#line 1 7", f"{tile.helpers}void tile_function(int GROUP_ID) {tile.body}", _MAIN]
+        return "\n".join(lines)
+
+    def picture_macros(self, kernel: KernelSource) -> list[str]:
+        """See Dialect. Pictures are global here."""
+        macros: list[str] = []
+        for argument in kernel.pictures:
+            macros.append(f"#define {argument.name}_image {argument.memory}")
+            macros += [f"#define {argument.name}_parameter{i} {argument.memory}_parameters[{i}]" for i in range(4)]
+        return macros
+
+    def tile_function(self, source: ProgramSource, number: int, tile: TileText) -> list[str]:
+        """See Dialect."""
+        offsets = [f"int {argument.name}_offset" for argument in source.kernels[number].buffers]
+        parameters = ", ".join(["int GROUP_ID", *offsets])
+        return ["#line 1 7", f"{tile.helpers}void tile_{number}({parameters}) {tile.body}"]
+
+    def program(self, source: ProgramSource, elements: Mapping[str, str], functions: Sequence[str]) -> str:
+        """See Dialect."""
+        lines, quarters = self._head(source.group_size), source.steps * source.row // 4
+        for binding, (memory, arguments) in enumerate(source.memories.items()):
+            qualifier = "readonly " if all(a.access == "r" for a in arguments) else "coherent "
+            lines.append(_block(binding, qualifier, elements[memory], memory))
+        lines.append(f"layout(std140, binding = 0) uniform block_table {{ ivec4 table[{quarters}]; }};")
+        for unit, argument in enumerate(source.pictures):
+            location = len(UNIFORMS) + 4 * unit
+            lines.append(f"layout(location = {location}) uniform vec4 {argument.memory}_parameters[4];")
+            lines.append(_picture(argument, argument.memory, unit))
+        lines += [f"shared {kind} {name}[{count}];" for name, (kind, count) in source.pools.items()]
+        if source.copies_table:
+            lines.append(f"shared ivec4 copy[{quarters}];")
+        lines += [*_barrier(len(source.memories)), *functions]
+        rows = "copy" if source.copies_table else "table"
+        cases = [_case(number, kernel, rows) for number, kernel in enumerate(source.kernels)]
+        loop = _LOOP.replace("TABLE", rows).replace("COPY", _TABLE_COPY if source.copies_table else "")
+        lines.append(loop.replace("CASES", "\n".join(cases)).replace("QUARTER", str(source.row // 4)))
+        return "\n".join(lines)
+
+    def barrier_test(self, group_size: int) -> str:
+        """See Dialect."""
+        blocks = [_block(i, "coherent ", "int", name) for i, name in enumerate(("cells", "stale_reads"))]
+        return "\n".join([*self._head(group_size), *blocks, *_barrier(2), _TEST])
+
+    def _head(self, group_size: int) -> list[str]:
+        lines = [f"#version {self.version}"]
+        if self.version.endswith("es"):
+            lines += [f"precision highp {kind};" for kind in ("float", "int", "sampler2D", "image2D")]
+        return [*lines, f"layout(local_size_x = {group_size}) in;", prelude("glsl")]
+
+
+GLSL, GLSL_ES = Glsl("430 core"), Glsl("310 es")
+"""The dialect of desktop OpenGL 4.3, and that of OpenGL ES 3.1, which differs in the first lines only."""
+
+
+# Integers, which are floats in kernels. A buffer of uint holds four of them in as many words as one has bytes. --------
+
+
+def _words(memory: str, dtype: str, index: str) -> list[str]:
+    nbytes = INTEGER_DTYPES[dtype].nbytes
+    return [f"{memory}[({index}) * {nbytes} + {word}]" for word in range(nbytes)]
+
+
+def _load_integers(memory: str, dtype: str, index: str) -> str:
+    kind, words = INTEGER_DTYPES[dtype], _words(memory, dtype, index)
+    if kind.nbytes > 2:
+        return f"UNPACK_{'INTS' if kind.nbytes == 4 else 'LONGS'}({', '.join(words)})"
+    packed = ", ".join(f"{'int' if kind.lowest else 'uint'}({word})" for word in words)
+    return f"UNPACK_{'BYTES' if kind.nbytes == 1 else 'SHORTS'}({packed})"
+
+
+def _store_integers(memory: str, dtype: str, index: str, value: str) -> str:
+    kind, words = INTEGER_DTYPES[dtype], _words(memory, dtype, index)
+    if kind.nbytes == 1:
+        return f"{words[0]} = PACK_BYTES({value})"
+    if kind.nbytes == 2:
+        return f"{words[0]} = PACK_SHORTS({value}.xy); {words[1]} = PACK_SHORTS({value}.zw)"
+    if kind.nbytes == 4:
+        return "; ".join(f"{word} = uint(int({value}.{lane}))" for word, lane in zip(words, "xyzw", strict=True))
+    stores = [f"uvec2 long_{lane} = PACK_LONG({value}.{lane})" for lane in "xyzw"]
+    stores += [f"{word} = long_{'xyzw'[i // 2]}.{'xy'[i % 2]}" for i, word in enumerate(words)]
+    return "; ".join(stores)
+
+
+# Declarations ---------------------------------------------------------------------------------------------------------
+
+
+def _block(binding: int, qualifier: str, element: str, memory: str) -> str:
+    return f"layout(std430, binding = {binding}) {qualifier}buffer block_{memory} {{ {element} {memory}[]; }};"
+
+
+def _picture(argument: Argument, name: str, unit: int) -> str:
+    assert isinstance(argument.view, Picture)
+    if argument.access == "r":
+        return f"layout(binding = {unit}) uniform sampler2D {name};"
+    return f"layout({argument.view.format}, binding = {unit}) writeonly uniform image2D {name};"
+
+
+def _barrier(binding: int) -> list[str]:
+    block = "buffer block_state { uint arrivals; uint timed_out; };"
+    state = f"layout(std430, binding = {binding}) coherent volatile {block}"
+    uniforms = [f"layout(location = {i}) uniform int {name};" for i, name in enumerate(UNIFORMS)]
+    return [state, *uniforms, "shared uint local_state[2];", barrier("glsl")]
+
+
+# Entry points ---------------------------------------------------------------------------------------------------------
+
+_MAIN = """\
+void main() {
+  int tile = int(gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x);
+  if (tile < GROUP_COUNT) { tile_function(tile); }
+}
+"""
+_TEST = """\
+void main() {
+  int group = int(gl_WorkGroupID.x);
+  begin_barriers();
+  for (int turn = 1; turn <= rows && local_state[0] == 0u; turn++) {
+    if (LOCAL == 0) { cells[group] = turn; }
+    device_barrier();
+    if (cells[(group + 1) % groups] != turn) { atomicAdd(stale_reads[0], 1); }
+    device_barrier();
+  }
+}
+"""
+_TABLE_COPY = """\
+  for (int i = LOCAL; i < copy.length(); i += int(gl_WorkGroupSize.x)) { copy[i] = table[i]; }
+"""
+_LOOP = """\
+void main() {
+COPY  begin_barriers();
+  for (int i = 0; i < rows && local_state[0] == 0u; i++) {
+    ivec4 head = TABLE[i * QUARTER];
+    if (head.w != 0) { device_barrier(); }
+    int tiles = local_state[0] == 0u ? head.y : 0;
+    int first = int(gl_WorkGroupID.x) - head.z;
+    if (first < 0) { first += groups; }
+    switch (head.x) {
+CASES
+      default: break;
+    }
+  }
+}
+"""
+
+
+def _case(number: int, kernel: KernelSource, rows: str) -> str:
+    offsets = [f"{rows}[i * QUARTER + {(HEAD + n) // 4}].{'xyzw'[n % 4]}" for n in range(len(kernel.buffers))]
+    # The next tile's, or step's, first writes to local memory come after this one's last reads.
+    after = " BARRIER;" if pool_names(kernel) else ""
+    call = f"tile_{number}({', '.join(['tile', *offsets])});{after}"
+    return f"      case {number}: for (int tile = first; tile < tiles; tile += groups) {{ {call} }} break;"

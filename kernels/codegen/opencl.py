@@ -1,0 +1,191 @@
+"""OpenCL C 1.2: a kernel function per kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..views import SLICE_BYTES, Quantized
+from .one_dispatch import HEAD, ProgramSource, pool_names
+from .source import Argument, Buffer, KernelSource, TileText
+from .texts import barrier, prelude
+
+_INTEGERS = {"int8": "char", "uint8": "uchar", "int16": "short", "bool": "uchar", "int32": "int", "int64": "long"}
+
+
+class OpenCl:
+    """The dialect.
+
+    A kernel has the name ``source.name`` and the arguments, in order: a pointer per memory, an image per picture, an
+    int offset per buffer argument, and four float4 per picture. Its global size is group size * group count.
+
+    A program's kernel has the name "program" and the arguments: a pointer per memory, an image per picture, four float4
+    per picture, the table, its number of rows, the barrier's state (two words), the number of groups, and the limit of
+    polls.
+
+    The test of the barrier is a kernel "barrier_test" with the arguments: an int per group, a count of stale reads, the
+    barrier's state, the number of groups, the limit of polls, the number of rounds.
+    """
+
+    words = "uint2", "(uint2)(0u)"
+
+    def element(self, arguments: Sequence[Argument]) -> str:
+        """Always float: pointers are cast where memory is reached."""
+        return "float"
+
+    def load(self, argument: Argument, buffer: Buffer, index: str) -> str:
+        """See Dialect."""
+        if isinstance(argument.view, Quantized):
+            kind = _INTEGERS[argument.view.dtype]
+            return f"convert_float4(vload4({index}, (__global const {kind}*){buffer.name}))"
+        if argument.unit == SLICE_BYTES["f16"]:
+            return f"LOAD_HALF4({index}, {_cast(buffer, 'half')})"
+        return f"({_cast(buffer, 'float4')})[{index}]"
+
+    def store(self, argument: Argument, buffer: Buffer, index: str, value: str) -> str:
+        """See Dialect."""
+        if isinstance(argument.view, Quantized):
+            kind = _INTEGERS[argument.view.dtype]
+            return f"vstore4(convert_{kind}4({value}), {index}, (__global {kind}*){buffer.name})"
+        if argument.unit == SLICE_BYTES["f16"]:
+            return f"vstorea_half4({value}, {index}, {_cast(buffer, 'half')})"
+        return f"({_cast(buffer, 'float4')})[{index}] = {value}"
+
+    def load_words(self, argument: Argument, buffer: Buffer, index: str) -> str:
+        """See Dialect."""
+        return f"({_cast(buffer, 'uint2')})[{index}]"
+
+    def kernel(self, source: KernelSource, elements: Mapping[str, str], macros: Sequence[str], tile: TileText) -> str:
+        """See Dialect."""
+        parameters = [
+            _pointer(memory, elements[memory], read_only=all(a.access == "r" for a in arguments))
+            for memory, arguments in source.memories.items()
+        ]
+        parameters += [_image(argument, f"{argument.name}_image") for argument in source.pictures]
+        parameters += [f"int {argument.name}_offset" for argument in source.buffers]
+        parameters += [f"float4 {argument.name}_parameter{i}" for argument in source.pictures for i in range(4)]
+        lines = [prelude("cl"), *macros, f'#line 1 "{source.name}.kern"', tile.helpers]
+        lines.append(f"{_attributes(source.group_size)}void {source.name}({', '.join(parameters)}) {{")
+        lines += [f"  __local {kind} {name}[{count}];" for kind, name, count in source.shared]
+        lines += ["  int GROUP_ID = (int)get_group_id(0);", _line_of_body(source, tile), tile.body, "}\n"]
+        return "\n".join(lines)
+
+    def picture_macros(self, kernel: KernelSource) -> list[str]:
+        """See Dialect. Pictures are parameters of the functions here."""
+        return []
+
+    def tile_function(self, source: ProgramSource, number: int, tile: TileText) -> list[str]:
+        """See Dialect."""
+        kernel = source.kernels[number]
+        parameters = ["int GROUP_ID", "int invocation", *(_memory(source, memory) for memory in kernel.memories)]
+        parameters += [
+            f"__local {kind}* {pool}" for (kind, _, _), pool in zip(kernel.shared, pool_names(kernel), strict=True)
+        ]
+        parameters += [_image(argument, f"{argument.name}_image") for argument in kernel.pictures]
+        parameters += [f"float4 {argument.name}_parameter{i}" for argument in kernel.pictures for i in range(4)]
+        parameters += [f"int {argument.name}_offset" for argument in kernel.buffers]
+        head = f"void tile_{number}({', '.join(parameters)}) {{"
+        return [f'#line 1 "{kernel.name}.kern"', tile.helpers, head, _line_of_body(kernel, tile), tile.body, "}"]
+
+    def program(self, source: ProgramSource, elements: Mapping[str, str], functions: Sequence[str]) -> str:
+        """See Dialect. LOCAL is read for each step anew: see reload_local_id in prelude.cl."""
+        lines = [prelude("cl"), barrier("cl"), "#undef LOCAL", "#define LOCAL invocation", *functions]
+        parameters = [_memory(source, memory) for memory in source.memories]
+        parameters += [_image(argument, argument.memory) for argument in source.pictures]
+        parameters += [f"float4 {a.memory}_parameter{i}" for a in source.pictures for i in range(4)]
+        parameters += ["__global const int* table", "int rows", "volatile __global uint* state", "int groups"]
+        parameters.append("uint max_spins")
+        lines.append(f"{_attributes(source.group_size)}void program({', '.join(parameters)}) {{")
+        lines += [f"  __local {kind} {name}[{count}];" for name, (kind, count) in source.pools.items()]
+        if source.copies_table:
+            lines.append(_TABLE_COPY.replace("COUNT", str(source.steps * source.row)))
+        cases = [_case(number, kernel) for number, kernel in enumerate(source.kernels)]
+        loop = _LOOP.replace("TABLE", "__local int* row = copy" if source.copies_table else _TABLE)
+        lines.append(loop.replace("ROW", str(source.row)).replace("CASES", "\n".join(cases)))
+        return "\n".join(lines)
+
+    def barrier_test(self, group_size: int) -> str:
+        """See Dialect."""
+        return "\n".join([prelude("cl"), barrier("cl"), _attributes(group_size) + _TEST])
+
+
+OPENCL = OpenCl()
+
+
+# Declarations ---------------------------------------------------------------------------------------------------------
+
+
+def _cast(buffer: Buffer, kind: str) -> str:
+    return f"(__global {'const ' if buffer.read_only else ''}{kind}*){buffer.name}"
+
+
+def _pointer(memory: str, element: str, *, read_only: bool) -> str:
+    return f"__global {'const ' if read_only else ''}{element}* {memory}"
+
+
+def _memory(source: ProgramSource, memory: str) -> str:
+    return _pointer(memory, "float", read_only=all(a.access == "r" for a in source.memories[memory]))
+
+
+def _image(argument: Argument, name: str) -> str:
+    return f"{'read_only' if argument.access == 'r' else 'write_only'} image2d_t {name}"
+
+
+def _attributes(group_size: int) -> str:
+    return f"__kernel __attribute__((reqd_work_group_size({group_size}, 1, 1)))\n"
+
+
+def _line_of_body(kernel: KernelSource, tile: TileText) -> str:
+    """The directive that gives the body the line numbers of its file."""
+    newlines = tile.helpers.count("\n")
+    return f'#line {newlines + 1} "{kernel.name}.kern"'
+
+
+# Entry points ---------------------------------------------------------------------------------------------------------
+
+_TEST = """\
+void barrier_test(
+  __global int* cells, __global int* stale_reads, volatile __global uint* state, int groups, uint max_spins, int rounds
+) {
+  __local uint local_state[2];
+  int group = (int)get_group_id(0);
+  begin_barriers(state, local_state);
+  for (int round = 1; round <= rounds && local_state[0] == 0u; round++) {
+    if (LOCAL == 0) { cells[group] = round; }
+    device_barrier(state, local_state, groups, max_spins);
+    if (cells[(group + 1) % groups] != round) { atomic_inc(stale_reads); }
+    device_barrier(state, local_state, groups, max_spins);
+  }
+}
+"""
+_TABLE = "__global const int* row = table"
+_TABLE_COPY = """\
+  __local int copy[COUNT];
+  for (int i = (int)get_local_id(0); i < COUNT; i += (int)get_local_size(0)) { copy[i] = table[i]; }"""
+_LOOP = """\
+  __local uint local_state[2];
+  begin_barriers(state, local_state);
+  for (int i = 0; i < rows && local_state[0] == 0u; i++) {
+    TABLE + i * ROW;
+    int invocation = reload_local_id();
+    if (row[3] != 0) { device_barrier(state, local_state, groups, max_spins); }
+    int tiles = local_state[0] == 0u ? row[1] : 0;
+    int first = (int)get_group_id(0) - row[2];
+    if (first < 0) { first += groups; }
+    switch (row[0]) {
+CASES
+      default: break;
+    }
+  }
+}
+"""
+
+
+def _case(number: int, kernel: KernelSource) -> str:
+    given = ["tile", "invocation", *kernel.memories, *pool_names(kernel)]
+    given += [a.memory for a in kernel.pictures]
+    given += [f"{a.memory}_parameter{i}" for a in kernel.pictures for i in range(4)]
+    given += [f"row[{HEAD + i}]" for i in range(len(kernel.buffers))]
+    # The next tile's, or step's, first writes to local memory come after this one's last reads.
+    after = " BARRIER;" if kernel.shared else ""
+    call = f"tile_{number}({', '.join(given)});{after}"
+    return f"      case {number}: for (int tile = first; tile < tiles; tile += groups) {{ {call} }} break;"

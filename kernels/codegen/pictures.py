@@ -1,0 +1,41 @@
+"""Access to tensors that are textures: texels are sampled and stored, channels put in order, mean and std applied."""
+
+from __future__ import annotations
+
+from ..views import TEXTURE_CHANNELS, Picture
+from .macro import SLICE, Macro
+from .source import Argument
+
+
+def order_function(argument: Argument) -> str:
+    """A function that puts a texel's channels in the tensor's order."""
+    order = _view(argument).order
+    lanes = [f"t.{'xyzw'['rgba'.index(channel)]}" for channel in order] + ["0.0f"] * (4 - len(order))
+    return f"float4 order_{argument.name}(float4 t) {{ return F4V({', '.join(lanes)}); }}"
+
+
+def picture_read(argument: Argument, name: str) -> Macro:
+    """The macro ``name``, which reads a pixel of the tensor."""
+    given = argument.name
+    place = f"{given}_parameter0, {given}_parameter1, TO_F(x_), TO_F(y_)"
+    texel = f"order_{given}(sample_{_view(argument).sampling}({given}_image, {place}))"
+    return Macro(name, SLICE, f"({texel} * {given}_parameter2 + {given}_parameter3)")
+
+
+def picture_store(argument: Argument) -> str:
+    """The statement that stores ``store_v`` as a texel: std and mean undone, alpha 1 if the tensor has none."""
+    view, name = _view(argument), argument.name
+    texel = f"(store_v * {name}_parameter2 + {name}_parameter3)"
+    if TEXTURE_CHANNELS[view.format] == 4 and len(view.order) == 1:
+        channels = [f"{texel}.x"] * 3 + ["1.0f"]
+    else:
+        channels = [
+            f"{texel}.{'xyzw'[view.order.index(c)]}" if c in view.order else "01"[c == "a"] + ".0f" for c in "rgba"
+        ]
+    place = f"TO_F(x_), TO_F(y_), {name}_parameter0, {name}_parameter1"
+    return f"store_texel({name}_image, {place}, F4V({', '.join(channels)}))"
+
+
+def _view(argument: Argument) -> Picture:
+    assert isinstance(argument.view, Picture)
+    return argument.view

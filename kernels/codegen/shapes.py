@@ -1,0 +1,28 @@
+"""Shape constants of a tensor argument: its sizes, and where a numbered item of its slices lies."""
+
+from __future__ import annotations
+
+from ..tensor import slices
+from ..views import Table
+from .macro import SLICE, Macro
+from .source import Argument
+
+
+def shape_macros(argument: Argument) -> list[Macro]:
+    """Batch, height, width, channels, slices, their product, and POSITION. A table has none."""
+    name, view = argument.name, argument.view
+    if isinstance(view, Table):
+        return []
+    batch, height, width, channels = view.shape
+    height, width = argument.resized.size if argument.resized is not None else (height, width)
+    values = dict(
+        B=batch, H=height, W=width, C=channels, S=slices(channels), COUNT=batch * height * width * slices(channels)
+    )
+    position = [
+        f"int s_ = (i_) % {name}_S",
+        f"int x_ = (i_) / {name}_S % {name}_W",
+        f"int y_ = (i_) / ({name}_S * {name}_W) % {name}_H",
+        f"int b_ = (i_) / ({name}_S * {name}_W * {name}_H)",
+    ]
+    constants = [Macro(f"{name}_{key}", (), str(value)) for key, value in values.items()]
+    return [*constants, Macro(f"POSITION_{name}", ("i_", *SLICE), "; ".join(position))]

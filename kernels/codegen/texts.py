@@ -1,0 +1,84 @@
+"""Kernel texts: ``.kern`` files by name, the preludes, and a kernel's helpers and tile function.
+
+A ``.kern`` file holds optional helper functions and then one tile function, ``KERNEL { ... }``, which computes the tile
+number ``GROUP_ID`` with ``GROUP`` invocations, of which it is number ``LOCAL``. It is C that all compilers accept:
+``F4(x)`` and ``F4V(a, b, c, d)`` make a float4; ``1.0f``, never ``1.0``; no pointers, no casts, no ``#`` or ``##``,
+always braces. Helper functions take and return values only. Memory is reached through these alone:
+
+    READ(src, b, y, x, s)          one slice (float4) of a tensor, whatever memory and storage it has
+    WRITE(dst, b, y, x, s, value)  the same, after the epilogue (fused operations); a statement
+    LOAD4(table, i)                float4 number i of a table of constants
+    STORE4(dst, i, value)          the i-th four values of a Quantized tensor in memory order; all it can be written by
+    FRAGMENT(src, b, y, x, s), FRAGMENT(table, i)   the same as READ and LOAD4, of the type FRAGMENT (kernels of matrix
+                                   units only), for MULTIPLY_FRAGMENTS; NO_FRAGMENT is zeros
+    POSITION(dst, i, b, y, x, s)   declares the ints b, y, x, s: where item number i of a tensor's slices lies
+    UNROLL, UNROLL2, UNROLL4       before a loop: all its rounds, two or four at once, if a compiler can be told so
+    add_across(value, mask)        the value and that of invocation LOCAL ^ mask of the same SUBGROUP, added up
+    dst_B dst_H dst_W dst_C dst_S dst_COUNT   a tensor's batch, height, width, channels, slices, and B*H*W*S
+
+Python generates the rest around the text: declarations, access macros, constants. The storage of a tensor is decided in
+those macros only (``reads.py``, ``writes.py``).
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+
+from .source import KernelSource, TileText
+
+HERE = Path(__file__).parent
+"""The folder of the preludes and barriers."""
+OPS = HERE.parent / "ops"
+"""The folder below which every .kern file lies."""
+
+
+@functools.cache
+def kernel_files() -> dict[str, Path]:
+    """The kernel texts by name. Names are unique across the folders below ``ops/``."""
+    found: dict[str, Path] = {}
+    for path in sorted(OPS.rglob("*.kern")):
+        if path.stem in found:
+            raise ValueError(f"{path} and {found[path.stem]} have the same name")
+        found[path.stem] = path
+    return found
+
+
+@functools.cache
+def prelude(extension: str) -> str:
+    """The macros and helpers that an API's own prelude and the common ones define for every kernel."""
+    return "".join((HERE / f"prelude.{part}").read_text() for part in (extension, "fragments", "kern")).rstrip()
+
+
+def barrier(extension: str) -> str:
+    """The functions of the barrier between groups."""
+    return (HERE / f"barrier.{extension}").read_text()
+
+
+@functools.cache
+def tile_function(name: str) -> TileText:
+    """A kernel's own helpers and body, with access written per argument: READ(src, becomes READ_src(."""
+    text = kernel_files()[name].read_text()
+    helpers, marker, body = text.partition("KERNEL ")
+    if not marker:
+        raise ValueError(f"{name}.kern has no KERNEL")
+    return TileText(helpers, re.sub(r"\b(READ|WRITE|LOAD4|STORE4|POSITION|FRAGMENT)\((\w+),\s*", r"\1_\2(", body))
+
+
+def tile_text(source: KernelSource) -> TileText:
+    """The same with the code before and after the kernel's own tile: its prologue, and its partial sums."""
+    helpers, body = tile_function(source.name)
+    parts = [body]
+    if source.prologue is not None:
+        before, prologue = tile_function(source.prologue.name)
+        parts.insert(0, prologue)
+        helpers = before + helpers
+    if source.partial_sums is not None:
+        before, sums = tile_function("partial_sums")
+        start = (
+            "float4 partial_sums[OWNED_SLICES]; for (int j = 0; j < OWNED_SLICES; j++) { partial_sums[j] = F4(0.0f); }"
+        )
+        parts = [start, *parts, sums]
+        helpers = before + helpers
+    return TileText(helpers, body if len(parts) == 1 else "\n".join(["{", *parts, "}"]))

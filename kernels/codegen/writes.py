@@ -1,0 +1,84 @@
+"""Macros that write an argument: the epilogue, zeros in padding lanes, and the store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..tensor import INTEGER_DTYPES, slices
+from ..views import Dense, Local, Picture, Quantized, Table
+from .dialect import Dialect
+from .macro import SLICE, Macro, fused, literal, pixel_number
+from .pictures import picture_store
+from .source import Argument, Buffer, FusedTexts, KernelSource
+
+
+def write_macro(argument: Argument, source: KernelSource, dialect: Dialect, buffers: Mapping[str, Buffer]) -> Macro:
+    """WRITE of an argument, or STORE4 of one that is Quantized: a block of statements."""
+    view = argument.view
+    if isinstance(view, Quantized):
+        return _store_integers(argument, view, dialect, buffers[argument.memory])
+    if isinstance(view, Table):
+        raise ValueError(f"{argument.name}: a table of constants is read only")
+    statements = ["float4 store_v = (v_)", *_apply(_epilogue_of(argument, source), "store_v")]
+    if source.partial_sums is not None and argument.name == source.destination:
+        statements += _add_to_partial_sums(source.partial_sums)
+    if isinstance(view, Picture):
+        statements.append(picture_store(argument))
+    elif isinstance(view, Dense):
+        statements += _store_dense(argument, view)
+    else:
+        statements += _clear_padding(view.shape[3])
+        if isinstance(view, Local):
+            place = f"{argument.memory}[({pixel_number(view.shape)}) * {slices(view.shape[3])} + (s_)]"
+            statements.append(f"{place} = store_v")
+        else:
+            index = f"{argument.name}_offset + ({pixel_number(view.shape)}) * {view.stride} + (s_)"
+            statements.append(dialect.store(argument, buffers[argument.memory], index, "store_v"))
+    return Macro(f"WRITE_{argument.name}", (*SLICE, "v_"), f"{{ {'; '.join(statements)}; }}")
+
+
+def _epilogue_of(argument: Argument, source: KernelSource) -> FusedTexts:
+    """The operations that are applied to what is written to the argument."""
+    if isinstance(argument.view, Local):
+        assert source.prologue is not None
+        return source.prologue.epilogue
+    return source.epilogue if argument.name == source.destination else ()
+
+
+def _apply(fused_ops: FusedTexts, variable: str) -> list[str]:
+    """One statement per operation, which changes the variable."""
+    return [f"{variable} = {text}" for text in fused(fused_ops, variable)]
+
+
+def _add_to_partial_sums(fused_ops: FusedTexts) -> list[str]:
+    """Statements that add the written value, with operations applied, to its slice's sum, of OWNED_SLICES sums."""
+    add = "if ((s_) / OWNED_STEP == sum_j) { partial_sums[sum_j] += summand; }"
+    each = f"for (int sum_j = 0; sum_j < OWNED_SLICES; sum_j++) {{ {add} }}"
+    return ["float4 summand = store_v", *_apply(fused_ops, "summand"), each]
+
+
+def _clear_padding(channels: int) -> list[str]:
+    """The statement that writes zeros after the last channel, if the last slice is not full."""
+    if channels % 4 == 0:
+        return []
+    kept = [f"store_v.{c}" if lane < channels % 4 else "0.0f" for lane, c in enumerate("xyzw")]
+    return [f"if ((s_) == {slices(channels) - 1}) {{ store_v = F4V({', '.join(kept)}); }}"]
+
+
+def _store_dense(argument: Argument, view: Dense) -> list[str]:
+    channels = view.shape[3]
+    statements = [f"int store_i = {argument.name}_offset + ({pixel_number(view.shape)}) * {channels} + (s_) * 4"]
+    for lane, component in enumerate("xyzw"):
+        inside = "" if channels % 4 == 0 or lane < channels % 4 else f"if ((s_) * 4 + {lane} < {channels}) "
+        if lane < channels:
+            statements.append(f"{inside}{{ {argument.memory}[store_i + {lane}] = store_v.{component}; }}")
+    return statements
+
+
+def _store_integers(argument: Argument, view: Quantized, dialect: Dialect, buffer: Buffer) -> Macro:
+    kind = INTEGER_DTYPES[view.dtype]
+    stored = f"RINT((v_) / F4({literal(view.scale)})) + F4({literal(float(view.zero_point))})"
+    limits = f"F4({literal(float(kind.lowest))}), F4({literal(float(kind.highest))})"
+    store = dialect.store(argument, buffer, "(i_)", "store_v")
+    block = f"{{ float4 store_v = clamp({stored}, {limits}); {store}; }}"
+    return Macro(f"STORE4_{argument.name}", ("i_", "v_"), block)
