@@ -93,7 +93,7 @@ def bound(path: Path, api: Api, precision: str, *, textured: bool) -> tuple[fb.G
 
 def nanoseconds(delegate: fb.GpuDelegate) -> int:
     """GPU time of one run, in as many dispatches as ``invoke`` takes."""
-    return sum(time for program in delegate.engine.programs for _, time in program.commands.timings())
+    return sum(time for program in delegate.engine.programs for _, time in program.record().timings())
 
 
 if __name__ == "__main__":

@@ -169,7 +169,7 @@ def measure(device: Device, backend: Backend, path: Path, storage: str, runs: in
         model = bind(path, storage, device, backend)
         model.frame()
         figures = [f"{figure:.3f}" for figure in milliseconds(device, model.frame, runs)]
-        commands = model.program.commands
+        commands = model.program.record()
         rows.append([f"  frames, {dispatches}", str(len(commands.timings())), str(commands.barriers), *figures, "", ""])
         model.delegate.close()
     return rows

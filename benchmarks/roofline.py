@@ -18,6 +18,7 @@ from rich.table import Table
 
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.claim.partition_graph import build_graph
+from framebind.delegate.compiler import compile_program
 from framebind.delegate.plan.binding import Binding
 from framebind.delegate.read.reader import read_model
 from framebind.delegate.run.program import Program
@@ -130,7 +131,7 @@ def program_for(name: str, storage: Storage) -> Program:
     claims = claim(subgraph, lambda: NullDevice().traits.target)
     graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs, {})
     device = NullDevice(group_size=128, invocations=INVOCATIONS)
-    program = Program(device, graph, storage)
+    program = Program(device, compile_program(graph, device.traits, storage))
     for tensor in (*graph.inputs, *graph.outputs):
         shape = graph.tensors[tensor].bhwc
         if tensor in graph.inputs and shape[3] == 3:
@@ -155,7 +156,7 @@ def main(
         table.add_column(column, no_wrap=True, justify="left" if column == "model" else "right")
     for name in models or FLOAT:
         program = program_for(name, storage)
-        items = [work(step) for step in program.steps]
+        items = [work(step) for step in program.record().steps]
         nbytes, adds = sum(item.nbytes for item in items), sum(item.multiply_adds for item in items)
         launches = len(items) * STEP_US
         floor = sum(item.floor_us for item in items) + launches

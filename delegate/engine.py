@@ -9,7 +9,8 @@ from ..interop.device import Device
 from ..interop.discovery.devices import device_of, open_device
 from ..interop.errors import BindingError, DelegateError
 from ..kernels.target import Target
-from .cache.build import BuildContext
+from .cache.cache import Cache
+from .cache.stopwatch import Stopwatch
 from .claim.claims import Claims, claim
 from .claim.selection import Selection, select
 from .litert.native import NativeDelegate, NativeGraph, Partitioned, log
@@ -18,6 +19,7 @@ from .plan.binding import TextureMapping
 from .read.model import Model
 from .report import warn_of_software, warning_text
 from .run.boundary import BoundaryTensors
+from .run.maker import ProgramMaker
 from .run.messages import tensor_label, why_not_bindable
 from .run.partition import Partition
 from .run.program import Program
@@ -40,7 +42,9 @@ class Engine:
         self.selections: dict[int, Selection] = {}
         """Both by the number of the subgraph."""
         self.closed = False
-        self.build = BuildContext(tuned=options.is_tuned)
+        self.stopwatch = Stopwatch()
+        self._cache: Cache | None = None
+        self._maker = ProgramMaker(options.storage, self.stopwatch, tuned=options.is_tuned)
         self._partitions_by_tensor: dict[int, list[Partition]] = {}
         """The main subgraph's partitions that a tensor enters or leaves; cleared when ``partitions`` changes."""
         self._reported: set[int] = set()
@@ -69,7 +73,7 @@ class Engine:
                 "LiteRT's own Interpreter does not tell a delegate which model it runs: make it with "
                 "GpuDelegate(model_path=...), or use framebind.Interpreter"
             )
-        self.build.stopwatch.seconds["read"] += read_seconds
+        self.stopwatch.seconds["read"] += read_seconds
         self._native = NativeDelegate(self, self.model)
         return self._native.pointer
 
@@ -102,7 +106,8 @@ class Engine:
             return
         self.closed = True
         self._partitions_by_tensor.clear()
-        self.build.save()
+        if self._cache is not None:
+            self._cache.save()
         for partition in self.partitions:
             partition.release()
         self.boundary.release()
@@ -116,7 +121,7 @@ class Engine:
         """Choose the operators of a subgraph that go to the GPU. Logs the others with the reasons, once."""
         subgraph = graph.subgraph
         resized = any(graph.shape(i) != subgraph.tensors[i].shape for i in subgraph.inputs)
-        with self.build.phase("claim"):
+        with self.stopwatch.phase("claim"):
             claims = claim(subgraph, self._target, quantized=self.options.enable_quantization, resized=resized)
         self.claims[graph.index] = claims
         # LiteRT applies its delegates to a subgraph again after inputs were resized.
@@ -141,9 +146,7 @@ class Engine:
     def make_kernel(self, graph: NativeGraph, partition: Partitioned) -> Partition:
         """Make the program of one partition; LiteRT asks for them in the order in which they run."""
         claims = self.claims[graph.index]
-        made = Partition(
-            self.boundary, graph, claims, partition, self.options.storage, self.build, on_first_run=self._save
-        )
+        made = Partition(self.boundary, graph, claims, partition, self._maker, on_first_run=self._save)
         self.partitions.append(made)
         self._partitions_by_tensor.clear()
         return made
@@ -155,9 +158,10 @@ class Engine:
         self.boundary.download(graph, tensor)
 
     def _save(self) -> None:
-        """Save the cache once all programs have run: drivers compile as late as that."""
-        if len(self.programs) == len(self.partitions):
-            self.build.save(self.boundary.open_device.finish)
+        """Save the cache, once all programs have run: drivers compile as late as that."""
+        if self._cache is not None and self._cache.is_new and len(self.programs) == len(self.partitions):
+            self.boundary.open_device.finish()
+            self._cache.save()
 
     # The device -------------------------------------------------------------------------------------------------------
 
@@ -174,7 +178,7 @@ class Engine:
 
     def _target(self) -> Target:
         """The device as operators are lowered for it; opens one if there is none. No phase counts the time."""
-        with self.build.stopwatch.pause():
+        with self.stopwatch.pause():
             device = self.device or open_device(self.options.backend)
             if self.device is None:
                 if device.traits.software:
@@ -182,10 +186,11 @@ class Engine:
                 self._use(device)
         return device.traits.target
 
-    def _use(self, device: Device) -> Device:
+    def _use(self, device: Device) -> None:
         self.boundary.use(device)
-        self.build.open_cache(self.options, self.model, device.traits)
-        return device
+        if self.options.serialization_dir is not None and self.model is not None:
+            self._cache = self.stopwatch.time("read", Cache, self.options, self.model.content, device.traits)
+        self._maker.use(device, self._cache)
 
     def _follow(self, obj: Any) -> None:
         """Backend "auto": run on the API of the first object that is bound, while nothing is on the other one yet."""

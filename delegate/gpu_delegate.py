@@ -41,8 +41,7 @@ class GpuDelegate:
         if model_path is not None:
             model_content = read_file(model_path)
         if model_content is not None:
-            with self.engine.build.phase("read"):
-                self.engine.model = read_model(model_content)
+            self.engine.model = self.engine.stopwatch.time("read", read_model, model_content)
 
     def _get_native_delegate_pointer(self) -> int:
         """The address of the TfLiteDelegate: LiteRT's Interpreter asks each of its experimental_delegates for it."""
@@ -106,7 +105,7 @@ class GpuDelegate:
         device, engine = self.engine.running_device(), self.engine
         graphs = engine.model.subgraphs if engine.model else ()
         operators = sum(len(graph.operators) for graph in graphs), sum(len(p.operators) for p in engine.partitions)
-        times = engine.build.stopwatch.seconds
+        times = engine.stopwatch.seconds
         return gather(device.traits, self.engine.programs, operators, len(engine.partitions), times)
 
     def profile(self) -> list[StepTime]:

@@ -58,7 +58,7 @@ def gather(
     times: Mapping[Phase, float],
 ) -> Statistics:
     """``operators``: how many the model has, and how many of them run on the GPU. ``times``: seconds by phase."""
-    lists = [program.commands for program in programs]
+    lists = [program.record() for program in programs]
     return Statistics(
         device=traits.name, api=traits.api, driver=traits.driver, software=traits.software,
         operators=operators[0], operators_on_gpu=operators[1], partitions=partitions,
@@ -77,7 +77,8 @@ def step_times(programs: Sequence[Program]) -> list[StepTime]:
     """Run each program once, each step as a dispatch of its own, waiting between them."""
     times: list[StepTime] = []
     for program in programs:
+        timings = program.timings()
         names = [step.kernel.source.name for step in program.steps]
-        for (label, nanoseconds), name in zip(program.timings(), names, strict=True):
+        for (label, nanoseconds), name in zip(timings, names, strict=True):
             times.append(StepTime(label, name, nanoseconds))
     return times

@@ -63,12 +63,13 @@ def steps_of(model: bytes, kind: str, storage: Storage, texts: dict[str, str]) -
     _, program = program_on_null(model, storage, device)
     if program is None:
         return [], []
-    kernels = [device.kernels[step.kernel.source] for step in program.steps]
+    recorded = program.record().steps
+    kernels = [device.kernels[step.kernel.source] for step in recorded]
     steps = [
         (step.label, step.group_count, digest(kernel.texts["glsl"]), digest(kernel.texts["opencl"]))
-        for step, kernel in zip(program.steps, kernels, strict=True)
+        for step, kernel in zip(recorded, kernels, strict=True)
     ]
-    source = merge(program.steps, device.traits.local_bytes).source
+    source = merge(recorded, device.traits.local_bytes).source
     program_glsl, program_opencl = render_program(source, GLSL), render_program(source, OPENCL)
     return steps, [("all steps as one dispatch", len(steps), digest(program_glsl), digest(program_opencl))]
 

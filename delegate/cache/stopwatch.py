@@ -1,12 +1,14 @@
-"""Where the time of an initialization goes."""
+"""A stopwatch for the phases of an initialization."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Literal, get_args
+from typing import Literal, ParamSpec, TypeVar, get_args
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Phase = Literal["read", "claim", "transform", "lower", "pack", "plan", "compile", "upload", "record"]
 
 
@@ -30,6 +32,11 @@ class Stopwatch:
     def phase(self, name: Phase) -> AbstractContextManager[None]:
         """Count the time within the block for ``name``."""
         return self._count_for(name)
+
+    def time(self, name: Phase, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call ``function`` and count its time for ``name``."""
+        with self.phase(name):
+            return function(*args, **kwargs)
 
     @contextmanager
     def _count_for(self, name: Phase | None) -> Iterator[None]:

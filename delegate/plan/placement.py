@@ -1,13 +1,13 @@
-"""Where each tensor lies: in the arena, among the constants, inside another tensor, or in a bound object."""
+"""Places of tensors: in the arena, among the constants, inside another tensor, or in a bound object."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from ...interop.device import Resource, Slot
-from ...kernels.tensor import BoundObject, TensorId, TensorInfo
-from ...kernels.views import Dense, Sliced, Storage, View
+from ...kernels.tensor import BoundObject, Scratch, Shape, TensorId, TensorInfo
+from ...kernels.views import SLICE_BYTES, Access, Dense, Sliced, Storage, View
+from ..compiler import CompiledProgram
 from ..lower.launches import LabelledLaunch, Lowered
 from ..lower.pack import Constant, Key
 from .arena import Lifetime, Plan, plan_memory
@@ -17,27 +17,81 @@ from .dense_outputs import Ranges
 
 @dataclass(frozen=True)
 class Place:
-    """How and where a kernel reaches a tensor: view, name of the memory, its resource, and the offset in bytes."""
+    """A tensor's view, and its memory: "weights", "arena" or a slot's name, and the offset there in bytes."""
 
     view: View
     memory: str
-    resource: Resource | Slot
     offset: int = 0
 
 
-@dataclass
+@dataclass(frozen=True)
 class Layout:
-    """Everything that decides where tensors lie: the graph's tensors, what is bound, constants, storages by tensor, and
-    which lie in bound buffers without padding (``with_conversions`` says so).
+    """The places of all tensors of a program while certain objects are bound to it.
+
+    ``dense`` are the tensors that lie in a bound buffer without padding; ``arena`` has the offsets of those that lie
+    in memory of the program's own.
     """
 
     lowered: Lowered
     tensors: Mapping[int, TensorInfo]
     bindings: Mapping[int, Binding]
     constants: Mapping[Key, Constant]
-    weights: Resource
     storages: Mapping[TensorId, Storage]
-    dense: Ranges = field(default_factory=dict)
+    dense: Ranges
+    arena: Plan
+
+    def place(self, tensor: TensorId, access: Access) -> Place:
+        """The place of a tensor for a kernel that reads ("r") or writes ("w") it."""
+        if access == "r" and isinstance(tensor, int) and self.tensors[tensor].constant is not None:
+            constant = self.constants[tensor]
+            return Place(Sliced(self.shape(tensor), constant.storage), "weights", constant.offset)
+        if tensor in self.dense:
+            output, first = self.dense[tensor]
+            return Place(Dense(self.shape(tensor)), slot_name(output), first * 4)
+        alias = self.lowered.alias(tensor)
+        if alias is not None:
+            view = replace(self._sliced(tensor), pixel_stride=alias.pixel_stride)
+            parent = self.place(alias.parent, access)
+            return Place(view, parent.memory, parent.offset + alias.start * SLICE_BYTES[view.storage])
+        if tensor in self.arena.offsets:
+            return Place(self._sliced(tensor), "arena", self.arena.offsets[tensor])
+        bound = bound_tensor(tensor)
+        return Place(direct_view(self.bindings[bound].view), slot_name(bound))
+
+    def shape(self, tensor: TensorId) -> Shape:
+        """The BHWC shape of a tensor, or of the tensor that an object is bound to."""
+        return self.lowered.shapes[tensor.tensor if isinstance(tensor, BoundObject) else tensor]
+
+    def _sliced(self, tensor: TensorId) -> Sliced:
+        return Sliced(self.lowered.shapes[tensor], self.storages[tensor])
+
+
+def plan_layout(
+    compiled: CompiledProgram,
+    bindings: Mapping[int, Binding],
+    launches: Sequence[LabelledLaunch],
+    dense: Ranges,
+    alignment: int,
+) -> Layout:
+    """Plan the arena: every tensor that is neither constant nor in a bound object, while ``launches`` need it."""
+    lowered, tensors = compiled.lowered, compiled.graph.tensors
+    converted = {i.tensor for entry in launches for i in _touched(entry) if isinstance(i, BoundObject)}
+    lifetimes: dict[TensorId, Lifetime] = {}
+    for number, entry in enumerate(launches):
+        for tensor in map(lowered.parent, _touched(entry)):
+            bound = isinstance(tensor, BoundObject) or (tensor in bindings and tensor not in converted)
+            constant = isinstance(tensor, int) and tensors[tensor].constant is not None
+            if bound or constant or tensor in dense:
+                continue
+            first = lifetimes[tensor].first if tensor in lifetimes else number
+            nbytes = Sliced(lowered.shapes[tensor], compiled.storages[tensor]).nbytes
+            lifetimes[tensor] = Lifetime(nbytes, first, number)
+    arena = plan_memory(lifetimes, alignment)
+    return Layout(lowered, tensors, bindings, compiled.constants, compiled.storages, dense, arena)
+
+
+def _touched(entry: LabelledLaunch) -> Iterable[TensorId]:
+    return (*entry.reads, *entry.launch.writes.values())
 
 
 def slot_name(tensor: int) -> str:
@@ -45,29 +99,12 @@ def slot_name(tensor: int) -> str:
     return f"tensor_{tensor}"
 
 
-def plan_arena(entries: list[LabelledLaunch], layout: Layout, alignment: int) -> Plan:
-    """Offsets for every tensor that is neither constant nor a bound object."""
-    converted = {i.tensor for entry in entries for i in _touched(entry) if isinstance(i, BoundObject)}
-    sizes: dict[TensorId, Lifetime] = {}
-    for number, entry in enumerate(entries):
-        for tensor in map(layout.lowered.parent, _touched(entry)):
-            bound = isinstance(tensor, BoundObject) or (tensor in layout.bindings and tensor not in converted)
-            constant = isinstance(tensor, int) and layout.tensors[tensor].constant is not None
-            if bound or constant or tensor in layout.dense:
-                continue
-            first = sizes[tensor].first if tensor in sizes else number
-            sizes[tensor] = Lifetime(_arena_view(tensor, layout).nbytes, first, number)
-    return plan_memory(sizes, alignment)
-
-
-def _touched(entry: LabelledLaunch) -> Iterable[TensorId]:
-    return (*entry.reads, *entry.launch.writes.values())
-
-
-def _arena_view(tensor: TensorId, layout: Layout) -> Sliced:
-    return Sliced(layout.lowered.shapes[tensor], layout.storages[tensor])
+def bound_tensor(tensor: TensorId) -> int:
+    """The tensor of the graph that an object is bound to."""
+    assert not isinstance(tensor, Scratch), "no object is bound to an intermediate result of an operator"
+    return tensor.tensor if isinstance(tensor, BoundObject) else tensor
 
 
 def direct_view(view: View) -> View:
-    """A user's float32 buffer whose channels are a multiple of four is slices already."""
+    """The view as kernels use it: a user's float32 buffer with a multiple of four channels is slices already."""
     return Sliced(view.shape) if isinstance(view, Dense) and view.shape[3] % 4 == 0 else view

@@ -1,203 +1,138 @@
-"""From launches to steps: where each tensor lies, the kernel source that follows, and its arguments' operands."""
+"""Steps of a program: for each launch the kernel source that follows from its tensors' places, and the operands."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from ...interop.device import Kernel, Operand, Resource, Slot, Step
-from ...kernels.codegen.source import Argument, KernelSource, Prologue
-from ...kernels.operation import FusedOp, Lowering
-from ...kernels.ops.pointwise.elementwise import EXPRESSIONS, Elementwise
-from ...kernels.ops.pointwise.quantize import Store
-from ...kernels.tensor import BoundObject, Scratch, TensorId
-from ...kernels.views import SLICE_BYTES, Dense, Local, Picture, Quantized, Sliced, Table, View
-from ..lower.launches import EPILOGUE, GATE, VALUES, LabelledLaunch, Lowered
-from ..transform.graph import Graph
-from .arena import Plan
-from .dense_outputs import dense_ranges
-from .placement import Layout, Place, _arena_view, direct_view, slot_name
+from ...kernels.codegen.source import Argument, FusedTexts, KernelSource, Prologue
+from ...kernels.operation import FusedOp
+from ...kernels.ops.pointwise.elementwise import EXPRESSIONS
+from ...kernels.tensor import TensorId
+from ...kernels.views import Access, Local, Picture, Table
+from ..lower.launches import EPILOGUE, GATE, VALUES, LabelledLaunch
+from .placement import Layout, bound_tensor
 
-Compile = Callable[[KernelSource], Kernel]
-
-
-def with_conversions(graph: Graph, layout: Layout) -> list[LabelledLaunch]:
-    """The launches, preceded by copies out of pictures and integers, followed by copies into what no kernel writes.
-
-    A picture that is read is copied once instead of sampled by every kernel, unless only one reads it and each pixel
-    once; so are pictures that are written and read again, and what others write in parts unless the object bound to it
-    has slices, or no padding and whole pixels in each part. All other bound objects are used as they are.
-    """
-    lowered = layout.lowered
-    outputs = [i for i in graph.outputs if isinstance(direct_view(layout.bindings[i].view), Dense)]
-    layout.dense, launches = dense_ranges(lowered, outputs, graph.outputs)
-    direct = {output for output, _ in layout.dense.values()}
-    written = {lowered.parent(i) for entry in lowered.launches for i in entry.launch.writes.values()}
-    read = {lowered.parent(i) for entry in lowered.launches for i in entry.reads}
-    in_parts = {part.parent for part in lowered.aliases.values()}
-    entries = replace(lowered, launches=[], shapes=dict(lowered.shapes))
-    for tensor in graph.inputs:
-        view = layout.bindings[tensor].view
-        sampled = isinstance(view, Picture) and not _is_read_once(lowered, tensor)
-        if tensor in read and (sampled or isinstance(view, Quantized)):
-            _copy(entries, BoundObject(tensor), tensor)
-    entries.launches += launches
-    for tensor in graph.outputs:
-        view = layout.bindings[tensor].view
-        shared_picture = isinstance(view, Picture) and tensor in read
-        scattered = tensor in in_parts and not isinstance(direct_view(view), Sliced)
-        if tensor in direct:
-            continue
-        if tensor not in written or shared_picture or scattered or isinstance(view, Quantized):
-            _copy(entries, tensor, BoundObject(tensor), stored=isinstance(view, Quantized))
-    return entries.launches
-
-
-def _is_read_once(lowered: Lowered, tensor: int) -> bool:
-    """Whether one launch alone reads the tensor, each pixel once, and no other tensor lies in its memory."""
-    readers = [entry for entry in lowered.launches if tensor in map(lowered.parent, entry.reads)]
-    if len(readers) != 1 or readers[0].reads.count(tensor) != 1:
-        return False
-    launch = readers[0].launch
-    return launch.fusion.single_pass_read and launch.reads.get("src") == tensor and not readers[0].input_ops
-
-
-def _copy(entries: Lowered, source: TensorId, destination: TensorId, *, stored: bool = False) -> None:
-    for tensor in (source, destination):
-        if isinstance(tensor, BoundObject):
-            entries.shapes[tensor] = entries.shapes[tensor.tensor]
-    name, operation = ("STORE", Store()) if stored else ("COPY", Elementwise())
-    lowering = Lowering((source,), (destination,), entries.shapes.__getitem__, entries.scratch, entries.target)
-    for launch in operation.lower(lowering):
-        entries.add(launch, f"{name} ")
+INPUT_OP, PARTIAL_SUM = "read", "partial_sums"
+"""The names of the operands of input ops, and of the ops before partial sums: with a number behind."""
 
 
 def build_steps(
-    entries: list[LabelledLaunch], layout: Layout, plan: Plan, arena: Resource, compile: Compile
+    launches: Sequence[LabelledLaunch],
+    layout: Layout,
+    memories: Mapping[str, Resource],
+    compile: Callable[[KernelSource], Kernel],
 ) -> list[Step]:
-    """A step for each launch; ``compile`` makes (or finds) a kernel for the views of its arguments."""
-
-    def place(tensor: TensorId, writes: bool) -> Place:
-        if isinstance(tensor, int) and not writes and layout.tensors[tensor].constant is not None:
-            constant = layout.constants[tensor]
-            return Place(
-                Sliced(layout.lowered.shapes[tensor], constant.storage), "weights", layout.weights, constant.offset
-            )
-        if tensor in layout.dense:
-            output, first = layout.dense[tensor]
-            name = slot_name(output)
-            return Place(Dense(layout.lowered.shapes[tensor]), name, Slot(name), first * 4)
-        part = layout.lowered.alias(tensor)
-        if part is not None:
-            view = replace(_arena_view(tensor, layout), pixel_stride=part.pixel_stride)
-            inside = place(part.parent, writes)
-            return replace(inside, view=view, offset=inside.offset + part.start * SLICE_BYTES[view.storage])
-        if tensor in plan.offsets:
-            return Place(_arena_view(tensor, layout), "arena", arena, plan.offsets[tensor])
-        bound = _graph_tensor(tensor)
-        name = slot_name(bound)
-        return Place(direct_view(layout.bindings[bound].view), name, Slot(name))
-
-    return [_step(number, entry, layout, place, compile) for number, entry in enumerate(entries)]
+    """A step for each launch. ``compile`` makes or finds a kernel; ``memories`` are the buffers that are no slots."""
+    steps: list[Step] = []
+    for number, entry in enumerate(launches):
+        bound = list(_Binder(entry, layout, memories).arguments())
+        source = _kernel_source(entry, [argument for argument, _, _ in bound], layout.lowered.target.group_size)
+        operands = {argument.name: operand for argument, operand, _ in bound if operand is not None}
+        parameters = {argument.name: values for argument, _, values in bound if values}
+        label = f"{number} {entry.label}"
+        steps.append(Step(compile(source), operands, entry.launch.group_count, label, parameters))
+    return steps
 
 
-@dataclass
-class _Arguments:
-    """The arguments of a step's kernel, what each is bound to, pictures' parameters, and those in local memory."""
+class _Bound(NamedTuple):
+    """An argument of a kernel, its memory (None if it is in local memory), and a picture's parameters."""
+
+    argument: Argument
+    operand: Operand | None
+    parameters: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Binder:
+    """Finds the arguments of a launch's kernel, and where each lies."""
 
     entry: LabelledLaunch
     layout: Layout
-    place: Callable[[TensorId, bool], Place]
-    found: list[Argument] = field(default_factory=list)
-    operands: dict[str, Operand] = field(default_factory=dict)
-    parameters: dict[str, tuple[float, ...]] = field(default_factory=dict)
-    vectors: list[Argument] = field(default_factory=list)
+    memories: Mapping[str, Resource]
 
-    def add(
-        self, name: str, tensor: TensorId, writes: bool, beside: TensorId | None, max_pool_2x2: bool = False
-    ) -> None:
-        """``beside`` is the tensor to whose shape this one broadcasts (``max_pool_2x2``: of 2x2 pixels each), or
-        None.
-        """
-        local = self.entry.prologue is not None and tensor == self.entry.prologue.tensor
-        where = None if local else self.place(tensor, writes)
-        view = Local(self.layout.lowered.shapes[tensor]) if where is None else where.view
-        channels, wide = _channels(view), 0 if beside is None else self._channels_of(beside)
-        broadcast_channel, zero_extended, access = channels == 1 < wide, 1 < channels < wide, "w" if writes else "r"
-        if where is None:
-            self.vectors.append(Argument(name, view, access, GATE, broadcast_channel, zero_extended))
-            return
-        resized = self.entry.launch.resize if name == "src" else None
-        self.found.append(
-            Argument(name, view, access, where.memory, broadcast_channel, zero_extended, max_pool_2x2, resized)
-        )
-        self.operands[name] = Operand(where.resource, where.offset, view.nbytes)
-        if isinstance(view, Picture):
-            self.parameters[name] = self.layout.bindings[_graph_tensor(tensor)].parameters
+    def arguments(self) -> Iterator[_Bound]:
+        """All arguments, in the kernel's order."""
+        launch, prologue = self.entry.launch, self.entry.prologue
+        destination = self.entry.destination
+        for name, tensor in launch.reads.items():
+            yield self._tensor(name, tensor, beside=destination if name in launch.broadcast else None)
+        for name, tensor in launch.writes.items():
+            yield self._tensor(name, tensor, access="w")
+        for name, array in self.entry.arrays.items():
+            yield self._array(name, array.rows)
+        yield from self._operands(EPILOGUE, self.entry.epilogue, beside=destination)
+        if self.entry.input_ops:
+            yield from self._operands(INPUT_OP, self.entry.input_ops, beside=launch.reads["src"])
+        yield from self._operands(PARTIAL_SUM, self.entry.partial_sums or (), beside=destination)
+        if prologue is not None:
+            yield self._tensor(GATE, prologue.tensor, access="w")
+            yield from self._operands(GATE, prologue.epilogue, beside=prologue.tensor)
 
-    def _channels_of(self, tensor: TensorId) -> int:
-        return self.layout.lowered.shapes[tensor.tensor if isinstance(tensor, BoundObject) else tensor][3]
-
-    def add_array(self, name: str, rows: int) -> None:
-        constant = self.layout.constants[self.entry.number, name]
-        self.found.append(Argument(name, Table(rows, constant.storage), "r", "weights"))
-        self.operands[name] = Operand(self.layout.weights, constant.offset, constant.nbytes)
-
-    def add_fused_ops(self, epilogue: tuple[FusedOp, ...], name: str, beside: TensorId) -> tuple[tuple[str, str], ...]:
-        """The links as text; their operands become arguments, named by number."""
-        for position, op in enumerate(epilogue):
+    def _operands(self, name: str, ops: Sequence[FusedOp], *, beside: TensorId) -> Iterator[_Bound]:
+        """The second tensors of fused operations, named by number."""
+        for number, op in enumerate(ops):
             if op.operand is not None:
-                self.add(f"{name}{position}", op.operand, False, beside, op.max_pool_2x2)
-        return tuple(
-            (_expression(op, f"LOAD4_{name}{VALUES}{i}(0)"), f"{name}{i}" if op.operand is not None else "")
-            for i, op in enumerate(epilogue)
-        )
+                yield self._tensor(f"{name}{number}", op.operand, beside=beside, max_pool_2x2=op.max_pool_2x2)
+
+    def _tensor(
+        self,
+        name: str,
+        tensor: TensorId,
+        *,
+        access: Access = "r",
+        beside: TensorId | None = None,
+        max_pool_2x2: bool = False,
+    ) -> _Bound:
+        """A tensor as an argument. ``beside`` is the tensor to whose shape it broadcasts, if it does."""
+        layout, prologue = self.layout, self.entry.prologue
+        channels = layout.shape(tensor)[3]
+        wide = 0 if beside is None else layout.shape(beside)[3]
+        broadcast, extended = channels == 1 < wide, 1 < channels < wide
+        if prologue is not None and tensor == prologue.tensor:
+            vector = Local(layout.shape(tensor))
+            return _Bound(
+                Argument(name, vector, access, GATE, broadcast_channel=broadcast, zero_extended=extended), None
+            )
+        place = layout.place(tensor, access)
+        argument = Argument(
+            name, place.view, access, place.memory, broadcast_channel=broadcast, zero_extended=extended,
+            max_pool_2x2=max_pool_2x2, resized=self.entry.launch.resize if name == "src" else None,
+        )  # fmt: skip
+        resource = self.memories.get(place.memory) or Slot(place.memory)
+        is_picture = isinstance(place.view, Picture)
+        parameters = layout.bindings[bound_tensor(tensor)].parameters if is_picture else ()
+        return _Bound(argument, Operand(resource, place.offset, place.view.nbytes), parameters)
+
+    def _array(self, name: str, rows: int) -> _Bound:
+        """An array of the launch's own, which lies among the constants."""
+        constant = self.layout.constants[self.entry.number, name]
+        argument = Argument(name, Table(rows, constant.storage), "r", "weights")
+        return _Bound(argument, Operand(self.memories["weights"], constant.offset, constant.nbytes))
 
 
-def _step(
-    number: int,
-    entry: LabelledLaunch,
-    layout: Layout,
-    place: Callable[[TensorId, bool], Place],
-    compile: Compile,
-) -> Step:
-    launch, arguments = entry.launch, _Arguments(entry, layout, place)
-    destination = next(iter(launch.writes.values()))
-    for name, tensor in launch.reads.items():
-        arguments.add(name, tensor, False, destination if name in launch.broadcast else None)
-    for name, tensor in launch.writes.items():
-        arguments.add(name, tensor, True, None)
-    for name, array in entry.arrays.items():
-        arguments.add_array(name, array.rows)
-    epilogue = arguments.add_fused_ops(entry.epilogue, EPILOGUE, destination)
-    input_ops = arguments.add_fused_ops(entry.input_ops, "read", launch.reads["src"]) if entry.input_ops else ()
-    partial_sums = (
-        None if entry.partial_sums is None else arguments.add_fused_ops(entry.partial_sums, "partial_sums", destination)
-    )
-    prologue = None
-    if entry.prologue is not None:
-        vector = entry.prologue.tensor
-        arguments.add(GATE, vector, True, None)
-        gate_epilogue = arguments.add_fused_ops(entry.prologue.epilogue, GATE, vector)
-        prologue = Prologue(entry.prologue.kernel, tuple(arguments.vectors), gate_epilogue)
-    source = KernelSource(
-        launch.kernel, tuple(arguments.found), layout.lowered.target.group_size, launch.group_count,
-        tuple(launch.constants.items()), launch.local, epilogue, input_ops, partial_sums, prologue,
+def _kernel_source(entry: LabelledLaunch, arguments: Sequence[Argument], group_size: int) -> KernelSource:
+    launch, prologue, sums = entry.launch, entry.prologue, entry.partial_sums
+    in_memory = tuple(argument for argument in arguments if not isinstance(argument.view, Local))
+    vectors = tuple(argument for argument in arguments if isinstance(argument.view, Local))
+    return KernelSource(
+        launch.kernel, in_memory, group_size, launch.group_count, tuple(launch.constants.items()), launch.local,
+        epilogue=_texts(EPILOGUE, entry.epilogue),
+        input_ops=_texts(INPUT_OP, entry.input_ops),
+        partial_sums=None if sums is None else _texts(PARTIAL_SUM, sums),
+        prologue=None if prologue is None else Prologue(prologue.kernel, vectors, _texts(GATE, prologue.epilogue)),
     )  # fmt: skip
-    return Step(
-        compile(source), arguments.operands, launch.group_count, f"{number} {entry.label}", arguments.parameters
+
+
+def _texts(name: str, ops: Sequence[FusedOp]) -> FusedTexts:
+    """Fused operations as text, each with the name of its operand."""
+    return tuple(
+        (_expression(op, f"LOAD4_{name}{VALUES}{i}(0)"), f"{name}{i}" if op.operand is not None else "")
+        for i, op in enumerate(ops)
     )
-
-
-def _graph_tensor(tensor: TensorId) -> int:
-    """The tensor of the graph that an object is bound to."""
-    assert not isinstance(tensor, Scratch), "no object is bound to an intermediate result of an operator"
-    return tensor.tensor if isinstance(tensor, BoundObject) else tensor
-
-
-def _channels(view: View) -> int:
-    return 0 if isinstance(view, Table) else view.shape[3]
 
 
 def _expression(op: FusedOp, values: str) -> str:

@@ -1,4 +1,4 @@
-"""A partition's graph as a program of one device: constants uploaded and steps recorded once, run many times."""
+"""A compiled program on a device: constants uploaded once, commands recorded for what is bound, run many times."""
 
 from __future__ import annotations
 
@@ -6,94 +6,56 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from ...interop.binaries import BinaryStore
 from ...interop.device import CommandList, Device, Kernel, Resource, Slot, Step
 from ...interop.errors import BindingError, ModelError
 from ...kernels.codegen.source import KernelSource
 from ...kernels.target import TuningChoice
-from ...kernels.views import Storage
-from ..cache.build import BuildContext
-from ..lower.merge import merge
-from ..lower.pack import list_constants, pack_constants
-from ..lower.precision import choose_storage
-from ..lower.tuning import Tuning, choices_by_key, encode, lower_tuned, target_for
+from ..cache.stopwatch import Stopwatch
+from ..compiler import CompiledProgram
+from ..lower.tuning import choices_by_key
 from ..plan.binding import Binding
-from ..plan.placement import Layout, plan_arena, slot_name
-from ..plan.steps import build_steps, with_conversions
-from ..transform.graph import Graph
-from ..transform.pipeline import transform
+from ..plan.conversions import add_conversions
+from ..plan.placement import plan_layout, slot_name
+from ..plan.steps import build_steps
 
 log = logging.getLogger("framebind")
 
 
 class Program:
-    """Runs a graph on a device. Bind every input and output of the graph, then ``run()`` as often as you like.
+    """Runs a compiled program on a device. Bind every input and output of its graph, then ``run()`` as often as needed.
 
-    ``storage`` is how intermediates and constants are kept: "f32", or "f16" for 16 bits where precision.py allows them;
-    arithmetic is f32. Binding an object of the
-    same view as the one before neither compiles nor allocates; another view records the steps anew.
+    Binding an object of the same view as the one before neither compiles nor allocates; another view records the
+    commands anew. ``store`` has compiled kernels of earlier processes, and takes those of this one; the ``stopwatch``
+    counts the phases.
     """
 
     def __init__(
         self,
         device: Device,
-        graph: Graph,
-        storage: Storage,
-        initialization: BuildContext | None = None,
-        name: str = "",
-        tuning: Tuning | None = None,
+        compiled: CompiledProgram,
+        *,
+        stopwatch: Stopwatch | None = None,
+        store: BinaryStore | None = None,
     ) -> None:
-        """``name`` tells what is kept of this graph in these shapes from what is of the model's other ones.
-
-        ``tuning``: what was measured, for what goes by rule otherwise. Raises TuningError where it does not fit.
-        """
-        self._device = device
-        self._initialization = initialization or BuildContext()
+        self.compiled, self.graph, self.tuning = compiled, compiled.graph, compiled.tuning
+        self.steps: tuple[Step, ...] = ()
+        """The dispatches of a run, in order; none before ``record``."""
+        self.step_choices: tuple[TuningChoice[Any] | None, ...] = ()
+        """The decision that each of ``steps`` follows, if there is one."""
+        self.has_run = False
+        """Whether the commands ran since they were recorded."""
+        self._device, self._store, self._stopwatch = device, store, stopwatch or Stopwatch()
         self._bindings: dict[int, Binding] = {}
         self._commands: CommandList | None = None
         self._arena: Resource | None = None
+        self._slots: frozenset[str] = frozenset()
         self._pictures: dict[str, list[tuple[int, str]]] = {}
-        self._slots: set[str] = set()
-        self.tuning = tuning or Tuning()
-        self.target = target_for(device.traits, storage)
-        """The device as its operators are lowered for it, if nothing is tuned."""
-        with self._initialization.phase("transform"):
-            self.graph = transform(graph)
-        with self._initialization.phase("lower"):
-            lowered = merge(lower_tuned(self.graph, self.target, self.tuning))
-            storages = choose_storage(lowered, storage)
-        with self._initialization.phase("pack"):
-            alignment = device.traits.offset_alignment
-            wanted = list_constants(lowered, self.graph)
-            block, constants = self._initialization.constants(
-                f"{name} {encode(self.tuning)}", wanted.fits, lambda: pack_constants(wanted, storage, alignment)
-            )
-        with self._initialization.phase("upload"):
-            self._weights = self._buffer("constants", block.nbytes)
-            if block.nbytes:
-                device.write(self._weights, block, "constants of the model")
-        self._layout = Layout(lowered, self.graph.tensors, self._bindings, constants, self._weights, storages)
-
-    def _buffer(self, what: str, nbytes: int) -> Resource:
-        traits = self._device.traits
-        if nbytes > traits.max_buffer_bytes:
-            raise ModelError(
-                f"the model's {what} take {nbytes} bytes; a buffer of {traits.name} holds {traits.max_buffer_bytes}"
-            )
-        return self._device.buffer(max(nbytes, 16), what)
-
-    @property
-    def commands(self) -> CommandList:
-        """The recorded steps, for counts and timings. Recorded now if they were not."""
-        if self._commands is None:
-            with self._initialization.phase("plan"):
-                self._commands = self._record()
-            self._has_run = False
-        return self._commands
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """The dispatches of a run, in order."""
-        return self.commands.steps
+        """The steps and their arguments that read or write a picture, by the name of its slot."""
+        with self._stopwatch.phase("upload"):
+            self._weights = self._buffer("constants", compiled.block.nbytes)
+            if compiled.block.nbytes:
+                device.write(self._weights, compiled.block, "constants of the model")
 
     @property
     def arena_nbytes(self) -> int:
@@ -107,14 +69,8 @@ class Program:
 
     @property
     def choices(self) -> Mapping[str, TuningChoice[Any]]:
-        """The different decisions that the kernels follow, by question."""
-        return choices_by_key(self._layout.lowered.launches)
-
-    @property
-    def step_choices(self) -> tuple[TuningChoice[Any] | None, ...]:
-        """The decision that each step follows, where there is one, in the order of ``steps``."""
-        self.commands  # noqa: B018 - which finds the steps
-        return self._step_choices
+        """The different decisions that the kernels follow, by key."""
+        return choices_by_key(self.compiled.lowered.launches)
 
     def bind_like(self, other: Program) -> None:
         """Bind what is bound to another program of the same graph."""
@@ -130,8 +86,7 @@ class Program:
         if self._commands is None:
             return
         if before is None or (before.view is not binding.view and before.view != binding.view):
-            self._commands.release()
-            self._commands = None
+            self._forget_commands()
             return
         name = slot_name(tensor)
         if name in self._slots:
@@ -140,14 +95,23 @@ class Program:
             for step, argument in self._pictures.get(name, ()):
                 self._commands.set_parameters(step, argument, binding.parameters)
 
+    def record(self) -> CommandList:
+        """The commands of a run. They are planned, compiled and recorded now unless they were since a view changed."""
+        if self._commands is None:
+            with self._stopwatch.phase("plan"):
+                self._commands = self._record(self._plan())
+        return self._commands
+
     def run(self) -> None:
         """Submit all steps. Outputs are ready for the GPU's next work; the CPU waits for nothing."""
-        (self._commands or self.commands).run()
+        (self._commands or self.record()).run()
+        self.has_run = True
 
     def timings(self) -> list[tuple[str, int]]:
-        """Run once, each step as a dispatch of its own, also where ``run`` is one for all; labels and nanoseconds."""
-        if self.commands.dispatches == len(self.steps):
-            return self.commands.timings()
+        """Run once, each step as a dispatch of its own, also if ``run`` is one for all; labels and nanoseconds."""
+        commands = self.record()
+        if commands.dispatches == len(self.steps):
+            return commands.timings()
         separate = self._device.record(self.steps, "separate")
         try:
             self._show_bindings(separate)
@@ -157,52 +121,77 @@ class Program:
 
     def release(self) -> None:
         """Free the program's GPU memory. Bound objects are not touched."""
-        for resource in (self._commands, self._arena, self._weights):
+        self._forget_commands()
+        for resource in (self._arena, self._weights):
             if resource is not None:
                 resource.release()
-        self._commands = self._arena = None
+        self._arena = None
         self._bindings.clear()
 
-    def _kernel(self, source: KernelSource) -> Kernel:
-        with self._initialization.phase("compile"):
-            return self._device.kernel(source)
+    def _forget_commands(self) -> None:
+        if self._commands is not None:
+            self._commands.release()
+        self._commands, self.steps, self.step_choices, self.has_run = None, (), (), False
 
-    def _record(self) -> CommandList:
+    def _buffer(self, what: str, nbytes: int) -> Resource:
+        traits = self._device.traits
+        if nbytes > traits.max_buffer_bytes:
+            raise ModelError(
+                f"the model's {what} take {nbytes} bytes; a buffer of {traits.name} holds {traits.max_buffer_bytes}"
+            )
+        return self._device.buffer(max(nbytes, 16), what)
+
+    def _plan(self) -> list[Step]:
+        """The steps for the objects that are bound now."""
         missing = [t for t in (*self.graph.inputs, *self.graph.outputs) if t not in self._bindings]
         if missing:
             raise BindingError(f"tensors {missing} are not bound")
-        device, layout = self._device, self._layout
-        entries = with_conversions(self.graph, layout)
-        self._step_choices = tuple(entry.launch.choice for entry in entries)
-        plan = plan_arena(entries, layout, device.traits.offset_alignment)
-        if self._arena is None or self._arena.nbytes < plan.nbytes:
+        compiled, bindings = self.compiled, dict(self._bindings)
+        views = {tensor: binding.view for tensor, binding in bindings.items()}
+        launches, dense = add_conversions(self.graph, compiled.lowered, views)
+        self.step_choices = tuple(entry.launch.choice for entry in launches)
+        layout = plan_layout(compiled, bindings, launches, dense, self._device.traits.offset_alignment)
+        arena = self._grown_arena(layout.arena.nbytes)
+        memories = {"weights": self._weights, "arena": arena}
+        return build_steps(launches, layout, memories, self._kernel)
+
+    def _grown_arena(self, nbytes: int) -> Resource:
+        """The buffer of the intermediate tensors, replaced if it is too small."""
+        if self._arena is None or self._arena.nbytes < nbytes:
             if self._arena is not None:
                 self._arena.release()
-            with self._initialization.phase("upload"):
-                self._arena = self._buffer("intermediate tensors", plan.nbytes)
-        steps = build_steps(entries, layout, plan, self._arena, self._kernel)
-        self._pictures.clear()
+            with self._stopwatch.phase("upload"):
+                self._arena = self._buffer("intermediate tensors", nbytes)
+        return self._arena
+
+    def _kernel(self, source: KernelSource) -> Kernel:
+        with self._stopwatch.phase("compile"):
+            return self._device.kernel(source)
+
+    def _record(self, steps: list[Step]) -> CommandList:
+        with self._stopwatch.phase("compile"):
+            self._device.compile(steps, self.tuning.dispatches, self._store)
+        with self._stopwatch.phase("record"):
+            commands = self._record_steps(steps)
+        operands = [operand.resource for step in steps for operand in step.operands.values()]
+        self._slots = frozenset(resource.name for resource in operands if isinstance(resource, Slot))
+        self._pictures = {}
         for number, step in enumerate(steps):
             for argument in step.kernel.source.pictures:
                 self._pictures.setdefault(argument.memory, []).append((number, argument.name))
-        with self._initialization.phase("compile"):
-            device.compile(steps, self.tuning.dispatches, self._initialization.cache)
-        with self._initialization.phase("record"):
-            commands = self._record_steps(steps)
-        operands = [operand.resource for step in steps for operand in step.operands.values()]
-        self._slots = {resource.name for resource in operands if isinstance(resource, Slot)}
         self._show_bindings(commands)
+        self.steps = commands.steps
         return commands
 
     def _record_steps(self, steps: list[Step]) -> CommandList:
-        """As it was measured to be the fastest; by rule, where what is bound now does not allow that."""
-        tuning, store = self.tuning, self._initialization.cache
+        """The commands as they were measured to be the fastest; by rule if what is bound now does not allow that."""
+        tuning = self.tuning
         if tuning.dispatches is not None:
             try:
-                return self._device.record(steps, tuning.dispatches, tuning.groups_per_unit, store)
+                return self._device.record(steps, tuning.dispatches, tuning.groups_per_unit, self._store)
             except BindingError as reason:
                 log.info(str(reason))
-        return self._device.record(steps, store=store)
+        return self._device.record(steps, store=self._store)
 
     def _show_bindings(self, commands: CommandList) -> None:
         """Give a command list of the steps what is bound now."""

@@ -37,7 +37,7 @@ def tune(device: Device, base: Program, make: Make) -> Tuning:
     """
     if device.traits.software or device.dispatches != "auto" or not _has_clock(base):
         return Tuning()
-    way = "one" if base.commands.dispatches < len(base.steps) else "separate"
+    way = "one" if base.record().dispatches < len(base.steps) else "separate"
     search = _Search(device, base, make, base, Tuning(dispatches=way), time.monotonic() + LIMIT)
     search.challenge(dispatches="separate" if way == "one" else "one")
     for group_size in GROUPS:
@@ -96,7 +96,7 @@ def is_faster(device: Device, program: Program, than: Program) -> bool:
     """Whether the median run, waited for, is the shorter one. They take turns: a change of clocks meets both."""
     seconds: tuple[list[float], list[float]] = ([], [])
     for _ in range(WARM_UP + RUNS):
-        for commands, taken in zip((program.commands, than.commands), seconds, strict=True):
+        for commands, taken in zip((program.record(), than.record()), seconds, strict=True):
             start = time.perf_counter()
             commands.run()
             device.fence().wait()
@@ -129,7 +129,7 @@ def _fastest_candidates(search: _Search) -> dict[str, int]:
 
 def _fitting(search: _Search, numbers: dict[str, int], tuning: Tuning) -> dict[str, int]:
     """The candidates without those whose kernels need more local memory than the device has."""
-    target = replace(tuning, tuned=numbers).target(search.base.target)
+    target = replace(tuning, tuned=numbers).target(search.base.compiled.lowered.target)
     launches = lower(search.base.graph, target).launches
     large = {entry.launch.choice for entry in launches if local_bytes(entry.launch) > target.local_bytes}
     return {key: numbers[key] for key in numbers.keys() - {c.key for c in large if c is not None}}

@@ -241,11 +241,11 @@ def test_a_ring_of_textures_allocates_and_compiles_nothing(context: fb.GlContext
     frame(0)
     program = delegate.engine.partitions[0].program
     assert program is not None
-    commands, live = program.commands, dict(context.objects.live)
+    commands, live = program.record(), dict(context.objects.live)
     with fb.transfer_guard("disallow"):
         for number in range(1, 12):
             frame(number)
-    assert delegate.engine.partitions[0].program is program and program.commands is commands
+    assert delegate.engine.partitions[0].program is program and program.record() is commands
     assert dict(context.objects.live) == live
     close(results[1].read(), np.full(60, np.tanh(np.exp(np.float32(0.2)))))
     close(results[0].read(), np.full(60, np.tanh(np.exp(np.float32(0.1)))))

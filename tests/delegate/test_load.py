@@ -11,6 +11,7 @@ from ai_edge_litert import schema_py_generated as schema
 
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.claim.partition_graph import build_graph
+from framebind.delegate.compiler import compile_program
 from framebind.delegate.plan.binding import Binding
 from framebind.delegate.read.reader import read_model
 from framebind.delegate.run.program import Program
@@ -42,11 +43,11 @@ def load(content: bytes) -> Program:
     claims = claim(subgraph, lambda: device.traits.target)
     assert not claims.unsupported
     graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs, {})
-    program = Program(device, graph, "f32")
+    program = Program(device, compile_program(graph, device.traits, "f32"))
     for tensor in (*graph.inputs, *graph.outputs):
         view = Dense(graph.tensors[tensor].bhwc)
         program.bind(tensor, Binding(device.buffer(view.nbytes, "bound"), view))
-    assert program.steps
+    assert program.record().steps
     return program
 
 

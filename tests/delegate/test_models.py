@@ -15,6 +15,7 @@ from ai_edge_litert.interpreter import OpResolverType
 import framebind as fb
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.claim.partition_graph import build_graph
+from framebind.delegate.compiler import compile_program
 from framebind.delegate.plan.binding import Binding
 from framebind.delegate.read.reader import read_model
 from framebind.delegate.run.program import Program
@@ -127,7 +128,7 @@ def bound_program(path: Path, storage: Storage) -> Program:
     assert claims.unsupported == {}
     graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs, {})
     device = NullDevice()
-    program = Program(device, graph, storage)
+    program = Program(device, compile_program(graph, device.traits, storage))
     for tensor in (*graph.inputs, *graph.outputs):
         shape = graph.tensors[tensor].bhwc
         if tensor in graph.inputs and shape[3] == 3:
@@ -145,7 +146,7 @@ def test_dispatches_and_memory_are_the_recorded_ones(model_path: FindModel) -> N
     for model in MODELS:
         for storage in ("f32", "f16"):
             program = bound_program(model_path(model.name), storage)
-            commands = program.commands
+            commands = program.record()
             kernels = len({step.kernel.source for step in commands.steps})
             counts = (len(commands.steps), commands.barriers, kernels, program.arena_nbytes, program.weights_nbytes)
             lines.append(f"{model.name} {storage}: {' '.join(map(str, counts))}")

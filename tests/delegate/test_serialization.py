@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import logging
 import os
@@ -17,10 +18,10 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
+from framebind.delegate import compiler
 from framebind.delegate.cache import file as cache_file
 from framebind.delegate.cache.cache import Cache
 from framebind.delegate.cache.file import MAGIC, UnusableError
-from framebind.delegate.run import program
 from framebind.interop.cl import build as cl_build
 from framebind.interop.cl import ptx
 from framebind.interop.device import Device
@@ -107,12 +108,13 @@ def counted(monkeypatch: pytest.MonkeyPatch, backend: str, binaries: bool) -> It
 
     monkeypatch.setattr(cl_build, "_build", counting(cl_build._build, "compiled"))
     monkeypatch.setattr(gl_program, "_begin", counting(gl_program._begin, "compiled"))
-    monkeypatch.setattr(program, "pack_constants", counting(program.pack_constants, "packed"))
+    monkeypatch.setattr(compiler, "pack_constants", counting(compiler.pack_constants, "packed"))
     yield Starts(backend, counts, binaries)
 
 
 @pytest.fixture
 def on_gl(context: fb.GlContext, monkeypatch: pytest.MonkeyPatch) -> Iterator[Starts]:
+    gc.collect()  # kernels of delegates that earlier tests left open would still be in the context's device
     formats = context.gl.integer(gl_program.GL.NUM_PROGRAM_BINARY_FORMATS)
     with counted(monkeypatch, "opengl", formats > 0) as starts:
         yield starts

@@ -24,8 +24,8 @@ FLOORS = {
     "ops.convolution ops.reduction ops.recurrent ops.constant ops registry",
     "interop": "errors transfers binaries device record gl gl.compute cl share cl.compute frames.capture frames.show "
     "frames discovery",
-    "delegate": "options read report litert transform lower cache plan claim run statistics engine gpu_delegate "
-    "interpreter",
+    "delegate": "options read report litert transform lower cache compiler plan claim run statistics engine "
+    "gpu_delegate interpreter",
     "demos": "models apis player vision hosts * commands",
 }
 """By package: its folders and top-level files, from the ground up. Each imports itself and those before it only.

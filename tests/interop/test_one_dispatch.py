@@ -13,6 +13,7 @@ import pytest
 import framebind as fb
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.claim.partition_graph import build_graph
+from framebind.delegate.compiler import compile_program
 from framebind.delegate.plan.binding import Binding
 from framebind.delegate.read.reader import read_model
 from framebind.delegate.run.program import Program
@@ -50,7 +51,7 @@ def bound_to_noise(device: Device, path: Path) -> tuple[Program, dict[int, Bindi
     subgraph = read_model(path.read_bytes()).subgraphs[0]
     claims = claim(subgraph, lambda: device.traits.target)
     graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs, {})
-    program, bindings = Program(device, graph, "f32"), dict[int, Binding]()
+    program, bindings = Program(device, compile_program(graph, device.traits, "f32")), dict[int, Binding]()
     for tensor in (*graph.inputs, *graph.outputs):
         view = Dense(graph.tensors[tensor].bhwc)
         bindings[tensor] = Binding(device.buffer(math.ceil(view.nbytes / 16) * 16, f"tensor {tensor}"), view)
@@ -97,7 +98,7 @@ def check_one_dispatch(gpu: Device, path: Path) -> None:
     program, bindings = bound_to_noise(gpu, path)
     program.run()
     expected = outputs(gpu, program, bindings)
-    one = gpu.record(program.steps, "one")
+    one = gpu.record(program.record().steps, "one")
     for tensor in bindings:
         one.set_slot(f"tensor_{tensor}", bindings[tensor].resource)
     assert one.dispatches == 1 < len(program.steps)

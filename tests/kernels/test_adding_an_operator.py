@@ -13,6 +13,7 @@ import pytest
 import framebind as fb
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.claim.partition_graph import build_graph
+from framebind.delegate.compiler import compile_program
 from framebind.delegate.plan.binding import Binding
 from framebind.delegate.read.reader import read_model
 from framebind.delegate.run.program import Program
@@ -99,10 +100,11 @@ def test_its_kernel_compiles_for_every_api() -> None:
     device, subgraph = NullDevice(), read_model(model(0.5)).subgraphs[0]
     claims = claim(subgraph, lambda: device.traits.target)
     assert not claims.unsupported
-    program = Program(device, build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs, {}), "f32")
+    graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs, {})
+    program = Program(device, compile_program(graph, device.traits, "f32"))
     for tensor in (0, 2):
         program.bind(tensor, Binding(device.buffer(Dense(SHAPE).nbytes, ""), Dense(SHAPE)))
-    (source,) = (step.kernel.source for step in program.steps if step.kernel.source.name == "hard_shrink")
+    (source,) = (step.kernel.source for step in program.record().steps if step.kernel.source.name == "hard_shrink")
     assert all("0.5f" in text for text in device.kernels[source].texts.values())
 
 

@@ -14,7 +14,7 @@ import pytest
 import framebind as fb
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.reader import read_model
-from framebind.delegate.run import partition
+from framebind.delegate.run import maker
 from framebind.delegate.run.program import Program
 from framebind.interop.cl.compute.device import ClDevice
 from framebind.interop.device import Device
@@ -324,7 +324,7 @@ def test_a_delegate_that_comes_late_goes_on_with_the_state(gpu: Device) -> None:
 
 def test_trying_out_ways_to_run_leaves_the_state_alone(context: fb.GlContext, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[Program] = []
-    monkeypatch.setattr(partition, "tune", lambda _, base, make: tried.append(base))
+    monkeypatch.setattr(maker, "tune", lambda _, base, make: tried.append(base))
     speed = fb.InferencePreference.SUSTAINED_SPEED
     delegate = fb.GpuDelegate(fb.GpuDelegateOptions(inference_preference=speed))
     interpreter = fb.Interpreter(model_content=lstm(FORM), experimental_delegates=[delegate])

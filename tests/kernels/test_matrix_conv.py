@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from framebind.delegate import compiler
 from framebind.delegate.lower.launches import Lowered
 from framebind.delegate.lower.lowering import lower
 from framebind.delegate.lower.precision import choose_storage
 from framebind.delegate.lower.tuning import target_for
-from framebind.delegate.run import program as program_module
 from framebind.delegate.transform.graph import Graph, Node
 from framebind.interop.device import Device
 from framebind.interop.record.null import NullDevice
@@ -83,7 +83,7 @@ def test_every_tile_agrees(
     expected = case.expected(case.inputs[0])
     if case.epilogue:
         expected = np.clip(expected + case.inputs[1], 0, 6)
-    monkeypatch.setattr(program_module, "choose_storage", all_halves if halves else program_module.choose_storage)
+    monkeypatch.setattr(compiler, "choose_storage", all_halves if halves else compiler.choose_storage)
     result = run(device, replace(case, expected=lambda *_: expected), "f16" if halves else "f32")
     if device.traits.api != "null":
         assert relative_error(result, expected) <= (OPERATOR_TOLERANCE["f16"] if halves else 1e-5)
@@ -116,7 +116,7 @@ def test_a_group_adds_up_what_it_writes(device: Device, tile: MatrixTile, monkey
 def test_one_dispatch_computes_the_same_bits(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conv, "uses_matrix_units", lambda *_: True)
     monkeypatch.setattr(conv, "matrix_tile_candidates", lambda *_: (MatrixTile(1, 2, 2, 2),))
-    monkeypatch.setattr(program_module, "choose_storage", all_halves)
+    monkeypatch.setattr(compiler, "choose_storage", all_halves)
     results = []
     for dispatches in ("separate", "one"):
         monkeypatch.setattr(gpu, "dispatches", dispatches)

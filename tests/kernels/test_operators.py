@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from framebind.delegate.run import program as program_module
+from framebind.delegate import compiler
 from framebind.interop.device import Device
 from framebind.kernels.ops.convolution import conv
 from framebind.kernels.ops.convolution.blocks import SIZES, Block, block_candidates, choose_block
@@ -26,7 +26,7 @@ def name_of(case: NodeCase) -> str:
 @pytest.mark.parametrize("case", without_oracle(), ids=name_of)
 def test_operator(device: Device, case: NodeCase, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     if storage == "f16":
-        monkeypatch.setattr(program_module, "choose_storage", all_halves)
+        monkeypatch.setattr(compiler, "choose_storage", all_halves)
         case = replace(case, inputs=tuple(x.astype(np.float16).astype(np.float32) for x in case.inputs))
     result = run(device, case, storage)
     if device.traits.api == "null":  # it computes nothing: the shapes and the generated sources are what is tested

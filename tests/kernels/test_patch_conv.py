@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from framebind.delegate.plan import steps
+from framebind.delegate.compiler import compile_program
+from framebind.delegate.plan import conversions
 from framebind.delegate.plan.binding import Binding
 from framebind.delegate.run.program import Program
 from framebind.delegate.transform.graph import Graph, Node
@@ -39,7 +40,7 @@ def convolution(window: Window, channels: int, out: int) -> Node:
 
 
 def kernels(program: Program) -> list[str]:
-    return [step.kernel.source.name for step in program.steps]
+    return [step.kernel.source.name for step in program.record().steps]
 
 
 @pytest.mark.usefixtures("without_matrix_units")
@@ -78,7 +79,7 @@ def test_tiles_have_room_and_enough_outputs() -> None:
 def through_picture(device: Device, node: Node, frames: list[Array], outputs: Shape) -> tuple[list[str], list[Array]]:
     """The kernels, and the outputs of the graph for each frame (H, W, 4), sampled from each of CROPS."""
     tensors = {0: TensorInfo("in", (1, 6, 8, 3), "float32"), 1: TensorInfo("out", outputs, "float32")}
-    program = Program(device, Graph(tensors, [node], (0,), (1,)), "f32")
+    program = Program(device, compile_program(Graph(tensors, [node], (0,), (1,)), device.traits, "f32"))
     result = device.buffer(Dense(tensors[1].bhwc).nbytes, "out")
     program.bind(1, Binding(result, Dense(tensors[1].bhwc)))
     found: list[Array] = []
@@ -100,7 +101,7 @@ def test_a_first_convolution_samples_the_picture_itself(device: Device, monkeypa
     monkeypatch.setattr(patch_conv, "choose_tile", lambda *_: TILES[0])
     frames = [normal(12, 14, 4), normal(12, 14, 4)]
     direct, found = through_picture(device, node, frames, (1, 3, 4, 10))
-    monkeypatch.setattr(steps, "_is_read_once", lambda *_: False)
+    monkeypatch.setattr(conversions, "_is_read_once", lambda *_: False)
     copied, expected = through_picture(device, node, frames, (1, 3, 4, 10))
     assert (direct, copied) == (["patch_conv"], ["copy", "patch_conv"])
     if device.traits.api != "null":
@@ -119,7 +120,7 @@ def test_a_picture_that_is_read_again_is_copied(device: Device) -> None:
         shape = (1, 6, 8, 3)
         tensors = {0: TensorInfo("in", shape, "float32"), 1: TensorInfo("a", (1, 3, 4, 8), "float32")}
         tensors[2] = TensorInfo("b", shape if nodes == [added] else (1, 3, 4, 8), "float32")
-        program = Program(device, Graph(tensors, list(nodes), (0,), outputs), "f32")
+        program = Program(device, compile_program(Graph(tensors, list(nodes), (0,), outputs), device.traits, "f32"))
         texture = device.texture(8, 6, "rgba8", "frame")
         program.bind(0, Binding(texture, Picture(shape, "rgba8", "rgb"), picture_parameters(shape, (8, 6), "rgb")))
         for output in outputs:

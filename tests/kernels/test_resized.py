@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from framebind.delegate.run import program as program_module
+from framebind.delegate import compiler
 from framebind.delegate.transform import pipeline as passes
 from framebind.delegate.transform.graph import Node
 from framebind.interop.device import Device
@@ -78,7 +78,7 @@ def test_a_convolution_resizes_what_it_reads(
     assert [step.kernel.source.name for step in program.steps] == [kernel, kernel]
     expected = convolve(second)(resize(change)(convolve(first)(x)))
     check(device, found, [expected])
-    monkeypatch.setattr(program_module, "choose_storage", all_halves)
+    monkeypatch.setattr(compiler, "choose_storage", all_halves)
     _, found = run(device, shapes, [conv(0, 1, first), resized(1, 2, change), conv(2, 3, second)], (3,), x, "f16")
     check(device, found, [expected], OPERATOR_TOLERANCE["f16"])
     x = normal(2, 4, 16, 6)

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from framebind.delegate import compiler
 from framebind.delegate.lower import partial_sums, prologue
-from framebind.delegate.run import program
 from framebind.delegate.run.program import Program
 from framebind.delegate.transform.graph import Node
 from framebind.interop.device import Device
@@ -114,7 +114,7 @@ def kernels_both_ways(
     x = normal(*shapes[0])
     merged, found = run(device, shapes, list(nodes), (6,), x, storage)
     again, repeated = run(device, shapes, list(nodes), (6,), x, storage)
-    patch.setattr(program, "merge", lambda lowered: lowered)
+    patch.setattr(compiler, "merge", lambda lowered: lowered)
     apart, expected = run(device, shapes, list(nodes), (6,), x, storage)
     if device.traits.api != "null":
         assert np.abs(expected[0]).max() > 0 and relative_error(found[0], expected[0]) <= 1e-5

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from framebind.delegate.compiler import compile_program
 from framebind.delegate.plan.binding import Binding
 from framebind.delegate.run.program import Program
 from framebind.delegate.transform.graph import Graph, Node
@@ -48,7 +49,7 @@ def run(device: Device, shapes: dict[int, Shape], nodes: list[Node], outputs: tu
         storage: Storage = "f32", picture: bool = False) -> tuple[Program, list[Array]]:  # fmt: skip
     """Tensor 0 is the input; outputs are bound to float32 buffers, or (``picture``) to rgba32f textures."""
     tensors = {i: TensorInfo(f"t{i}", shape, "float32") for i, shape in shapes.items()}
-    program = Program(device, Graph(tensors, nodes, (0,), outputs), storage)
+    program = Program(device, compile_program(Graph(tensors, nodes, (0,), outputs), device.traits, storage))
     resources: dict[int, Any] = {}
     for i in (0, *outputs):
         bhwc = tensors[i].bhwc

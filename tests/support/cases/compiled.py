@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from unittest import mock
 
+from framebind.delegate import compiler
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.claim.partition_graph import build_graph
+from framebind.delegate.compiler import compile_program
 from framebind.delegate.plan.binding import Binding
 from framebind.delegate.read.reader import read_model
-from framebind.delegate.run import program as program_module
 from framebind.delegate.run.program import Program
 from framebind.interop.record.null import NullDevice
 from framebind.kernels.codegen.source import KernelSource
@@ -33,7 +34,7 @@ def program_on_null(
     if not claims.nodes:
         return claims.unsupported, None
     graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs, {})
-    program = Program(device, graph, storage)
+    program = Program(device, compile_program(graph, device.traits, storage))
     for tensor in (*program.graph.inputs, *program.graph.outputs):
         info = program.graph.tensors[tensor]
         view = stored_view(info) or Dense(info.bhwc)
@@ -52,7 +53,9 @@ class Compiled:
 def compile_on_null(model: bytes, storage: Storage = "f32") -> Compiled:
     """A model on the null device."""
     unsupported, program = program_on_null(model, storage)
-    return Compiled(unsupported, () if program is None else tuple(step.kernel.source for step in program.steps))
+    return Compiled(
+        unsupported, () if program is None else tuple(step.kernel.source for step in program.record().steps)
+    )
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ class Run:
 def storage_of(run: Run) -> Iterator[Storage]:
     """The storage that the run's programs are compiled with, in force until the context ends."""
     if run.half:
-        with mock.patch.object(program_module, "choose_storage", all_halves):
+        with mock.patch.object(compiler, "choose_storage", all_halves):
             yield "f16"
     else:
         yield "f32"

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from framebind.delegate.compiler import compile_program
 from framebind.delegate.lower.launches import Lowered
 from framebind.delegate.plan.binding import Binding
 from framebind.delegate.run.program import Program
@@ -41,7 +42,8 @@ def program_of(device: Device, case: NodeCase, storage: Storage) -> tuple[Progra
     inputs = tuple(i for i in range(destination) if i not in linked)
     node = Node(case.operator, case.operation, inputs, (destination,), case.epilogue, (0,))
     nodes = [node] if storage == "f32" else through_halves(node, tensors)
-    program = Program(device, Graph(tensors, nodes, tuple(range(destination)), (destination,)), storage)
+    graph = Graph(tensors, nodes, tuple(range(destination)), (destination,))
+    program = Program(device, compile_program(graph, device.traits, storage))
     for i, x in enumerate(case.inputs):
         bind(device, program, i, tensors[i], -x if storage == "f16" else x)
     return program, bind(device, program, destination, tensors[destination], None)

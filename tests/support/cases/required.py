@@ -117,7 +117,7 @@ def reached() -> set[Feature]:
         found |= _reached_by(run.case.operator, compile_run(run).sources)
     for case in without_oracle():
         program, _ = program_of(NullDevice(), case, "f32")
-        found |= _reached_by(case.operator, [step.kernel.source for step in program.steps])
+        found |= _reached_by(case.operator, [step.kernel.source for step in program.record().steps])
     for form in FORMS:
         found |= _reached_by("LSTM", compile_on_null(lstm(form)).sources)
     return found

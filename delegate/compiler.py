@@ -1,0 +1,73 @@
+"""The pipeline of a partition's graph: transformed, lowered to launches, merged, stored, its constants packed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..interop.device import Traits
+from ..kernels.tensor import TensorId
+from ..kernels.views import Storage
+from .cache.cache import Cache
+from .cache.stopwatch import Stopwatch
+from .lower.launches import Lowered
+from .lower.merge import merge
+from .lower.pack import Constant, Constants, Key, Wanted, list_constants, pack_constants
+from .lower.precision import choose_storage
+from .lower.tuning import Tuning, encode, lower_tuned, target_for
+from .transform.graph import Graph
+from .transform.pipeline import transform
+
+
+@dataclass(frozen=True)
+class CompiledProgram:
+    """A graph as launches and packed constants. None of it is on a device yet: ``Program`` runs it.
+
+    ``storages`` says in how many bits each tensor is kept. ``block`` holds all constants as bytes, and ``constants``
+    says where each lies in it.
+    """
+
+    graph: Graph
+    lowered: Lowered
+    tuning: Tuning
+    storages: Mapping[TensorId, Storage]
+    block: np.ndarray
+    constants: Mapping[Key, Constant]
+
+
+def compile_program(
+    graph: Graph,
+    traits: Traits,
+    storage: Storage,
+    tuning: Tuning | None = None,
+    *,
+    name: str = "",
+    cache: Cache | None = None,
+    stopwatch: Stopwatch | None = None,
+) -> CompiledProgram:
+    """Compile a partition's graph for a device of these ``traits``; the graph that is given is changed.
+
+    ``storage`` is how intermediates and constants may be kept: "f32", or "f16" for 16 bits where precision.py allows
+    them; arithmetic is f32. ``tuning`` is what was measured, for what goes by rule otherwise. Constants come from the
+    ``cache``, in which ``name`` tells this graph in these shapes from the model's other ones. The ``stopwatch`` counts
+    the phases. Raises TuningError if the tuning does not fit.
+    """
+    tuning, time = tuning or Tuning(), (stopwatch or Stopwatch()).time
+    graph = time("transform", transform, graph)
+    lowered = time("lower", lower_tuned, graph, target_for(traits, storage), tuning)
+    lowered = time("lower", merge, lowered)
+    storages = time("lower", choose_storage, lowered, storage)
+    wanted = time("pack", list_constants, lowered, graph)
+    block, constants = time("pack", _pack, wanted, storage, traits, cache, f"{name} {encode(tuning)}")
+    return CompiledProgram(graph, lowered, tuning, storages, block, constants)
+
+
+def _pack(wanted: Wanted, storage: Storage, traits: Traits, cache: Cache | None, name: str) -> Constants:
+    """The constants as an earlier process packed them, if they fit, or else packed now."""
+
+    def pack() -> Constants:
+        return pack_constants(wanted, storage, traits.offset_alignment)
+
+    return pack() if cache is None else cache.constants(name, wanted.fits, pack)

@@ -1,0 +1,87 @@
+"""Copies between bound objects and the tensors that kernels use, if kernels cannot use the objects themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ...kernels.operation import Lowering
+from ...kernels.ops.pointwise.elementwise import Elementwise
+from ...kernels.ops.pointwise.quantize import Store
+from ...kernels.tensor import BoundObject, TensorId
+from ...kernels.views import Dense, Picture, Quantized, Sliced, View
+from ..lower.launches import LabelledLaunch, Lowered
+from ..transform.graph import Graph
+from .dense_outputs import Ranges, dense_ranges
+from .placement import direct_view
+
+
+def add_conversions(graph: Graph, lowered: Lowered, views: Mapping[int, View]) -> tuple[list[LabelledLaunch], Ranges]:
+    """The launches, preceded by copies out of pictures and integers, followed by copies into what no kernel writes.
+
+    ``views`` are those of the objects bound to the graph's inputs and outputs. Also returns the tensors that kernels
+    write into a bound buffer without padding (see ``dense_ranges``).
+    """
+    outputs = [i for i in graph.outputs if isinstance(direct_view(views[i]), Dense)]
+    dense, launches = dense_ranges(lowered, outputs, graph.outputs)
+    direct = {output for output, _ in dense.values()}
+    copies = replace(lowered, launches=[], shapes=dict(lowered.shapes))
+    for tensor in graph.inputs:
+        if _is_copied_in(tensor, views[tensor], lowered):
+            _add_copy(copies, BoundObject(tensor), tensor)
+    copies.launches += launches
+    for tensor in graph.outputs:
+        if tensor not in direct and _is_copied_out(tensor, views[tensor], lowered):
+            _add_copy(copies, tensor, BoundObject(tensor), stored=isinstance(views[tensor], Quantized))
+    return copies.launches, dense
+
+
+def _is_copied_in(tensor: int, view: View, lowered: Lowered) -> bool:
+    """Whether an input is copied before it is read: integers always, a picture unless its pixels are read once.
+
+    A picture is sampled: it is copied once instead of sampled by every kernel.
+    """
+    if not _is_read(tensor, lowered):
+        return False
+    return isinstance(view, Quantized) or (isinstance(view, Picture) and not _is_read_once(lowered, tensor))
+
+
+def _is_copied_out(tensor: int, view: View, lowered: Lowered) -> bool:
+    """Whether an output is copied to the bound object instead of written there by a kernel.
+
+    So are integers, outputs that no kernel writes, pictures that are read again, and outputs that are written in parts,
+    unless the object has slices.
+    """
+    written = {lowered.parent(i) for entry in lowered.launches for i in entry.launch.writes.values()}
+    in_parts = any(alias.parent == tensor for alias in lowered.aliases.values())
+    return (
+        isinstance(view, Quantized)
+        or tensor not in written
+        or (isinstance(view, Picture) and _is_read(tensor, lowered))
+        or (in_parts and not isinstance(direct_view(view), Sliced))
+    )
+
+
+def _is_read(tensor: int, lowered: Lowered) -> bool:
+    """Whether a launch reads the tensor, or one that lies in its memory."""
+    return any(lowered.parent(i) == tensor for entry in lowered.launches for i in entry.reads)
+
+
+def _is_read_once(lowered: Lowered, tensor: int) -> bool:
+    """Whether one launch alone reads the tensor, each pixel once, and no other tensor lies in its memory."""
+    readers = [entry for entry in lowered.launches if tensor in map(lowered.parent, entry.reads)]
+    if len(readers) != 1 or readers[0].reads.count(tensor) != 1:
+        return False
+    launch = readers[0].launch
+    return launch.fusion.single_pass_read and launch.reads.get("src") == tensor and not readers[0].input_ops
+
+
+def _add_copy(copies: Lowered, source: TensorId, destination: TensorId, *, stored: bool = False) -> None:
+    """Append a copy, ``stored`` as the integers of a quantized tensor or as numbers."""
+    for tensor in (source, destination):
+        if isinstance(tensor, BoundObject):
+            copies.shapes[tensor] = copies.shapes[tensor.tensor]
+    name, operation = ("STORE", Store()) if stored else ("COPY", Elementwise())
+    lowering = Lowering((source,), (destination,), copies.shapes.__getitem__, copies.scratch, copies.target)
+    for launch in operation.lower(lowering):
+        copies.add(launch, f"{name} ")

@@ -1,0 +1,51 @@
+"""The objects that a program reads and writes, and the check that none is written and read in the same run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from operator import attrgetter
+
+from ...interop.device import Resource
+from ...interop.errors import BindingError
+from ...kernels.tensor import TensorInfo
+from .messages import tensor_label
+
+_handle = attrgetter("handle")
+
+
+class ObjectsInUse:
+    """The objects that are bound to a program's tensors, by tensor.
+
+    ``changed``: there are others than at the last ``check``.
+    """
+
+    def __init__(self, outputs: tuple[int, ...], tensors: Mapping[int, TensorInfo]) -> None:
+        self.changed = False
+        self._outputs, self._tensors = outputs, tensors
+        self._resources: dict[int, Resource] = {}
+
+    def put(self, tensor: int, resource: Resource) -> None:
+        """Let a tensor be this object."""
+        self._resources[tensor] = resource
+        self.changed = True
+
+    def clear(self) -> None:
+        """Let no tensor be an object."""
+        self._resources.clear()
+
+    def check(self) -> None:
+        """Refuse one object that is written and read (or written twice) in a run: the order is the model's own."""
+        if len(set(map(_handle, self._resources.values()))) < len(self._resources):
+            self._refuse_written()
+        self.changed = False
+
+    def _refuse_written(self) -> None:
+        """Raise BindingError if an object that is an output is another tensor too."""
+        for output in self._outputs:
+            written = self._resources.get(output)
+            for other, resource in self._resources.items():
+                if written is not None and other != output and resource.handle == written.handle:
+                    raise BindingError(
+                        f"{resource.label} is bound to {tensor_label(output, self._tensors[output])} and to "
+                        f"tensor {other}: bind another object to one of them, and swap the two between invokes"
+                    )
