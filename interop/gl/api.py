@@ -1,7 +1,7 @@
-"""The GL entry points that the library uses, as ctypes functions found through the context's own get_proc_address.
+"""GL entry points as ctypes functions, found through the context's own get_proc_address.
 
-Not PyOpenGL's: its wrappers cost several microseconds a call, and the symbols it finds with dlsym are not seen by
-tracers, while entry points that the platform hands out are.
+PyOpenGL's own functions are not used: its wrappers cost several microseconds per call, and tracers such as apitrace do
+not see the symbols that it finds with dlsym. They see the entry points that the platform hands out.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ _PROTOTYPE = getattr(ctypes, "WINFUNCTYPE", ctypes.CFUNCTYPE)
 class GlApi:
     """One context's entry points as attributes (``api.glFinish()``), looked up when first used.
 
-    ``find`` is the platform's get_proc_address: a name to an address, 0 where there is none. ``version`` is for
-    messages.
+    ``find`` is the platform's get_proc_address: it returns the address of a name, or 0. ``version`` is for messages.
     """
 
     def __init__(self, find: Callable[[str], int]) -> None:
@@ -37,23 +36,23 @@ class GlApi:
         return function
 
     def address(self, name: str) -> int:
-        """Where the entry point is. Raises DeviceError, naming it and the GL version, where the driver has none."""
+        """The entry point's address. Raises DeviceError, with the name and the GL version, if the driver has none."""
         address = self._find(name)
         if not address:
             raise DeviceError(f"the driver has no {name} (it offers {self.version}); update the graphics driver")
         return address
 
     def prebound(self, name: str) -> Callable[..., Any]:
-        """The entry point for calls recorded ahead: arguments are not converted, which halves the cost of a call.
+        """The entry point without argument types, for recorded calls: not converting arguments halves a call's cost.
 
-        They must be ints of 32 bits, or ctypes objects of the right type.
+        Arguments must be ints of 32 bits, or ctypes objects of the right type.
         """
         if name not in self._prebound:
             self._prebound[name] = _PROTOTYPE(signature(name)[0])(self.address(name))
         return self._prebound[name]
 
     def integer(self, name: int) -> int:
-        """glGetInteger64v."""
+        """The value of a GL state variable (glGetInteger64v)."""
         value = ctypes.c_int64()
         self.glGetInteger64v(name, ctypes.byref(value))
         return value.value

@@ -39,13 +39,39 @@ _thread = _Thread()
 class GlContext:
     """A GL context: desktop OpenGL 4.3 or newer, or OpenGL ES 3.1 or newer.
 
-    Get one with ``GlContext.headless()`` (new, without a window), ``fb.Window(...)`` or ``GlContext.current()`` (the
-    one that is current on this thread, whoever made it; it is then borrowed and never destroyed). Use it as a context
-    manager, or call ``close()``. It belongs to the thread where it is current: any use from elsewhere is a DeviceError.
+    ``GlContext.headless()`` makes one without a window, and ``fb.Window`` makes one with a window. ``current()`` gives
+    the one that is current on this thread; if somebody else made it, it is borrowed and never destroyed.
+
+    A context belongs to the thread on which it is current: using it from another thread is a DeviceError. Use it as a
+    context manager, or call ``close()``.
+
+    Attributes
+    ----------
+    is_es : bool
+        Whether it is OpenGL ES.
+    version : (int, int)
+        Version of OpenGL or OpenGL ES.
+    vendor, renderer : str
+        The driver's names of itself and of the GPU.
+    software : bool
+        Whether the renderer is the CPU (llvmpipe, for instance).
+    closed : bool
+        Whether ``close()`` was called.
+
+    Examples
+    --------
+    >>> with fb.GlContext.headless() as context:
+    ...     fb.GlContext.current() is context
+    True
+    >>> context.closed
+    True
     """
 
     def __init__(self, platform: Platform, handle: int, owner: ContextOwner | None) -> None:
-        """For the library: adopt the context that is current on the calling thread. ``owner`` None: it is foreign."""
+        """Adopt the context that is current on the calling thread; for the library's own use.
+
+        ``owner`` made the context and destroys it; None: it is somebody else's.
+        """
         self._platform, self._handle, self._owner = platform, handle, owner
         self._find_current = platform.current
         self._thread_id = threading.get_ident()
@@ -61,7 +87,6 @@ class GlContext:
         self.gl.version = text
         self.vendor, self.renderer = self._string(GL.VENDOR), self._string(GL.RENDERER)
         self.software = any(name in self.renderer.lower() for name in _SOFTWARE)
-        """The renderer is the CPU."""
         if self.version < ((3, 1) if self.is_es else (4, 3)):
             raise DeviceError(
                 f"the {platform.name} context is '{text}' on '{self.renderer}'; framebind needs OpenGL 4.3 or "
@@ -70,10 +95,25 @@ class GlContext:
 
     @staticmethod
     def headless(es: bool = False, device_index: int | None = None) -> GlContext:
-        """A new context without a window, current on the calling thread: desktop OpenGL, or with ``es`` OpenGL ES.
+        """Make a context without a window, current on the calling thread. Linux only (EGL).
 
-        ``device_index`` counts EGL devices (GPUs); by default the first one that works is taken. Raises DeviceError,
-        saying what was tried and which packages to install.
+        Parameters
+        ----------
+        es : bool
+            Make it OpenGL ES instead of desktop OpenGL.
+        device_index : int, optional
+            Number of the EGL device (GPU). By default the first one that works is taken.
+
+        Raises
+        ------
+        DeviceError
+            If there is no such context. The message says what was tried and which packages to install.
+
+        Examples
+        --------
+        >>> with fb.GlContext.headless(es=True) as context:
+        ...     context.is_es, context.version >= (3, 1)
+        (True, True)
         """
         context = GlContext.owned(lambda: egl.create(es, device_index))
         assert context._owner is not None
@@ -83,7 +123,7 @@ class GlContext:
 
     @staticmethod
     def owned(make: Callable[[], ContextOwner]) -> GlContext:
-        """For the library: make a context, make it current on the calling thread and wrap it."""
+        """Make a context with ``make``, current on the calling thread; for the library's own use."""
         previous = _leave_current()
         try:
             owner = make()
@@ -110,9 +150,12 @@ class GlContext:
 
     @staticmethod
     def current() -> GlContext:
-        """The context that is current on the calling thread: one of ours, or a foreign one, which is then borrowed.
+        """The context that is current on the calling thread: one of ours, or somebody else's, which is borrowed.
 
-        Raises DeviceError where there is none, or where it is too old.
+        Raises
+        ------
+        DeviceError
+            If there is none, or if it is too old.
         """
         found = current_platform()
         if found is None:
@@ -130,16 +173,16 @@ class GlContext:
 
     @property
     def is_foreign(self) -> bool:
-        """Somebody else made it: its state is theirs, and it is never destroyed here."""
+        """Whether somebody else made it. We then put its state back after each call, and never destroy it."""
         return self._owner is None
 
     @staticmethod
     def is_current() -> bool:
-        """Whether any GL context, ours or foreign, is current on the calling thread."""
+        """Whether any GL context, ours or somebody else's, is current on the calling thread."""
         return current_platform() is not None
 
     def check(self) -> None:
-        """Raise DeviceError unless this context is alive and current on the calling thread. One cheap driver call."""
+        """Raise DeviceError unless this context is alive and current on the calling thread. Costs one driver call."""
         if self._find_current() == self._handle and threading.get_ident() == self._thread_id and not self.closed:
             return
         if self.closed:
@@ -154,7 +197,13 @@ class GlContext:
         )
 
     def make_current(self) -> None:
-        """Make it current on the calling thread. Of a foreign context only its own library can do that."""
+        """Make it current on the calling thread.
+
+        Raises
+        ------
+        DeviceError
+            If it is closed, current on another thread, or somebody else's: then only its maker can do it.
+        """
         if self.closed:
             self.check()
         if self._find_current() != self._handle:
@@ -166,7 +215,7 @@ class GlContext:
         _thread.context = self
 
     def release(self) -> None:
-        """Leave the calling thread without this context, so that another thread may make it current."""
+        """Make it not current on the calling thread, so that another thread may make it current."""
         self.check()
         if self._owner is not None:
             self._owner.release()
@@ -179,7 +228,10 @@ class GlContext:
         self.gl.glFinish()
 
     def close(self) -> None:
-        """Delete what the library made in it, destroy it if it is ours, and make the one before it current again."""
+        """Delete what the library made in it, and destroy it if it is ours. May be called more than once.
+
+        The context that was current before it was made is made current again.
+        """
         if self.closed:
             return
         for stop in tuple(self.closing):
@@ -218,9 +270,9 @@ class GlContext:
 
 
 def _leave_current() -> GlContext | None:
-    """Leave the context that this thread made current through us; it is returned, if it is still usable.
+    """Make the context that this thread made current through us not current; return it if it is still usable.
 
-    A context of one window-system API cannot replace one of another (EGL, GLX): that one must be left first.
+    A context of EGL cannot replace one of GLX, or the other way round: that one must be left first.
     """
     context = _thread.context
     if context is None or context.closed or context._find_current() != context._handle:
@@ -230,7 +282,7 @@ def _leave_current() -> GlContext | None:
 
 
 def _version(text: str) -> tuple[int, int]:
-    """Of "4.5 (Core Profile) Mesa ..." or "OpenGL ES 3.2 Mesa ..."."""
+    """Version in a text such as "4.5 (Core Profile) Mesa ..." or "OpenGL ES 3.2 Mesa ..."; (0, 0) without one."""
     words = text.removeprefix("OpenGL ES").removeprefix("-CM").split()
     major, _, minor = words[0].partition(".") if words else ("0", "", "0")
     return int(major), int(minor.split(".")[0])

@@ -1,7 +1,7 @@
-"""Headless GL contexts through EGL: on a GPU device, else on Mesa without a surface, else on the default display.
+"""GL contexts without a window, through EGL: on a GPU device, on Mesa without a surface, or on the default display.
 
-Linux only (and where else a libEGL is installed). Displays are never terminated: EGL shares one display among all
-users in a process, and terminating it would take their contexts along.
+For Linux, and other systems that have a libEGL. Displays are never terminated: all users in a process share one EGL
+display, and terminating it would destroy the contexts of the others.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class Egl:
         return function
 
     def failed(self, what: str) -> DeviceError:
-        """The error for a call that did not work."""
+        """The error for a call that failed; ``what`` says which."""
         return DeviceError(f"{what} failed with EGL error 0x{self.eglGetError():04x}")
 
 
 @dataclass
 class EglContext:
-    """A context of ours on one display. ``surface`` is a 1x1 pbuffer where the driver needs one, else None."""
+    """A context of ours on one display. ``surface`` is a 1x1 pbuffer if the driver needs one, else None."""
 
     egl: Egl
     display: int
@@ -68,7 +68,7 @@ class EglContext:
         self.egl.eglMakeCurrent(self.display, None, None, None)
 
     def destroy(self) -> None:
-        """Any thread, more than once. EGL keeps a context that is still current somewhere until it no longer is."""
+        """Destroy it, from any thread, more than once. EGL keeps a context while it is current on some thread."""
         handle, surface, self.handle, self.surface = self.handle, self.surface, 0, None
         if handle:
             self.egl.eglDestroyContext(self.display, handle)
@@ -77,10 +77,10 @@ class EglContext:
 
 
 def create(es: bool, device_index: int | None) -> EglContext:
-    """A new context, not current yet: desktop GL 4.3 core or newer, or GL ES 3.1 or newer.
+    """Make a context: desktop GL 4.3 core or newer, or GL ES 3.1 or newer. It is not current yet.
 
     ``device_index`` picks an EGL device; by default the first display that gives such a context is taken. Raises
-    DeviceError that lists what was tried.
+    DeviceError with a list of what was tried.
     """
     library = egl_library()
     if library is None:
@@ -97,7 +97,7 @@ def create(es: bool, device_index: int | None) -> EglContext:
 
 
 def count_devices() -> int:
-    """How many devices EGL lists; 0 where it cannot list them, or there is no EGL."""
+    """The number of devices that EGL lists; 0 if it cannot list them, or if there is no EGL."""
     library = egl_library()
     return len(_devices(Egl(library))) if library is not None else 0
 

@@ -1,6 +1,6 @@
-"""What GL imports by file descriptors: memory (GL_EXT_memory_object_fd), semaphores (GL_EXT_semaphore_fd).
+"""Memory and semaphores that GL imports by file descriptors, and the GPU of a GL context.
 
-And which GPU a GL context is on.
+The extensions are GL_EXT_memory_object_fd and GL_EXT_semaphore_fd.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MEMORY_EXTENSION, SEMAPHORE_EXTENSION = "GL_EXT_memory_object_fd", "GL_EXT_semap
 
 
 def device_uuids(context: GlContext) -> list[bytes]:
-    """The UUIDs (16 bytes) of the GPUs that the context uses. Where it has MEMORY_EXTENSION."""
+    """The UUIDs (16 bytes each) of the GPUs that the context uses. It must have MEMORY_EXTENSION."""
     uuid = (ctypes.c_uint8 * GL.UUID_SIZE_EXT)()
     found = []
     for i in range(context.gl.integer(GL.NUM_DEVICE_UUIDS_EXT)):
@@ -27,9 +27,9 @@ def device_uuids(context: GlContext) -> list[bytes]:
 
 
 def import_buffer(context: GlContext, nbytes: int, descriptor: int, allocated: int, label: str) -> GlBuffer:
-    """A buffer of zeros in ``allocated`` bytes of memory given by a file descriptor, which becomes GL's.
+    """Make a buffer of zeros in ``allocated`` bytes of memory that a file descriptor gives, which GL then owns.
 
-    Raises DeviceError where the driver refuses it.
+    Raises DeviceError if the driver refuses it.
     """
     buffer, gl, memory = GlBuffer(nbytes, label=label), context.gl, ctypes.c_uint()
     with gl_query.checked(context, f"importing the memory of {label}"):
@@ -46,7 +46,7 @@ def import_buffer(context: GlContext, nbytes: int, descriptor: int, allocated: i
 
 
 class GlSemaphore:
-    """A binary semaphore given by a file descriptor, which becomes GL's. Deleted when it is collected."""
+    """A binary semaphore given by a file descriptor, which GL then owns. Deleted when it is collected."""
 
     def __init__(self, context: GlContext, descriptor: int) -> None:
         self._context = context
@@ -56,12 +56,12 @@ class GlSemaphore:
             context.gl.glImportSemaphoreFdEXT(self._id, GL.HANDLE_TYPE_OPAQUE_FD_EXT, descriptor)
 
     def signal(self, buffers: list[int]) -> None:
-        """Signal it when all GL work issued so far is done, and its writes to the buffers are visible outside GL."""
+        """Signal it when all GL work issued so far is done and its writes to the buffers are visible outside GL."""
         self._context.gl.glSignalSemaphoreEXT(self._id, *_names(buffers), 0, None, None)
-        self._context.gl.glFlush()  # who waits for it cannot make GL submit it
+        self._context.gl.glFlush()  # whoever waits for it cannot make GL submit it
 
     def wait(self, buffers: list[int]) -> None:
-        """Let GL work issued from now on begin after the signal, and see what was written to the buffers before it."""
+        """Make later GL work wait for the signal, and see the writes to the buffers that came before it."""
         self._context.gl.glWaitSemaphoreEXT(self._id, *_names(buffers), 0, None, None)
 
 

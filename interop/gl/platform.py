@@ -1,4 +1,4 @@
-"""The window-system APIs through which a GL context is current: EGL, GLX, WGL, CGL. Finds which one, never creates."""
+"""The window-system APIs (EGL, GLX, WGL, CGL): they tell which GL context is current. Nothing is created here."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ GetHandle = Callable[[], int | None]
 
 @dataclass(frozen=True)
 class Platform:
-    """One window-system API. ``current()`` is the handle of the calling thread's context (None or 0: none)."""
+    """One window-system API. ``current()`` is the handle of the calling thread's context; None or 0 without one."""
 
     name: str
     current: GetHandle
     find: Callable[[str], int]
-    """get_proc_address: the address of a GL entry point, or 0."""
+    """The API's get_proc_address: it returns the address of a GL entry point, or 0."""
 
 
 @functools.cache
 def platforms() -> tuple[Platform, ...]:
-    """The APIs that this machine has, in the order in which to ask them for a current context."""
+    """The APIs that this machine has, in the order in which they are asked for a current context."""
     makers = {"win32": (_wgl, _egl), "darwin": (_cgl,)}.get(sys.platform, (_egl, _glx))
     return tuple(platform for make in makers if (platform := make()) is not None)
 
 
 def current_platform() -> tuple[Platform, int] | None:
-    """The API whose context is current on the calling thread, and its handle; None where there is none."""
+    """The API whose context is current on the calling thread, and the context's handle; None if there is none."""
     for platform in platforms():
         if handle := platform.current():
             return platform, handle
@@ -37,7 +37,7 @@ def current_platform() -> tuple[Platform, int] | None:
 
 
 def load(*names: str) -> ctypes.CDLL | None:
-    """The first of the shared libraries that the system has."""
+    """Load the first of the shared libraries that the system has."""
     for name in names:
         try:
             return getattr(ctypes, "WinDLL", ctypes.CDLL)(name)
@@ -47,7 +47,7 @@ def load(*names: str) -> ctypes.CDLL | None:
 
 
 def egl_library() -> ctypes.CDLL | None:
-    """The EGL library; it may be there without any driver behind it."""
+    """The EGL library, which may have no driver."""
     names = {"win32": ("libEGL.dll",), "darwin": ("libEGL.dylib",)}
     return load(*names.get(sys.platform, ("libEGL.so.1", "libEGL.so")))
 
@@ -87,7 +87,7 @@ def _wgl() -> Platform | None:
     extension = proc_getter(library, "wglGetProcAddress")
 
     def find(entry: str) -> int:
-        # WGL hands out what is newer than GL 1.1 only, and marks the rest by small numbers or -1.
+        # WGL hands out only what is newer than GL 1.1. For the rest it returns a small number or -1.
         address = extension(entry)
         if address not in (0, 1, 2, 3, ctypes.c_void_p(-1).value):
             return address

@@ -1,5 +1,6 @@
-"""Compiles GLSL into programs, with errors that carry the compiler's log and the numbered text; or takes them from the
-binaries that a driver made of the same text (see interop/binaries.py).
+"""GL programs: compiled from GLSL, or loaded from the binary that the driver made of the same text before.
+
+An error carries the compiler's log and the numbered text.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _FORMAT = struct.Struct("<I")
 
 
 def build_program(context: GlContext, name: str, texts: dict[int, str], store: BinaryStore | None = None) -> int:
-    """A linked program of the shaders ``texts`` (shader type to GLSL), counted among the context's live objects.
+    """Build a program of the shaders ``texts`` (shader type to GLSL), and count it among the context's live objects.
 
     Raises KernelError with the log of the shader, or of the linker, that failed.
     """
@@ -52,9 +53,9 @@ def offer(context: GlContext, program: int, text: str, store: BinaryStore | None
 
 
 def program_binary(context: GlContext, program: int) -> bytes | None:
-    """The driver's compiled form of a program: the number of its format and what ``build_program`` can load again.
+    """The driver's compiled form of a program, which ``build_program`` can load: the number of its format, then bytes.
 
-    None where the driver gives out none (Mesa does so where its own cache is switched off).
+    None if the driver gives out none, as Mesa does if its own cache is switched off.
     """
     gl = context.gl
     length = _get(gl.glGetProgramiv, program, GL.PROGRAM_BINARY_LENGTH)
@@ -66,7 +67,7 @@ def program_binary(context: GlContext, program: int) -> bytes | None:
 
 
 def _load(context: GlContext, binary: bytes) -> int:
-    """A program of what ``program_binary`` returned, or 0 where the driver does not take it (any more)."""
+    """Load what ``program_binary`` returned; 0 if the driver does not take it (any more)."""
     gl = context.gl
     if len(binary) <= _FORMAT.size or not gl.integer(GL.NUM_PROGRAM_BINARY_FORMATS):
         return 0
@@ -81,7 +82,7 @@ def _load(context: GlContext, binary: bytes) -> int:
 
 
 def _begin(context: GlContext, texts: dict[int, str]) -> tuple[int, list[int]]:
-    """A program and its shaders, compiled and linked without asking what came of it."""
+    """A program and its shaders, compiled and linked without waiting for the result."""
     gl = context.gl
     context.objects.drain()
     program, shaders = gl.glCreateProgram(), []
@@ -97,7 +98,7 @@ def _begin(context: GlContext, texts: dict[int, str]) -> tuple[int, list[int]]:
 
 
 def _check(context: GlContext, name: str, text: str, program: int, shaders: list[int]) -> None:
-    """Raise KernelError, and delete the program, where a shader or the linker failed. Deletes the shaders."""
+    """Delete the shaders. If one of them or the linker failed, delete the program and raise KernelError."""
     gl, said = context.gl, ""
     for shader in shaders:
         if not said and not _get(gl.glGetShaderiv, shader, GL.COMPILE_STATUS):

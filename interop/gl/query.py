@@ -1,4 +1,4 @@
-"""Questions to GL about objects that somebody else made; pixel formats; checked calls; clearing a buffer."""
+"""Queries of objects that somebody else made, pixel formats, calls with checked errors, and clearing a buffer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .program import build_program
 
 @dataclass(frozen=True)
 class PixelFormat:
-    """How a texture format is called in GL, and the NumPy type and number of its channels."""
+    """A texture format's enumerants in GL, and the NumPy type and number of its channels."""
 
     internal: int
     external: int
@@ -35,7 +35,8 @@ FORMATS: dict[str, PixelFormat] = {
 }
 """The keys are those of layout.TEXTURE_CHANNELS."""
 _BY_INTERNAL = {pixels.internal: name for name, pixels in FORMATS.items()}
-_UNSIZED = {GL.RGBA: "rgba8", GL.RED: "r8"}  # what glTexImage2D(..., GL_RGBA, ...) leaves where a channel has 8 bits
+_UNSIZED = {GL.RGBA: "rgba8", GL.RED: "r8"}
+"""Formats of textures made by glTexImage2D(..., GL_RGBA, ...) and the like, if a channel has 8 bits."""
 _CLEAR = """layout(local_size_x = 64) in;
 layout(std430, binding = 0) writeonly buffer block { uint words[]; };
 layout(location = 0) uniform int count;
@@ -48,14 +49,14 @@ void main() {
 
 
 def has_extension(context: GlContext, name: str) -> bool:
-    """Whether the driver has that extension."""
+    """Whether the driver has an extension."""
     gl, wanted = context.gl, name.encode()
     return any(gl.glGetStringi(GL.EXTENSIONS, i) == wanted for i in range(gl.integer(GL.NUM_EXTENSIONS)))
 
 
 @contextlib.contextmanager
 def checked(context: GlContext, what: str) -> Iterator[None]:
-    """Raise DeviceError where the GL calls within the block leave an error. Earlier ones are dropped."""
+    """Raise DeviceError if the GL calls within the block leave an error. Earlier errors are dropped."""
     context.gl.clear_errors()
     yield
     errors = context.gl.clear_errors()
@@ -68,7 +69,7 @@ def checked(context: GlContext, what: str) -> Iterator[None]:
 def texture(context: GlContext, id: int) -> tuple[tuple[int, int], str]:
     """(width, height) and format of the 2-D texture ``id``. Leaves it bound to GL_TEXTURE_2D on the active unit.
 
-    Raises BindingError where there is no such texture, it is not 2-D, has no storage, or a format outside FORMATS.
+    Raises BindingError if there is no such texture, it is not 2-D, has no storage, or none of FORMATS.
     """
     gl = context.gl
     if not gl.glIsTexture(id):
@@ -91,7 +92,7 @@ def texture(context: GlContext, id: int) -> tuple[tuple[int, int], str]:
 
 
 def check_image(context: GlContext, id: int, size: tuple[int, int], label: str) -> None:
-    """Raise BindingError where kernels cannot write texture ``id``: mutable on OpenGL ES, or incomplete."""
+    """Raise BindingError if kernels cannot write texture ``id``: it is mutable on OpenGL ES, or incomplete."""
     texture(context, id)
     if _parameter(context, GL.TEXTURE_IMMUTABLE_FORMAT):
         return
@@ -110,7 +111,7 @@ def check_image(context: GlContext, id: int, size: tuple[int, int], label: str) 
 
 
 def buffer(context: GlContext, id: int) -> int:
-    """Bytes of the buffer ``id``. Raises BindingError where there is no such buffer or it has no storage."""
+    """Bytes of the buffer ``id``. Raises BindingError if there is no such buffer, or it has no storage."""
     gl = context.gl
     if not gl.glIsBuffer(id):
         raise BindingError(
@@ -132,7 +133,7 @@ def bound_nbytes(context: GlContext, target: int) -> int:
 
 
 def clear_buffer(context: GlContext, id: int, words: int) -> None:
-    """Fill a buffer of ``words`` 4-byte words, bound to GL_COPY_WRITE_BUFFER, with zeros, on the GPU."""
+    """Fill the buffer ``id`` with zeros on the GPU: ``words`` words of 4 bytes. It is bound to GL_COPY_WRITE_BUFFER."""
     gl = context.gl
     if not context.is_es:
         gl.glClearBufferData(GL.COPY_WRITE_BUFFER, GL.R32UI, GL.RED_INTEGER, GL.UNSIGNED_INT, None)

@@ -1,6 +1,6 @@
-"""A host's GL state, put back: what the library changes while a model runs in a context that somebody else made.
+"""Saves and restores the GL state that the library changes in a context that somebody else made.
 
-In contexts of the library's own (headless, Window) nothing is saved: whoever uses those sets what he needs.
+In our own contexts (headless, Window) nothing is saved: their users set the state that they need before each use.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .context import GlContext
 from .khronos import GL
 
 Part = Callable[[GlApi], Callable[[], None]]
-"""A part of the state: called, it saves the part and returns what puts it back."""
+"""A part of the state: calling it saves the part, and returns the function that restores it."""
 
 _STORAGE_BINDINGS = (GL.SHADER_STORAGE_BUFFER_BINDING, GL.SHADER_STORAGE_BUFFER_START, GL.SHADER_STORAGE_BUFFER_SIZE)
 _UNIFORM_BINDINGS = (GL.UNIFORM_BUFFER_BINDING, GL.UNIFORM_BUFFER_START, GL.UNIFORM_BUFFER_SIZE)
@@ -36,9 +36,7 @@ _PIXEL_STORAGE = (
 
 @contextlib.contextmanager
 def kept(context: GlContext, *parts: Part) -> Iterator[None]:
-    """Within the block these parts of the context's state may be changed; after it they are as before, if it is
-    foreign.
-    """
+    """Restore these parts of the state after the block, if somebody else made the context."""
     restores = [part(context.gl) for part in parts] if context.is_foreign else []
     try:
         yield
@@ -54,7 +52,7 @@ def program(gl: GlApi) -> Callable[[], None]:
 
 
 def buffers(gl: GlApi) -> Callable[[], None]:
-    """What is bound for copies between buffers and for pixel transfers."""
+    """The buffers bound for copies between buffers and for pixel transfers."""
     bound = {target: gl.integer(binding) for target, binding in _BUFFER_BINDINGS.items()}
 
     def restore() -> None:
@@ -65,7 +63,7 @@ def buffers(gl: GlApi) -> Callable[[], None]:
 
 
 def pixel_storage(gl: GlApi) -> Callable[[], None]:
-    """How pixels lie in memory when they are uploaded or read."""
+    """The layout of pixels in memory when they are uploaded or read."""
     values = {name: gl.integer(name) for name in _PIXEL_STORAGE}
 
     def restore() -> None:

@@ -1,4 +1,4 @@
-"""Times the stages of frames by the GPU's own clock, read some frames late so that nothing waits."""
+"""Timer of the stages of frames, by the GPU's own clock. It is read some frames late, so that nothing waits."""
 
 from __future__ import annotations
 
@@ -12,18 +12,25 @@ from .khronos import GL
 from .query import has_extension
 
 _DEPTH = 4
-"""Frames after which the times of a frame are asked for."""
+"""Number of frames after which the times of a frame are read."""
 _MARKS = 16
-"""At most in a frame; what comes later belongs to the last stage."""
+"""Largest number of stages in a frame; later ones count as part of the last stage."""
 _CALIBRATION = 1024
-"""Frames after which the two clocks are compared again: they drift apart by some parts in a million."""
+"""Number of frames after which the CPU's and the GPU's clock are compared again: they drift by parts in a million."""
 
 
 @dataclass(frozen=True)
 class StageTime:
-    """When one stage of a frame began and ended, in nanoseconds of ``time.perf_counter_ns``.
+    """Begin and end of one stage of a frame, in nanoseconds of ``time.perf_counter_ns``.
 
-    ``cpu`` is when its commands were given, ``gpu`` when they were carried out; None where the driver has no timers.
+    Attributes
+    ----------
+    name : str
+        The stage.
+    cpu : (int, int)
+        Times at which the CPU began and ended to issue its commands.
+    gpu : (int, int) or None
+        Times at which the GPU began and ended to run them; None if the driver has no timers.
     """
 
     name: str
@@ -32,15 +39,30 @@ class StageTime:
 
 
 class GlTimer:
-    """Times the stages of each frame in the context that is current when it is made.
+    """Times the stages of each frame, in the context that is current when it is made.
 
-    ``mark(name)`` begins a stage and ends the one before; ``end()`` ends the frame's last and gives the stages of an
-    earlier frame. Where the driver has no timer queries (OpenGL ES without GL_EXT_disjoint_timer_query) ``has_gpu`` is
-    False and only the CPU's times are there.
+    Attributes
+    ----------
+    depth : int
+        ``end()`` gives the stages of the frame that many frames earlier.
+    has_gpu : bool
+        Whether the driver has timers. OpenGL ES without GL_EXT_disjoint_timer_query has none: then there are only the
+        CPU's times.
+
+    Examples
+    --------
+    >>> with fb.GlContext.headless():
+    ...     timer, texture = fb.GlTimer(), fb.GlTexture(8, 8)
+    ...     for frame in range(timer.depth + 1):
+    ...         timer.mark("upload")
+    ...         texture.write(np.zeros((8, 8, 4), np.uint8))
+    ...         pixels = texture.read()  # which waits for the GPU
+    ...         stages = timer.end()
+    ...     [stage.name for stage in stages]
+    ['upload']
     """
 
     depth = _DEPTH
-    """``end()`` gives the stages of the frame this many frames earlier."""
 
     def __init__(self) -> None:
         self.context = context = GlContext.current()
@@ -57,21 +79,25 @@ class GlTimer:
             weakref.finalize(self, _free, context, every).atexit = False
 
     def mark(self, name: str) -> None:
-        """From here on the work belongs to the stage ``name`` of this frame. A name may come more than once."""
+        """Begin the stage ``name`` and end the one before. A name may come more than once."""
         frame = self._frames[self._number % len(self._frames)]
         if frame.count < _MARKS:
             frame.names[frame.count] = name
             self._note(frame)
 
     def end(self) -> list[StageTime]:
-        """End this frame. Gives the stages of the frame ``depth`` frames before, in order.
+        """End this frame.
 
-        Empty for the first frames, and where the GPU is more than ``depth`` frames behind: nothing waits for it.
+        Returns
+        -------
+        list of StageTime
+            The stages of the frame ``depth`` frames earlier, in order. Empty for the first frames, and if the GPU is
+            more than ``depth`` frames behind: nothing waits for it.
         """
         frame = self._frames[self._number % len(self._frames)]
         self._note(frame)
         if self.has_gpu:
-            self.context.gl.glFlush()  # or the end would be when the next frame's commands push this one out
+            self.context.gl.glFlush()  # else the frame would end only when the next frame's commands push it out
         if self.has_gpu and self._number % _CALIBRATION == 0:
             before, gpu, after = time.perf_counter_ns(), self.context.gl.integer(GL.TIMESTAMP), time.perf_counter_ns()
             self._offset = (before + after) // 2 - gpu
@@ -105,7 +131,7 @@ class GlTimer:
 
 
 class _Frame:
-    """The marks of one frame: names, the CPU's times, and queries for the GPU's."""
+    """The marks of one frame: names, the CPU's times, and queries of the GPU's times."""
 
     def __init__(self, queries: list[int]) -> None:
         self.queries, self.count = queries, 0

@@ -23,7 +23,6 @@ NEEDS_DISPLAY = {"Window"}
 WITHOUT_EXAMPLE = {
     "BestOptions",
     "BindingError",
-    "Camera",
     "ClBuffer",
     "ClContext",
     "ClImage",
@@ -32,8 +31,6 @@ WITHOUT_EXAMPLE = {
     "DeviceError",
     "FragmentProgram",
     "FramebindError",
-    "GlContext",
-    "GlTimer",
     "GpuDelegate",
     "GpuDelegateOptions",
     "InferencePreference",
@@ -53,7 +50,6 @@ WITHOUT_EXAMPLE = {
     "WaitType",
     "Window",
     "fingerprint",
-    "list_cameras",
     "open_sink",
     "sharing_report",
 }

@@ -1,4 +1,4 @@
-"""Cameras and network streams: asked for a format, read raw where the GPU can convert it, opened again when lost."""
+"""Cameras and network streams: asked for a format, read raw if the GPU can convert it, and opened again when lost."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     import cv2
 
 RAW_FORMATS = {"YUYV": "yuyv", "YUY2": "yuyv", "NV12": "nv12"}
-"""FOURCC of what is uploaded as the camera gives it: its layout."""
+"""Formats that are uploaded as the camera gives them: FOURCC to layout."""
 FOURCCS = ("MJPG", *RAW_FORMATS)
 _DEVICES = Path("/sys/class/video4linux")
 
 
 @dataclass(frozen=True)
 class CameraOptions:
-    """What to ask a camera for; None leaves it to the camera. ``matrix`` is that of raw formats (YUYV, NV12)."""
+    """The format to ask a camera for; None leaves it to the camera. ``matrix`` is the colour matrix of raw formats."""
 
     size: tuple[int, int] | None = None
     fps: float | None = None
@@ -34,14 +34,38 @@ class CameraOptions:
 
 @dataclass(frozen=True)
 class Camera:
-    """A video device of this machine: ``index`` is what ``open_source`` takes."""
+    """A video device of this machine.
+
+    Attributes
+    ----------
+    index : int
+        The number that ``open_source`` takes.
+    name : str
+        The name that the system gives it.
+
+    Examples
+    --------
+    >>> fb.Camera(0, "a webcam").index
+    0
+    """
 
     index: int
     name: str
 
 
 def list_cameras() -> list[Camera]:
-    """The video devices that Linux knows, by index; empty on other systems, which do not list them in files."""
+    """The video devices of this machine, by index. Linux only: on other systems the list is empty.
+
+    Returns
+    -------
+    list of Camera
+
+    Examples
+    --------
+    >>> for camera in fb.list_cameras():
+    ...     source = fb.open_source(camera.index)
+    ...     source.stop()
+    """
     found: list[Camera] = []
     for device in _DEVICES.glob("video*"):
         number = device.name.removeprefix("video")
@@ -55,10 +79,10 @@ def list_cameras() -> list[Camera]:
 
 
 class CameraReader:
-    """A camera (``source`` is its index), a stream's address or a GStreamer pipeline: live frames, decoded by OpenCV.
+    """Live frames of a camera (``source`` is its index), a stream's address or a GStreamer pipeline, through OpenCV.
 
-    Frames in a raw format come as they are, in the layout of that format; others are decoded to BGR. Raises SourceError
-    where it cannot be opened, or does not give the format that was asked for by name.
+    Frames of a raw format stay in the layout of that format; others are decoded to BGR. Raises SourceError if it cannot
+    be opened, or does not give the format that was asked for.
     """
 
     live, length = True, None
@@ -78,7 +102,7 @@ class CameraReader:
         self.name = f"{self._what} ({shown})" if shown else self._what
 
     def read(self, view: Frame) -> bool:
-        """The next frame; False where none came: the camera is gone, until ``reopen`` finds it."""
+        """Read the next frame into ``view``; False if none came: the camera is gone until ``reopen`` finds it."""
         if self._capture is None:
             return False
         cv2 = load_cv2()
@@ -86,7 +110,7 @@ class CameraReader:
         if not found:
             return False
         now = time.perf_counter()
-        # V4L2 stamps frames with the clock that perf_counter has on Linux; elsewhere it is something else.
+        # V4L2 stamps frames with the clock of perf_counter on Linux. Other systems use other clocks.
         stamp = self._capture.get(cv2.CAP_PROP_POS_MSEC) / 1e3 if isinstance(self._source, int) else 0.0
         self.captured = stamp if 0 <= now - stamp < 1 else now
         if frame is not view:
@@ -99,7 +123,7 @@ class CameraReader:
         return True
 
     def reopen(self) -> bool:
-        """Try once to open it again, with what it had before. Raises SourceError where it came back as another."""
+        """Try once to open it again with the same options. Raises SourceError if it came back with another format."""
         self.close()
         self._capture = self._open()
         if self._capture is None:
@@ -111,7 +135,7 @@ class CameraReader:
         return True
 
     def close(self) -> None:
-        """Let go of the camera. More than once."""
+        """Close the camera. May be called more than once."""
         if self._capture is not None:
             self._capture.release()
             self._capture = None
@@ -126,10 +150,10 @@ class CameraReader:
         return capture if capture.isOpened() else None
 
     def _ask(self, capture: cv2.VideoCapture) -> Layout:
-        """Ask a camera for the format, in the order in which drivers want it; the layout that it gives."""
+        """Ask a camera for the format, in the order that drivers need. Returns the layout that it gives."""
         cv2, options, layout = load_cv2(), self._options, "bgr"
         if isinstance(self._source, int):
-            # The compressed format where none is asked for: raw frames of a large size do not fit through USB 2.
+            # Compressed by default: large raw frames do not fit through USB 2.
             wanted = options.fourcc or "MJPG"
             capture.set(cv2.CAP_PROP_FOURCC, cv2.VideoWriter.fourcc(*wanted))
             if options.size is not None:

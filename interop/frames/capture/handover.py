@@ -1,4 +1,4 @@
-"""Hands frames from the decoding thread to the thread that owns the GL context."""
+"""Handover of frames from the decoding thread to the thread that owns the GL context."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from collections import deque
 from .readers import Frame, FrameReader
 
 RETRY_SECONDS = 0.5
-"""Between two attempts to open a camera again."""
+"""Time between two attempts to open a camera again."""
 SLOTS = 3
-"""One that is decoded into, one that is ready, one that the GPU reads."""
+"""Slots of the ring: one that is decoded into, one that is ready, one that the GPU reads."""
 JOIN_TIMEOUT = 12.0
-"""OpenCV waits up to 10 seconds for a frame of a camera."""
+"""Seconds to wait for the worker to end: OpenCV waits up to 10 seconds for a frame of a camera."""
 NOTHING_YET = -1
+"""The slot number that ``Handover.take`` returns on a timeout."""
 
 
 class Handover:
-    """Which slots of the ring are free for the worker and which are filled, passed between the two threads.
+    """The free and the filled slots of the ring, passed between the decoding worker and the owner of the context.
 
-    With ``drop``, the owner gets the newest frame, and the worker takes back the oldest filled slot where none is free.
+    With ``drop``, the owner gets the newest frame, and the worker takes back the oldest filled slot if none is free.
     """
 
     def __init__(self, drop: bool) -> None:
@@ -34,14 +35,14 @@ class Handover:
         self.dropped = 0
 
     def give(self, slot: int, view: Frame) -> None:
-        """Owner: the slot may be written, at ``view``."""
+        """Owner: let the worker write the slot, whose memory is ``view``."""
         with self._changed:
             self._views[slot] = view
             self._free.append(slot)
             self._changed.notify_all()
 
     def take(self, timeout: float | None) -> int | None:
-        """Owner: the next filled slot, None at the end, NOTHING_YET on a timeout. Raises what ended the worker."""
+        """Owner: take the next filled slot; None at the end, NOTHING_YET on a timeout. Raises the worker's error."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._filled or self._ended or self._stopped, timeout):
                 return NOTHING_YET
@@ -58,7 +59,7 @@ class Handover:
             return None
 
     def fill(self) -> tuple[int, Frame] | None:
-        """Worker: a slot to write and its memory, or None once stopped."""
+        """Worker: take a slot to write, with its memory; None once stopped."""
         with self._changed:
             self._changed.wait_for(lambda: self._free or (self._drop and self._filled) or self._stopped)
             if self._stopped:
@@ -71,32 +72,32 @@ class Handover:
             return slot, self._views[slot]
 
     def filled(self, slot: int, captured: float) -> None:
-        """Worker: the slot holds the next frame, which was taken at that time."""
+        """Worker: hand over a slot with the next frame, which was taken at the time ``captured``."""
         with self._changed:
             self.captured[slot] = captured
             self._filled.append(slot)
             self._changed.notify_all()
 
     def end(self, error: Exception | None) -> None:
-        """Worker: there are no more frames."""
+        """Worker: say that there are no more frames, because of ``error`` if there is one."""
         with self._changed:
             self._ended, self._error = True, error
             self._changed.notify_all()
 
     def wait_stopped(self, timeout: float) -> bool:
-        """Worker: sleep for that many seconds, less where it is stopped meanwhile; whether it is."""
+        """Worker: sleep for ``timeout`` seconds, or until stopped. Returns whether it is stopped."""
         with self._changed:
             return self._changed.wait_for(lambda: self._stopped, timeout)
 
     def stop(self) -> None:
-        """Either: let both sides go."""
+        """Either thread: end the waits of both."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
 
 
 def decode(reader: FrameReader, handover: Handover, loop: bool) -> None:
-    """The worker thread: decode until the source ends, fails, or is stopped."""
+    """Decode until the source ends, fails or is stopped; the worker thread's function."""
     try:
         while (place := handover.fill()) is not None:
             slot, view = place
@@ -112,7 +113,7 @@ def decode(reader: FrameReader, handover: Handover, loop: bool) -> None:
 
 
 def _read(reader: FrameReader, handover: Handover, loop: bool, view: Frame) -> bool:
-    """The next frame, of the next round where ``loop``; from a camera that is gone, once it is back."""
+    """Read the next frame: from the start again if ``loop``; of a camera that is gone, once it is back."""
     while not reader.read(view):
         if reader.live:
             if handover.wait_stopped(RETRY_SECONDS):

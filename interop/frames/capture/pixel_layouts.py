@@ -1,4 +1,4 @@
-"""How frames lie in upload memory, and the GLSL that makes RGB of them."""
+"""Layouts of frames in upload memory, with the GLSL that converts each to RGB."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...gl.khronos import GL
 
 Matrix = Literal["bt601", "bt709"]
 LUMA_WEIGHTS: dict[str, tuple[float, float]] = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722)}
-"""What red and blue count for in luma: ITU-R BT.601-7, 2.5.1, and BT.709-6, 3.2."""
+"""Weights of red and blue in luma: ITU-R BT.601-7, 2.5.1, and BT.709-6, 3.2."""
 
 # Limited range, 8 bits: luma is 16 to 235, chroma 16 to 240 around 128 (BT.601-7, 2.5.3). A pixel takes the chroma
 # sample of its pair or square as it is, as OpenCV does.
@@ -43,21 +43,23 @@ vec3 fetch(ivec2 at) {
 
 @dataclass(frozen=True)
 class Layout:
-    """Frames of one format and size: ``shape`` as a uint8 array, and as a texture its size and GL formats.
-
-    ``glsl`` defines ``vec3 fetch(ivec2 at)``: the RGB of a pixel, read from the texture ``raw``.
-    """
+    """Layout of frames of one format and size, as an array and as a raw texture."""
 
     name: str
     shape: tuple[int, ...]
+    """Shape of the uint8 array."""
     texture: tuple[int, int]
+    """Width and height of the raw texture, in texels."""
     internal: int
+    """GL internal format of the raw texture."""
     external: int
+    """GL format of the uploaded bytes."""
     glsl: str
+    """Defines ``vec3 fetch(ivec2 at)``: the RGB of a pixel, read from the texture ``raw``."""
 
     @property
     def nbytes(self) -> int:
-        """Of a frame."""
+        """Bytes of a frame."""
         nbytes = 1
         for side in self.shape:
             nbytes *= side
@@ -65,9 +67,9 @@ class Layout:
 
 
 def layout_of(name: str, width: int, height: int, matrix: Matrix = "bt601") -> Layout:
-    """The layout "bgr", "yuyv" (Y0 U Y1 V) or "nv12" (Y, then pairs of U and V) of frames of that size.
+    """The layout "bgr", "yuyv" (Y0 U Y1 V) or "nv12" (all Y, then pairs of U and V) of frames of that size.
 
-    Raises SourceError for sizes that the format cannot have.
+    Raises SourceError if the format cannot have the size.
     """
     if name == "bgr":
         return Layout(name, (height, width, 3), (width, height), GL.RGB8, GL.RGB, _FETCH[name])

@@ -1,6 +1,6 @@
-"""Where frames come from, on the CPU's side: a video file, pictures, or motion over one picture.
+"""Readers of video files, of pictures, and of synthetic motion over one picture.
 
-Each reader writes frames into memory that it is given (a mapped upload buffer) and runs on a worker thread. A frame is
+A reader runs on a worker thread and writes frames into memory that it is given (a mapped upload buffer). A frame is
 uint8, row 0 on top, in the reader's layout: here BGR, (height, width, 3).
 """
 
@@ -30,7 +30,7 @@ PICTURES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff"}
 
 
 class FrameReader(Protocol):
-    """Reads frame after frame. ``length`` is None where the end is not known; ``live`` says that frames do not wait."""
+    """A reader of frames. ``length`` is None if it is not known; frames of a ``live`` reader do not wait to be read."""
 
     @property
     def name(self) -> str: ...
@@ -44,27 +44,27 @@ class FrameReader(Protocol):
     def live(self) -> bool: ...
     @property
     def layout(self) -> Layout:
-        """How a frame lies in memory."""
+        """Layout of a frame in memory."""
         ...
 
     @property
     def captured(self) -> float | None:
-        """When the last frame was taken, by time.perf_counter; None where it is of no time."""
+        """Time at which the last frame was taken, by time.perf_counter; None for files."""
         ...
 
     def read(self, view: Frame) -> bool:
-        """Write the next frame into ``view``; False where there is none. Raises SourceError."""
+        """Write the next frame into ``view``; False if there is none. Raises SourceError."""
         ...
 
     def reopen(self) -> bool:
-        """Begin anew: at the first frame, or with a camera that was lost. Whether that worked."""
+        """Begin again at the first frame, or with a camera that was lost. Returns whether that worked."""
         ...
 
     def close(self) -> None: ...
 
 
 class _FromFiles:
-    """What all readers here have in common."""
+    """Base of the readers in this file: BGR frames that wait to be read."""
 
     live, captured = False, None
     size: tuple[int, int]
@@ -75,9 +75,9 @@ class _FromFiles:
 
 
 class VideoReader(_FromFiles):
-    """A video file, decoded by OpenCV straight into the memory given to ``read``.
+    """A video file, decoded by OpenCV into the memory given to ``read``.
 
-    A file that is to be shown turned (most videos of phones are) is decoded as it is, and then turned into place.
+    A file that is to be shown turned, as most videos of phones, is decoded to other memory and turned into place.
     """
 
     def __init__(self, capture: cv2.VideoCapture, name: str) -> None:
@@ -91,7 +91,7 @@ class VideoReader(_FromFiles):
         self._number = 0
         self._unturned: Frame | None = None
         if self._turn is not None:
-            # OpenCV turns frames by itself unless told not to, but then never into the memory that it is given.
+            # By default OpenCV turns frames itself, and then does not use the memory that it is given.
             capture.set(cv2.CAP_PROP_ORIENTATION_AUTO, 0)
             width, height = (int(capture.get(p)) for p in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT))
             self._unturned = np.empty((height, width, 3), np.uint8)
@@ -108,7 +108,7 @@ class VideoReader(_FromFiles):
                     "shown. Get the file again, or repair it with 'ffmpeg -i FILE -c copy REPAIRED'"
                 )
             return False
-        # Where shape or dtype do not fit, OpenCV leaves the view as it was and returns a new array, without a word.
+        # If shape or dtype do not fit, OpenCV leaves the view as it was and returns a new array, without an error.
         if frame is not place:
             raise SourceError(
                 f"frame {self._number} of {self.name} is {describe(frame)}, not {describe(place)} as announced: "
@@ -128,7 +128,7 @@ class VideoReader(_FromFiles):
 
 
 class PictureReader(_FromFiles):
-    """Picture files in order, each one frame. All get the size of the first; the others are scaled to it."""
+    """Picture files in order, one frame each, scaled to the size of the first."""
 
     fps = None
 
@@ -163,7 +163,7 @@ class MotionReader(_FromFiles):
 
     length, fps = None, 30.0
     PERIOD = 240
-    """Frames after which the motion repeats."""
+    """Number of frames after which the motion repeats."""
 
     def __init__(self, picture: Frame, size: tuple[int, int], name: str) -> None:
         self.name, self.size, self._picture, self._number = name, size, picture, 0
@@ -171,7 +171,7 @@ class MotionReader(_FromFiles):
     def read(self, view: Frame) -> bool:
         cv2, (height, width) = load_cv2(), self._picture.shape[:2]
         phase = 2 * math.pi * self._number / self.PERIOD
-        # At scale 1 the picture just covers the frame; where a turned corner leaves it, the picture is mirrored.
+        # At scale 1 the picture just covers the frame. Outside of the picture, at turned corners, it is mirrored.
         scale = max(self.size[0] / width, self.size[1] / height) * (1.15 + 0.12 * math.sin(2 * phase))
         # A little above the middle, where faces are.
         centre = (width * (0.5 + 0.05 * math.sin(phase)), height * (0.46 - 0.05 * math.cos(phase)))
@@ -192,7 +192,7 @@ class MotionReader(_FromFiles):
 
 
 def load_picture(path: Path) -> Frame:
-    """A picture file as BGR. Raises SourceError."""
+    """Read a picture file as BGR. Raises SourceError."""
     # Not imread: it fails on paths that are not ASCII on Windows, and on a missing file it only prints.
     try:
         data = np.frombuffer(path.read_bytes(), np.uint8)
@@ -207,7 +207,7 @@ def load_picture(path: Path) -> Frame:
 
 
 def open_video(path: Path) -> VideoReader:
-    """A video file. Raises SourceError."""
+    """Open a video file. Raises SourceError."""
     with quiet():
         capture = load_cv2().VideoCapture(os.fspath(path))
     reader = VideoReader(capture, f"video '{path}'")
@@ -218,7 +218,7 @@ def open_video(path: Path) -> VideoReader:
 
 
 def open_address(address: str) -> VideoReader | None:
-    """What a web server has as a file of known length; None for what is live, or cannot be opened."""
+    """Open an address that is a file of known length; None for live streams and what cannot be opened."""
     if not address.startswith(("http://", "https://", "file://")):
         return None
     cv2 = load_cv2()
@@ -231,7 +231,7 @@ def open_address(address: str) -> VideoReader | None:
 
 
 def open_folder(path: Path) -> PictureReader:
-    """The pictures of a folder, sorted by name. Raises SourceError."""
+    """Open the pictures of a folder, sorted by name. Raises SourceError."""
     pictures = sorted(p for p in path.iterdir() if p.suffix.lower() in PICTURES)
     if not pictures:
         raise SourceError(f"folder '{path}' holds no picture ({', '.join(sorted(PICTURES))})")
@@ -239,7 +239,7 @@ def open_folder(path: Path) -> PictureReader:
 
 
 def painted_picture(width: int = 960, height: int = 720) -> Frame:
-    """A picture computed here, for synthetic motion without any file: waves of colour, discs and a checkered floor."""
+    """A picture that needs no file, for synthetic motion: waves of colour, discs and a checkered floor."""
     cv2 = load_cv2()
     y, x = np.mgrid[0:height, 0:width].astype(np.float32)
     u, v = x / width, y / height
@@ -256,7 +256,7 @@ def painted_picture(width: int = 960, height: int = 720) -> Frame:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Silence: OpenCV's own log says in several lines what our error then says in one."""
+    """Silence OpenCV's own log, which says in several lines what our error says in one."""
     logging = load_cv2().utils.logging
     before = logging.setLogLevel(logging.LOG_LEVEL_SILENT)
     try:

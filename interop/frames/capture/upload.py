@@ -1,4 +1,4 @@
-"""A ring of upload buffers in mapped memory: a decoder writes frames there, the GPU makes RGBA8 textures of them."""
+"""A ring of upload buffers in mapped memory: a decoder writes frames, and the GPU makes RGBA8 textures of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .pixel_layouts import Layout, layout_of
 from .readers import Frame
 
 CAMERA_FRAME = "camera frame"
-"""The reason under which ``transfers`` counts these uploads."""
+"""The reason under which ``transfers`` counts the uploads."""
 
 _MAP_ANEW = GL.MAP_WRITE_BIT | GL.MAP_INVALIDATE_BUFFER_BIT | GL.MAP_UNSYNCHRONIZED_BIT
 _UNPACK = (
@@ -48,7 +48,7 @@ void main() {
     ivec2 pixel = ivec2(gl_GlobalInvocationID.xy), size = imageSize(rgba);
     if (all(lessThan(pixel, size))) {
         vec3 rgb = fetch(ivec2(mirror ? size.x - 1 - pixel.x : pixel.x, pixel.y));
-        rgb = floor(clamp(rgb, 0.0, 1.0) * 255.0 + 0.5) / 255.0;  // GPUs store the nearest of 255 only nearly
+        rgb = floor(clamp(rgb, 0.0, 1.0) * 255.0 + 0.5) / 255.0;  // a GPU may round to a neighbour
         imageStore(rgba, pixel, vec4(rgb, 1.0));
     }
 }
@@ -56,21 +56,21 @@ void main() {
 
 
 class UploadRing:
-    """``slots`` buffers of one frame each, and as many RGBA8 textures of ``width`` x ``height`` texels.
+    """A ring of ``slots`` buffers of one frame each, and as many RGBA8 textures of ``width`` x ``height`` texels.
 
-    A slot goes round: ``view`` gives its memory, which any thread may then fill; ``to_texture`` (owner thread) has the
-    GPU read it; after ``wait`` (owner thread) it may be filled again. Where the driver can keep a buffer mapped while
-    the GPU uses it, a view is always the same memory (``persistent``); elsewhere each ``view`` maps and ``to_texture``
-    unmaps.
+    A slot goes round: ``view`` gives its memory, which any thread may fill; ``to_texture`` (owner thread) lets the GPU
+    read it; after ``wait`` (owner thread) it may be filled again. If the driver can keep a buffer mapped while the GPU
+    uses it, the memory of a view stays the same (``persistent``); else each ``view`` maps the buffer and
+    ``to_texture`` unmaps it.
 
-    GL state that it leaves changed: no program, no buffer for pixel transfers, image unit 0, and texture unit 0, active
-    and without a texture or sampler; pixel storage at its defaults.
+    It leaves this GL state changed: no program; no buffer for pixel transfers; image unit 0; texture unit 0, which is
+    active and has no texture or sampler; pixel storage at its defaults.
     """
 
     def __init__(
         self, context: GlContext, width: int, height: int, slots: int = 3, layout: Layout | None = None
     ) -> None:
-        """``layout`` is how frames lie in the buffers; BGR by default."""
+        """``layout`` is the layout of frames in the buffers; BGR by default."""
         context.check()
         self._layout = layout = layout or layout_of("bgr", width, height)
         self._context, self._width, self._height, self._nbytes = context, width, height, layout.nbytes
@@ -88,16 +88,16 @@ class UploadRing:
             self._make_buffer(slot)
 
     def view(self, slot: int) -> Frame:
-        """The slot's memory: uint8, of the layout's shape. Write-only: reading it back may be very slow."""
+        """The slot's memory: uint8, of the layout's shape. Only write it: reading mapped memory may be very slow."""
         view = self._views[slot]
         if view is None:
             view = self._views[slot] = self._map(slot, _MAP_ANEW)
         return view
 
     def to_texture(self, slot: int, mirror: bool = False) -> GlTexture:
-        """Have the GPU read the slot and make its RGBA8 texture of it, mirrored where asked for.
+        """Let the GPU convert the slot to its RGBA8 texture, mirrored if ``mirror``. Does not wait for the GPU.
 
-        Counted as "camera frame". Waits for nothing.
+        Counted as "camera frame".
         """
         context, gl, texture = self._context, self._context.gl, self._textures[slot]
         context.check()
@@ -133,7 +133,7 @@ class UploadRing:
             wait_and_delete(self._context, fence)
 
     def release(self) -> None:
-        """Free the buffers; no thread may write to a view any more. The textures live while somebody holds them.
+        """Free the buffers: no thread may write to a view from now on. Textures live as long as somebody holds them.
 
         Any thread may call this, also after the context is closed.
         """
@@ -174,7 +174,7 @@ class UploadRing:
 
 
 def make_fence(context: GlContext) -> int:
-    """A GL sync object at this point of the context's work, counted among its live objects."""
+    """Make a GL sync object at this point of the context's work, counted among its live objects."""
     context.objects.live["sync"] += 1
     return context.gl.glFenceSync(GL.SYNC_GPU_COMMANDS_COMPLETE, 0)
 
