@@ -1,1 +1,1 @@
-"""What runs on the GPU: kernel sources, and the Python that picks and specializes one per operator."""
+"""Operations, their kernel texts, and the code generation that specializes a text. Nothing here touches a GPU."""

@@ -18,29 +18,26 @@ from .tensor import Shape, TensorId, TensorInfo, slices
 from .views import Resize
 
 
-class Unsupported(Exception):  # noqa: N818 - it is a reason, and its reader is the table of operators
-    """Why an operator cannot run on the GPU, as one sentence. The engine catches it and leaves the operator to the
-    CPU.
-    """
+class Unsupported(Exception):  # noqa: N818 - a reason, not an error
+    """The reason why an operator cannot run on the GPU, as one sentence. The engine leaves the operator to the CPU."""
 
 
 @dataclass(frozen=True)
 class FusedOp:
-    """An elementwise step applied to every value that a kernel writes: ``expression`` is a key of
-    elementwise.EXPRESSIONS.
-
-    ``operand`` is the id of the second tensor of a binary expression (it broadcasts to the written tensor), or None.
-    ``swapped`` says that the written value is the right-hand side. ``values`` are up to four numbers (the alpha of
-    LEAKY_RELU and the like) that the expression reads as the float4 ``p``; they are constants in memory, so that steps
-    that differ in them share a kernel. ``max_pool_2x2``: the operand has twice the height and width, and each value
-    is the largest of 2x2 pixels of it.
-    """
+    """An elementwise operation that is fused into the kernel that writes (or reads) a value."""
 
     expression: str
+    """A key of EXPRESSIONS in ops/pointwise/elementwise.py."""
     operand: int | None = None
+    """The tensor that is the second operand of a binary expression. It broadcasts to the written tensor."""
     swapped: bool = False
+    """The written value is the right-hand side."""
     values: tuple[float, ...] = ()
+    """Up to four numbers, such as the alpha of LEAKY_RELU, which the expression reads as the float4 ``p``. They are
+    constants in memory, so operations that differ only in them share a kernel.
+    """
     max_pool_2x2: bool = False
+    """The operand has twice the height and width, and the largest of 2x2 of its pixels is used."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a lowering may know of the device it is for, and the decisions that can be tuned."""
+"""The facts about a device that a lowering may use, and the decisions that can be tuned."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class TuningChoice(Generic[T]):
-    """A decision that a rule takes, unless it was measured on the device (delegate/tune.py).
+    """A decision of a lowering: by rule, unless the candidates were measured on the device (delegate/run/tuner.py).
 
-    ``key`` names all that the candidates depend on besides the Grid: what asks the same is decided once.
+    ``key`` names everything that the candidates depend on, except the target; equal keys are decided once.
     ``candidates`` differ from one another; the first is the rule's.
     """
 
@@ -23,10 +23,11 @@ class TuningChoice(Generic[T]):
 
 @dataclass(frozen=True)
 class Target:
-    """How a device is filled: the invocations of a work-group, and how many at once keep the whole device busy.
+    """The device that an operation is lowered for: its sizes, its limits, and the decisions that were measured on it.
 
-    ``tuned`` has the number of the fastest candidate by question, where it was measured.
-    ``matrix_units``: it multiplies fragments of matrices, and what is lowered for it may have weights in 16 bits.
+    ``group_size`` is the number of invocations of a work-group, ``invocations`` the number of resident invocations that
+    fill the device. ``matrix_units``: it multiplies fragments of matrices, and weights may be halves. ``tuned`` has the
+    number of the fastest candidate by key, if it was measured.
     """
 
     group_size: int
@@ -45,5 +46,5 @@ class Target:
     """The most buffers that one kernel may use."""
 
     def take(self, choice: TuningChoice[T]) -> T:
-        """The candidate that was measured to be the fastest, or else the rule's."""
+        """The candidate that was measured to be the fastest, or else the rule's candidate."""
         return choice.candidates[self.tuned.get(choice.key, 0)]

@@ -13,7 +13,7 @@ import numpy as np
 
 
 def broadcast_shape(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
-    """The shape that NumPy's broadcasting rules give; ValueError where they give none."""
+    """The shape that NumPy's broadcasting rules give. Raises ValueError if they give none."""
     result = []
     for sizes in itertools.zip_longest(*(shape[::-1] for shape in shapes), fillvalue=1):
         wide = {size for size in sizes if size != 1}
@@ -69,7 +69,7 @@ INDEX_DTYPES = frozenset({"int32", "int64"})
 
 
 def slices(channels: int) -> int:
-    """How many slices of four channels hold ``channels`` channels; the last one is padded with zeros."""
+    """The number of slices of four channels that hold ``channels`` channels; the last one is padded with zeros."""
     return -(-channels // 4)
 
 
@@ -88,7 +88,7 @@ def bhwc(shape: tuple[int, ...]) -> Shape:
 
 
 def bhwc_axis(axis: int, rank: int) -> int:
-    """Where the axis ``axis`` of a TFLite shape of ``rank`` dimensions lies in BHWC (0 to 3)."""
+    """The axis of BHWC (0 to 3) that is axis ``axis`` of a TFLite shape of ``rank`` dimensions."""
     axis = axis + rank if axis < 0 else axis
     if not 0 <= axis < rank:
         raise ValueError(f"axis {axis} is outside rank {rank}")
@@ -106,12 +106,11 @@ class Quantization:
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """What an operator may know of a tensor while it is checked: its TFLite shape, dtype name and, if constant, its
-    values.
+    """Facts about a tensor of a model: its TFLite shape, the name of its dtype and, if it is constant, its values.
 
     ``variable`` marks a tensor that keeps its value from one invoke to the next. ``stored_dtype`` is the integer type
-    of the model's tensor where this is its float view (see quantize.py), else "". ``exact_in_f32`` says of integers
-    that a float32 holds each of them: an operator that can run on the GPU computes them.
+    of the model's tensor if this is its float view (see ops/pointwise/quantize.py), else "". ``exact_in_f32``: the
+    integers come from an operator on the GPU, which computes only those that a float32 holds.
     """
 
     name: str
@@ -139,5 +138,5 @@ def ranked(shape: Shape, rank: int) -> tuple[int, ...]:
 
 
 def strides_of(shape: Sequence[int]) -> tuple[int, ...]:
-    """How many values lie between neighbours along each dimension."""
+    """The number of values between neighbours along each dimension, for values without padding."""
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))

@@ -1,4 +1,4 @@
-"""How a tensor lies in memory: shapes, slices of four channels, and the views through which kernels read and write.
+"""Views: the layouts of a tensor in memory, through which kernels read and write.
 
 A tensor's shape is always BHWC here: batch, height, width, channels. A view is chosen by the engine, never by a kernel:
 the same kernel text reads an f16 intermediate, a user's float32 buffer or a camera texture.
@@ -14,18 +14,18 @@ from .tensor import INTEGER_DTYPES, Shape, slices
 
 Storage = Literal["f32", "f16"]
 SLICE_BYTES: dict[str, int] = {"f32": 16, "f16": 8}
-"""Bytes that one slice (four channels of one pixel) takes in each storage."""
+"""Bytes of one slice (four channels of one pixel) by storage."""
 TEXTURE_CHANNELS: dict[str, int] = {"rgba8": 4, "rgba16f": 4, "rgba32f": 4, "r8": 1, "r32f": 1}
-"""The texture formats that a tensor can be bound to, and how many channels a texel has."""
+"""Channels of a texel by the texture formats that a tensor can be bound to."""
 
 
 @dataclass(frozen=True)
 class Sliced:
-    """A tensor in a buffer, channels in slices of four: one float4 (f32) or four halves (f16) a slice.
+    """A tensor in a buffer, channels in slices of four: one float4 (f32) or four halves (f16) per slice.
 
-    The channels after the last real one are zero: every kernel's WRITE keeps that.
-    ``pixel_stride`` is the number of slices from a pixel to the next; it is larger than the tensor's own number of
-    slices where the tensor is a range of slices inside a wider one (a concatenation written in place).
+    The channels after the last real one are zero: every kernel's WRITE keeps that. ``pixel_stride`` is the number of
+    slices from a pixel to the next. It is larger than the tensor's own number of slices if the tensor is a range of
+    slices inside a wider one (a concatenation written in place).
     """
 
     shape: Shape
@@ -44,7 +44,9 @@ class Sliced:
 
 @dataclass(frozen=True)
 class Dense:
-    """float32 BHWC without padding: what a user's buffer holds. Element (b, y, x, c) is at ((b*H + y)*W + x)*C + c."""
+    """A tensor as float32 BHWC without padding, as in a user's buffer. Element (b, y, x, c) is at ((b*H + y)*W + x)*C +
+    c.
+    """
 
     shape: Shape
 
@@ -69,7 +71,7 @@ class Quantized:
 
     @property
     def fours(self) -> int:
-        """How many groups of four integers hold the tensor."""
+        """The number of groups of four integers that hold the tensor."""
         return -(-math.prod(self.shape) // 4)
 
     @property
@@ -94,10 +96,9 @@ class Picture:
     """A tensor that is a 2-D texture: batch 1, at most four channels.
 
     ``format`` is a key of TEXTURE_CHANNELS. ``order`` names the texture's channels in the order of the tensor's
-    ("rgb", "bgr", "r", "rgba" ...). ``sampling`` is "exact" where every tensor pixel is one texel, "bilinear"
-    otherwise.
-    Where the pixels lie in the texture and what a texel means (mean, std) are four float4 parameters of the dispatch,
-    not part of the source: see ``picture_parameters``.
+    ("rgb", "bgr", "r", "rgba" ...). ``sampling`` is "exact" if every tensor pixel is one texel, else "bilinear".
+    The place of the pixels in the texture and the scale of texels (mean, std) are four float4 parameters of the
+    dispatch, not part of the source: see ``picture_parameters``.
     """
 
     shape: Shape

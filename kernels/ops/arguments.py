@@ -1,4 +1,4 @@
-"""Checks of what an operator is given, which many operators share."""
+"""Checks of an operator's tensors, axes and activation functions, shared by many operators."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..tensor import INDEX_DTYPES, INTEGER_DTYPES, TensorInfo
 
 
 def constant(tensor: TensorInfo | None, what: str) -> np.ndarray:
-    """The values of a constant input; Unsupported where it is computed at run time."""
+    """The values of a constant input. Raises Unsupported if it is computed at run time."""
     if tensor is None or tensor.constant is None:
         raise Unsupported(f"{what} must be constant")
     return tensor.constant
@@ -31,7 +31,7 @@ def axis_of(axis: int, rank: int) -> int:
 
 
 def activation_epilogue(number: int) -> tuple[FusedOp, ...]:
-    """The links of a fused activation function. Raises Unsupported for one that the GPU has no form of."""
+    """The epilogue that is a fused activation function. Raises Unsupported if the GPU has no form of it."""
     if number >= len(ACTIVATIONS):
         raise Unsupported(f"fused activation function {number} has no GPU form")
     name = ACTIVATIONS[number]

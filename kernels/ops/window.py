@@ -18,7 +18,7 @@ class Window:
     """Kernel size, strides and dilations as (height, width), the padding scheme, and padding merged from PAD operators.
 
     ``extra`` is (top, bottom, left, right) pixels added by a merged PAD or MIRROR_PAD before the scheme applies;
-    ``mode`` says what they hold: "zero" or "reflect".
+    ``mode`` is their content: "zero" or "reflect".
     """
 
     size: tuple[int, int]
@@ -48,14 +48,14 @@ class Window:
         return count, before + total // 2
 
     def output_size(self, height: int, width: int) -> tuple[int, int]:
-        """Height and width of the output. ValueError where the window is larger than the padded input."""
+        """The height and width of the output. Raises ValueError if the window is larger than the padded input."""
         sizes = self._axis(0, height)[0], self._axis(1, width)[0]
         if min(sizes) < 1:
             raise ValueError(f"a {self.size} window does not fit into {height}x{width} pixels")
         return sizes
 
     def constants(self, height: int, width: int) -> dict[str, int | float]:
-        """What the kernels need to know of the window, for an input of this size."""
+        """The constants by which kernels know the window, for an input of this size."""
         top, left = self._axis(0, height)[1], self._axis(1, width)[1]
         rows, columns = self.output_size(height, width)
         reach_y = (rows - 1) * self.strides[0] + (self.size[0] - 1) * self.dilations[0] - top

@@ -19,8 +19,8 @@ from framebind.interop.record.null import NullDevice
 from framebind.kernels.operation import FusedOp, Fusion, Launch
 from framebind.kernels.ops.convolution import conv
 from framebind.kernels.ops.convolution.conv import Convolution
+from framebind.kernels.ops.convolution.heuristics import MATRIX_LEAST_PIXELS
 from framebind.kernels.ops.convolution.matrix_conv import (
-    LEAST_PIXELS,
     choose_matrix_tile,
     matrix_tile_candidates,
     uses_matrix_units,
@@ -94,7 +94,7 @@ def test_a_group_adds_up_what_it_writes(device: Device, tile: MatrixTile, monkey
     """The gate of a squeeze-and-excite block: sums where pixels are written, also where an invocation writes any slice,
     and layers in the prologue of the convolution that reads the gate.
     """
-    monkeypatch.setattr(conv, "uses_matrix_units", lambda pixels, _: pixels >= LEAST_PIXELS)
+    monkeypatch.setattr(conv, "uses_matrix_units", lambda pixels, _: pixels >= MATRIX_LEAST_PIXELS)
     monkeypatch.setattr(conv, "matrix_tile_candidates", lambda *_: (tile,))
     shapes: dict[int, Shape] = {i: (1, 7, 9, 26) for i in (0, 1, 4)} | {i: (1, 1, 1, 26) for i in (2, 3)}
     shapes[5] = (1, 7, 9, 11)

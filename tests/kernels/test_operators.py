@@ -10,7 +10,8 @@ import pytest
 from framebind.delegate import compiler
 from framebind.interop.device import Device
 from framebind.kernels.ops.convolution import conv
-from framebind.kernels.ops.convolution.blocks import SIZES, Block, block_candidates, choose_block
+from framebind.kernels.ops.convolution.blocks import Block, block_candidates, choose_block
+from framebind.kernels.ops.convolution.heuristics import BLOCK_SIZES
 from framebind.kernels.target import Target, TuningChoice
 from framebind.kernels.views import Storage
 from support.cases.node_cases import NodeCase, convolution_cases, fully_connected_cases, without_oracle
@@ -75,7 +76,7 @@ def test_the_rule_s_block_is_the_first_of_a_few_different_ones() -> None:
     for shape in ((33, 33, 20, 1, 120), (384, 384, 1, 81, 2), (1, 256, 8, 1, 32), (1, 1, 2, 1, 6)):
         for target in (wide, software):
             found = block_candidates(*shape, target)
-            assert found[0] == choose_block(*shape, target) and len(set(found)) == len(found) <= len(SIZES) + 2
+            assert found[0] == choose_block(*shape, target) and len(set(found)) == len(found) <= len(BLOCK_SIZES) + 2
             assert all(b.pixels <= shape[1] and b.slices <= shape[2] and b.split <= target.group_size for b in found)
     assert block_candidates(1, 1, 2, 1, 6, software) == (Block(1, 1, 1, 1),)
     splits = {block.split for block in block_candidates(96, 96, 8, 9, 8, wide) if block[:2] == (4, 2)}

@@ -15,7 +15,8 @@ from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.convolution import conv as conv_kernel
 from framebind.kernels.ops.convolution import patch_conv
 from framebind.kernels.ops.convolution.conv import Convolution
-from framebind.kernels.ops.convolution.patch_conv import ROOM, Tile, choose_tile
+from framebind.kernels.ops.convolution.heuristics import PATCH_SLICES
+from framebind.kernels.ops.convolution.patch_conv import Tile, choose_tile
 from framebind.kernels.ops.window import VALID, Window
 from framebind.kernels.target import Target
 from framebind.kernels.tensor import TensorInfo
@@ -71,9 +72,9 @@ def test_tiles_have_room_and_enough_outputs() -> None:
     assert choose_tile(16, 16, 6, first, 216, software) is not None
     assert choose_tile(384, 384, 2, Window((99, 99), (1, 1)), 78408, wide) is None
     tile = choose_tile(384, 384, 2, large, 648, wide)
-    assert tile is not None and np.prod(tile.patch(large)) + 648 <= ROOM * 256  # with all weights
+    assert tile is not None and np.prod(tile.patch(large)) + 648 <= PATCH_SLICES * 256  # with all weights
     tile = choose_tile(384, 384, 2, large, 648, software)
-    assert tile is not None and np.prod(tile.patch(large)) <= ROOM * 64 < 648  # without
+    assert tile is not None and np.prod(tile.patch(large)) <= PATCH_SLICES * 64 < 648  # without
 
 
 def through_picture(device: Device, node: Node, frames: list[Array], outputs: Shape) -> tuple[list[str], list[Array]]:

@@ -15,8 +15,8 @@ from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.convolution import separable
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.depthwise import Depthwise
+from framebind.kernels.ops.convolution.heuristics import PAIR_LOCAL_SLICES
 from framebind.kernels.ops.convolution.separable import (
-    LOCAL_SLICES,
     Pair,
     SeparableTile,
     divide_window,
@@ -138,7 +138,9 @@ def test_tiles_of_few_pixels_and_many_channels_share_the_output_slices() -> None
     assert rule(16 * 16, 16, 25, 84, 14) == SeparableTile(2, 2, 4, 8)
     assert rule(4 * 4, 4, 9, 48, 48) == SeparableTile(2, 1, 2, 4)
     assert rule(2 * 2, 2, 9, 48, 48) == SeparableTile(2, 1, 2, 4)
-    assert rule(1, 1, 1, LOCAL_SLICES, 48, target=SOFTWARE) == SeparableTile(1, 1, 1, 48)  # one work-group computes all
+    assert rule(1, 1, 1, PAIR_LOCAL_SLICES, 48, target=SOFTWARE) == SeparableTile(
+        1, 1, 1, 48
+    )  # one work-group computes all
 
 
 def test_pairs_of_many_channels_and_pixels_are_two_steps(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +148,7 @@ def test_pairs_of_many_channels_and_pixels_are_two_steps(device: Device, monkeyp
     shapes, nodes = pair(Window((3, 3), (1, 1)), 132, 128, ("RELU6",))
     x = normal(*shapes[0])
     one, found = run(device, shapes, list(nodes), (2,), x)
-    monkeypatch.setattr(separable, "FEW_PIXELS", 0)
+    monkeypatch.setattr(separable, "PAIR_PIXELS", 0)
     two, expected = run(device, shapes, list(nodes), (2,), x)
     assert [[step.kernel.source.name for step in p.steps] for p in (one, two)] == [["separable"], ["depthwise", "conv"]]
     if device.traits.api != "null":
@@ -159,16 +161,16 @@ def test_two_steps_are_preferred_where_they_are_faster() -> None:
     for pixels, depth, general, beside_matrix_units in cases:
         given = Pair(pixels, 16, 9, depth, 32)
         assert (is_one_step(given, H200), is_one_step(given, matrix)) == (general, beside_matrix_units)
-    assert not is_one_step(Pair(1, 1, 9, LOCAL_SLICES + 1, 1), H200)  # more than local memory holds
+    assert not is_one_step(Pair(1, 1, 9, PAIR_LOCAL_SLICES + 1, 1), H200)  # more than local memory holds
 
 
 @pytest.mark.parametrize("pixels", [1, 33 * 33, 256 * 256])
 @pytest.mark.parametrize("target", [H200, SOFTWARE, Target(128, 1 << 16)], ids=str)
 def test_the_rule_s_tile_is_the_first_of_a_few_that_fit_local_memory(pixels: int, target: Target) -> None:
-    for depth in (1, 7, 100, LOCAL_SLICES):
+    for depth in (1, 7, 100, PAIR_LOCAL_SLICES):
         for out in (1, 6, 48):
             group_count = tile_candidates(Pair(pixels, 1 if pixels == 1 else 33, 25, depth, out), target)
             assert len(set(group_count)) == len(group_count) <= 5
             for tile in group_count:
                 assert tile.pixels % tile.block == 0 and tile.slices <= out
-                assert tile.pixels * depth <= max(LOCAL_SLICES, 3 * target.group_size)
+                assert tile.pixels * depth <= max(PAIR_LOCAL_SLICES, 3 * target.group_size)

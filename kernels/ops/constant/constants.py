@@ -1,6 +1,6 @@
-"""Operators whose result is known when the model is read: SHAPE, RANK, FILL and ZEROS_LIKE.
+"""SHAPE, RANK, FILL and ZEROS_LIKE: their results are known when the model is read.
 
-Operators that read it find a constant; only where it leaves the GPU is it computed, by a copy.
+Operators that read a result find a constant. It takes a copy only if it leaves the GPU.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from ...tensor import INDEX_DTYPES, INTEGER_DTYPES, TensorInfo
 from ..arguments import constant, require_movable, require_type
 
 LARGEST_FILLED = 1 << 24
-"""Values of the largest constant that is made of one number: a few bytes of a file could ask for any size."""
+"""The size of the largest constant that is filled with one number. Without a limit, a few bytes of a file could ask for
+any size.
+"""
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Constant(Operation):
         return [self.values.shape]
 
     def lower(self, lowering: Lowering) -> list[Launch]:
-        """Nothing: the engine copies an output whose values are constant to where it leaves the GPU."""
+        """No launches: the engine copies a constant output to the object that is bound to it."""
         return []
 
 

@@ -1,6 +1,6 @@
-"""Operators on small constant integers, computed when the model is read: the arithmetic around SHAPE.
+"""Constant folding: operators on small constant integers are computed when the model is read.
 
-Converters compute the target of a RESHAPE from the shape of a tensor. Where shapes are static, so is the target.
+Converters compute the target shape of a RESHAPE from the SHAPE of a tensor. If shapes are static, so is the target.
 """
 
 from __future__ import annotations

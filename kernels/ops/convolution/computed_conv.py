@@ -1,6 +1,6 @@
-"""Convolutions whose weights are computed: how CONV_2D, DEPTHWISE_CONV_2D and TRANSPOSE_CONV run then.
+"""CONV_2D, DEPTHWISE_CONV_2D and TRANSPOSE_CONV with weights that are computed while the model runs.
 
-The weights are the second input, a tensor as TensorFlow Lite has it; a bias is added by a link.
+The weights are the second input, in TensorFlow Lite's layout. A bias is added by the epilogue.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..window import Window
 
 @dataclass(frozen=True)
 class ComputedConvolution(Operation):
-    """Weights of shape (O, H, W, I), where I is a group's share of the input channels."""
+    """A convolution with weights of shape (O, H, W, I); I is one group's share of the input channels."""
 
     window: Window
     groups: int
@@ -34,7 +34,7 @@ class ComputedConvolution(Operation):
 
 @dataclass(frozen=True)
 class ComputedDepthwise(Operation):
-    """Weights of shape (1, H, W, O): ``multiplier`` output channels belong to each input channel."""
+    """A depthwise convolution with weights of shape (1, H, W, O), ``multiplier`` output channels per input channel."""
 
     window: Window
     multiplier: int
@@ -53,7 +53,7 @@ class ComputedDepthwise(Operation):
 
 @dataclass(frozen=True)
 class ComputedTranspose(Operation):
-    """Weights of shape (O, H, W, I). ``size`` is the output's (height, width)."""
+    """A transposed convolution with weights of shape (O, H, W, I). ``size`` is the output's (height, width)."""
 
     kernel: tuple[int, int]
     strides: tuple[int, int]
@@ -76,7 +76,7 @@ class ComputedTranspose(Operation):
 
 
 def bias_epilogue(inputs: list[TensorInfo | None], channels: int, *, position: int = 2) -> tuple[FusedOp, ...]:
-    """The link that adds the bias, where there is one: a value for each output channel."""
+    """The epilogue that adds the bias, one value per output channel; empty if there is none."""
     bias = inputs[position] if len(inputs) > position else None
     if bias is None:
         return ()
@@ -93,7 +93,8 @@ def _check_weights(expected: tuple[int, ...], shape: tuple[int, ...]) -> None:
 def cut_before(
     size: tuple[int, int], output: tuple[int, int], strides: tuple[int, int], kernel: tuple[int, int]
 ) -> tuple[int, int]:
-    """Rows and columns of a transposed convolution cut off before the first: the padding of the forward convolution.
+    """The rows and columns that a transposed convolution cuts off at the top and left: the forward convolution's
+    padding.
 
     ``size`` is the input's (height, width).
     """

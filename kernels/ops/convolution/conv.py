@@ -1,4 +1,4 @@
-"""CONV_2D with constant weights (OHWI, as in TFLite); computed_conv.py has computed ones."""
+"""CONV_2D with constant weights (OHWI, as in TFLite). computed_conv.py is for computed ones."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ from ..arguments import activation_epilogue, require_float
 from ..window import Window
 from .blocks import Block, block_candidates
 from .computed_conv import ComputedConvolution, bias_epilogue
+from .heuristics import PATCH_MOST_TAPS
 from .matrix_conv import matrix_constants, matrix_memory, matrix_tile_candidates, slice_ownership, uses_matrix_units
 from .matrix_tiles import MatrixTile
 from .packing import pack_bias, pack_fragments, pack_weights
-from .patch_conv import FEW_TAPS, launch_patches
+from .patch_conv import launch_patches
 from .winograd import WinogradTile, transform_weights, winograd_constants, winograd_memory, winograd_tiles
 
 
@@ -57,9 +58,9 @@ class Convolution(Operation):
 
 
 def optional_bias(inputs: list[TensorInfo | None], channels: int) -> np.ndarray | None:
-    """The constant bias, input 2, checked to have one value per output channel; None where there is none.
+    """The constant bias, input 2; None if there is none. Raises Unsupported unless it has one value per output channel.
 
-    A bias that is computed is a link: see ``computed_bias``.
+    A bias that is computed becomes part of the epilogue: see ``computed_bias``.
     """
     if len(inputs) < 3 or inputs[2] is None or inputs[2].constant is None:
         return None
@@ -70,19 +71,19 @@ def optional_bias(inputs: list[TensorInfo | None], channels: int) -> np.ndarray 
 
 
 def computed_bias(inputs: list[TensorInfo | None], channels: int, *, position: int = 2) -> tuple[FusedOp, ...]:
-    """The link that adds a bias that is not constant."""
+    """The epilogue that adds a bias that is not constant."""
     bias = inputs[position] if len(inputs) > position else None
     return () if bias is None or bias.constant is not None else bias_epilogue(inputs, channels, position=position)
 
 
 def launch_convolution(lowering: Lowering, source: TensorId, operation: Convolution) -> Launch:
-    """One dispatch: of few channels by patches; else by matrix units where the device has them and there is work for a
-    tile of theirs.
+    """One dispatch: by patches for at most four input channels; by matrix units if the device has them and the outputs
+    fill a tile; else by blocks.
     """
     batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
     _, height, width, depth = lowering.shape(source)
     taps, units = math.prod(operation.window.size), uses_matrix_units(batch * rows * columns, lowering.target)
-    if slices(depth) == 1 < taps and (taps <= FEW_TAPS or not units):
+    if slices(depth) == 1 < taps and (taps <= PATCH_MOST_TAPS or not units):
         arrays = {"weights": pack_weights(operation.weights), "bias": pack_bias(operation.bias, channels)}
         patches = launch_patches(lowering, source, operation.window, arrays)
         if patches is not None:
@@ -105,7 +106,7 @@ def launch_convolution(lowering: Lowering, source: TensorId, operation: Convolut
 
 
 def _launch_without_matrix_units(lowering: Lowering, source: TensorId, operation: Convolution) -> Launch:
-    """One dispatch: by rule with the largest blocks of which there are enough to fill the device."""
+    """One dispatch by blocks of pixels and slices, or by Winograd's transform if that was measured to be faster."""
     batch, height, width, depth = lowering.shape(source)
     _, rows, columns, channels = lowering.shape(lowering.outputs[0])
     window = operation.window
@@ -113,8 +114,8 @@ def _launch_without_matrix_units(lowering: Lowering, source: TensorId, operation
     rows, columns = (1, batch * rows * columns) if flat else (batch * rows, columns)
     sizes = (rows, columns, slices(channels), window.size[0] * window.size[1], slices(depth))
     blocks = block_candidates(*sizes, lowering.target)
-    group_count = winograd_tiles(window, slices(depth), slices(channels), lowering.target)
-    choice = TuningChoice[Block | WinogradTile](f"conv {sizes} {window.strides}", (*blocks, *group_count))
+    tiles = winograd_tiles(window, slices(depth), slices(channels), lowering.target)
+    choice = TuningChoice[Block | WinogradTile](f"conv {sizes} {window.strides}", (*blocks, *tiles))
     taken = lowering.target.take(choice)
     if isinstance(taken, WinogradTile):
         return _launch_winograd(lowering, source, operation, taken, choice)

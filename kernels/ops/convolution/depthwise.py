@@ -1,6 +1,6 @@
 """DEPTHWISE_CONV_2D with constant weights (1, H, W, O): output channel o reads input channel o / multiplier.
 
-Computed weights: computed_conv.py.
+computed_conv.py is for computed weights.
 """
 
 from __future__ import annotations
@@ -17,14 +17,8 @@ from ..arguments import activation_epilogue, require_float
 from ..window import Window
 from .computed_conv import ComputedDepthwise, bias_epilogue
 from .conv import computed_bias, optional_bias
+from .heuristics import DEPTHWISE_BUSY_PART, LEAST_TAPS, MOST_TAPS
 from .packing import pack_bias, pack_depthwise
-
-BUSY = 4
-"""A device is busy with this part of the invocations that it holds: two work-groups of 256 a unit of an H200."""
-LEAST_TAPS, MOST_TAPS = 4, 7
-"""Of a divided window, an invocation's share, about. Where its taps lie is computed as it runs: for more of them, that
-takes as long as was gained.
-"""
 
 
 @dataclass(frozen=True)
@@ -73,7 +67,7 @@ def _parse(node: TfliteNode) -> Parsed:
 
 
 def launch_depthwise(lowering: Lowering, destination: TensorId, operation: Depthwise) -> Launch:
-    """One dispatch that writes ``destination``, a number of invocations for each slice of each pixel."""
+    """One dispatch that writes ``destination``. One or more invocations compute each slice of each pixel."""
     _, height, width, _ = lowering.shape(lowering.inputs[0])
     batch, rows, columns, channels = lowering.shape(destination)
     window, count = operation.window, batch * rows * columns * slices(channels)
@@ -91,12 +85,12 @@ def launch_depthwise(lowering: Lowering, destination: TensorId, operation: Depth
 
 
 def choose_parts(count: int, taps: int, target: Target) -> int:
-    """Among how many invocations to divide the taps of each of ``count`` results, so that few results fill a device
-    too: into short shares or not at all.
+    """The number of invocations that share the ``taps`` of each of ``count`` results, so that few results fill a device
+    too. Shares are short, or the window stays whole: see MOST_TAPS.
     """
     parts = 1
     while (
-        2 * parts * count <= target.invocations // BUSY
+        2 * parts * count <= target.invocations // DEPTHWISE_BUSY_PART
         and 2 * parts * LEAST_TAPS <= taps
         and 2 * parts <= target.group_size
     ):

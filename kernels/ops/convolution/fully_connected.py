@@ -16,9 +16,10 @@ from .matmul import launch_product
 
 @dataclass(frozen=True)
 class FullyConnected(Operation):
-    """``weights`` is (units, inputs), or None where they are computed: then they are the second input.
+    """Rows of ``inputs`` values times weights, plus a bias.
 
-    The first input is flattened to rows of ``inputs`` values.
+    ``weights`` is (units, inputs), or None if they are computed; then they are the second input. The first input is
+    flattened to rows. ``keep_dimensions``: the output keeps all dimensions of the first input but the last.
     """
 
     weights: np.ndarray | None = field(compare=False)
@@ -32,7 +33,7 @@ class FullyConnected(Operation):
         return [(int(np.prod(shapes[0], dtype=np.int64)) // length, units)]
 
     def lower(self, lowering: Lowering) -> list[Launch]:
-        """One dispatch, after a reshape where the rows to multiply are not the pixels' channels already."""
+        """One dispatch, after a reshape unless the rows are the channels of pixels already."""
         weights = self.weights
         units, length = _flat(lowering.shape(lowering.inputs[1])) if weights is None else weights.shape
         source, launches = lowering.inputs[0], []

@@ -14,7 +14,9 @@ from .packing import pack_bias
 
 @dataclass(frozen=True)
 class MatrixProduct(Operation):
-    """A product over the last two of ``ranks`` dimensions; ``turned`` says which operands are transposed first."""
+    """A product over the last two dimensions of two operands with ``ranks`` dimensions. ``turned`` operands are
+    transposed first.
+    """
 
     ranks: tuple[int, int]
     turned: tuple[bool, bool]

@@ -1,35 +1,27 @@
-"""CONV_2D by matrix units, where a device has them: which convolutions, and how they are divided among warps."""
+"""CONV_2D by matrix units: the convolutions that take them, and their division among warps."""
 
 from __future__ import annotations
 
 from ...operation import LocalArrays, SliceOwnership
 from ...target import Target
+from .heuristics import INVOCATIONS_PER_WARP, MATRIX_COLUMNS, MATRIX_LEAST_PIXELS, MATRIX_LONG_SUM
 from .matrix_tiles import WARP, MatrixTile
-
-COLUMNS = (5, 4, 3, 2, 1)
-"""Eights of channels that a warp computes for its pixels."""
-BUSY = 240
-"""A device is busy with a warp for as many invocations that it holds: 1126 on an H200."""
-LEAST_PIXELS = 16
-"""With fewer outputs most of a product would be of nothing."""
-LONG = 21
-"""Sums of as many steps a warp are split further, also where there are warps enough, so that groups end together."""
 
 
 def batches(terms: int, tile: MatrixTile) -> int:
-    """How many batches each warp loads."""
+    """The number of batches of steps that each warp loads."""
     return -(-terms // (4 * tile.split * tile.batch))
 
 
 def uses_matrix_units(pixels: int, target: Target) -> bool:
-    """Whether a convolution of so many outputs goes to matrix units; else to the general kernel."""
-    return target.matrix_units and pixels >= LEAST_PIXELS
+    """Whether a convolution of ``pixels`` output pixels goes to matrix units; else to the general kernel."""
+    return target.matrix_units and pixels >= MATRIX_LEAST_PIXELS
 
 
 def matrix_tile_candidates(pixels: int, channels: int, taps: int, depth: int, target: Target) -> tuple[MatrixTile, ...]:
     """The tile of ``choose_matrix_tile``; then fewer columns, twice the pixels, and other shares of the sums."""
     rule = choose_matrix_tile(pixels, channels, taps, depth, target)
-    sizes = [(rule.rows, n, rule.split) for n in COLUMNS if n < rule.columns]
+    sizes = [(rule.rows, n, rule.split) for n in MATRIX_COLUMNS if n < rule.columns]
     sizes += [(3 - rule.rows, rule.columns, rule.split)]
     splits = (split for split in (rule.split // 2, rule.split * 2) if 1 <= split <= _most_warps(taps * depth, target))
     sizes += [(rule.rows, rule.columns, split) for split in splits]
@@ -38,29 +30,31 @@ def matrix_tile_candidates(pixels: int, channels: int, taps: int, depth: int, ta
 
 
 def choose_matrix_tile(pixels: int, channels: int, taps: int, depth: int, target: Target) -> MatrixTile:
-    """For ``pixels`` outputs of ``channels`` channels, each a sum over ``taps`` times ``depth`` input slices: the most
-    channels of which there are enough warps, and then as many warps as are enough.
+    """The widest tile that leaves enough warps to fill the device, and then as many warps per sum as are enough.
+
+    The outputs are ``pixels`` of ``channels`` channels. Each is a sum over ``taps`` times ``depth`` input slices.
     """
-    wanted, steps, eights = max(target.invocations // BUSY, 1), -(-taps * depth // 4), -(-channels // 8)
+    wanted, steps, eights = max(target.invocations // INVOCATIONS_PER_WARP, 1), -(-taps * depth // 4), -(-channels // 8)
     most = _most_warps(taps * depth, target)
     rows = 2 if eights == 1 and pixels >= 16 * 4 * wanted else 1
     row_tiles = -(-pixels // (16 * rows))
-    enough = (n for n in COLUMNS if n <= eights and row_tiles * -(-eights // n) * most >= wanted)
-    columns = -(-eights // -(-eights // next(enough, 1)))  # as even as that many tiles can be
-    split, group_count = 1, row_tiles * -(-eights // columns)
-    while split < most and (split * group_count < wanted or steps >= LONG * split):
+    enough = (n for n in MATRIX_COLUMNS if n <= eights and row_tiles * -(-eights // n) * most >= wanted)
+    columns = -(-eights // -(-eights // next(enough, 1)))  # tiles of equal width
+    split, tiles = 1, row_tiles * -(-eights // columns)
+    while split < most and (split * tiles < wanted or steps >= MATRIX_LONG_SUM * split):
         split *= 2
     return MatrixTile(rows, columns, split, _choose_batch(steps, split, taps, depth))
 
 
 def _most_warps(terms: int, target: Target) -> int:
-    """Among how many warps of a group sums of so many terms can be split; each has two steps at least."""
+    """The most warps of a group that can share a sum of ``terms`` terms; each has two steps at least."""
     return max(n for n in (1, 2, 4, 8) if n == 1 or (n * WARP <= target.group_size and 8 * n <= terms + 3))
 
 
 def _choose_batch(steps: int, split: int, taps: int, depth: int) -> int:
-    """As many of a warp's share of the steps as leave next to none idle in the last batch; rather such that a batch of
-    all warps is whole taps, as then the compiler divides less.
+    """The number of steps that a warp loads at once: the most that leave next to none idle in the last batch.
+
+    A number for which a batch of all warps is whole taps is preferred, because the compiler then divides less.
     """
     share = -(-steps // split)
     fitting = [n for n in (4, 3, 2, 1) if -share % n <= share // 20]
@@ -71,7 +65,7 @@ def _choose_batch(steps: int, split: int, taps: int, depth: int) -> int:
 def matrix_constants(
     pixels: int, channels: int, taps: int, depth: int, tile: MatrixTile, group_size: int
 ) -> tuple[dict[str, int | float], int]:
-    """The constants of matrix_conv.kern that divide the work, and the number of its tiles."""
+    """The constants of matrix_conv.kern that divide the work, and the number of its work-groups."""
     terms = taps * depth
     row_tiles, packed_columns = -(-pixels // (16 * tile.rows)), -(-channels // 8)
     column_tiles, per_group = -(-packed_columns // tile.columns), group_size // WARP // tile.split
@@ -86,13 +80,13 @@ def matrix_constants(
 
 
 def matrix_memory(tile: MatrixTile, target: Target) -> LocalArrays:
-    """Its local arrays: sums, and what emulates the units where a device has none."""
+    """The kernel's local arrays: sums, and the exchange that emulates matrix units on a device without them."""
     partial = tile.rows * tile.columns * (target.group_size + 4)
     return (("float4", "partial", partial), ("float4", "exchange", 1 if target.matrix_units else 3 * target.group_size))
 
 
 def slice_ownership(channels: int, tile: MatrixTile, group_size: int) -> SliceOwnership | None:
-    """Which slices an invocation writes; None where they are not always the same."""
+    """The slices that an invocation writes; None if they are not the same in all its tiles."""
     step, lanes = (
         2 * tile.columns * -(-channels // (8 * tile.columns)),
         2 * tile.columns * (group_size // WARP // tile.split),

@@ -9,8 +9,8 @@ WARP = 32
 
 
 class MatrixTile(NamedTuple):
-    """What a warp computes: 16 * ``rows`` pixels by 8 * ``columns`` channels; ``split`` warps share its sums, and each
-    loads ``batch`` steps of four terms at once.
+    """The outputs of a warp: 16 * ``rows`` pixels by 8 * ``columns`` channels. ``split`` warps share their sums, and
+    each loads ``batch`` steps of four terms at once.
     """
 
     rows: int

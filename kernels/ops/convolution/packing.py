@@ -11,7 +11,7 @@ from .matrix_tiles import WARP, MatrixTile
 
 
 def pack_bias(bias: np.ndarray | None, channels: int) -> PackedArray:
-    """(slices, 4) float32, zeros where there is no bias or no channel."""
+    """A bias as (slices, 4) float32, with zeros for missing channels or a missing bias."""
 
     def pack() -> np.ndarray:
         packed = np.zeros(slices(channels) * 4, np.float32)
@@ -49,9 +49,10 @@ def pack_depthwise(weights: np.ndarray) -> PackedArray:
 
 
 def pack_fragments(weights: np.ndarray, tile: MatrixTile) -> PackedArray:
-    """OHWI weights as (n, 4) float32 in the order [step of four terms][eight output channels][lane]: lane 4r + t has
-    four input channels, those of term t, for output channel r. A term is an input slice of a tap; of zeros there are as
-    many as fill the last batch of all warps.
+    """OHWI weights as (n, 4) float32 in the order [step of four terms][eight output channels][lane].
+
+    Lane 4r + t has the four input channels of term t for output channel r. A term is an input slice of a tap. Zeros
+    fill the last batch of all warps.
     """
     out, height, width, in_ = weights.shape
     terms, columns = height * width * slices(in_), -(-out // 8)

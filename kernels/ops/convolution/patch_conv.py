@@ -1,6 +1,7 @@
-"""Convolutions of at most four channels, as a model's first is: what a tile reads is copied to local memory first.
+"""Convolutions of at most four input channels, such as a model's first one.
 
-So a pixel is read about once, and may be sampled from a picture.
+A work-group copies the pixels that its tile reads to local memory first. So each pixel is read about once, and may be
+sampled from a picture.
 """
 
 from __future__ import annotations
@@ -12,18 +13,11 @@ from ...operation import Fusion, Launch, Lowering, PackedArray
 from ...target import Target
 from ...tensor import TensorId, slices
 from ..window import Window
-from .blocks import BUSY
-
-SIZES = ((4, 2), (4, 1), (2, 1), (1, 1))
-"""Blocks of (pixels, output slices) of an invocation, the one with the fewest loads a product first."""
-FEW_TAPS = 25
-"""With more, matrix units are faster where there are any, although pictures are then copied into a tensor first."""
-ROOM = 8
-"""Slices of local memory for each invocation of a work-group: 32 KiB for 256."""
+from .heuristics import BUSY_PART, PATCH_BLOCK_SIZES, PATCH_SLICES
 
 
 class Tile(NamedTuple):
-    """What a work-group computes: ``across`` blocks of ``pixels`` by ``slices`` in each of ``rows`` rows."""
+    """The outputs of a work-group: ``across`` blocks of ``pixels`` by ``slices`` in each of ``rows`` rows."""
 
     pixels: int
     slices: int
@@ -31,7 +25,7 @@ class Tile(NamedTuple):
     rows: int
 
     def patch(self, window: Window) -> tuple[int, int]:
-        """Width and height of what it reads."""
+        """The width and height of the input pixels that it reads."""
         sizes = zip((self.rows, self.across * self.pixels), window.size, window.strides, window.dilations, strict=True)
         height, width = (
             (outputs - 1) * stride + (taps - 1) * dilation + 1 for outputs, taps, stride, dilation in sizes
@@ -40,21 +34,21 @@ class Tile(NamedTuple):
 
 
 def choose_tile(rows: int, columns: int, out: int, window: Window, weights: int, target: Target) -> Tile | None:
-    """For ``rows`` (of all pictures) by ``columns`` outputs of ``out`` slices: the largest blocks of which there are
-    enough, in the tile that reads the fewest pixels an output; beside ``weights`` slices if they have room, or else
-    without. None where no tile has room, or where outputs are so few that their sums are better split.
+    """The tile with the largest blocks that still fill the device, and of those the one that reads the fewest pixels
+    per output. None if no tile fits into local memory, or if outputs are so few that their sums are better split.
+
+    The outputs are ``rows`` (of all pictures) by ``columns`` pixels of ``out`` slices. ``weights`` slices share the
+    local memory if they fit.
     """
-    for room in (ROOM * target.group_size - weights, ROOM * target.group_size):
-        for pixels, depth in SIZES:
-            enough = 2 * rows * -(-columns // pixels) * -(-out // depth) * BUSY >= target.invocations
+    for room in (PATCH_SLICES * target.group_size - weights, PATCH_SLICES * target.group_size):
+        for pixels, depth in PATCH_BLOCK_SIZES:
+            enough = 2 * rows * -(-columns // pixels) * -(-out // depth) * BUSY_PART >= target.invocations
             if pixels > columns or depth > out or not enough:
                 continue
             blocks = max(target.group_size // -(-out // depth), 1)
             heights = [1 << i for i in range(blocks.bit_length())]
-            group_count = [
-                Tile(pixels, depth, min(blocks // height, -(-columns // pixels)), height) for height in heights
-            ]
-            fitting = [tile for tile in group_count if _area(tile, window) <= room]
+            tiles = [Tile(pixels, depth, min(blocks // height, -(-columns // pixels)), height) for height in heights]
+            fitting = [tile for tile in tiles if _area(tile, window) <= room]
             if fitting:
                 return min(fitting, key=lambda tile: _area(tile, window) / (tile.across * tile.pixels * tile.rows))
     return None
@@ -68,7 +62,7 @@ def _area(tile: Tile, window: Window) -> int:
 def launch_patches(
     lowering: Lowering, source: TensorId, window: Window, arrays: Mapping[str, PackedArray]
 ) -> Launch | None:
-    """One dispatch, with the "weights" and "bias" of conv.py; None where local memory is too small for the window."""
+    """One dispatch, with the "weights" and "bias" of conv.py; None if local memory is too small for the window."""
     _, height, width, _ = lowering.shape(source)
     batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
     weights = arrays["weights"].rows
@@ -77,7 +71,7 @@ def launch_patches(
         return None
     patch_width, patch_height = tile.patch(window)
     area = patch_width * patch_height
-    staged = weights if area + weights <= ROOM * lowering.group_size else 0
+    staged = weights if area + weights <= PATCH_SLICES * lowering.group_size else 0
     across, down = -(-columns // (tile.across * tile.pixels)), -(-rows // tile.rows)
     constants = window.constants(height, width) | {
         "PIXELS": tile.pixels, "SLICES": tile.slices, "SLICE_STEP": -(-slices(channels) // tile.slices),

@@ -1,6 +1,6 @@
-"""A depthwise convolution and the 1x1 convolution that reads it, as one dispatch where that is faster than two.
+"""A depthwise convolution and the 1x1 convolution that reads it, as one dispatch if that is faster than two.
 
-Made by delegate/separable.py.
+delegate/transform/separable.py makes the operation.
 """
 
 from __future__ import annotations
@@ -14,32 +14,23 @@ from ...target import Target, TuningChoice
 from ...tensor import FLOAT_MAX, slices
 from .conv import Convolution, launch_convolution
 from .depthwise import Depthwise, launch_depthwise
+from .heuristics import (
+    LARGEST_BLOCK,
+    PAIR_LOCAL_SLICES,
+    PAIR_PIXELS,
+    PAIR_PIXELS_BESIDE_MATRIX_UNITS,
+    PAIR_PRODUCTS,
+    TILE_INVOCATIONS,
+    UNIT_INVOCATIONS,
+    WHOLE_PIXELS,
+)
 from .packing import pack_bias, pack_depthwise, pack_weights
 
-LOCAL_SLICES = 512
-"""Slices of depthwise values in a work-group's local memory: 8 KiB of the 16 KiB that every device has."""
-PRODUCTS = 1024
-"""Input by output slices of the pointwise convolution. Of more, a tile takes only a part of the output slices: it
-would wait too long for all weights.
-"""
-FEW_PIXELS, FEW_BESIDE_MATRIX_UNITS = 256, 16
-"""Of pairs of more products: with more pixels, two steps are faster than depthwise values computed by every tile anew;
-sooner where matrix units make the second of them short.
-"""
-TILE_INVOCATIONS = 1024
-"""A device computes a tile for as many invocations that it holds at once, two on each unit. One more than that, and all
-others wait for it.
-"""
-WHOLE_PIXELS = (1, 2, 3, 4, 5, 6, *range(8, 64, 4), *range(64, 257, 16))
-LARGEST_BLOCK = 5
-"""Pixels of a tile of all output slices, and how many of them an invocation sums up at most."""
-UNIT_INVOCATIONS = 2048
-"""Of one unit of a device: tiles with few pixels, each long, are at most as many as it has units."""
 CLAMPS: dict[tuple[str, ...], tuple[float, float]] = {
     (): (-FLOAT_MAX, FLOAT_MAX), ("RELU",): (0.0, FLOAT_MAX), ("RELU6",): (0.0, 6.0),
     ("RELU_0_TO_1",): (0.0, 1.0), ("RELU_N1_TO_1",): (-1.0, 1.0),
 }  # fmt: skip
-"""The activations that may stand between the two: between which values they clamp."""
+"""The activations that may stand between the two convolutions, with the range to which they clamp."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +58,9 @@ class Separable(Operation):
 
 
 class SeparableTile(NamedTuple):
-    """What a work-group computes: ``slices`` output slices of ``runs`` times ``run`` neighbouring pixels of a row.
+    """The outputs of a work-group: ``slices`` output slices of ``runs`` times ``run`` neighbouring pixels of a row.
 
-    An invocation sums up ``block`` pixels, which divides run * runs.
+    An invocation sums up ``block`` pixels; ``block`` divides run * runs.
     """
 
     run: int
@@ -83,8 +74,8 @@ class SeparableTile(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """What tiles depend on: the output's pixels and how many lie in a row, the window's taps, and the slices of the
-    tensor between the two and of the output.
+    """The sizes that decide about tiles: the output's pixels and columns, the window's taps, and the slices of the
+    tensor between the two convolutions (``depth``) and of the output (``out``).
     """
 
     pixels: int
@@ -96,13 +87,13 @@ class Pair(NamedTuple):
     @property
     def many_products(self) -> bool:
         """Whether the weights of the pointwise convolution are too many for one tile."""
-        return self.depth * self.out > PRODUCTS
+        return self.depth * self.out > PAIR_PRODUCTS
 
 
 def is_one_step(pair: Pair, target: Target) -> bool:
     """Whether a pair is faster as one dispatch."""
-    few = FEW_BESIDE_MATRIX_UNITS if target.matrix_units else FEW_PIXELS
-    return pair.depth <= LOCAL_SLICES and (pair.pixels <= few or not pair.many_products)
+    few = PAIR_PIXELS_BESIDE_MATRIX_UNITS if target.matrix_units else PAIR_PIXELS
+    return pair.depth <= PAIR_LOCAL_SLICES and (pair.pixels <= few or not pair.many_products)
 
 
 def tile_candidates(pair: Pair, target: Target) -> tuple[SeparableTile, ...]:
@@ -114,9 +105,9 @@ def tile_candidates(pair: Pair, target: Target) -> tuple[SeparableTile, ...]:
 
 
 def whole_tiles(pair: Pair) -> list[SeparableTile]:
-    """Tiles of all output slices, small ones first. Neighbours share what they read where windows are large."""
-    run = 2 if pair.taps >= 25 and pair.columns > 1 and 2 * pair.depth <= LOCAL_SLICES else 1
-    sizes = [n for n in WHOLE_PIXELS if n == 1 or (n % run == 0 and n * pair.depth <= LOCAL_SLICES)]
+    """Tiles of all output slices, small ones first. If windows are large, neighbouring pixels share their reads."""
+    run = 2 if pair.taps >= 25 and pair.columns > 1 and 2 * pair.depth <= PAIR_LOCAL_SLICES else 1
+    sizes = [n for n in WHOLE_PIXELS if n == 1 or (n % run == 0 and n * pair.depth <= PAIR_LOCAL_SLICES)]
     return [SeparableTile(min(run, n), n // min(run, n), _block(n), pair.out) for n in sizes]
 
 
@@ -125,7 +116,7 @@ def _block(pixels: int) -> int:
 
 
 def choose_whole(pair: Pair, sizes: list[SeparableTile], target: Target) -> SeparableTile:
-    """The smallest of those that a device computes in the fewest rounds."""
+    """The smallest tile among those that need the fewest rounds of the device."""
     at_once = max(target.invocations // TILE_INVOCATIONS, 1)
 
     def rounds(tile: SeparableTile) -> int:
@@ -136,11 +127,11 @@ def choose_whole(pair: Pair, sizes: list[SeparableTile], target: Target) -> Sepa
 
 
 def part_tiles(pair: Pair, target: Target) -> list[SeparableTile]:
-    """Tiles of a part of the output slices of few pixels, from many tiles to few: each computes the depthwise values of
-    its pixels by itself.
+    """Tiles of a part of the output slices, for few pixels, from many tiles to few. Each computes the depthwise values
+    of its pixels by itself.
     """
     most = (
-        max(LOCAL_SLICES, 3 * target.group_size) // pair.depth
+        max(PAIR_LOCAL_SLICES, 3 * target.group_size) // pair.depth
     )  # devices with large groups have twice the local memory
     pairs = min(2, pair.columns, most)
     fours = (2, 2) if 2 * pair.depth <= target.group_size and pair.columns > 1 else (min(4, pair.columns), 1)
@@ -149,20 +140,20 @@ def part_tiles(pair: Pair, target: Target) -> list[SeparableTile]:
     while shares[-1] < pair.out:
         shares.append(2 * shares[-1])
     sizes = [(*small, 4), (*small, 8), *((*large, share) for share in shares[1:])]
-    group_count = [SeparableTile(run, runs, run * runs, min(share, pair.out)) for run, runs, share in sizes]
-    return list(dict.fromkeys(group_count))
+    tiles = [SeparableTile(run, runs, run * runs, min(share, pair.out)) for run, runs, share in sizes]
+    return list(dict.fromkeys(tiles))
 
 
 def choose_part(pair: Pair, sizes: list[SeparableTile], target: Target) -> SeparableTile:
-    """The first that leaves every unit at most one tile, as each takes long."""
+    """The first size with at most one tile per compute unit, because each tile takes long."""
     units = target.invocations / UNIT_INVOCATIONS
     few = [t for t in sizes if -(-pair.pixels // t.pixels) * -(-pair.out // t.slices) <= units]
     return (few or sizes[-1:])[0]
 
 
 def divide_window(rows: int, runs: int, group_size: int) -> tuple[int, int]:
-    """Among how many invocations a work-group divides the window for each of so many runs and slices, as it would else
-    have idle ones; and how many of the window's rows each has then.
+    """The number of invocations that share the window of each of ``runs`` runs and slices, if others would be idle, and
+    the number of window rows that each has.
     """
     each = -(-rows // max(min(group_size // runs, rows), 1))
     return -(-rows // each), each

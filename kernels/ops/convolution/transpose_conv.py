@@ -18,7 +18,7 @@ from .packing import pack_bias, pack_weights
 
 @dataclass(frozen=True)
 class TransposeConvolution(Operation):
-    """``weights`` is (O, H, W, I). ``size`` is the output's (height, width), or None where the input's size decides."""
+    """``weights`` is (O, H, W, I). ``size`` is the output's (height, width), or None if it follows from the input's."""
 
     strides: tuple[int, int]
     padding: int
@@ -35,7 +35,7 @@ class TransposeConvolution(Operation):
         return (height - 1) * self.strides[0] + kernel[0], (width - 1) * self.strides[1] + kernel[1]
 
     def padding_before(self, size: tuple[int, int], output: tuple[int, int]) -> tuple[int, int]:
-        """Output pixels cut off before the first: those of the forward convolution with the same scheme."""
+        """The output pixels that are cut off at the top and left: the padding of the forward convolution."""
         return cut_before(size, output, self.strides, (self.weights.shape[1], self.weights.shape[2]))
 
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:

@@ -1,4 +1,4 @@
-"""3x3 convolutions of stride 1 by Winograd's F(2x2, 3x3): a candidate that is taken where it was measured to be faster.
+"""3x3 convolutions of stride 1 by Winograd's F(2x2, 3x3): a candidate that is taken if it was measured to be faster.
 
 Products are 4/9 of those of the window, for sums of inputs and outputs, and local memory. Weights take 16/9 of their
 memory, and are no longer halves where the file's are: errors are in docs/performance.md.
@@ -18,16 +18,16 @@ from ..window import Window
 LOCAL = 64
 """Patches times slices in a work-group's local memory, 16 positions of each: 16 KiB."""
 SHAPES = ((8, 4), (16, 8), (4, 2))
-"""Patches of a work-group, and of them those of an invocation."""
+"""(patches of a work-group, patches of an invocation)."""
 LEAST_SLICES = 4
 """Input and output slices below which the transforms cost more than they save."""
 
 _G = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
-"""Of U = G g Gt, where g is a 3x3 window of weights."""
+"""The matrix G of U = G g Gt; g is a 3x3 window of weights."""
 
 
 class WinogradTile(NamedTuple):
-    """What a work-group computes: ``patches`` of 2x2 outputs by ``slices``; of that, an invocation the products of
+    """The outputs of a work-group: ``patches`` of 2x2 pixels by ``slices``. An invocation computes the products of
     ``block_patches`` by ``block_slices`` at one of 16 positions.
     """
 
@@ -38,17 +38,17 @@ class WinogradTile(NamedTuple):
 
 
 def winograd_tiles(window: Window, depth: int, channels: int, target: Target) -> tuple[WinogradTile, ...]:
-    """The candidates for a convolution of ``depth`` to ``channels`` slices; none where it is not one for Winograd."""
+    """The candidates for a convolution of ``depth`` to ``channels`` slices; none if Winograd does not fit it."""
     plain = window.size == (3, 3) and window.strides == window.dilations == (1, 1)
     if not plain or min(depth, channels) < LEAST_SLICES or target.group_size % 16:
         return ()
-    group_count: list[WinogradTile] = []
+    tiles: list[WinogradTile] = []
     for patches, block_patches in SHAPES:
         slice_lanes = target.group_size // 16 * block_patches // patches
         counts = [n for n in (2 * slice_lanes, slice_lanes) if 0 < n <= channels and patches * n <= LOCAL]
         if counts and _local_depth(depth, patches) >= LEAST_SLICES:
-            group_count.append(WinogradTile(patches, counts[0], block_patches, counts[0] // slice_lanes))
-    return tuple(group_count)
+            tiles.append(WinogradTile(patches, counts[0], block_patches, counts[0] // slice_lanes))
+    return tuple(tiles)
 
 
 def _local_depth(depth: int, patches: int) -> int:

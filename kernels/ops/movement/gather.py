@@ -1,4 +1,4 @@
-"""Operators that compute or read whole numbers: ARG_MAX, ARG_MIN, ONE_HOT and GATHER."""
+"""GATHER and ONE_HOT."""
 
 from __future__ import annotations
 

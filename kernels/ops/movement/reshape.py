@@ -48,7 +48,7 @@ def _parse_reshape(node: TfliteNode) -> Parsed:
 
 @dataclass(frozen=True)
 class Squeeze(Operation):
-    """Without the dimensions ``axes``, which have size 1; without all of that size where there are no axes."""
+    """The input without the dimensions ``axes``, which have size 1; without all of size 1 if ``axes`` is empty."""
 
     axes: tuple[int, ...]
     may_be_identity: ClassVar[bool] = True

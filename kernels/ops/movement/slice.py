@@ -15,9 +15,9 @@ from .strided_copy import launch_strided_copy
 
 @dataclass(frozen=True)
 class Cut:
-    """What is taken along one dimension: from ``begin`` to before ``end`` (None: from or to the edge) by ``step``.
+    """A range along one dimension: from ``begin`` to before ``end`` (None: from or to the edge) by ``step``.
 
-    Negative bounds count from the end, as in Python. ``drop`` says that the dimension, of one value, is left out.
+    Negative bounds count from the end, as in Python. ``drop``: the dimension, of one value, is left out.
     """
 
     begin: int | None
@@ -26,7 +26,7 @@ class Cut:
     drop: bool = False
 
     def indices(self, size: int) -> tuple[int, int]:
-        """The first index and how many. ValueError where that is none."""
+        """The first index and the number of indices. Raises ValueError if there is none."""
         if self.drop:
             place = 0 if self.begin is None else self.begin + size if self.begin < 0 else self.begin
             if not 0 <= place < size:
@@ -48,7 +48,7 @@ class Slice(Operation):
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
         shape = [cut.indices(n)[1] for cut, n in zip(self.cuts, shapes[0], strict=True) if not cut.drop]
         for cut, size in zip(self.cuts, shapes[0], strict=True):
-            cut.indices(size)  # raises where a dropped index is outside
+            cut.indices(size)  # raises if a dropped index is outside
         for place in self.new:
             shape.insert(place, 1)
         return [tuple(shape)]
@@ -66,7 +66,7 @@ class Slice(Operation):
 
 @dataclass(frozen=True)
 class Split(Operation):
-    """Parts of ``sizes`` along ``axis`` of ``rank`` dimensions; ``drop`` says that the axis is left out (UNPACK)."""
+    """Parts of ``sizes`` along ``axis`` of ``rank`` dimensions; ``drop``: the axis is left out (UNPACK)."""
 
     sizes: tuple[int, ...]
     axis: int
@@ -81,7 +81,7 @@ class Split(Operation):
         return [(*shape[:axis], *middle, *shape[axis + 1 :]) for middle in middles]
 
     def lower(self, lowering: Lowering) -> list[Launch]:
-        """One dispatch an output."""
+        """One dispatch per output."""
         source = lowering.inputs[0]
         shape = list(ranked(lowering.shape(source), self.rank))
         strides = strides_of(shape)

@@ -1,7 +1,6 @@
-"""Operators whose output shows values of the input in another order: one kernel, told sizes and strides.
+"""The strided copy: a launch that writes values of the input in another order, by sizes and strides.
 
-TRANSPOSE, TILE, BROADCAST_TO, REVERSE_V2, DEPTH_TO_SPACE, SPACE_TO_DEPTH; other files build theirs on
-``launch_strided_copy``.
+TRANSPOSE, TILE, BROADCAST_TO, REVERSE_V2, slices, batch and space, space and depth are built on it.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from ...operation import Launch, Lowering
 from ...tensor import TensorId
 
 Digit = tuple[int, int]
-"""(size, stride): a place of the output's counting, and how far in the input one step of it leads."""
+"""(size, stride): a dimension of the output's values, and the distance in the input of two neighbours along it."""
 MAX_DIGITS = 8
 
 
@@ -37,7 +36,7 @@ def launch_strided_copy(
 
 
 def _moves_slices(digits: list[Digit], base: int, channels: int, source_channels: int) -> bool:
-    """Whether every slice of the output is one slice of the input, so that no lane has to be looked up."""
+    """Whether every slice of the output is a slice of the input, so that the kernel can copy slices."""
     *outer, (size, stride) = digits
     if (size, stride) != (channels, 1):
         return False

@@ -17,7 +17,7 @@ from ..window import Window
 INDICES = frozenset({"float32", "int32"})
 
 FLOAT_ADDEND = 0.1
-"""What MediaPipe adds to an index that is stored as a float, so that it survives 16 bits and truncation."""
+"""MediaPipe adds this to an index that is stored as a float, so that it survives 16 bits and truncation."""
 
 
 @dataclass(frozen=True)

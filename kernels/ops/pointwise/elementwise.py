@@ -1,7 +1,7 @@
-"""Elementwise operators: one line of the table each. They are links, applied to whatever kernel writes the value.
+"""Elementwise operators: expressions that are fused into the kernel that writes the value.
 
-``v`` is the value about to be written, ``w`` the second operand and ``p`` the link's numbers. Formulas: the TensorFlow
-Lite reference kernels.
+In an expression, ``v`` is the value about to be written, ``w`` the second operand and ``p`` up to four numbers. The
+formulas are those of TensorFlow Lite's reference kernels.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ LOGIC: dict[str, str] = {
     "TO_BOOL": "F4(1.0f) - is_equal(v, F4(0.0f))",
     "TO_WHOLE": "trunc(v)",
 }
-"""What logic.py makes links of."""
+"""The expressions of logic.py."""
 OF_KERNELS: dict[str, str] = {"CLIP": "clamp(v, F4(p.x), F4(p.y))", "QUANTIZE": "round_to_steps(v, p)"}
-"""What no operator of TFLite is, and other kernels' results end in."""
+"""Expressions that end the results of other kernels, and are no TensorFlow Lite operators."""
 EXPRESSIONS = UNARY | BINARY | WITH_OPTIONS | LOGIC | OF_KERNELS
 
 

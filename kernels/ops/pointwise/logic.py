@@ -1,4 +1,4 @@
-"""Comparisons, logical operators, SELECT and CAST. Truth values are 0 and 1 on the GPU, integers whole floats."""
+"""Comparisons, logical operators, SELECT and CAST. Truth values are 0 and 1 on the GPU, integers are floats."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ BOOLEAN = frozenset({"bool"})
 
 @dataclass(frozen=True)
 class Select(Operation):
-    """The first of two values where a condition holds, else the second; all three broadcast.
+    """The first of two values if a condition holds, else the second; all three broadcast.
 
-    ``rows`` says that the condition has one dimension, the first of the values'.
+    ``rows``: the condition has one dimension, the first of the values'.
     """
 
     rows: bool = False

@@ -1,7 +1,7 @@
-"""Quantized tensors by the float view: QUANTIZE, DEQUANTIZE, and what makes float tensors of integers with a scale.
+"""Quantized tensors: QUANTIZE, DEQUANTIZE, DENSIFY, and the float view of tensors of integers with a scale.
 
-Kernels compute in float32 on value = scale * (stored - zero point). Constants are dequantized once, here. A tensor that
-is computed is rounded to the values that its integers can hold by a link on whatever kernel writes it.
+Kernels compute in float32 on value = scale * (stored - zero point). Constants are dequantized once, here. The epilogue
+of the kernel that writes a quantized tensor rounds it to the values that its integers can hold.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..arguments import require_float
 from .elementwise import Elementwise, lower_copy
 
 _CONSTANTS = QUANTIZED_DTYPES.keys() | INDEX_DTYPES
-"""The integer types of constants: weights and operands, and biases, which are wider."""
+"""The integer types of quantized constants: weights, operands, and biases, which are wider."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def float_view(tensor: TensorInfo) -> TensorInfo:
     """The float32 tensor that stands for a quantized one; any other tensor as it is.
 
     A constant becomes its values, and has no quantization any more. A computed one keeps its quantization, and its
-    integer type as ``stored_dtype``; with one scale a channel it has no float view, and stays what it is.
+    integer type as ``stored_dtype``; with one scale per channel it has no float view, and stays as it is.
     """
     quantization = tensor.quantization
     if quantization is None or not _is_valid(quantization.scales):
@@ -61,7 +61,7 @@ def _dequantized(tensor: TensorInfo) -> TensorInfo:
     scales, zero_points = (
         np.array(numbers, kind) for numbers in (tensor.quantization.scales, tensor.quantization.zero_points)
     )
-    # One a channel, along the axis; or one for all.
+    # One scale per channel, along the axis; or one for all.
     ends = (-1, *(1,) * (tensor.constant.ndim - 1 - tensor.quantization.axis)) if len(scales) > 1 else ()
     values = tensor.constant.astype(kind)
     values -= zero_points.reshape(ends)
@@ -70,7 +70,7 @@ def _dequantized(tensor: TensorInfo) -> TensorInfo:
 
 
 def stored_view(tensor: TensorInfo) -> Quantized | None:
-    """How the model itself stores a computed tensor of integers; None for one that is float32 there too."""
+    """The view of a computed tensor of integers as the model stores it; None if it is float32 there too."""
     if tensor.dtype in INTEGER_DTYPES:
         return Quantized(tensor.bhwc, tensor.dtype, 1.0, 0)
     if tensor.stored_dtype == "":
@@ -90,7 +90,7 @@ def stored_values(tensor: TensorInfo, values: np.ndarray) -> np.ndarray:
 
 
 def rounding_op(tensor: TensorInfo) -> FusedOp | None:
-    """The link that rounds a computed tensor to the values that its integers can hold; None where it has none."""
+    """The operation that rounds a computed tensor to the values that its integers can hold; None if it has none."""
     if tensor.stored_dtype == "":
         return None
     assert tensor.quantization is not None
@@ -145,7 +145,7 @@ def _parse_densify(node: TfliteNode) -> Parsed:
 
 @dataclass(frozen=True)
 class Store(Operation):
-    """A copy to memory that holds integers (views.Quantized). The engine adds it where such memory is bound."""
+    """A copy to memory that holds integers (views.Quantized). The engine adds it if such memory is bound."""
 
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
         return [shapes[0]]

@@ -22,7 +22,7 @@ from ..arguments import constant, require_float
 from .lstm_cell import Cell, launch_cell, launch_layer, launch_sums
 
 FOR_X, FOR_STATE, PEEPHOLES, BIASES, PROJECTION, STATES, FACTORS = 1, 5, 9, 12, 16, 18, 20
-"""Where each group of inputs begins."""
+"""The position of the first input of each group."""
 TANH = 4
 ORDER = (1, 0, 2, 3)
 """The places of the cell's gates (forget, input, new, output) in a group of four of the operator's."""
@@ -30,9 +30,9 @@ ORDER = (1, 0, 2, 3)
 
 @dataclass(frozen=True)
 class FullLstm(Operation):
-    """``weights`` is (gates * units, inputs + outputs), ``bias`` (gates * units,) or None where sums are normalized.
+    """``weights`` is (gates * units, inputs + outputs), ``bias`` (gates * units,) or None if sums are normalized.
 
-    ``projection`` is (outputs, units), or None where outputs and units are the same. ``projection_clip`` 0: no clip.
+    ``projection`` is (outputs, units), or None if outputs and units are the same. ``projection_clip`` 0: no clip.
     """
 
     cell: Cell
@@ -148,7 +148,7 @@ def _cell(options: Any, inputs: list[TensorInfo | None], gates: Sequence[int], u
 
 
 def _clip(value: float) -> float:
-    """TFLite takes any number that is not positive for no clip."""
+    """The limit of a clip; 0 for no clip. TensorFlow Lite takes any number that is not positive for no clip."""
     if not math.isfinite(value):
         raise Unsupported(f"it clips at {value}")
     return max(float(value), 0.0)

@@ -18,9 +18,9 @@ from .full_lstm import TANH, parse_full
 from .lstm_cell import Cell, launch_cell, launch_sums
 
 BASIC = 1
-"""Of the schema's LSTMKernelType; the full form is 0."""
+"""The schema's LSTMKernelType of the basic form; the full form is 0."""
 COLUMNS = (2, 0, 1, 3)
-"""Where the sums of the cell's gates (forget, input, new, output) are."""
+"""The places of the sums of the cell's gates (forget, input, new, output)."""
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,18 @@ from ..movement.concat import launch_concat
 from ..window import VALID, Window
 
 GATES = ("FORGET", "INPUT", "NEW", "OUTPUT")
-"""In the order in which the kernel computes them; NEW is what the input gate lets in."""
+"""The gates in the order in which the kernel computes them; NEW is the value that the input gate lets in."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """``columns`` says for each of GATES which of the blocks of ``units`` sums is its; -1 for an input gate that is one
-    minus the forget gate.
+    """The sizes and options of an LSTM cell.
+
+    ``columns`` has for each of GATES the number of its block of ``units`` sums; -1 for an input gate that is one minus
+    the forget gate.
 
     ``vectors`` is (12, units), four rows each, for GATES: peephole weights (none for NEW), and the factors and the
-    addends of normalized sums; None where there are neither. ``clip`` 0 means that the state is not clipped.
+    addends of normalized sums; None if there are neither. ``clip`` 0 means that the state is not clipped.
     """
 
     units: int
@@ -60,8 +62,10 @@ def launch_layer(
 def launch_cell(
     lowering: Lowering, cell: Cell, gates: TensorId, before: TensorId, writes: dict[str, TensorId]
 ) -> Launch:
-    """One dispatch, a work-group a row. ``writes`` has "dst", the activation, "cell", the state after (it may be
-    ``before``), and, where the activation is a state too, "state".
+    """One dispatch, one work-group per row.
+
+    ``writes`` has "dst", the activation; "cell", the state after (it may be ``before``); and "state", if the activation
+    is a state too.
     """
     size = slices(cell.units)
 
@@ -79,7 +83,7 @@ def launch_cell(
     vectors = tuple(("float4", name, size) for name in ("sums", "kept", "opened"))
     local = (("float", "partial", lowering.group_size), *vectors)
     shape = lowering.shape(writes["dst"])
-    if "state" not in writes:  # a kernel has no arguments that may be left out
+    if "state" not in writes:  # no argument of a kernel may be left out
         writes = writes | {"state": lowering.scratch(shape)}
     arrays = {"vectors": PackedArray(12 * size, pack)}
     return Launch("lstm", {"gates": gates, "before": before}, writes, shape[0], constants, arrays, local)

@@ -13,7 +13,7 @@ from ..arguments import axis_of, constant, require_float, require_type
 
 @dataclass(frozen=True)
 class ArgExtreme(Operation):
-    """Where along ``axis`` of ``rank`` dimensions the largest (``maximum``) or smallest value is."""
+    """The index along ``axis`` of ``rank`` dimensions of the largest (``maximum``) or smallest value."""
 
     axis: int
     rank: int

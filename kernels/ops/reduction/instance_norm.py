@@ -1,4 +1,7 @@
-"""Instance normalization, found by a pass: no TensorFlow Lite operator of its own."""
+"""Instance normalization, which delegate/transform/instance_norm.py makes of the operators that spell it out.
+
+It takes two dispatches: partial sums by many work-groups; then every work-group adds those up for itself and scales its
+share of the pixels. Sums are of differences to a pixel of the same channel, which keeps them small."""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from ...tensor import slices
 class InstanceNorm(Operation):
     """y = (x - mean) / sqrt(variance + epsilon) * gamma + beta, over the pixels of each channel.
 
-    Inputs: x, gamma, beta; the last two have one value a channel.
+    Inputs: x, gamma, beta; the last two have one value per channel.
     """
 
     epsilon: float

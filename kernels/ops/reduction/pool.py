@@ -25,7 +25,7 @@ class Pooling(Operation):
         _, rows, columns, _ = lowering.shape(lowering.outputs[0])
         window = self.window
         whole = window.size == (height, width) and (rows, columns) == (1, 1) and window.padding == VALID
-        if whole and not self.maximum:  # a mean over all pixels: one work-group a slice instead of one invocation
+        if whole and not self.maximum:  # a mean over all pixels: one work-group per slice instead of one invocation
             return lower_reduction(lowering, frozenset({1, 2}))
         constants = window.constants(height, width) | {"MAXIMUM": int(self.maximum)}
         group_count = lowering.groups_for(lowering.outputs[0])

@@ -1,8 +1,4 @@
-"""MEAN, SUM, REDUCE_MAX, REDUCE_MIN and REDUCE_PROD, and the instance normalization that converters spell out.
-
-The normalization takes two dispatches: partial sums by many work-groups, then every work-group adds those up for itself
-and scales its share of the pixels. Sums are of differences to a pixel of the same channel, which keeps them small.
-"""
+"""MEAN, SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD, REDUCE_ANY and REDUCE_ALL."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ from ..movement.reshape import launch_reshape
 KINDS = {"SUM": 0, "REDUCE_MAX": 1, "REDUCE_MIN": 2, "REDUCE_PROD": 3, "MEAN": 0, "REDUCE_ANY": 1, "REDUCE_ALL": 2}
 """The kernel's number of each reduction; a mean is a sum, divided, and truth values are 0 and 1."""
 IDENTITY = (0.0, -FLOAT_MAX, FLOAT_MAX, 1.0)
-"""What a reduction of nothing gives, by the kernel's number."""
+"""The result of a reduction of nothing, by the kernel's number."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +42,8 @@ class Reduction(Operation):
 def lower_reduction(
     lowering: Lowering, axes: frozenset[int], kind: str = "MEAN", destination: TensorId | None = None
 ) -> list[Launch]:
-    """One dispatch that reduces ``axes``, which are BHWC's, and a reshape where channels are what is dropped, into the
-    output, or ``destination``.
+    """One dispatch that reduces ``axes`` of BHWC into ``destination`` (by default the output), and a reshape if the
+    channels are dropped.
 
     Pixels keep their order whether other reduced axes are dropped or kept, so the kernel counts output pixels.
     """

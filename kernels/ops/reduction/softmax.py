@@ -12,7 +12,7 @@ from ..arguments import activation_epilogue, require_float
 KINDS = ("SOFTMAX", "LOG_SOFTMAX", "L2_NORMALIZATION")
 
 MANY_PIXELS = 4096
-"""From so many pixels on, there is work enough for one invocation a pixel."""
+"""With at least this many pixels, one invocation per pixel is work enough. Not measured."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
-"""The mean of all pixels and the small layers behind it; delegate/squeeze_excite.py makes it.
+"""Squeeze-and-excite: the mean of all pixels and the small layers behind it, one factor (gate) per channel.
 
-Two launches: sums of parts of the pixels, and the gate of these. The first is dropped where the kernel that writes the
-pixels can add them up, and the second where the one that reads the gate can compute it (delegate/merge_launches.py).
+delegate/transform/squeeze_excite.py makes the operation. It has two launches: sums of parts of the pixels, and the
+gate. delegate/lower drops the first if the kernel that writes the pixels can add them up, and the second if the kernel
+that reads the gate can compute it in a prologue.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from ..convolution.separable import CLAMPS
 from .reduce import lower_reduction
 
 PRODUCTS = 512
-"""Input by output slices of a layer: more are too slow for one work-group."""
+"""The most products (input slices times output slices) of a layer: more are too slow for one work-group. H200,
+2026-11-21, docs/internals/squeeze-excite.md.
+"""
 SHARES, MOST_TERMS = 8, 2
-"""Among how many invocations a sum is divided: more only wait for one another, unless each had more terms than these,
-whose weights it keeps in registers.
+"""The number of invocations that share a sum. More would only wait for one another, unless each had more than
+MOST_TERMS terms, whose weights it keeps in registers. Same measurement.
 """
 
 
@@ -66,8 +69,8 @@ class SqueezeExcite(Operation):
 
 
 def _division(name: str, outputs: int, terms: int, group_size: int) -> dict[str, int | float]:
-    """How a work-group divides sums of so many terms, one for each of ``outputs`` slices: LANES outputs at once, in so
-    many ROUNDS, each output by SHARES invocations with so many TERMS each.
+    """The division of sums of ``terms`` terms, one per output slice, in a work-group: LANES outputs at once in ROUNDS
+    rounds, each output by SHARES invocations with TERMS terms each.
     """
     lanes = min(outputs, group_size)
     shares = min(group_size // lanes, terms, max(SHARES, -(-terms // MOST_TERMS)))

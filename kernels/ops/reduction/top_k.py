@@ -20,7 +20,7 @@ class TopK(Operation):
         return [(*shapes[0][:-1], self.count)] * 2
 
     def lower(self, lowering: Lowering) -> list[Launch]:
-        """One dispatch, a work-group for each row."""
+        """One dispatch, one work-group per row."""
         batch, height, width, _ = lowering.shape(lowering.inputs[0])
         writes = {"dst": lowering.outputs[0], "indices": lowering.outputs[1]}
         local = (("float", "values", lowering.group_size), ("int", "places", lowering.group_size))

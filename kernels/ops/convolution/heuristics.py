@@ -1,0 +1,88 @@
+"""Rules of thumb: the numbers by which convolutions choose how to divide their work among invocations.
+
+All were chosen on an NVIDIA H200 (132 compute units, 270,336 resident invocations, matrix units), OpenCL with halves,
+on 2026-11-21, from kernels timed inside one dispatch (``python benchmarks/inside.py MODEL``). The sweeps were scripts
+that are not kept; ``python benchmarks/convolutions.py`` runs a sweep of the same layers. The results are in
+docs/internals/loads-and-registers.md and docs/internals/tensor-cores.md. A constant that says "not measured" was chosen
+without a sweep. ``SUSTAINED_SPEED`` measures the neighbours of most choices on the user's own device.
+"""
+
+from __future__ import annotations
+
+# conv.kern: blocks of pixels by output slices
+
+BLOCK_SIZES = ((4, 2), (8, 1), (4, 1), (2, 1), (1, 1))
+"""(pixels, output slices) of an invocation, from the fewest loads per multiply-add to the most."""
+BUSY_PART = 7
+"""The device counts as busy with 1/7 of its resident invocations, because each keeps eight sums under way. The fastest
+splits of 22 convolutions used 26,000 to 74,000 of 270,000 invocations.
+"""
+MOST_SPLIT = 32
+"""The most invocations that share the sums of a block: a subgroup of NVIDIA's. Not measured."""
+LEAST_SPLIT_TERMS = 3
+"""The fewest terms (input slices of taps) that each of them has. Not measured."""
+
+# depthwise.kern: invocations that divide a window
+
+DEPTHWISE_BUSY_PART = 4
+"""The device counts as busy with 1/4 of its resident invocations: two work-groups of 256 per unit of an H200."""
+LEAST_TAPS = 4
+"""The fewest taps of a divided window that an invocation has. 9 taps divided by two: 0.3 us less to 0.25 more."""
+MOST_TAPS = 7
+"""The most taps of a divided window that an invocation has; if they are more, the window stays whole. The places of the
+taps of a divided window are computed at run time. 25 taps divided by four: 6.3 to 2.9 us; by two: 3.5 to 5.5 us.
+"""
+
+# patch_conv.kern: at most four input channels
+
+PATCH_BLOCK_SIZES = ((4, 2), (4, 1), (2, 1), (1, 1))
+"""(pixels, output slices) of an invocation, from the fewest loads per multiply-add to the most."""
+PATCH_MOST_TAPS = 25
+"""The largest window for patches if there are matrix units: 9x9 over a picture takes these 27.8 us and plain sums 55.6,
+although the picture is copied into a tensor first.
+"""
+PATCH_SLICES = 8
+"""Slices of local memory per invocation of a work-group: 32 KiB for 256 invocations. A limit, not measured."""
+
+# matrix_conv.kern: fragments of 16 pixels by 8 channels
+
+MATRIX_COLUMNS = (5, 4, 3, 2, 1)
+"""The widths of a warp's tile in multiples of 8 output channels, widest first."""
+INVOCATIONS_PER_WARP = 240
+"""The device counts as busy with one warp per 240 resident invocations: 1126 warps on an H200. From a sweep of 8 to 12
+tiles for each of 21 convolutions.
+"""
+MATRIX_LEAST_PIXELS = 16
+"""The fewest output pixels for matrix units: a fragment has 16 rows, and others would be computed for nothing."""
+MATRIX_LONG_SUM = 21
+"""A sum of this many steps per warp is split further, even if there are warps enough, so that groups end together. The
+measurement that chose it is not recorded.
+"""
+
+# separable.kern: a depthwise convolution and the 1x1 behind it
+
+PAIR_LOCAL_SLICES = 512
+"""Slices of depthwise values in local memory: 8 KiB of the 16 KiB that every device has. A limit, not measured."""
+PAIR_PRODUCTS = 1024
+"""The most products (input slices times output slices) for which a tile computes all output slices. With more, a tile
+takes a part of the output slices, because it would wait too long for all weights.
+"""
+PAIR_PIXELS = 256
+"""The most output pixels of a pair with more products for which one dispatch is faster than two. With more pixels, the
+depthwise values that every tile computes anew cost more than a dispatch. With the 15 pairs of pose_landmark_lite, of 4
+to 256 pixels, its 78 steps of 265.6 us became 63 of 239.6 us.
+"""
+PAIR_PIXELS_BESIDE_MATRIX_UNITS = 16
+"""The same for devices with matrix units, which make the second of two dispatches short: 3.1 and 2.5 us in place of 3.7
+and 2.9. Seven of the 15 pairs are joined then: 219 us.
+"""
+TILE_INVOCATIONS = 1024
+"""Resident invocations per tile that runs at the same time: two tiles per compute unit, 264 on an H200. One tile more
+than that costs a whole round: deeplab's 265 to 273 tiles became 212 to 218, 171 to 162 us.
+"""
+UNIT_INVOCATIONS = 2048
+"""Resident invocations of a compute unit. Long tiles, of few pixels and many products, are at most one per unit."""
+WHOLE_PIXELS = (1, 2, 3, 4, 5, 6, *range(8, 64, 4), *range(64, 257, 16))
+"""The sizes, in pixels, of tiles with all output slices."""
+LARGEST_BLOCK = 5
+"""The most pixels that an invocation of such a tile sums up at once. Not measured."""
