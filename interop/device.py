@@ -1,4 +1,4 @@
-"""What a device must offer. GL, OpenCL and null device implement exactly this; nothing above asks which one it is."""
+"""The contract of a device. GL, OpenCL and null device implement it; nothing above interop asks which one it is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .binaries import BinaryStore
 
 @dataclass(frozen=True)
 class Traits:
-    """What a device can do, for code that chooses kernels and plans memory. Never asked for by name of the API."""
+    """Facts about a device, for code that chooses kernels and plans memory. No code branches on ``api``."""
 
     name: str
     """The GPU and driver, as the driver names them."""
@@ -28,7 +28,7 @@ class Traits:
     max_group_size: int
     """The largest work-group."""
     invocations: int
-    """How many invocations at once keep the device busy: with fewer, kernels split their work further."""
+    """Invocations that keep the device busy at once: with fewer, kernels split their work further."""
     local_bytes: int
     """Local (shared) memory a work-group may use."""
     max_buffer_bytes: int
@@ -36,13 +36,13 @@ class Traits:
     offset_alignment: int
     """Bytes to which the offset of anything inside a buffer must be aligned."""
     max_memories: int
-    """How many different buffers one kernel may use."""
+    """The number of different buffers that one kernel may use."""
     software: bool
     """The "GPU" is the CPU (llvmpipe, PoCL): the CPU interpreter is then the faster choice."""
     write_formats: frozenset[str] = frozenset()
     """The texture formats that kernels can write."""
     matrix_units: bool = False
-    """It multiplies fragments of matrices: MULTIPLY_FRAGMENTS in kernels/prelude.fragments."""
+    """It multiplies fragments of matrices: MULTIPLY_FRAGMENTS in kernels/codegen/prelude.fragments."""
 
     @property
     def target(self) -> Target:
@@ -57,7 +57,7 @@ class Resource(Protocol):
     """A buffer or texture of a device, owned (freed with it) or borrowed (never freed)."""
 
     handle: Hashable
-    """Of two resources that are alive it is equal where they are the same object of the API."""
+    """Identity of the API's object: two live resources with equal handles are the same memory."""
 
     @property
     def label(self) -> str: ...
@@ -79,7 +79,7 @@ class Resource(Protocol):
     @property
     def released(self) -> bool: ...
     def release(self) -> None:
-        """Free it, or, where it is borrowed, let go of it. May be called from any thread and more than once."""
+        """Free it, or let go of it if it is borrowed. May be called from any thread and more than once."""
         ...
 
 
@@ -90,10 +90,12 @@ class StagedTexture(Resource, Protocol):
     write_formats: frozenset[str]
     """The formats in which such a texture can be written."""
 
-    def stage(self, view: Picture, parameters: tuple[float, ...], write: bool, previous: Resource | None) -> Resource:
-        """A buffer of the tensor's values, as layout.Dense, that each run fills from the texture or (``write``) brings
-        to it. ``parameters`` are layout.picture_parameters. ``previous``, what stood for the same tensor before, is
-        used again where it fits: then nothing is allocated.
+    def stage(
+        self, view: Picture, parameters: tuple[float, ...], *, write: bool, previous: Resource | None
+    ) -> Resource:
+        """A buffer of the tensor's values, float32 BHWC without padding, which each run fills from the texture, or
+        brings to it if ``write``. ``parameters`` are those of kernels/views.py: picture_parameters. ``previous``, the
+        buffer for the same tensor before, is used again if it fits: then nothing is allocated.
         """
         ...
 
@@ -107,7 +109,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class Operand:
-    """What a kernel's argument is bound to: a range of bytes of a buffer, or a texture, fixed or a slot."""
+    """The memory of a kernel's argument: a range of bytes of a buffer, or a texture; fixed, or in a slot."""
 
     resource: Resource | Slot
     offset: int = 0
@@ -136,8 +138,8 @@ class Step:
 
 
 Dispatches = Literal["auto", "separate", "one"]
-"""How a device runs steps: a dispatch each, one dispatch for all with barriers of the whole device in between, or the
-faster of the two as a rule says."""
+"""Ways to run steps: "separate" is a dispatch per step, "one" is one dispatch for all with barriers of the whole device
+in between, "auto" leaves it to a rule."""
 
 
 class CommandList(Protocol):
@@ -147,17 +149,17 @@ class CommandList(Protocol):
     def steps(self) -> tuple[Step, ...]: ...
     @property
     def dispatches(self) -> int:
-        """How many dispatches a run is: one a step, or one for all."""
+        """The number of dispatches of a run: one per step, or one for all."""
         ...
 
     @property
     def barriers(self) -> int:
-        """How many barriers a run issues between steps."""
+        """The number of barriers that a run issues between steps."""
         ...
 
     @property
     def calls_per_run(self) -> int:
-        """How many calls of the API one run issues."""
+        """The number of the API's calls in one run."""
         ...
 
     def set_slot(self, name: str, resource: Resource) -> None:
@@ -169,7 +171,7 @@ class CommandList(Protocol):
         ...
 
     def run(self) -> None:
-        """Submit all steps. Raises BindingError where a slot is empty, DeviceError on the wrong thread or context."""
+        """Submit all steps. Raises BindingError if a slot is empty, DeviceError on the wrong thread or context."""
         ...
 
     def timings(self) -> list[tuple[str, int]]:
@@ -193,7 +195,7 @@ class Device(Protocol):
     """A GPU, ready for use on the thread that owns it."""
 
     dispatches: Dispatches
-    """How steps run that are recorded without saying so: "auto" but in tests and benchmarks."""
+    """The way for steps that are recorded without one: "auto" except in tests and benchmarks."""
 
     @property
     def traits(self) -> Traits: ...
@@ -229,7 +231,7 @@ class Device(Protocol):
         store: BinaryStore | None = None,
     ) -> CommandList:
         """Check operands against arguments (raising BindingError with names), find hazards, and bind everything
-        once. ``dispatches``: the device's own where it is None. Raises BindingError for "one" where the device or the
+        once. ``dispatches``: the device's own if it is None. Raises BindingError for "one" if the device or the
         steps do not allow it. ``groups_per_unit``: how many work-groups a compute unit walk through steps of one
         dispatch at most; 0 leaves it to a rule. ``store``: see ``compile``.
         """
@@ -247,12 +249,12 @@ class Device(Protocol):
     def wait_for(self, events: Sequence[Any]) -> None:
         """Let work submitted from now on begin after these events of the device's API, without waiting on the CPU.
 
-        Raises BindingError for what is no such event, and for any event where the API has none.
+        Raises BindingError for an object that is no such event, and for any event if the API has none.
         """
         ...
 
     def event(self) -> Any:
-        """An event of the device's API that completes when everything submitted so far has; None where it has none."""
+        """An event of the API that completes when everything submitted so far has; None if the API has none."""
         ...
 
     def check(self) -> None:

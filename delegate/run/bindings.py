@@ -74,7 +74,7 @@ def _staged(binding: Binding, write: bool, previous: Binding | None) -> Binding:
     """The same with a buffer in place of a texture that kernels cannot address."""
     texture, view = binding.resource, binding.view
     assert isinstance(texture, StagedTexture) and isinstance(view, Picture)
-    buffer = texture.stage(view, binding.parameters, write, previous.resource if previous else None)
+    buffer = texture.stage(view, binding.parameters, write=write, previous=previous.resource if previous else None)
     return Binding(buffer, Dense(view.shape), how="at most one conversion dispatch")
 
 

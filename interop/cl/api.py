@@ -20,12 +20,12 @@ _UUID_EXTENSION, _DEVICE_UUID = "cl_khr_device_uuid", 0x106A
 @functools.cache
 def loader() -> ctypes.CDLL:
     """The ICD loader. Handles carry the driver's own functions, so that any copy of the loader takes pyopencl's."""
-    # Elsewhere than on Windows, what pyopencl's module was linked with is found through the module.
+    # On systems other than Windows, pyopencl's module gives access to the library with which it was linked.
     return ctypes.CDLL("OpenCL.dll" if os.name == "nt" else _cl.__file__)
 
 
 def extension(platform: cl.Platform, name: str, restype: Any, *argtypes: Any) -> Any:
-    """An extension's function of that platform's driver, or None where it has none."""
+    """An extension's function of that platform's driver, or None if it has none."""
     find = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
         ("clGetExtensionFunctionAddressForPlatform", loader())
     )
@@ -34,7 +34,7 @@ def extension(platform: cl.Platform, name: str, restype: Any, *argtypes: Any) ->
 
 
 def device_bits(device: cl.Device, parameter: int) -> int:
-    """clGetDeviceInfo's answer of 64 bits to a parameter that pyopencl does not know; 0 where the driver has none."""
+    """The 64 bits that clGetDeviceInfo gives for a parameter that pyopencl does not know; 0 if it gives none."""
     value = ctypes.c_uint64()
     ask = loader().clGetDeviceInfo
     place = (ctypes.c_void_p(device.int_ptr), ctypes.c_uint(parameter), ctypes.c_size_t(8))
@@ -42,7 +42,7 @@ def device_bits(device: cl.Device, parameter: int) -> int:
 
 
 def device_uuid(device: cl.Device) -> bytes:
-    """The 16 bytes by which other APIs know the device as well; none where the driver does not tell."""
+    """The 16 bytes by which other APIs know the device as well; no bytes if the driver does not tell."""
     uuid = (ctypes.c_uint8 * 16)()
     if _UUID_EXTENSION not in device.extensions.split():
         return b""
@@ -65,7 +65,7 @@ def _function_tables() -> frozenset[int | None]:
 
 
 def check(status: int, what: str) -> None:
-    """Raise DeviceError where a call has failed, saying which and with OpenCL's name of the error."""
+    """Raise DeviceError if a call has failed, with the call and OpenCL's name of the error."""
     if status:
         raise DeviceError(f"{what} failed: OpenCL error {cl.status_code.to_string(status, '%d')} ({status})")
 

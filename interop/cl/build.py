@@ -24,8 +24,10 @@ MATRIX_UNITS = "-DMATRIX_UNITS"
 
 
 def compile_options(device: cl.Device) -> tuple[str, ...]:
-    """What the compiler is told of a device: that it takes NVIDIA's inline PTX with the memory model of Volta, and
-    whether its tensor cores multiply what prelude.cl gives them.
+    """Compiler options for a device.
+
+    -DNVIDIA: it takes NVIDIA's inline PTX with the memory model of Volta. -DMATRIX_UNITS: its tensor cores multiply
+    the fragments of prelude.cl.
     """
     capability = _compute_capability(device)
     known = (("-DNVIDIA", _VOLTA), (MATRIX_UNITS, _AMPERE))
@@ -64,7 +66,7 @@ def offer(program: cl.Program, text: str, options: Sequence[str], store: BinaryS
 
 
 def _kept_form(program: cl.Program, assembler: ptx.Assembler) -> bytes | None:
-    """The binary that loads the fastest: machine code in place of PTX, where the driver makes and takes it."""
+    """The binary that loads the fastest: machine code in place of PTX, if the driver takes it."""
     binary = program_binary(program)
     if binary is None or not ptx.is_ptx(binary):
         return binary
@@ -78,12 +80,12 @@ def _kept_form(program: cl.Program, assembler: ptx.Assembler) -> bytes | None:
 
 
 def _key(text: str, options: Sequence[str]) -> str:
-    """What decides a binary, besides the driver."""
+    """Key of a binary in the store: all that decides it besides the driver."""
     return "\n".join([*options, text])
 
 
 def program_binary(program: cl.Program) -> bytes | None:
-    """The driver's compiled form of a program for its one device; None where the driver gives out none."""
+    """The driver's compiled form of a program for its one device; None if the driver gives out none."""
     try:
         found: Any = program.get_info(cl.program_info.BINARIES)
     except cl.Error as error:
@@ -93,7 +95,7 @@ def program_binary(program: cl.Program) -> bytes | None:
 
 
 def _load(context: cl.Context, binary: bytes, name: str) -> cl.Program | None:
-    """A program of what ``program_binary`` returned, or None where the driver does not take it (any more)."""
+    """A program from a binary of ``program_binary``; None if the driver does not take it (any more)."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""An OpenCL context as the library sees it: which device runs, on which queue; and which one a thread uses now."""
+"""OpenCL contexts: the device and the queue on which models run, and the context that each thread uses now."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class ClContext:
 
     @staticmethod
     def current() -> ClContext:
-        """The context that is current on the calling thread. Raises DeviceError where there is none."""
+        """The context that is current on the calling thread. Raises DeviceError if there is none."""
         if not ClContext.is_current():
             raise DeviceError("no ClContext is current on this thread: make one, or use 'with fb.ClContext():'")
         return _thread.contexts[-1]
@@ -106,7 +106,7 @@ class ClContext:
             _thread.contexts.remove(self)
 
     def check(self) -> None:
-        """Raise DeviceError where it is closed. OpenCL does not care for threads."""
+        """Raise DeviceError if it is closed. Any thread may use it."""
         if self.closed:
             raise DeviceError(f"{self} is closed: make a new ClContext, and the objects and programs in it anew")
 
@@ -192,7 +192,7 @@ def _matches(device: cl.Device, text: str) -> bool:
 
 @functools.cache
 def why_unusable(device: cl.Device) -> str:
-    """What is wrong with a device, found by building a kernel of one line on it; "" where nothing is.
+    """The reason why a device cannot be used, found by building a kernel of one line on it; "" if it can.
 
     Drivers exist that offer a device for which they cannot compile (Clover; PoCL's wheel on newer CPUs).
     """

@@ -27,8 +27,9 @@ _MAX_DEVICES = 64
 
 
 def make_context(device: pyopencl.Device) -> pyopencl.Context | None:
-    """A CL context of that device that shares objects with the GL context current on this thread; None where there is
-    no GL context, or the two cannot: ``why_not`` then gives the reason.
+    """A CL context of that device that shares objects with the GL context current on this thread.
+
+    None if there is no GL context, or the two cannot share: ``why_not`` then gives the reason.
     """
     found = current_platform()
     if found is None:
@@ -46,7 +47,7 @@ def make_context(device: pyopencl.Device) -> pyopencl.Context | None:
 
 
 def why_not(context: pyopencl.Context, device: pyopencl.Device) -> str | None:
-    """Why the CL context cannot take objects of the GL context that is current; None where it can."""
+    """Why the CL context cannot take objects of the GL context that is current; None if it can."""
     found = current_platform()
     if found is not None and _shared_with(context) in (found[1], _sharegroup(found)):
         return None
@@ -56,14 +57,14 @@ def why_not(context: pyopencl.Context, device: pyopencl.Device) -> str | None:
 
 
 def from_gl_buffer(context: pyopencl.Context, name: int) -> pyopencl.Buffer:
-    """The GL buffer of that name as an OpenCL buffer. Raises DeviceError where the driver refuses it."""
+    """The GL buffer of that name as an OpenCL buffer. Raises DeviceError if the driver refuses it."""
     handle = _create("clCreateFromGLBuffer", (_P, _BITS, _UINT, _P), context.int_ptr, _READ_WRITE, name)
     memory: Any = pyopencl.Buffer.from_int_ptr(handle, retain=False)
     return memory
 
 
 def from_gl_texture(context: pyopencl.Context, name: int) -> pyopencl.Image:
-    """Level 0 of the 2-D GL texture of that name as an OpenCL image. Raises DeviceError where the driver refuses it."""
+    """Level 0 of the 2-D GL texture of that name as an OpenCL image. Raises DeviceError if the driver refuses it."""
     types = (_P, _BITS, _UINT, _INT, _UINT, _P)
     handle = _create("clCreateFromGLTexture", types, context.int_ptr, _READ_WRITE, GL.TEXTURE_2D, 0, name)
     memory: Any = pyopencl.Image.from_int_ptr(handle, retain=False)
@@ -94,7 +95,7 @@ def _enqueue(function: str, queue: pyopencl.CommandQueue, memories: Sequence[int
 
 
 def _refusal(device: pyopencl.Device) -> str | None:
-    """Why no CL context of the device can share with the GL context that is current; None where nothing is known."""
+    """Why no CL context of the device can share with the GL context that is current; None if nothing is known."""
     name, found = device.name.strip(), current_platform()
     if not set(EXTENSIONS) & set(device.extensions.split()):
         return f"'{name}' has no cl_khr_gl_sharing"

@@ -31,14 +31,14 @@ _FLAGS, _KINDS = cl.mem_flags, cl.mem_object_type
 
 
 class Partner(Protocol):
-    """Who must be told before and after a run, because the memory that it touches is another API's too."""
+    """The other API of shared memory: it is told before and after each run that touches the memory."""
 
     def before_run(self, uses: Sequence[Use]) -> None: ...
     def after_run(self, uses: Sequence[Use]) -> None: ...
 
 
 class _ClObject:
-    """What buffers and images share: a reference to the memory that is given up on release.
+    """Base of buffers and images: a reference to the memory, given up on release.
 
     OpenCL counts references: memory of somebody else stays alive as long as we hold it, and is never freed by us.
     """
@@ -93,7 +93,7 @@ class _ClObject:
         )
 
     def check_access(self, access: str, where: str) -> None:
-        """Raise BindingError where it was made for kernels that only read (or only write) and ``access`` says else."""
+        """Raise BindingError if it was made for kernels that only read (or only write) and ``access`` says else."""
         if ("w" in access and self._flags & _FLAGS.READ_ONLY) or ("r" in access and self._flags & _FLAGS.WRITE_ONLY):
             made, needed = ("READ_ONLY", "write") if "w" in access else ("WRITE_ONLY", "read")
             raise BindingError(f"{where}: {self.label} is {made}, and kernels must {needed} it: make it READ_WRITE")
@@ -138,7 +138,7 @@ class ClBuffer(_ClObject):
         return buffer
 
     def check_range(self, offset: int, nbytes: int) -> None:
-        """Raise BindingError where the bytes lie outside."""
+        """Raise BindingError if the bytes lie outside."""
         if offset < 0 or offset + nbytes > self.nbytes:
             raise BindingError(f"bytes {offset} to {offset + nbytes} lie outside {self.label}, which has {self.nbytes}")
 
@@ -237,7 +237,7 @@ class ClImage(_ClObject):
 
 @dataclass(frozen=True)
 class Use:
-    """What a run does with an object that has a partner: "r", "w" or "rw", and with how many of a buffer's bytes."""
+    """Use of an object with a partner in a run: "r", "w" or "rw", and how many of a buffer's bytes."""
 
     resource: ClBuffer | ClImage
     access: str

@@ -22,7 +22,7 @@ from .api import device_uuid
 
 _INPUT_PTX, _ERROR_LOG, _ERROR_LOG_BYTES, _LOG_BYTES = 1, 5, 6, 4096
 _REGISTERS = 128
-"""Of an invocation: 512 have room on a compute unit, as with the code that OpenCL's own compiler makes."""
+"""Register limit of an invocation: 512 of them fit on a compute unit, as with the code of OpenCL's own compiler."""
 _assemblers: weakref.WeakValueDictionary[int, Assembler] = weakref.WeakValueDictionary()
 
 
@@ -49,7 +49,7 @@ class Assembler:
         self._device = device
 
     def machine_code(self, text: bytes) -> bytes:
-        """The cubin of a program's PTX. Raises DeviceError, with the driver's log where that cannot make one."""
+        """The cubin of a program's PTX. Raises DeviceError with the driver's log if it cannot be made."""
         text = _with_registers(text)
         cuda = _cuda()
         _check(cuda.cuCtxPushCurrent_v2(self._context), "making a CUDA context current")
@@ -91,7 +91,7 @@ def _link(cuda: ctypes.CDLL, text: bytes) -> bytes:
 
 @functools.cache
 def _cuda() -> ctypes.CDLL:
-    """CUDA's driver API. Raises DeviceError where it is missing or finds no GPU."""
+    """CUDA's driver API. Raises DeviceError if it is missing or finds no GPU."""
     library = load("libcuda.so.1", "nvcuda.dll")
     if library is None:
         raise DeviceError("CUDA's driver library is not installed")

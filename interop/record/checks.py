@@ -1,4 +1,4 @@
-"""What every device does before it records: check each step's operands, and find where steps must wait."""
+"""Checks of steps and slots that every device makes before it records, and before it runs."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from ..errors import BindingError
 
 @dataclass
 class SlotUse:
-    """A slot of a command list: what it holds now, and each place where it is used (step number, argument, operand, and
-    the two in words).
+    """A slot of a command list: its resource now, and the places that use it.
+
+    A place is a step number, an argument, its operand, and step and argument in words.
     """
 
     name: str
     resource: Resource | None = None
     places: list[tuple[int, Argument, Operand, str]] = field(default_factory=list)
     checked: bool = False
-    """What is in the slot fits the parameters of the steps that use it."""
+    """The resource in the slot fits the parameters of the steps that use it."""
 
 
 def check_formats(source: KernelSource, traits: Traits) -> None:
-    """Raise BindingError where a kernel writes textures of a format that the device cannot write."""
+    """Raise BindingError if a kernel writes textures of a format that the device cannot write."""
     for argument in source.pictures:
         assert isinstance(argument.view, Picture)
         if argument.access != "r" and argument.view.format not in traits.write_formats:
@@ -37,7 +38,7 @@ def check_formats(source: KernelSource, traits: Traits) -> None:
 
 
 def check_steps(steps: Sequence[Step]) -> None:
-    """Raise BindingError, naming step and argument, where an operand is missing, too small, misaligned or of a wrong
+    """Raise BindingError, naming step and argument, if an operand is missing, too small, misaligned or of a wrong
     kind.
     """
     for step in steps:
@@ -64,7 +65,7 @@ def check_steps(steps: Sequence[Step]) -> None:
 
 
 def check_resource(resource: Resource, operand: Operand, where: str) -> None:
-    """Raise BindingError where the resource is released or ends before the operand does."""
+    """Raise BindingError if the resource is released or ends before the operand does."""
     if resource.released:
         raise BindingError(f"{where}: '{resource.label}' is released")
     if operand.offset + operand.nbytes > resource.nbytes:
@@ -75,7 +76,7 @@ def check_resource(resource: Resource, operand: Operand, where: str) -> None:
 
 
 def check_view(resource: Resource, argument: Argument, traits: Traits, where: str) -> None:
-    """Raise BindingError where the resource is of another kind, size or format than the argument's view takes."""
+    """Raise BindingError if the resource is of another kind, size or format than the argument's view takes."""
     if not isinstance(argument.view, Picture):
         if resource.format:
             raise BindingError(f"{where}: '{resource.label}' is a texture, and a buffer is needed")
@@ -92,9 +93,9 @@ def check_view(resource: Resource, argument: Argument, traits: Traits, where: st
 
 
 def check_slot(use: SlotUse, parameters: Sequence[Mapping[str, Any]]) -> None:
-    """Raise BindingError where a slot is empty, or holds what is released or of another size than ``parameters`` say.
+    """Raise BindingError if a slot is empty, or its resource is released or of another size than ``parameters`` say.
 
-    ``parameters`` are, per step and argument, the floats that the step passes (see layout.picture_parameters).
+    ``parameters`` are, per step and argument, the floats that the step passes (kernels/views.py: picture_parameters).
     """
     resource = use.resource
     if resource is None:

@@ -1,4 +1,4 @@
-"""Steps as one dispatch: what they have in common, found once; the same for every API."""
+"""Steps as one dispatch, for every API: their merged program, its table, and the rule when it is worth it."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ from ..device import Resource, Slot, Step, Traits
 from .hazards import hazards
 
 FEWEST_STEPS, MOST_INVOCATIONS = 8, 640
-"""One dispatch is preferred for as many steps, of so many invocations a compute unit on average."""
+"""One dispatch is preferred from so many steps on, if they have at most so many invocations per compute unit on
+average. Measured on an H200: docs/internals/one-dispatch.md.
+"""
 
 
 @dataclass
 class Merged:
-    """Steps whose kernels are one program: ``numbers`` are the kernels of the steps; ``memories`` and ``pictures``
-    what the program's buffers and pictures are, in its order; ``picture_of`` the number of the picture that step and
-    argument are.
-    """
+    """Steps whose kernels are one program."""
 
     source: ProgramSource
     numbers: list[int]
+    """The number of each step's kernel in the program."""
     memories: list[Resource | Slot] = field(default_factory=list)
+    """The program's buffers, in its order."""
     pictures: list[tuple[int, Argument, Resource | Slot]] = field(default_factory=list)
+    """The program's pictures, in its order: step number, argument, texture."""
 
     @property
     def picture_of(self) -> dict[tuple[int, str], int]:
@@ -64,7 +66,7 @@ def merge(steps: Sequence[Step], local_bytes: int) -> Merged:
 
 
 def table(steps: Sequence[Step], merged: Merged, groups: int) -> np.ndarray:
-    """The rows of the program's table, int32: see kernels/program.py."""
+    """The rows of the program's table, int32: see kernels/codegen/one_dispatch.py."""
     rows = np.zeros((len(steps), merged.source.row), np.int32)
     waits, first = set(hazards(steps)), 0
     for number, step in enumerate(steps):
@@ -78,14 +80,16 @@ def table(steps: Sequence[Step], merged: Merged, groups: int) -> np.ndarray:
 
 
 def waiting_table(merged: Merged) -> np.ndarray:
-    """As many rows that do nothing but wait: what shows that all groups are resident."""
+    """As many rows that do nothing but wait: a run of them shows that all groups are resident."""
     rows = np.zeros((merged.source.steps, merged.source.row), np.int32)
     rows[:, 0], rows[:, 3] = NOTHING, 1
     return rows
 
 
 def wanted_groups(steps: Sequence[Step], units: int, per_unit: int = 0) -> int:
-    """With how many groups the steps run best: more wait longer for one another, fewer leave the device idle."""
+    """The number of groups with which the steps run best: more wait longer for one another, fewer leave the device
+    idle.
+    """
     mean = sum(step.group_count for step in steps) / len(steps)
     most = per_unit or math.ceil(2 * mean / units)
     return min(most * units, max(step.group_count for step in steps))
@@ -104,7 +108,7 @@ def prefers_one(steps: Sequence[Step], *, software: bool, units: int) -> bool:
 
 
 def why_not_one(steps: Sequence[Step], traits: Traits) -> str:
-    """Why these steps cannot be one dispatch on a device of these traits; "" where they can."""
+    """Why these steps cannot be one dispatch on a device of these traits; "" if they can."""
     if not steps:
         return "there are no steps"
     groups = {step.kernel.source.group_size for step in steps}

@@ -1,4 +1,4 @@
-"""What every way of sharing memory between a GL and a CL context offers. sharing.py lists the ways and picks one."""
+"""The contract of a way to share memory between a GL and a CL context. sharing.py lists the ways and picks one."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ class Channel:
     def __init__(self, gl: GlContext, cl: ClContext) -> None:
         self.gl, self.cl = gl, cl
         self.host_waits = 0
-        """How often the CPU waited for one API before the other could go on."""
+        """Times that the CPU waited for one API before the other could go on."""
 
     @staticmethod
     def why_not(gl: GlContext, cl: ClContext) -> str | None:
-        """Why the two contexts cannot share memory in this way; None where they can. ``gl`` is current."""
+        """Why the two contexts cannot share memory in this way; None if they can. ``gl`` is current."""
         raise NotImplementedError
 
     def wrap(self, native: GlBuffer | GlTexture) -> ClBuffer | ClImage | None:
-        """The user's own GL object as an OpenCL one; None where only memory made by ``buffer`` can be shared."""
+        """The user's own GL object as an OpenCL one; None if only memory made by ``buffer`` can be shared."""
         return None
 
     def buffer(self, nbytes: int, label: str) -> SharedBuffer:

@@ -149,7 +149,7 @@ class ClSemaphore:
 
 
 def same_gpu(gl: GlContext, cl: ClContext) -> bool | None:
-    """Whether the two are one GPU, by its UUID; None where a driver does not tell."""
+    """Whether the two are one GPU, by its UUID; None if a driver does not tell."""
     uuid = device_uuid(cl.device)
     if not uuid or not gl_query.has_extension(gl, gl_memory.MEMORY_EXTENSION):
         return None

@@ -1,4 +1,4 @@
-"""GL objects in programs that run on OpenCL: what happens to them before and after a run."""
+"""GL objects in programs that run on OpenCL: the copies and conversions before and after a run."""
 
 from __future__ import annotations
 
@@ -155,12 +155,14 @@ class StagedTexture:
     def release(self) -> None:
         """It is the user's: nothing of it is freed."""
 
-    def stage(self, view: Picture, parameters: tuple[float, ...], write: bool, previous: Resource | None) -> Resource:
+    def stage(
+        self, view: Picture, parameters: tuple[float, ...], *, write: bool, previous: Resource | None
+    ) -> Resource:
         """See device.StagedTexture."""
-        if isinstance(previous, PictureBuffer) and previous.serves(self._partner, view, write):
+        if isinstance(previous, PictureBuffer) and previous.serves(self._partner, view, write=write):
             buffer = previous
         else:
-            buffer = PictureBuffer(self._partner, view, write)
+            buffer = PictureBuffer(self._partner, view, write=write)
         buffer.show(self._texture, parameters)
         return buffer
 
@@ -168,20 +170,20 @@ class StagedTexture:
 class PictureBuffer(SharedBuffer):
     """A tensor as float32 BHWC in a shared buffer, which one GL dispatch fills from a texture, or the other way."""
 
-    def __init__(self, partner: GlPartner, view: Picture, write: bool) -> None:
+    def __init__(self, partner: GlPartner, view: Picture, *, write: bool) -> None:
         dense = Dense(view.shape)
         shared = partner.channel.buffer(dense.nbytes, "a tensor that is a GL texture")
         super().__init__(shared.memory, shared.nbytes, shared.label, shared.gl)
         self.partner, self._view, self._write = partner, view, write
-        self._commands = _conversion(partner.device, view, dense, shared.gl, write)
+        self._commands = _conversion(partner.device, view, dense, shared.gl, write=write)
         self._texture: GlTexture | None = None
 
-    def serves(self, partner: GlPartner, view: Picture, write: bool) -> bool:
+    def serves(self, partner: GlPartner, view: Picture, *, write: bool) -> bool:
         """Whether a texture of that kind can take the place of the one shown now."""
         return (self.partner, self._view, self._write) == (partner, view, write) and not self.released
 
     def show(self, texture: GlTexture, parameters: tuple[float, ...]) -> None:
-        """Convert this texture from now on, with these layout.picture_parameters. Allocates nothing."""
+        """Convert this texture from now on, with these picture_parameters (kernels/views.py). Allocates nothing."""
         self._commands.set_slot("texture", texture)
         self._commands.set_parameters(0, "dst" if self._write else "src", parameters)
         self._texture, self.label, self.handle = texture, texture.label, texture.handle
@@ -199,7 +201,7 @@ class PictureBuffer(SharedBuffer):
             self._commands.run()
 
 
-def _conversion(device: GlDevice, picture: Picture, dense: Dense, buffer: GlBuffer, write: bool) -> CommandList:
+def _conversion(device: GlDevice, picture: Picture, dense: Dense, buffer: GlBuffer, *, write: bool) -> CommandList:
     """One GL dispatch between the texture in the slot "texture" and the buffer."""
     views = (dense, picture) if write else (picture, dense)
     texture, memory = Operand(Slot("texture")), Operand(buffer, 0, dense.nbytes)

@@ -16,7 +16,7 @@ from .channel import Channel, SharedBuffer
 
 
 class Copies(Channel):
-    """Two buffers, and copies between them through the CPU, each counted. Only where the user allowed it."""
+    """Two buffers, and copies between them through the CPU, each counted. Only if the user allowed it."""
 
     name = "copies through the CPU"
 

@@ -45,7 +45,7 @@ class HostMemory(Channel):
 
 
 def _map(buffer: GlBuffer) -> int:
-    """Give the buffer new storage, of zeros, that stays mapped as long as it lives; the address where it is."""
+    """Give the buffer new storage, of zeros, that stays mapped as long as it lives; returns its address."""
     context, nbytes = buffer.context, (buffer.nbytes + 3) // 4 * 4
     with gl_query.checked(context, f"mapping {buffer.label} for good"):
         storage = context.gl.glBufferStorageEXT if context.is_es else context.gl.glBufferStorage
@@ -61,7 +61,7 @@ def _map(buffer: GlBuffer) -> int:
 
 
 def _copied(channel: HostMemory) -> str | None:
-    """Say so where the OpenCL driver works on a copy of the memory it is given. It may, and does not tell."""
+    """The reason if the OpenCL driver works on a copy of the memory it is given: it may, and does not tell."""
     queue = channel.cl.queue
     shared = channel.buffer(_PROBE_BYTES, "probe")
     host: np.ndarray = shared.memory.hostbuf

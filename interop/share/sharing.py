@@ -1,4 +1,4 @@
-"""How a GL and a CL context come to address the same memory: one function decides, and says why."""
+"""Sharing of memory between a GL and a CL context: one function picks the strategy, and says why."""
 
 from __future__ import annotations
 
@@ -20,11 +20,14 @@ log = logging.getLogger("framebind")
 STRATEGIES: tuple[type[Channel], ...] = (GlObjects, OrderedExternalMemory, ExternalMemory, HostMemory, Copies)
 """Best first."""
 _channels: weakref.WeakValueDictionary[tuple[int, int], Channel] = weakref.WeakValueDictionary()
+"""Channels in use, by the id() of both contexts. A channel holds its two contexts: as long as it is listed, no other
+context can have one of these ids.
+"""
 
 
 @dataclass(frozen=True)
 class SharingReport:
-    """How a GL and a CL context share memory. ``str()`` of it is a text for people."""
+    """The strategy by which a GL and a CL context share memory. ``str()`` of it is a text for people."""
 
     gl: str
     cl: str
@@ -33,9 +36,9 @@ class SharingReport:
     refused: dict[str, str]
     """The strategies that are better, and why each is out."""
     host_waits: int
-    """How often the CPU waited, so far, for one API before the other could go on."""
+    """Times that the CPU waited, so far, for one API before the other could go on."""
     same_device: bool | None = None
-    """Whether both run on one GPU (or both on the CPU); None where the drivers do not tell."""
+    """Whether both run on one GPU (or both on the CPU); None if the drivers do not tell."""
 
     def __str__(self) -> str:
         lines = [f"{self.gl} and {self.cl} share memory by: {self.strategy or 'nothing'}"]
@@ -67,7 +70,7 @@ def _same_device(gl: GlContext, cl: ClContext, strategy: type[Channel] | None) -
 def share(gl: GlContext, cl: ClContext) -> Channel:
     """The best way for the two contexts to address the same memory. Logs which, and why the better ones are out.
 
-    One channel serves all who share between the two. Raises BindingError, with all reasons, where there is none.
+    One channel serves all who share between the two. Raises BindingError, with all reasons, if there is none.
     """
     channel = _channels.get((id(gl), id(cl)))
     if channel is not None:

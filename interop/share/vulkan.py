@@ -31,7 +31,7 @@ UUID_BYTES = 16
 
 
 def _struct(name: str, *fields: tuple[str, Any]) -> Any:
-    """A Vulkan structure: every one of these begins with its type and a link to more."""
+    """A Vulkan structure: each begins with its type and a pointer to more."""
     return type(name, (ctypes.Structure,), {"_fields_": [("type", _U32), ("next", _P), *fields]})
 
 
@@ -93,7 +93,7 @@ class VulkanDevice:
         return create(_P(self._physical), ctypes.byref(info), None, ctypes.byref(self._device))
 
     def allocate(self, nbytes: int) -> Allocation:
-        """Memory of the GPU's own for a buffer of at least ``nbytes``. Raises DeviceError where there is none left."""
+        """Memory of the GPU's own for a buffer of at least ``nbytes``. Raises DeviceError if there is none left."""
         external = _HandleTypes(_EXTERNAL_MEMORY_BUFFER, None, _OPAQUE_FD)
         info = _BufferCreateInfo(_BUFFER_CREATE_INFO, _address(external), 0, nbytes, _STORAGE_AND_TRANSFER, 0, 0, None)
         buffer, needed = _U64(), _Requirements()
@@ -125,7 +125,7 @@ class VulkanDevice:
     def semaphore(self) -> tuple[int, int]:
         """A binary semaphore as two file descriptors, one for each of the APIs that import it, which then own it.
 
-        Raises DeviceError where the driver exports none.
+        Raises DeviceError if the driver exports none.
         """
         export = _HandleTypes(_EXPORT_SEMAPHORE, None, _OPAQUE_FD)
         info, semaphore = _SemaphoreCreateInfo(_SEMAPHORE_CREATE_INFO, _address(export), 0), _U64()
@@ -169,7 +169,7 @@ class Allocation:
 def open_device(uuid: bytes) -> VulkanDevice:
     """The Vulkan device of that UUID (16 bytes), kept for the life of the process.
 
-    Raises DeviceError where Vulkan is not installed, has no such device, or cannot export its memory.
+    Raises DeviceError if Vulkan is not installed, has no such device, or cannot export its memory.
     """
     library, instance = _instance()
     count, devices = _U32(64), (_P * 64)()
@@ -181,7 +181,7 @@ def open_device(uuid: bytes) -> VulkanDevice:
 
 
 def device_uuids() -> list[bytes]:
-    """The UUIDs of all Vulkan devices. Raises DeviceError where Vulkan is not installed."""
+    """The UUIDs of all Vulkan devices. Raises DeviceError if Vulkan is not installed."""
     library, instance = _instance()
     count, devices = _U32(64), (_P * 64)()
     _call(library, "vkEnumeratePhysicalDevices", instance, ctypes.byref(count), devices)
@@ -214,5 +214,5 @@ def _call(library: ctypes.CDLL, name: str, *arguments: Any) -> None:
 
 
 def _address(structure: Any) -> int:
-    """For a field that links to it. The caller keeps it alive."""
+    """The address for a field that points to it. The caller keeps it alive."""
     return ctypes.addressof(structure)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ..tensor import Shape
 from .source import FusedTexts
@@ -12,8 +12,7 @@ SLICE = ("b_", "y_", "x_", "s_")
 """Parameters that name a slice: batch, row, column, number of the slice."""
 
 
-@dataclass(frozen=True)
-class Macro:
+class Macro(NamedTuple):
     """``#define name(params) body``, or ``#define name body`` without parameters."""
 
     name: str
@@ -22,7 +21,7 @@ class Macro:
 
     def renamed(self, name: str) -> Macro:
         """The same macro under another name."""
-        return replace(self, name=name)
+        return Macro(name, self.params, self.body)
 
     def call(self, *arguments: str) -> str:
         """A use of the macro, by default with its own parameters as arguments."""
@@ -31,6 +30,11 @@ class Macro:
     def __str__(self) -> str:
         params = f"({', '.join(self.params)})" if self.params else ""
         return f"#define {self.name}{params} {self.body}"
+
+
+def constant(name: str, value: str | int) -> str:
+    """The line that defines a constant."""
+    return f"#define {name} {value}"
 
 
 def literal(value: int | float) -> str:

@@ -1,4 +1,4 @@
-"""All macros of a kernel: its constants, and how READ, WRITE, LOAD4, STORE4 and POSITION of each argument come out."""
+"""All macros of a kernel: its constants, and READ, WRITE, LOAD4, STORE4 and POSITION of each argument."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from ..views import Sliced, Table
 from .dialect import Dialect
-from .macro import Macro, literal
+from .macro import Macro, constant, literal
 from .reads import read_lines, with_input_ops
-from .shapes import shape_macros
+from .shapes import shape_lines
 from .source import Argument, Buffer, KernelSource
 from .writes import write_macro
 
@@ -25,11 +25,10 @@ def definitions(source: KernelSource, dialect: Dialect, elements: Mapping[str, s
         memory: Buffer(memory, elements[memory], read_only=all(a.access == "r" for a in arguments))
         for memory, arguments in source.memories.items()
     }
-    lines: list[Macro | str] = [Macro("GROUP", (), str(source.group_size))]
-    lines.append(Macro("GROUP_COUNT", (), str(source.group_count)))
-    lines += [Macro(name, (), literal(value)) for name, value in source.constants]
+    lines: list[Macro | str] = [constant("GROUP", source.group_size), constant("GROUP_COUNT", source.group_count)]
+    lines += [constant(name, literal(value)) for name, value in source.constants]
     for argument in (*source.arguments, *(source.prologue.arguments if source.prologue else ())):
-        lines += shape_macros(argument)
+        lines += shape_lines(argument)
         if "r" in argument.access:
             input_ops = source.input_ops if argument.name == "src" else ()
             lines += with_input_ops(read_lines(argument, buffers, dialect.load), input_ops)
@@ -41,22 +40,22 @@ def definitions(source: KernelSource, dialect: Dialect, elements: Mapping[str, s
 
 
 def _fragment_macros(source: KernelSource, dialect: Dialect, buffers: Mapping[str, Buffer]) -> list[Macro | str]:
-    """How fragments are loaded and multiplied: as floats; or as halves, if all is halves and there are units."""
+    """Macros that load and multiply fragments: as floats; or as halves, if all is halves and there are units."""
     floats = [
-        Macro("FRAGMENT", (), "float4"),
-        Macro("NO_FRAGMENT", (), "F4(0.0f)"),
-        Macro("FRAGMENT_src", (), "READ_src"),
-        Macro("FRAGMENT_weights", (), "LOAD4_weights"),
-        Macro("MULTIPLY_FRAGMENTS", (), "MULTIPLY_FLOATS"),
+        constant("FRAGMENT", "float4"),
+        constant("NO_FRAGMENT", "F4(0.0f)"),
+        constant("FRAGMENT_src", "READ_src"),
+        constant("FRAGMENT_weights", "LOAD4_weights"),
+        constant("MULTIPLY_FRAGMENTS", "MULTIPLY_FLOATS"),
     ]
     src, weights = (next(a for a in source.arguments if a.name == name) for name in ("src", "weights"))
     computed = source.input_ops or (src.resized is not None and src.resized.bilinear)
     if dialect.words is None or computed or not (_holds_halves(src) and _holds_halves(weights)):
         return [*floats]
     halves = [
-        Macro("FRAGMENT", (), dialect.words[0]),
-        Macro("NO_FRAGMENT", (), dialect.words[1]),
-        Macro("MULTIPLY_FRAGMENTS", (), "MULTIPLY_HALVES"),
+        constant("FRAGMENT", dialect.words[0]),
+        constant("NO_FRAGMENT", dialect.words[1]),
+        constant("MULTIPLY_FRAGMENTS", "MULTIPLY_HALVES"),
     ]
     loads = [
         *read_lines(src, buffers, dialect.load_words, "FRAGMENT"),

@@ -29,7 +29,7 @@ class OpenCl:
     words = "uint2", "(uint2)(0u)"
 
     def element(self, arguments: Sequence[Argument]) -> str:
-        """Always float: pointers are cast where memory is reached."""
+        """Always float: each load and store casts the pointer."""
         return "float"
 
     def load(self, argument: Argument, buffer: Buffer, index: str) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ..tensor import slices
 from ..views import Table
-from .macro import SLICE, Macro
+from .macro import SLICE, Macro, constant
 from .source import Argument
 
 
-def shape_macros(argument: Argument) -> list[Macro]:
-    """Batch, height, width, channels, slices, their product, and POSITION. A table has none."""
+def shape_lines(argument: Argument) -> list[Macro | str]:
+    """Constants: batch, height, width, channels, slices, number of slices; and POSITION. A table has none."""
     name, view = argument.name, argument.view
     if isinstance(view, Table):
         return []
@@ -24,5 +24,5 @@ def shape_macros(argument: Argument) -> list[Macro]:
         f"int y_ = (i_) / ({name}_S * {name}_W) % {name}_H",
         f"int b_ = (i_) / ({name}_S * {name}_W * {name}_H)",
     ]
-    constants = [Macro(f"{name}_{key}", (), str(value)) for key, value in values.items()]
+    constants = [constant(f"{name}_{key}", value) for key, value in values.items()]
     return [*constants, Macro(f"POSITION_{name}", ("i_", *SLICE), "; ".join(position))]

@@ -35,7 +35,7 @@ class CommandBuffers:
 
     @staticmethod
     def on(queue: cl.CommandQueue) -> CommandBuffers | None:
-        """The extension, where the device has it for such a queue and submits a buffer again before it is done."""
+        """The extension, if the device has it for such a queue and may submit a buffer twice at a time; else None."""
         device: cl.Device = queue.device
         if "cl_khr_command_buffer" not in device.extensions.split():
             return None

@@ -91,8 +91,8 @@ class ClDevice(BaseDevice[ClKernel, ClCommandList, ClBarrier]):
         return ClImage(memory, label)
 
     def borrow(self, native: Any) -> ClBuffer | ClImage | StagedTexture:
-        """A pyopencl Buffer, Image or Array, or a ClBuffer or ClImage, of this context; or an object of the GL context
-        that is current, where the two share memory.
+        """A user's object as a resource: a pyopencl Buffer, Image or Array, a ClBuffer or a ClImage of this context; or
+        an object of the current GL context, if the two share memory.
         """
         self.check()
         ours = isinstance(native, ClBuffer | ClImage)
@@ -181,7 +181,7 @@ class ClDevice(BaseDevice[ClKernel, ClCommandList, ClBarrier]):
 
 @contextlib.contextmanager
 def _shared(resource: Resource, access: str) -> Iterator[None]:
-    """Within the block the resource is OpenCL's, where its memory is another API's too."""
+    """Within the block the resource is OpenCL's, also if its memory is another API's too."""
     partner = resource.partner if isinstance(resource, ClBuffer | ClImage) else None
     if partner is None or not isinstance(resource, ClBuffer | ClImage):
         yield

@@ -44,22 +44,22 @@ class GlKernel:
         self.program = 0
         """Its GL name once it is linked."""
         self.locations: dict[str, int] = {}
-        """Uniform location by picture argument ("": the offsets); -1 where the compiler found the uniform unused."""
+        """Uniform location by picture argument ("" is the offsets); -1 if the compiler found the uniform unused."""
         self._free: weakref.finalize[..., GlKernel] | None = None
         self._finish: Callable[[], int] | None = None
-        """Waits for the program, where the driver has begun to build it."""
+        """Waits for the program, if the driver has begun to build it."""
 
     @functools.cached_property
     def _text(self) -> str:
         return render(self.source, dialect_of(self.context))
 
     def begin(self, store: BinaryStore | None) -> None:
-        """Let the driver begin to link it if it was not."""
+        """Let the driver begin to link it, unless it did."""
         if not self.program and self._finish is None:
             self._finish = begin_program(self.context, self.source.name, {GL.COMPUTE_SHADER: self._text}, store)
 
     def compile(self, store: BinaryStore | None) -> None:
-        """Link it if it was not, and offer it to the store. Raises KernelError with log and text."""
+        """Link it, unless it is linked, and offer it to the store. Raises KernelError with log and text."""
         if self.program:
             offer(self.context, self.program, self._text, store)
             return
@@ -86,7 +86,7 @@ class GlKernel:
 
 
 def compile_kernels(context: GlContext, kernels: Collection[GlKernel], store: BinaryStore | None) -> None:
-    """Link those that are not. The driver works on all at once, where it can. Raises KernelError with log and text."""
+    """Link those that are not. The driver works on all at once if it can. Raises KernelError with log and text."""
     with _compiler_threads(context):
         for kernel in kernels:
             kernel.begin(store)
@@ -96,7 +96,7 @@ def compile_kernels(context: GlContext, kernels: Collection[GlKernel], store: Bi
 
 @contextlib.contextmanager
 def _compiler_threads(context: GlContext) -> Iterator[None]:
-    """The driver may compile on all CPU cores: NVIDIA's does so only where it is told their number."""
+    """Within the block the driver may compile on all CPU cores. NVIDIA's does so only if it is told their number."""
     if not has_extension(context, "GL_KHR_parallel_shader_compile"):
         yield
         return
@@ -109,7 +109,7 @@ def _compiler_threads(context: GlContext) -> Iterator[None]:
 
 
 class UniformValues:
-    """What a kernel takes by value: an int per buffer argument and 16 floats per picture, as GL reads them."""
+    """Values that a kernel takes: an int per buffer argument and 16 floats per picture, as GL reads them."""
 
     def __init__(self, source: KernelSource) -> None:
         self.offsets = (ctypes.c_int * max(len(source.buffers), 1))()
