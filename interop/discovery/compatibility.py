@@ -48,6 +48,12 @@ class BestOptions:
         For the interpreter on the CPU; None if a GPU runs the model.
     reason : str
         Why, in one sentence.
+
+    Examples
+    --------
+    >>> best = fb.CompatibilityList().best_options_for_this_device()
+    >>> best.backend in ("opengl", "opencl", None)
+    True
     """
 
     backend: Literal["opengl", "opencl"] | None

@@ -31,6 +31,12 @@ class StageTime:
         Times at which the CPU began and ended to issue its commands.
     gpu : (int, int) or None
         Times at which the GPU began and ended to run them; None if the driver has no timers.
+
+    Examples
+    --------
+    >>> stage = fb.StageTime("upload", cpu=(1_000, 251_000), gpu=None)
+    >>> print(f"{stage.name}: {(stage.cpu[1] - stage.cpu[0]) / 1e6:.2f} ms")
+    upload: 0.25 ms
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Draws a full-screen triangle with the user's fragment shader, into a texture or a window."""
+"""Fragment programs: one triangle over all of a texture or window, coloured by the user's GLSL."""
 
 from __future__ import annotations
 
@@ -34,20 +34,40 @@ Value = float | tuple[float, ...]
 
 
 class Surface(Protocol):
-    """A window: whatever has a default framebuffer of this size in pixels."""
+    """A window, or anything else with a default framebuffer. ``framebuffer_size`` is its width and height in pixels."""
 
     @property
     def framebuffer_size(self) -> tuple[int, int]: ...
 
 
 class FragmentProgram:
-    """A fragment shader that is run for every pixel of a texture or window.
+    """A fragment shader that runs for every pixel of a texture or window.
 
-    ``source`` is GLSL with its own uniforms and ``void main()``; the version, precision, ``in vec2 uv`` and
-    ``out vec4 color`` are declared before it. ``uv`` is (0, 0) at the top left of the picture (row 0 of a texture) and
-    (1, 1) at the bottom right. It reads textures as ``uniform sampler2D name;`` and buffers as
-    ``layout(std430, binding = 0) readonly buffer name { float values[]; };`` (a binding of its own for each).
-    Raises KernelError where it does not compile.
+    It belongs to the context that is current when it is made.
+
+    Parameters
+    ----------
+    source : str
+        GLSL with its own uniforms and ``void main()``. Version, precision, ``in vec2 uv`` and ``out vec4 color`` are
+        declared before it. ``uv`` is (0, 0) at the top left of the picture (row 0 of a texture) and (1, 1) at the
+        bottom right. It reads textures as ``uniform sampler2D name;`` and buffers as
+        ``layout(std430, binding = 0) readonly buffer name { float values[]; };``, each with a binding of its own.
+
+    Raises
+    ------
+    KernelError
+        If it does not compile; with the compiler's log and the numbered text.
+
+    Examples
+    --------
+    >>> with fb.GlContext.headless():
+    ...     program = fb.FragmentProgram(
+    ...         "uniform sampler2D picture; void main() { color = vec4(1.0 - texture(picture, uv).rgb, 1.0); }"
+    ...     )
+    ...     picture, negative = fb.GlTexture.from_array(np.full((2, 2, 3), 55, np.uint8)), fb.GlTexture(2, 2)
+    ...     program.draw(negative, {"picture": picture})
+    ...     negative.read()[0, 0]
+    array([200, 200, 200, 255], dtype=uint8)
     """
 
     def __init__(self, source: str) -> None:
@@ -78,14 +98,30 @@ class FragmentProgram:
         uniforms: Mapping[str, Value] | None = None,
         viewport: tuple[int, int, int, int] | None = None,
     ) -> None:
-        """Draw to ``target``, in the rectangle ``viewport`` (x, y from the top left, width, height) or all of it.
+        """Draw to a texture or window.
 
-        Textures are sampled bilinearly, clamped to the edge (r32f and rgba32f with the nearest texel on OpenGL ES). A
-        uniform is a number (float, int, bool) or a tuple of 2 to 4 floats (vec2 to vec4), and keeps its value until
-        another is given. Raises BindingError for a name that the shader does not use, a value of another type than the
-        uniform's, a released object, or a texture that is both read and drawn to.
-        Leaves changed: framebuffer, viewport, program, vertex array, texture bindings; depth, blending, scissor,
-        culling and stencil are off.
+        Leaves changed: framebuffer, viewport, program, vertex array, texture bindings; depth test, blending, scissor
+        test, culling and stencil test are off.
+
+        Parameters
+        ----------
+        target : GlTexture or Window
+            The picture that is drawn to.
+        textures : mapping of str to GlTexture, optional
+            By the names of the shader's samplers. They are sampled bilinearly and clamped to the edge; on OpenGL ES
+            r32f and rgba32f are sampled with the nearest texel.
+        buffers : mapping of str to GlBuffer, optional
+            By the names of the shader's buffer blocks.
+        uniforms : mapping of str to float, int, bool or tuple of 2 to 4 floats, optional
+            A tuple is a vec2 to vec4. A uniform keeps its value until another one is given.
+        viewport : (int, int, int, int), optional
+            The rectangle to draw in: x and y of its top left corner, width and height in pixels. By default, all.
+
+        Raises
+        ------
+        BindingError
+            For a name that the shader does not use, a value of another type than the uniform's, a released object, or a
+            texture that is both read and drawn to.
         """
         self.context.check()
         gl, top_down = self.context.gl, isinstance(target, GlTexture)
@@ -93,7 +129,7 @@ class FragmentProgram:
         x, y, width, height = viewport or (0, 0, *size)
         self._bind(target, textures or {}, buffers or {})
         if top_down is not self._top_down:
-            gl.glUniform1f(self._top_down_location, float(top_down))  # -1, ignored by GL, where the shader needs no uv
+            gl.glUniform1f(self._top_down_location, float(top_down))  # -1, which GL ignores, if the shader needs no uv
             self._top_down = top_down
         for name, value in (uniforms or {}).items():
             self._set(name, value)
@@ -149,14 +185,14 @@ class FragmentProgram:
         self._values[name] = value
 
     def _uniform(self, name: str) -> tuple[int, int]:
-        """Location and GL type of a uniform. Asked once."""
+        """Location and GL type of a uniform. GL is asked once."""
         if name not in self._uniforms:
             gl_type = self._property(GL.UNIFORM, name, GL.TYPE)
             self._uniforms[name] = (self.context.gl.glGetUniformLocation(self._program, name.encode()), gl_type)
         return self._uniforms[name]
 
     def _binding(self, name: str) -> int:
-        """The binding of a buffer block. Asked once."""
+        """The binding of a buffer block. GL is asked once."""
         if name not in self._bindings:
             binding = self._property(GL.SHADER_STORAGE_BLOCK, name, GL.BUFFER_BINDING)
             if binding in self._bindings.values():
@@ -176,14 +212,14 @@ class FragmentProgram:
 
 
 def letterbox(picture: tuple[int, int], into: tuple[int, int]) -> tuple[int, int, int, int]:
-    """The largest rectangle (x, y, width, height) of the shape of ``picture`` (width, height) centred in ``into``."""
+    """Largest rectangle (x, y, width, height) with the aspect of ``picture`` (width, height), centred in ``into``."""
     scale = min(into[0] / picture[0], into[1] / picture[1])
     width, height = max(round(picture[0] * scale), 1), max(round(picture[1] * scale), 1)
     return (into[0] - width) // 2, (into[1] - height) // 2, width, height
 
 
 class Presenter:
-    """Shows textures on a window's framebuffer, letterboxed in black; one channel is shown in gray."""
+    """Draws textures to a window's framebuffer, letterboxed in black, and one channel in gray."""
 
     def __init__(self) -> None:
         self._copy, self._copy_gray = FragmentProgram(_COPY), FragmentProgram(_COPY_GRAY)

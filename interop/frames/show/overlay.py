@@ -19,7 +19,7 @@ _DISABLED = (GL.DEPTH_TEST, GL.SCISSOR_TEST, GL.CULL_FACE, GL.STENCIL_TEST)
 _BATCH = 64
 """Strokes a draw call: three vec4 each, of the 256 that every driver has room for."""
 _FIRST, _LAST, _CELL, _BASELINE = 32, 126, (32, 48), 36
-"""The characters of the font, the size of each in the atlas in texels, and where in it letters stand."""
+"""First and last character of the font; width and height of each in the atlas, and the baseline in it, in texels."""
 
 # Everything is a stroke: a segment with a thickness. A glyph is one as thick as a line of text is high.
 _VERTEX = """
@@ -37,7 +37,7 @@ void main() {
   along = vec2(float(gl_VertexID & 1), float(gl_VertexID >> 1));
   vec2 direction = ends.zw - ends.xy;
   direction = dot(direction, direction) > 0.0 ? normalize(direction) : vec2(1.0, 0.0);
-  float margin = look.y == -1.0 ? 0.5 : 0.0;  // of a plain stroke, whose edges fade over one pixel
+  float margin = look.y == -1.0 ? 0.5 : 0.0;  // the edges of a plain stroke fade over one pixel
   vec2 cap = direction * (look.y < -1.0 ? look.x * 0.5 : margin);
   extent = vec2(length(ends.zw - ends.xy), look.x) + 2.0 * margin;
   vec2 middle = mix(ends.xy - cap, ends.zw + cap, along.x);
@@ -68,15 +68,30 @@ void main() {
 """
 
 Color = tuple[float, float, float] | tuple[float, float, float, float]
-"""Red, green, blue, and where it is not 1 opacity, from 0 to 1."""
+"""Red, green, blue and optionally opacity, from 0 to 1."""
 
 
 class Overlay:
-    """Collects strokes and draws them over a texture or window of the context that is current when it is made.
+    """Lines, points, boxes and text, collected and then drawn over a texture or window.
 
-    Places and sizes are in pixels of the target, from its top left corner. What is drawn goes to the GPU as uniforms
-    of the draw call; the font is one texture, uploaded when the first overlay of a context is made. Colours are (red,
-    green, blue), or with opacity (red, green, blue, alpha), each from 0 to 1.
+    It belongs to the context that is current when it is made. Places and sizes are in pixels of the target, from its
+    top left corner. Colours are (red, green, blue) or (red, green, blue, alpha), each from 0 to 1. Strokes go to the
+    GPU as uniforms of the draw call; the font is one texture, uploaded when the overlay is made.
+
+    Raises
+    ------
+    SourceError
+        If OpenCV, whose font it uses, cannot be loaded.
+
+    Examples
+    --------
+    >>> with fb.GlContext.headless():
+    ...     picture, overlay = fb.GlTexture.from_array(np.zeros((32, 64, 3), np.uint8)), fb.Overlay()
+    ...     overlay.fill(0, 0, 64, 16, (1.0, 0.0, 0.0))
+    ...     overlay.text("24 fps", 2, 16, height=16)
+    ...     overlay.draw(picture)
+    ...     picture.read()[8, 32]
+    array([255,   0,   0, 255], dtype=uint8)
     """
 
     def __init__(self) -> None:
@@ -101,19 +116,19 @@ class Overlay:
         self._waiting: list[float] = []
 
     def line(self, x0: float, y0: float, x1: float, y1: float, color: Color, thickness: float = 2.0) -> None:
-        """A straight line between two places. Its edges fade over one pixel: a slight move changes it slightly."""
+        """Add a straight line. Its edges fade over one pixel, so that a slight move changes it slightly."""
         self._add((x0, y0, x1, y1), thickness, -1.0, 0.0, color)
 
     def point(self, x: float, y: float, color: Color, diameter: float = 8.0) -> None:
-        """A disc around a place."""
+        """Add a disc around a place."""
         self._add((x, y, x, y), diameter, -2.0, 0.0, color)
 
     def fill(self, x: float, y: float, width: float, height: float, color: Color) -> None:
-        """A filled rectangle; x and y are its top left corner."""
+        """Add a filled rectangle; x and y are its top left corner."""
         self._add((x, y + height / 2, x + width, y + height / 2), height, -1.0, 0.0, color)
 
     def box(self, x: float, y: float, width: float, height: float, color: Color, thickness: float = 2.0) -> None:
-        """The outline of a rectangle; x and y are its top left corner, in the middle of the outline."""
+        """Add the outline of a rectangle; x and y are its top left corner, in the middle of the outline."""
         half = thickness / 2
         for edge in (y, y + height):
             self.line(x - half, edge, x + width + half, edge, color, thickness)
@@ -121,9 +136,9 @@ class Overlay:
             self.line(edge, y + half, edge, y + height - half, color, thickness)
 
     def text(self, text: str, x: float, y: float, color: Color = (1.0, 1.0, 1.0), height: float = 20.0) -> None:
-        """Lines of ASCII text below each other (anything else is shown as "?"); x, y: the first one's top left corner.
+        """Add lines of ASCII text, separated by newlines; other characters are shown as "?".
 
-        ``height`` is that of a line.
+        ``x`` and ``y`` are the top left corner of the first line, ``height`` is the height of a line.
         """
         for number, line in enumerate(text.split("\n")):
             left, middle = x, y + (number + 0.5) * height
@@ -136,14 +151,14 @@ class Overlay:
                 left = right
 
     def text_width(self, text: str, height: float = 20.0) -> float:
-        """How wide ``text`` gets the longest of its lines, in pixels."""
+        """Width of the longest line of ``text`` in pixels."""
         return max(sum(self._widths[_glyph(c)] for c in line) for line in text.split("\n")) * height / _CELL[1]
 
     def draw(self, target: GlTexture | Surface) -> None:
-        """Draw what was added since the last draw, in that order, over ``target``.
+        """Draw everything added since the last draw, in that order, over a texture or window.
 
-        Leaves changed: framebuffer, viewport, program, vertex array, the texture of unit 0 (active); depth, scissor,
-        culling and stencil test are off, and so is blending.
+        Leaves changed: framebuffer, viewport, program, vertex array, the texture of unit 0 (active); blending, depth,
+        scissor, culling and stencil test are off.
         """
         self.context.check()
         gl, on_texture = self.context.gl, isinstance(target, GlTexture)
@@ -182,7 +197,7 @@ def _glyph(character: str) -> int:
 
 @functools.cache
 def _font() -> tuple[np.ndarray, list[int]]:
-    """The atlas, one cell for each character side by side, and how many texels of its cell each one is wide."""
+    """The atlas, with the cells of all characters side by side, and the width of each character in texels."""
     cv2, (width, height) = load_cv2(), _CELL
     atlas, widths = np.zeros((height, (_LAST - _FIRST + 1) * width), np.uint8), list[int]()
     for glyph in range(_LAST - _FIRST + 1):

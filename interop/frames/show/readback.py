@@ -1,4 +1,4 @@
-"""Reads textures back for a video file without stalling the GPU: a frame is fetched two frames after it was drawn."""
+"""Readback of textures for a video file: a frame is fetched two frames after it was drawn, so the GPU never waits."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from ..capture.readers import Frame
 from ..capture.upload import make_fence, wait_and_delete
 
 VIDEO_FRAME = "video frame"
-"""The reason under which ``transfers`` counts these copies."""
+"""The reason under which ``transfers`` counts the copies."""
 
 _WRITTEN_BARRIER = GL.FRAMEBUFFER_BARRIER_BIT | GL.PIXEL_BUFFER_BARRIER_BIT
 _PACK = ((GL.PACK_ROW_LENGTH, 0), (GL.PACK_SKIP_ROWS, 0), (GL.PACK_SKIP_PIXELS, 0), (GL.PACK_ALIGNMENT, 4))
 _DEPTH = 2
+"""Number of frames after which a frame is fetched."""
 
 
 class ReadbackRing:
-    """Copies RGBA8 textures of ``width`` x ``height`` texels to the CPU, ``_DEPTH`` frames late.
+    """A ring of buffers that copies RGBA8 textures of ``width`` x ``height`` texels to the CPU, two frames late.
 
     ``push(texture)`` starts a copy and returns the frame pushed two calls before, or None at first; ``drain`` gives the
-    remaining ones. A frame is RGBA, uint8, (height, width, 4), row 0 on top; it is overwritten by the next.
+    remaining frames. A frame is RGBA, uint8, (height, width, 4), row 0 on top. The next frame overwrites it.
     """
 
     def __init__(self, context: GlContext, width: int, height: int) -> None:
@@ -48,7 +49,7 @@ class ReadbackRing:
         gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, 0)
 
     def push(self, texture: GlTexture) -> Frame | None:
-        """Start to copy ``texture``, counted as "video frame"; give the frame of two pushes ago."""
+        """Start to copy ``texture``, counted as "video frame". Returns the frame of two pushes ago."""
         self._context.check()
         transfers.count("download", self._nbytes, VIDEO_FRAME)
         buffer, gl = self._buffers[self._next], self._context.gl
@@ -66,12 +67,12 @@ class ReadbackRing:
         return self._fetch() if len(self._pending) > _DEPTH else None
 
     def drain(self) -> Iterator[Frame]:
-        """The frames that are still on their way, oldest first."""
+        """Yield the frames that are still on their way, oldest first."""
         while self._pending:
             yield self._fetch()
 
     def release(self) -> None:
-        """Free the buffers. Frames still on their way are lost."""
+        """Free the buffers. Frames that are still on their way are lost."""
         for _, fence in self._pending:
             self._context.objects.defer_delete("sync", fence)
         self._pending.clear()

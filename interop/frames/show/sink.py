@@ -26,17 +26,37 @@ VIDEO_CODECS = {".mp4": "mp4v", ".mov": "mp4v", ".mkv": "mp4v", ".avi": "MJPG"}
 
 
 class Sink(Protocol):
-    """Takes one picture a frame."""
+    """A place for pictures: a window, a video, a picture file or nothing. ``open_sink`` makes one.
+
+    Examples
+    --------
+    >>> with fb.GlContext.headless() as context:
+    ...     sink = fb.open_sink("result.avi", context, (64, 48), fps=25)
+    ...     for brightness in range(3):
+    ...         shown = sink.put(fb.GlTexture.from_array(np.full((48, 64, 3), 80 * brightness, np.uint8)))
+    ...     sink.close()
+    """
 
     def put(self, texture: GlTexture) -> bool:
-        """Take the texture's picture as it is now. False once nobody looks any more (a window was closed).
+        """Take the texture's picture as it is now.
 
-        Raises SourceError where it has another size than the file or cannot be written.
+        Returns
+        -------
+        bool
+            False once nobody looks any more, because the window was closed.
+
+        Raises
+        ------
+        SourceError
+            If it has another size than the file, or cannot be written.
         """
         ...
 
     def close(self) -> None:
-        """Write what is still on its way, and let go. A file that no picture came to is removed. More than once."""
+        """Write the pictures that are still on their way, and close. A file without a picture is removed.
+
+        May be called more than once.
+        """
         ...
 
 
@@ -48,13 +68,35 @@ def open_sink(
     fps: float = 30.0,
     live: bool = False,
 ) -> Sink:
-    """A sink for RGBA8 textures of ``size`` (width, height) texels of ``context``.
+    """Open a sink for RGBA8 textures.
 
-    ``target`` is a window (``fb.Window``), the path of a video file (.mp4, .mov, .mkv, .avi) of ``fps`` frames a
-    second, the path of a .png file (the last picture), or None (pictures stay on the GPU). Folders on the way are made.
-    With ``live``, pictures come in their own time: a video shows each for as long as it was the last one, repeated or
-    left out as ``fps`` wants it.
-    Raises SourceError where a file cannot be opened.
+    Parameters
+    ----------
+    target : Window, str, Path or None
+        A window; the path of a video (.mp4, .mov, .mkv, .avi); the path of a .png file, which gets the last picture; or
+        None: pictures stay on the GPU. Missing folders are made.
+    context : GlContext
+        The context of the textures.
+    size : (int, int)
+        Width and height of the textures in texels.
+    fps : float
+        Frames per second of the video.
+    live : bool
+        Pictures come in their own time: each is shown in the video for as long as it was the last one, repeated or left
+        out as ``fps`` requires. Otherwise each picture is one frame.
+
+    Raises
+    ------
+    SourceError
+        If the file cannot be opened.
+
+    Examples
+    --------
+    >>> with fb.GlContext.headless() as context:
+    ...     sink = fb.open_sink("result.png", context, (64, 48))
+    ...     sink.put(fb.GlTexture.from_array(np.zeros((48, 64, 3), np.uint8)))
+    ...     sink.close()
+    True
     """
     if target is None:
         return Offscreen()
@@ -72,7 +114,7 @@ def open_sink(
 
 
 class Offscreen:
-    """Lets every picture stay where it is."""
+    """Leaves every picture on the GPU."""
 
     def put(self, texture: GlTexture) -> bool:
         return True
@@ -82,7 +124,7 @@ class Offscreen:
 
 
 class WindowSink:
-    """Shows every picture until the window is closed, or q or Escape pressed. Its owner closes the window."""
+    """Shows every picture until the window is closed, or q or Escape is pressed. Its owner closes the window."""
 
     def __init__(self, window: Window) -> None:
         self._window = window
@@ -96,7 +138,7 @@ class WindowSink:
 
 
 class VideoSink:
-    """Encodes every picture, two frames late, so that the GPU never waits; with ``live`` as often as its time says."""
+    """Encodes every picture two frames late, so that the GPU never waits. With ``live`` it repeats or drops some."""
 
     def __init__(self, path: Path, context: GlContext, size: tuple[int, int], fps: float, live: bool) -> None:
         self._path, self._size, self._fps, self._live, self._closed = path, size, fps, live, False
@@ -121,7 +163,7 @@ class VideoSink:
         return True
 
     def _due(self) -> int:
-        """How many frames of the video have begun since the last picture; a longer pause than a second is cut out."""
+        """Number of frames that the video needs of the next picture. A pause of more than a second is cut out."""
         now = time.perf_counter()
         self._began = self._began or now
         due = int((now - self._began) * self._fps) + 1 - self._written
@@ -152,7 +194,7 @@ class VideoSink:
 
 
 class PictureSink:
-    """Writes the last picture when it is closed."""
+    """Writes the last picture to a file when it is closed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -179,7 +221,7 @@ class PictureSink:
 
 @contextlib.contextmanager
 def _written(path: Path) -> Iterator[None]:
-    """Raise SourceError where writing within the block fails."""
+    """Raise SourceError if writing within the block fails."""
     try:
         yield
     except OSError as error:

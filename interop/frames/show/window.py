@@ -1,4 +1,4 @@
-"""A window to show pictures in, with a GL context of its own (GLFW)."""
+"""A window that shows textures, with a GL context of its own (GLFW)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,38 @@ _KEY_NAMES = {
 
 
 class Window:
-    """A window of ``width`` x ``height`` screen units with a GL context, which is current on the thread that made it.
+    """A window with a GL context, which is current on the thread that made it.
 
-    A screen unit is a pixel, or several on a high-density display. Desktop OpenGL 4.3 core or newer, else OpenGL ES
-    3.1. Use it as a context manager, or call ``close()``. ``vsync`` makes ``show`` wait for the display. Raises
-    DeviceError where there is no display or no such context.
+    The context is desktop OpenGL 4.3 core or newer, else OpenGL ES 3.1 or newer. Use the window as a context manager,
+    or call ``close()``.
+
+    Parameters
+    ----------
+    width, height : int
+        Size in screen units. A unit is one pixel, or several on a high-density display.
+    title : str
+        Title of the window.
+    vsync : bool
+        Whether ``show`` waits for the display.
+    visible : bool
+        Whether the window is on the screen.
+
+    Attributes
+    ----------
+    context : GlContext
+        The window's context.
+
+    Raises
+    ------
+    DeviceError
+        If there is no display, or no such context.
+
+    Examples
+    --------
+    >>> with fb.Window(64, 48, vsync=False) as window:
+    ...     window.show(fb.GlTexture.from_array(np.zeros((48, 64, 3), np.uint8)))
+    ...     window.should_close, window.keys()
+    (False, [])
     """
 
     def __init__(
@@ -53,10 +80,21 @@ class Window:
         self._placed: tuple[int, int, int, int] | None = None
 
     def show(self, texture: GlTexture, overlay: Overlay | None = None) -> None:
-        """Draw the texture as large as fits, black around it, put it on the screen and take in events.
+        """Show a texture as large as fits, with black around it, and process the window's events.
 
-        What ``overlay`` has collected, in pixels of the framebuffer, is drawn over it. Raises BindingError for a
-        texture of another context, DeviceError off the window's thread.
+        Parameters
+        ----------
+        texture : GlTexture
+            The picture, of the window's context.
+        overlay : Overlay, optional
+            Drawn over it, in pixels of the framebuffer.
+
+        Raises
+        ------
+        BindingError
+            If the texture is of another context.
+        DeviceError
+            On another thread than the window's.
         """
         self.context.check()
         self._presenter.draw(self, texture)
@@ -67,12 +105,12 @@ class Window:
 
     @property
     def should_close(self) -> bool:
-        """Whether the user closed the window, or ``close()`` was called."""
+        """Whether a person closed the window, or ``close()`` was called."""
         return self.context.closed or bool(glfw.window_should_close(self._handle))
 
     @property
     def framebuffer_size(self) -> tuple[int, int]:
-        """Width and height in pixels; on a high-density display that is more than the size in screen units."""
+        """Width and height in pixels. On a high-density display they are larger than the size in screen units."""
         return glfw.get_framebuffer_size(self._handle)
 
     @property
@@ -81,7 +119,7 @@ class Window:
         return glfw.get_window_content_scale(self._handle)[0]
 
     def toggle_full_screen(self) -> None:
-        """Fill the primary screen, or go back to the place and size before."""
+        """Fill the primary screen, or go back to the position and size before."""
         with _glfw_errors("changing to or from full screen failed"):
             if self._placed is not None:
                 glfw.set_window_monitor(self._handle, cast("Any", None), *self._placed, glfw.DONT_CARE)
@@ -95,14 +133,14 @@ class Window:
             glfw.set_window_monitor(self._handle, monitor, 0, 0, *mode.size, mode.refresh_rate)
 
     def keys(self) -> list[str]:
-        """The names of the keys pressed since the last call, in order: "a", "?", "escape", "space", "left", "f1" ..."""
+        """Names of the keys pressed since the last call, in order: "a", "?", "escape", "space", "left", "f1" ..."""
         if not self.context.closed:
             glfw.poll_events()
         pressed, self._keys = self._keys, []
         return pressed
 
     def close(self) -> None:
-        """Close the window and its context, with everything made in it. More than once."""
+        """Close the window and its context, with everything made in it. May be called more than once."""
         self.context.close()
 
     def __enter__(self) -> Window:
@@ -119,13 +157,13 @@ class Window:
                 self._keys.append(name)
 
     def _on_character(self, _window: Any, character: int) -> None:
-        # Where this is on the keyboard, and with which other key, is different in every country.
+        # Its key differs between keyboards, so it comes as a character and not as a key.
         if chr(character) == "?":
             self._keys.append("?")
 
 
 class _GlfwOwner:
-    """Makes the GLFW window; for GlContext, the owner of its context."""
+    """The GLFW window, as the owner of its context."""
 
     def __init__(self, width: int, height: int, title: str, visible: bool) -> None:
         tried: list[str] = []
@@ -153,7 +191,7 @@ class _GlfwOwner:
             glfw.make_context_current(self.handle)
 
     def release(self) -> None:
-        glfw.make_context_current(cast("Any", None))  # what GLFW takes for none; its stub does not say so
+        glfw.make_context_current(cast("Any", None))  # GLFW takes None, and its stub does not say so
 
     def destroy(self) -> None:
         handle, self.handle = self.handle, None
@@ -179,7 +217,7 @@ _HINTS = (*({**_DESKTOP_HINTS, glfw.CONTEXT_VERSION_MINOR: minor} for minor in (
 
 @contextlib.contextmanager
 def _glfw_errors(what: str) -> Iterator[None]:
-    """Raise DeviceError where GLFW reports an error within the block, whichever way its reporting is set up."""
+    """Raise DeviceError if GLFW reports an error within the block, whichever way its reporting is set up."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", glfw.GLFWError)
         try:
@@ -195,5 +233,5 @@ def _glfw_errors(what: str) -> Iterator[None]:
 
 
 def _text(error: glfw.GLFWError) -> str:
-    """GLFW's own words, of which its Python side shows the number and the bytes: "(65550) b'...'"."""
+    """GLFW's message, which its Python side shows as number and bytes: "(65550) b'...'"."""
     return re.sub(r"^\(\d+\) b(['\"])(.*)\1$", r"\2", str(error))
