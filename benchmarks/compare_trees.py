@@ -1,0 +1,85 @@
+"""Times two source trees in turn: bound frames and cold starts of models on both APIs.
+
+    python benchmarks/compare_trees.py BEFORE/framebind AFTER/framebind [MODEL ...] --rounds 5 --starts 2
+
+Each tree is a folder named framebind. The trees take turns, and the order changes each round, so a machine whose speed
+drifts slows both alike. A start runs with the drivers' caches off; frames may use them. A figure is the median of its
+rounds, in ms.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from names import FLOAT
+
+from framebind.demos.models import find_model
+
+NO_CACHES = {"__GL_SHADER_DISK_CACHE": "0", "CUDA_CACHE_DISABLE": "1", "POCL_KERNEL_CACHE": "0"}
+BACKENDS = {"gl": "opengl", "cl": "opencl"}
+"""The API's name for ``framebind benchmark``, and for ``benchmarks/initialization.py``."""
+Figures = dict[str, list[float]]
+
+
+def run(tree: Path, *arguments: str, caches: bool) -> Any:
+    """The JSON that a Python program of the tree prints last."""
+    path = os.pathsep.join([str(tree.absolute().parent), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"PYTHONPATH": path} | ({} if caches else NO_CACHES)
+    done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise typer.Exit(f"{tree}: {' '.join(arguments)} failed:\n{done.stdout}\n{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def add_frames(tree: Path, models: list[str], figures: Figures) -> None:
+    """Append the median, stream and submit times of each model's bound frames on each API."""
+    options = ("--backend", ",".join(BACKENDS), "--precision", "f16", "--runs", "300", "--json")
+    for row in run(tree, "-m", "framebind", "benchmark", *models, *options, caches=True)["runs"]:
+        name = f"{row['model']} {row['on']}"
+        figures[f"{name} frame"].append(row["latency"]["median"])
+        figures[f"{name} stream"].append(row["stream"])
+        figures[f"{name} submit"].append(row["submit"])
+
+
+def add_starts(tree: Path, models: list[str], figures: Figures) -> None:
+    """Append the time from a model's file to the end of the first inference, each in a process of its own."""
+    script = str(tree.absolute() / "benchmarks" / "initialization.py")
+    for backend in BACKENDS:
+        for model in models:
+            row = run(tree, script, "start", model, BACKENDS[backend], "f16", "", caches=False)
+            figures[f"{Path(model).stem} {backend} f16 start"].append(row["total"])
+
+
+def main(
+    before: Annotated[Path, typer.Argument(help="The earlier tree, a folder named framebind.")],
+    after: Annotated[Path, typer.Argument(help="The later tree.")],
+    models: Annotated[list[str] | None, typer.Argument(help="Names, or .tflite files.")] = None,
+    rounds: Annotated[int, typer.Option(help="How often each tree's frames are timed.")] = 5,
+    starts: Annotated[int, typer.Option(help="How often each start is timed.")] = 2,
+) -> None:
+    paths = [str(find_model(model).resolve()) for model in models or FLOAT]
+    trees = {"before": before, "after": after}
+    found: dict[str, Figures] = {name: defaultdict(list) for name in trees}
+    for number in range(max(rounds, starts)):
+        for name in sorted(trees, reverse=number % 2 == 0):
+            if number < rounds:
+                add_frames(trees[name], paths, found[name])
+            if number < starts:
+                add_starts(trees[name], paths, found[name])
+        print(f"round {number + 1}", file=sys.stderr, flush=True)
+    print(f"{'':52} before   after  ratio")
+    for figure, values in sorted(found["before"].items(), key=lambda item: item[0].split()[::-1]):
+        old, new = statistics.median(values), statistics.median(found["after"][figure])
+        print(f"{figure:52} {old:6.3f} {new:7.3f} {new / old:6.3f}")
+
+
+if __name__ == "__main__":
+    typer.run(main)
