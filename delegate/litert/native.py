@@ -1,6 +1,6 @@
 """A TfLiteDelegate written in Python: LiteRT's side of a subgraph, and the callbacks that LiteRT calls.
 
-This file and tflite_abi.py are all that knows LiteRT's C interface.
+This file and abi.py are all that knows LiteRT's C interface.
 """
 
 from __future__ import annotations

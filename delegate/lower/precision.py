@@ -1,9 +1,9 @@
-"""Which storage each intermediate tensor gets when 16 bits are allowed: halves around instance norms and in enlarged
-copies of those, else f32.
+"""Storage of each intermediate tensor if 16 bits are allowed: halves around instance norms and in enlarged copies of
+those, else f32.
 
-Halves everywhere cost pose_landmark_lite's mask 6% of its range and selfie_segmentation's 8% (ARCHITECTURE.md). A
-normalization rescales what it reads, so rounding there is not carried on; its tensors are also the largest of the
-networks that have them. Constants are halves always: see weights.py.
+A normalization rescales what it reads, so rounding there is not carried on; its tensors are also the largest of the
+networks that have them. Halves everywhere miss the error bound: docs/decisions/0007-f32-except-norms.md. The storage of
+constants is chosen in pack.py.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ class TuningError(Exception):
 class Tuning:
     """0, None and what is not in ``tuned`` mean that the rule decides; ``Tuning()`` is the rules' alone.
 
-    ``group`` is the work-group size, ``tuned`` the number of the candidate by question (kernels/operator.py,
-    Choice), ``dispatches`` and ``groups_per_unit`` what ``Device.record`` is told.
+    ``tuned`` has the number of the candidate by key (TuningChoice in kernels/target.py). ``dispatches`` and
+    ``groups_per_unit`` are passed to ``Device.record``.
     """
 
     group_size: int = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import io
 import os
 import re
 import runpy
@@ -11,6 +12,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tokenize
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib import import_module
@@ -280,6 +282,29 @@ def paths(text: str) -> Iterator[str]:
 def test_the_paths_that_a_page_names_exist(page: Path) -> None:
     named = set(paths(page.read_text(encoding="utf-8")))
     assert not [path for path in sorted(named) if not any(ROOT.glob(path)) and not any(page.parent.glob(path))]
+
+
+def remarks(path: Path) -> Iterator[str]:
+    """The comments and docstrings of a Python file."""
+    source = path.read_text(encoding="utf-8")
+    yield from (t.string for t in tokenize.generate_tokens(io.StringIO(source).readline) if t.type == tokenize.COMMENT)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.value.value
+
+
+def test_the_files_that_comments_name_exist() -> None:
+    """A name without a folder may be any file's. Words in capitals stand for others; a wildcard for some."""
+    files = [path for path in ROOT.rglob("*") if path.suffix in {".py", ".kern", ".md", ".fragments"}]
+    known = {part for path in files for part in (path.name, name_of(path))}
+    missing: list[str] = []
+    for package in ("kernels", "interop", "delegate", "demos", "benchmarks"):
+        for path in (ROOT / package).rglob("*.py"):
+            for word in re.findall(r"(?<![\w/*.-])[\w/-]+\.(?:py|kern|md|fragments)\b", "\n".join(remarks(path))):
+                named = any(file.endswith(f"/{word}") for file in known) if "/" in word else word in known
+                if not named and word not in known and not re.search(r"\b[A-Z]+\b", word):
+                    missing.append(f"{name_of(path)}: {word}")
+    assert not missing
 
 
 def test_the_path_reader_sees_what_is_missing() -> None:

@@ -1,6 +1,6 @@
 """The custom operators that LiteRT's CPU does not have, in LiteRT's interpreter, against NumPy.
 
-The references follow the sources that kernels/unpooling.py and kernels/resampler.py name, loop by loop.
+The references follow the sources that unpooling.py and resampler.py name, loop by loop.
 """
 
 from __future__ import annotations

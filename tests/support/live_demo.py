@@ -1,4 +1,4 @@
-"""A demo with a model that changes nothing and two variants, for tests/test_live.py to run as a program."""
+"""A demo with a model that changes nothing and two variants, for test_live.py to run as a program."""
 
 from __future__ import annotations
 
