@@ -1,4 +1,4 @@
-"""The GPU delegate: what a user gives to LiteRT's interpreter to run a model's operators on the GPU."""
+"""The GPU delegate: a user gives it to LiteRT's interpreter to run a model's operators on the GPU."""
 
 from __future__ import annotations
 
@@ -24,7 +24,37 @@ class GpuDelegate:
     Give it to ``framebind.Interpreter`` (``modify_graph_with_delegate`` or ``experimental_delegates``), or, with
     ``model_path`` or ``model_content``, to LiteRT's own ``Interpreter(experimental_delegates=[delegate])``. One
     delegate serves one interpreter, in the GlContext or ClContext where it was applied, and with GL on that thread.
-    Which of the two it is, ``GpuDelegateOptions.backend`` says. Raises ModelError for a damaged model.
+
+    Parameters
+    ----------
+    options
+        The API, the precision and more; by default ``GpuDelegateOptions()``.
+    model_path, model_content
+        The model that LiteRT's own interpreter runs; one of them. framebind's interpreter tells it by itself.
+
+    Raises
+    ------
+    DelegateError
+        If both the path and the content are given.
+    ModelError
+        If the model is missing or damaged.
+
+    Examples
+    --------
+    >>> context = fb.GlContext.headless()
+    >>> interpreter, delegate = fb.Interpreter(model_path="model.tflite"), fb.GpuDelegate()
+    >>> interpreter.modify_graph_with_delegate(delegate)
+    >>> interpreter.allocate_tensors()
+    >>> image, result = fb.GlBuffer(240, np.zeros((1, 4, 5, 3), np.float32)), fb.GlBuffer(240)
+    >>> delegate.bind_buffer_to_tensor(image, interpreter.inputs()[0])
+    >>> delegate.bind_buffer_to_tensor(result, interpreter.outputs()[0])
+    >>> interpreter.set_allow_buffer_handle_output(True)
+    >>> with fb.transfer_guard("disallow"):
+    ...     interpreter.invoke()
+    >>> float(result.read()[0])
+    1.0
+    >>> delegate.close()
+    >>> context.close()
     """
 
     def __init__(
@@ -54,9 +84,17 @@ class GpuDelegate:
     # Reports ----------------------------------------------------------------------------------------------------------
 
     def delegated_ops(self) -> list[DelegatedOp]:
-        """A record for each operator of the model: on the GPU and in which partition, or on the CPU and why.
+        """A record for each operator of the model, as of the last ``allocate_tensors``.
 
-        As of the last ``allocate_tensors``. Raises DelegateError before the delegate was given to an interpreter.
+        Returns
+        -------
+        list of DelegatedOp
+            In the order of the model: on the GPU and in which partition, or on the CPU and why.
+
+        Raises
+        ------
+        DelegateError
+            Before the delegate was given to an interpreter.
         """
         engine = self.engine
         if engine.model is None or not engine.is_attached:
@@ -77,7 +115,7 @@ class GpuDelegate:
     def record(self) -> None:
         """Compile, upload the constants and record all commands now, which the first ``invoke`` does otherwise.
 
-        Call ``allocate_tensors`` first: it gives the tensors their shapes. Raises what ``invoke`` would.
+        Call ``allocate_tensors`` first: it gives the tensors their shapes. Raises the errors that ``invoke`` would.
         """
         if self.engine.closed:
             raise DelegateError("this GpuDelegate is closed: make a new one, and an interpreter for it")
@@ -87,21 +125,21 @@ class GpuDelegate:
     # Order ------------------------------------------------------------------------------------------------------------
 
     def wait_for(self, events: Sequence[Any]) -> None:
-        """Let what is run from now on begin after these events (pyopencl's; OpenGL has none). The CPU does not wait."""
+        """Let runs from now on begin after these events (pyopencl's; OpenGL has none). The CPU does not wait."""
         self.engine.running_device().wait_for(events)
 
     def event(self) -> Any:
-        """An event that completes when what was run so far has: a ``pyopencl.Event``; None on OpenGL."""
+        """An event that completes when all runs so far have: a ``pyopencl.Event``; None on OpenGL."""
         return self.engine.running_device().event()
 
     def fence(self) -> Fence:
-        """A point behind all that was run so far: ``wait()`` blocks until the GPU has passed it, ``done`` only asks."""
+        """A point behind all runs so far: ``wait()`` blocks until the GPU has passed it, ``done`` only asks."""
         return self.engine.running_device().fence()
 
     # Figures ----------------------------------------------------------------------------------------------------------
 
     def statistics(self) -> Statistics:
-        """What the model's programs are and cost. Raises DelegateError where nothing runs on the GPU."""
+        """Figures of the model's programs: see Statistics. Raises DelegateError if nothing runs on the GPU."""
         device, engine = self.engine.running_device(), self.engine
         graphs = engine.model.subgraphs if engine.model else ()
         operators = sum(len(graph.operators) for graph in graphs), sum(len(p.operators) for p in engine.partitions)
@@ -109,10 +147,21 @@ class GpuDelegate:
         return gather(device.traits, self.engine.programs, operators, len(engine.partitions), times)
 
     def profile(self) -> list[StepTime]:
-        """Run what ``invoke`` would run on the GPU, each step as a dispatch of its own, and time each.
+        """Run the model's part on the GPU once, each step as a dispatch of its own, and time each.
 
-        Nothing is copied; a state moves on. Where ``invoke`` is one dispatch for all steps, their sum is not its time.
-        Raises DelegateError before the first ``invoke``, DeviceError on GL ES without GL_EXT_disjoint_timer_query.
+        Nothing is copied; a state moves on. If ``invoke`` is one dispatch for all steps, their sum is not its time.
+
+        Returns
+        -------
+        list of StepTime
+            In the order of the steps.
+
+        Raises
+        ------
+        DelegateError
+            Before the first ``invoke``.
+        DeviceError
+            On GL ES without GL_EXT_disjoint_timer_query.
         """
         if not self.engine.programs:
             raise DelegateError("nothing has run on the GPU yet: call invoke() first")
@@ -134,27 +183,46 @@ class GpuDelegate:
     ) -> None:
         """Let the model read (an input) or write (an output) ``obj`` in place of CPU memory, from the next invoke on.
 
-        ``obj`` is a GlTexture or GlBuffer (or a moderngl texture or buffer) of the GL context that the model runs in,
-        or a pyopencl Buffer, Image or Array (or a ClBuffer or ClImage) of its OpenCL context; the delegate keeps it
-        alive. Binding again replaces; another object of the same kind and format costs nothing.
+        Binding again replaces; another object of the same kind and format costs nothing.
 
         A buffer holds float32 values in BHWC order without padding: element (b, y, x, c) is at ((b*H + y)*W + x)*C + c.
         For a quantized tensor of the model they are the numbers that its integers stand for, not the integers.
 
         A texture (rgba8, rgba16f, rgba32f; r8, r32f for one channel) holds batch 1 and at most 4 channels; row 0 is the
-        top. A tensor value is (texel - mean) / std with texels from 0 to 1 (rgba8, r8) or as they are (float formats);
-        ``mean`` and ``std`` are one number or one a channel. ``order`` names the texture's channel for each of the
-        tensor's ("rgb" by default, "bgr" ...). An input texture may have any size: the rectangle ``crop`` (x, y, width,
-        height in texels; default: all), turned by ``rotation`` degrees clockwise around its centre and mirrored by
-        ``flip`` ("horizontal", "vertical", "both"), is sampled bilinearly. An output texture has the tensor's size, is
-        given value * std + mean, and takes no ``crop`` or ``rotation``.
+        top. A tensor value is (texel - mean) / std with texels from 0 to 1 (rgba8, r8) or as they are (float formats).
+        An input texture may have any size, and is sampled bilinearly. An output texture has the tensor's size and is
+        given value * std + mean.
 
-        Raises BindingError where it does not fit, DeviceError off the thread or context of the model.
+        Parameters
+        ----------
+        obj
+            A GlTexture or GlBuffer (or a moderngl texture or buffer) of the GL context that the model runs in, or a
+            pyopencl Buffer, Image or Array (or a ClBuffer or ClImage) of its OpenCL context. The delegate keeps it
+            alive.
+        tensor_index
+            An input or output of the model, as ``Interpreter.inputs`` and ``outputs`` number them.
+        mean, std
+            One number, or one for each channel. For textures, as all that follow.
+        order
+            The texture's channel for each of the tensor's: "rgb" by default, "bgr" ...
+        crop
+            The rectangle of an input texture to read: (x, y, width, height) in texels; by default all of it.
+        rotation
+            Degrees by which the rectangle is turned clockwise around its centre; for inputs.
+        flip
+            "horizontal", "vertical" or "both": how the rectangle, or the output, is mirrored.
+
+        Raises
+        ------
+        BindingError
+            If the object does not fit the tensor; it names both, and a cure.
+        DeviceError
+            Off the thread or context of the model.
         """
         self.engine.bind(obj, tensor_index, TextureMapping(mean, std, order, crop, rotation, flip))
 
     def unbind(self, tensor_index: int) -> None:
-        """Let the tensor be in CPU memory again. Nothing happens where nothing is bound."""
+        """Let the tensor be in CPU memory again. Nothing happens if nothing is bound."""
         self.engine.unbind(tensor_index)
 
     def is_bound(self, tensor_index: int) -> bool:
@@ -174,7 +242,8 @@ class GpuDelegate:
     def ensure_tensor_data_is_readable(self, tensor_index: int, subgraph_index: int = 0) -> None:
         """Copy an output, or a state, from the GPU to the CPU's memory, counted, unless that holds it already.
 
-        From a bound texture come the texture's values, (texel - mean) / std: in rgba8 clipped and rounded to 256 steps.
+        A bound texture gives the values that it holds, (texel - mean) / std: in rgba8 clipped and rounded to 256 steps.
+        Raises BindingError if there is no such tensor, or if it was not computed yet.
         """
         engine = self.engine
         subgraph = engine.model.subgraphs[subgraph_index] if engine.model is not None else None

@@ -1,4 +1,4 @@
-"""LiteRT's interpreter with what its Python side lacks: delegates made in Python, and results that stay on the GPU."""
+"""LiteRT's interpreter with delegates made in Python, and with results that stay on the GPU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,34 @@ class Interpreter(litert.Interpreter):
     """ai_edge_litert.interpreter.Interpreter: the same arguments and methods, and more that the C++ interpreter has.
 
     Without a delegate it is LiteRT's CPU interpreter. Errors of a GpuDelegate come out as framebind's own, and the
-    interpreter stays usable. Raises ModelError for a model that is missing, truncated or no TensorFlow Lite model.
+    interpreter stays usable.
+
+    Parameters
+    ----------
+    model_path, model_content
+        The model's file, or its bytes; one of them.
+    experimental_delegates
+        Delegates to apply, in order: a GpuDelegate, or any of LiteRT's.
+    num_threads
+        Threads of the operators on the CPU. All further arguments are LiteRT's own.
+
+    Raises
+    ------
+    ModelError
+        If the model is missing, truncated or no TensorFlow Lite model.
+    DelegateError, DeviceError
+        If a delegate cannot be applied.
+
+    Examples
+    --------
+    >>> delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend="opengl"))
+    >>> interpreter = fb.Interpreter(model_path="model.tflite", experimental_delegates=[delegate])
+    >>> interpreter.allocate_tensors()
+    >>> interpreter.set_tensor(interpreter.inputs()[0], np.zeros((1, 4, 5, 3), np.float32))
+    >>> interpreter.invoke()
+    >>> float(interpreter.get_tensor(interpreter.outputs()[0])[0, 0, 0, 0])
+    1.0
+    >>> delegate.close()
     """
 
     _interpreter: Any
@@ -59,7 +86,7 @@ class Interpreter(litert.Interpreter):
             cure = newer if "Didn't find op" in str(error) else "Download the file again"
             raise ModelError(f"LiteRT does not take the model: {str(error).strip()} {cure}") from error
         self._allocated = False
-        self._keep_outputs = False
+        self._keep_outputs_later = False
         for delegate in experimental_delegates or ():
             self.modify_graph_with_delegate(delegate)
 
@@ -70,7 +97,7 @@ class Interpreter(litert.Interpreter):
 
         Afterwards LiteRT's own CPU delegate (XNNPACK) already holds the operators, so LiteRT's interpreter is made
         anew, with the input shapes, and the values of inputs and variable tensors, that it had. Raises DelegateError or
-        DeviceError where it cannot be applied; the interpreter then runs as it did before.
+        DeviceError if the delegate cannot be applied; the interpreter then runs as it did before.
         """
         if isinstance(delegate, GpuDelegate) and self._gpu_delegate is not None:
             raise DelegateError("this interpreter already has a GpuDelegate; one runs all that the GPU can")
@@ -88,7 +115,7 @@ class Interpreter(litert.Interpreter):
         # No variable holds the native interpreter: in an exception's traceback it would count as a view of its memory.
         if isinstance(delegate, GpuDelegate):
             pointer = delegate.engine.attach(self._model, self._read_seconds)
-            delegate.set_allow_buffer_handle_output(self._keep_outputs)
+            delegate.set_allow_buffer_handle_output(self._keeps_outputs)
         else:
             pointer = delegate._get_native_delegate_pointer()
         destination._interpreter.ModifyGraphWithDelegate(pointer)
@@ -119,7 +146,7 @@ class Interpreter(litert.Interpreter):
 
     @contextmanager
     def _application_errors(self, delegate: Any) -> Iterator[None]:
-        """While a delegate is applied: raise what its callbacks raised, and let go of it."""
+        """Raise the error of a delegate's callbacks while it is applied, and let go of it."""
         try:
             yield
         except RuntimeError as error:
@@ -131,7 +158,7 @@ class Interpreter(litert.Interpreter):
 
     @contextmanager
     def _own_errors(self) -> Iterator[None]:
-        """Raise what the delegate's callbacks raised, in place of the text that LiteRT made of it."""
+        """Raise the error of the delegate's callbacks in place of the text that LiteRT made of it."""
         try:
             yield
         except (RuntimeError, ValueError) as error:
@@ -158,7 +185,7 @@ class Interpreter(litert.Interpreter):
     # Running ----------------------------------------------------------------------------------------------------------
 
     def allocate_tensors(self) -> None:
-        """As LiteRT's; also sets the shapes of what the GPU computes after inputs were resized."""
+        """Allocate as LiteRT does; also sets the shapes of tensors on the GPU after inputs were resized."""
         with self._own_errors():
             super().allocate_tensors()
         self._allocated = True
@@ -166,11 +193,27 @@ class Interpreter(litert.Interpreter):
     def invoke(self, wait_for: Sequence[Any] | None = None) -> Any:
         """Run the model once; on OpenGL, on the thread and in the context where the delegate was applied.
 
-        Allocates the tensors first where ``allocate_tensors`` was not called yet.
+        Allocates the tensors first if ``allocate_tensors`` was not called yet.
 
-        On OpenCL, ``wait_for`` is a list of ``pyopencl.Event`` that the model's first kernel waits for on the GPU, and
-        the return value an event that completes with its last one; give ``[]`` to get the event alone. OpenGL has no
-        events: BindingError for a list that is not empty. Without ``wait_for`` the return value is None, as LiteRT's.
+        Parameters
+        ----------
+        wait_for
+            On OpenCL, ``pyopencl.Event`` objects that the model's first kernel waits for on the GPU; ``[]`` to get an
+            event alone. OpenGL has no events.
+
+        Returns
+        -------
+        pyopencl.Event or None
+            With ``wait_for`` on OpenCL an event that completes with the model's last kernel, or else None.
+
+        Raises
+        ------
+        BindingError
+            For events on OpenGL, or objects that cannot be read and written in the same run.
+        DelegateError
+            For ``wait_for`` without a GpuDelegate.
+        DeviceError
+            Off the thread or context of the model.
         """
         if not self._allocated:
             self.allocate_tensors()
@@ -196,7 +239,7 @@ class Interpreter(litert.Interpreter):
         return [int(i) for i in self._interpreter.OutputIndices()]
 
     def get_signature_runner(self, signature_key: str | None = None) -> litert.SignatureRunner:
-        """As LiteRT's. What a runner returns is copied to the CPU, whatever ``set_allow_buffer_handle_output`` says."""
+        """A runner as LiteRT's. Its results are copied to the CPU, whatever ``set_allow_buffer_handle_output`` says."""
         if signature_key is None:
             if len(self._signature_defs) != 1:
                 raise ValueError(f"the model has the signatures {list(self._signature_defs)}: give signature_key")
@@ -207,9 +250,16 @@ class Interpreter(litert.Interpreter):
 
     def set_allow_buffer_handle_output(self, allow: bool) -> None:
         """True: ``invoke`` leaves outputs on the GPU; ``ensure_tensor_data_is_readable`` fetches one. Default False."""
-        self._keep_outputs = allow
         if self._gpu_delegate is not None:
             self._gpu_delegate.set_allow_buffer_handle_output(allow)
+        else:
+            self._keep_outputs_later = allow
+
+    @property
+    def _keeps_outputs(self) -> bool:
+        """Whether outputs stay on the GPU: the delegate knows, or will be told when there is one."""
+        delegate = self._gpu_delegate
+        return self._keep_outputs_later if delegate is None else delegate.engine.boundary.keep_outputs
 
     def ensure_tensor_data_is_readable(self, tensor_index: int) -> None:
         """Copy an output that is on the GPU to the CPU's memory (counted), for ``get_tensor``."""
@@ -230,7 +280,7 @@ class Interpreter(litert.Interpreter):
             )
 
     def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> np.ndarray:
-        """A copy of a tensor. Raises BindingError where it is on the GPU and was not made readable.
+        """A copy of a tensor. Raises BindingError if it is on the GPU and was not made readable.
 
         A variable tensor that is a state on the GPU is copied, counted as "state tensor ...".
         """
@@ -238,7 +288,7 @@ class Interpreter(litert.Interpreter):
         return super().get_tensor(tensor_index, subgraph_index)
 
     def tensor(self, tensor_index: int) -> Callable[[], np.ndarray]:
-        """As LiteRT's: a function that returns a view of a tensor's memory, or raises as ``get_tensor`` does."""
+        """A function that returns a view of a tensor's memory, as LiteRT's, or raises as ``get_tensor`` does."""
 
         def view() -> np.ndarray:
             self._check_readable(tensor_index)
@@ -247,7 +297,7 @@ class Interpreter(litert.Interpreter):
         return view
 
     def set_tensor(self, tensor_index: int, value: Any) -> None:
-        """As LiteRT's. Raises BindingError where something is bound to the tensor: nobody would read the value."""
+        """Set a tensor as LiteRT does. Raises BindingError if an object is bound to it: nobody would read the value."""
         if self._gpu_delegate is not None and self._gpu_delegate.is_bound(tensor_index):
             raise BindingError(
                 f"tensor {tensor_index} is bound to a GPU object: write to that object, or unbind({tensor_index}) first"
@@ -272,7 +322,7 @@ class _SignatureRunner(litert.SignatureRunner):
 
     def __call__(self, **kwargs: Any) -> dict[str, np.ndarray]:
         interpreter = self._interpreter
-        keep = interpreter._keep_outputs
+        keep = interpreter._keeps_outputs
         interpreter.set_allow_buffer_handle_output(False)
         try:
             with interpreter._own_errors():

@@ -1,4 +1,4 @@
-"""What a user may ask of the GPU delegate: the fields of TensorFlow Lite's TfLiteGpuDelegateOptionsV2, and the backend.
+"""Options of the GPU delegate: the fields of TensorFlow Lite's TfLiteGpuDelegateOptionsV2, and the backend.
 
 docs/options.md sets what each one does here beside what it does in C++.
 """
@@ -18,7 +18,16 @@ BACKENDS = ("auto", "opengl", "opencl", "null")
 
 
 class InferencePriority(Enum):
-    """What matters to the user, from most to least; AUTO leaves the rest of the order to the delegate."""
+    """A goal of ``GpuDelegateOptions.inference_priority1`` to ``3``.
+
+    MAX_PRECISION: values as exact as float32 makes them. MIN_LATENCY: short runs. MIN_MEMORY_USAGE: little GPU memory.
+    AUTO: the delegate orders the goals that are not named; it may only end the list.
+
+    Examples
+    --------
+    >>> fb.GpuDelegateOptions(inference_priority1=fb.InferencePriority.MIN_LATENCY).storage
+    'f16'
+    """
 
     AUTO = 0
     MAX_PRECISION = 1
@@ -27,11 +36,17 @@ class InferencePriority(Enum):
 
 
 class InferencePreference(Enum):
-    """How the model is going to be run.
+    """The use that ``GpuDelegateOptions.inference_preference`` prepares for.
 
-    ``SUSTAINED_SPEED`` measures, when the first frame is run, what is fastest on this GPU: a dispatch for each step or
-    one for all, the size of work-groups, how each kernel divides its work. That takes up to about a minute for
-    each part of the model, once where ``serialization_dir`` is given. The other two go by rule.
+    SUSTAINED_SPEED: many runs. The first frame measures what is fastest on this GPU: one dispatch per step or one for
+    all, the size of work-groups, how each kernel divides its work. It takes up to about a minute for each part of the
+    model, and is done once if ``serialization_dir`` is given. FAST_SINGLE_ANSWER and BALANCED: all goes by rule.
+
+    Examples
+    --------
+    >>> preference = fb.InferencePreference.SUSTAINED_SPEED
+    >>> fb.GpuDelegateOptions(inference_preference=preference).inference_preference.name
+    'SUSTAINED_SPEED'
     """
 
     FAST_SINGLE_ANSWER = 0
@@ -40,11 +55,16 @@ class InferencePreference(Enum):
 
 
 class WaitType(Enum):
-    """What ``invoke`` waits for once a part of the model was submitted to the GPU; a read of a result always waits.
+    """The wait of ``invoke`` after a part of the model was submitted to the GPU. A read of a result always waits.
 
-    ``PASSIVE``: the thread sleeps until the GPU is done. ``ACTIVE``: it polls, which takes a CPU core and wakes sooner.
-    ``DO_NOT_WAIT``: nothing, ``invoke`` returns at once. ``AGGRESSIVE``: as ACTIVE; Metal's also keeps the GPU awake
-    between runs, which nothing does here.
+    PASSIVE: the thread sleeps until the GPU is done. ACTIVE: it polls, which takes a CPU core and wakes sooner.
+    DO_NOT_WAIT: ``invoke`` returns at once. AGGRESSIVE: as ACTIVE; Metal's also keeps the GPU awake between runs, which
+    nothing does here.
+
+    Examples
+    --------
+    >>> fb.GpuDelegateOptions(wait_type=fb.WaitType.PASSIVE).wait_type.name
+    'PASSIVE'
     """
 
     PASSIVE = 0
@@ -59,41 +79,63 @@ _COMPLETED = {
     InferencePriority.MIN_LATENCY: (InferencePriority.MIN_MEMORY_USAGE, InferencePriority.MAX_PRECISION),
     InferencePriority.MIN_MEMORY_USAGE: (InferencePriority.MAX_PRECISION, InferencePriority.MIN_LATENCY),
 }
-"""What follows each first priority where the others are AUTO, as in TensorFlow Lite's ResolveAutoPriority."""
+"""The priorities after each first one if the others are AUTO, as in TensorFlow Lite's ResolveAutoPriority."""
 
 
 @dataclass(frozen=True)
 class GpuDelegateOptions:
-    """Options of ``GpuDelegate``. Raises DelegateError, naming the fields, for values that do not go together.
+    """Options of ``GpuDelegate``, with the names of TensorFlow Lite's C++ delegate.
 
-    ``backend``: the API that runs the model. "opengl" and "opencl" run in the GlContext or ClContext that is current on
-    the thread where the delegate is applied, or else in one of their own, and never on the other API. "auto" takes the
-    API whose context is current there (a ClContext before a GL context), or of the first object that is bound; where
-    neither says, a GPU before a CPU. It logs in one line why it did not take the first choice. "null" records the
-    model's commands and computes nothing (outputs are zeros), to look at a model where there is no GPU.
+    Parameters
+    ----------
+    backend
+        The API that runs the model. "opengl" and "opencl" run in the GlContext or ClContext that is current on the
+        thread where the delegate is applied, or else in one of their own, and never on the other API. "auto" takes the
+        API whose context is current there (a ClContext before a GL context), or of the first object that is bound; if
+        neither says, a GPU before a CPU. It logs in one line why it did not take the first choice. "null" records the
+        model's commands and computes nothing (outputs are zeros), to look at a model on a machine without a GPU.
+    is_precision_loss_allowed
+        The older way to give priorities: False is MAX_PRECISION first, True is MIN_LATENCY first, None (C++'s -1)
+        leaves it to the priorities.
+    max_delegated_partitions
+        Run only this many of the largest connected parts of the model on the GPU; None runs all.
+    enable_quantization
+        Run operators of 8-bit and 16-bit quantized tensors too, in float32 on the values that the integers stand for,
+        rounded after each operator as the integers would be. False leaves them to the CPU.
+    inference_preference
+        See InferencePreference.
+    inference_priority1, inference_priority2, inference_priority3
+        The goals, from most to least important. AUTO may only end the list, and is filled in: MAX_PRECISION,
+        MIN_LATENCY, MIN_MEMORY_USAGE in turn, from the first one on. Unless MAX_PRECISION comes first, weights and some
+        intermediate tensors are kept in 16 bits, which takes half the memory; arithmetic stays float32. Errors grow
+        from about 1e-6 to about 1e-3 of the largest output value. The order of the other two makes no difference.
+    first_delegate_node_index, last_delegate_node_index
+        Leave operators before the one and after the other to the CPU (numbers in each subgraph; None: no end), to find
+        the operator behind a wrong result.
+    wait_type
+        See WaitType. The default waits for nothing, so that the CPU prepares the next frame meanwhile; whatever reads
+        results, on the GPU or the CPU, is ordered behind the model in any case.
+    serialization_dir, model_token
+        The folder that keeps compiled programs and the model's weights in the device's layout between runs, and the
+        model's name there (letters, digits, ``-_.``; ``fb.fingerprint(model)`` makes one). They go together. The folder
+        is made if it is missing, readable by you alone; one that others may write to is refused, because what is loaded
+        from there becomes code of the GPU's driver. Another model, device, driver, version or options never share a
+        file, and a damaged one is made anew.
 
-    ``inference_priority1`` to ``3``: what matters most, next, and least. AUTO may only end the list, and is filled in:
-    MAX_PRECISION, MIN_LATENCY, MIN_MEMORY_USAGE in turn, from the first one on. Where MAX_PRECISION does not come
-    first, weights and some intermediate tensors are kept in 16 bits, which takes half the memory; arithmetic stays
-    float32. Errors grow from about 1e-6 to about 1e-3 of the largest output value. The order of the other two makes
-    no difference.
-    ``is_precision_loss_allowed``: the older way to say it: False is MAX_PRECISION first, True is MIN_LATENCY first,
-    None (C++'s -1) leaves it to the priorities.
-    ``inference_preference``: see InferencePreference.
+    Raises
+    ------
+    DelegateError
+        For values that do not go together; it names the fields.
 
-    ``max_delegated_partitions``: run only this many of the largest connected parts of the model on the GPU; None: all.
-    ``first_delegate_node_index``, ``last_delegate_node_index``: leave operators before the one and after the other to
-    the CPU (numbers in each subgraph; None: no end), to find the operator behind a wrong result.
-    ``enable_quantization``: run operators of 8-bit and 16-bit quantized tensors too, in float32 on the values that the
-    integers stand for, rounded after each operator as the integers would be. False leaves them to the CPU.
-
-    ``wait_type``: see WaitType. The default waits for nothing, so that the CPU prepares the next frame meanwhile; what
-    reads results, on the GPU or the CPU, is ordered behind the model in any case.
-    ``serialization_dir``, ``model_token``: the folder where compiled programs and the model's weights in the device's
-    layout are kept between runs, and the model's name there (letters, digits, ``-_.``; ``fb.fingerprint(model)`` makes
-    one). They go together. The folder is made where it is missing, readable by you alone; one that others may write to
-    is refused, because what is loaded from there becomes code of the GPU's driver. Another model, device, driver,
-    version or options never share a file, and a damaged one is made anew.
+    Examples
+    --------
+    >>> options = fb.GpuDelegateOptions(backend="opengl", is_precision_loss_allowed=True)
+    >>> options.storage
+    'f16'
+    >>> fb.GpuDelegateOptions(max_delegated_partitions=0)
+    Traceback (most recent call last):
+        ...
+    framebind.interop.errors.DelegateError: max_delegated_partitions is 0: give 1 or more, ...
     """
 
     backend: Literal["auto", "opengl", "opencl", "null"] = "auto"
@@ -132,12 +174,12 @@ class GpuDelegateOptions:
 
     @property
     def is_tuned(self) -> bool:
-        """Whether it is measured how the model runs fastest."""
+        """Whether the first frame measures how the model runs fastest."""
         return self.inference_preference is InferencePreference.SUSTAINED_SPEED
 
     @property
     def storage(self) -> Storage:
-        """How tensors may be kept on the GPU: "f32", or "f16" where another priority goes before MAX_PRECISION."""
+        """The storage of tensors on the GPU: "f32", or "f16" if another priority goes before MAX_PRECISION."""
         return "f32" if self.priorities[0] is InferencePriority.MAX_PRECISION else "f16"
 
     def _check_kinds(self) -> None:

@@ -1,4 +1,4 @@
-"""What became of a model's operators: records for programs, and the warning that people see in the log."""
+"""Reports of a model's operators: records for programs, and the warning that people see in the log."""
 
 from __future__ import annotations
 
@@ -18,37 +18,67 @@ Location = tuple[int, int]
 
 @dataclass(frozen=True)
 class DelegatedOp:
-    """Where one operator runs. ``partition`` numbers the parts of the model that run on the GPU; None on the CPU.
+    """An operator of the model and the processor that runs it. See ``Interpreter.delegated_ops``.
 
-    ``index`` is its number in its subgraph, ``name`` TensorFlow Lite's ("CONV_2D") or the custom operator's own.
-    ``reason`` says why it is not on the GPU; "" where it is.
+    Examples
+    --------
+    >>> interpreter = fb.Interpreter(model_path="model.tflite")
+    >>> interpreter.modify_graph_with_delegate(fb.GpuDelegate(fb.GpuDelegateOptions(backend="null")))
+    >>> interpreter.allocate_tensors()
+    >>> (op,) = interpreter.delegated_ops()
+    >>> op.name, op.runs_on, op.partition, op.reason
+    ('EXP', 'gpu', 0, '')
     """
 
     index: int
+    """Its number in its subgraph."""
     name: str
+    """TensorFlow Lite's name ("CONV_2D"), or the custom operator's own."""
     subgraph: int
+    """The number of its subgraph."""
     runs_on: Literal["gpu", "cpu"]
+    """The processor that runs it."""
     partition: int | None
+    """The number of the part of the model that runs on the GPU; None on the CPU."""
     reason: str
+    """Why it is not on the GPU; "" if it is."""
 
 
 @dataclass(frozen=True)
 class PartitionReport:
-    """A part of the model that runs on the GPU as one program. ``operators`` and tensors by number in ``subgraph``.
+    """A part of the model that runs on the GPU as one program. See ``GpuDelegate.partitions``.
 
-    What it takes on the device is known once it was recorded, by the first ``invoke`` or by ``GpuDelegate.record``;
-    before, the four figures are None. The memories are in bytes.
+    The last four figures are None before the part was recorded, by the first ``invoke`` or by ``GpuDelegate.record``.
+
+    Examples
+    --------
+    >>> delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend="null"))
+    >>> interpreter = fb.Interpreter(model_path="model.tflite", experimental_delegates=[delegate])
+    >>> interpreter.allocate_tensors()
+    >>> delegate.record()
+    >>> (part,) = delegate.partitions()
+    >>> part.operators, part.inputs, part.outputs, part.dispatches
+    ((0,), (0,), (1,), 1)
     """
 
     number: int
+    """Its number, in the order of the model's operators."""
     subgraph: int
+    """The number of its subgraph."""
     operators: tuple[int, ...]
+    """The numbers of its operators in the subgraph."""
     inputs: tuple[int, ...]
+    """The tensors that enter it, by number in the subgraph; constants are left out."""
     outputs: tuple[int, ...]
+    """The tensors that leave it."""
     dispatches: int | None
+    """Dispatches of a run."""
     barriers: int | None
+    """Barriers of a run."""
     constants_nbytes: int | None
+    """Bytes of GPU memory for weights."""
     arena_nbytes: int | None
+    """Bytes of GPU memory for intermediate tensors."""
 
 
 def describe_operators(
@@ -67,10 +97,10 @@ def describe_operators(
 
 
 def warning_text(number: int, subgraph: Subgraph, unsupported: Mapping[int, str], taken: int) -> str:
-    """Which operators the GPU cannot run, and why, in the words of the C++ delegate of today and of the older one.
+    """The warning about operators that the GPU cannot run, in the words of C++'s delegate and of the older one.
 
-    ``unsupported`` has a reason by operator, ``taken`` is how many operators do run on the GPU. A line that several
-    operators share stands there once.
+    ``unsupported`` has a reason by operator, ``taken`` is the number of operators that run on the GPU. A line that
+    several operators share is in the text once.
     """
     which = "operations" if number == 0 else f"operations of subgraph {number} '{subgraph.name}'"
     lines = sorted({f"{subgraph.operators[i].name}: {reason}" for i, reason in unsupported.items()})
@@ -89,5 +119,5 @@ def warning_text(number: int, subgraph: Subgraph, unsupported: Mapping[int, str]
 
 @functools.cache
 def warn_of_software(name: str) -> None:
-    """Once a process."""
+    """Warn once per process that the device is the CPU."""
     log.warning(f"{name} runs on the CPU: without a GPU, LiteRT's CPU interpreter alone is faster")

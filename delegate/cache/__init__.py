@@ -1,1 +1,1 @@
-"""What is kept between processes, and how long an initialization takes."""
+"""The cache of compiled programs between processes, and the time that an initialization takes."""

@@ -1,7 +1,6 @@
-"""What a model's initialization makes, kept between processes: compiled programs, constants in device layout, and what
-was measured.
+"""The cache of a model between processes: compiled programs, constants in device layout, and what was measured.
 
-One file for a model on a device with options, in the folder ``serialization_dir``; which docs/options.md describes.
+There is one file per model, device and options, in the folder ``serialization_dir``; docs/options.md describes it.
 """
 
 from __future__ import annotations
@@ -37,9 +36,29 @@ _CODE = Path(__file__).parents[2]
 
 
 def fingerprint(model: bytes | str | os.PathLike[str]) -> str:
-    """A name for a model, for ``GpuDelegateOptions.model_token``: the SHA-256 of its bytes, in 64 hexadecimal digits.
+    """A name for a model, for ``GpuDelegateOptions.model_token``.
 
-    ``model`` is the file's path or its content. Raises ModelError where it cannot be read.
+    Parameters
+    ----------
+    model
+        The file's path, or its content.
+
+    Returns
+    -------
+    str
+        The SHA-256 of the content, in 64 hexadecimal digits.
+
+    Raises
+    ------
+    ModelError
+        If the file cannot be read.
+
+    Examples
+    --------
+    >>> fb.fingerprint(b"a model")[:8]
+    '97ff8a35'
+    >>> len(fb.fingerprint("model.tflite"))
+    64
     """
     if isinstance(model, bytes):
         return hashlib.sha256(model).hexdigest()
@@ -113,7 +132,7 @@ class Cache:
     # Measured ---------------------------------------------------------------------------------------------------------
 
     def known_number(self, what: str) -> int | None:
-        """The number that was measured of ``what``, or None where none is kept, or something else."""
+        """The number that was measured of ``what``; None if none is kept, or something else."""
         name = _number_name(what)
         self._used.add(name)
         found = bytes(self._sections.get(name, b""))
@@ -126,7 +145,7 @@ class Cache:
             self._sections[name], self._changed = data, True
 
     def tuning(self, what: str) -> Tuning | None:
-        """What was measured of ``what``; None where nothing is kept, or nothing that can be."""
+        """The tuning that was measured of program ``what``; None if none is kept, or none that can be right."""
         name = _tuning_name(what)
         self._used.add(name)
         found = self._sections.get(name)
@@ -213,7 +232,7 @@ def _code() -> list[tuple[str, int, int]]:
 
 
 def _encode(constants: Constants) -> bytes:
-    """Where each constant lies as JSON, behind its length in 8 bytes; then the block."""
+    """The length of an index in 8 bytes, the index as JSON (the place of each constant), and the block."""
     block, places = constants
     rows = [[key, place.offset, place.nbytes, place.storage] for key, place in places.items()]
     index = json.dumps(rows).encode()

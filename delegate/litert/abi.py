@@ -113,7 +113,7 @@ _PAGE_BYTES = 4096
 
 
 class LayoutMismatch(Exception):  # noqa: N818 - a reason, which becomes the text of a DelegateError
-    """What LiteRT's structures say and the model file does not."""
+    """A difference between LiteRT's structures and the model file."""
 
 
 def read_ints(address: int | None) -> tuple[int, ...]:

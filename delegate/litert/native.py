@@ -36,7 +36,7 @@ class PartitionKernel(Protocol):
 
 
 class DelegateCallbacks(Protocol):
-    """What the C structure calls: the GPU delegate."""
+    """The callbacks of a delegate: the C structure calls them."""
 
     def claim(self, graph: NativeGraph) -> Sequence[int]:
         """The operators of this subgraph that the delegate takes."""
@@ -134,7 +134,7 @@ class NativeGraph:
         return read_ints(plan.value)
 
     def user_data(self, node: int) -> int | None:
-        """What the kernel of a node was given by its ``init``."""
+        """The number that the kernel of a node was given by its ``init``; None for a node of another kind."""
         address, registration = P(), P()
         get = abi.GET_NODE(self._context.get_node_and_registration)
         if get(self._address, node, ctypes.byref(address), ctypes.byref(registration)) != OK or not address.value:

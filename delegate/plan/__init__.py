@@ -1,1 +1,1 @@
-"""Where tensors lie, and the steps that follow."""
+"""Places of tensors, and the steps that follow."""

@@ -14,10 +14,11 @@ How = Literal["direct", "at most one conversion dispatch"]
 
 
 class Binding(NamedTuple):
-    """What a program reads or writes as a tensor. ``parameters`` are layout.picture_parameters for a Picture, else ().
+    """An object that a program reads or writes as a tensor.
 
-    ``how`` says what it costs: "direct" where the model's own kernels read or write the object, "at most one conversion
-    dispatch" where a picture is sampled: by the model's first convolution, or into the tensor first.
+    ``parameters`` are views.picture_parameters for a Picture, else (). ``how`` is the cost: "direct" if the model's own
+    kernels read or write the object, "at most one conversion dispatch" if a picture is sampled: by the model's first
+    convolution, or into the tensor first.
     """
 
     resource: Resource
@@ -30,7 +31,7 @@ class Binding(NamedTuple):
 
 
 class TextureMapping(NamedTuple):
-    """How a texture's texels are a tensor's values: see ``GpuDelegate.bind_buffer_to_tensor``."""
+    """The relation of a texture's texels and a tensor's values: see ``GpuDelegate.bind_buffer_to_tensor``."""
 
     mean: Values = 0.0
     std: Values = 1.0

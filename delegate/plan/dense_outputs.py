@@ -15,10 +15,11 @@ Ranges = dict[TensorId, tuple[int, int]]
 def dense_ranges(
     lowered: Lowered, outputs: Iterable[int], kept: Container[TensorId]
 ) -> tuple[Ranges, list[LabelledLaunch]]:
-    """Of ``outputs`` that are bound so: where what others write lies in them, and the launches that are still needed.
+    """The tensors that launches can write directly into ``outputs``, which are bound to buffers without padding; and
+    the launches that are still needed.
 
-    The order of values in such a buffer is that of any shape, so a reshape is no step, unless somebody else reads what
-    it does, or that is ``kept`` in memory of its own.
+    The order of values in such a buffer does not depend on the shape. So a reshape is no step, unless another launch
+    reads its source too, or the source is ``kept`` in memory of its own.
     """
     ranges: Ranges = {}
     launches = lowered.launches
@@ -49,8 +50,8 @@ def _parts(lowered: Lowered, output: int) -> dict[int, int] | None:
 def _source(
     lowered: Lowered, launches: list[LabelledLaunch], tensor: int, kept: Container[TensorId]
 ) -> tuple[TensorId | None, list[LabelledLaunch]]:
-    """What is to lie there, and the launches then needed: the tensor, or what it is a reshape of; None where nobody
-    writes it.
+    """The tensor to write there, and the launches then needed: the tensor itself, or the source if it is a reshape;
+    None if no launch writes it.
     """
     writers = [entry for entry in launches if tensor in entry.launch.writes.values()]
     if len(writers) != 1 or not writers[0].launch.fusion.is_reshape or writers[0].epilogue or writers[0].input_ops:

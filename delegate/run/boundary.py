@@ -25,7 +25,7 @@ Key = tuple[int, int]
 
 @dataclass
 class _Bound:
-    """What the user bound, kept as given: it is negotiated again when the tensor's shape changes."""
+    """An object that the user bound, kept as given: it is negotiated again when the tensor's shape changes."""
 
     obj: Any
     mapping: TextureMapping
@@ -152,7 +152,7 @@ class BoundaryTensors:
     # Copies -----------------------------------------------------------------------------------------------------------
 
     def binding(self, key: Key, tensor: TensorInfo) -> Binding:
-        """What stands for the tensor now: the user's object, negotiated for this shape, or its staging buffer."""
+        """The tensor's object now: the user's, negotiated for this shape, or a staging buffer of ours."""
         bound = self._bound.get(key)
         if bound is None:
             view = stored_view(tensor) or Dense(tensor.bhwc)

@@ -24,7 +24,7 @@ def inputs_and_outputs(subgraph: Subgraph) -> str:
 
 
 def why_not_bindable(subgraph: Subgraph, tensor: int) -> str:
-    """What is wrong with binding a tensor that is a variable, or that no partition of the model reads or writes."""
+    """Why a tensor cannot be bound that is a variable, or that no partition of the model reads or writes."""
     if not 0 <= tensor < len(subgraph.tensors):
         return f"there is no tensor {tensor}; {inputs_and_outputs(subgraph)}"
     what = tensor_label(tensor, subgraph.tensors[tensor])

@@ -1,4 +1,4 @@
-"""What SUSTAINED_SPEED measures on the device: how a program runs fastest. See Tuning for what there is to choose."""
+"""The measurements of SUSTAINED_SPEED: they find out how a program runs fastest. Tuning has what there is to choose."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LIMIT = 60.0
 """Seconds after which nothing more is tried; what is under way then is still compiled and measured."""
 WARM_UP, RUNS = 5, 20
 WORTH = 0.97
-"""What a candidate may take of the best one's time at most, so that noise alone chooses nothing."""
+"""The largest part of the best candidate's time that a better one may take, so that noise alone chooses nothing."""
 
 Make = Callable[[Tuning], Program]
 """Makes the program anew, with everything bound."""
@@ -106,7 +106,7 @@ def is_faster(device: Device, program: Program, than: Program) -> bool:
 
 
 def _fastest_candidates(search: _Search) -> dict[str, int]:
-    """The number of the candidate that is faster than the rule's, by question, where there is one.
+    """The number of the candidate that is faster than the rule's, by key, if there is one.
 
     In each round every kernel is its next candidate, as a dispatch of its own, timed by the device's clock.
     """
@@ -136,7 +136,7 @@ def _fitting(search: _Search, numbers: dict[str, int], tuning: Tuning) -> dict[s
 
 
 def _times(search: _Search, tuning: Tuning) -> dict[str, float]:
-    """What all steps that follow a question take together, in nanoseconds, by question; empty where they do not run."""
+    """The nanoseconds that all steps with a decision take together, by its key; empty if the program does not run."""
     times: dict[str, float] = {}
     program: Program | None = None
     try:

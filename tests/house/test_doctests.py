@@ -26,18 +26,7 @@ WITHOUT_EXAMPLE = {
     "ClBuffer",
     "ClContext",
     "ClImage",
-    "DelegatedOp",
-    "GpuDelegate",
-    "GpuDelegateOptions",
-    "InferencePreference",
-    "InferencePriority",
-    "Interpreter",
-    "PartitionReport",
     "SharingReport",
-    "Statistics",
-    "StepTime",
-    "WaitType",
-    "fingerprint",
     "sharing_report",
 }
 """Public names that have no example yet. This set may only get smaller."""
