@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,12 +13,12 @@ from ..kernels.views import Storage
 from .cache.cache import Cache
 from .cache.stopwatch import Stopwatch
 from .lower.launches import Lowered
-from .lower.merge import merge
+from .lower.merge import REWRITES, Rewrite, merge
 from .lower.pack import Constant, Constants, Key, Wanted, list_constants, pack_constants
 from .lower.precision import choose_storage
 from .lower.tuning import Tuning, encode, lower_tuned, target_for
 from .transform.graph import Graph
-from .transform.pipeline import transform
+from .transform.pipeline import PASSES, Pass, transform
 
 
 @dataclass(frozen=True)
@@ -46,18 +46,21 @@ def compile_program(
     name: str = "",
     cache: Cache | None = None,
     stopwatch: Stopwatch | None = None,
+    passes: Sequence[Pass] = PASSES,
+    rewrites: Sequence[Rewrite] = REWRITES,
 ) -> CompiledProgram:
     """Compile a partition's graph for a device of these ``traits``; the graph that is given is changed.
 
     ``storage`` is how intermediates and constants may be kept: "f32", or "f16" for 16 bits where precision.py allows
     them; arithmetic is f32. ``tuning`` is what was measured, for what goes by rule otherwise. Constants come from the
     ``cache``, in which ``name`` tells this graph in these shapes from the model's other ones. The ``stopwatch`` counts
-    the phases. Raises TuningError if the tuning does not fit.
+    the phases. ``passes`` change the graph, and ``rewrites`` merge launches. Raises TuningError if the tuning does not
+    fit.
     """
     tuning, time = tuning or Tuning(), (stopwatch or Stopwatch()).time
-    graph = time("transform", transform, graph)
+    graph = time("transform", transform, graph, passes)
     lowered = time("lower", lower_tuned, graph, target_for(traits, storage), tuning)
-    lowered = time("lower", merge, lowered)
+    lowered = time("lower", merge, lowered, rewrites)
     storages = time("lower", choose_storage, lowered, storage)
     wanted = time("pack", list_constants, lowered, graph)
     block, constants = time("pack", _pack, wanted, storage, traits, cache, f"{name} {encode(tuning)}")

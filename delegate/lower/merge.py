@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from .launches import Lowered
+from collections.abc import Callable, Sequence
+
+from .launches import LabelledLaunch, Lowered
 from .partial_sums import sum_where_written
 from .prologue import compute_where_read
 from .resized_reads import resize_where_read
 
+Rewrite = Callable[[Lowered, LabelledLaunch], None]
+"""Drops a launch if others can do its work, or changes nothing."""
+REWRITES: tuple[Rewrite, ...] = (sum_where_written, compute_where_read, resize_where_read)
 
-def merge(lowered: Lowered) -> Lowered:
+
+def merge(lowered: Lowered, rewrites: Sequence[Rewrite] = REWRITES) -> Lowered:
     """Apply every rewrite to every launch, in order. Changes the launches given and returns them.
 
     A squeeze-and-excite block is then no dispatch of its own. The work-groups that write its pixels also write the sums
     of theirs; those that read its gate add these up and compute it, each for itself, before their own tile.
     """
-    for rewrite in REWRITES:
+    for rewrite in rewrites:
         for entry in list(lowered.launches):
             rewrite(lowered, entry)
     return lowered
-
-
-REWRITES = (sum_where_written, compute_where_read, resize_where_read)

@@ -1,4 +1,4 @@
-"""Tensors inside others: concatenations and reshapes that cost nothing, as producers write where the result lies."""
+"""Passes that let tensors lie inside others: concatenations and reshapes cost nothing if producers write in place."""
 
 from __future__ import annotations
 
@@ -11,42 +11,40 @@ from .graph import Alias, Graph, Node
 
 
 def join_concatenations(graph: Graph) -> None:
-    """Drop concatenations whose inputs can all be written into the result: along channels where each starts at a slice,
-    along another axis where each is one range of memory.
+    """Drop concatenations whose inputs can all be written into the result: along channels if each starts at a slice,
+    along another axis if each is one range of memory.
     """
-    for node in list(graph.nodes):
+    for node in graph.forwards():
         if not isinstance(node.operation, Concatenation) or node.epilogue or len(set(node.inputs)) < len(node.inputs):
             continue
-        parts = _joined(graph, node, bhwc_axis(node.operation.axis, node.operation.rank))
-        if not parts or not _free(graph, node.outputs[0]) or not all(_movable(graph, i) for i in parts):
-            graph.changes.append(f"kept {node.name} {list(node.indices)}: its inputs cannot lie in its output")
+        parts = _parts(graph, node, bhwc_axis(node.operation.axis, node.operation.rank))
+        if not parts or not graph.has_own_memory(node.outputs[0]) or not all(_is_movable(graph, i) for i in parts):
+            graph.keep(node, "its inputs cannot lie in its output")
             continue
-        graph.aliases |= parts
-        graph.nodes.remove(node)
-        graph.changes.append(f"joined {node.name} {list(node.indices)}: its inputs are written in place")
+        for tensor, alias in parts.items():
+            graph.place_inside(tensor, alias)
+        graph.remove(node, "its inputs are written in place")
 
 
 def share_reshaped(graph: Graph) -> None:
-    """Drop reshapes that keep the order of slices: what they read is written where their result lies."""
-    for node in graph.nodes[::-1]:
+    """Drop reshapes that keep the order of slices: their input is written to the place of their output."""
+    for node in graph.backwards():
         if not isinstance(node.operation, Reshape) or node.epilogue:
             continue
         source, destination = node.inputs[0], node.outputs[0]
         before, after = graph.tensors[source].bhwc[3], graph.tensors[destination].bhwc[3]
-        parent = graph.aliases.get(destination, Alias(destination, 0, slices(after)))
+        outer = graph.aliases.get(destination)
+        if outer is None and not graph.has_own_memory(destination):
+            continue
+        place = outer or Alias(destination, 0, slices(after))
         in_order = before == after or (before % 4 == 0 and after % 4 == 0)
-        contiguous = parent.pixel_stride == slices(after)
-        if not in_order or not contiguous or not _movable(graph, source):
-            continue
-        if destination not in graph.aliases and not _free(graph, destination):
-            continue
-        graph.aliases[source] = Alias(parent.parent, parent.start, slices(before))
-        graph.nodes.remove(node)
-        graph.changes.append(f"removed {node.name} {list(node.indices)}: its input lies like its output")
+        if in_order and place.pixel_stride == slices(after) and _is_movable(graph, source):
+            graph.place_inside(source, Alias(place.parent, place.start, slices(before)))
+            graph.remove(node, "its input lies like its output")
 
 
-def _joined(graph: Graph, node: Node, axis: int) -> dict[int, Alias]:
-    """The inputs as parts of the output; empty where they are none."""
+def _parts(graph: Graph, node: Node, axis: int) -> dict[int, Alias]:
+    """The places of the inputs inside the output; empty if they cannot lie there."""
     parent = node.outputs[0]
     shapes = [graph.tensors[i].bhwc for i in node.inputs]
     if axis == 3:
@@ -62,11 +60,7 @@ def _joined(graph: Graph, node: Node, axis: int) -> dict[int, Alias]:
     return {i: Alias(parent, start, stride) for i, start in zip(node.inputs, places, strict=True)}
 
 
-def _movable(graph: Graph, tensor: int) -> bool:
-    """Whether a node computes the tensor, so that it can be written anywhere, and nothing decided yet where."""
-    computed = any(tensor in node.outputs for node in graph.nodes)
-    return computed and tensor not in graph.outputs and _free(graph, tensor)
-
-
-def _free(graph: Graph, tensor: int) -> bool:
-    return tensor not in graph.aliases and all(part.parent != tensor for part in graph.aliases.values())
+def _is_movable(graph: Graph, tensor: int) -> bool:
+    """Whether a node computes the tensor, so that it can be written anywhere, and no place was decided yet."""
+    computed = graph.producer(tensor) is not None
+    return computed and tensor not in graph.outputs and graph.has_own_memory(tensor)

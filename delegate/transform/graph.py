@@ -1,21 +1,30 @@
-"""The graph that one partition of a model becomes: tensors by their flatbuffer index, nodes in execution order."""
+"""The graph of one partition, and the operations by which passes rewrite it.
+
+Tensors go by their flatbuffer index. The graph keeps for each tensor who computes and who reads it, so that none of
+these operations looks at all nodes.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
+
+import numpy as np
 
 from ...kernels.operation import FusedOp, Operation
 from ...kernels.tensor import TensorInfo
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Node:
     """An operation on tensors. ``epilogue`` is applied to its output in order; its operands are tensor ids.
 
     ``name`` is the TensorFlow Lite operator's, or the name that a pass gives the node, for messages.
     ``input_ops`` are binary expressions, applied to every value that it reads of its first input.
     ``indices`` are the numbers of the flatbuffer operators that became this node, for messages.
+    Two nodes are equal only if they are the same object.
     """
 
     name: str
@@ -28,9 +37,9 @@ class Node:
 
     @cached_property
     def operands(self) -> tuple[int, ...]:
-        """Every tensor that the node reads: its inputs, then the operands of its links."""
-        epilogue = (*self.input_ops, *self.epilogue)
-        return self.inputs + tuple(op.operand for op in epilogue if op.operand is not None)
+        """Every tensor that the node reads: its inputs, then the operands of its fused operations."""
+        fused = (*self.input_ops, *self.epilogue)
+        return self.inputs + tuple(op.operand for op in fused if op.operand is not None)
 
     def __str__(self) -> str:
         epilogue = "".join(f" -> {op.expression}" for op in self.epilogue)
@@ -39,40 +48,164 @@ class Node:
 
 @dataclass(frozen=True)
 class Alias:
-    """A tensor that lies inside another: where it starts in ``whole``, and how far its pixels are apart, in slices."""
+    """The place of a tensor inside another: where it starts, and how far its pixels are apart, in slices."""
 
     parent: int
     start: int
     pixel_stride: int
 
 
-@dataclass
 class Graph:
-    """Tensors, nodes in execution order, and which tensors come from and go to the outside."""
+    """Tensors, nodes in execution order, and the tensors that come from and go to the outside.
 
-    tensors: dict[int, TensorInfo]
-    nodes: list[Node]
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    changes: list[str] = field(default_factory=list)
-    """What each pass did or declined to do, one sentence each."""
-    aliases: dict[int, Alias] = field(default_factory=dict)
-    """By tensor. A whole is no part itself; it is written by parts or read by parts, never reordered."""
+    ``changes`` says what each pass did or declined to do, one sentence each.
+    """
 
-    def consumers(self, tensor: int) -> list[Node]:
-        return [node for node in self.nodes if tensor in node.operands]
+    def __init__(
+        self, tensors: dict[int, TensorInfo], nodes: Sequence[Node], inputs: tuple[int, ...], outputs: tuple[int, ...]
+    ) -> None:
+        self.tensors, self.inputs, self.outputs = tensors, inputs, outputs
+        self.changes: list[str] = []
+        self._aliases: dict[int, Alias] = {}
+        self._parents: set[int] = set()
+        self._places: dict[int, list[Node]] = {number: [node] for number, node in enumerate(nodes)}
+        """The nodes in execution order. A place holds several nodes after one was replaced by several."""
+        self._place: dict[Node, int] = {}
+        self._producers: dict[int, Node] = {}
+        self._readers: dict[int, dict[Node, None]] = {}
+        self._next_tensor = max(tensors, default=-1) + 1
+        for number, node in enumerate(nodes):
+            self._enter(node, number)
+
+    # Looking ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def nodes(self) -> list[Node]:
+        """All nodes, in execution order."""
+        return [node for nodes in self._places.values() for node in nodes]
+
+    def forwards(self) -> Iterator[Node]:
+        """Each node in execution order, as it is when its turn comes. Nodes may be replaced meanwhile."""
+        for place in list(self._places):
+            yield from (node for node in list(self._places.get(place, ())) if node in self._place)
+
+    def backwards(self) -> Iterator[Node]:
+        """Each node, the last first, as it is when its turn comes. Nodes may be replaced meanwhile."""
+        for place in reversed(list(self._places)):
+            yield from (node for node in reversed(list(self._places.get(place, ()))) if node in self._place)
+
+    def producer(self, tensor: int) -> Node | None:
+        """The node that computes a tensor; None for an input of the graph and a constant."""
+        return self._producers.get(tensor)
+
+    def readers(self, tensor: int) -> list[Node]:
+        """The nodes that read a tensor, in execution order."""
+        return sorted(self._readers.get(tensor, ()), key=self.position)
+
+    def sole_reader(self, tensor: int) -> Node | None:
+        """The node that alone needs a tensor and reads it once.
+
+        None if there is no such node, if the tensor is an output of the graph, or if it shares memory with others.
+        """
+        readers = self._readers.get(tensor, {})
+        if len(readers) != 1 or tensor in self.outputs or not self.has_own_memory(tensor):
+            return None
+        (reader,) = readers
+        return reader if reader.operands.count(tensor) == 1 else None
+
+    def position(self, node: Node) -> tuple[int, int]:
+        """A key that sorts nodes in execution order."""
+        place = self._place[node]
+        return place, self._places[place].index(node)
+
+    # Rewriting --------------------------------------------------------------------------------------------------------
+
+    def substitute(self, members: set[Node], *new: Node, at: Node | None = None) -> None:
+        """Put nodes in the place of ``members``: of the last one, or of the member ``at``. Logs one change.
+
+        The last new node gets the members' flatbuffer indices, in execution order.
+        """
+        ordered = sorted(members, key=self.position)
+        indices = tuple(index for node in ordered for index in node.indices)
+        new = (*new[:-1], replace(new[-1], indices=indices))
+        self._exchange(at or ordered[-1], new)
+        for node in ordered:
+            if node in self._place:
+                self._exchange(node, ())
+        self.changes.append(f"{', '.join(node.name for node in ordered)} {list(indices)}: now {new[-1]}")
+
+    def remove(self, node: Node, reason: str) -> None:
+        """Drop a node whose output nobody reads any more, or others write now. Logs the reason."""
+        self._exchange(node, ())
+        self.changes.append(f"removed {node.name} {list(node.indices)}: {reason}")
+
+    def keep(self, node: Node, reason: str) -> None:
+        """Log why a pass leaves a node as it is."""
+        self.changes.append(f"kept {node.name} {list(node.indices)}: {reason}")
+
+    def update(self, node: Node, **fields: Any) -> Node:
+        """Change fields of a node, and return the new one."""
+        new = replace(node, **fields)
+        self._exchange(node, (new,))
+        return new
+
+    def insert_before(self, node: Node, new: Node) -> None:
+        """Let a new node run just before another."""
+        self._exchange(node, (new, node))
+
+    def redirect(self, old: int, new: int) -> None:
+        """Make every reader of tensor ``old`` read ``new``."""
+
+        def redirected(ops: tuple[FusedOp, ...]) -> tuple[FusedOp, ...]:
+            return tuple(replace(op, operand=new) if op.operand == old else op for op in ops)
+
+        for node in self.readers(old):
+            inputs = tuple(new if tensor == old else tensor for tensor in node.inputs)
+            self.update(node, inputs=inputs, epilogue=redirected(node.epilogue), input_ops=redirected(node.input_ops))
+
+    def new_tensor(self, like: int, shape: tuple[int, ...], constant: np.ndarray | None = None) -> int:
+        """Add a tensor of a TFLite shape, computed or constant, in all else like another one. Returns its id."""
+        tensor = self._next_tensor
+        self._next_tensor += 1
+        self.tensors[tensor] = replace(self.tensors[like], shape=shape, constant=constant)
+        return tensor
+
+    def _exchange(self, old: Node, new: Sequence[Node]) -> None:
+        place = self._place.pop(old)
+        nodes = self._places[place]
+        number = nodes.index(old)
+        nodes[number : number + 1] = new
+        if not nodes:
+            del self._places[place]
+        for tensor in old.outputs:
+            if self._producers.get(tensor) is old:
+                del self._producers[tensor]
+        for tensor in set(old.operands):
+            del self._readers[tensor][old]
+        for node in new:
+            self._enter(node, place)
+
+    def _enter(self, node: Node, place: int) -> None:
+        self._place[node] = place
+        self._producers.update(dict.fromkeys(node.outputs, node))
+        for tensor in node.operands:
+            self._readers.setdefault(tensor, {})[node] = None
+
+    # Shared memory ----------------------------------------------------------------------------------------------------
+
+    @property
+    def aliases(self) -> Mapping[int, Alias]:
+        """The tensors that lie inside others. A parent lies inside no other tensor itself."""
+        return self._aliases
+
+    def place_inside(self, tensor: int, alias: Alias) -> None:
+        """Let a tensor lie inside another one from now on."""
+        self._aliases[tensor] = alias
+        self._parents.add(alias.parent)
+
+    def has_own_memory(self, tensor: int) -> bool:
+        """Whether the tensor lies inside no other one, and no other one in it."""
+        return tensor not in self._aliases and tensor not in self._parents
 
     def __str__(self) -> str:
         return "\n".join([f"inputs {list(self.inputs)}", *map(str, self.nodes), f"outputs {list(self.outputs)}"])
-
-
-def redirect(graph: Graph, old: int, new: int) -> None:
-    """Make every reader of tensor ``old`` read ``new``."""
-    for number, node in enumerate(graph.nodes):
-        if old in node.operands:
-            inputs = tuple(new if i == old else i for i in node.inputs)
-            epilogue, input_ops = (
-                tuple(replace(op, operand=new) if op.operand == old else op for op in some)
-                for some in (node.epilogue, node.input_ops)
-            )
-            graph.nodes[number] = replace(node, inputs=inputs, epilogue=epilogue, input_ops=input_ops)

@@ -13,54 +13,46 @@ from .graph import Graph, Node
 
 
 def read_padding_as_zeros(graph: Graph) -> None:
-    """Drop pads of channels that are only added to another tensor: a link reads zeros after an operand's last slice."""
-    for node in list(graph.nodes):
-        if not isinstance(node.operation, Pad) or node.epilogue or node.outputs[0] in graph.outputs:
+    """Drop pads of channels that are only added to a tensor: an epilogue reads zeros after its operand's last slice."""
+    for node in graph.forwards():
+        if not isinstance(node.operation, Pad) or node.epilogue:
             continue
         pad, padded, source = node.operation, node.outputs[0], node.inputs[0]
         behind = pad.amounts[-1][0] == 0 and not any(sum(pair) for pair in pad.amounts[:-1])
-        readers = graph.consumers(padded)
         if not behind or pad.mode != "constant" or pad.value != 0 or graph.tensors[source].bhwc[3] == 1:
             continue
-        if len(readers) != 1 or not isinstance(readers[0].operation, Elementwise) or not readers[0].epilogue:
+        reader = graph.sole_reader(padded)
+        if reader is None or not isinstance(reader.operation, Elementwise) or not reader.epilogue:
             continue
-        reader, op = readers[0], readers[0].epilogue[0]
-        others = [i for i in (reader.inputs[0], op.operand) if i != padded]
-        if op.expression != "ADD" or len(others) != 1 or reader.operands.count(padded) > 1:
+        addition = reader.epilogue[0]
+        other = addition.operand if reader.inputs[0] == padded else reader.inputs[0]
+        if addition.expression != "ADD" or padded not in (reader.inputs[0], addition.operand) or other is None:
             continue
-        (other,) = others
-        if other is None or graph.tensors[other].bhwc != graph.tensors[padded].bhwc:
+        if graph.tensors[other].bhwc != graph.tensors[padded].bhwc:
             continue
-        epilogue = (replace(op, operand=source), *reader.epilogue[1:])
-        added = replace(reader, inputs=(other,), epilogue=epilogue, indices=node.indices + reader.indices)
-        graph.nodes = [added if n is reader else n for n in graph.nodes if n is not node]
-        graph.changes.append(f"removed {node.name} {list(node.indices)}: its reader adds its input")
+        epilogue = (replace(addition, operand=source), *reader.epilogue[1:])
+        graph.substitute({node, reader}, replace(reader, inputs=(other,), epilogue=epilogue))
 
 
 def merge_padding(graph: Graph) -> None:
     """Move zero and reflecting pads of height and width into the only convolution that reads them."""
-    for node in list(graph.nodes):
+    for node in graph.forwards():
         if not isinstance(node.operation, Pad) or node.epilogue or node.outputs[0] in graph.outputs:
             continue
-        readers = graph.consumers(node.outputs[0])
-        if len(readers) != 1 or readers[0].inputs[:1] != node.outputs:
-            graph.changes.append(f"kept {node.name} {list(node.indices)}: not exactly one reader")
+        reader = graph.sole_reader(node.outputs[0])
+        if reader is None or reader.inputs[:1] != node.outputs:
+            graph.keep(node, "not exactly one reader")
             continue
-        merged = _with_padding(readers[0], node.operation)
+        merged = _with_padding(reader, node.operation)
         if isinstance(merged, str):
-            graph.changes.append(f"kept {node.name} {list(node.indices)}: {merged}")
+            graph.keep(node, merged)
             continue
-        operation = merged
-        indices = node.indices + readers[0].indices
-        graph.nodes[graph.nodes.index(readers[0])] = replace(
-            readers[0], operation=operation, inputs=(node.inputs[0], *readers[0].inputs[1:]), indices=indices
-        )
-        graph.nodes.remove(node)
-        graph.changes.append(f"merged {node.name} into {readers[0].name} {list(indices)}")
+        inputs = (node.inputs[0], *reader.inputs[1:])
+        graph.substitute({node, reader}, replace(reader, operation=merged, inputs=inputs))
 
 
 def _with_padding(reader: Node, pad: Pad) -> Convolution | Depthwise | str:
-    """The reader's operation with the padding merged, or why they cannot have it."""
+    """The reader's operation with the padding merged, or the reason why they cannot be merged."""
     operation = reader.operation
     if not isinstance(operation, Convolution | Depthwise):
         return f"{reader.name} has no padding of its own"

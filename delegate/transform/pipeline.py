@@ -1,20 +1,21 @@
-"""Transformations of a partition's graph, in the order of PASSES.
+"""The passes over a partition's graph, in the order of PASSES.
 
-A pass is a function that changes the graph and appends one sentence a change, or a change declined, to
-``graph.changes``. None changes what the graph computes, beyond the rounding of a different order of operations.
+A pass changes the graph, and says in ``graph.changes`` what it did or declined to do. None changes what the graph
+computes, beyond the rounding of a different order of operations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from .cleanup import remove_identities, remove_unused
 from .concatenations import join_concatenations, share_reshaped
 from .epilogues import fuse_epilogues, fuse_input_ops
 from .graph import Graph
 from .instance_norm import fuse_instance_norm
+from .max_pools import fuse_max_pools
 from .padding import merge_padding, read_padding_as_zeros
-from .pooled import read_pools
 from .ranks import align_ranks
 from .rounding import merge_rounding
 from .separable import fuse_separable
@@ -22,29 +23,45 @@ from .siblings import merge_siblings
 from .spread import add_spread_vectors
 from .squeeze_excite import fuse_squeeze_excite
 
-
-def transform(graph: Graph) -> Graph:
-    """Run every pass once, in order. Changes the graph given and returns it."""
-    for apply in PASSES:
-        apply(graph)
-    return graph
+Rewrite = Callable[[Graph], None]
 
 
-PASSES: tuple[Callable[[Graph], None], ...] = (
-    align_ranks,
-    remove_unused,
-    remove_identities,
-    merge_rounding,
-    read_padding_as_zeros,
-    merge_padding,
-    fuse_instance_norm,
-    fuse_epilogues,
-    add_spread_vectors,
-    fuse_input_ops,
-    fuse_squeeze_excite,
-    join_concatenations,
-    share_reshaped,
-    merge_siblings,
-    fuse_separable,
-    read_pools,
+@dataclass(frozen=True)
+class Pass:
+    """A rewrite of the graph, and those that must come before it."""
+
+    run: Rewrite
+    after: tuple[Rewrite, ...] = ()
+
+
+PASSES: tuple[Pass, ...] = (
+    Pass(align_ranks),
+    Pass(remove_unused),
+    # A reshape that keeps the BHWC form may still change the rank.
+    Pass(remove_identities, after=(align_ranks,)),
+    Pass(merge_rounding, after=(remove_identities,)),
+    # Elementwise nodes are nodes of their own until fuse_epilogues.
+    Pass(read_padding_as_zeros),
+    Pass(merge_padding, after=(read_padding_as_zeros,)),
+    Pass(fuse_instance_norm, after=(merge_rounding,)),
+    Pass(fuse_epilogues, after=(read_padding_as_zeros, fuse_instance_norm)),
+    Pass(add_spread_vectors),
+    # An epilogue costs less than the same operation on everything that is read.
+    Pass(fuse_input_ops, after=(fuse_epilogues,)),
+    # A mean may have input operations, and the layers behind it have activations.
+    Pass(fuse_squeeze_excite, after=(fuse_epilogues, fuse_input_ops)),
+    # A tensor that has a place is not fused away, and concatenations of single pixels are gone.
+    Pass(join_concatenations, after=(fuse_epilogues, add_spread_vectors, fuse_squeeze_excite)),
+    Pass(share_reshaped, after=(align_ranks, join_concatenations)),
+    # The outputs of merged convolutions have places, which a concatenation needs more.
+    Pass(merge_siblings, after=(fuse_input_ops, join_concatenations)),
+    Pass(fuse_separable, after=(fuse_epilogues, merge_siblings)),
+    Pass(fuse_max_pools, after=(fuse_epilogues,)),
 )
+
+
+def transform(graph: Graph, passes: Sequence[Pass] = PASSES) -> Graph:
+    """Run every pass once, in order. Changes the graph given and returns it."""
+    for each in passes:
+        each.run(graph)
+    return graph

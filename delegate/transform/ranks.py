@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...kernels.operation import FusedOp
 from ...kernels.ops.movement.reshape import Reshape
 from ...kernels.ops.pointwise.elementwise import Elementwise
 from ...kernels.ops.pointwise.logic import Select
@@ -17,42 +16,37 @@ from .graph import Graph, Node
 
 
 def align_ranks(graph: Graph) -> None:
-    """Give every operand of an elementwise node or a SELECT the rank of its output, where that changes its BHWC form.
-
-    It comes before every pass that removes reshapes: those keep BHWC forms, not ranks.
-    """
-    nodes: list[Node] = []
-    for node in graph.nodes:
-        if isinstance(node.operation, Elementwise | Select):
-            rank = len(graph.tensors[node.outputs[0]].shape)
-            rows = isinstance(node.operation, Select) and node.operation.rows
-            aligned = {
-                i: _aligned(graph, nodes, i, rank, first=rows and place == 0) for place, i in enumerate(node.operands)
-            }
-            epilogue = tuple(_with_operand(op, aligned) for op in node.epilogue)
-            node = replace(node, inputs=tuple(aligned[i] for i in node.inputs), epilogue=epilogue)
-        nodes.append(node)
-    graph.nodes = nodes
-
-
-def _with_operand(op: FusedOp, aligned: dict[int, int]) -> FusedOp:
-    return op if op.operand is None else replace(op, operand=aligned[op.operand])
+    """Give every operand of an elementwise node or a SELECT the rank of its output, if that changes its BHWC form."""
+    for node in graph.forwards():
+        operation = node.operation
+        if not isinstance(operation, Elementwise | Select):
+            continue
+        rank = len(graph.tensors[node.outputs[0]].shape)
+        rows = isinstance(operation, Select) and operation.rows
+        aligned = {
+            tensor: _aligned(graph, node, tensor, rank, ones_last=rows and number == 0)
+            for number, tensor in enumerate(node.operands)
+        }
+        if any(old != new for old, new in aligned.items()):
+            epilogue = tuple(
+                op if op.operand is None else replace(op, operand=aligned[op.operand]) for op in node.epilogue
+            )
+            graph.update(node, inputs=tuple(aligned[tensor] for tensor in node.inputs), epilogue=epilogue)
 
 
-def _aligned(graph: Graph, nodes: list[Node], tensor: int, rank: int, *, first: bool) -> int:
-    """The tensor, or a new one with the same values and ``rank`` dimensions, appending the node that computes it.
+def _aligned(graph: Graph, reader: Node, tensor: int, rank: int, *, ones_last: bool) -> int:
+    """The tensor, or a new one with the same values and ``rank`` dimensions, computed by a new node before ``reader``.
 
-    New dimensions come before the tensor's own, or, where these are the ``first``, after them.
+    New dimensions come before the tensor's own, or, with ``ones_last``, after them.
     """
     info = graph.tensors[tensor]
     ones = (1,) * (rank - len(info.shape))
-    shape = info.shape + ones if first else ones + info.shape
+    shape = info.shape + ones if ones_last else ones + info.shape
     if bhwc(shape) == info.bhwc:
         return tensor
-    new = max(graph.tensors) + 1
-    constant = None if info.constant is None else info.constant.reshape(shape)
-    graph.tensors[new] = replace(info, shape=shape, constant=constant)
-    if constant is None:
-        nodes.append(Node("RESHAPE", Reshape(shape), (tensor,), (new,)))
-        graph.changes.append(f"reshaped tensor {tensor} {info.shape} to {shape}, to broadcast it")
+    if info.constant is not None:
+        return graph.new_tensor(tensor, shape, info.constant.reshape(shape))
+    new = graph.new_tensor(tensor, shape)
+    graph.insert_before(reader, Node("RESHAPE", Reshape(shape), (tensor,), (new,)))
+    graph.changes.append(f"reshaped tensor {tensor} {info.shape} to {shape}, to broadcast it")
     return new

@@ -1,4 +1,4 @@
-"""The pass that spares quantized models roundings: those of values that are rounded so already, and nodes of their own.
+"""The pass that spares quantized models roundings: of values that are rounded so already, and by nodes of their own.
 
 Converters put QUANTIZE and DEQUANTIZE around operators without an integer kernel, such as MIRROR_PAD. A value that was
 rounded before such an operator is rounded after it.
@@ -11,45 +11,29 @@ from dataclasses import replace
 from ...kernels.operation import FusedOp
 from ...kernels.ops.pointwise.elementwise import Elementwise
 from ...kernels.ops.pointwise.quantize import rounding_op
-from .graph import Graph, Node, redirect
+from .graph import Graph, Node
 
 
 def merge_rounding(graph: Graph) -> None:
-    """Remove QUANTIZE nodes of values on the same steps, and let the node that computes others round what it writes."""
-    steps = {i: rounding_op(graph.tensors[i]) for i in graph.inputs}
-    number = 0
-    while number < len(graph.nodes):
-        node = graph.nodes[number]
+    """Remove QUANTIZE nodes of values that are rounded so, and let the nodes that compute others round their output."""
+    rounding = {tensor: rounding_op(graph.tensors[tensor]) for tensor in graph.inputs}
+    """The rounding by tensor after which its values would be the same."""
+    for node in graph.forwards():
         source, destination = node.inputs[0], node.outputs[0]
-        steps[destination] = _steps(node, steps.get(source))
-        alone = isinstance(node.operation, Elementwise) and [op.expression for op in node.epilogue] == ["QUANTIZE"]
-        if alone and steps[destination] == steps.get(source) and destination not in graph.outputs:
-            del graph.nodes[number]
-            redirect(graph, destination, source)
-            graph.changes.append(f"removed QUANTIZE {list(node.indices)}: its input is on the same steps")
-        elif not (alone and _round_when_written(graph, number)):
-            number += 1
+        rounding[destination] = _rounding(node, rounding.get(source))
+        if not isinstance(node.operation, Elementwise) or [op.expression for op in node.epilogue] != ["QUANTIZE"]:
+            continue
+        producer = graph.producer(source)
+        if rounding[destination] == rounding.get(source) and destination not in graph.outputs:
+            graph.remove(node, "its input is rounded so already")
+            graph.redirect(destination, source)
+        elif producer is not None and producer.outputs == (source,) and graph.sole_reader(source) is node:
+            rounded = replace(producer, outputs=node.outputs, epilogue=producer.epilogue + node.epilogue)
+            graph.substitute({producer, node}, rounded, at=producer)
 
 
-def _round_when_written(graph: Graph, number: int) -> bool:
-    """Let the node that computes what QUANTIZE node ``number`` reads round it, unless others read that; whether so."""
-    node = graph.nodes[number]
-    (source,) = node.inputs
-    before = next((i for i, other in enumerate(graph.nodes) if other.outputs == (source,)), None)
-    if before is None or source in graph.outputs or len(graph.consumers(source)) > 1:
-        return False
-    producer = graph.nodes[before]
-    indices = producer.indices + node.indices
-    graph.nodes[before] = replace(
-        producer, outputs=node.outputs, epilogue=producer.epilogue + node.epilogue, indices=indices
-    )
-    del graph.nodes[number]
-    graph.changes.append(f"linked QUANTIZE {list(node.indices)} to {producer.name} {list(producer.indices)}")
-    return True
-
-
-def _steps(node: Node, before: FusedOp | None) -> FusedOp | None:
-    """The rounding after which the node's output would be the same; None where it has none."""
+def _rounding(node: Node, before: FusedOp | None) -> FusedOp | None:
+    """The rounding after which the node's output would be the same; None if there is none."""
     if node.epilogue:
         return node.epilogue[-1] if node.epilogue[-1].expression == "QUANTIZE" else None
     return before if node.operation.keeps_steps() else None

@@ -1,4 +1,4 @@
-"""Passes for squeeze-and-excite blocks: mean and layers as one node, and factors applied where they are read."""
+"""The pass for squeeze-and-excite blocks: a mean of all pixels and its layers are one node."""
 
 from __future__ import annotations
 
@@ -8,46 +8,31 @@ from ...kernels.ops.convolution.separable import CLAMPS
 from ...kernels.ops.reduction.squeeze_excite import PRODUCTS, SqueezeExcite
 from ...kernels.ops.window import VALID, Window
 from ...kernels.tensor import slices
-from .epilogues import _is_mean, _pointwise
 from .graph import Graph, Node
+from .patterns import is_mean_of_pixels, pointwise_convolution
 
 
 def fuse_squeeze_excite(graph: Graph) -> None:
     """Replace a mean of all pixels and the one or two small layers that alone read it, one after the other."""
-    for mean in list(graph.nodes):
-        if not _is_mean(graph, mean):
-            continue
-        first = _layer(graph, mean)
+    for mean in graph.forwards():
+        first = _layer(graph, mean) if is_mean_of_pixels(graph, mean) else None
         if first is None:
             continue
-        second = _layer(graph, first) if tuple(op.expression for op in first.epilogue) in CLAMPS else None
-        members = [node for node in (mean, first, second) if node is not None]
-        layers = tuple(layer for layer in map(_convolution, members[1:]) if layer is not None)
-        activation = tuple(op.expression for op in first.epilogue) if second is not None else ()
-        last = members[-1]
-        indices = tuple(index for node in members for index in node.indices)
-        fused = Node(
-            "SQUEEZE_EXCITE",
-            SqueezeExcite(layers, activation),
-            mean.inputs,
-            last.outputs,
-            last.epilogue,
-            indices,
-            mean.input_ops,
-        )
-        graph.nodes = [fused if n is last else n for n in graph.nodes if n is last or all(n is not m for m in members)]
-        graph.changes.append(f"fused mean and {len(layers)} layers {list(indices)}")
+        activation = tuple(op.expression for op in first.epilogue)
+        second = _layer(graph, first) if activation in CLAMPS else None
+        last = first if second is None else second
+        layers = tuple(layer for layer in map(_convolution, dict.fromkeys((first, last))) if layer is not None)
+        operation = SqueezeExcite(layers, () if second is None else activation)
+        fused = Node("SQUEEZE_EXCITE", operation, mean.inputs, last.outputs, last.epilogue, input_ops=mean.input_ops)
+        graph.substitute({mean, first, last}, fused)
 
 
 def _layer(graph: Graph, node: Node) -> Node | None:
-    """The small layer that alone reads the node's output; None where there is no such one."""
+    """The small layer that alone reads the node's output, else None."""
     output = node.outputs[0]
-    readers = graph.consumers(output)
-    if len(readers) != 1 or output in graph.outputs or output in graph.aliases or readers[0].inputs != (output,):
-        return None
-    (reader,) = readers
-    layer = _convolution(reader)
-    if layer is None or reader.input_ops or reader.operands.count(output) != 1:
+    reader = graph.sole_reader(output)
+    layer = None if reader is None else _convolution(reader)
+    if reader is None or layer is None or reader.inputs != (output,) or reader.input_ops:
         return None
     out, depth = layer.weights.shape[0], layer.weights.shape[3]
     matches = graph.tensors[output].bhwc[3] == depth and graph.tensors[reader.outputs[0]].bhwc[1:] == (1, 1, out)
@@ -55,11 +40,9 @@ def _layer(graph: Graph, node: Node) -> Node | None:
 
 
 def _convolution(node: Node) -> Convolution | None:
-    """The node as a 1x1 convolution; None where it is none."""
+    """The node as a 1x1 convolution, else None."""
     operation = node.operation
     if isinstance(operation, FullyConnected) and operation.weights is not None:
         weights = operation.weights[:, None, None, :]
         return Convolution(Window((1, 1), (1, 1), padding=VALID), weights, operation.bias)
-    if isinstance(operation, Convolution) and operation.groups == 1 and _pointwise(operation.window):
-        return operation
-    return None
+    return pointwise_convolution(node)

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from framebind.delegate.transform import pipeline as passes
 from framebind.delegate.transform.graph import Node
-from framebind.delegate.transform.pooled import read_pools
+from framebind.delegate.transform.max_pools import fuse_max_pools
+from framebind.delegate.transform.pipeline import Pass
 from framebind.interop.device import Device
 from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.reduction.pool import Pooling
@@ -80,15 +80,13 @@ LEFT_ALONE = {
 
 
 @pytest.mark.parametrize("why", LEFT_ALONE)
-def test_others_stay_steps(device: Device, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_others_stay_steps(device: Device, why: str) -> None:
     case = LEFT_ALONE[why]
     small = (1, 3, 4, 8)
     shapes: dict[int, Shape] = {0: (1, case.height, 8, 8), 1: small, 2: small, 3: small}
     # The graph's order as other passes leave it; they would absorb the elementwise nodes.
     nodes, x = [case.pooling, *case.readers], normal(*shapes[0])
-    monkeypatch.setattr(passes, "PASSES", (read_pools,))
-    program, found = run(device, shapes, list(nodes), case.outputs, x)
-    monkeypatch.setattr(passes, "PASSES", ())
-    _, expected = run(device, shapes, list(nodes), case.outputs, x)
+    program, found = run(device, shapes, list(nodes), case.outputs, x, passes=(Pass(fuse_max_pools),))
+    _, expected = run(device, shapes, list(nodes), case.outputs, x, passes=())
     assert len(program.steps) == len(nodes)
     check(device, found, expected)

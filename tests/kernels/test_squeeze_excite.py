@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from framebind.delegate import compiler
 from framebind.delegate.lower import partial_sums, prologue
 from framebind.delegate.run.program import Program
 from framebind.delegate.transform.graph import Node
@@ -107,15 +106,14 @@ BLOCKS = (Block(1, 1, 1, 1), Block(2, 1, 8, 4), Block(4, 2, 1, 1), Block(4, 2, 4
 
 
 def kernels_both_ways(
-    device: Device, graph: tuple[dict[int, Shape], list[Node]], storage: Storage, patch: pytest.MonkeyPatch
+    device: Device, graph: tuple[dict[int, Shape], list[Node]], storage: Storage
 ) -> tuple[list[str], list[str]]:
     """The kernels of the program with output 6, and of one with a step for each launch, which computes the same."""
     shapes, nodes = graph
     x = normal(*shapes[0])
     merged, found = run(device, shapes, list(nodes), (6,), x, storage)
     again, repeated = run(device, shapes, list(nodes), (6,), x, storage)
-    patch.setattr(compiler, "merge", lambda lowered: lowered)
-    apart, expected = run(device, shapes, list(nodes), (6,), x, storage)
+    apart, expected = run(device, shapes, list(nodes), (6,), x, storage, rewrites=())
     if device.traits.api != "null":
         assert np.abs(expected[0]).max() > 0 and relative_error(found[0], expected[0]) <= 1e-5
         np.testing.assert_array_equal(found[0], repeated[0])
@@ -135,7 +133,7 @@ def test_a_convolution_adds_up_what_it_writes(
     window = Convolution(Window((size, size), (1, 1)), half(channels, size, size, 6), half(channels))
     writer = Node("CONV_2D", window, (0,), (7,), (FusedOp("RELU"),))
     monkeypatch.setattr(conv_kernel, "block_candidates", lambda *_: (split,))
-    merged, apart = kernels_both_ways(device, (shapes | {0: (1, 9, 7, 6)}, [writer, *nodes]), storage, monkeypatch)
+    merged, apart = kernels_both_ways(device, (shapes | {0: (1, 9, 7, 6)}, [writer, *nodes]), storage)
     assert (merged, apart) == (["conv", "conv"], ["conv", "reduce", "squeeze_excite", "conv"])
 
 
@@ -151,7 +149,7 @@ def test_matrix_units_add_up_what_they_write(
     monkeypatch.setattr(conv_kernel, "matrix_tile_candidates", lambda *_: (tile,))
     monkeypatch.setattr(device, "traits", replace(device.traits, local_bytes=1 << 16))
     graph = (shapes | {0: (1, 9, 7, 8)}, [conv(0, 7, half(channels, 8)), *nodes])
-    merged, apart = kernels_both_ways(device, graph, "f16", monkeypatch)
+    merged, apart = kernels_both_ways(device, graph, "f16")
     assert merged == ["matrix_conv", *["reduce"] * (channels > 32 and tile.columns == 3), "matrix_conv"]
     assert apart == ["matrix_conv", "reduce", "squeeze_excite", "matrix_conv"]
 
@@ -170,22 +168,20 @@ def test_a_depthwise_convolution_adds_up_what_it_writes(
     operation = Depthwise(Window((3, 3), (2, 2)), 1, half(1, 3, 3, channels), half(channels))
     writer = Node("DEPTHWISE_CONV_2D", operation, (0,), (7,))
     graph = (shapes | {0: (batch, 17, 13, channels)}, [writer, *nodes])
-    merged, apart = kernels_both_ways(device, graph, "f32", monkeypatch)
+    merged, apart = kernels_both_ways(device, graph, "f32")
     assert merged == ["depthwise", *["reduce"] * (batch - 1), "conv"]
     assert apart == ["depthwise", "reduce", "squeeze_excite", "conv"]
 
 
 @pytest.mark.parametrize("first", [False, True], ids=["written first", "written last"])
-def test_what_is_added_before_the_mean_is_added_where_the_last_summand_is_written(
-    device: Device, first: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_added_before_the_mean_is_added_where_the_last_summand_is_written(device: Device, first: bool) -> None:
     """As in a decoder: what is convolved is added to an earlier tensor, and the mean of both is a gate."""
     shapes: dict[int, Shape] = {i: (1, 6, 5, 8) for i in (0, 1, 2, 3, 7, 8)} | {i: (1, 1, 1, 8) for i in (4, 5)}
     shapes[6] = (1, 6, 5, 3)
     sum_ = add(7, 8, 1) if first else add(8, 7, 1)
     nodes = [conv(0, 7, half(8, 8)), conv(0, 8, half(8, 8), (FusedOp("RELU"),)), sum_, mean(1, 4)]
     nodes += [conv(4, 5, half(8, 8), (FusedOp("LOGISTIC"),)), multiply(8, 5, 2), add(2, 7, 3), conv(3, 6, half(3, 8))]
-    merged, apart = kernels_both_ways(device, (shapes, nodes), "f32", monkeypatch)
+    merged, apart = kernels_both_ways(device, (shapes, nodes), "f32")
     assert (merged, apart) == (["conv"] * 3, ["conv", "conv", "reduce", "squeeze_excite", "conv"])
 
 
@@ -195,13 +191,13 @@ def test_a_gate_that_is_read_twice_or_by_many_tiles_is_a_step(device: Device, mo
     shapes |= {0: (1, 5, 4, 8), 8: (1, 5, 4, 8), 9: shapes[6], 10: shapes[6]}
     nodes = [conv(0, 7, half(8, 8)), *nodes[:-1], conv(5, 9, weights[2]), multiply(0, 4, 8), conv(8, 10, half(3, 8))]
     nodes.append(add(9, 10, 6))
-    merged, _ = kernels_both_ways(device, (shapes, nodes), "f32", monkeypatch)
+    merged, _ = kernels_both_ways(device, (shapes, nodes), "f32")
     assert merged == ["conv", "squeeze_excite", "conv", "conv"]
     monkeypatch.undo()
     monkeypatch.setattr(prologue, "MOST_GROUPS", 0)
     shapes, nodes = block((1, 5, 4, 8), 4, 3, weights, source=7)
     graph = (shapes | {0: (1, 5, 4, 8)}, [conv(0, 7, half(8, 8)), *nodes])
-    assert kernels_both_ways(device, graph, "f32", monkeypatch)[0] == ["conv", "squeeze_excite", "conv"]
+    assert kernels_both_ways(device, graph, "f32")[0] == ["conv", "squeeze_excite", "conv"]
 
 
 def test_too_many_sums_are_those_of_rows(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,9 +207,9 @@ def test_too_many_sums_are_those_of_rows(device: Device, monkeypatch: pytest.Mon
     graph = (shapes | {0: (1, 3, 300, 8)}, [conv(0, 7, half(8, 8)), *nodes])
     monkeypatch.setattr(conv_kernel, "block_candidates", lambda *_: (Block(1, 1, 1, 1),))
     monkeypatch.setattr(partial_sums, "SUMS_READ", 8 / device.traits.group_size)
-    assert kernels_both_ways(device, graph, "f32", monkeypatch)[0] == ["conv", "reduce", "conv"]
+    assert kernels_both_ways(device, graph, "f32")[0] == ["conv", "reduce", "conv"]
     monkeypatch.undo()
     monkeypatch.setattr(conv_kernel, "block_candidates", lambda *_: (Block(1, 1, 1, 1),))
     monkeypatch.setattr(device, "traits", replace(device.traits, local_bytes=device.traits.group_size * 16 + 64))
-    merged, _ = kernels_both_ways(device, graph, "f32", monkeypatch)
+    merged, _ = kernels_both_ways(device, graph, "f32")
     assert merged == ["conv", "squeeze_excite", "conv"]

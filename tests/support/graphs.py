@@ -46,10 +46,12 @@ def convolved(x: Array, weights: Array) -> Array:
 
 
 def run(device: Device, shapes: dict[int, Shape], nodes: list[Node], outputs: tuple[int, ...], x: Array,
-        storage: Storage = "f32", picture: bool = False) -> tuple[Program, list[Array]]:  # fmt: skip
-    """Tensor 0 is the input; outputs are bound to float32 buffers, or (``picture``) to rgba32f textures."""
+        storage: Storage = "f32", picture: bool = False, **stages: Any) -> tuple[Program, list[Array]]:  # fmt: skip
+    """Tensor 0 is the input; outputs are bound to float32 buffers, or (``picture``) to rgba32f textures. ``stages``
+    are stages of ``compile_program`` in place of its own.
+    """
     tensors = {i: TensorInfo(f"t{i}", shape, "float32") for i, shape in shapes.items()}
-    program = Program(device, compile_program(Graph(tensors, nodes, (0,), outputs), device.traits, storage))
+    program = Program(device, compile_program(Graph(tensors, nodes, (0,), outputs), device.traits, storage, **stages))
     resources: dict[int, Any] = {}
     for i in (0, *outputs):
         bhwc = tensors[i].bhwc
