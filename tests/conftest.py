@@ -69,9 +69,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what the tier leaves out."""
-    tier = config.getoption("--tier")
-    chosen = [item for item in items if tiers.is_in(tier, item)]
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
+    chosen = dict.fromkeys(tiers.chosen(config.getoption("--tier"), items))
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = chosen
 
 

@@ -1,13 +1,14 @@
 """The three tiers of tests: what a session of each runs.
 
 quick    under a minute: what needs no GPU, with every operator case on the null device; one GL case per operator
-default  minutes: everything, with operator cases chosen by cover, and real models in one storage on most devices
+default  minutes: everything, with operator cases chosen by cover, real models in one storage on most devices, and of
+         other tests of kernels one on GL ES
 all      everything, every operator case on every device, and 3,000 examples of each property that hypothesis draws
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,11 +35,32 @@ def load_profile(tier: Tier) -> None:
     settings.load_profile(tier)
 
 
-def is_in(tier: Tier, item: pytest.Item) -> bool:
-    """Whether a session of this tier runs the test."""
-    if tier == "all" or "operator_run" in _fixtures(item):  # the runs of operators were chosen as parameters
-        return True
-    return _is_quick(item) if tier == "quick" else not _is_repeated(item)
+def chosen(tier: Tier, items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """The tests that a session of this tier runs, of those that were collected."""
+    if tier == "all":
+        return list(items)
+    if tier == "quick":
+        return [item for item in items if _takes_run(item) or _is_quick(item)]
+    on_gles = _first_on_gles(items)
+    return [item for item in items if _takes_run(item) or not _is_repeated(item, on_gles)]
+
+
+def _takes_run(item: pytest.Item) -> bool:
+    """Whether it is an operator case: these were chosen as parameters."""
+    return "operator_run" in _fixtures(item)
+
+
+def _first_on_gles(items: Sequence[pytest.Item]) -> set[pytest.Item]:
+    """The first parameters of each test of kernels on GL ES, whose texts are desktop GL's but for the first lines."""
+    first: dict[str, pytest.Item] = {}
+    for item in items:
+        if _is_kernel_test_on_gles(item):
+            first.setdefault(_name(item), item)
+    return set(first.values())
+
+
+def _is_kernel_test_on_gles(item: pytest.Item) -> bool:
+    return Path(item.path).parent.name == "kernels" and "gles" in map(str, _parameters(item).values())
 
 
 def _is_quick(item: pytest.Item) -> bool:
@@ -48,9 +70,16 @@ def _is_quick(item: pytest.Item) -> bool:
     return "device" not in _fixtures(item) or _parameters(item).get("device") == "null"
 
 
-def _is_repeated(item: pytest.Item) -> bool:
-    repeats = REPEATED.get(f"{Path(item.path).name}::{getattr(item, 'originalname', item.name)}")
+def _is_repeated(item: pytest.Item, on_gles: set[pytest.Item]) -> bool:
+    if _is_kernel_test_on_gles(item):
+        return item not in on_gles
+    repeats = REPEATED.get(_name(item))
     return repeats is not None and repeats(_parameters(item))
+
+
+def _name(item: pytest.Item) -> str:
+    """The file and the function, without parameters."""
+    return f"{Path(item.path).name}::{getattr(item, 'originalname', item.name)}"
 
 
 def _is_other_storage(parameters: Mapping[str, Any]) -> bool:
