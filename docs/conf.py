@@ -2,7 +2,7 @@
 
 project = "framebind"
 author = "the framebind authors"
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 html_theme = "furo"
 html_title = "framebind"
 templates_path: list[str] = []
