@@ -1,4 +1,4 @@
-"""Where finished pictures go: a window, a video file, a PNG file, or nowhere."""
+"""Sinks of finished pictures: a window, a video file, a PNG file, or nothing."""
 
 from __future__ import annotations
 
