@@ -1,1 +1,1 @@
-"""Which operators of a model the GPU takes, and why the others stay on the CPU."""
+"""The operators of a model that the GPU runs, and why the others stay on the CPU."""

@@ -21,7 +21,7 @@ LARGEST_HALF = 65504.0
 
 @dataclass(frozen=True)
 class Constant:
-    """Where a constant lies: offset and size in bytes, and its storage (f32 where halves would overflow)."""
+    """The place of a constant in the block: offset and size in bytes; and its storage, f32 if halves would overflow."""
 
     offset: int
     nbytes: int
@@ -29,17 +29,19 @@ class Constant:
 
 
 Constants = tuple[np.ndarray, dict[Key, Constant]]
-"""All constants as one block of bytes, and where each lies in it."""
+"""All constants as one block of bytes, and the place of each in it."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """The constants of a program by key, and which of them 16 bits must not hold: integers, numbers of links, and what
-    launches read that round to the steps of a quantized tensor, because 16 bits move sums across steps.
+    """The constants of a program by key, and those that must not be stored as halves (``keep_f32``).
+
+    Those are indices, the numbers of fused operations, and constants that a launch reads which rounds to the steps of a
+    quantized tensor: a weight of 16 bits can move a sum across a step.
     """
 
     arrays: dict[Key, PackedArray]
-    precise: set[Key]
+    keep_f32: set[Key]
 
     def fits(self, places: Mapping[Key, Constant], nbytes: int) -> bool:
         """Whether these are places of these constants, in a block of ``nbytes``."""
@@ -51,33 +53,33 @@ class Wanted:
 
 
 def list_constants(lowered: Lowered, graph: Graph) -> Wanted:
-    """What ``pack_constants`` packs, without looking at a value of it."""
+    """The constants that ``pack_constants`` packs. No value is made or looked at yet."""
     wanted = Wanted({}, set())
     for entry in lowered.launches:
         for name, array in entry.arrays.items():
             wanted.arrays[entry.number, name] = array
             if entry.rounds or VALUES in name:
-                wanted.precise.add((entry.number, name))
+                wanted.keep_f32.add((entry.number, name))
         if entry.rounds:
-            wanted.precise.update(tensor for tensor in entry.reads if isinstance(tensor, int))
+            wanted.keep_f32.update(tensor for tensor in entry.reads if isinstance(tensor, int))
     read = {tensor for entry in lowered.launches for tensor in entry.reads if isinstance(tensor, int)}
     for tensor in dict.fromkeys((*sorted(read), *graph.outputs)):  # an output that is constant is copied out
         info = graph.tensors[tensor]
         if info.constant is not None:
             wanted.arrays[tensor] = pack_slices(info.constant, lowered.shapes[tensor])
             if info.constant.dtype.kind != "f":  # indices are exact
-                wanted.precise.add(tensor)
+                wanted.keep_f32.add(tensor)
     return wanted
 
 
 def pack_constants(wanted: Wanted, storage: Storage, alignment: int) -> Constants:
-    """The block (uint8) and where each constant lies in it."""
+    """The block (uint8), and the place of each constant in it; offsets are multiples of ``alignment`` bytes."""
     places: dict[Key, Constant] = {}
     parts: list[bytes] = []
     end = 0
     for key, packed in wanted.arrays.items():
         array = packed.make()
-        fits = storage == "f16" and key not in wanted.precise and float(np.abs(array).max(initial=0.0)) <= LARGEST_HALF
+        fits = storage == "f16" and key not in wanted.keep_f32 and float(np.abs(array).max(initial=0.0)) <= LARGEST_HALF
         kept: Storage = "f16" if fits else "f32"
         part = array.astype(np.float16 if fits else np.float32).tobytes()
         assert len(part) == packed.rows * SLICE_BYTES[kept]

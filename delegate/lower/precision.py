@@ -16,7 +16,7 @@ from .launches import Lowered, only_resizes
 
 
 def choose_storage(lowered: Lowered, storage: Storage) -> dict[TensorId, Storage]:
-    """The storage of every tensor of the program, where ``storage`` ("f32" or "f16") is what the user allows."""
+    """The storage of every tensor of the program. ``storage`` ("f32" or "f16") is what the user allows."""
     storages: dict[TensorId, Storage] = dict.fromkeys(lowered.shapes, "f32")
     if storage == "f16":
         for entry in lowered.launches:
@@ -29,7 +29,7 @@ def choose_storage(lowered: Lowered, storage: Storage) -> dict[TensorId, Storage
 
 
 def _shared(lowered: Lowered, storages: Mapping[TensorId, Storage]) -> dict[TensorId, Storage]:
-    """Of tensors that lie in one memory: halves only where all are halves."""
+    """The storage of tensors that share memory: halves only if all of them are halves."""
     families: dict[int, list[int]] = {}
     for tensor, part in lowered.aliases.items():
         families.setdefault(part.parent, [part.parent]).append(tensor)

@@ -1,4 +1,4 @@
-"""What of a program was measured on the device instead of decided by rule: a plain value, which can be kept."""
+"""The decisions of a program that were measured on the device, in place of rules: a plain value to save."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from .launches import LabelledLaunch, Lowered, local_bytes
 from .lowering import lower
 
 GROUPS = (64, 128, 256)
-"""The work-group sizes that are tried, where the device has them."""
+"""The work-group sizes that are tried, as far as the device has them."""
 GROUPS_PER_UNIT = (1, 2, 4)
-"""How many groups a compute unit are tried for programs of one dispatch."""
+"""The numbers of work-groups per compute unit that are tried for programs of one dispatch."""
 _MOST_BYTES = 1 << 20
-"""Of what is kept."""
+"""The most bytes of a saved tuning; a larger one is refused as corrupt."""
 
 
 class TuningError(Exception):
-    """Why a tuning is none of this program. The engine catches it, and goes by rule or measures anew."""
+    """The reason why a tuning does not fit a program. The engine catches it, and goes by rule or measures anew."""
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """0, None and what is not in ``tuned`` mean that the rule decides; ``Tuning()`` is the rules' alone.
+    """The measured decisions. The rule decides for 0, for None and for keys that are not in ``tuned``.
 
     ``tuned`` has the number of the candidate by key (TuningChoice in kernels/target.py). ``dispatches`` and
     ``groups_per_unit`` are passed to ``Device.record``.
@@ -70,7 +70,7 @@ def lower_tuned(graph: Graph, target: Target, tuning: Tuning) -> Lowered:
 
 
 def choices_by_key(launches: Sequence[LabelledLaunch]) -> dict[str, TuningChoice[Any]]:
-    """The different decisions that launches follow."""
+    """The decisions that launches follow, each once."""
     choices = [entry.launch.choice for entry in launches]
     return {choice.key: choice for choice in choices if choice is not None}
 
@@ -96,7 +96,7 @@ def encode(tuning: Tuning) -> bytes:
 
 
 def decode(data: bytes) -> Tuning:
-    """What ``encode`` made. Raises TuningError for all else; whether it fits a program, ``lower_tuned`` checks."""
+    """The tuning in bytes of ``encode``. Raises TuningError for other bytes; ``lower_tuned`` checks that it fits."""
     if len(data) > _MOST_BYTES:
         raise TuningError(f"it has {len(data)} bytes")
     try:
