@@ -2,7 +2,7 @@
 
 python benchmarks/report.py                                         write the page
 python benchmarks/report.py add FRAMES.json --commit HASH           keep what `benchmarks/frames.sh --json` printed
-python benchmarks/report.py compare BEFORE.json AFTER.json --commits HASH,HASH       two such runs side by side
+python benchmarks/report.py compare TREES.txt --commits HASH,HASH    keep what `benchmarks/compare_trees.py` printed
 
 A file in benchmarks/results is one table. Its keys are those of ``Result``; files may be written by hand. The page
 shows the newest table of each kind and machine.
@@ -68,6 +68,7 @@ as fast as it is, experiment by experiment, is in [internals](internals/index.md
 | `benchmarks/one_dispatch.py`, `benchmarks/inside.py` | one dispatch for all steps: times, equal bits, each step |
 | `benchmarks/convolutions.py`, `benchmarks/roofline.py` | single convolutions by each tile; lower bounds from shapes |
 | `benchmarks/compare_trees.py` | two source trees in turn: frames and starts, before and after a change |
+| `benchmarks/compare_trees.py` | two commits in turn: bound frames and cold starts |
 | `benchmarks/soak.py` | a demo for half an hour: memory, GL objects, longest frames |
 
 Times are taken after a warm-up of half a second. *Bound*: inputs and outputs stay on the GPU; a frame binds the next
@@ -83,8 +84,7 @@ Medians in ms. On OpenCL all steps are one dispatch; on OpenGL there is one per 
 """,
     "comparison": """## Before and after
 
-Two commits, measured in one session on one machine: medians of bound frames in ms, and the change of the
-initialization.
+Two commits, measured in turn on one machine: medians of bound frames in ms, and the change of a cold start.
 """,
     "inside": """## GPU time inside the one dispatch
 
@@ -105,10 +105,6 @@ what an earlier process kept (`serialization_dir`); *%* is warm by cold.
 
 No clock is involved, so these are the same on a busy machine. `tests/delegate/golden.txt` has them for the null device,
 and a test compares. *API calls* are all that `invoke()` issues if everything is bound.
-""",
-    "soak": """## Half an hour of a demo
-
-Times in ms. Resident memory counts from the sixth minute on.
 """,
 }
 """By kind of result: the heading and text of its part of the page, in order."""
@@ -181,28 +177,27 @@ def frames(measured: dict[str, Any], commit: str) -> Result:
     return Result(kind, *described(runs), today(), commit, command, ["model", *on], rows)
 
 
-def comparison(before: dict[str, Any], after: dict[str, Any], commits: tuple[str, str]) -> Result:
-    """Two outputs of `benchmark --json`: a row for each model, with the frames and initializations on each API."""
-    earlier = {(run["model"], run["on"]): run for run in before["runs"]}
-    by_model: dict[str, list[Cell]] = {}
-    on: list[str] = []
-    for run in after["runs"]:
-        old = earlier.get((run["model"], run["on"]))
-        if old is None or old["statistics"] is None or run["statistics"] is None:
-            continue
-        on += [run["on"]] if run["on"] not in on else []
-        medians = [each["latency"]["median"] for each in (old, run)]
-        row = by_model.setdefault(run["model"], [run["model"]])
-        row += [round(median, 3) for median in medians]
-        row += [_change(*medians), _change(old["init"], run["init"])]
-    columns = ["model", *(column for name in on for column in (f"{name} before", "after", "change", "init"))]
-    rows = list(by_model.values())
-    commit, command = " and ".join(commits), f"{FRAMES} --json"
-    return Result("comparison", *described(after["runs"]), today(), commit, command, columns, rows)
+def comparison(printed: str, machine: str, driver: str, commits: str) -> Result:
+    """A table of what `benchmarks/compare_trees.py` printed: a row for each model, frames and starts on each API."""
+    figures: dict[str, dict[str, tuple[float, float]]] = {}
+    for line in printed.splitlines():
+        words = line.split()
+        if len(words) == 7 and words[3] in ("frame", "start"):
+            figures.setdefault(words[0], {})[" ".join(words[1:4])] = (float(words[4]), float(words[5]))
+    on = sorted({name.rpartition(" ")[0] for row in figures.values() for name in row})
+    rows: list[list[Cell]] = []
+    for model, row in figures.items():
+        cells: list[Cell] = [model]
+        for name in on:
+            before, after = row[f"{name} frame"]
+            cells += [before, after, _change(before, after), _change(*row.get(f"{name} start", (0.0, 0.0)))]
+        rows.append(cells)
+    columns = ["model", *(column for name in on for column in (f"{name} before", "after", "change", "start"))]
+    return Result("comparison", machine, driver, today(), commits, "benchmarks/compare_trees.py", columns, rows)
 
 
 def _change(before: float, after: float) -> str:
-    return f"{(after / before - 1) * 100:+.1f}%"
+    return f"{(after / before - 1) * 100:+.1f}%" if before else ""
 
 
 def described(runs: list[dict[str, Any]]) -> tuple[str, str]:
@@ -250,12 +245,13 @@ def add(measured: Path, commit: Annotated[str, typer.Option(help="The commit tha
 
 @app.command()
 def compare(
-    before: Path, after: Path, commits: Annotated[str, typer.Option(help="Two commits, with a comma between.")]
+    printed: Path,
+    commits: Annotated[str, typer.Option(help="Both commits, with a comma between.")],
+    machine: Annotated[str, typer.Option(help="The GPU.")] = "NVIDIA H200",
+    driver: Annotated[str, typer.Option(help="Its driver.")] = "",
 ) -> None:
-    """Keep two runs of `benchmarks/frames.sh --json` side by side."""
-    first, second = commits.split(",")
-    loaded: list[dict[str, Any]] = [json.loads(path.read_text()) for path in (before, after)]
-    print(keep(comparison(loaded[0], loaded[1], (first, second))))
+    """Keep what `benchmarks/compare_trees.py` printed: two commits, measured in turn."""
+    print(keep(comparison(printed.read_text(), machine, driver, commits.replace(",", " and "))))
 
 
 if __name__ == "__main__":

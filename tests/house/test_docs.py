@@ -340,16 +340,18 @@ def test_the_page_of_measurements_is_what_its_script_writes() -> None:
 
 
 def test_measured_frames_become_a_table() -> None:
-    """The output of ``benchmark --json``, with the peer that runs on the CPU, and of two commits beside each other."""
+    """The output of ``benchmark --json``, with the peer that runs on the CPU, and that of ``compare_trees.py``."""
     report = runpy.run_path(str(ROOT / "benchmarks" / "report.py"))
-    gpu: dict[str, Any] = {"model": "m", "on": "cl f16", "io": "bound", "init": 10.0, "latency": {"median": 0.5}}
+    gpu: dict[str, Any] = {"model": "m", "on": "cl f16", "io": "bound", "latency": {"median": 0.5}}
     gpu["statistics"] = {"device": "GPU", "driver": "1.2"}
-    cpu = {"model": "m", "on": "litert-cpu", "io": "read", "init": 1.0, "latency": {"median": 2.25}, "statistics": None}
-    before, after = {"runs": [gpu, cpu]}, {"runs": [{**gpu, "init": 11.0, "latency": {"median": 0.4}}, cpu]}
-    frames = report["frames"](before, "abc")
+    cpu = {"model": "m", "on": "litert-cpu", "io": "read", "latency": {"median": 2.25}, "statistics": None}
+    frames = report["frames"]({"runs": [gpu, cpu]}, "abc")
     assert (frames.kind, frames.machine, frames.driver) == ("frames", "GPU", "1.2")
     assert "| m | 0.5 | 2.25 |" in report["table"](frames)
-    compared = report["comparison"](before, after, ("abc", "def"))
+    printed = (
+        "  before after ratio\nm cl f16 frame 0.500 0.400 0.800\nm cl f16 stream 1 1 1\nm cl f16 start 10 11 1.100\n"
+    )
+    compared = report["comparison"](printed, "GPU", "1.2", "abc and def")
     assert compared.rows == [["m", 0.5, 0.4, "-20.0%", "+10.0%"]]
     with pytest.raises(ValueError, match="no section of the page shows results of kind new"):
         report["page"]([replace(compared, kind="new")])
