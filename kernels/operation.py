@@ -30,6 +30,7 @@ class FusedOp:
     """A key of EXPRESSIONS in ops/pointwise/elementwise.py."""
     operand: int | None = None
     """The tensor that is the second operand of a binary expression. It broadcasts to the written tensor."""
+    _: KW_ONLY
     swapped: bool = False
     """The written value is the right-hand side."""
     values: tuple[float, ...] = ()

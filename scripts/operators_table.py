@@ -102,7 +102,7 @@ def table() -> str:
     """The whole document."""
     numbers = {name: number for name, number in vars(schema.BuiltinOperator).items() if not name.startswith("_")}
     on_cpu = {name for name, number in numbers.items() if litert_has(number)}
-    rows = "".join(_row(OPERATORS[name], name in on_cpu) for name in sorted(OPERATORS, key=str.lower))
+    rows = "".join(_row(OPERATORS[name], on_cpu=name in on_cpu) for name in sorted(OPERATORS, key=str.lower))
     return HEADER + rows + CPU_HEADER + _reasons_for_the_cpu(on_cpu - set(OPERATORS))
 
 
@@ -115,7 +115,7 @@ def _reasons_for_the_cpu(names: set[str]) -> str:
     return "".join(f"- {', '.join(sorted(given))}: {reason}\n" for reason, given in reasons.items())
 
 
-def _row(operator: TfliteOp, on_cpu: bool) -> str:
+def _row(operator: TfliteOp, *, on_cpu: bool) -> str:
     versions = f"1 to {operator.max_version}" if operator.max_version > 1 else "1" if operator.max_version else "all"
     found = dict.fromkeys(_reasons(operator.parse, set()))
     custom = " (custom)" if operator.custom else ""

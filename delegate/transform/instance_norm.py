@@ -38,7 +38,7 @@ def fuse_instance_norm(graph: Graph) -> None:
 def _match(graph: Graph, mean: Node) -> tuple[set[Node], Node]:
     """The ten nodes, and the node that stands for them."""
     x, m = mean.inputs[0], mean.outputs[0]
-    _require(mean.operation == Reduction((1, 2), 4, True) and not _exact(mean))
+    _require(mean.operation == Reduction((1, 2), 4, keep=True) and not _exact(mean))
     difference = _reader(graph, "SQUARED_DIFFERENCE", x, m)
     variance = _only_reader(graph, difference)
     _require(variance.operation == mean.operation and not _exact(variance))

@@ -137,7 +137,7 @@ def test_convolutions_of_one_tensor_are_computed_as_one(device: Device, storage:
 def test_a_resized_pixel_in_a_concatenation_is_a_vector_that_is_added(device: Device, first: bool) -> None:
     """As the pooled branch of a segmentation head: [b, 1, 1, c] resized to the picture, joined, and convolved."""
     x = normal(2, 3, 4, 7)
-    mean = Node("MEAN", Reduction((1, 2), 4, True), (0,), (1,))
+    mean = Node("MEAN", Reduction((1, 2), 4, keep=True), (0,), (1,))
     pixel = Node("RESIZE_BILINEAR", ResizeImage(Resize((3, 4), align_corners=True, bilinear=True)), (1,), (2,))
     joined = (2, 3) if first else (3, 2)
     weights = normal(5, 14)

@@ -22,7 +22,7 @@ from support.graphs import Array, Shape, check, conv, convolved, normal, run
 def pool(
     source: int, destination: int, window: Window, epilogue: tuple[FusedOp, ...] = (), *, maximum: bool = True
 ) -> Node:
-    return Node("MAX_POOL_2D", Pooling(window, maximum), (source,), (destination,), epilogue)
+    return Node("MAX_POOL_2D", Pooling(window, maximum=maximum), (source,), (destination,), epilogue)
 
 
 def largest(x: Array) -> npt.NDArray[np.float32]:

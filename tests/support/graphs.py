@@ -82,7 +82,7 @@ def normal(*shape: int) -> Array:
     return RNG.normal(size=shape).astype(np.float32)
 
 
-MEAN = Reduction((1, 2), 4, True)
+MEAN = Reduction((1, 2), 4, keep=True)
 
 
 def half(*shape: int) -> Array:
@@ -93,7 +93,9 @@ def half(*shape: int) -> Array:
 def mean(source: int, target: int, max_pool_2x2: tuple[int, int] | None = None) -> Node:
     if max_pool_2x2 is None:
         return Node("MEAN", MEAN, (source,), (target,))
-    return Node("AVERAGE_POOL_2D", Pooling(Window(max_pool_2x2, (1, 1), padding=VALID), False), (source,), (target,))
+    return Node(
+        "AVERAGE_POOL_2D", Pooling(Window(max_pool_2x2, (1, 1), padding=VALID), maximum=False), (source,), (target,)
+    )
 
 
 def multiply(source: int, operand: int, target: int) -> Node:

@@ -14,22 +14,24 @@ from .packing import pack_bias
 
 @dataclass(frozen=True)
 class MatrixProduct(Operation):
-    """A product over the last two dimensions of two operands with ``ranks`` dimensions. ``turned`` operands are
+    """A product over the last two dimensions of two operands with ``ranks`` dimensions. ``transposed`` operands are
     transposed first.
     """
 
     ranks: tuple[int, int]
-    turned: tuple[bool, bool]
+    transposed: tuple[bool, bool]
 
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-        (rows, depth), (other, columns) = (_matrix(s, t) for s, t in zip(shapes[:2], self.turned, strict=True))
+        (rows, depth), (other, columns) = (
+            _matrix(s, transposed=t) for s, t in zip(shapes[:2], self.transposed, strict=True)
+        )
         if depth != other:
             raise ValueError(f"matrices of {shapes} do not multiply")
         return [(*broadcast_shape([shapes[0][:-2], shapes[1][:-2]]), rows, columns)]
 
     def lower(self, lowering: Lowering) -> list[Launch]:
         first, second = (ranked(lowering.shape(i), rank) for i, rank in zip(lowering.inputs, self.ranks, strict=True))
-        return [launch_product(lowering, (lowering.inputs[0], lowering.inputs[1]), (first, second), self.turned)]
+        return [launch_product(lowering, (lowering.inputs[0], lowering.inputs[1]), (first, second), self.transposed)]
 
 
 def _parse(node: TfliteNode) -> Parsed:
@@ -41,27 +43,27 @@ def _parse(node: TfliteNode) -> Parsed:
     return Parsed(MatrixProduct(ranks, (bool(node.options.AdjX()), bool(node.options.AdjY()))), (0, 1))
 
 
-def _matrix(shape: tuple[int, ...], turned: bool) -> tuple[int, int]:
-    return (shape[-1], shape[-2]) if turned else (shape[-2], shape[-1])
+def _matrix(shape: tuple[int, ...], *, transposed: bool) -> tuple[int, int]:
+    return (shape[-1], shape[-2]) if transposed else (shape[-2], shape[-1])
 
 
 def launch_product(
     lowering: Lowering,
     tensors: tuple[TensorId, TensorId],
     shapes: tuple[tuple[int, ...], tuple[int, ...]],
-    turned: tuple[bool, bool],
+    transposed: tuple[bool, bool],
     bias: np.ndarray | None = None,
 ) -> Launch:
     """One dispatch that multiplies two tensors of these TFLite shapes; ``bias`` has one value for each column."""
     first, second = shapes
-    rows, depth = _matrix(first, turned[0])
-    columns = _matrix(second, turned[1])[1]
+    rows, depth = _matrix(first, transposed=transposed[0])
+    columns = _matrix(second, transposed=transposed[1])[1]
     constants: dict[str, int | float] = {"ROWS": rows, "DEPTH": depth, "COLUMNS": columns}
     batches = broadcast_shape([(1, 1, *first[:-2])[-2:], (1, 1, *second[:-2])[-2:]])
     constants["BATCHES"] = batches[1]
-    for name, shape, is_turned in zip(("LEFT", "RIGHT"), shapes, turned, strict=True):
+    for name, shape, is_transposed in zip(("LEFT", "RIGHT"), shapes, transposed, strict=True):
         outer, inner = (1, 1, *shape[:-2])[-2:]
-        constants |= {f"{name}_ROWS": shape[-2], f"{name}_TURNED": int(is_turned)}
+        constants |= {f"{name}_ROWS": shape[-2], f"{name}_TURNED": int(is_transposed)}
         constants |= {f"{name}_OUTER": inner if outer > 1 else 0, f"{name}_INNER": 1 if inner > 1 else 0}
     group_count = lowering.groups_for(lowering.outputs[0])
     reads = {"first": tensors[0], "second": tensors[1]}

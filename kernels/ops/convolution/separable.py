@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ...operation import FusedOp, Launch, Lowering, Operation
 from ...target import Target, TuningChoice
 from ...tensor import FLOAT_MAX, slices
+from ..window import Window
 from .conv import Convolution, launch_convolution
 from .depthwise import Depthwise, launch_depthwise
 from .heuristics import (
@@ -159,6 +160,27 @@ def divide_window(rows: int, runs: int, group_size: int) -> tuple[int, int]:
     return -(-rows // each), each
 
 
+def _depthwise_half(window: Window, tile: SeparableTile, depth: int, group_size: int) -> dict[str, int | float]:
+    """The constants by which a work-group divides the depthwise values of its pixels, ``depth`` slices each.
+
+    Neighbouring pixels of a run read COLUMNS input columns, COLUMN_STEP apart.
+    """
+    parts, window_rows = divide_window(window.size[0], tile.runs * depth, group_size)
+    step = window.dilations[1] if tile.run == 1 else 1
+    reach = (tile.run - 1) * window.strides[1] + (window.size[1] - 1) * window.dilations[1]
+    return {
+        "RUN": tile.run, "RUNS": tile.runs, "PARTS": parts, "WINDOW_ROWS": window_rows,
+        "COLUMNS": reach // step + 1, "COLUMN_STEP": step,
+    }  # fmt: skip
+
+
+def _pointwise_half(tile: SeparableTile, depth: int, group_size: int) -> dict[str, int | float]:
+    """The constants by which a work-group divides the 1x1 convolution: SPLIT invocations share the sums of a block."""
+    blocks = tile.pixels // tile.block * tile.slices
+    lanes = min(blocks, group_size)
+    return {"BLOCK": tile.block, "BLOCKS": blocks, "LANES": lanes, "SPLIT": min(group_size // lanes, depth)}
+
+
 def _launch_joined(lowering: Lowering, operation: Separable, pair: Pair) -> Launch:
     _, height, width, depth = lowering.shape(lowering.inputs[0])
     batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
@@ -168,18 +190,11 @@ def _launch_joined(lowering: Lowering, operation: Separable, pair: Pair) -> Laun
     tile = lowering.target.take(choice)
     row_runs, slice_tiles = -(-columns // tile.run), -(-slices(channels) // tile.slices)
     runs = batch * rows * row_runs
-    blocks = tile.pixels // tile.block * tile.slices
-    lanes = min(blocks, lowering.group_size)
-    split = min(lowering.group_size // lanes, pair.depth)
     low, high = CLAMPS[operation.activation]
-    parts, window_rows = divide_window(window.size[0], tile.runs * slices(depth), lowering.group_size)
-    step = window.dilations[1] if tile.run == 1 else 1
-    reach = (tile.run - 1) * window.strides[1] + (window.size[1] - 1) * window.dilations[1]
-    constants = window.constants(height, width) | {
-        "RUN": tile.run, "RUNS": tile.runs, "PARTS": parts, "WINDOW_ROWS": window_rows,
-        "COLUMNS": reach // step + 1, "COLUMN_STEP": step,
+    constants = {
+        **window.constants(height, width), **_depthwise_half(window, tile, pair.depth, lowering.group_size),
         "ROW_RUNS": row_runs, "ALL_RUNS": runs, "SLICES": tile.slices, "SLICE_TILES": slice_tiles,
-        "BLOCK": tile.block, "BLOCKS": blocks, "LANES": lanes, "SPLIT": split, "LOW": low, "HIGH": high,
+        **_pointwise_half(tile, pair.depth, lowering.group_size), "LOW": low, "HIGH": high,
     }  # fmt: skip
     arrays = {
         "depth_weights": pack_depthwise(operation.depthwise.weights),
@@ -187,8 +202,9 @@ def _launch_joined(lowering: Lowering, operation: Separable, pair: Pair) -> Laun
         "weights": pack_weights(operation.pointwise.weights),
         "bias": pack_bias(operation.pointwise.bias, channels),
     }
-    partial = lowering.group_size * tile.block if split > 1 else 1
-    local = (("float4", "middle", parts * tile.pixels * slices(depth)), ("float4", "partial", partial))
+    middle = int(constants["PARTS"]) * tile.pixels * pair.depth
+    partial = lowering.group_size * tile.block if constants["SPLIT"] > 1 else 1
+    local = (("float4", "middle", middle), ("float4", "partial", partial))
     reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
     group_count = -(-runs // tile.runs) * slice_tiles
     return Launch("separable", reads, writes, group_count, constants, arrays, local, choice=choice)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
@@ -16,6 +16,7 @@ class SpaceDepth(Operation):
     """Squares of ``block`` x ``block`` pixels to channels, or channels to such squares (``to_depth`` False)."""
 
     block: int
+    _: KW_ONLY
     to_depth: bool
 
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -44,7 +45,7 @@ def _parse(node: TfliteNode, *, to_depth: bool) -> Parsed:
     require_movable(node.inputs[:1], node.outputs)
     if node.inputs[0] is None or len(node.inputs[0].shape) != 4 or node.options.BlockSize() < 1:
         raise Unsupported("input must have rank 4 and the block size must be positive")
-    return Parsed(SpaceDepth(node.options.BlockSize(), to_depth))
+    return Parsed(SpaceDepth(node.options.BlockSize(), to_depth=to_depth))
 
 
 TFLITE = (

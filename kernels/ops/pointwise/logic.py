@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
 from ...operation import FusedOp, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
@@ -22,6 +22,7 @@ class Select(Operation):
     ``rows``: the condition has one dimension, the first of the values'.
     """
 
+    _: KW_ONLY
     rows: bool = False
 
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -87,7 +88,7 @@ def _parse_select(node: TfliteNode, *, by_rows: bool) -> Parsed:
     rows = by_rows and len(shapes[0]) == 1 and len(shapes[1]) > 1
     if by_rows and (shapes[1] != shapes[2] or not (rows or shapes[0] in ((), shapes[1]))):
         raise Unsupported(f"a condition of shape {shapes[0]} does not choose between {shapes[1]} and {shapes[2]}")
-    return Parsed(Select(rows), (0, 1, 2))
+    return Parsed(Select(rows=rows), (0, 1, 2))
 
 
 TFLITE = (

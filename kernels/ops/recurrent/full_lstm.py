@@ -79,38 +79,61 @@ class FullLstm(Operation):
 
 def parse_full(node: TfliteNode) -> Parsed:
     """The operation; its runtime inputs are x, the activation and the cell's state."""
-    if len(node.inputs) not in (20, 24) or len(node.outputs) != 1:
-        raise Unsupported(
-            f"a full LSTM has 20 or 24 inputs and 1 output, not {len(node.inputs)} and {len(node.outputs)}"
-        )
-    inputs = [*node.inputs, *[None] * (24 - len(node.inputs))]
-    require_float(*inputs, *node.outputs)
+    inputs = _all_inputs(node)
     _check_runtime(inputs, node.outputs[0])
-    coupled = inputs[FOR_X] is None
-    if coupled != (inputs[FOR_STATE] is None):
-        raise Unsupported("its input gate has weights for x or for the activation alone")
-    gates = [i for i in ORDER if not (coupled and i == 0)]
-    for_x, for_state = ([_matrix(inputs[start + i], "weights") for i in gates] for start in (FOR_X, FOR_STATE))
-    units, width, fed_back = for_x[0].shape[0], for_x[0].shape[1], for_state[0].shape[1]
-    if {w.shape for w in for_x} != {(units, width)} or {w.shape for w in for_state} != {(units, fed_back)}:
-        raise Unsupported("the weights of its gates are not all of one shape")
+    gates = _gates(inputs)
+    for_x, for_state = _gate_weights(inputs, gates)
+    units, fed_back = for_state[0].shape
     normalized = inputs[FACTORS + 1] is not None
     biases = [_vector(inputs[BIASES + i], units) for i in gates]
-    cell = _cell(node.options, inputs, gates, units, normalized)
-    projection = None if inputs[PROJECTION] is None else _matrix(inputs[PROJECTION], "projection weights")
-    if (units if projection is None else projection.shape[0]) != fed_back:
-        raise Unsupported(f"its activation has not the {fed_back} values that the gates' weights take")
-    if projection is not None and projection.shape[1] != units:
-        raise Unsupported(f"projection weights of shape {projection.shape} do not take {units} values")
+    cell = _cell(node.options, inputs, gates, units, normalized=normalized)
+    projection = _projection(inputs[PROJECTION], units, fed_back)
     operation = FullLstm(
         cell,
         np.concatenate([np.concatenate(pair, 1) for pair in zip(for_x, for_state, strict=True)]),
         None if normalized else np.concatenate(biases),
         projection,
         None if inputs[PROJECTION + 1] is None else _vector(inputs[PROJECTION + 1], fed_back),
-        _clip(node.options.ProjClip()) if projection is not None else 0.0,
+        0.0 if projection is None else _clip(node.options.ProjClip()),
     )
     return Parsed(operation, (0, STATES, STATES + 1))
+
+
+def _all_inputs(node: TfliteNode) -> list[TensorInfo | None]:
+    """The 24 inputs; models without normalized sums have 20."""
+    if len(node.inputs) not in (20, 24) or len(node.outputs) != 1:
+        raise Unsupported(
+            f"a full LSTM has 20 or 24 inputs and 1 output, not {len(node.inputs)} and {len(node.outputs)}"
+        )
+    require_float(*node.inputs, *node.outputs)
+    return [*node.inputs, *[None] * (24 - len(node.inputs))]
+
+
+def _gates(inputs: list[TensorInfo | None]) -> list[int]:
+    """The gates that have weights, in the cell's order, by their places in a group of four inputs."""
+    coupled = inputs[FOR_X] is None
+    if coupled != (inputs[FOR_STATE] is None):
+        raise Unsupported("its input gate has weights for x or for the activation alone")
+    return [i for i in ORDER if not (coupled and i == 0)]
+
+
+def _gate_weights(inputs: list[TensorInfo | None], gates: Sequence[int]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """For each gate the weights for x, (units, inputs), and those for the activation, (units, outputs)."""
+    for_x, for_state = ([_matrix(inputs[start + i], "weights") for i in gates] for start in (FOR_X, FOR_STATE))
+    (units, width), fed_back = for_x[0].shape, for_state[0].shape[1]
+    if {w.shape for w in for_x} != {(units, width)} or {w.shape for w in for_state} != {(units, fed_back)}:
+        raise Unsupported("the weights of its gates are not all of one shape")
+    return for_x, for_state
+
+
+def _projection(tensor: TensorInfo | None, units: int, fed_back: int) -> np.ndarray | None:
+    """The weights (outputs, units) of the projection, or None. ``fed_back`` values return to the gates."""
+    weights = None if tensor is None else _matrix(tensor, "projection weights")
+    if (units if weights is None else weights.shape[0]) != fed_back:
+        raise Unsupported(f"its activation has not the {fed_back} values that the gates' weights take")
+    if weights is not None and weights.shape[1] != units:
+        raise Unsupported(f"projection weights of shape {weights.shape} do not take {units} values")
+    return weights
 
 
 def _check_runtime(inputs: list[TensorInfo | None], output: TensorInfo) -> None:
@@ -124,7 +147,7 @@ def _check_runtime(inputs: list[TensorInfo | None], output: TensorInfo) -> None:
             raise Unsupported(f"tensor '{tensor.name}' is {tensor.stored_dtype}: only weights may be quantized")
 
 
-def _cell(options: Any, inputs: list[TensorInfo | None], gates: Sequence[int], units: int, normalized: bool) -> Cell:
+def _cell(options: Any, inputs: list[TensorInfo | None], gates: Sequence[int], units: int, *, normalized: bool) -> Cell:
     """The cell, its vectors in the order of the cell's gates."""
     number = int(options.FusedActivationFunction())
     if not 1 <= number <= TANH:  # with none, LiteRT shows what its scratch memory happens to hold

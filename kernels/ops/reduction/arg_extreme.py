@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp
@@ -17,6 +17,7 @@ class ArgExtreme(Operation):
 
     axis: int
     rank: int
+    _: KW_ONLY
     maximum: bool
 
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -37,7 +38,7 @@ def _parse(node: TfliteNode, *, maximum: bool) -> Parsed:
     require_type(INDEX_DTYPES, *node.outputs)
     rank = len(node.inputs[0].shape) if node.inputs[0] else 0
     axis = axis_of(constant(node.inputs[1], "axis").reshape(-1)[0], rank)
-    return Parsed(ArgExtreme(axis, rank, maximum))
+    return Parsed(ArgExtreme(axis, rank, maximum=maximum))
 
 
 TFLITE = (

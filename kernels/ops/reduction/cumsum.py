@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import bhwc_axis, slices
@@ -15,6 +15,7 @@ class CumulativeSum(Operation):
     """``axis`` is BHWC's. ``exclusive`` leaves out the value itself; ``reverse`` adds from the end."""
 
     axis: int
+    _: KW_ONLY
     exclusive: bool
     reverse: bool
 
@@ -39,7 +40,7 @@ def _parse(node: TfliteNode) -> Parsed:
         raise Unsupported("it needs an input of rank 1 or more")
     rank = len(node.inputs[0].shape)
     axis = bhwc_axis(axis_of(constant(node.inputs[1], "axis").reshape(-1)[0], rank), rank)
-    return Parsed(CumulativeSum(axis, bool(node.options.Exclusive()), bool(node.options.Reverse())))
+    return Parsed(CumulativeSum(axis, exclusive=bool(node.options.Exclusive()), reverse=bool(node.options.Reverse())))
 
 
 TFLITE = (TfliteOp("CUMSUM", _parse, max_version=1, inputs=2),)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
@@ -14,6 +14,7 @@ from .reduce import lower_reduction
 @dataclass(frozen=True)
 class Pooling(Operation):
     window: Window
+    _: KW_ONLY
     maximum: bool
 
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -38,7 +39,7 @@ def _parse(node: TfliteNode, *, maximum: bool) -> Parsed:
         raise Unsupported("input must have rank 4")
     size = node.options.FilterHeight(), node.options.FilterWidth()
     window = Window(size, (node.options.StrideH(), node.options.StrideW()), padding=node.options.Padding())
-    return Parsed(Pooling(window, maximum), (0,), activation_epilogue(node.options.FusedActivationFunction()))
+    return Parsed(Pooling(window, maximum=maximum), (0,), activation_epilogue(node.options.FusedActivationFunction()))
 
 
 TFLITE = (

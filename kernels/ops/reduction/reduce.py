@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
 
@@ -27,6 +27,7 @@ class Reduction(Operation):
 
     axes: tuple[int, ...]
     rank: int
+    _: KW_ONLY
     keep: bool
     kind: str = "MEAN"
 
@@ -80,7 +81,7 @@ def _parse(node: TfliteNode, *, kind: str) -> Parsed:
         raise Unsupported("it needs an input of rank 1 or more")
     rank = len(source.shape)
     axes = tuple(sorted({axis_of(axis, rank) for axis in constant(node.inputs[1], "axes").reshape(-1)}))
-    return Parsed(Reduction(axes, rank, bool(node.options.KeepDims()), kind))
+    return Parsed(Reduction(axes, rank, keep=bool(node.options.KeepDims()), kind=kind))
 
 
 def _fold_product(_: Any, inputs: list[np.ndarray]) -> np.ndarray:

@@ -119,7 +119,9 @@ def epilogue_cases() -> list[NodeCase]:
             lambda v: np.clip(np.rint(v / np.float64(0.25)), -3, 2) * 0.25,
             (FusedOp("QUANTIZE", values=(0.25, -3, 2)),),
         ),
-        NodeCase("swapped", "SUB", Elementwise(), (x, channels), lambda v, w: w - v, (FusedOp("SUB", 1, True),)),
+        NodeCase(
+            "swapped", "SUB", Elementwise(), (x, channels), lambda v, w: w - v, (FusedOp("SUB", 1, swapped=True),)
+        ),
         NodeCase("smaller value", "ADD", Elementwise(), (values(1, 1, 1, 1), x), np.add, (FusedOp("ADD", 1),)),
         NodeCase(
             "chain", "ADD", Elementwise(), (x, other), lambda v, w: np.clip(v + w, 0, 6) * w,
