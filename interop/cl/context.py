@@ -33,19 +33,49 @@ _thread = _Thread()
 class ClContext:
     """An OpenCL device with a context and an in-order queue, on which models run with the backend "opencl".
 
-    ``ClContext()`` takes the first device that works, GPUs before CPUs; ``ClContext("nvidia")`` one whose platform,
-    name or version contains that text, ``ClContext("cpu")`` one of that type, ``ClContext(1)`` the second of all
-    (GPUs counted first). ``ClContext(queue=queue)`` is your own ``pyopencl.CommandQueue``, so that your kernels and
-    the model's run in the order in which they are enqueued; ``ClContext(context=context)`` your ``pyopencl.Context``
-    with a queue of ours. What is yours is never released.
+    Made while a GL context is current on this thread, it shares objects with that context if the drivers can. GL
+    objects that are bound to a model are then read and written in place, or by way of memory that both APIs address:
+    see ``sharing_report``.
 
-    Made while a GL context is current on this thread, it shares objects with that where the drivers can. GL objects
-    that are bound to a model are then read and written in place, or by way of memory that both address: see
-    ``sharing_report``. Where there is no such way, ``copies_allowed`` lets them be copied through the CPU, counted.
+    It is current on the thread that made it, until it is closed: a delegate that is applied in between runs on it. Use
+    it as a context manager, or call ``close()``; nothing that runs on it can be used afterwards. A context or queue of
+    yours is never released.
 
-    It is current on the thread where it was made, until it is closed: a delegate that is applied in between runs on it.
-    Use it as a context manager, or call ``close()``; what runs on it cannot be used afterwards. Raises DeviceError
-    where no such device works, saying why.
+    Parameters
+    ----------
+    device : int, str or pyopencl.Device, optional
+        A text in the platform's or device's name or version; a type: "gpu", "cpu", "accelerator"; the number of the
+        device, GPUs counted first; or the device itself. By default the first that works, GPUs before CPUs.
+    context : pyopencl.Context, optional
+        Your own context; the queue is ours.
+    queue : pyopencl.CommandQueue, optional
+        Your own in-order queue: your kernels and the model's run in the order in which they are enqueued.
+    copies_allowed : bool
+        Let GL objects be copied through the CPU, counted, if there is no way to share them.
+
+    Attributes
+    ----------
+    device : pyopencl.Device
+        The device.
+    context : pyopencl.Context
+        The context on it.
+    queue : pyopencl.CommandQueue
+        The queue on which models run.
+    name : str
+        The device's name.
+    software : bool
+        The device is the CPU.
+
+    Raises
+    ------
+    DeviceError
+        If no such device works, with the reasons; if the queue runs out of order.
+
+    Examples
+    --------
+    >>> with fb.ClContext("pocl") as context:
+    ...     context.software
+    True
     """
 
     def __init__(
@@ -81,7 +111,13 @@ class ClContext:
 
     @staticmethod
     def current() -> ClContext:
-        """The context that is current on the calling thread. Raises DeviceError if there is none."""
+        """The context that is current on the calling thread.
+
+        Raises
+        ------
+        DeviceError
+            If there is none.
+        """
         if not ClContext.is_current():
             raise DeviceError("no ClContext is current on this thread: make one, or use 'with fb.ClContext():'")
         return _thread.contexts[-1]
@@ -106,7 +142,13 @@ class ClContext:
             _thread.contexts.remove(self)
 
     def check(self) -> None:
-        """Raise DeviceError if it is closed. Any thread may use it."""
+        """Check that it can be used. Any thread may use it.
+
+        Raises
+        ------
+        DeviceError
+            If it is closed.
+        """
         if self.closed:
             raise DeviceError(f"{self} is closed: make a new ClContext, and the objects and programs in it anew")
 
@@ -116,7 +158,7 @@ class ClContext:
         wait_for_all(self.queue)
 
     def close(self) -> None:
-        """Wait for the queue; the context before this one is current again on this thread. More than once."""
+        """Wait for the queue and let the context before this one be current again. May be called more than once."""
         if self.closed:
             return
         wait_for_all(self.queue)

@@ -100,22 +100,55 @@ class _ClObject:
 
 
 class ClBuffer(_ClObject):
-    """An OpenCL buffer. ``pyopencl`` buffers and arrays are bound as they are; ``from_int_ptr`` wraps a raw cl_mem."""
+    """An OpenCL buffer. ``pyopencl`` buffers and arrays are bound as they are, without this class.
+
+    ``from_int_ptr`` wraps a raw cl_mem, ``from_array`` makes a buffer of an array's bytes.
+
+    Parameters
+    ----------
+    memory : pyopencl.MemoryObjectHolder
+        The buffer.
+    nbytes : int
+        Size in bytes, from its beginning.
+    label : str
+        Description for error messages.
+    keep : object, optional
+        An object that is kept alive along with it.
+
+    Examples
+    --------
+    >>> with fb.ClContext("pocl"):
+    ...     fb.ClBuffer.from_array(np.ones(4, np.float32)).nbytes
+    16
+    """
 
     size = (0, 0)
     format = ""
 
     def __init__(self, memory: cl.MemoryObjectHolder, nbytes: int, label: str, keep: Any = None) -> None:
-        """For the library: ``nbytes`` of ``memory``; ``keep`` is kept alive along with it."""
         self._adopt(memory, keep)
         self.nbytes, self.label = nbytes, label
 
     @staticmethod
     def from_int_ptr(pointer: int, nbytes: int | None = None) -> ClBuffer:
-        """A buffer that somebody else made, by its cl_mem (C, OpenCV's ``UMat.handle``). It stays alive until released.
+        """Wrap a buffer that somebody else made (C, OpenCV's ``UMat.handle``). It stays alive until it is released.
 
-        The size is asked from OpenCL; ``nbytes``, where given, must agree. Raises BindingError where it does not, or
-        where the object is no buffer. The pointer must be a cl_mem: other numbers crash.
+        Parameters
+        ----------
+        pointer : int
+            The cl_mem. Other numbers crash.
+        nbytes : int, optional
+            The size, which must be that of the buffer.
+
+        Returns
+        -------
+        ClBuffer
+            The buffer, with a reference of its own to the memory.
+
+        Raises
+        ------
+        BindingError
+            If the size differs, or the object is no buffer.
         """
         memory = _retained(pointer, cl.Buffer)
         _check_kind(memory, _KINDS.BUFFER)
@@ -126,9 +159,22 @@ class ClBuffer(_ClObject):
 
     @staticmethod
     def from_array(array: np.ndarray) -> ClBuffer:
-        """A new buffer in the current ClContext with the bytes of ``array``; the copy is counted.
+        """Make a buffer with the bytes of an array in the current ClContext. The copy is counted.
 
-        Raises DeviceError where no ClContext is current, or where memory runs out.
+        Parameters
+        ----------
+        array : numpy.ndarray
+            Any shape and dtype; C-contiguous.
+
+        Returns
+        -------
+        ClBuffer
+            The buffer, of ``array.nbytes`` bytes.
+
+        Raises
+        ------
+        DeviceError
+            If no ClContext is current, or memory runs out.
         """
         context = ClContext.current()
         with own_errors(f"making a buffer of {array.nbytes} bytes in {context}"):
@@ -164,13 +210,34 @@ class ClBuffer(_ClObject):
 class ClImage(_ClObject):
     """A 2-D OpenCL image in one of the formats rgba8, rgba16f, rgba32f, r8, r32f. Row 0 is the top of the picture.
 
-    ``pyopencl`` images are bound as they are; ``from_int_ptr`` wraps a raw cl_mem.
+    ``pyopencl`` images are bound as they are, without this class. ``from_int_ptr`` wraps a raw cl_mem, ``from_array``
+    makes an image of an array's texels.
+
+    Parameters
+    ----------
+    memory : pyopencl.Image
+        The image.
+    label : str, optional
+        Description for error messages.
+    keep : object, optional
+        An object that is kept alive along with it.
+
+    Raises
+    ------
+    BindingError
+        If it has another format.
+
+    Examples
+    --------
+    >>> with fb.ClContext("pocl"):
+    ...     image = fb.ClImage.from_array(np.zeros((48, 64, 4), np.uint8))
+    ...     image.size, image.format
+    ((64, 48), 'rgba8')
     """
 
     nbytes = 0
 
     def __init__(self, memory: Any, label: str = "", keep: Any = None) -> None:
-        """For the library: wrap a 2-D image. Raises BindingError for another format."""
         given = (memory.format.channel_order, memory.format.channel_data_type)
         formats = [name for name, (*wanted, _) in IMAGE_FORMATS.items() if tuple(wanted) == given]
         if not formats:
@@ -182,10 +249,22 @@ class ClImage(_ClObject):
 
     @staticmethod
     def from_int_ptr(pointer: int) -> ClImage:
-        """An image that somebody else made, by its cl_mem. It stays alive until it is released.
+        """Wrap an image that somebody else made. It stays alive until it is released.
 
-        Raises BindingError where the object is no 2-D image of a supported format. The pointer must be a
-        cl_mem: other numbers crash.
+        Parameters
+        ----------
+        pointer : int
+            The cl_mem. Other numbers crash.
+
+        Returns
+        -------
+        ClImage
+            The image, with a reference of its own to the memory.
+
+        Raises
+        ------
+        BindingError
+            If the object is no 2-D image of a supported format.
         """
         memory = _retained(pointer, cl.Image)
         _check_kind(memory, _KINDS.IMAGE2D)
@@ -193,10 +272,24 @@ class ClImage(_ClObject):
 
     @staticmethod
     def from_array(array: np.ndarray) -> ClImage:
-        """A new image in the current ClContext with the content of ``array``: HxWx4 or HxWx1 of uint8 or float32, or
-        HxWx4 of float16; the copy is counted.
+        """Make an image with the content of an array in the current ClContext. The copy is counted.
 
-        Raises BindingError for another array, DeviceError where no ClContext is current or memory runs out.
+        Parameters
+        ----------
+        array : numpy.ndarray
+            (height, width, 4) or (height, width, 1) of uint8 or float32, or (height, width, 4) of float16.
+
+        Returns
+        -------
+        ClImage
+            The image, in the format of the array.
+
+        Raises
+        ------
+        BindingError
+            For another array.
+        DeviceError
+            If no ClContext is current, or memory runs out.
         """
         context, channels = ClContext.current(), array.shape[2] if array.ndim == 3 else 0
         kinds = {"uint8": _TYPE.UNORM_INT8, "float16": _TYPE.HALF_FLOAT, "float32": _TYPE.FLOAT}

@@ -27,18 +27,34 @@ context can have one of these ids.
 
 @dataclass(frozen=True)
 class SharingReport:
-    """The strategy by which a GL and a CL context share memory. ``str()`` of it is a text for people."""
+    """The strategy by which a GL and a CL context share memory. ``str()`` of it is a text for people.
+
+    Attributes
+    ----------
+    gl, cl : str
+        The two contexts.
+    strategy : str or None
+        The name of the strategy; None if there is none, so that a model on OpenCL cannot use objects of the GL context.
+    refused : dict of str to str
+        The strategies that are better, and why each is out.
+    host_waits : int
+        Times that the CPU waited, so far, for one API before the other could go on.
+    same_device : bool or None
+        Whether both run on one GPU (or both on the CPU); None if the drivers do not tell.
+
+    Examples
+    --------
+    >>> with fb.GlContext.headless(), fb.ClContext("pocl"):
+    ...     print(fb.sharing_report())
+    the GL context ... share memory by: ...
+    """
 
     gl: str
     cl: str
     strategy: str | None
-    """The name of the strategy; None: none, and a model on OpenCL cannot use objects of this GL context."""
     refused: dict[str, str]
-    """The strategies that are better, and why each is out."""
     host_waits: int
-    """Times that the CPU waited, so far, for one API before the other could go on."""
     same_device: bool | None = None
-    """Whether both run on one GPU (or both on the CPU); None if the drivers do not tell."""
 
     def __str__(self) -> str:
         lines = [f"{self.gl} and {self.cl} share memory by: {self.strategy or 'nothing'}"]
@@ -47,9 +63,30 @@ class SharingReport:
 
 
 def sharing_report(gl: GlContext | None = None, cl: ClContext | None = None) -> SharingReport:
-    """Which strategy the two contexts get (by default those current on this thread), and why the better ones are out.
+    """The strategy by which two contexts share memory, and why the better ones are out.
 
-    Raises DeviceError where no context is given and none is current.
+    Parameters
+    ----------
+    gl : GlContext, optional
+        By default the GL context that is current on this thread.
+    cl : ClContext, optional
+        By default the ClContext that is current on this thread.
+
+    Returns
+    -------
+    SharingReport
+        The strategy and the reasons.
+
+    Raises
+    ------
+    DeviceError
+        If a context is not given and none is current.
+
+    Examples
+    --------
+    >>> with fb.GlContext.headless() as gl, fb.ClContext("pocl") as cl:
+    ...     fb.sharing_report(gl, cl).same_device
+    True
     """
     gl, cl = gl or GlContext.current(), cl or ClContext.current()
     gl.check()

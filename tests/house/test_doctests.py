@@ -22,14 +22,6 @@ from support.environment import absent, is_wanted
 from support.tiny_models import chain
 
 NEEDS_DISPLAY = {"Window"}
-WITHOUT_EXAMPLE = {
-    "ClBuffer",
-    "ClContext",
-    "ClImage",
-    "SharingReport",
-    "sharing_report",
-}
-"""Public names that have no example yet. This set may only get smaller."""
 
 
 def examples(name: str) -> list[doctest.DocTest]:
@@ -58,7 +50,7 @@ def nothing_current() -> Iterator[None]:
             context.make_current()
 
 
-@pytest.mark.parametrize("name", sorted(set(fb.__all__) - WITHOUT_EXAMPLE))
+@pytest.mark.parametrize("name", sorted(fb.__all__))
 def test_an_example_runs(
     name: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,7 +67,3 @@ def test_an_example_runs(
         for test in examples(name):
             runner.run(test, out=said.append)
     assert runner.tries and not runner.failures, "".join(said)
-
-
-def test_the_names_without_an_example_are_those_that_are_listed() -> None:
-    assert {name for name in fb.__all__ if not examples(name)} == WITHOUT_EXAMPLE

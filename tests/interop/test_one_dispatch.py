@@ -21,6 +21,7 @@ from framebind.interop.cl import build as cl_build
 from framebind.interop.cl.compute.commands import ClCommandList
 from framebind.interop.cl.compute.device import ClDevice
 from framebind.interop.device import Device, Operand, Slot
+from framebind.interop.record.base_device import BaseDevice
 from framebind.interop.record.one_dispatch import (
     FEWEST_STEPS,
     MOST_INVOCATIONS,
@@ -150,6 +151,32 @@ def test_pictures_and_their_parameters_change_between_runs(gpu: Device) -> None:
                 found.append([content(gpu, buffer, shape) for buffer in buffers])
             np.testing.assert_array_equal(found[0], found[1])
             assert (found[0][0] == found[0][1]).all() == (parameters is given[0])
+
+
+def test_after_a_failure_steps_run_separately_with_what_was_bound(gpu: Device) -> None:
+    assert isinstance(gpu, BaseDevice)
+    shape = (1, 4, 5, 3)
+    source = copy_source(gpu, Picture(shape, "rgba32f", "rgb"), Dense(shape))
+    first, now = (picture_parameters(shape, (5, 4), "rgb", std=(std,)) for std in (1.0, 0.25))
+    buffers = [gpu.buffer(Dense(shape).nbytes, f"out {i}") for i in range(2)]
+    steps = [
+        step(gpu, source, Operand(Slot("frame")), whole(buffer), "copy", src=parameters)
+        for buffer, parameters in zip(buffers, (first, first), strict=True)
+    ]
+    one, frame = gpu.record(steps, "one"), random((4, 5, 4))
+    one.set_slot("frame", texture(gpu, frame))
+    one.set_parameters(1, "src", now)
+    gpu._barrier.watch.failed = True
+    try:
+        one.run()
+    finally:
+        gpu._barrier.watch.failed = False
+    assert one.dispatches == 2
+    np.testing.assert_array_equal(content(gpu, buffers[0], shape), frame[None, :, :, :3])
+    np.testing.assert_array_equal(content(gpu, buffers[1], shape), frame[None, :, :, :3] * 4)
+    one.set_parameters(1, "src", first)
+    one.run()
+    np.testing.assert_array_equal(content(gpu, buffers[1], shape), frame[None, :, :, :3])
 
 
 def test_what_cannot_be_one_dispatch_is_refused_with_a_reason(gpu: Device) -> None:
