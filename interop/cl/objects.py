@@ -102,8 +102,6 @@ class _ClObject:
 class ClBuffer(_ClObject):
     """An OpenCL buffer. ``pyopencl`` buffers and arrays are bound as they are, without this class.
 
-    ``from_int_ptr`` wraps a raw cl_mem, ``from_array`` makes a buffer of an array's bytes.
-
     Parameters
     ----------
     memory : pyopencl.MemoryObjectHolder
@@ -143,7 +141,7 @@ class ClBuffer(_ClObject):
         Returns
         -------
         ClBuffer
-            The buffer, with a reference of its own to the memory.
+            Holds a reference of its own to the memory.
 
         Raises
         ------
@@ -210,8 +208,7 @@ class ClBuffer(_ClObject):
 class ClImage(_ClObject):
     """A 2-D OpenCL image in one of the formats rgba8, rgba16f, rgba32f, r8, r32f. Row 0 is the top of the picture.
 
-    ``pyopencl`` images are bound as they are, without this class. ``from_int_ptr`` wraps a raw cl_mem, ``from_array``
-    makes an image of an array's texels.
+    ``pyopencl`` images are bound as they are, without this class.
 
     Parameters
     ----------

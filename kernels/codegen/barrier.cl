@@ -1,6 +1,6 @@
 // A barrier of all work-groups of one dispatch, which must all be resident. ``state`` is two words: a count of arrivals,
-// and a flag that says that a group has waited in vain. ``local_state`` is two words too: 0, or 1 where that is so; and
-// the count at the last barrier.
+// and a flag that says that a group gave up. ``local_state`` is two words too: that flag, and the count at the last
+// barrier.
 //
 // Group 0 adds 2^31 - (groups - 1) and each other one 1, so that the highest bit of the count changes when the last has
 // arrived, and nothing is ever reset. Invocation 0 arrives and waits for its group: release and acquire at the device's

@@ -8,18 +8,19 @@
 #define RSQRT(x) rsqrt(x)
 #define RINT(x) rint(x)
 #if defined(NVIDIA)
-// LOCAL, read anew: or else what every kernel of a program makes of it is kept in registers for the whole program.
+// LOCAL, read again. Otherwise a compiler computes what depends on it once for all kernels of a program, and keeps that
+// in registers throughout.
 int reload_local_id() {
   int number;
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(number));
   return number;
 }
-// All rounds of a loop at once, or two or four, so that their loads are under way together. More take more registers,
-// and a program of all steps has those of its largest kernel.
+// Unroll all rounds of a loop, or two or four, so that their loads are in flight together. More rounds take more
+// registers, and a program of all steps takes those of its largest kernel.
 #define UNROLL _Pragma("unroll")
 #define UNROLL2 _Pragma("unroll 2")
 #define UNROLL4 _Pragma("unroll 4")
-// Invocations that read each other's registers: ADD_ACROSS adds the value of invocation LOCAL ^ mask.
+// Invocations that read each other's registers: add_across adds the value of invocation LOCAL ^ mask.
 #define SUBGROUP 32
 float shuffle_xor(float v, int mask) {
   float other;
@@ -30,7 +31,7 @@ float4 add_across(float4 v, int mask) {
   float4 other = (float4)(shuffle_xor(v.x, mask), shuffle_xor(v.y, mask), shuffle_xor(v.z, mask), shuffle_xor(v.w, mask));
   return v + other;
 }
-// vloada_half4 loads twice there.
+// NVIDIA's vloada_half4 makes two loads.
 float4 half4_of(uint2 words) {
   float4 v;
   asm("{.reg .b16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b;}" : "=f"(v.x), "=f"(v.y) : "r"(words.x));
@@ -51,7 +52,8 @@ float4 half4_of(uint2 words) {
 
 __constant sampler_t texel_sampler = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP_TO_EDGE | CLK_FILTER_NEAREST;
 
-// Where pixel (x, y) of a tensor lies in a texture: the rows of an affine map of pixel centres; .w is the texture's size.
+// The position of pixel (x, y) of a tensor in a texture, by the rows of an affine map of pixel centres; .w is the
+// texture's size.
 float2 texel_position(float4 row0, float4 row1, float x, float y) {
   return (float2)(row0.x * (x + 0.5f) + row0.y * (y + 0.5f) + row0.z, row1.x * (x + 0.5f) + row1.y * (y + 0.5f) + row1.z);
 }
@@ -72,9 +74,9 @@ float4 sample_bilinear(read_only image2d_t image, float4 row0, float4 row1, floa
 #define store_texel(image, x, y, row0, row1, texel) write_imagef(image, convert_int2(floor(texel_position(row0, row1, x, y))), texel)
 
 #ifdef MATRIX_UNITS
-// Tensor cores of NVIDIA's compute capability 8.0 and newer: see prelude.fragments. Their floats (tf32) have 11 bits: weights
-// that were halves are exact, and each of the others is the sum of two, of 22 bits together. Of infinities the second
-// would be NaN; it is a large number instead, so that the sum stays infinite.
+// Tensor cores of NVIDIA's compute capability 8.0 and newer: see prelude.fragments. Their floats (tf32) have 11 bits.
+// Weights that were halves are exact; each other value is split into two of 11 bits. The second part of an infinity
+// would be NaN: it is a large number instead, so that the sum stays infinite.
 #define TF32_PRODUCT(a0, a1, a2, a3, b0, b1) \
   asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
     : "+f"(d0), "+f"(d1), "+f"(d2), "+f"(d3) \
@@ -92,7 +94,7 @@ float4 multiply_floats(float4 sum, float4 p, float4 q, float4 w) {
   TF32_PRODUCT(p_high.z, q_high.z, p_high.w, q_high.w, w.z, w.w);
   return (float4)(d0, d1, d2, d3);
 }
-// The same of halves, four in two words.
+// The same for halves, four in two words.
 float4 multiply_halves(float4 sum, uint2 p, uint2 q, uint2 w) {
   float d0 = sum.x, d1 = sum.y, d2 = sum.z, d3 = sum.w;
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"

@@ -47,7 +47,8 @@ uint PACK_SHORTS(vec2 v) {
   return u.x | u.y << 16;
 }
 
-// Where pixel (x, y) of a tensor lies in a texture: the rows of an affine map of pixel centres; .w is the texture's size.
+// The position of pixel (x, y) of a tensor in a texture, by the rows of an affine map of pixel centres; .w is the
+// texture's size.
 vec2 texel_position(vec4 row0, vec4 row1, float x, float y) {
   vec3 centre = vec3(x + 0.5, y + 0.5, 1.0);
   return vec2(dot(row0.xyz, centre), dot(row1.xyz, centre));
