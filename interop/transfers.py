@@ -48,9 +48,9 @@ class Transfers:
 
     Attributes
     ----------
-    by_reason : dict of (direction, reason) to Hop
-        ``direction`` is "upload" or "download"; ``reason`` is a phrase such as "buffer upload" or "camera frame". A Hop
-        has ``calls`` and ``bytes``.
+    by_reason : dict
+        Keys are pairs of a direction ("upload" or "download") and a reason, a phrase such as "buffer upload" or "camera
+        frame". A value, a Hop, has ``calls`` and ``bytes``.
 
     Examples
     --------
