@@ -1,4 +1,4 @@
-"""What the machine offers, and what is best run on it; and ``python -m framebind devices``."""
+"""The devices of this machine, the options that are best on them, and ``python -m framebind devices``."""
 
 from __future__ import annotations
 

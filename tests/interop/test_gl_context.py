@@ -23,7 +23,7 @@ from framebind.interop.gl.texture import linear_sampler, nearest_sampler
 
 
 def in_thread(work: Any) -> list[Any]:
-    """What ``work()`` returns or raises on a thread of its own, where no context is current."""
+    """The result or error of ``work()`` on a thread of its own, which has no current context."""
     result: list[Any] = []
 
     def run() -> None:

@@ -1,4 +1,4 @@
-"""What only the GL devices do, desktop and ES: calls and uniforms, threads and contexts, deletion."""
+"""GL devices, desktop and ES: calls and uniforms, threads and contexts, deletion."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_mutable_texture_without_mipmaps_is_read_all_the_same(gl: GlDevice) ->
 
 
 def foreign_texture(context: fb.GlContext, picture: Array) -> int:
-    """What another library's glTexImage2D makes: mutable, no mipmaps, the default filter that wants some."""
+    """A texture of another library's glTexImage2D: mutable, without mipmaps, with a filter that needs them."""
     import ctypes
 
     gl, name = context.gl, ctypes.c_uint()

@@ -26,7 +26,7 @@ def texels(format: str, height: int = 6, width: int = 9) -> Array:
 
 
 def foreign_texture(context: fb.GlContext, target: int = TEXTURE_2D, internal: int = RGBA, width: int = 4) -> int:
-    """What another library's glTexImage2D makes: mutable, no mipmaps."""
+    """A texture of another library's glTexImage2D: mutable, without mipmaps."""
     name = ctypes.c_uint()
     context.gl.glGenTextures(1, ctypes.byref(name))
     context.gl.glBindTexture(target, name.value)

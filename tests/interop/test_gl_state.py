@@ -92,7 +92,7 @@ def set_everything(context: fb.GlContext) -> list[object]:
 
 
 def expected(x: float) -> float:
-    """What the model makes of x: LOGISTIC(EXP(x))."""
+    """The model's result for x: LOGISTIC(EXP(x))."""
     return float(1 / (1 + np.exp(-np.exp(x))))
 
 

@@ -16,7 +16,7 @@ def canvas() -> fb.GlTexture:
 
 
 def drawn(overlay: fb.Overlay) -> np.ndarray:
-    """What the overlay makes of a black picture: (64, 128, 4), uint8."""
+    """A black picture with the overlay on it: (64, 128, 4), uint8."""
     texture = canvas()
     overlay.draw(texture)
     return texture.read()
@@ -53,7 +53,7 @@ def test_lines_and_points(context: fb.GlContext) -> None:
 
 
 def test_a_line_that_moves_a_little_changes_a_little(context: fb.GlContext) -> None:
-    """What differs by rounding alone is drawn alike: the demos compare pictures with lines through computed places."""
+    """Places that differ by rounding alone look alike: the demos compare pictures with lines at computed places."""
     overlay = fb.Overlay()
     pictures: list[np.ndarray] = []
     for move in (0.0, 0.002):
