@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,9 @@ from .lower.precision import choose_storage
 from .lower.tuning import Tuning, encode, lower_tuned, target_for
 from .transform.graph import Graph
 from .transform.pipeline import PASSES, Pass, transform
+
+StorageRule = Callable[[Lowered, Storage], Mapping[TensorId, Storage]]
+"""The storage of each tensor, from the launches and from what the user allows."""
 
 
 @dataclass(frozen=True)
@@ -48,20 +51,21 @@ def compile_program(
     stopwatch: Stopwatch | None = None,
     passes: Sequence[Pass] = PASSES,
     rewrites: Sequence[Rewrite] = REWRITES,
+    storage_rule: StorageRule = choose_storage,
 ) -> CompiledProgram:
     """Compile a partition's graph for a device of these ``traits``; the graph that is given is changed.
 
     ``storage`` is how intermediates and constants may be kept: "f32", or "f16" for 16 bits where precision.py allows
     them; arithmetic is f32. ``tuning`` is what was measured, for what goes by rule otherwise. Constants come from the
     ``cache``, in which ``name`` tells this graph in these shapes from the model's other ones. The ``stopwatch`` counts
-    the phases. ``passes`` change the graph, and ``rewrites`` merge launches. Raises TuningError if the tuning does not
-    fit.
+    the phases. ``passes`` change the graph, ``rewrites`` merge launches, and the ``storage_rule`` says how each tensor
+    is kept. Raises TuningError if the tuning does not fit.
     """
     tuning, time = tuning or Tuning(), (stopwatch or Stopwatch()).time
     graph = time("transform", transform, graph, passes)
     lowered = time("lower", lower_tuned, graph, target_for(traits, storage), tuning)
     lowered = time("lower", merge, lowered, rewrites)
-    storages = time("lower", choose_storage, lowered, storage)
+    storages = time("lower", storage_rule, lowered, storage)
     wanted = time("pack", list_constants, lowered, graph)
     block, constants = time("pack", _pack, wanted, storage, traits, cache, f"{name} {encode(tuning)}")
     return CompiledProgram(graph, lowered, tuning, storages, block, constants)

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from framebind.delegate import compiler
 from framebind.delegate.lower.launches import Lowered
 from framebind.delegate.lower.lowering import lower
 from framebind.delegate.lower.precision import choose_storage
@@ -31,7 +30,7 @@ from framebind.kernels.target import Target
 from framebind.kernels.tensor import TensorInfo
 from framebind.kernels.views import Resize
 from support.cases.node_cases import NodeCase, convolution_cases
-from support.cases.operator_runs import all_halves, run
+from support.cases.operator_runs import run
 from support.cases.references import convolve, values
 from support.graphs import Shape, convolved, half, logistic, mean, multiply, normal
 from support.graphs import conv as pointwise
@@ -83,7 +82,6 @@ def test_every_tile_agrees(
     expected = case.expected(case.inputs[0])
     if case.epilogue:
         expected = np.clip(expected + case.inputs[1], 0, 6)
-    monkeypatch.setattr(compiler, "choose_storage", all_halves if halves else compiler.choose_storage)
     result = run(device, replace(case, expected=lambda *_: expected), "f16" if halves else "f32")
     if device.traits.api != "null":
         assert relative_error(result, expected) <= (OPERATOR_TOLERANCE["f16"] if halves else 1e-5)
@@ -116,7 +114,6 @@ def test_a_group_adds_up_what_it_writes(device: Device, tile: MatrixTile, monkey
 def test_one_dispatch_computes_the_same_bits(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conv, "uses_matrix_units", lambda *_: True)
     monkeypatch.setattr(conv, "matrix_tile_candidates", lambda *_: (MatrixTile(1, 2, 2, 2),))
-    monkeypatch.setattr(compiler, "choose_storage", all_halves)
     results = []
     for dispatches in ("separate", "one"):
         monkeypatch.setattr(gpu, "dispatches", dispatches)

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from framebind.delegate import compiler
 from framebind.interop.device import Device
 from framebind.kernels.ops.convolution import conv
 from framebind.kernels.ops.convolution.blocks import Block, block_candidates, choose_block
@@ -15,7 +14,7 @@ from framebind.kernels.ops.convolution.heuristics import BLOCK_SIZES
 from framebind.kernels.target import Target, TuningChoice
 from framebind.kernels.views import Storage
 from support.cases.node_cases import NodeCase, convolution_cases, fully_connected_cases, without_oracle
-from support.cases.operator_runs import all_halves, run
+from support.cases.operator_runs import run
 from support.models import OPERATOR_TOLERANCE, relative_error
 
 
@@ -25,9 +24,8 @@ def name_of(case: NodeCase) -> str:
 
 @pytest.mark.parametrize("storage", ["f32", "f16"])
 @pytest.mark.parametrize("case", without_oracle(), ids=name_of)
-def test_operator(device: Device, case: NodeCase, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operator(device: Device, case: NodeCase, storage: Storage) -> None:
     if storage == "f16":
-        monkeypatch.setattr(compiler, "choose_storage", all_halves)
         case = replace(case, inputs=tuple(x.astype(np.float16).astype(np.float32) for x in case.inputs))
     result = run(device, case, storage)
     if device.traits.api == "null":  # it computes nothing: the shapes and the generated sources are what is tested

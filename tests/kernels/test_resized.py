@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from framebind.delegate import compiler
 from framebind.delegate.transform.graph import Node
 from framebind.interop.device import Device
 from framebind.kernels.operation import FusedOp
@@ -77,8 +76,8 @@ def test_a_convolution_resizes_what_it_reads(
     assert [step.kernel.source.name for step in program.steps] == [kernel, kernel]
     expected = convolve(second)(resize(change)(convolve(first)(x)))
     check(device, found, [expected])
-    monkeypatch.setattr(compiler, "choose_storage", all_halves)
-    _, found = run(device, shapes, [conv(0, 1, first), resized(1, 2, change), conv(2, 3, second)], (3,), x, "f16")
+    nodes = [conv(0, 1, first), resized(1, 2, change), conv(2, 3, second)]
+    _, found = run(device, shapes, nodes, (3,), x, "f16", storage_rule=all_halves)
     check(device, found, [expected], OPERATOR_TOLERANCE["f16"])
     x = normal(2, 4, 16, 6)
     program, found = run(device, shapes | {0: x.shape}, [resized(0, 2, change), conv(2, 3, second)], (3,), x)
@@ -86,7 +85,7 @@ def test_a_convolution_resizes_what_it_reads(
     check(device, found, [convolve(second)(resize(change)(x))])
 
 
-def test_what_is_added_to_what_is_read_has_the_new_size(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_added_to_what_is_read_has_the_new_size(device: Device) -> None:
     """The sum of a resized tensor and a larger one, which a 1x1 convolution makes while it reads; and one behind it."""
     change, weights = Resize((8, 10), half_pixel_centers=True, bilinear=True), convolution(6, 6, 1)
     x = normal(1, 4, 5, 6)

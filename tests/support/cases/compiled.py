@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from unittest import mock
 
-from framebind.delegate import compiler
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.claim.partition_graph import build_graph
-from framebind.delegate.compiler import compile_program
+from framebind.delegate.compiler import StorageRule, compile_program
+from framebind.delegate.lower.precision import choose_storage
 from framebind.delegate.plan.binding import Binding
 from framebind.delegate.read.reader import read_model
+from framebind.delegate.run import maker
 from framebind.delegate.run.program import Program
 from framebind.interop.record.null import NullDevice
 from framebind.kernels.codegen.source import KernelSource
@@ -24,7 +25,10 @@ from support.operator_models import ModelCase, case_model, output_shapes
 
 
 def program_on_null(
-    model: bytes, storage: Storage = "f32", device: NullDevice | None = None
+    model: bytes,
+    storage: Storage = "f32",
+    device: NullDevice | None = None,
+    storage_rule: StorageRule = choose_storage,
 ) -> tuple[Mapping[int, str], Program | None]:
     """The reasons of operators that stay on the CPU, by number, and the program of a model's first subgraph with plain
     buffers bound to what it reads and writes; None if no operator runs on the device.
@@ -34,7 +38,7 @@ def program_on_null(
     if not claims.nodes:
         return claims.unsupported, None
     graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs, {})
-    program = Program(device, compile_program(graph, device.traits, storage))
+    program = Program(device, compile_program(graph, device.traits, storage, storage_rule=storage_rule))
     for tensor in (*program.graph.inputs, *program.graph.outputs):
         info = program.graph.tensors[tensor]
         view = stored_view(info) or Dense(info.bhwc)
@@ -50,12 +54,10 @@ class Compiled:
     sources: tuple[KernelSource, ...]
 
 
-def compile_on_null(model: bytes, storage: Storage = "f32") -> Compiled:
+def compile_on_null(model: bytes, storage: Storage = "f32", storage_rule: StorageRule = choose_storage) -> Compiled:
     """A model on the null device."""
-    unsupported, program = program_on_null(model, storage)
-    return Compiled(
-        unsupported, () if program is None else tuple(step.kernel.source for step in program.record().steps)
-    )
+    unsupported, program = program_on_null(model, storage, storage_rule=storage_rule)
+    return Compiled(unsupported, () if program is None else tuple(step.kernel.source for step in program.steps))
 
 
 @dataclass(frozen=True)
@@ -75,17 +77,16 @@ class Run:
 
 
 @contextlib.contextmanager
-def storage_of(run: Run) -> Iterator[Storage]:
-    """The storage that the run's programs are compiled with, in force until the context ends."""
+def storage_of(run: Run) -> Iterator[None]:
+    """Programs that a delegate compiles until the context ends keep every tensor in halves if the run wants that."""
     if run.half:
-        with mock.patch.object(compiler, "choose_storage", all_halves):
-            yield "f16"
+        with mock.patch.object(maker, "compile_program", functools.partial(compile_program, storage_rule=all_halves)):
+            yield
     else:
-        yield "f32"
+        yield
 
 
 @functools.cache
 def compile_run(run: Run) -> Compiled:
     """The run's model on the null device, compiled once per process."""
-    with storage_of(run) as storage:
-        return compile_on_null(run.model, storage)
+    return compile_on_null(run.model, "f16", all_halves) if run.half else compile_on_null(run.model)

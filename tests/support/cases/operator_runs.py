@@ -9,6 +9,7 @@ import numpy as np
 
 from framebind.delegate.compiler import compile_program
 from framebind.delegate.lower.launches import Lowered
+from framebind.delegate.lower.precision import choose_storage
 from framebind.delegate.plan.binding import Binding
 from framebind.delegate.run.program import Program
 from framebind.delegate.transform.graph import Graph, Node
@@ -32,7 +33,7 @@ def run(device: Device, case: NodeCase, storage: Storage) -> Array:
 
 
 def program_of(device: Device, case: NodeCase, storage: Storage) -> tuple[Program, Any]:
-    """The program of one node with everything bound, and the buffer of its output."""
+    """The program of one node with everything bound, and its output's buffer. "f16" keeps all tensors in halves."""
     shapes = [tuple(x.shape) for x in case.inputs]
     destination = len(case.inputs)
     shape = case.operation.output_shapes(shapes)[0]
@@ -43,7 +44,8 @@ def program_of(device: Device, case: NodeCase, storage: Storage) -> tuple[Progra
     node = Node(case.operator, case.operation, inputs, (destination,), case.epilogue, (0,))
     nodes = [node] if storage == "f32" else through_halves(node, tensors)
     graph = Graph(tensors, nodes, tuple(range(destination)), (destination,))
-    program = Program(device, compile_program(graph, device.traits, storage))
+    rule = choose_storage if storage == "f32" else all_halves
+    program = Program(device, compile_program(graph, device.traits, storage, storage_rule=rule))
     for i, x in enumerate(case.inputs):
         bind(device, program, i, tensors[i], -x if storage == "f16" else x)
     return program, bind(device, program, destination, tensors[destination], None)
