@@ -57,7 +57,8 @@ class Compiled:
 def compile_on_null(model: bytes, storage: Storage = "f32", storage_rule: StorageRule = choose_storage) -> Compiled:
     """A model on the null device."""
     unsupported, program = program_on_null(model, storage, storage_rule=storage_rule)
-    return Compiled(unsupported, () if program is None else tuple(step.kernel.source for step in program.steps))
+    steps = () if program is None else program.record().steps
+    return Compiled(unsupported, tuple(step.kernel.source for step in steps))
 
 
 @dataclass(frozen=True)
