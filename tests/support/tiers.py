@@ -1,8 +1,8 @@
 """The three tiers of tests: what a session of each runs.
 
 quick    under a minute: what needs no GPU, with every operator case on the null device; one GL case per operator
-default  minutes: everything, with operator cases chosen by cover, real models in one storage on most devices, and of
-         other tests of kernels one on GL ES
+default  minutes: everything, with operator cases chosen by cover, real models in one storage, and of other tests of
+         kernels one on GL ES and one per value of a parameter on OpenCL
 all      everything, every operator case on every device, and 3,000 examples of each property that hypothesis draws
 """
 
@@ -41,8 +41,8 @@ def chosen(tier: Tier, items: Sequence[pytest.Item]) -> list[pytest.Item]:
         return list(items)
     if tier == "quick":
         return [item for item in items if _takes_run(item) or _is_quick(item)]
-    on_gles = _first_on_gles(items)
-    return [item for item in items if _takes_run(item) or not _is_repeated(item, on_gles)]
+    kept = _of_kernels(items)
+    return [item for item in items if _takes_run(item) or not _is_repeated(item, kept)]
 
 
 def _takes_run(item: pytest.Item) -> bool:
@@ -50,17 +50,27 @@ def _takes_run(item: pytest.Item) -> bool:
     return "operator_run" in _fixtures(item)
 
 
-def _first_on_gles(items: Sequence[pytest.Item]) -> set[pytest.Item]:
-    """The first parameters of each test of kernels on GL ES, whose texts are desktop GL's but for the first lines."""
-    first: dict[str, pytest.Item] = {}
+def _of_kernels(items: Sequence[pytest.Item]) -> set[pytest.Item]:
+    """The tests of kernels that other devices than desktop GL run: GL ES the first of each function, OpenCL those that
+    show a value of a parameter that none before showed. The texts are the same but for the first lines and access.
+    """
+    kept: set[pytest.Item] = set()
+    shown: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for item in items:
-        if _is_kernel_test_on_gles(item):
-            first.setdefault(_name(item), item)
-    return set(first.values())
+        device = _other_device(item)
+        if device:
+            values = {(name, str(value)) for name, value in _parameters(item).items()}
+            before = shown.setdefault((_name(item), device), set())
+            if not before or (device != "gles" and values - before):
+                kept.add(item)
+            before |= values
+    return kept
 
 
-def _is_kernel_test_on_gles(item: pytest.Item) -> bool:
-    return Path(item.path).parent.name == "kernels" and "gles" in map(str, _parameters(item).values())
+def _other_device(item: pytest.Item) -> str:
+    """The device of a test of kernels that is neither desktop GL nor null; "" for other tests."""
+    devices = [str(value) for value in _parameters(item).values() if str(value).startswith(("gles", "cl:"))]
+    return devices[0] if devices and Path(item.path).parent.name == "kernels" else ""
 
 
 def _is_quick(item: pytest.Item) -> bool:
@@ -70,9 +80,9 @@ def _is_quick(item: pytest.Item) -> bool:
     return "device" not in _fixtures(item) or _parameters(item).get("device") == "null"
 
 
-def _is_repeated(item: pytest.Item, on_gles: set[pytest.Item]) -> bool:
-    if _is_kernel_test_on_gles(item):
-        return item not in on_gles
+def _is_repeated(item: pytest.Item, kept: set[pytest.Item]) -> bool:
+    if _other_device(item):
+        return item not in kept
     repeats = REPEATED.get(_name(item))
     return repeats is not None and repeats(_parameters(item))
 
@@ -83,12 +93,11 @@ def _name(item: pytest.Item) -> str:
 
 
 def _is_other_storage(parameters: Mapping[str, Any]) -> bool:
-    """Desktop GL runs a real model in both storages; GL ES and OpenCL in one, which alternates by model."""
-    device = parameters.get("gpu", "cl:pocl")
-    if device == "gl":
-        return False
-    number = MODELS.index(parameters["model"]) + (device == "gles")
-    return parameters["storage"] != ("f32", "f16")[number % 2]
+    """A real model runs in one storage, which alternates by model; on GL ES only the smallest model runs."""
+    model = parameters["model"]
+    if parameters["gpu"] == "gles" and model.name != SMALLEST_MODEL:
+        return True
+    return parameters["storage"] != ("f32", "f16")[MODELS.index(model) % 2]
 
 
 def _is_larger_model(parameters: Mapping[str, Any]) -> bool:
@@ -96,10 +105,17 @@ def _is_larger_model(parameters: Mapping[str, Any]) -> bool:
     return parameters["name"] != SMALLEST_MODEL
 
 
+def _is_on_gl(parameters: Mapping[str, Any]) -> bool:
+    """Tuning is the same for each API, and llvmpipe compiles the candidates for half a minute."""
+    return parameters["starts"] == "gl"
+
+
 REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
+    "test_tune.py::test_each_decision_is_measured_and_each_candidate_of_each_kernel_once": _is_on_gl,
+    "test_tune.py::test_of_one_dispatch_the_groups_are_measured_too": _is_on_gl,
     "test_models.py::test_random_input": _is_other_storage,
     "test_models.py::test_photograph_through_a_bound_texture": _is_other_storage,
-    "test_models.py::test_gl_and_opencl_agree": _is_other_storage,
+    "test_models.py::test_gl_and_opencl_agree": lambda _: True,  # each agrees with LiteRT
     "test_one_dispatch.py::test_a_model_computes_the_same_bits_in_one_dispatch": _is_larger_model,
     "test_one_dispatch.py::test_on_gl_too": lambda _: True,  # llvmpipe takes half a minute to compile the program
 }

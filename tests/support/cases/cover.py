@@ -59,7 +59,7 @@ def covers() -> dict[str, Reasons]:
     sources = plain | halves
     return {
         "features": {run: reasons for chosen in _by_operator(sources) for run, reasons in chosen.items()},
-        "signatures": cover({run: signatures(run.case.operator, found) for run, found in sources.items()}),
+        "signatures": cover({run: signatures(found) for run, found in sources.items()}),
         "outlines": cover({run: outlines(found) for run, found in sources.items()}),
     }
 

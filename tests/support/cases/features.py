@@ -39,14 +39,14 @@ def option_features(case: ModelCase) -> set[Feature]:
     return found | {(case.operator, "outputs", min(case.outputs, 3)), (case.operator, "output", case.dtype)}
 
 
-def signatures(operator: str, sources: Iterable[KernelSource]) -> set[Feature]:
-    """The kernels as a compiler tells them apart, without sizes: by operator, all arguments with views and flags at
-    once; then, for all operators, each storage of an argument, each switch and each fused expression.
+def signatures(sources: Iterable[KernelSource]) -> set[Feature]:
+    """The kernels as a compiler tells them apart, without sizes: all arguments with views and flags at once; then each
+    storage of an argument, each switch and each fused expression.
     """
     found: set[Feature] = set()
     for source in sources:
         arguments = tuple((_name(a), type(a.view).__name__, *_flags(a)) for a in source.arguments)
-        found |= {(operator, source.name, arguments), (source.name, len(source.input_ops), len(source.epilogue))}
+        found |= {(source.name, arguments), (source.name, len(source.input_ops), len(source.epilogue))}
         found |= {(source.name, _name(a), _kind(a)) for a in source.arguments}
         found |= {(source.name, name, value) for name, value in source.constants if value in (0, 1)}
         found |= {(source.name, text) for text, _ in (*source.input_ops, *source.epilogue)}
