@@ -35,7 +35,7 @@ def run(tree: Path, *arguments: str, caches: bool) -> Any:
     environment = os.environ | {"PYTHONPATH": path} | ({} if caches else NO_CACHES)
     done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True)
     if done.returncode:
-        raise typer.Exit(f"{tree}: {' '.join(arguments)} failed:\n{done.stdout}\n{done.stderr}")
+        sys.exit(f"{tree}: {' '.join(arguments)} failed:\n{done.stdout}\n{done.stderr}")
     return json.loads(done.stdout)
 
 

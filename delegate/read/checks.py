@@ -1,4 +1,4 @@
-"""What the parts of a model must be to one another, beyond each being readable.
+"""Checks that the parts of a model fit together, beyond each being readable.
 
 LiteRT verifies that a file is a sound flatbuffer; some of what its kernels then take for granted, and crash without, is
 checked here.

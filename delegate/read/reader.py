@@ -40,7 +40,7 @@ _NUMPY_NAMES = frozenset(
 """Types whose constants are plain arrays; others (string, int4, ...) are kept as their raw bytes."""
 
 _DAMAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError, AttributeError, KeyError, RecursionError)
-"""What flatbuffers and NumPy raise on bytes that are not what they claim to be."""
+"""Exceptions that flatbuffers and NumPy raise on bytes that are not what they claim to be."""
 
 
 def read_file(path: str | os.PathLike[str]) -> bytes:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import tflite
 
 MAX_DENSE_BYTES = 1 << 28
-"""What one sparse constant may take when it is dense: a few bytes of a file could stand for any size."""
+"""Limit of one sparse constant's size when it is dense: a few bytes of a file could stand for any size."""
 
 Indices = npt.NDArray[np.int64]
 
@@ -86,7 +86,7 @@ def _metadata(table: tflite.SparsityParameters, level: int) -> tflite.DimensionM
 
 
 def _compressed(metadata: tflite.DimensionMetadata, level: int, rows: int) -> tuple[Indices, Indices]:
-    """How many indices each row has, and all of them."""
+    """The number of indices of each row, and the indices of all rows."""
     segments = _vector(metadata.ArraySegmentsType(), metadata.ArraySegments())
     indices = _vector(metadata.ArrayIndicesType(), metadata.ArrayIndices())
     counts = np.diff(segments)

@@ -196,6 +196,24 @@ def test_a_folder_holds_few_files() -> None:
     assert not [f"{folder} has {n} files" for folder, n in sorted(counts.items()) if n > MAX_FILES_IN_A_FOLDER]
 
 
+RIDDLE = re.compile(r"(Of|What|How|Where|Which)\b")
+
+
+def test_no_docstring_continues_the_name() -> None:
+    """A docstring says what the thing is or does. One that begins with Of, What, How, Where or Which does not."""
+    found = []
+    for path in FILES:
+        for node in ast.walk(parse(path)):
+            if (
+                isinstance(node, ast.Expr)
+                and isinstance(node.value, ast.Constant)
+                and isinstance(node.value.value, str)
+            ):
+                if RIDDLE.match(node.value.value):
+                    found.append(f"{name_of(path)}:{node.lineno} {node.value.value.splitlines()[0]}")
+    assert not found
+
+
 def test_every_folder_is_installed() -> None:
     """setuptools takes the packages that pyproject.toml lists, and no others."""
     listed = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
