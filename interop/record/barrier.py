@@ -112,7 +112,7 @@ class BaseBarrier(ABC):
         """Set the state to zeros."""
 
     def why_unusable(self, store: BinaryStore | None) -> str:
-        """The reason why the barrier cannot be used on this device; "" if nothing is. Tested once, with a bound on its time."""
+        """The reason why the barrier cannot be used on this device, or "". Tested once, with a bound on its time."""
         if self._why_unusable is None:
             self._why_unusable = self._test(store)
         return self._why_unusable

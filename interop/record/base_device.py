@@ -33,7 +33,7 @@ class BaseDevice(ABC, Generic[K, L, B]):
         self._kernels: dict[KernelSource, K] = {}
         self.dispatches: Dispatches = "auto"
         self.users = 0
-        """The number of users that opened it (discovery/devices.py: open_device). The last one to close it closes it."""
+        """The number of users that opened it (discovery/devices.py: open_device). The last to close it closes it."""
         self.closed = False
 
     @abstractmethod
