@@ -112,7 +112,7 @@ def test_it_computes_the_same_in_one_dispatch(gpu: Device, monkeypatch: pytest.M
         one, (together,) = run(gpu, shapes, [first, second], (2,), x)
     finally:
         gpu.dispatches = "auto"
-    assert separate.commands.dispatches == 2 and one.commands.dispatches == 1
+    assert separate.record().dispatches == 2 and one.record().dispatches == 1
     np.testing.assert_array_equal(apart, together)
 
 
