@@ -58,6 +58,15 @@ def add_starts(tree: Path, models: list[str], figures: Figures) -> None:
             figures[f"{Path(model).stem} {backend} f16 start"].append(row["total"])
 
 
+def show(before: Figures, after: Figures) -> None:
+    """Print the medians of what both trees have, and how many rounds they are of."""
+    print(f"{'':52} before   after  ratio rounds")
+    for figure in sorted(before.keys() & after.keys(), key=lambda name: name.split()[::-1]):
+        old, new = statistics.median(before[figure]), statistics.median(after[figure])
+        rounds = min(len(before[figure]), len(after[figure]))
+        print(f"{figure:52} {old:6.3f} {new:7.3f} {new / old:6.3f} {rounds:6}")
+
+
 def main(
     before: Annotated[Path, typer.Argument(help="The earlier tree, a folder named framebind.")],
     after: Annotated[Path, typer.Argument(help="The later tree.")],
@@ -68,17 +77,16 @@ def main(
     paths = [str(find_model(model).resolve()) for model in models or FLOAT]
     trees = {"before": before, "after": after}
     found: dict[str, Figures] = {name: defaultdict(list) for name in trees}
-    for number in range(max(rounds, starts)):
-        for name in sorted(trees, reverse=number % 2 == 0):
-            if number < rounds:
-                add_frames(trees[name], paths, found[name])
-            if number < starts:
-                add_starts(trees[name], paths, found[name])
-        print(f"round {number + 1}", file=sys.stderr, flush=True)
-    print(f"{'':52} before   after  ratio")
-    for figure, values in sorted(found["before"].items(), key=lambda item: item[0].split()[::-1]):
-        old, new = statistics.median(values), statistics.median(found["after"][figure])
-        print(f"{figure:52} {old:6.3f} {new:7.3f} {new / old:6.3f}")
+    try:
+        for number in range(max(rounds, starts)):
+            for name in sorted(trees, reverse=number % 2 == 0):
+                if number < rounds:
+                    add_frames(trees[name], paths, found[name])
+                if number < starts:
+                    add_starts(trees[name], paths, found[name])
+            print(f"round {number + 1}", file=sys.stderr, flush=True)
+    finally:  # Ctrl-C, or a lent machine's time: the rounds so far are figures too
+        show(found["before"], found["after"])
 
 
 if __name__ == "__main__":
