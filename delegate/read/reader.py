@@ -31,8 +31,8 @@ _DTYPE_NAMES = {code: name.lower() for name, code in vars(tflite.TensorType).ite
 _BUILTIN_NAMES = {code: name for name, code in vars(tflite.BuiltinOperator).items() if not name.startswith("_")}
 _OPTION_NAMES = {code: name for name, code in vars(tflite.BuiltinOptions).items() if not name.startswith("_")}
 _CUSTOM = tflite.BuiltinOperator.CUSTOM
-_PLACEHOLDER = 127
-"""The largest operator code of the old one-byte field; it says that the code is in the newer field."""
+_BUILTIN_CODE_FIELD = 10
+"""The place of OperatorCode.builtin_code in its flatbuffer table."""
 
 _NUMPY_NAMES = frozenset(
     "float16 float32 float64 bool complex64 complex128 int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
@@ -149,8 +149,7 @@ class _Reader:
             table = self._item(where, self._model.OperatorCodes, i)
 
             def read(table: Any = table) -> tuple[int, str, int]:
-                old = table.DeprecatedBuiltinCode()
-                code = table.BuiltinCode() if old == _PLACEHOLDER else max(old, table.BuiltinCode())
+                code = max(table.DeprecatedBuiltinCode(), _builtin_code(table))  # LiteRT's rule
                 name = _text(table.CustomCode()) if code == _CUSTOM else _BUILTIN_NAMES.get(code, f"BUILTIN_{code}")
                 return code, name, table.Version()
 
@@ -262,6 +261,16 @@ class _Reader:
             if not (0 <= index < tensors or (optional and index == OPTIONAL)):
                 raise ModelError(f"{where} name tensor {index}, but there are {tensors} tensors")
         return indices
+
+
+def _builtin_code(table: tflite.OperatorCode) -> int:
+    """The field builtin_code as the file has it.
+
+    tflite's BuiltinCode() returns the older field instead if this one is below 127, so that files that leave out the
+    older field are misread.
+    """
+    position = table._tab.Offset(_BUILTIN_CODE_FIELD)
+    return struct.unpack_from("<i", table._tab.Bytes, table._tab.Pos + position)[0] if position else 0
 
 
 def _text(value: bytes | None) -> str:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import flatbuffers
 import numpy as np
 import pytest
 import tflite
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
+import framebind as fb
 from framebind.delegate.read.reader import read_model
 from framebind.kernels.tensor import Quantization
-from support.tiny_models import G, Op, T, build
+from support.operator_models import options
+from support.tiny_models import G, Op, T, build, chain
 
 MODELS = (
     "deeplabv3_257_mv_gpu",
@@ -74,6 +78,33 @@ def test_options_versions_and_custom_operators() -> None:
     assert (first.name, first.version, first.custom, first.code) == ("MAX_POOL_2D", 2, False, 17)
     assert isinstance(first.options, tflite.Pool2DOptions) and first.options.FilterWidth() == 3
     assert (second.name, second.custom, second.options, second.inputs) == ("MyOperator", True, b"\x01\x02\x03", (1, -1))
+
+
+@pytest.mark.parametrize("old, new", [(28, 0), (0, 28), (28, 28), (127, 28), (28, 127)])
+def test_an_operator_code_is_the_larger_of_its_two_fields(old: int, new: int) -> None:
+    """As in LiteRT: converters may leave out the older field, or write 127 into it."""
+    model: Any = schema.ModelT.InitFromObj(schema.Model.GetRootAs(chain("TANH"), 0))
+    (code,) = model.operatorCodes
+    code.deprecatedBuiltinCode, code.builtinCode = old, new
+    flat = flatbuffers.Builder(1024)
+    flat.Finish(model.Pack(flat), b"TFL3")
+    content = bytes(flat.Output())
+    operator = read_model(content).subgraphs[0].operators[0]
+    assert operator.code == max(old, new)
+    if operator.code == tflite.BuiltinOperator.TANH:
+        assert Interpreter(model_content=content)._get_ops_details()[0]["op_name"] == operator.name == "TANH"
+
+
+def test_a_sequence_is_reversed_on_the_cpu() -> None:
+    """REVERSE_SEQUENCE has two inputs."""
+    tensors = [T("x", (2, 3)), T("lengths", (2,), [2, 3], "int32"), T("y", (2, 3))]
+    operator = Op("REVERSE_SEQUENCE", [0, 1], [2], options("ReverseSequence", seqDim=1))
+    interpreter = fb.Interpreter(model_content=build(G(tensors, [operator], [0], [2])))
+    interpreter.modify_graph_with_delegate(fb.GpuDelegate(fb.GpuDelegateOptions(backend="null")))
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(0, np.arange(6, dtype=np.float32).reshape(2, 3))
+    interpreter.invoke()
+    np.testing.assert_array_equal(interpreter.get_tensor(2), [[1, 0, 2], [5, 4, 3]])
 
 
 def test_quantization_and_variables() -> None:

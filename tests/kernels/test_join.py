@@ -103,6 +103,20 @@ def test_an_identity_in_front_of_an_output_is_left_out(device: Device) -> None:
     check(device, found, [-x.reshape(1, 6), np.abs(x)])
 
 
+def test_two_identities_in_a_row_in_front_of_an_output_are_left_out(device: Device) -> None:
+    """As quantized models with float outputs end, with RESHAPE and DEQUANTIZE."""
+    x = normal(1, 1, 1, 6)
+    shapes = {0: x.shape, 1: x.shape, 2: (1, 6), 3: (6,)}
+    nodes = [
+        unary("NEG", 0, 1),
+        Node("RESHAPE", Reshape((1, 6)), (1,), (2,)),
+        Node("RESHAPE", Reshape((6,)), (2,), (3,)),
+    ]
+    program, found = run(device, shapes, nodes, (3,), x)
+    assert len(program.steps) == 1
+    check(device, found, [-x.reshape(6)])
+
+
 @pytest.mark.parametrize("zero_extended", [8, 6, 3])
 @pytest.mark.parametrize("padded_first", [False, True])
 def test_added_padding_of_channels_is_read_as_zeros(device: Device, zero_extended: int, padded_first: bool) -> None:
