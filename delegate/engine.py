@@ -44,7 +44,7 @@ class Engine:
         self.closed = False
         self.stopwatch = Stopwatch()
         self._cache: Cache | None = None
-        self._maker = ProgramMaker(options.storage, self.stopwatch, tuned=options.is_tuned)
+        self.maker = ProgramMaker(options.storage, self.stopwatch, tuned=options.is_tuned)
         self._partitions_by_tensor: dict[int, list[Partition]] = {}
         """The main subgraph's partitions that a tensor enters or leaves; cleared when ``partitions`` changes."""
         self._reported: set[int] = set()
@@ -146,7 +146,7 @@ class Engine:
     def make_kernel(self, graph: NativeGraph, partition: Partitioned) -> Partition:
         """Make the program of one partition; LiteRT asks for them in the order in which they run."""
         claims = self.claims[graph.index]
-        made = Partition(self.boundary, graph, claims, partition, self._maker, on_first_run=self._save)
+        made = Partition(self.boundary, graph, claims, partition, self.maker, on_first_run=self._save)
         self.partitions.append(made)
         self._partitions_by_tensor.clear()
         return made
@@ -190,7 +190,7 @@ class Engine:
         self.boundary.use(device)
         if self.options.serialization_dir is not None and self.model is not None:
             self._cache = self.stopwatch.time("read", Cache, self.options, self.model.content, device.traits)
-        self._maker.use(device, self._cache)
+        self.maker.use(device, self._cache)
 
     def _follow(self, obj: Any) -> None:
         """Backend "auto": run on the API of the first object that is bound, while nothing is on the other one yet."""

@@ -9,7 +9,8 @@ from ...interop.device import Device
 from ...kernels.views import Storage
 from ..cache.cache import Cache
 from ..cache.stopwatch import Stopwatch
-from ..compiler import compile_program
+from ..compiler import StorageRule, compile_program
+from ..lower.precision import choose_storage
 from ..lower.tuning import Tuning, TuningError
 from ..transform.graph import Graph
 from .program import Program
@@ -31,6 +32,8 @@ class ProgramMaker:
     def __init__(self, storage: Storage, stopwatch: Stopwatch, *, tuned: bool) -> None:
         self._storage: Storage = storage
         self._stopwatch, self._tuned = stopwatch, tuned
+        self.storage_rule: StorageRule = choose_storage
+        """The storage of each tensor. Tests and certify put another rule here to reach kernels in halves."""
         self._device: Device | None = None
         self._cache: Cache | None = None
 
@@ -85,11 +88,20 @@ class ProgramMaker:
         graph = self._stopwatch.time("transform", build_graph)
         device, cache, stopwatch = self._open_device, self._cache, self._stopwatch
         compiled = compile_program(
-            graph, device.traits, self._storage, tuning, name=name, cache=cache, stopwatch=stopwatch
+            graph,
+            device.traits,
+            self._storage,
+            tuning,
+            name=name,
+            cache=cache,
+            stopwatch=stopwatch,
+            storage_rule=self.storage_rule,
         )
         return Program(device, compiled, stopwatch=stopwatch, store=cache)
 
     def _unsaved(self, build_graph: BuildGraph, tuning: Tuning) -> Program:
         """A program that is only measured. Raises TuningError."""
-        compiled = compile_program(build_graph(), self._open_device.traits, self._storage, tuning)
+        compiled = compile_program(
+            build_graph(), self._open_device.traits, self._storage, tuning, storage_rule=self.storage_rule
+        )
         return Program(self._open_device, compiled)

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import framebind as fb
+from framebind.certify.cases.operator_models import options
 from framebind.delegate.litert import abi as tflite_abi
-from support.operator_models import options
 from support.tiny_models import CPU_ONLY, G, Op, T, build, chain, cpu_only
 
 SHAPE = (1, 4, 5, 3)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import framebind as fb
+from framebind.certify.cases.operator_models import Array, options
 from framebind.delegate.cache import file as cache_file
 from framebind.delegate.cache.file import MAGIC
 from framebind.delegate.lower.tuning import GROUPS, GROUPS_PER_UNIT, Tuning, TuningError, decode, encode
@@ -24,8 +25,6 @@ from framebind.interop.cl.compute.device import ClDevice
 from framebind.interop.device import Device
 from framebind.interop.discovery.devices import open_device
 from framebind.interop.gl.compute.device import GlDevice
-from support.cases.references import Array
-from support.operator_models import options
 from support.tiny_models import G, Op, T, build
 
 SHAPE = (1, 9, 7, 8)

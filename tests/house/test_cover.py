@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from framebind.certify.cases.compiled import Run
+from framebind.certify.cases.cover import cover
+from framebind.certify.cases.operator_cases import CASES
 from support.cases import required
-from support.cases.compiled import Run
-from support.cases.cover import ROOT, cover
-from support.cases.operator_cases import CASES
+from support.cases.cover import ROOT
 from support.tiers import Tier
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import framebind as fb
+from framebind.certify.cases.operator_models import run_model
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.claim.partition_graph import build_graph
 from framebind.delegate.compiler import compile_program
@@ -21,7 +22,6 @@ from framebind.interop.record.null import NullDevice
 from framebind.kernels.codegen.texts import kernel_files
 from framebind.kernels.registry import OPERATORS, discover
 from framebind.kernels.views import Dense
-from support.operator_models import run_model
 from support.tiny_models import G, Op, T, build
 
 KERNEL = """// Values whose magnitude is above a threshold, and zero for the others: one invocation computes one slice.

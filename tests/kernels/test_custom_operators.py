@@ -15,12 +15,11 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
+from framebind.certify.cases.operator_models import Array, run_model, values
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.reader import read_model
 from framebind.interop.record.null import NullDevice
-from support.cases.references import Array, values
 from support.models import relative_error
-from support.operator_models import run_model
 from support.tiny_models import G, Op, T, build
 
 SAME, VALID = 1, 2

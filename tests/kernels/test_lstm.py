@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 import framebind as fb
+from framebind.certify.cases.lstm_models import ACTIVATION, CELL, FORMS, Form, X, graph, lstm
+from framebind.certify.cases.operator_models import CPU_KERNELS, Array, options, values
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.reader import read_model
 from framebind.delegate.run import maker
@@ -19,9 +21,6 @@ from framebind.delegate.run.program import Program
 from framebind.interop.cl.compute.device import ClDevice
 from framebind.interop.device import Device
 from framebind.interop.record.null import NullDevice
-from support.cases.lstm_models import ACTIVATION, CELL, FORMS, Form, X, graph, lstm
-from support.cases.references import Array, values
-from support.operator_models import CPU_KERNELS, options
 from support.tiny_models import G, Op, T, build
 
 on_both = pytest.mark.parametrize("gpu", ["gl", "cl:pocl"], indirect=True)

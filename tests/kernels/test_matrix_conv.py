@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from framebind.certify.cases.operator_models import values
 from framebind.delegate.lower.launches import Lowered
 from framebind.delegate.lower.lowering import lower
 from framebind.delegate.lower.precision import choose_storage
@@ -31,7 +32,7 @@ from framebind.kernels.tensor import TensorInfo
 from framebind.kernels.views import Resize
 from support.cases.node_cases import NodeCase, convolution_cases
 from support.cases.operator_runs import run
-from support.cases.references import convolve, values
+from support.cases.references import convolve
 from support.graphs import Shape, convolved, half, logistic, mean, multiply, normal
 from support.graphs import conv as pointwise
 from support.graphs import run as run_nodes

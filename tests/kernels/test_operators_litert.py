@@ -7,17 +7,24 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import framebind as fb
+from framebind.certify.cases.compiled import Run, all_halves, compile_run
+from framebind.certify.cases.cover import all_runs
+from framebind.certify.cases.operator_cases import CASES
+from framebind.certify.cases.operator_models import (
+    Array,
+    ModelCase,
+    options,
+    run_model,
+    run_on_cpu,
+    runtime_inputs,
+    values,
+)
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.reader import read_model
 from framebind.interop.record.null import NullDevice
 from framebind.kernels.registry import OPERATORS
-from support.cases.compiled import Run, compile_run, storage_of
-from support.cases.cover import all_runs
 from support.cases.drawn_cases import drawn_case
-from support.cases.operator_cases import CASES
-from support.cases.references import Array, values
 from support.models import relative_error
-from support.operator_models import ModelCase, options, run_model, run_on_cpu, runtime_inputs
 from support.tiny_models import G, Op, T, build
 
 TOLERANCE = {False: 1e-5, True: 1e-2}
@@ -32,9 +39,10 @@ def check(run: Run) -> None:
     assert claim(read_model(model).subgraphs[0], lambda: NullDevice().traits.target).unsupported == {}
     interpreter = fb.Interpreter(model_content=model)
     delegate = fb.GpuDelegate(fb.GpuDelegateOptions(is_precision_loss_allowed=run.half))
-    with storage_of(run):
-        interpreter.modify_graph_with_delegate(delegate)
-        results = run_model(interpreter, inputs)
+    if run.half:
+        delegate.engine.maker.storage_rule = all_halves
+    interpreter.modify_graph_with_delegate(delegate)
+    results = run_model(interpreter, inputs)
     delegate.close()
     assert any("output tensor" in reason for _, reason in fb.transfers.by_reason), "nothing came from the GPU"
     for result, expected in zip(results, run_on_cpu(model, inputs), strict=True):

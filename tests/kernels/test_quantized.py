@@ -13,9 +13,7 @@ from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 import framebind as fb
-from framebind.interop.cl.compute.device import ClDevice
-from framebind.interop.device import Device
-from support.cases.quantized_models import (
+from framebind.certify.cases.quantized_models import (
     SHAPE,
     Quantized,
     binary,
@@ -26,6 +24,8 @@ from support.cases.quantized_models import (
     resize,
     unary,
 )
+from framebind.interop.cl.compute.device import ClDevice
+from framebind.interop.device import Device
 from support.models import Photograph, relative_error
 from support.tiny_models import G, Op, T, build
 

@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from framebind.certify.cases.compiled import all_halves
+from framebind.certify.cases.operator_models import values
 from framebind.delegate.transform.graph import Node
 from framebind.interop.device import Device
 from framebind.kernels.operation import FusedOp
@@ -17,8 +19,7 @@ from framebind.kernels.ops.movement.resize import ResizeImage
 from framebind.kernels.ops.reduction.pool import Pooling
 from framebind.kernels.ops.window import VALID, Window
 from framebind.kernels.views import Resize
-from support.cases.operator_runs import all_halves
-from support.cases.references import convolve, resize, values
+from support.cases.references import convolve, resize
 from support.graphs import Shape, check, concat, normal, run
 from support.models import OPERATOR_TOLERANCE
 

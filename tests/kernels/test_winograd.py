@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from framebind.certify.cases.operator_models import Array
 from framebind.delegate.transform.graph import Node
 from framebind.interop.device import Device
 from framebind.kernels.operation import FusedOp
@@ -25,7 +26,7 @@ from framebind.kernels.ops.convolution.winograd import (
 from framebind.kernels.ops.window import VALID, Window
 from framebind.kernels.target import Target, TuningChoice
 from framebind.kernels.views import Storage
-from support.cases.references import Array, convolve
+from support.cases.references import convolve
 from support.graphs import Shape, normal, run
 from support.model_runs import input_shapes, on_gpu, reference
 from support.models import MODELS, OPERATOR_TOLERANCE, TOLERANCE, random_inputs, relative_error

@@ -7,10 +7,9 @@ from collections.abc import Callable
 import numpy as np
 from hypothesis import strategies as st
 
+from framebind.certify.cases.operator_cases import BINARY, CASES, COMPARISONS, POSITIVE, UNARY
+from framebind.certify.cases.operator_models import Const, ModelCase, ints, options, values
 from framebind.kernels.registry import OPERATORS
-from support.cases.operator_cases import BINARY, CASES, COMPARISONS, POSITIVE, UNARY
-from support.cases.references import values
-from support.operator_models import Const, ModelCase, ints, options
 
 Shape = tuple[int, ...]
 Draw = st.DrawFn

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from framebind.certify.cases.compiled import all_halves
+from framebind.certify.cases.operator_models import Array
 from framebind.delegate.compiler import compile_program
-from framebind.delegate.lower.launches import Lowered
 from framebind.delegate.lower.precision import choose_storage
 from framebind.delegate.plan.binding import Binding
 from framebind.delegate.run.program import Program
@@ -16,10 +17,9 @@ from framebind.delegate.transform.graph import Graph, Node
 from framebind.interop.device import Device
 from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.pointwise.elementwise import Elementwise
-from framebind.kernels.tensor import TensorId, TensorInfo
+from framebind.kernels.tensor import TensorInfo
 from framebind.kernels.views import Dense, Storage
 from support.cases.node_cases import NodeCase
-from support.cases.references import Array
 
 
 def run(device: Device, case: NodeCase, storage: Storage) -> Array:
@@ -49,11 +49,6 @@ def program_of(device: Device, case: NodeCase, storage: Storage) -> tuple[Progra
     for i, x in enumerate(case.inputs):
         bind(device, program, i, tensors[i], -x if storage == "f16" else x)
     return program, bind(device, program, destination, tensors[destination], None)
-
-
-def all_halves(lowered: Lowered, storage: Storage) -> dict[TensorId, Storage]:
-    """Halves for every tensor but scratch, where precision.py would keep most of a single operator's in f32."""
-    return {tensor: "f16" if isinstance(tensor, int) else "f32" for tensor in lowered.shapes}
 
 
 def through_halves(node: Node, tensors: dict[int, TensorInfo]) -> list[Node]:

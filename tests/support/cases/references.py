@@ -7,17 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from framebind.certify.cases.operator_models import Array
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.depthwise import Depthwise
 from framebind.kernels.ops.convolution.transpose_conv import TransposeConvolution
 from framebind.kernels.ops.window import VALID, Window
 from framebind.kernels.views import Resize
-
-Array = npt.NDArray[np.float32]
-
-
-def values(*shape: int, seed: int = 0) -> Array:
-    return np.random.default_rng(seed + sum(shape)).uniform(-1, 1, shape).astype(np.float32)
 
 
 def padded_axis(size: int, kernel: int, stride: int, dilation: int, scheme: int) -> tuple[int, int, int]:

@@ -12,14 +12,15 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
+from framebind.certify.cases.compiled import compile_on_null, compile_run
+from framebind.certify.cases.cover import all_runs
+from framebind.certify.cases.features import Feature
+from framebind.certify.cases.lstm_models import FORMS, lstm
 from framebind.interop.record.null import NullDevice
 from framebind.kernels.codegen.source import KernelSource
 from framebind.kernels.ops.pointwise.elementwise import EXPRESSIONS
 from framebind.kernels.registry import OPERATORS
-from support.cases.compiled import compile_on_null, compile_run
-from support.cases.cover import ROOT, all_runs
-from support.cases.features import Feature
-from support.cases.lstm_models import FORMS, lstm
+from support.cases.cover import ROOT
 from support.cases.node_cases import without_oracle
 from support.cases.operator_runs import program_of
 

@@ -9,12 +9,15 @@ from typing import Any
 
 import ai_edge_litert.interpreter as litert
 import numpy as np
+import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
-from support.cases.references import Array
-from support.tiny_models import G, Op, T, build
+from ..tflite_writer import G, Op, T, build
 
+Array = npt.NDArray[np.float32]
 CPU_KERNELS = litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+SHAPES = [(2, 3, 5, 7), (1, 4, 5, 8), (2, 6, 3, 1), (2, 5, 6), (1, 7, 4), (3, 10), (2, 4), (5,), (2, 1, 6, 3)]
+"""Shapes of every rank, with channels that fill slices, and that do not."""
 BESIDE = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
@@ -52,6 +55,11 @@ class ModelCase:
 
     def __str__(self) -> str:
         return f"{self.operator} {self.label}".strip()
+
+
+def values(*shape: int, seed: int = 0) -> Array:
+    """Random values from -1 to 1, the same for the same shape and seed."""
+    return np.random.default_rng(seed + sum(shape)).uniform(-1, 1, shape).astype(np.float32)
 
 
 def case_model(case: ModelCase, shapes: Sequence[Sequence[int]], *, negated: bool = False) -> bytes:
@@ -97,13 +105,13 @@ def runtime_inputs(case: ModelCase) -> list[Array]:
 
 @functools.cache
 def output_shapes(case: ModelCase) -> Sequence[tuple[int, ...]]:
-    """What LiteRT makes of the inputs' shapes."""
+    """The shapes of the outputs, as LiteRT computes them from those of the inputs."""
     if case.shapes:
         return case.shapes
     model = case_model(case, [(1,)] * case.outputs)
     interpreter = litert.Interpreter(model_content=model, experimental_op_resolver_type=CPU_KERNELS)
     interpreter.allocate_tensors()
-    details = interpreter.get_output_details()[: case.outputs]
+    details: list[dict[str, Any]] = interpreter.get_output_details()[: case.outputs]
     return [tuple(int(n) for n in detail["shape"]) for detail in details]
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from support.operator_models import options
-from support.tiny_models import G, Op, T, build
+from ..tflite_writer import G, Op, T, build
+from .operator_models import options
 
 X, ACTIVATION, CELL = 0, 1, 2
 """Numbers of the input and of the two states in these models; the output is the subgraph's."""
@@ -16,7 +16,7 @@ X, ACTIVATION, CELL = 0, 1, 2
 
 @dataclass(frozen=True)
 class Form:
-    """Which parts the LSTM has. ``outputs`` other than ``units`` need a projection."""
+    """Parts and sizes of an LSTM. ``outputs`` other than ``units`` need a projection."""
 
     rows: int = 1
     width: int = 3
@@ -33,7 +33,7 @@ class Form:
     short: bool = False
     """20 inputs instead of 24."""
     weights: str = "float32"
-    """Of which type matrices are stored; "rounded" are int8's numbers in float32."""
+    """The type in which matrices are stored; "rounded" are int8's numbers in float32."""
 
     def __str__(self) -> str:
         words = [f"{self.rows}x{self.width}x{self.units}x{self.outputs}"]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
-from support.tiny_models import G, Op, T, build
+from ..tflite_writer import G, Op, T, build
 
 ZERO_POINTS = {"int8": -5, "uint8": 121, "int16": 0}
 """LiteRT's 16-bit integers are symmetric."""

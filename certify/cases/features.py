@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from framebind.kernels.codegen.source import Argument, KernelSource
-from support.operator_models import Const, ModelCase
+from ...kernels.codegen.source import Argument, KernelSource
+from .operator_models import Const, ModelCase
 
 Feature = tuple[Any, ...]
 """A kernel's or an operator's name, then what is true of it: ("conv", "src", "channels % 4", 1)."""

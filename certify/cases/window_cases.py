@@ -7,8 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from support.cases.references import values
-from support.operator_models import Const, ModelCase, ints, options
+from .operator_models import Const, ModelCase, ints, options, values
 
 SAME, VALID = 0, 1
 PADDINGS = (

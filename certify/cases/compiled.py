@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from unittest import mock
 
-from framebind.delegate.claim.claims import claim
-from framebind.delegate.claim.partition_graph import build_graph
-from framebind.delegate.compiler import StorageRule, compile_program
-from framebind.delegate.lower.precision import choose_storage
-from framebind.delegate.plan.binding import Binding
-from framebind.delegate.read.reader import read_model
-from framebind.delegate.run import maker
-from framebind.delegate.run.program import Program
-from framebind.interop.record.null import NullDevice
-from framebind.kernels.codegen.source import KernelSource
-from framebind.kernels.ops.pointwise.quantize import stored_view
-from framebind.kernels.views import Dense, Storage
-from support.cases.operator_runs import all_halves
-from support.operator_models import ModelCase, case_model, output_shapes
+from ...delegate.claim.claims import claim
+from ...delegate.claim.partition_graph import build_graph
+from ...delegate.compiler import StorageRule, compile_program
+from ...delegate.lower.launches import Lowered
+from ...delegate.lower.precision import choose_storage
+from ...delegate.plan.binding import Binding
+from ...delegate.read.reader import read_model
+from ...delegate.run.program import Program
+from ...interop.record.null import NullDevice
+from ...kernels.codegen.source import KernelSource
+from ...kernels.ops.pointwise.quantize import stored_view
+from ...kernels.tensor import TensorId
+from ...kernels.views import Dense, Storage
+from .operator_models import ModelCase, case_model, output_shapes
 
 
 def program_on_null(
@@ -46,9 +44,14 @@ def program_on_null(
     return claims.unsupported, program
 
 
+def all_halves(lowered: Lowered, storage: Storage) -> dict[TensorId, Storage]:
+    """Halves for every tensor but scratch, where precision.py would keep most of a single operator's in f32."""
+    return {tensor: "f16" if isinstance(tensor, int) else "f32" for tensor in lowered.shapes}
+
+
 @dataclass(frozen=True)
 class Compiled:
-    """What the null device makes of a model: reasons of operators that stay on the CPU, and each step's kernel."""
+    """Result of a compilation: reasons of operators that stay on the CPU, by number, and each step's kernel."""
 
     unsupported: Mapping[int, str]
     sources: tuple[KernelSource, ...]
@@ -75,16 +78,6 @@ class Run:
     def model(self) -> bytes:
         """The TFLite model of the case. LiteRT finds the shapes of its outputs."""
         return case_model(self.case, output_shapes(self.case), negated=self.half)
-
-
-@contextlib.contextmanager
-def storage_of(run: Run) -> Iterator[None]:
-    """Programs that a delegate compiles until the context ends keep every tensor in halves if the run wants that."""
-    if run.half:
-        with mock.patch.object(maker, "compile_program", functools.partial(compile_program, storage_rule=all_halves)):
-            yield
-    else:
-        yield
 
 
 @functools.cache
