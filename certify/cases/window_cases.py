@@ -53,7 +53,9 @@ def convolutions() -> Iterable[ModelCase]:
 
 
 def grouped() -> Iterable[ModelCase]:
-    for number, (groups, share, out) in enumerate([(2, 4, 4), (3, 8, 4), (2, 3, 5), (4, 1, 2), (2, 4, 3), (5, 2, 4)]):
+    for number, (groups, share, out) in enumerate(
+        [(2, 4, 4), (3, 8, 4), (2, 3, 5), (4, 1, 2), (2, 4, 3), (5, 2, 4), (7, 1, 1)]
+    ):
         for kernel, strides, dilations, padding in (((3, 3), 1, 1, SAME), ((2, 3), 2, 1, VALID), ((1, 1), 1, 1, SAME)):
             table = options(
                 "Conv2D", padding=padding, strideH=strides, strideW=strides, dilationHFactor=dilations,

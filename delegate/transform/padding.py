@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from ...kernels.ops.convolution.conv import Convolution
 from ...kernels.ops.convolution.depthwise import Depthwise
+from ...kernels.ops.convolution.grouped_conv import GroupedConvolution
 from ...kernels.ops.movement.pad import Pad
 from ...kernels.ops.pointwise.elementwise import Elementwise
 from ...kernels.ops.window import VALID
@@ -51,10 +52,10 @@ def merge_padding(graph: Graph) -> None:
         graph.substitute({node, reader}, replace(reader, operation=merged, inputs=inputs))
 
 
-def _with_padding(reader: Node, pad: Pad) -> Convolution | Depthwise | str:
+def _with_padding(reader: Node, pad: Pad) -> Convolution | Depthwise | GroupedConvolution | str:
     """The reader's operation with the padding merged, or the reason why they cannot be merged."""
     operation = reader.operation
-    if not isinstance(operation, Convolution | Depthwise):
+    if not isinstance(operation, Convolution | Depthwise | GroupedConvolution):
         return f"{reader.name} has no padding of its own"
     if len(pad.amounts) != 4 or pad.amounts[0] != (0, 0) or pad.amounts[3] != (0, 0):
         return "it pads batch or channels"

@@ -10,9 +10,9 @@ from .graph import Graph, Node
 
 
 def pointwise_convolution(node: Node) -> Convolution | None:
-    """The node's operation if it is a convolution of each pixel by itself (1x1, stride 1, one group), else None."""
+    """The node's operation if it is a convolution of each pixel by itself (1x1, stride 1), else None."""
     operation = node.operation
-    if not isinstance(operation, Convolution) or operation.groups != 1:
+    if not isinstance(operation, Convolution):
         return None
     window = operation.window
     return operation if window.size == window.strides == (1, 1) and not any(window.extra) else None

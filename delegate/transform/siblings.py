@@ -17,7 +17,7 @@ def merge_siblings(graph: Graph) -> None:
     families: dict[tuple[object, ...], list[tuple[Node, Convolution]]] = {}
     for node in graph.nodes:
         operation = node.operation
-        if isinstance(operation, Convolution) and operation.groups == 1 and _is_mergeable(graph, node):
+        if isinstance(operation, Convolution) and _is_mergeable(graph, node):
             family = families.setdefault((node.inputs, node.input_ops, operation.window, node.epilogue), [])
             family.append((node, operation))
     for family in families.values():

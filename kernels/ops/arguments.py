@@ -1,4 +1,4 @@
-"""Checks of an operator's tensors, axes and activation functions, shared by many operators."""
+"""Checks of an operator's tensors, axes, biases and activation functions, shared by many operators."""
 
 from __future__ import annotations
 
@@ -73,3 +73,32 @@ def require_type(dtypes: Collection[str], *tensors: TensorInfo | None) -> None:
             raise Unsupported(
                 f"tensor '{tensor.name}' is {tensor.dtype}; only {', '.join(sorted(dtypes))} is supported"
             )
+
+
+def optional_bias(inputs: list[TensorInfo | None], channels: int) -> np.ndarray | None:
+    """The constant bias, input 2; None if there is none. Raises Unsupported unless it has one value per output channel.
+
+    A bias that is computed becomes part of the epilogue: see ``computed_bias``.
+    """
+    if len(inputs) < 3 or inputs[2] is None or inputs[2].constant is None:
+        return None
+    bias = inputs[2].constant.reshape(-1)
+    if bias.size != channels:
+        raise Unsupported(f"bias has {bias.size} values for {channels} output channels")
+    return bias
+
+
+def computed_bias(inputs: list[TensorInfo | None], channels: int, *, position: int = 2) -> tuple[FusedOp, ...]:
+    """The epilogue that adds a bias that is not constant."""
+    bias = inputs[position] if len(inputs) > position else None
+    return () if bias is None or bias.constant is not None else bias_epilogue(inputs, channels, position=position)
+
+
+def bias_epilogue(inputs: list[TensorInfo | None], channels: int, *, position: int = 2) -> tuple[FusedOp, ...]:
+    """The epilogue that adds the bias, one value per output channel; empty if there is none."""
+    bias = inputs[position] if len(inputs) > position else None
+    if bias is None:
+        return ()
+    if bias.shape != (channels,):
+        raise Unsupported(f"bias has the shape {bias.shape} for {channels} output channels")
+    return (FusedOp("ADD", operand=position),)

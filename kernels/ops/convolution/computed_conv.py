@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...operation import FusedOp, Launch, Lowering, Operation, Unsupported
-from ...tensor import TensorInfo
+from ...operation import Launch, Lowering, Operation
 from ..window import Window
 
 
@@ -73,16 +72,6 @@ class ComputedTranspose(Operation):
             "PAD_TOP": padding[0], "PAD_LEFT": padding[1], "GROUPS": 1, "TRANSPOSED": 1,
         }  # fmt: skip
         return [_launch(lowering, "computed_conv", constants)]
-
-
-def bias_epilogue(inputs: list[TensorInfo | None], channels: int, *, position: int = 2) -> tuple[FusedOp, ...]:
-    """The epilogue that adds the bias, one value per output channel; empty if there is none."""
-    bias = inputs[position] if len(inputs) > position else None
-    if bias is None:
-        return ()
-    if bias.shape != (channels,):
-        raise Unsupported(f"bias has the shape {bias.shape} for {channels} output channels")
-    return (FusedOp("ADD", operand=position),)
 
 
 def _check_weights(expected: tuple[int, ...], shape: tuple[int, ...]) -> None:

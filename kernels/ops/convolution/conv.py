@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ...operation import (
-    FusedOp,
     Fusion,
     Launch,
     Lowering,
@@ -22,11 +21,13 @@ from ...operation import (
     Unsupported,
 )
 from ...target import TuningChoice
-from ...tensor import TensorId, TensorInfo, slices
-from ..arguments import activation_epilogue, require_float
+from ...tensor import TensorId, slices
+from ..arguments import activation_epilogue, bias_epilogue, computed_bias, optional_bias, require_float
 from ..window import Window
 from .blocks import Block, block_candidates
-from .computed_conv import ComputedConvolution, bias_epilogue
+from .computed_conv import ComputedConvolution
+from .depthwise import Depthwise
+from .grouped_conv import GroupedConvolution
 from .heuristics import PATCH_MOST_TAPS
 from .matrix_conv import matrix_constants, matrix_memory, matrix_tile_candidates, slice_ownership, uses_matrix_units
 from .matrix_tiles import MatrixTile
@@ -37,43 +38,18 @@ from .winograd import WinogradTile, transform_weights, winograd_constants, winog
 
 @dataclass(frozen=True)
 class Convolution(Operation):
-    """``weights`` is (O, H, W, I) and ``bias`` (O,) or None, float32 or float16; arrays compare by identity.
-
-    With ``groups``, I is a group's share of the input channels, and both I and O / groups are multiples of four.
-    """
+    """``weights`` is (O, H, W, I) and ``bias`` (O,) or None, float32 or float16; arrays compare by identity."""
 
     window: Window
     weights: np.ndarray = field(compare=False)
     bias: np.ndarray | None = field(compare=False, default=None)
-    groups: int = 1
 
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
         batch, height, width, _ = shapes[0]
         return [(batch, *self.window.output_size(height, width), self.weights.shape[0])]
 
     def lower(self, lowering: Lowering) -> list[Launch]:
-        if self.groups > 1:
-            return [_launch_grouped(lowering, self)]
         return [launch_convolution(lowering, lowering.inputs[0], self)]
-
-
-def optional_bias(inputs: list[TensorInfo | None], channels: int) -> np.ndarray | None:
-    """The constant bias, input 2; None if there is none. Raises Unsupported unless it has one value per output channel.
-
-    A bias that is computed becomes part of the epilogue: see ``computed_bias``.
-    """
-    if len(inputs) < 3 or inputs[2] is None or inputs[2].constant is None:
-        return None
-    bias = inputs[2].constant.reshape(-1)
-    if bias.size != channels:
-        raise Unsupported(f"bias has {bias.size} values for {channels} output channels")
-    return bias
-
-
-def computed_bias(inputs: list[TensorInfo | None], channels: int, *, position: int = 2) -> tuple[FusedOp, ...]:
-    """The epilogue that adds a bias that is not constant."""
-    bias = inputs[position] if len(inputs) > position else None
-    return () if bias is None or bias.constant is not None else bias_epilogue(inputs, channels, position=position)
 
 
 def launch_convolution(lowering: Lowering, source: TensorId, operation: Convolution) -> Launch:
@@ -183,32 +159,17 @@ def _parse_convolution(node: TfliteNode) -> Parsed:
     if weights.constant is None:
         epilogue = (*bias_epilogue(node.inputs, out), *activation)
         return Parsed(ComputedConvolution(window, groups, out), (0, 1), epilogue)
-    values = weights.constant
-    if share % 4 or out // groups % 4:
-        values, groups = ungrouped(values, groups), 1
-    operation = Convolution(window, values, optional_bias(node.inputs, out), groups)
+    operation = _constant_convolution(window, groups, weights.constant, optional_bias(node.inputs, out))
     return Parsed(operation, (0,), (*computed_bias(node.inputs, out), *activation))
 
 
-def ungrouped(weights: np.ndarray, groups: int) -> np.ndarray:
-    """The weights of a grouped convolution for all input channels: zeros outside a group's own."""
-    out, height, width, share = weights.shape
-    full = np.zeros((out, height, width, share * groups), weights.dtype)
-    for group_size in range(groups):
-        rows = slice(group_size * out // groups, (group_size + 1) * out // groups)
-        full[rows, :, :, group_size * share : (group_size + 1) * share] = weights[rows]
-    return full
-
-
-def _launch_grouped(lowering: Lowering, operation: Convolution) -> Launch:
-    """One dispatch, one invocation for each slice of each output pixel."""
-    _, height, width, _ = lowering.shape(lowering.inputs[0])
-    channels = lowering.shape(lowering.outputs[0])[3]
-    constants = operation.window.constants(height, width) | {"GROUPS": operation.groups}
-    arrays = {"weights": pack_weights(operation.weights), "bias": pack_bias(operation.bias, channels)}
-    group_count = lowering.groups_for(lowering.outputs[0])
-    reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
-    return Launch("grouped_conv", reads, writes, group_count, constants, arrays)
+def _constant_convolution(window: Window, groups: int, weights: np.ndarray, bias: np.ndarray | None) -> Operation:
+    """The operation for OHWI weights of ``groups``: with one channel per group it is a depthwise convolution."""
+    if groups == 1:
+        return Convolution(window, weights, bias)
+    if weights.shape[3] == 1:
+        return Depthwise(window, weights.shape[0] // groups, weights.transpose(3, 1, 2, 0), bias)
+    return GroupedConvolution(window, weights, bias, groups=groups)
 
 
 TFLITE = (TfliteOp("CONV_2D", _parse_convolution, max_version=8, inputs=2, optional=(2,)),)

@@ -13,10 +13,9 @@ import numpy as np
 from ...operation import Fusion, Launch, Lowering, Operation, Parsed, SliceOwnership, TfliteNode, TfliteOp, Unsupported
 from ...target import Target
 from ...tensor import TensorId, slices
-from ..arguments import activation_epilogue, require_float
+from ..arguments import activation_epilogue, bias_epilogue, computed_bias, optional_bias, require_float
 from ..window import Window
-from .computed_conv import ComputedDepthwise, bias_epilogue
-from .conv import computed_bias, optional_bias
+from .computed_conv import ComputedDepthwise
 from .heuristics import DEPTHWISE_BUSY_PART, LEAST_TAPS, MOST_TAPS
 from .packing import pack_bias, pack_depthwise
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ..arguments import activation_epilogue, require_float
+from ..arguments import activation_epilogue, computed_bias, optional_bias, require_float
 from ..movement.reshape import launch_reshape
 from ..window import VALID, Window
-from .conv import Convolution, computed_bias, launch_convolution, optional_bias
+from .conv import Convolution, launch_convolution
 from .matmul import launch_product
 
 

@@ -9,10 +9,16 @@ import numpy as np
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import TensorInfo
-from ..arguments import activation_epilogue, constant, require_float
+from ..arguments import (
+    activation_epilogue,
+    bias_epilogue,
+    computed_bias,
+    constant,
+    optional_bias,
+    require_float,
+)
 from ..window import SAME, VALID
-from .computed_conv import ComputedTranspose, bias_epilogue, cut_before
-from .conv import computed_bias, optional_bias
+from .computed_conv import ComputedTranspose, cut_before
 from .packing import pack_bias, pack_weights
 
 

@@ -13,6 +13,7 @@ from framebind.kernels.operation import FusedOp, Operation
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.depthwise import Depthwise
 from framebind.kernels.ops.convolution.fully_connected import FullyConnected
+from framebind.kernels.ops.convolution.grouped_conv import GroupedConvolution
 from framebind.kernels.ops.convolution.transpose_conv import TransposeConvolution
 from framebind.kernels.ops.pointwise.elementwise import Elementwise
 from framebind.kernels.ops.reduction.instance_norm import InstanceNorm
@@ -90,7 +91,7 @@ def reflecting_cases() -> list[NodeCase]:
     """MIRROR_PAD merged into the kernels of convolutions of few channels and of groups."""
     window = Window((3, 3), (1, 1), padding=VALID, extra=(1, 1, 1, 1), mode="reflect")
     few = Convolution(window, values(5, 3, 3, 3), values(5))
-    grouped = Convolution(window, values(8, 3, 3, 4), values(8), groups=2)
+    grouped = GroupedConvolution(window, values(8, 3, 3, 4), values(8), groups=2)
     # The same without groups: each group's outputs have zeros for the other group's inputs.
     full = np.zeros((8, 3, 3, 8), np.float32)
     full[:4, ..., :4], full[4:, ..., 4:] = grouped.weights[:4], grouped.weights[4:]

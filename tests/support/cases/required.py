@@ -60,7 +60,6 @@ BLOCKS = "tests/kernels/test_operators.py divides the outputs of convolutions am
 DEPTHWISE = "tests/kernels/test_depthwise.py divides windows among invocations"
 PATCHES = "tests/kernels/test_patch_conv.py tries tiles whose weights are staged or not"
 INTEGERS = "integers and truth values are converted to and from the arena by other kernels"
-SLICES = "with a multiple of four channels float32 lies in a buffer as it does in the arena"
 VECTOR = "the result is a vector of one value per dimension"
 EXEMPT: dict[Feature, str] = {
     ("conv", "SPLIT == 1", False): BLOCKS, ("conv", "SPLIT > 1", True): BLOCKS,
@@ -69,7 +68,6 @@ EXEMPT: dict[Feature, str] = {
     ("arg_extreme", "dst", "Dense"): INTEGERS, ("choose", "condition", "Dense"): INTEGERS,
     ("gather", "indices", "Dense"): INTEGERS, ("one_hot", "indices", "Dense"): INTEGERS,
     ("top_k", "indices", "Dense"): INTEGERS, ("quantize", "src", "Dense"): INTEGERS,
-    ("grouped_conv", "src", "Dense"): SLICES, ("grouped_conv", "dst", "Dense"): SLICES,
     ("lstm", "gates", "Dense"): "the matrix product before it writes them to the arena",
     ("lstm", "state", "Dense"): "it is written to the arena, then copied to the variable",
     ("RANK", "channels % 4", 0): VECTOR, ("RANK", "channels % 4", 2): VECTOR,
