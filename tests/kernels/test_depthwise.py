@@ -9,19 +9,18 @@ from dataclasses import replace
 import pytest
 
 import framebind as fb
+from framebind.certify.cases.compiled import program_on_null
+from framebind.certify.cases.operator_models import options, run_model, run_on_cpu, values
+from framebind.certify.tflite_writer import G, Op, T, build
 from framebind.delegate.run.program import Program
 from framebind.interop.device import Device
 from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.convolution import depthwise
 from framebind.kernels.ops.convolution.depthwise import choose_parts
 from framebind.kernels.target import Target
-from support.cases.compiled import program_on_null
 from support.cases.node_cases import NodeCase, convolution_cases
 from support.cases.operator_runs import run
-from support.cases.references import values
 from support.models import relative_error
-from support.operator_models import options, run_model, run_on_cpu
-from support.tiny_models import G, Op, T, build
 
 CASES = [case for case in convolution_cases() if case.operator == "DEPTHWISE_CONV_2D"]
 
