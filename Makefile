@@ -11,8 +11,8 @@ setup: .venv/.ready
 	PYTHON="$(PYTHON)" sh scripts/setup.sh
 	@touch $@
 
-# Three tiers: tests/support/tiers.py says what each runs.
-PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
+# Three tiers: tests/support/tiers.py says what each runs. ARGUMENTS go to pytest: make test ARGUMENTS="-k gather".
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal $(ARGUMENTS)
 
 test: setup
 	$(PYTEST)

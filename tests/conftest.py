@@ -41,6 +41,7 @@ pytest_plugins = ("support.screen", "support.webcam")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tier", choices=tiers.TIERS, default="default", help="which tests run (support/tiers.py)")
+    parser.addoption("--after", choices=tiers.TIERS, help="a tier that ran on this tree: leave out its tests")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -56,12 +57,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test that takes ``operator_run`` runs the tier's operator cases on each device."""
     if "operator_run" in metafunc.fixturenames:
-        tier, cache = metafunc.config.getoption("--tier"), getattr(metafunc.config, "cache", None)
+        tier = metafunc.config.getoption("--tier")
         pairs = [
-            (device, run)
-            for device in cover.DEVICES
-            if is_wanted(device)
-            for run in cover.chosen_runs(tier, device, cache)
+            (device, run) for device in cover.DEVICES if is_wanted(device) for run in cover.chosen_runs(tier, device)
         ]
         ids = [f"{device} {run}" for device, run in pairs]
         metafunc.parametrize("operator_run", pairs, ids=ids, indirect=True)
@@ -69,7 +67,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what the tier leaves out."""
-    chosen = dict.fromkeys(tiers.chosen(config.getoption("--tier"), items))
+    chosen = dict.fromkeys(tiers.chosen(config.getoption("--tier"), items, after=config.getoption("--after")))
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = chosen
 

@@ -1,27 +1,71 @@
 """Operator cases chosen by cover: the fewest that together reach every feature that all of them reach.
 
 Three covers differ in what counts as a feature. "features" reaches every fact of every operator, in f32 and in halves;
-"signatures" a case of every kernel signature; "outlines" one of every kernel and kind of views. The choice is the same
-in each process and session.
+"signatures" a case of every kernel signature; "outlines" one of every kernel and kind of views. The choice is kept in a
+file; a test finds what the cases reach and the choice does not.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
-from ...kernels.codegen.source import KernelSource
 from .compiled import Run, compile_run
 from .features import Feature, features, option_features, outlines, signatures
 from .operator_cases import CASES
 
+CHOSEN = Path(__file__).with_name("chosen.json")
+"""The covers as ``scripts/choose_cases.py`` of the repository wrote them: names of runs by name of the cover."""
 Reasons = dict[Run, list[Feature]]
 """By chosen run, in the order of choice: the features for which it was chosen."""
+REACH: Mapping[str, Callable[[Run], set[Feature]]] = {
+    "features": lambda run: features(compile_run(run).sources) | option_features(run.case),
+    "signatures": lambda run: signatures(compile_run(run).sources),
+    "outlines": lambda run: outlines(compile_run(run).sources),
+}
+"""By cover: what a run reaches."""
 
 
 def all_runs() -> list[Run]:
     """Every operator case in f32, then in halves, except those that are far from their result in halves."""
     return [Run(case) for case in CASES] + [Run(case, half=True) for case in CASES if case.halves]
+
+
+def runs_of(operator: str) -> list[Run]:
+    """The runs of one operator's cases."""
+    return [run for run in all_runs() if run.case.operator == operator]
+
+
+@functools.cache
+def kept_cover(name: str) -> list[Run]:
+    """The runs of a cover as the file has them. The name of a case that is gone is passed over."""
+    kept = set(json.loads(CHOSEN.read_text(encoding="utf-8"))[name])
+    return [run for run in all_runs() if str(run) in kept]
+
+
+def unreached(operator: str) -> list[str]:
+    """Features that the operator's cases reach and the kept covers do not, a line each.
+
+    "features" are an operator's own; "signatures" and "outlines" may be reached by any operator's run.
+    """
+    lines: list[str] = []
+    for name, reach in REACH.items():
+        kept = [run for run in kept_cover(name) if name != "features" or run.case.operator == operator]
+        reached = {feature for run in kept for feature in reach(run)}
+        missing = {feature for run in runs_of(operator) for feature in reach(run)} - reached
+        lines += [f"{name}: {feature}" for feature in sorted(missing, key=str)]
+    return lines
+
+
+def covers() -> dict[str, Reasons]:
+    """The covers chosen anew. It compiles every run on the null device, which takes half a minute."""
+    found = {name: {run: reach(run) for run in all_runs()} for name, reach in REACH.items()}
+    operators = dict.fromkeys(case.operator for case in CASES)
+    own = [cover({run: found["features"][run] for run in runs_of(operator)}) for operator in operators]
+    features_of_each = {run: reasons for chosen in own for run, reasons in chosen.items()}
+    return {"features": features_of_each} | {name: cover(found[name]) for name in ("signatures", "outlines")}
 
 
 def cover(reached: Mapping[Run, set[Feature]]) -> Reasons:
@@ -34,33 +78,3 @@ def cover(reached: Mapping[Run, set[Feature]]) -> Reasons:
         missing -= set(chosen[best])
         left = {run: found & missing for run, found in left.items() if found & missing}
     return chosen
-
-
-@functools.cache
-def covers() -> dict[str, Reasons]:
-    """The chosen runs by name of the cover. It compiles the candidates on the null device, which takes seconds.
-
-    Halves change how tensors lie in memory, and no more: the cases that f32 needs are their candidates.
-    """
-    plain = {run: compile_run(run).sources for run in all_runs() if not run.half}
-    needed = {run.case for chosen in _by_operator(plain) for run in chosen}
-    halves = {run: compile_run(run).sources for run in all_runs() if run.half and run.case in needed}
-    sources = plain | halves
-    return {
-        "features": {run: reasons for chosen in _by_operator(sources) for run, reasons in chosen.items()},
-        "signatures": cover({run: signatures(found) for run, found in sources.items()}),
-        "outlines": cover({run: outlines(found) for run, found in sources.items()}),
-    }
-
-
-def _by_operator(sources: Mapping[Run, Sequence[KernelSource]]) -> list[Reasons]:
-    """A cover of each operator's own features."""
-    reached: dict[str, dict[Run, set[Feature]]] = {}
-    for run, found in sources.items():
-        reached.setdefault(run.case.operator, {})[run] = features(found) | option_features(run.case)
-    return [cover(runs) for runs in reached.values()]
-
-
-def explain(name: str) -> str:
-    """Why the cover of this name has each of its runs, a line for each."""
-    return "\n".join(f"{run}: {', '.join(map(str, reasons))}" for run, reasons in covers()[name].items())

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from framebind.certify.cases.compiled import Run
-from framebind.certify.cases.cover import cover
+from framebind.certify.cases.compiled import Run, compile_run
+from framebind.certify.cases.cover import cover, runs_of, unreached
 from framebind.certify.cases.operator_cases import CASES
 from support.cases import required
-from support.cases.cover import ROOT
+from support.cases.cover import ROOT, chosen_runs
 from support.tiers import Tier
 
 
@@ -44,8 +44,14 @@ def test_a_cover_takes_few_cases_and_gives_reasons() -> None:
 
 
 @pytest.mark.parametrize("tier", ["quick", "default", "all"])
-def test_every_operator_runs_on_desktop_gl(tier: Tier, request: pytest.FixtureRequest) -> None:
-    from support.cases.cover import chosen_runs
+def test_every_operator_runs_on_desktop_gl(tier: Tier) -> None:
+    assert {run.case.operator for run in chosen_runs(tier, "gl")} == {case.operator for case in CASES}
 
-    cache = getattr(request.config, "cache", None)
-    assert {run.case.operator for run in chosen_runs(tier, "gl", cache)} == {case.operator for case in CASES}
+
+@pytest.mark.parametrize("operator", sorted({case.operator for case in CASES}))
+def test_every_case_compiles_and_the_chosen_ones_reach_what_all_reach(operator: str) -> None:
+    """On the null device: nothing is left to the CPU, the shapes are LiteRT's, and both texts can be written."""
+    for run in runs_of(operator):
+        compiled = compile_run(run)
+        assert compiled.unsupported == {} and compiled.sources, str(run)
+    assert not unreached(operator), "\n".join(["run scripts/choose_cases.py:", *unreached(operator)])

@@ -1,23 +1,27 @@
 """The three tiers of tests: what a session of each runs.
 
 quick    under a minute: what needs no GPU, with every operator case on the null device; one GL case per operator
-default  minutes: everything, with operator cases chosen by cover, real models in one storage, and of other tests of
-         kernels one on GL ES and one per value of a parameter on OpenCL
+default  minutes: everything, with operator cases chosen by cover, each real model on both APIs in one storage each, and
+         other tests of kernels once per value of a parameter, on desktop GL and OpenCL in turn
 all      everything, every operator case on every device, and 3,000 examples of each property that hypothesis draws
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 from hypothesis import settings
 
+from support.environment import GL_DEVICES, is_wanted
 from support.models import MODELS
 
 Tier = Literal["quick", "default", "all"]
+Values = frozenset[tuple[str, str]]
+"""The parameters of a test without its device: names and values."""
 TIERS: tuple[Tier, ...] = ("quick", "default", "all")
 EXAMPLES: dict[Tier, int] = {"quick": 20, "default": 100, "all": 3000}
 """How many examples hypothesis draws for each property."""
@@ -35,14 +39,25 @@ def load_profile(tier: Tier) -> None:
     settings.load_profile(tier)
 
 
-def chosen(tier: Tier, items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """The tests that a session of this tier runs, of those that were collected."""
+def chosen(tier: Tier, items: Sequence[pytest.Item], *, after: Tier | None = None) -> list[pytest.Item]:
+    """The tests that a session of this tier runs, of those that were collected.
+
+    ``after`` is a tier that has run on the same tree: what it ran is left out, except operator cases and properties, of
+    which this tier has more.
+    """
+    if after is not None:
+        ran = {item for item in chosen(after, items) if not (_takes_run(item) or _draws_examples(item))}
+        return [item for item in chosen(tier, items) if item not in ran]
     if tier == "all":
         return list(items)
     if tier == "quick":
         return [item for item in items if _takes_run(item) or _is_quick(item)]
-    kept = _of_kernels(items)
-    return [item for item in items if _takes_run(item) or not _is_repeated(item, kept)]
+    dropped = _repeated_of_kernels(items)
+    return [item for item in items if _takes_run(item) or not (item in dropped or _is_repeated(item))]
+
+
+def _draws_examples(item: pytest.Item) -> bool:
+    return getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
 
 
 def _takes_run(item: pytest.Item) -> bool:
@@ -50,27 +65,48 @@ def _takes_run(item: pytest.Item) -> bool:
     return "operator_run" in _fixtures(item)
 
 
-def _of_kernels(items: Sequence[pytest.Item]) -> set[pytest.Item]:
-    """The tests of kernels that other devices than desktop GL run: GL ES the first of each function, OpenCL those that
-    show a value of a parameter that none before showed. The texts are the same but for the first lines and access.
+def _repeated_of_kernels(items: Sequence[pytest.Item]) -> set[pytest.Item]:
+    """The tests of kernels that show on a real device what others show.
+
+    The text of a kernel is the same on each API but for the first lines and access. The first test of each function
+    runs on each device; after it, what shows a new value of a parameter runs on desktop GL and on OpenCL in turn.
     """
-    kept: set[pytest.Item] = set()
-    shown: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    functions: dict[str, list[tuple[pytest.Item, str, Values]]] = {}
     for item in items:
-        device = _other_device(item)
-        if device:
-            values = {(name, str(value)) for name, value in _parameters(item).items()}
-            before = shown.setdefault((_name(item), device), set())
-            if not before or (device != "gles" and values - before):
-                kept.add(item)
-            before |= values
-    return kept
+        device = _real_device(item)
+        if device and is_wanted(device) and Path(item.path).parent.name == "kernels":
+            values = {(name, str(value)) for name, value in _parameters(item).items() if str(value) != device}
+            functions.setdefault(_name(item), []).append((item, _api(device), frozenset(values)))
+    dropped: set[pytest.Item] = set()
+    for found in functions.values():
+        apis = [api for api in ("gl", "cl") if any(api == other for _, other, _ in found)] or ["gles"]
+        dealt = _deal([values for _, _, values in found], apis)
+        dropped |= {item for item, api, values in found if api not in dealt.get(values, ())}
+    return dropped
 
 
-def _other_device(item: pytest.Item) -> str:
-    """The device of a test of kernels that is neither desktop GL nor null; "" for other tests."""
-    devices = [str(value) for value in _parameters(item).values() if str(value).startswith(("gles", "cl:"))]
-    return devices[0] if devices and Path(item.path).parent.name == "kernels" else ""
+def _deal(combinations: Iterable[Values], apis: Sequence[str]) -> dict[Values, Sequence[str]]:
+    """The APIs that run each combination of parameters: all run the first, one those that show a new value."""
+    turns = itertools.cycle(apis)
+    dealt: dict[Values, Sequence[str]] = {}
+    shown: set[tuple[str, str]] = set()
+    for combination in dict.fromkeys(combinations):
+        if not dealt:
+            dealt[combination] = ("gl", "gles", "cl")
+        elif combination - shown:
+            dealt[combination] = (next(turns),)
+        shown |= combination
+    return dealt
+
+
+def _real_device(item: pytest.Item) -> str:
+    """The device with a driver among the test's parameters, or ""."""
+    named = [str(value) for value in _parameters(item).values()]
+    return next((name for name in named if name in GL_DEVICES or name.startswith("cl:")), "")
+
+
+def _api(device: str) -> str:
+    return "cl" if device.startswith("cl:") else device
 
 
 def _is_quick(item: pytest.Item) -> bool:
@@ -80,10 +116,8 @@ def _is_quick(item: pytest.Item) -> bool:
     return "device" not in _fixtures(item) or _parameters(item).get("device") == "null"
 
 
-def _is_repeated(item: pytest.Item, kept: set[pytest.Item]) -> bool:
-    if _other_device(item):
-        return item not in kept
-    repeats = REPEATED.get(_name(item))
+def _is_repeated(item: pytest.Item) -> bool:
+    repeats = REPEATED.get(_name(item)) or REPEATED.get(Path(item.path).name)
     return repeats is not None and repeats(_parameters(item))
 
 
@@ -92,12 +126,25 @@ def _name(item: pytest.Item) -> str:
     return f"{Path(item.path).name}::{getattr(item, 'originalname', item.name)}"
 
 
-def _is_other_storage(parameters: Mapping[str, Any]) -> bool:
-    """A real model runs in one storage, which alternates by model; on GL ES only the smallest model runs."""
-    model = parameters["model"]
-    if parameters["gpu"] == "gles" and model.name != SMALLEST_MODEL:
+def _is_other_run(parameters: Mapping[str, Any]) -> bool:
+    """A real model's random input runs on one API in one storage, by turns; on GL ES only the smallest model runs."""
+    number = MODELS.index(parameters["model"])
+    if parameters["storage"] != ("f32", "f16")[number % 2]:
         return True
-    return parameters["storage"] != ("f32", "f16")[MODELS.index(model) % 2]
+    return not _runs_on(parameters, "gl" if number % 4 < 2 else "cl")
+
+
+def _is_other_picture(parameters: Mapping[str, Any]) -> bool:
+    """A photograph goes through a model on the other API, in the other storage."""
+    number = MODELS.index(parameters["model"])
+    if parameters["storage"] != ("f16", "f32")[number % 2]:
+        return True
+    return not _runs_on(parameters, "cl" if number % 4 < 2 else "gl")
+
+
+def _runs_on(parameters: Mapping[str, Any], api: str) -> bool:
+    device = _api(str(parameters["gpu"]))
+    return device == api or (device == "gles" and parameters["model"].name == SMALLEST_MODEL)
 
 
 def _is_larger_model(parameters: Mapping[str, Any]) -> bool:
@@ -105,21 +152,34 @@ def _is_larger_model(parameters: Mapping[str, Any]) -> bool:
     return parameters["name"] != SMALLEST_MODEL
 
 
-def _is_on_gl(parameters: Mapping[str, Any]) -> bool:
-    """Tuning is the same for each API, and llvmpipe compiles the candidates for half a minute."""
-    return parameters["starts"] == "gl"
+def _always(_: Mapping[str, Any]) -> bool:
+    return True
+
+
+def _on(parameter: str, *values: str) -> Callable[[Mapping[str, Any]], bool]:
+    """Whether a parameter has one of the values."""
+    return lambda parameters: parameters.get(parameter) in values
 
 
 REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
-    "test_tune.py::test_each_decision_is_measured_and_each_candidate_of_each_kernel_once": _is_on_gl,
-    "test_tune.py::test_of_one_dispatch_the_groups_are_measured_too": _is_on_gl,
-    "test_models.py::test_random_input": _is_other_storage,
-    "test_models.py::test_photograph_through_a_bound_texture": _is_other_storage,
-    "test_models.py::test_gl_and_opencl_agree": lambda _: True,  # each agrees with LiteRT
+    "test_tune.py": _on("starts", "gl"),  # the same for each API, and llvmpipe compiles the candidates longer
+    "test_models.py::test_random_input": _is_other_run,
+    "test_models.py::test_photograph_through_a_bound_texture": _is_other_picture,
+    "test_models.py::test_gl_and_opencl_agree": _always,  # each agrees with LiteRT
     "test_one_dispatch.py::test_a_model_computes_the_same_bits_in_one_dispatch": _is_larger_model,
-    "test_one_dispatch.py::test_on_gl_too": lambda _: True,  # llvmpipe takes half a minute to compile the program
+    "test_one_dispatch.py::test_on_gl_too": _always,  # llvmpipe takes half a minute to compile the program
+    "test_soak.py::test_a_thousand_frames_take_no_more_than_two_hundred": _always,  # others count objects sooner
+    "test_soak.py::test_frames_leave_no_python_objects": _on("context", "gles"),
+    "test_soak.py::test_thirty_interpreters_leave_nothing": _on("context", "gles"),
+    "test_trace.py::test_a_trace_shows_no_copy_but_the_cameras": _on("context", "gles"),
+    "test_quantized.py::test_gl_and_opencl_agree_within_four_steps": _always,  # each agrees with LiteRT
+    "test_quantized.py::test_quantized_style_transfer_is_closer_to_the_float_model_than_litert": _on(
+        "device", "cl:pocl"
+    ),
+    "test_delegate.py::test_litert_own_interpreter_takes_the_delegate": _on("context", "gles"),
+    "test_trace.py::test_the_counter_shows_no_byte_but_the_cameras": _on("context", "gles"),
 }
-"""By test: which of its parameters repeat, at a high price, what others show. They run in ``make test-all``."""
+"""By test or file: which of its parameters repeat, at a high price, what others show. ``make test-all`` runs them."""
 
 
 def _fixtures(item: pytest.Item) -> frozenset[str]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from framebind.certify.cases.compiled import compile_on_null, compile_run
-from framebind.certify.cases.cover import all_runs
+from framebind.certify.cases.cover import kept_cover
 from framebind.certify.cases.features import Feature
 from framebind.certify.cases.lstm_models import FORMS, lstm
 from framebind.interop.record.null import NullDevice
@@ -110,9 +110,9 @@ def required() -> set[Feature]:
 
 @cache
 def reached() -> set[Feature]:
-    """The features of all cases that run: of single operators, of nodes with NumPy references, and of LSTMs."""
+    """The features of what ``make test`` runs on desktop GL: operators, nodes with NumPy references, and LSTMs."""
     found: set[Feature] = set()
-    for run in all_runs():
+    for run in kept_cover("features"):
         found |= _reached_by(run.case.operator, compile_run(run).sources)
     for case in without_oracle():
         program, _ = program_of(NullDevice(), case, "f32")
