@@ -150,8 +150,8 @@ def test_the_tutorials_webcam_takes_ten_lines() -> None:
 # Commands -------------------------------------------------------------------------------------------------------------
 
 Command = typer.core.TyperCommand | typer.core.TyperGroup
-OTHER_PROGRAMS = ("--gpus", "--device", "--no-deps")
-"""Options of docker and pip that pages speak of."""
+OTHER_PROGRAMS = ("--gpus", "--device", "--no-deps", "--after")
+"""Options of docker, pip and this suite that pages speak of."""
 
 
 def commands(text: str) -> Iterator[list[str]]:
