@@ -132,9 +132,9 @@ def launches(device: Device, bound: Bound) -> Iterator[tuple[str, Launch]]:
         return
     choice = launch_convolution(replace(lowering, target=target), 0, bound.operation).choice
     assert choice is not None
-    for number, tile in enumerate(choice.candidates):
-        measured = replace(target, tuned={choice.key: number})
-        yield str(tile), launch_convolution(replace(lowering, target=measured), 0, bound.operation)
+    for tile in choice.candidates:
+        fixed = replace(target, fixed={choice.kernel: tile})
+        yield str(tile), launch_convolution(replace(lowering, target=fixed), 0, bound.operation)
 
 
 def make_step(device: Device, bound: Bound, launch: Launch) -> Step:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..interop.device import Traits
+from ..kernels.target import Target
 from ..kernels.tensor import TensorId
 from ..kernels.views import Storage
 from .cache.cache import Cache
@@ -49,6 +50,7 @@ def compile_program(
     name: str = "",
     cache: Cache | None = None,
     stopwatch: Stopwatch | None = None,
+    target: Target | None = None,
     passes: Sequence[Pass] = PASSES,
     rewrites: Sequence[Rewrite] = REWRITES,
     storage_rule: StorageRule = choose_storage,
@@ -58,12 +60,13 @@ def compile_program(
     ``storage`` is how intermediates and constants may be kept: "f32", or "f16" for 16 bits where precision.py allows
     them; arithmetic is f32. ``tuning`` is what was measured, for what goes by rule otherwise. Constants come from the
     ``cache``, in which ``name`` tells this graph in these shapes from the model's other ones. The ``stopwatch`` counts
-    the phases. ``passes`` change the graph, ``rewrites`` merge launches, and the ``storage_rule`` says how each tensor
+    the phases. ``target`` is what the device is lowered for, if not all that its traits and the storage allow.
+    ``passes`` change the graph, ``rewrites`` merge launches, and the ``storage_rule`` says how each tensor
     is kept. Raises TuningError if the tuning does not fit.
     """
     tuning, time = tuning or Tuning(), (stopwatch or Stopwatch()).time
     graph = time("transform", transform, graph, passes)
-    lowered = time("lower", lower_tuned, graph, target_for(traits, storage), tuning)
+    lowered = time("lower", lower_tuned, graph, target or target_for(traits, storage), tuning)
     lowered = time("lower", merge, lowered, rewrites)
     storages = time("lower", storage_rule, lowered, storage)
     wanted = time("pack", list_constants, lowered, graph)

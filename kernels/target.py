@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -13,12 +13,17 @@ T = TypeVar("T")
 class TuningChoice(Generic[T]):
     """A decision of a lowering: by rule, unless the candidates were measured on the device (delegate/run/tuner.py).
 
-    ``key`` names everything that the candidates depend on, except the target; equal keys are decided once.
-    ``candidates`` differ from one another; the first is the rule's.
+    ``key`` is the kernel's name, and then everything that the candidates depend on, except the target; equal keys are
+    decided once. ``candidates`` differ from one another; the first is the rule's.
     """
 
     key: str
     candidates: tuple[T, ...]
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name."""
+        return self.key.partition(" ")[0]
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,16 @@ class Target:
     """The largest buffer that a kernel can address."""
     max_memories: int = 8
     """The most buffers that one kernel may use."""
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    """Decisions by kernel, such as a tile, in place of the rule's and of measured ones: whoever compares all tiles on a
+    device gives them. A tile of "matrix_conv" needs no matrix units, because the kernel's text emulates them.
+    """
 
     def take(self, choice: TuningChoice[T]) -> T:
-        """The candidate that was measured to be the fastest, or else the rule's candidate."""
-        return choice.candidates[self.tuned.get(choice.key, 0)]
+        """The fixed decision, or the candidate that was measured to be the fastest, or else the rule's candidate."""
+        rule = choice.candidates[self.tuned.get(choice.key, 0)]
+        return self.decide(choice.kernel, rule)
+
+    def decide(self, kernel: str, rule: T) -> T:
+        """The fixed decision for a kernel, or else the ``rule``'s."""
+        return self.fixed.get(kernel, rule)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -162,12 +161,6 @@ def cl_context(request: pytest.FixtureRequest, _gpu: _Gpu) -> Iterator[fb.ClCont
 def device(request: pytest.FixtureRequest, _gpu: _Gpu) -> Iterator[Device]:
     """Every device in turn: null, desktop GL, GL ES, OpenCL's. Its context is current; the test leaves no GL error."""
     yield from _device(_wanted(request), _gpu)
-
-
-@pytest.fixture
-def without_matrix_units(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The device computes convolutions as those do that have no matrix units."""
-    monkeypatch.setattr(device, "traits", replace(device.traits, matrix_units=False))
 
 
 @pytest.fixture(params=DEVICES[1:])

@@ -16,7 +16,7 @@ SUM_SHARES = 8
 """The number of invocations that share the sum of a slice, if the slices are few."""
 
 
-def sum_where_written(lowered: Lowered, entry: LabelledLaunch) -> None:
+def sum_where_written(lowered: Lowered, entry: LabelledLaunch, *, sums_read: float = SUMS_READ) -> None:
     """Let the last launch that writes a summand add up its pixels, if it can and there are few enough sums."""
     if not entry.launch.fusion.is_row_sum:
         return
@@ -28,7 +28,7 @@ def sum_where_written(lowered: Lowered, entry: LabelledLaunch) -> None:
     batch, _, _, channels = lowered.shapes[writer.destination]
     if own is None or own.count > MOST_SLICES:
         return
-    if batch != 1 or launch.group_count * slices(channels) > SUMS_READ * group_size:
+    if batch != 1 or launch.group_count * slices(channels) > sums_read * group_size:
         return
     shares = SUM_SHARES if slices(channels) * SUM_SHARES <= group_size // 2 else 1
     ownership = {"OWNED_LANES": own.lanes, "OWNED_STEP": own.step, "OWNED_SLICES": own.count, "SUM_SHARES": shares}

@@ -11,7 +11,7 @@ MOST_GROUPS = 256
 """More work-groups than these would spend more on computing a vector than a dispatch of its own costs."""
 
 
-def compute_where_read(lowered: Lowered, entry: LabelledLaunch) -> None:
+def compute_where_read(lowered: Lowered, entry: LabelledLaunch, *, most_groups: int = MOST_GROUPS) -> None:
     """Let the only launch that reads the vector compute it, if its epilogue reads it and it has few work-groups."""
     launch = entry.launch
     if not launch.fusion.fits_in_prologue:
@@ -21,7 +21,7 @@ def compute_where_read(lowered: Lowered, entry: LabelledLaunch) -> None:
     if reader is None or reader.prologue is not None:
         return
     slices_read = sum(lowered.slice_count(tensor) for tensor in launch.reads.values())
-    if reader.launch.group_count > MOST_GROUPS or slices_read > SUMS_READ * lowered.target.group_size:
+    if reader.launch.group_count > most_groups or slices_read > SUMS_READ * lowered.target.group_size:
         return
     names = {*launch.constants, *launch.arrays, *launch.reads}
     taken = {*reader.launch.constants, *reader.launch.arrays, *reader.launch.reads, *reader.launch.writes}

@@ -15,11 +15,11 @@ from framebind.certify.tflite_writer import G, Op, T, build
 from framebind.delegate.run.program import Program
 from framebind.interop.device import Device
 from framebind.kernels.operation import FusedOp
-from framebind.kernels.ops.convolution import depthwise
 from framebind.kernels.ops.convolution.depthwise import choose_parts
 from framebind.kernels.target import Target
 from support.cases.node_cases import NodeCase, convolution_cases
 from support.cases.operator_runs import run
+from support.graphs import target_of
 from support.models import relative_error
 
 CASES = [case for case in convolution_cases() if case.operator == "DEPTHWISE_CONV_2D"]
@@ -27,10 +27,9 @@ CASES = [case for case in convolution_cases() if case.operator == "DEPTHWISE_CON
 
 @pytest.mark.parametrize("parts", [2, 4, 16])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
-def test_divided_windows_agree(device: Device, case: NodeCase, parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(depthwise, "choose_parts", lambda *_: parts)
+def test_divided_windows_agree(device: Device, case: NodeCase, parts: int) -> None:
     linked = replace(case, epilogue=(FusedOp("RELU"),))
-    result = run(device, linked, "f32")
+    result = run(device, linked, "f32", target_of(device, fixed={"depthwise": parts}))
     if device.traits.api != "null":
         assert relative_error(result, case.expected(*case.inputs).clip(0)) <= 1e-5
 

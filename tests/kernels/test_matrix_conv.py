@@ -17,9 +17,7 @@ from framebind.delegate.transform.graph import Graph, Node
 from framebind.interop.device import Device
 from framebind.interop.record.null import NullDevice
 from framebind.kernels.operation import FusedOp, Fusion, Launch
-from framebind.kernels.ops.convolution import conv
 from framebind.kernels.ops.convolution.conv import Convolution
-from framebind.kernels.ops.convolution.heuristics import MATRIX_LEAST_PIXELS
 from framebind.kernels.ops.convolution.matrix_conv import (
     choose_matrix_tile,
     matrix_tile_candidates,
@@ -29,11 +27,11 @@ from framebind.kernels.ops.convolution.matrix_tiles import MatrixTile
 from framebind.kernels.ops.window import VALID, Window
 from framebind.kernels.target import Target
 from framebind.kernels.tensor import TensorInfo
-from framebind.kernels.views import Resize
+from framebind.kernels.views import Resize, Storage
 from support.cases.node_cases import NodeCase, convolution_cases
 from support.cases.operator_runs import run
 from support.cases.references import convolve
-from support.graphs import Shape, convolved, half, logistic, mean, multiply, normal
+from support.graphs import Shape, convolved, half, logistic, mean, multiply, normal, target_of
 from support.graphs import conv as pointwise
 from support.graphs import run as run_nodes
 from support.models import OPERATOR_TOLERANCE, relative_error
@@ -75,26 +73,22 @@ def tried() -> Iterator[tuple[NodeCase, MatrixTile, bool]]:
 
 
 @pytest.mark.parametrize(("case", "tile", "halves"), list(tried()), ids=lambda v: getattr(v, "label", str(v)))
-def test_every_tile_agrees(
-    device: Device, case: NodeCase, tile: MatrixTile, halves: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(conv, "uses_matrix_units", lambda *_: True)
-    monkeypatch.setattr(conv, "matrix_tile_candidates", lambda *_: (tile,))
+def test_every_tile_agrees(device: Device, case: NodeCase, tile: MatrixTile, halves: bool) -> None:
     expected = case.expected(case.inputs[0])
     if case.epilogue:
         expected = np.clip(expected + case.inputs[1], 0, 6)
-    result = run(device, replace(case, expected=lambda *_: expected), "f16" if halves else "f32")
+    storage: Storage = "f16" if halves else "f32"
+    target = target_of(device, storage, fixed={"matrix_conv": tile})
+    result = run(device, replace(case, expected=lambda *_: expected), storage, target)
     if device.traits.api != "null":
         assert relative_error(result, expected) <= (OPERATOR_TOLERANCE["f16"] if halves else 1e-5)
 
 
 @pytest.mark.parametrize("tile", [MatrixTile(1, 1, 1, 2), MatrixTile(2, 2, 2, 1), MatrixTile(1, 3, 1, 1)], ids=str)
-def test_a_group_adds_up_what_it_writes(device: Device, tile: MatrixTile, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_adds_up_what_it_writes(device: Device, tile: MatrixTile) -> None:
     """The gate of a squeeze-and-excite block: sums where pixels are written, also where an invocation writes any slice,
     and layers in the prologue of the convolution that reads the gate.
     """
-    monkeypatch.setattr(conv, "uses_matrix_units", lambda pixels, _: pixels >= MATRIX_LEAST_PIXELS)
-    monkeypatch.setattr(conv, "matrix_tile_candidates", lambda *_: (tile,))
     shapes: dict[int, Shape] = {i: (1, 7, 9, 26) for i in (0, 1, 4)} | {i: (1, 1, 1, 26) for i in (2, 3)}
     shapes[5] = (1, 7, 9, 11)
     weights = [half(26, 26), half(26, 26), half(11, 26)]
@@ -104,7 +98,8 @@ def test_a_group_adds_up_what_it_writes(device: Device, tile: MatrixTile, monkey
         multiply(1, 3, 4), pointwise(4, 5, weights[2]),
     ]  # fmt: skip
     x = normal(*shapes[0])
-    made, found = run_nodes(device, shapes, nodes, (5,), x)
+    target = target_of(device, fixed={"matrix_conv": tile})
+    made, found = run_nodes(device, shapes, nodes, (5,), x, target=target)
     assert [step.kernel.source.name for step in made.steps] == ["matrix_conv"] * 2
     y = np.maximum(convolved(x, weights[0]), 0)
     gate = logistic(convolved(y.mean((1, 2), keepdims=True), weights[1]))
@@ -113,12 +108,11 @@ def test_a_group_adds_up_what_it_writes(device: Device, tile: MatrixTile, monkey
 
 
 def test_one_dispatch_computes_the_same_bits(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conv, "uses_matrix_units", lambda *_: True)
-    monkeypatch.setattr(conv, "matrix_tile_candidates", lambda *_: (MatrixTile(1, 2, 2, 2),))
+    target = target_of(gpu, "f16", fixed={"matrix_conv": MatrixTile(1, 2, 2, 2)})
     results = []
     for dispatches in ("separate", "one"):
         monkeypatch.setattr(gpu, "dispatches", dispatches)
-        results.append(run(gpu, cases()[1], "f16"))
+        results.append(run(gpu, cases()[1], "f16", target))
     np.testing.assert_array_equal(*results)
 
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from framebind.interop.device import Device
-from framebind.kernels.ops.convolution import conv
 from framebind.kernels.ops.convolution.blocks import Block, block_candidates, choose_block
 from framebind.kernels.ops.convolution.heuristics import BLOCK_SIZES
 from framebind.kernels.target import Target, TuningChoice
 from framebind.kernels.views import Storage
 from support.cases.node_cases import NodeCase, convolution_cases, fully_connected_cases, without_oracle
 from support.cases.operator_runs import run
+from support.graphs import target_of
 from support.models import OPERATOR_TOLERANCE, relative_error
 
 
@@ -51,10 +51,9 @@ BLOCKS = (
 
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
 @pytest.mark.parametrize("case", convolution_cases()[:7] + fully_connected_cases(), ids=lambda case: case.label)
-def test_every_block_agrees(device: Device, case: NodeCase, block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_block_agrees(device: Device, case: NodeCase, block: Block) -> None:
     """However the outputs of a convolution are divided among invocations, it computes the same."""
-    monkeypatch.setattr(conv, "block_candidates", lambda *_: (block,))
-    result = run(device, case, "f32")
+    result = run(device, case, "f32", target_of(device, fixed={"conv": block}))
     assert device.traits.api == "null" or relative_error(result, case.expected(*case.inputs)) <= 1e-5
 
 

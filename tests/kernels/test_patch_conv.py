@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from framebind.delegate.compiler import compile_program
-from framebind.delegate.plan import conversions
 from framebind.delegate.plan.binding import Binding
 from framebind.delegate.run.program import Program
 from framebind.delegate.transform.graph import Graph, Node
 from framebind.interop.device import Device
 from framebind.kernels.operation import FusedOp
-from framebind.kernels.ops.convolution import conv as conv_kernel
-from framebind.kernels.ops.convolution import patch_conv
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.heuristics import PATCH_SLICES
 from framebind.kernels.ops.convolution.patch_conv import Tile, choose_tile
@@ -21,7 +20,7 @@ from framebind.kernels.ops.window import VALID, Window
 from framebind.kernels.target import Target
 from framebind.kernels.tensor import TensorInfo
 from framebind.kernels.views import Dense, Picture, Storage, picture_parameters
-from support.graphs import Array, Shape, normal, run
+from support.graphs import Array, Shape, normal, run, target_of
 from support.models import relative_error
 
 WINDOWS = (
@@ -44,20 +43,20 @@ def kernels(program: Program) -> list[str]:
     return [step.kernel.source.name for step in program.record().steps]
 
 
-@pytest.mark.usefixtures("without_matrix_units")
 @pytest.mark.parametrize("tile", TILES, ids=str)
 @pytest.mark.parametrize("window", WINDOWS, ids=lambda w: f"{w.size} by {w.strides}, {w.dilations}, {w.mode}")
 @pytest.mark.parametrize(("channels", "storage"), [(1, "f16"), (3, "f32"), (4, "f16")])
 def test_every_tile_computes_what_the_general_kernel_computes(
-    device: Device, channels: int, storage: Storage, window: Window, tile: Tile, monkeypatch: pytest.MonkeyPatch
+    device: Device, channels: int, storage: Storage, window: Window, tile: Tile
 ) -> None:
     x = normal(2, 11, 13, channels)
     shapes: dict[int, Shape] = {0: x.shape, 1: (2, *window.output_size(11, 13), 10)}
     node = convolution(window, channels, 10)
-    monkeypatch.setattr(patch_conv, "choose_tile", lambda *_: tile)
-    made, found = run(device, shapes, [node], (1,), x, storage)
-    monkeypatch.setattr(conv_kernel, "launch_patches", lambda *_: None)
-    general, expected = run(device, shapes, [node], (1,), x, storage)
+    by_patches, in_general = (
+        target_of(device, storage, matrix_units=False, fixed={"patch_conv": each}) for each in (tile, None)
+    )
+    made, found = run(device, shapes, [node], (1,), x, storage, target=by_patches)
+    general, expected = run(device, shapes, [node], (1,), x, storage, target=in_general)
     assert (kernels(made), kernels(general)) == (["patch_conv"], ["conv"])
     if device.traits.api != "null":
         assert np.ptp(expected[0]) > 1 and relative_error(found[0], expected[0]) <= 1e-5
@@ -77,12 +76,20 @@ def test_tiles_have_room_and_enough_outputs() -> None:
     assert tile is not None and np.prod(tile.patch(large)) <= PATCH_SLICES * 64 < 648  # without
 
 
-def through_picture(device: Device, node: Node, frames: list[Array], outputs: Shape) -> tuple[list[str], list[Array]]:
-    """The kernels, and the outputs of the graph for each frame (H, W, 4), sampled from each of CROPS."""
-    tensors = {0: TensorInfo("in", (1, 6, 8, 3), "float32"), 1: TensorInfo("out", outputs, "float32")}
-    program = Program(device, compile_program(Graph(tensors, [node], (0,), (1,)), device.traits, "f32"))
-    result = device.buffer(Dense(tensors[1].bhwc).nbytes, "out")
-    program.bind(1, Binding(result, Dense(tensors[1].bhwc)))
+def through_picture(
+    device: Device, nodes: list[Node], frames: list[Array], outputs: Shape
+) -> tuple[list[str], list[Array]]:
+    """The kernels, and output 1 of the graph for each frame (H, W, 4), sampled from each of CROPS.
+
+    All outputs have one shape. Convolutions of few channels take the first of TILES.
+    """
+    numbers = tuple(node.outputs[0] for node in nodes)
+    tensors = {0: TensorInfo("in", (1, 6, 8, 3), "float32")} | {i: TensorInfo("", outputs, "float32") for i in numbers}
+    graph, target = Graph(tensors, nodes, (0,), numbers), target_of(device, fixed={"patch_conv": TILES[0]})
+    program = Program(device, compile_program(graph, device.traits, "f32", target=target))
+    results = {i: device.buffer(Dense(tensors[i].bhwc).nbytes, "out") for i in numbers}
+    for i, buffer in results.items():
+        program.bind(i, Binding(buffer, Dense(tensors[i].bhwc)))
     found: list[Array] = []
     for frame in frames:
         texture = device.texture(frame.shape[1], frame.shape[0], "rgba32f", "frame")
@@ -92,19 +99,20 @@ def through_picture(device: Device, node: Node, frames: list[Array], outputs: Sh
             program.bind(0, Binding(texture, Picture(tensors[0].bhwc, "rgba32f", "rgb", "bilinear"), parameters))
             program.run()
             found.append(np.empty(outputs, np.float32))
-            device.read(result, found[-1], "test")
+            device.read(results[1], found[-1], "test")
     return kernels(program), found
 
 
-def test_a_first_convolution_samples_the_picture_itself(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So do the next texture and a crop that moves reach it; the values are those of a picture copied before."""
+def test_a_first_convolution_samples_the_picture_itself(device: Device) -> None:
+    """So do the next texture and a crop that moves reach it; the values are those of a picture copied before, because
+    another convolution reads it too.
+    """
     node = convolution(Window((3, 3), (2, 2)), 3, 10)
-    monkeypatch.setattr(patch_conv, "choose_tile", lambda *_: TILES[0])
+    other = replace(node, outputs=(2,))
     frames = [normal(12, 14, 4), normal(12, 14, 4)]
-    direct, found = through_picture(device, node, frames, (1, 3, 4, 10))
-    monkeypatch.setattr(conversions, "_is_read_once", lambda *_: False)
-    copied, expected = through_picture(device, node, frames, (1, 3, 4, 10))
-    assert (direct, copied) == (["patch_conv"], ["copy", "patch_conv"])
+    direct, found = through_picture(device, [node], frames, (1, 3, 4, 10))
+    copied, expected = through_picture(device, [node, other], frames, (1, 3, 4, 10))
+    assert (direct, copied) == (["patch_conv"], ["copy", "patch_conv", "patch_conv"])
     if device.traits.api != "null":
         for values, reference in zip(found, expected, strict=True):
             assert np.ptp(reference) > 0.1 and relative_error(values, reference) <= 1e-5

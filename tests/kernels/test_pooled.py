@@ -16,7 +16,7 @@ from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.reduction.pool import Pooling
 from framebind.kernels.ops.window import Window
 from framebind.kernels.views import Storage
-from support.graphs import Array, Shape, check, conv, convolved, normal, run
+from support.graphs import Array, Shape, check, conv, convolved, normal, run, target_of
 
 
 def pool(
@@ -33,7 +33,6 @@ def largest(x: Array) -> npt.NDArray[np.float32]:
 HALF = Window((2, 2), (2, 2))
 
 
-@pytest.mark.usefixtures("without_matrix_units")
 @pytest.mark.parametrize("storage", ["f32", "f16"])
 @pytest.mark.parametrize("channels", [8, 6], ids=["as many", "fewer"])
 def test_a_link_reads_the_largest_of_four_pixels(device: Device, channels: int, storage: Storage) -> None:
@@ -46,7 +45,8 @@ def test_a_link_reads_the_largest_of_four_pixels(device: Device, channels: int, 
         conv(0, 1, first), pool(1, 2, HALF), pool(0, 3, Window((1, 1), (2, 2))),
         conv(3, 4, second, (FusedOp("ADD", 2), FusedOp("RELU"))),
     ]  # fmt: skip
-    program, found = run(device, shapes, nodes, (4,), x, storage)
+    target = target_of(device, storage, matrix_units=False)
+    program, found = run(device, shapes, nodes, (4,), x, storage, target=target)
     assert [step.kernel.source.name for step in program.steps] == ["conv", "pool", "conv"]
     expected = convolved(x[:, ::2, ::2], second)
     expected[..., :channels] += largest(convolved(x, first))

@@ -12,7 +12,6 @@ from framebind.certify.cases.operator_models import values
 from framebind.delegate.transform.graph import Node
 from framebind.interop.device import Device
 from framebind.kernels.operation import FusedOp
-from framebind.kernels.ops.convolution import conv as conv_module
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.matrix_tiles import MatrixTile
 from framebind.kernels.ops.movement.resize import ResizeImage
@@ -20,7 +19,7 @@ from framebind.kernels.ops.reduction.pool import Pooling
 from framebind.kernels.ops.window import VALID, Window
 from framebind.kernels.views import Resize
 from support.cases.references import convolve, resize
-from support.graphs import Shape, check, concat, normal, run
+from support.graphs import Shape, check, concat, normal, run, target_of
 from support.models import OPERATOR_TOLERANCE
 
 
@@ -62,26 +61,26 @@ def name(change: Resize) -> str:
     [("conv", change) for change in RESIZES] + [("matrix_conv", change) for change in RESIZES if change.size == TWICE],
     ids=lambda value: value if isinstance(value, str) else name(value),
 )
-def test_a_convolution_resizes_what_it_reads(
-    device: Device, kernel: str, change: Resize, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_convolution_resizes_what_it_reads(device: Device, kernel: str, change: Resize) -> None:
     """Of a bound buffer, of a tensor with padding channels; nearest ones also for a window that leaves the picture."""
-    monkeypatch.setattr(conv_module, "uses_matrix_units", lambda *_: kernel == "matrix_conv")
-    monkeypatch.setattr(conv_module, "matrix_tile_candidates", lambda *_: (MatrixTile(1, 1, 2, 1),))
+    fixed = {"matrix_conv": MatrixTile(1, 1, 2, 1)} if kernel == "matrix_conv" else {}
+    target = target_of(device, matrix_units=False, fixed=fixed)
     first, second = convolution(6, 5, 1), convolution(10, 6, 1)
     if not change.bilinear:
         second = convolution(10, 6, 3, "reflect" if change.size == TWICE else "zero")
     x = normal(2, 4, 16, 5)
     shapes: dict[int, Shape] = {0: x.shape, 1: (2, 4, 16, 6), 2: (2, *change.size, 6), 3: (2, *change.size, 10)}
-    program, found = run(device, shapes, [conv(0, 1, first), resized(1, 2, change), conv(2, 3, second)], (3,), x)
+    nodes = [conv(0, 1, first), resized(1, 2, change), conv(2, 3, second)]
+    program, found = run(device, shapes, nodes, (3,), x, target=target)
     assert [step.kernel.source.name for step in program.steps] == [kernel, kernel]
     expected = convolve(second)(resize(change)(convolve(first)(x)))
     check(device, found, [expected])
     nodes = [conv(0, 1, first), resized(1, 2, change), conv(2, 3, second)]
-    _, found = run(device, shapes, nodes, (3,), x, "f16", storage_rule=all_halves)
+    _, found = run(device, shapes, nodes, (3,), x, "f16", target=target, storage_rule=all_halves)
     check(device, found, [expected], OPERATOR_TOLERANCE["f16"])
     x = normal(2, 4, 16, 6)
-    program, found = run(device, shapes | {0: x.shape}, [resized(0, 2, change), conv(2, 3, second)], (3,), x)
+    nodes = [resized(0, 2, change), conv(2, 3, second)]
+    program, found = run(device, shapes | {0: x.shape}, nodes, (3,), x, target=target)
     assert len(program.steps) == 1
     check(device, found, [convolve(second)(resize(change)(x))])
 

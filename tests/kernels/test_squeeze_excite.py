@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
 
-from framebind.delegate.lower import partial_sums, prologue
+from framebind.delegate.lower.partial_sums import sum_where_written
+from framebind.delegate.lower.prologue import compute_where_read
 from framebind.delegate.run.program import Program
 from framebind.delegate.transform.graph import Node
 from framebind.interop.device import Device
 from framebind.kernels.operation import FusedOp
-from framebind.kernels.ops.convolution import conv as conv_kernel
-from framebind.kernels.ops.convolution import depthwise as depthwise_kernel
 from framebind.kernels.ops.convolution.blocks import Block
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.depthwise import Depthwise
@@ -22,7 +22,7 @@ from framebind.kernels.ops.convolution.matrix_tiles import MatrixTile
 from framebind.kernels.ops.pointwise.elementwise import Elementwise
 from framebind.kernels.ops.window import Window
 from framebind.kernels.views import Storage
-from support.graphs import Array, Shape, add, conv, convolved, half, logistic, mean, multiply, normal, run
+from support.graphs import Array, Shape, add, conv, convolved, half, logistic, mean, multiply, normal, run, target_of
 from support.models import relative_error
 
 
@@ -43,7 +43,6 @@ def block(
     return shapes, nodes
 
 
-@pytest.mark.usefixtures("without_matrix_units")
 @pytest.mark.parametrize("storage", ["f32", "f16"])
 @pytest.mark.parametrize(
     ("shape", "hidden"), [((1, 4, 5, 16), 8), ((2, 5, 3, 22), 9), ((1, 40, 37, 16), 8), ((1, 3, 3, 600), 12)], ids=str
@@ -54,7 +53,8 @@ def test_a_block_of_an_input_is_two_steps(device: Device, shape: Shape, hidden: 
     weights = half(hidden, channels), half(channels, hidden), half(12, channels)
     shapes, nodes = block(shape, hidden, 12, weights)
     x = normal(*shape)
-    made, found = run(device, shapes, nodes, (6,), x, storage)
+    target = target_of(device, storage, matrix_units=False)
+    made, found = run(device, shapes, nodes, (6,), x, storage, target=target)
     assert names(made) == ["reduce", "conv"]
     gate = logistic(convolved(np.maximum(convolved(x.mean((1, 2), keepdims=True), weights[0]), 0), weights[1]))
     if device.traits.api != "null":
@@ -106,14 +106,17 @@ BLOCKS = (Block(1, 1, 1, 1), Block(2, 1, 8, 4), Block(4, 2, 1, 1), Block(4, 2, 4
 
 
 def kernels_both_ways(
-    device: Device, graph: tuple[dict[int, Shape], list[Node]], storage: Storage
+    device: Device, graph: tuple[dict[int, Shape], list[Node]], storage: Storage, **stages: Any
 ) -> tuple[list[str], list[str]]:
-    """The kernels of the program with output 6, and of one with a step for each launch, which computes the same."""
+    """The kernels of the program with output 6, and of one with a step for each launch, which computes the same.
+
+    ``stages`` are stages of ``compile_program`` in place of its own.
+    """
     shapes, nodes = graph
     x = normal(*shapes[0])
-    merged, found = run(device, shapes, list(nodes), (6,), x, storage)
-    again, repeated = run(device, shapes, list(nodes), (6,), x, storage)
-    apart, expected = run(device, shapes, list(nodes), (6,), x, storage, rewrites=())
+    merged, found = run(device, shapes, list(nodes), (6,), x, storage, **stages)
+    again, repeated = run(device, shapes, list(nodes), (6,), x, storage, **stages)
+    apart, expected = run(device, shapes, list(nodes), (6,), x, storage, **stages | {"rewrites": ()})
     if device.traits.api != "null":
         assert np.abs(expected[0]).max() > 0 and relative_error(found[0], expected[0]) <= 1e-5
         np.testing.assert_array_equal(found[0], repeated[0])
@@ -121,54 +124,48 @@ def kernels_both_ways(
     return names(merged), names(apart)
 
 
-@pytest.mark.usefixtures("without_matrix_units")
 @pytest.mark.parametrize("split", BLOCKS, ids=str)
 @pytest.mark.parametrize(("size", "channels", "storage"), [(1, 16, "f32"), (3, 22, "f16")], ids=str)
 def test_a_convolution_adds_up_what_it_writes(
-    device: Device, size: int, channels: int, split: Block, storage: Storage, monkeypatch: pytest.MonkeyPatch
+    device: Device, size: int, channels: int, split: Block, storage: Storage
 ) -> None:
     """However its outputs are divided among invocations; and the next one computes the gate, however it is divided."""
     weights = half(9, channels), half(channels, 9), half(10, channels)
     shapes, nodes = block((1, 9, 7, channels), 9, 10, weights, source=7)
     window = Convolution(Window((size, size), (1, 1)), half(channels, size, size, 6), half(channels))
     writer = Node("CONV_2D", window, (0,), (7,), (FusedOp("RELU"),))
-    monkeypatch.setattr(conv_kernel, "block_candidates", lambda *_: (split,))
-    merged, apart = kernels_both_ways(device, (shapes | {0: (1, 9, 7, 6)}, [writer, *nodes]), storage)
+    target = target_of(device, storage, matrix_units=False, fixed={"conv": split})
+    graph = (shapes | {0: (1, 9, 7, 6)}, [writer, *nodes])
+    merged, apart = kernels_both_ways(device, graph, storage, target=target)
     assert (merged, apart) == (["conv", "conv"], ["conv", "reduce", "squeeze_excite", "conv"])
 
 
 @pytest.mark.parametrize("tile", [MatrixTile(1, 1, 1, 1), MatrixTile(1, 3, 2, 1), MatrixTile(2, 2, 1, 2)], ids=str)
 @pytest.mark.parametrize("channels", [22, 40])
-def test_matrix_units_add_up_what_they_write(
-    device: Device, channels: int, tile: MatrixTile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_matrix_units_add_up_what_they_write(device: Device, channels: int, tile: MatrixTile) -> None:
     """Of up to eight slices, also where an invocation writes any; and work-groups compute the gates that they read."""
     weights = half(9, channels), half(channels, 9), half(10, channels)
     shapes, nodes = block((1, 9, 7, channels), 9, 10, weights, source=7)
-    monkeypatch.setattr(conv_kernel, "uses_matrix_units", lambda pixels, _: pixels >= 16)
-    monkeypatch.setattr(conv_kernel, "matrix_tile_candidates", lambda *_: (tile,))
-    monkeypatch.setattr(device, "traits", replace(device.traits, local_bytes=1 << 16))
+    target = target_of(device, "f16", local_bytes=1 << 16, fixed={"matrix_conv": tile})
     graph = (shapes | {0: (1, 9, 7, 8)}, [conv(0, 7, half(channels, 8)), *nodes])
-    merged, apart = kernels_both_ways(device, graph, "f16")
+    merged, apart = kernels_both_ways(device, graph, "f16", target=target)
     assert merged == ["matrix_conv", *["reduce"] * (channels > 32 and tile.columns == 3), "matrix_conv"]
     assert apart == ["matrix_conv", "reduce", "squeeze_excite", "matrix_conv"]
 
 
 @pytest.mark.parametrize("channels", [4, 24, 70])
 @pytest.mark.parametrize(("batch", "parts"), [(1, 1), (2, 1), (1, 2)])
-def test_a_depthwise_convolution_adds_up_what_it_writes(
-    device: Device, batch: int, parts: int, channels: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_depthwise_convolution_adds_up_what_it_writes(device: Device, batch: int, parts: int, channels: int) -> None:
     """Of one picture: the tiles of several would mix them. Whoever reads gates computes those of all. Windows may be
     divided among invocations.
     """
-    monkeypatch.setattr(depthwise_kernel, "choose_parts", lambda *_: parts)
     weights = half(5, channels), half(channels, 5), half(10, channels)
     shapes, nodes = block((batch, 9, 7, channels), 5, 10, weights, source=7)
     operation = Depthwise(Window((3, 3), (2, 2)), 1, half(1, 3, 3, channels), half(channels))
     writer = Node("DEPTHWISE_CONV_2D", operation, (0,), (7,))
     graph = (shapes | {0: (batch, 17, 13, channels)}, [writer, *nodes])
-    merged, apart = kernels_both_ways(device, graph, "f32")
+    target = target_of(device, fixed={"depthwise": parts})
+    merged, apart = kernels_both_ways(device, graph, "f32", target=target)
     assert merged == ["depthwise", *["reduce"] * (batch - 1), "conv"]
     assert apart == ["depthwise", "reduce", "squeeze_excite", "conv"]
 
@@ -185,7 +182,7 @@ def test_what_is_added_before_the_mean_is_added_where_the_last_summand_is_writte
     assert (merged, apart) == (["conv"] * 3, ["conv", "conv", "reduce", "squeeze_excite", "conv"])
 
 
-def test_a_gate_that_is_read_twice_or_by_many_tiles_is_a_step(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gate_that_is_read_twice_or_by_many_tiles_is_a_step(device: Device) -> None:
     weights = half(4, 8), half(8, 4), half(3, 8)
     shapes, nodes = block((1, 5, 4, 8), 4, 3, weights, source=7)
     shapes |= {0: (1, 5, 4, 8), 8: (1, 5, 4, 8), 9: shapes[6], 10: shapes[6]}
@@ -193,23 +190,22 @@ def test_a_gate_that_is_read_twice_or_by_many_tiles_is_a_step(device: Device, mo
     nodes.append(add(9, 10, 6))
     merged, _ = kernels_both_ways(device, (shapes, nodes), "f32")
     assert merged == ["conv", "squeeze_excite", "conv", "conv"]
-    monkeypatch.undo()
-    monkeypatch.setattr(prologue, "MOST_GROUPS", 0)
     shapes, nodes = block((1, 5, 4, 8), 4, 3, weights, source=7)
     graph = (shapes | {0: (1, 5, 4, 8)}, [conv(0, 7, half(8, 8)), *nodes])
-    assert kernels_both_ways(device, graph, "f32")[0] == ["conv", "squeeze_excite", "conv"]
+    for_no_group = (sum_where_written, partial(compute_where_read, most_groups=0))
+    merged, _ = kernels_both_ways(device, graph, "f32", rewrites=for_no_group)
+    assert merged == ["conv", "squeeze_excite", "conv"]
 
 
-def test_too_many_sums_are_those_of_rows(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_sums_are_those_of_rows(device: Device) -> None:
     """Each work-group that reads the gate reads all sums; and a device whose local memory is full computes it apart."""
     weights = half(4, 8), half(8, 4), half(3, 8)
     shapes, nodes = block((1, 3, 300, 8), 4, 3, weights, source=7)
     graph = (shapes | {0: (1, 3, 300, 8)}, [conv(0, 7, half(8, 8)), *nodes])
-    monkeypatch.setattr(conv_kernel, "block_candidates", lambda *_: (Block(1, 1, 1, 1),))
-    monkeypatch.setattr(partial_sums, "SUMS_READ", 8 / device.traits.group_size)
-    assert kernels_both_ways(device, graph, "f32")[0] == ["conv", "reduce", "conv"]
-    monkeypatch.undo()
-    monkeypatch.setattr(conv_kernel, "block_candidates", lambda *_: (Block(1, 1, 1, 1),))
-    monkeypatch.setattr(device, "traits", replace(device.traits, local_bytes=device.traits.group_size * 16 + 64))
-    merged, _ = kernels_both_ways(device, graph, "f32")
+    group_size, fixed = device.traits.group_size, {"conv": Block(1, 1, 1, 1)}
+    of_few = (partial(sum_where_written, sums_read=8 / group_size), compute_where_read)
+    merged, _ = kernels_both_ways(device, graph, "f32", target=target_of(device, fixed=fixed), rewrites=of_few)
+    assert merged == ["conv", "reduce", "conv"]
+    small = target_of(device, local_bytes=group_size * 16 + 64, fixed=fixed)
+    merged, _ = kernels_both_ways(device, graph, "f32", target=small)
     assert merged == ["conv", "squeeze_excite", "conv"]

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from framebind.certify.cases.operator_models import Array
+from framebind.delegate.claim.claims import claim
+from framebind.delegate.claim.partition_graph import build_graph
+from framebind.delegate.compiler import CompiledProgram, compile_program
+from framebind.delegate.lower.tuning import Tuning, choices_by_key
+from framebind.delegate.read.reader import read_model
+from framebind.delegate.run.program import Program
 from framebind.delegate.transform.graph import Node
 from framebind.interop.device import Device
 from framebind.kernels.operation import FusedOp
-from framebind.kernels.ops.convolution import conv
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.winograd import (
     SHAPES,
@@ -24,11 +28,13 @@ from framebind.kernels.ops.convolution.winograd import (
     winograd_tiles,
 )
 from framebind.kernels.ops.window import VALID, Window
-from framebind.kernels.target import Target, TuningChoice
+from framebind.kernels.target import Target
+from framebind.kernels.tensor import slices
 from framebind.kernels.views import Storage
+from support.cases.operator_runs import bind
 from support.cases.references import convolve
-from support.graphs import Shape, normal, run
-from support.model_runs import input_shapes, on_gpu, reference
+from support.graphs import Shape, normal, run, target_of
+from support.model_runs import reference
 from support.models import MODELS, OPERATOR_TOLERANCE, TOLERANCE, random_inputs, relative_error
 
 PLAIN = Window((3, 3), (1, 1))
@@ -44,16 +50,13 @@ CASES: dict[str, tuple[Shape, int, Window]] = {
 }
 
 
-def take(monkeypatch: pytest.MonkeyPatch, device: Device, number: int) -> None:
-    """Let convolutions be computed by this tile, or by the last one, in work-groups that are small enough for all."""
-    monkeypatch.setattr(device, "traits", replace(device.traits, group_size=64, matrix_units=False))
-
-    def group_count(window: Window, depth: int, channels: int, target: Target) -> tuple[WinogradTile, ...]:
-        found = winograd_tiles(window, depth, channels, target)
-        return found[min(number, len(found) - 1) :]
-
-    monkeypatch.setattr(conv, "block_candidates", lambda *_: ())
-    monkeypatch.setattr(conv, "winograd_tiles", group_count)
+def target_with(device: Device, node: Node, number: int, storage: Storage = "f32") -> Target:
+    """Convolutions like the node's are computed by this tile, or by the last one, in small work-groups."""
+    assert isinstance(node.operation, Convolution)
+    out, _, _, channels = node.operation.weights.shape
+    small = target_of(device, storage, group_size=64, matrix_units=False)
+    tiles = winograd_tiles(node.operation.window, slices(channels), slices(out), small)
+    return replace(small, fixed={"conv": tiles[min(number, len(tiles) - 1)]})
 
 
 def one_node(
@@ -72,33 +75,31 @@ def expected(node: Node, x: Array) -> Array:
 
 @pytest.mark.parametrize("number", range(len(SHAPES)))
 @pytest.mark.parametrize("name", CASES)
-def test_every_tile_computes_the_sums_of_the_window(
-    device: Device, name: str, number: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_tile_computes_the_sums_of_the_window(device: Device, name: str, number: int) -> None:
     shape, out, window = CASES[name]
     shapes, node = one_node(shape, out, window)
     x = normal(*shape)
-    take(monkeypatch, device, number)
-    program, (found,) = run(device, shapes, [node], (1,), x)
+    program, (found,) = run(device, shapes, [node], (1,), x, target=target_with(device, node, number))
     assert [step.kernel.source.name for step in program.steps] == ["winograd"]
     assert device.traits.api == "null" or relative_error(found, expected(node, x)) <= 1e-5
     program.release()
 
 
 @pytest.mark.parametrize("storage", ["f32", "f16"])
-def test_links_apply_to_what_it_writes(device: Device, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_links_apply_to_what_it_writes(device: Device, storage: Storage) -> None:
     """A residual sum and an activation; constants in 16 bits, which are the transformed weights."""
     shape: Shape = (1, 7, 6, 16)
     shapes, node = one_node(shape, 16, PLAIN, (FusedOp("ADD", 0), FusedOp("RELU6")))
     x = normal(*shape)
-    take(monkeypatch, device, 0)
-    program, (found,) = run(device, shapes, [node], (1,), x, storage)
+    target = target_with(device, node, 0, storage)
+    program, (found,) = run(device, shapes, [node], (1,), x, storage, target=target)
+    assert [step.kernel.source.name for step in program.steps] == ["winograd"]
     error = relative_error(found, np.clip(expected(node, x) + x, 0, 6)) if device.traits.api != "null" else 0.0
     assert error <= OPERATOR_TOLERANCE[storage]
     program.release()
 
 
-def test_it_computes_the_same_in_one_dispatch(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_computes_the_same_in_one_dispatch(gpu: Device) -> None:
     """Steps whose local memory others use too."""
     shape: Shape = (1, 9, 7, 16)
     shapes, first = one_node(shape, 16, PLAIN, (FusedOp("RELU"),))
@@ -106,11 +107,11 @@ def test_it_computes_the_same_in_one_dispatch(gpu: Device, monkeypatch: pytest.M
     second = Node(second.name, second.operation, (1,), (2,))
     shapes[2] = shape
     x = normal(*shape)
-    take(monkeypatch, gpu, 0)
-    separate, (apart,) = run(gpu, shapes, [first, second], (2,), x)
+    target = target_with(gpu, first, 0)
+    separate, (apart,) = run(gpu, shapes, [first, second], (2,), x, target=target)
     gpu.dispatches = "one"
     try:
-        one, (together,) = run(gpu, shapes, [first, second], (2,), x)
+        one, (together,) = run(gpu, shapes, [first, second], (2,), x, target=target)
     finally:
         gpu.dispatches = "auto"
     assert separate.record().dispatches == 2 and one.record().dispatches == 1
@@ -119,29 +120,33 @@ def test_it_computes_the_same_in_one_dispatch(gpu: Device, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("gpu", ["cl:pocl"], indirect=True)
 @pytest.mark.parametrize("storage", ["f32", "f16"])
-def test_a_model_keeps_its_bounds(
-    gpu: Device, model_path: Callable[[str], Path], storage: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_keeps_its_bounds(gpu: Device, model_path: Callable[[str], Path], storage: Storage) -> None:
     """The model with most such convolutions, all of those that can be computed so."""
-    found: list[WinogradTile] = []
-
-    def take_tile(_: Target, choice: TuningChoice[Any]) -> Any:
-        group_count = [candidate for candidate in choice.candidates if isinstance(candidate, WinogradTile)]
-        found.extend(group_count[:1])
-        return group_count[0] if group_count else choice.candidates[0]
-
     path = model_path("style_transfer_f16_384")
     (case,) = [case for case in MODELS if case.name == path.stem]
-    interpreter, delegate = on_gpu(gpu, path, storage)
-    inputs = random_inputs(input_shapes(interpreter), case)
-    expected = reference(path, inputs)
-    for tensor, value in inputs.items():
-        interpreter.set_tensor(tensor, value)
-    monkeypatch.setattr(Target, "take", take_tile)
-    interpreter.invoke()
-    errors = {tensor: relative_error(interpreter.get_tensor(tensor), value) for tensor, value in expected.items()}
-    assert len(found) == 11 and max(errors.values()) <= TOLERANCE[storage], errors
-    delegate.close()
+    subgraph = read_model(path.read_bytes()).subgraphs[0]
+    claims = claim(subgraph, lambda: gpu.traits.target)
+
+    def compiled(tuning: Tuning) -> CompiledProgram:
+        graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs, {})
+        return compile_program(graph, gpu.traits, storage, tuning, target=target_of(gpu, storage, matrix_units=False))
+
+    tuned: dict[str, int] = {}
+    for key, choice in choices_by_key(compiled(Tuning()).lowered.launches).items():
+        numbers = [i for i, candidate in enumerate(choice.candidates) if isinstance(candidate, WinogradTile)]
+        if numbers:
+            tuned[key] = numbers[0]
+    program = Program(gpu, compiled(Tuning(tuned=tuned)))
+    shapes = {i: subgraph.tensors[i].shape for i in subgraph.inputs}
+    inputs = random_inputs(shapes, case)
+    buffers = {i: bind(gpu, program, i, program.graph.tensors[i], inputs.get(i)) for i in (*inputs, *subgraph.outputs)}
+    program.run()
+    assert [step.kernel.source.name for step in program.steps].count("winograd") == 11
+    for tensor, value in reference(path, inputs).items():
+        found = np.empty_like(value)
+        gpu.read(buffers[tensor], found, "test")
+        assert relative_error(found, value) <= TOLERANCE[storage]
+    program.release()
 
 
 def test_only_plain_windows_of_enough_channels_have_tiles() -> None:

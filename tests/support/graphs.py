@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from framebind.delegate.compiler import compile_program
+from framebind.delegate.lower.tuning import target_for
 from framebind.delegate.plan.binding import Binding
 from framebind.delegate.run.program import Program
 from framebind.delegate.transform.graph import Graph, Node
@@ -19,6 +21,7 @@ from framebind.kernels.ops.pointwise.elementwise import Elementwise
 from framebind.kernels.ops.reduction.pool import Pooling
 from framebind.kernels.ops.reduction.reduce import Reduction
 from framebind.kernels.ops.window import VALID, Window
+from framebind.kernels.target import Target
 from framebind.kernels.tensor import TensorInfo
 from framebind.kernels.views import Dense, Picture, Storage, picture_parameters
 from support.models import relative_error
@@ -70,6 +73,11 @@ def run(device: Device, shapes: dict[int, Shape], nodes: list[Node], outputs: tu
         found.append(np.empty(shapes[i], np.float32))
         device.read(resources[i], found[-1] if not picture else found[-1][0], "test")
     return program, found
+
+
+def target_of(device: Device, storage: Storage = "f32", **changes: Any) -> Target:
+    """The device as a program is lowered for it, with other fields, such as ``fixed`` tiles of kernels."""
+    return replace(target_for(device.traits, storage), **changes)
 
 
 def check(device: Device, found: list[Array], expected: list[Array], tolerance: float = 1e-5) -> None:

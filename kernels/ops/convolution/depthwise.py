@@ -70,7 +70,7 @@ def launch_depthwise(lowering: Lowering, destination: TensorId, operation: Depth
     _, height, width, _ = lowering.shape(lowering.inputs[0])
     batch, rows, columns, channels = lowering.shape(destination)
     window, count = operation.window, batch * rows * columns * slices(channels)
-    parts = choose_parts(count, math.prod(window.size), lowering.target)
+    parts = lowering.target.decide("depthwise", choose_parts(count, math.prod(window.size), lowering.target))
     items = lowering.group_size // parts
     constants = window.constants(height, width) | {
         "MULTIPLIER": operation.multiplier, "PARTS": parts, "ITEMS": items,

@@ -15,7 +15,7 @@ def batches(terms: int, tile: MatrixTile) -> int:
 
 def uses_matrix_units(pixels: int, target: Target) -> bool:
     """Whether a convolution of ``pixels`` output pixels goes to matrix units; else to the general kernel."""
-    return target.matrix_units and pixels >= MATRIX_LEAST_PIXELS
+    return (target.matrix_units or "matrix_conv" in target.fixed) and pixels >= MATRIX_LEAST_PIXELS
 
 
 def matrix_tile_candidates(pixels: int, channels: int, taps: int, depth: int, target: Target) -> tuple[MatrixTile, ...]:

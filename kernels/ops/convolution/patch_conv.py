@@ -66,7 +66,8 @@ def launch_patches(
     _, height, width, _ = lowering.shape(source)
     batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
     weights = arrays["weights"].rows
-    tile = choose_tile(batch * rows, columns, slices(channels), window, weights, lowering.target)
+    rule = choose_tile(batch * rows, columns, slices(channels), window, weights, lowering.target)
+    tile = lowering.target.decide("patch_conv", rule)
     if tile is None:
         return None
     patch_width, patch_height = tile.patch(window)

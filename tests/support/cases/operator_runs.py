@@ -17,14 +17,18 @@ from framebind.delegate.transform.graph import Graph, Node
 from framebind.interop.device import Device
 from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.pointwise.elementwise import Elementwise
+from framebind.kernels.target import Target
 from framebind.kernels.tensor import TensorInfo
 from framebind.kernels.views import Dense, Storage
 from support.cases.node_cases import NodeCase
 
 
-def run(device: Device, case: NodeCase, storage: Storage) -> Array:
-    """What one node computes on the device from the case's inputs, which lie in float32 buffers like its output."""
-    program, output = program_of(device, case, storage)
+def run(device: Device, case: NodeCase, storage: Storage, target: Target | None = None) -> Array:
+    """What one node computes on the device from the case's inputs, which lie in float32 buffers like its output.
+
+    It is lowered for the ``target``, or else for the device.
+    """
+    program, output = program_of(device, case, storage, target)
     result = np.empty(case.expected(*case.inputs).shape, np.float32)
     program.run()
     device.read(output, result, "test")
@@ -32,7 +36,7 @@ def run(device: Device, case: NodeCase, storage: Storage) -> Array:
     return result
 
 
-def program_of(device: Device, case: NodeCase, storage: Storage) -> tuple[Program, Any]:
+def program_of(device: Device, case: NodeCase, storage: Storage, target: Target | None = None) -> tuple[Program, Any]:
     """The program of one node with everything bound, and its output's buffer. "f16" keeps all tensors in halves."""
     shapes = [tuple(x.shape) for x in case.inputs]
     destination = len(case.inputs)
@@ -45,7 +49,7 @@ def program_of(device: Device, case: NodeCase, storage: Storage) -> tuple[Progra
     nodes = [node] if storage == "f32" else through_halves(node, tensors)
     graph = Graph(tensors, nodes, tuple(range(destination)), (destination,))
     rule = choose_storage if storage == "f32" else all_halves
-    program = Program(device, compile_program(graph, device.traits, storage, storage_rule=rule))
+    program = Program(device, compile_program(graph, device.traits, storage, target=target, storage_rule=rule))
     for i, x in enumerate(case.inputs):
         bind(device, program, i, tensors[i], -x if storage == "f16" else x)
     return program, bind(device, program, destination, tensors[destination], None)
