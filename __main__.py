@@ -18,6 +18,7 @@ except ImportError as error:  # its message names the missing packages, and how 
 import typer
 
 from .demos.commands.benchmark import benchmark
+from .demos.commands.certify import certify
 from .demos.commands.demo import demo
 from .demos.commands.devices import devices
 from .demos.commands.diff import diff
@@ -25,7 +26,7 @@ from .demos.commands.doctor import doctor
 from .demos.commands.inspect import inspect
 from .demos.commands.models import models
 
-COMMANDS = (doctor, devices, inspect, models, benchmark, diff)
+COMMANDS = (doctor, devices, inspect, models, benchmark, diff, certify)
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 for command in COMMANDS:

@@ -1,0 +1,37 @@
+"""Plan of a certification: the subjects in the order of what they tell, since time may end before they do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from .cases.compiled import Run
+from .cases.cover import all_runs, covers
+from .cases.lstm_models import FORMS
+from .cases.quantized_models import cases
+from .checks import Subject
+
+
+def subjects(models: Sequence[Path], *, everything: bool) -> list[Subject]:
+    """The subjects to check on each device. ``models`` are compared in 32 bits and in 16.
+
+    First comes a case of each operator, then a case of each kernel signature, quantized operators and models, then the
+    cases that reach every feature of the kernels; with ``everything`` all other cases follow. It takes seconds: the
+    covers are computed on the null device.
+    """
+    found = covers()
+    first = {run.case.operator: run for run in reversed(list(found["features"]))}
+    ordered: list[Subject] = [
+        *_operators(first.values()),
+        *_operators(found["signatures"]),
+        *(Subject("quantized", str(case)) for case in cases()),
+        *(Subject("lstm", f"LSTM {form}") for form in FORMS),
+        *(Subject("model", str(path), half) for path in models for half in (False, True)),
+        *_operators(found["features"]),
+        *(_operators(all_runs()) if everything else ()),
+    ]
+    return list(dict.fromkeys(ordered))
+
+
+def _operators(runs: Iterable[Run]) -> Iterable[Subject]:
+    return (Subject("operator", str(run), run.half) for run in runs)

@@ -1,0 +1,93 @@
+"""``python -m framebind certify``: what it counts, and how it goes on after a crash, a stop or the end of its time."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import framebind as fb
+from framebind.certify.certificate import Certificate, certificate_from, device_result, text
+from framebind.certify.checks import Subject
+from framebind.certify.devices import Device, versions
+from framebind.certify.outcomes import Journal, Outcome
+from framebind.certify.runner import run
+
+LLVMPIPE = Device("gl", "llvmpipe", "Mesa", True)
+EXP = Subject("operator", "EXP (2, 3, 5, 7)")
+MISSING = Subject("model", "/nowhere/missing.tflite")
+OUTCOMES = [
+    Outcome(EXP, "passed", 1e-7, 1e-5, 0.5),
+    Outcome(Subject("operator", "EXP (5,) halves", True), "wrong", 0.5, 1e-2, 0.25, "differs from LiteRT"),
+    Outcome(MISSING, "crashed", reason="SIGSEGV"),
+]
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    """The journal of a certification of llvmpipe with one outcome."""
+    kept = Journal(tmp_path / "certificate.journal")
+    kept.begin({"key": "a plan"})
+    kept.add_device(LLVMPIPE)
+    kept.add("gl", OUTCOMES[0])
+    return kept
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.usefixtures("context")
+def test_checks_run_in_a_process_of_their_own() -> None:
+    """A sound check passes, and one whose model is gone is an error that names the file; the device is described."""
+    devices, outcomes = list[Device](), list[Outcome]()
+    run("gl", [EXP, MISSING], time.monotonic() + 60, devices.append, outcomes.append)
+    (device,) = devices
+    assert device.name == "gl" and device.gpu and device.driver
+    assert [outcome.status for outcome in outcomes] == ["passed", "error"]
+    assert outcomes[0].error is not None and outcomes[0].error <= 1e-5 and outcomes[0].seconds > 0
+    assert "missing.tflite" in outcomes[1].reason
+
+
+def test_a_device_that_is_not_there() -> None:
+    with pytest.raises(fb.DeviceError, match="no context can be made on 'vulkan'"):
+        run("vulkan", [EXP], time.monotonic() + 60, print, print)
+
+
+def test_a_journal_goes_on_after_a_line_that_was_cut_off(journal: Journal) -> None:
+    journal.path.write_text(journal.path.read_text() + '["gl", "outco')
+    assert journal.read() == ({"gl": LLVMPIPE}, {"gl": OUTCOMES[:1]})
+    assert journal.plan() == {"key": "a plan"}
+    assert Journal(journal.path.with_name("none")).plan() is None
+
+
+def test_a_certificate_counts_by_operator_and_status() -> None:
+    result = device_result(LLVMPIPE, OUTCOMES, planned=10)
+    certificate = Certificate("2026-11-22", "default", versions(), [result])
+    assert certificate_from(json.loads(json.dumps(certificate.to_json()))) == certificate
+    assert (result.checks, result.passed, result.not_run, certificate.failures) == (3, 1, 7, 2)
+    assert result.failures == {"wrong": 1, "crashed": 1}
+    exp = next(group for group in result.groups if group.name == "EXP")
+    assert (exp.checks, exp.passed, exp.error, exp.case) == (2, 1, 0.5, "EXP (5,) halves")
+    page = text(certificate)
+    assert "1 of 3 checks passed (1 wrong, 1 crashed)" in page and "CRASHED missing.tflite: SIGSEGV" in page
+    assert "/nowhere" not in page + json.dumps(certificate.to_json()), "a folder is nobody's business"
+    with pytest.raises(ValueError, match="format 99"):
+        certificate_from({**certificate.to_json(), "format": 99})
+
+
+def test_the_command_says_what_the_file_holds_before_it_writes(tmp_path: Path) -> None:
+    """It goes on with a plan of its own that has no time left: nothing is checked, and nothing fails."""
+    output = tmp_path / "mine.json"
+    program = (
+        "import typer; from framebind.certify.checks import Subject\n"
+        "from framebind.demos.commands import certify as c\n"
+        f"c.subjects = lambda *_, **__: [Subject('operator', {EXP.name!r})]\n"
+        "typer.run(c.certify)"
+    )
+    command = [sys.executable, "-c", program, "--device", "gl", "--minutes", "0", "--output", str(output)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("The file has:") and "Nothing is sent anywhere" in done.stdout
+    assert json.loads(output.read_text())["devices"] == [] and output.with_suffix(".journal").is_file()
