@@ -144,6 +144,15 @@ class Lowering:
         return self.group_count(batch * height * width * slices(channels))
 
 
+@dataclass(frozen=True)
+class Collapsed:
+    """An operation on tensors of rank 4 at most, and the shapes as which it takes its inputs and makes its outputs."""
+
+    operation: Operation
+    inputs: tuple[tuple[int, ...], ...]
+    outputs: tuple[tuple[int, ...], ...]
+
+
 class Operation(ABC):
     """A computation on tensors, whatever file format it comes from. A subclass is a frozen dataclass of attributes."""
 
@@ -154,12 +163,21 @@ class Operation(ABC):
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
         """The shapes of the outputs for the shapes of the inputs and of the epilogue's operands, in that order.
 
-        Shapes are those of the model, of rank 0 to 4, not BHWC. Raises ValueError if the inputs do not fit together.
+        Shapes are those of the model, not BHWC. Raises ValueError if the inputs do not fit together.
         """
 
     @abstractmethod
     def lower(self, lowering: Lowering) -> list[Launch]:
         """The launches that compute the outputs, in order; the last one writes them."""
+
+    def collapsed(self, shapes: list[tuple[int, ...]]) -> Sequence[Collapsed]:
+        """The same computation for inputs of these shapes if a tensor has rank 5 or more: operations one after the
+        other, of which the first takes the inputs and the last makes the outputs.
+
+        Dimensions that the operation does not tell apart are merged. Empty if it computes the right thing on the BHWC
+        forms, whose batch is all dimensions before the last three.
+        """
+        return ()
 
     def keeps_steps(self) -> bool:
         """Whether every output value is zero or a value of the first input, so that rounding it again is needless."""
@@ -207,6 +225,8 @@ class TfliteOp:
     """The newest version that ``parse`` understands; 0 means any."""
     inputs: int = 1
     """The least number of inputs. LiteRT crashes if a model has fewer, so the reader refuses it."""
+    max_rank: int = 4
+    """The highest rank of its tensors."""
     optional: Sequence[int] = ()
     """The positions of inputs that a model may leave out."""
     custom: bool = False

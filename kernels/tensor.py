@@ -73,14 +73,20 @@ def slices(channels: int) -> int:
     return -(-channels // 4)
 
 
-def bhwc(shape: tuple[int, ...]) -> Shape:
-    """A TFLite shape of rank 0 to 4 as BHWC: [c] is (1,1,1,c), [b,c] is (b,1,1,c), [b,w,c] is (b,1,w,c).
+LARGEST_RANK = 8
+"""The highest rank of a tensor on the GPU; LiteRT's own limit for most operators."""
 
-    The mapping is the one of the C++ delegate, except that rank 1 is a channel vector, as broadcasting takes it.
-    Raises ValueError for rank 5 and above.
+
+def bhwc(shape: tuple[int, ...]) -> Shape:
+    """A TFLite shape as BHWC: [c] is (1,1,1,c), [b,c] is (b,1,1,c), [b,w,c] is (b,1,w,c).
+
+    The mapping is the one of the C++ delegate, except that rank 1 is a channel vector, as broadcasting takes it. Of
+    rank 5 and more, all dimensions before the last three are the batch. Raises ValueError above LARGEST_RANK.
     """
-    if len(shape) > 4:
+    if len(shape) > LARGEST_RANK:
         raise ValueError(f"rank {len(shape)} has no BHWC form")
+    if len(shape) > 4:
+        return (math.prod(int(n) for n in shape[:-3]), int(shape[-3]), int(shape[-2]), int(shape[-1]))
     full = (1, 1, 1, 1, *(int(n) for n in shape))
     if len(shape) in (2, 3):
         return (full[4], 1, full[5] if len(shape) == 3 else 1, full[-1])
@@ -135,6 +141,27 @@ def ranked(shape: Shape, rank: int) -> tuple[int, ...]:
     batch, height, width, channels = shape
     by_rank = ((), (channels,), (batch, channels), (batch, width, channels), (batch, height, width, channels))
     return by_rank[rank]
+
+
+def around_axis(shape: Sequence[int], axis: int) -> tuple[Shape, int]:
+    """A shape of four dimensions for an operation along ``axis``, and the axis there: the last one stays the last, so
+    that values keep their places in slices; dimensions before the axis are merged, and those behind it.
+    """
+    if axis == len(shape) - 1:
+        return (math.prod(shape[:axis]), 1, 1, shape[axis]), 3
+    return (math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 : -1]), shape[-1]), 1
+
+
+def merged_runs(shape: Sequence[int], marks: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """A shape whose neighbouring dimensions of one mark are merged, and the mark of each. The last dimension stays by
+    itself if that leaves four at most, so that values keep their places in slices.
+    """
+    groups = itertools.groupby(zip(shape, marks, strict=True), lambda dimension: dimension[1])
+    runs = [(mark, [size for size, _ in run]) for mark, run in groups]
+    mark, sizes = runs[-1]
+    if len(sizes) > 1 and len(runs) < 4:
+        runs[-1:] = [(mark, sizes[:-1]), (mark, sizes[-1:])]
+    return tuple(math.prod(sizes) for _, sizes in runs), tuple(mark for mark, _ in runs)
 
 
 def strides_of(shape: Sequence[int]) -> tuple[int, ...]:

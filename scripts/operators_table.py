@@ -30,18 +30,18 @@ of date. GL is OpenGL and OpenGL ES, CL is OpenCL: they run the same kernels. CP
 own interpreter has a kernel. An operator that gives one of its reasons below ("..." stands for the model's own numbers)
 runs there, in the same interpreter.
 
-For every operator: tensors have rank 0 to 4 and no empty or dynamic dimension. They are float32, or, with quantization
-enabled, integers of 8 or 16 bits that stand for real numbers; operators that move or choose values also take truth
-values, and integers that a float32 holds. Two operands broadcast by NumPy's rules. Axes, sizes and the like are
-constants. Newer versions of an operator add types, which are looked at one by one.
+For every operator: tensors have no empty or dynamic dimension, and no rank above the one in the table. They are
+float32, or, with quantization enabled, integers of 8 or 16 bits that stand for real numbers; operators that move or
+choose values also take truth values, and integers that a float32 holds. Two operands broadcast by NumPy's rules. Axes,
+sizes and the like are constants. Newer versions of an operator add types, which are looked at one by one.
 
 An LSTM's states are variable tensors. Where no other operator uses them, their values stay on the GPU between invokes.
 After `reset_all_variables()`, `allocate_tensors()` or `set_tensor` the new values are copied there;
 `framebind.Interpreter.get_tensor` copies a state from there. LiteRT's own Python interpreter does not ask for it: it
 shows NaN.
 
-| operator | versions | GL | CL | CPU | stays on the CPU where |
-| --- | --- | --- | --- | --- | --- |
+| operator | versions | rank up to | GL | CL | CPU | stays on the CPU where |
+| --- | --- | --- | --- | --- | --- | --- |
 """
 
 CPU_HEADER = """
@@ -120,7 +120,7 @@ def _row(operator: TfliteOp, *, on_cpu: bool) -> str:
     found = dict.fromkeys(_reasons(operator.parse, set()))
     custom = " (custom)" if operator.custom else ""
     where = f"yes | yes | {'yes' if on_cpu else 'no'}"
-    return f"| {operator.name}{custom} | {versions} | {where} | {'; '.join(found)} |\n"
+    return f"| {operator.name}{custom} | {versions} | {operator.max_rank} | {where} | {'; '.join(found)} |\n"
 
 
 def _reasons(function: Callable[..., Any], seen: set[Callable[..., Any]]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .high_rank_cases import high_rank_cases
 from .movement_cases import movement_cases
 from .operator_models import SHAPES, Const, ModelCase, ints, options, values
 from .reduction_cases import reduction_cases
@@ -224,5 +225,6 @@ CASES: list[ModelCase] = [
     *logic(),
     *whole_numbers(),
     *window_cases(),
+    *high_rank_cases(),
 ]
 """Every case. The cover chooses those that run on a device (cover.py)."""

@@ -40,7 +40,7 @@ def parse_operators(subgraph: Subgraph, *, quantized: bool, resized: bool) -> Pa
             _refuse_variable(raw, subgraph)
             _refuse_unknown_rank(raw, subgraph, from_cpu)
             node = _parse(raw, tensors)
-            _check_shapes(node, tensors)
+            _check_shapes(node, tensors, _find(raw).max_rank)
             if resized and isinstance(node.operation, Constant) and node.operation.given is not None:
                 raise Unsupported("its input may have another shape than in the file: an input was resized")
         except Unsupported as reason:
@@ -119,21 +119,26 @@ def _find(raw: RawOperator) -> TfliteOp:
     return row
 
 
-def _check_shapes(node: Node, tensors: Mapping[int, TensorInfo]) -> None:
-    """Refuse ranks and sizes without a BHWC form, and outputs whose declared shape is not what the operator
+def _check_shapes(node: Node, tensors: Mapping[int, TensorInfo], max_rank: int) -> None:
+    """Refuse ranks above the operator's, empty sizes, and outputs whose declared shape is not what the operator
     computes.
     """
     for index in (*node.operands, *node.outputs):
         shape = tensors[index].shape
-        if len(shape) > 4:
-            raise Unsupported(f"tensor '{tensors[index].name}' has rank {len(shape)}; at most 4 is supported")
+        if len(shape) > max_rank:
+            raise Unsupported(f"tensor '{tensors[index].name}' has rank {len(shape)}; at most {max_rank} is supported")
         if any(size < 1 for size in shape):
             raise Unsupported(f"tensor '{tensors[index].name}' has the empty or dynamic shape {shape}")
     try:
         computed = node.operation.output_shapes([tensors[i].shape for i in node.operands])
-        computed_bhwc = [bhwc(shape) for shape in computed]
+        same = [_is_same(*pair) for pair in zip(computed, (tensors[i].shape for i in node.outputs), strict=True)]
     except Exception as error:  # a shape rule may meet any attributes
         raise Unsupported(f"no output shapes follow from its inputs: {error}") from error
-    declared = [tensors[i].shape for i in node.outputs]
-    if computed_bhwc != [bhwc(shape) for shape in declared]:
+    if not all(same):
+        declared = [tensors[i].shape for i in node.outputs]
         raise Unsupported(f"the model declares output shapes {declared}, its inputs give {computed}")
+
+
+def _is_same(shape: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Whether the shapes are equal, or, up to rank 4, have the same BHWC form."""
+    return shape == other or (max(len(shape), len(other)) <= 4 and bhwc(shape) == bhwc(other))

@@ -10,6 +10,7 @@ from ...kernels.target import Target
 from ...kernels.tensor import Shape, TensorId, TensorInfo
 from ...kernels.views import Sliced
 from ..transform.graph import Graph, Node
+from ..transform.ranks import align_ranks, collapse_ranks
 from .launches import QUANTIZE, Lowered, check_launch
 
 
@@ -44,11 +45,13 @@ def check_lowering(node: Node, tensors: Mapping[int, TensorInfo], target: Target
 
     Raises Unsupported if its operation fails, or a kernel needs more than the device has.
     """
-    touched = (*node.operands, *node.outputs)
-    constant = frozenset(i for i in touched if tensors[i].constant is not None)
-    lowered = Lowered(target, {i: tensors[i].bhwc for i in touched}, constants=constant)
+    touched = dict.fromkeys((*node.operands, *node.outputs))
+    graph = Graph({i: tensors[i] for i in touched}, [node], node.operands, node.outputs)
     try:
-        lower_node(node, lowered)
+        if any(len(tensors[i].shape) > 4 for i in touched):
+            collapse_ranks(graph)
+            align_ranks(graph)
+        lowered = lower(graph, target)
     except Unsupported:
         raise
     except Exception as error:  # whatever attributes and shapes that nobody thought of raise
@@ -56,7 +59,7 @@ def check_lowering(node: Node, tensors: Mapping[int, TensorInfo], target: Target
     for tensor, shape in lowered.shapes.items():
         nbytes = Sliced(shape).nbytes
         if nbytes > target.max_buffer_bytes:
-            name = f"tensor '{tensors[tensor].name}'" if isinstance(tensor, int) else "an intermediate result"
+            name = f"tensor '{graph.tensors[tensor].name}'" if isinstance(tensor, int) else "an intermediate result"
             raise Unsupported(f"{name} takes {nbytes} bytes; a buffer of {target.name} holds {target.max_buffer_bytes}")
     constants: dict[Hashable, int] = {}
     for entry in lowered.launches:

@@ -10,7 +10,7 @@ import numpy as np
 from ...interop.device import Device, Resource, StagedTexture
 from ...interop.errors import BindingError
 from ...kernels.ops.pointwise.quantize import stored_values
-from ...kernels.tensor import TensorInfo
+from ...kernels.tensor import LARGEST_RANK, TensorInfo
 from ...kernels.views import TEXTURE_CHANNELS, Dense, Picture, Quantized, picture_parameters
 from ..plan.binding import Binding, TextureMapping, Values
 from .messages import tensor_label
@@ -45,8 +45,10 @@ def make_binding(
         raise BindingError(f"{what} cannot be bound to {resource.label}: it is released; bind one that is alive")
     if tensor.dtype != "float32":
         raise BindingError(f"{what} cannot be bound: it is {tensor.dtype}, and only float32 tensors can be bound")
-    if len(tensor.shape) > 4:
-        raise BindingError(f"{what} cannot be bound: its rank is {len(tensor.shape)}, and at most 4 has a BHWC form")
+    if len(tensor.shape) > LARGEST_RANK:
+        raise BindingError(
+            f"{what} cannot be bound: its rank is {len(tensor.shape)}, and at most {LARGEST_RANK} has a BHWC form"
+        )
     if not resource.format:
         return _buffer(resource, tensor, what, mapping)
     binding = _texture(device, resource, tensor, what, write, mapping)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...kernels.tensor import TensorInfo
+from ...kernels.tensor import LARGEST_RANK, TensorInfo
 from ..read.model import Subgraph
 
 
 def tensor_label(index: int, tensor: TensorInfo) -> str:
     """For messages: "tensor 3 'image' (BHWC 1x257x257x3)"."""
-    shape = tensor.bhwc if len(tensor.shape) <= 4 else tensor.shape
+    shape = tensor.bhwc if len(tensor.shape) <= LARGEST_RANK else tensor.shape
     return f"tensor {index} '{tensor.name}' (BHWC {'x'.join(map(str, shape))})"
 
 

@@ -16,7 +16,7 @@ from .graph import Graph
 from .instance_norm import fuse_instance_norm
 from .max_pools import fuse_max_pools
 from .padding import merge_padding, read_padding_as_zeros
-from .ranks import align_ranks
+from .ranks import align_ranks, collapse_ranks, merge_reshapes
 from .rounding import merge_rounding
 from .separable import fuse_separable
 from .siblings import merge_siblings
@@ -35,7 +35,10 @@ class Pass:
 
 
 PASSES: tuple[Pass, ...] = (
+    Pass(collapse_ranks),
+    # A copy that was of rank 5 and more is a strided one now, or repeats an operand.
     Pass(align_ranks),
+    Pass(merge_reshapes, after=(collapse_ranks, align_ranks)),
     Pass(remove_unused),
     # A reshape that keeps the BHWC form may still change the rank.
     Pass(remove_identities, after=(align_ranks,)),

@@ -1,18 +1,93 @@
-"""Broadcasting between tensors of different rank: TFLite aligns shapes at the last dimension, BHWC by meaning.
+"""Passes for ranks: kernels have the four dimensions of BHWC, and TFLite's operators have up to eight.
 
-A [w, c] beside a [b, h, w, c] is one row of it, but its BHWC form has w as the batch. Such an operand is read through a
-reshape to the output's rank, or, if constant, is given that shape.
+TFLite aligns shapes at the last dimension to broadcast, BHWC by meaning. A [w, c] beside a [b, h, w, c] is one row of
+it, but its BHWC form has w as the batch. Such an operand is read through a reshape to the output's rank, or, if
+constant, is given that shape.
+
+Of rank 5 and more, all dimensions before the last three are the batch in BHWC. A reshape keeps the order of values in
+memory. So an operator that tells these dimensions apart becomes one of rank 4 at most between reshapes, most of which
+cost nothing; one that moves values by strides alone moves them from before a reshape to behind it; and an operand that
+broadcasts along some of these dimensions only is repeated along the others first.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from ...kernels.ops.movement.reshape import Reshape
+import numpy as np
+
+from ...kernels.operation import Collapsed
+from ...kernels.ops.movement.reshape import ExpandDimensions, Reshape, Squeeze
+from ...kernels.ops.movement.strided_copy import StridedCopy
+from ...kernels.ops.movement.tile import BroadcastTo
 from ...kernels.ops.pointwise.elementwise import Elementwise
 from ...kernels.ops.pointwise.logic import Select
 from ...kernels.tensor import bhwc
 from .graph import Graph, Node
+
+
+def collapse_ranks(graph: Graph) -> None:
+    """Replace nodes with a tensor of rank 5 or more by nodes that compute the same on four dimensions at most."""
+    for node in graph.forwards():
+        touched = (*node.inputs, *node.outputs)
+        if all(len(graph.tensors[tensor].shape) <= 4 for tensor in touched):
+            continue
+        steps = node.operation.collapsed([graph.tensors[tensor].shape for tensor in node.inputs])
+        if steps:
+            graph.substitute({node}, *_nodes(graph, node, steps))
+
+
+def merge_reshapes(graph: Graph) -> None:
+    """Let strided copies read what a reshape reads, and write what a reshape of their result writes."""
+    for node in graph.forwards():
+        if not isinstance(node.operation, StridedCopy):
+            continue
+        before = graph.producer(node.inputs[0])
+        if before is not None and _is_plain_reshape(before):
+            node = graph.update(node, inputs=before.inputs)
+            if not graph.readers(before.outputs[0]) and before.outputs[0] not in graph.outputs:
+                graph.remove(before, "its reader moves values from before it")
+        after = graph.sole_reader(node.outputs[0])
+        if after is not None and _is_plain_reshape(after) and not node.epilogue:
+            graph.substitute({node, after}, replace(node, outputs=after.outputs))
+
+
+def _nodes(graph: Graph, node: Node, steps: Sequence[Collapsed]) -> list[Node]:
+    """The nodes of the steps, with reshapes where shapes differ. The last step has the node's epilogue."""
+    nodes: list[Node] = []
+    current = node.inputs
+    for number, step in enumerate(steps):
+        is_last = number == len(steps) - 1
+        inputs = tuple(_viewed(graph, nodes, tensor, shape) for tensor, shape in zip(current, step.inputs, strict=True))
+        made = tuple(graph.new_tensor(node.outputs[i], shape) for i, shape in enumerate(step.outputs))
+        if is_last:
+            pairs = zip(node.outputs, made, strict=True)
+            made = tuple(old if graph.tensors[old].bhwc == graph.tensors[new].bhwc else new for old, new in pairs)
+        nodes.append(Node(node.name, step.operation, inputs, made, node.epilogue if is_last else (), node.indices))
+        current = made
+    for old, new in zip(node.outputs, current, strict=True):
+        if old != new:
+            nodes.append(Node("RESHAPE", Reshape(graph.tensors[old].shape), (new,), (old,), (), node.indices))
+    return nodes
+
+
+def _viewed(graph: Graph, nodes: list[Node], tensor: int, shape: tuple[int, ...]) -> int:
+    """The tensor if it has this shape for kernels, else a new one with its values, which a new node of ``nodes``
+    computes.
+    """
+    info = graph.tensors[tensor]
+    if info.bhwc == bhwc(shape):
+        return tensor
+    if info.constant is not None:
+        return graph.new_tensor(tensor, shape, info.constant.reshape(shape))
+    new = graph.new_tensor(tensor, shape)
+    nodes.append(Node("RESHAPE", Reshape(shape), (tensor,), (new,)))
+    return new
+
+
+def _is_plain_reshape(node: Node) -> bool:
+    return isinstance(node.operation, Reshape | Squeeze | ExpandDimensions) and not node.epilogue and not node.input_ops
 
 
 def align_ranks(graph: Graph) -> None:
@@ -42,6 +117,9 @@ def _aligned(graph: Graph, reader: Node, tensor: int, rank: int, *, ones_last: b
     info = graph.tensors[tensor]
     ones = (1,) * (rank - len(info.shape))
     shape = info.shape + ones if ones_last else ones + info.shape
+    batches, wide = shape[:-3], graph.tensors[reader.outputs[0]].shape[:-3]
+    if any(size > 1 for size in batches) and batches != wide:
+        return _repeated(graph, reader, tensor, shape, wide + shape[-3:])
     if bhwc(shape) == info.bhwc:
         return tensor
     if info.constant is not None:
@@ -49,4 +127,16 @@ def _aligned(graph: Graph, reader: Node, tensor: int, rank: int, *, ones_last: b
     new = graph.new_tensor(tensor, shape)
     graph.insert_before(reader, Node("RESHAPE", Reshape(shape), (tensor,), (new,)))
     graph.changes.append(f"reshaped tensor {tensor} {info.shape} to {shape}, to broadcast it")
+    return new
+
+
+def _repeated(graph: Graph, reader: Node, tensor: int, shape: tuple[int, ...], wide: tuple[int, ...]) -> int:
+    """A new tensor of the shape ``wide``: the tensor, as one of ``shape``, repeated along dimensions of size 1."""
+    values = graph.tensors[tensor].constant
+    if values is not None:
+        return graph.new_tensor(tensor, wide, np.broadcast_to(values.reshape(shape), wide))
+    new = graph.new_tensor(tensor, wide)
+    (copy,) = BroadcastTo(wide, len(shape)).collapsed([shape])
+    graph.insert_before(reader, Node("BROADCAST_TO", copy.operation, (tensor,), (new,)))
+    graph.changes.append(f"repeated tensor {tensor} {shape} to {wide}, to broadcast it")
     return new

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import INDEX_DTYPES, INTEGER_DTYPES, TensorInfo
+from ...tensor import INDEX_DTYPES, INTEGER_DTYPES, LARGEST_RANK, TensorInfo
 from ..arguments import constant, require_movable, require_type
 
 LARGEST_FILLED = 1 << 24
@@ -75,8 +75,8 @@ def _filled(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 TFLITE = (
-    TfliteOp("SHAPE", _parse_shape, max_version=1),
-    TfliteOp("RANK", _parse_rank, max_version=1),
-    TfliteOp("FILL", _parse_fill, max_version=5, inputs=2),
-    TfliteOp("ZEROS_LIKE", _parse_zeros, max_version=1),
+    TfliteOp("SHAPE", _parse_shape, max_version=1, max_rank=LARGEST_RANK),
+    TfliteOp("RANK", _parse_rank, max_version=1, max_rank=LARGEST_RANK),
+    TfliteOp("FILL", _parse_fill, max_version=5, inputs=2, max_rank=LARGEST_RANK),
+    TfliteOp("ZEROS_LIKE", _parse_zeros, max_version=1, max_rank=LARGEST_RANK),
 )

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import TensorId, bhwc, bhwc_axis, ranked
+from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
+from ...tensor import LARGEST_RANK, TensorId, around_axis, bhwc, bhwc_axis, ranked
 from ..arguments import activation_epilogue, axis_of, require_movable
 from ..pointwise.elementwise import lower_copy
 from .reshape import launch_reshape
@@ -34,6 +34,9 @@ class Concatenation(Operation):
         if len(lowering.inputs) == 1:
             return lower_copy(lowering)
         return _join(lowering, lowering.inputs, bhwc_axis(self.axis, self.rank))
+
+    def collapsed(self, shapes: list[tuple[int, ...]]) -> Sequence[Collapsed]:
+        return _collapsed(shapes, self.axis)
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,16 @@ class Pack(Operation):
                 launches.append(launch_reshape(lowering, source, part))
             parts.append(part)
         return [*launches, *_join(lowering, parts, bhwc_axis(self.axis, self.rank))]
+
+    def collapsed(self, shapes: list[tuple[int, ...]]) -> Sequence[Collapsed]:
+        return _collapsed([(*shape[: self.axis], 1, *shape[self.axis :]) for shape in shapes], self.axis)
+
+
+def _collapsed(shapes: Sequence[tuple[int, ...]], axis: int) -> Sequence[Collapsed]:
+    """The concatenation of tensors of these shapes along ``axis``, with four dimensions."""
+    inputs = tuple(around_axis(shape, axis)[0] for shape in shapes)
+    joined = Concatenation(around_axis(shapes[0], axis)[1], 4)
+    return [Collapsed(joined, inputs, tuple(joined.output_shapes(list(inputs))))]
 
 
 def launch_concat(lowering: Lowering, first: TensorId, second: TensorId, destination: TensorId, axis: int) -> Launch:
@@ -107,11 +120,11 @@ def _parse_pack(node: TfliteNode) -> Parsed:
 
 TFLITE = (
     TfliteOp(
-        "CONCATENATION", _parse_concatenation, max_version=7, moves_values=True,
+        "CONCATENATION", _parse_concatenation, max_version=7, max_rank=LARGEST_RANK, moves_values=True,
         fold=lambda options, inputs: np.concatenate(inputs, options.Axis()),
     ),
     TfliteOp(
-        "PACK", _parse_pack, max_version=5, moves_values=True,
+        "PACK", _parse_pack, max_version=5, max_rank=LARGEST_RANK, moves_values=True,
         fold=lambda options, inputs: np.stack(inputs, options.Axis()),
     ),
 )  # fmt: skip

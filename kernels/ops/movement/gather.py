@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import INDEX_DTYPES, ranked
+from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
+from ...tensor import INDEX_DTYPES, LARGEST_RANK, around_axis, ranked
 from ..arguments import axis_of, constant, require_float, require_movable, require_type
 
 
@@ -33,6 +34,11 @@ class OneHot(Operation):
         }  # fmt: skip
         reads, writes = {"indices": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
         return [Launch("one_hot", reads, writes, lowering.groups_for(lowering.outputs[0]), constants)]
+
+    def collapsed(self, shapes: list[tuple[int, ...]]) -> Sequence[Collapsed]:
+        output, axis = around_axis(self.output_shapes(shapes)[0], self.axis)
+        indices = (*output[:axis], *output[axis + 1 :])
+        return [Collapsed(replace(self, axis=axis, rank=4), (indices,), (output,))]
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,15 @@ class Gather(Operation):
         reads, writes = {"src": lowering.inputs[0], "indices": lowering.inputs[1]}, {"dst": lowering.outputs[0]}
         return [Launch("gather", reads, writes, lowering.groups_for(lowering.outputs[0]), constants)]
 
+    def collapsed(self, shapes: list[tuple[int, ...]]) -> Sequence[Collapsed]:
+        """Batch, dimensions before the axis, the axis and those behind it, which are left out if there are none."""
+        (shape, indices), axis, batches = shapes, self.axis, self.batches
+        behind = (math.prod(shape[axis + 1 :]),) if axis + 1 < len(shape) else ()
+        source = (math.prod(shape[:batches]), math.prod(shape[batches:axis]), shape[axis], *behind)
+        inputs = (source, (source[0], math.prod(indices[batches:])))
+        gather = Gather(2, 1, (len(source), 2))
+        return [Collapsed(gather, inputs, tuple(gather.output_shapes(list(inputs))))]
+
 
 def _parse_one_hot(node: TfliteNode) -> Parsed:
     require_type(INDEX_DTYPES, node.inputs[0])
@@ -92,9 +107,9 @@ def _parse_gather(node: TfliteNode) -> Parsed:
 
 
 TFLITE = (
-    TfliteOp("ONE_HOT", _parse_one_hot, max_version=1, inputs=4),
+    TfliteOp("ONE_HOT", _parse_one_hot, max_version=1, inputs=4, max_rank=LARGEST_RANK),
     TfliteOp(
-        "GATHER", _parse_gather, max_version=8, inputs=2, moves_values=True,
+        "GATHER", _parse_gather, max_version=8, inputs=2, max_rank=LARGEST_RANK, moves_values=True,
         fold=lambda options, inputs: np.take(inputs[0], inputs[1], options.Axis()),
     ),
 )  # fmt: skip

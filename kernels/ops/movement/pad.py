@@ -1,13 +1,13 @@
-"""PAD, PADV2 and MIRROR_PAD of up to four dimensions, channels included."""
+"""PAD, PADV2 and MIRROR_PAD, channels included."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import TensorId, bhwc_axis
+from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
+from ...tensor import LARGEST_RANK, TensorId, around_axis, bhwc_axis, merged_runs
 from ..arguments import constant, require_movable
 
 MODES = ("constant", "reflect", "symmetric")
@@ -30,6 +30,22 @@ class Pad(Operation):
         for axis, pair in enumerate(self.amounts):
             before[bhwc_axis(axis, len(self.amounts))] = pair[0]
         return [launch_pad(lowering, lowering.inputs[0], lowering.outputs[0], before, self.mode, self.value)]
+
+    def collapsed(self, shapes: list[tuple[int, ...]]) -> Sequence[Collapsed]:
+        """One pad, if four dimensions are left once those without padding are merged; else one for each dimension."""
+        marks = [axis if any(pair) else -1 for axis, pair in enumerate(self.amounts)]
+        sizes, kept = merged_runs(shapes[0], marks)
+        if len(sizes) <= 4:
+            pad = replace(self, amounts=tuple((0, 0) if axis < 0 else self.amounts[axis] for axis in kept))
+            return [Collapsed(pad, (sizes,), tuple(pad.output_shapes([sizes])))]
+        steps, shape = list[Collapsed](), shapes[0]
+        for axis, pair in enumerate(self.amounts):
+            if any(pair):
+                source, place = around_axis(shape, axis)
+                pad = replace(self, amounts=tuple(pair if i == place else (0, 0) for i in range(4)))
+                steps.append(Collapsed(pad, (source,), tuple(pad.output_shapes([source]))))
+                shape = (*shape[:axis], shape[axis] + sum(pair), *shape[axis + 1 :])
+        return steps
 
     def keeps_steps(self) -> bool:
         return self.value == 0
@@ -72,7 +88,7 @@ def _parse_mirror(node: TfliteNode) -> Parsed:
 
 
 TFLITE = (
-    TfliteOp("PAD", _parse, max_version=6, inputs=2, moves_values=True),
-    TfliteOp("PADV2", _parse, max_version=6, inputs=3),
-    TfliteOp("MIRROR_PAD", _parse_mirror, max_version=3, inputs=2, moves_values=True),
+    TfliteOp("PAD", _parse, max_version=6, inputs=2, max_rank=LARGEST_RANK, moves_values=True),
+    TfliteOp("PADV2", _parse, max_version=6, inputs=3, max_rank=LARGEST_RANK),
+    TfliteOp("MIRROR_PAD", _parse_mirror, max_version=3, inputs=2, max_rank=LARGEST_RANK, moves_values=True),
 )

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...operation import Fusion, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import TensorId
+from ...tensor import LARGEST_RANK, TensorId
 from ..arguments import axis_of, constant, require_movable
 
 
@@ -106,9 +106,16 @@ def _parse_expand(node: TfliteNode) -> Parsed:
 
 
 TFLITE = (
-    TfliteOp("RESHAPE", _parse_reshape, max_version=1, moves_values=True, fold=lambda _, inputs: inputs[0]),
-    TfliteOp("SQUEEZE", _parse_squeeze, max_version=2, moves_values=True, fold=lambda _, inputs: inputs[0]),
     TfliteOp(
-        "EXPAND_DIMS", _parse_expand, max_version=1, inputs=2, moves_values=True, fold=lambda _, inputs: inputs[0]
+        "RESHAPE", _parse_reshape, max_version=1, max_rank=LARGEST_RANK, moves_values=True,
+        fold=lambda _, inputs: inputs[0],
     ),
-)
+    TfliteOp(
+        "SQUEEZE", _parse_squeeze, max_version=2, max_rank=LARGEST_RANK, moves_values=True,
+        fold=lambda _, inputs: inputs[0],
+    ),
+    TfliteOp(
+        "EXPAND_DIMS", _parse_expand, max_version=1, inputs=2, max_rank=LARGEST_RANK, moves_values=True,
+        fold=lambda _, inputs: inputs[0],
+    ),
+)  # fmt: skip

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp
-from ...tensor import ranked, strides_of
+from ...operation import Parsed, TfliteNode, TfliteOp
+from ...tensor import LARGEST_RANK, strides_of
 from ..arguments import axis_of, constant, require_movable
-from .strided_copy import launch_strided_copy
+from .strided_copy import Digit, Rearrangement
 
 
 @dataclass(frozen=True)
-class Reverse(Operation):
+class Reverse(Rearrangement):
     """The input from end to start along ``axes`` of its ``rank`` dimensions."""
 
     axes: frozenset[int]
@@ -20,16 +20,18 @@ class Reverse(Operation):
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
         return [shapes[0]]
 
-    def lower(self, lowering: Lowering) -> list[Launch]:
-        source = lowering.inputs[0]
-        shape = ranked(lowering.shape(source), self.rank)
+    @property
+    def input_rank(self) -> int:
+        return self.rank
+
+    def order(self, shape: tuple[int, ...]) -> tuple[list[Digit], int]:
         strides = strides_of(shape)
         base = sum((shape[axis] - 1) * strides[axis] for axis in self.axes)
         digits = [
             (size, -stride if axis in self.axes else stride)
             for axis, (size, stride) in enumerate(zip(shape, strides, strict=True))
         ]
-        return [launch_strided_copy(lowering, source, lowering.outputs[0], digits, base)]
+        return digits, base
 
 
 def _parse_reverse(node: TfliteNode) -> Parsed:
@@ -39,4 +41,4 @@ def _parse_reverse(node: TfliteNode) -> Parsed:
     return Parsed(Reverse(axes, rank))
 
 
-TFLITE = (TfliteOp("REVERSE_V2", _parse_reverse, max_version=4, inputs=2, moves_values=True),)
+TFLITE = (TfliteOp("REVERSE_V2", _parse_reverse, max_version=4, inputs=2, max_rank=LARGEST_RANK, moves_values=True),)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import ranked, strides_of
+from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
+from ...tensor import LARGEST_RANK, around_axis, ranked, strides_of
 from ..arguments import axis_of, constant, require_movable
-from .strided_copy import launch_strided_copy
+from .strided_copy import Digit, Rearrangement, launch_strided_copy
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Cut:
 
 
 @dataclass(frozen=True)
-class Slice(Operation):
+class Slice(Rearrangement):
     """One cut for each input dimension; ``new`` are the dimensions of the output that have no counterpart."""
 
     cuts: tuple[Cut, ...]
@@ -53,15 +54,17 @@ class Slice(Operation):
             shape.insert(place, 1)
         return [tuple(shape)]
 
-    def lower(self, lowering: Lowering) -> list[Launch]:
-        source, cuts = lowering.inputs[0], self.cuts
-        shape = ranked(lowering.shape(source), len(cuts))
-        base, digits = 0, []
-        for cut, size, stride in zip(cuts, shape, strides_of(shape), strict=True):
+    @property
+    def input_rank(self) -> int:
+        return len(self.cuts)
+
+    def order(self, shape: tuple[int, ...]) -> tuple[list[Digit], int]:
+        base, digits = 0, list[Digit]()
+        for cut, size, stride in zip(self.cuts, shape, strides_of(shape), strict=True):
             first, count = cut.indices(size)
             base += first * stride
             digits.append((count, cut.step * stride))
-        return [launch_strided_copy(lowering, source, lowering.outputs[0], digits, base)]
+        return digits, base
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,11 @@ class Split(Operation):
             launches.append(launch_strided_copy(lowering, source, destination, digits, start * strides[self.axis]))
             start += size
         return launches
+
+    def collapsed(self, shapes: list[tuple[int, ...]]) -> Sequence[Collapsed]:
+        shape, axis = around_axis(shapes[0], self.axis)
+        split = Split(self.sizes, axis, 4)
+        return [Collapsed(split, (shape,), tuple(split.output_shapes([shape])))]
 
 
 # SLICE, STRIDED_SLICE -------------------------------------------------------------------------------------------------
@@ -198,9 +206,12 @@ def _parse_unpack(node: TfliteNode) -> Parsed:
 
 
 TFLITE = (
-    TfliteOp("SLICE", _parse_slice, max_version=8, inputs=3, moves_values=True),
-    TfliteOp("STRIDED_SLICE", _parse_strided, max_version=8, inputs=4, moves_values=True, fold=_fold_strided),
-    TfliteOp("SPLIT", _parse_split, max_version=5, inputs=2, moves_values=True),
-    TfliteOp("SPLIT_V", _parse_split_v, max_version=3, inputs=3, moves_values=True),
-    TfliteOp("UNPACK", _parse_unpack, max_version=6, moves_values=True),
-)
+    TfliteOp("SLICE", _parse_slice, max_version=8, inputs=3, max_rank=LARGEST_RANK, moves_values=True),
+    TfliteOp(
+        "STRIDED_SLICE", _parse_strided, max_version=8, inputs=4, max_rank=LARGEST_RANK, moves_values=True,
+        fold=_fold_strided,
+    ),
+    TfliteOp("SPLIT", _parse_split, max_version=5, inputs=2, max_rank=LARGEST_RANK, moves_values=True),
+    TfliteOp("SPLIT_V", _parse_split_v, max_version=3, inputs=3, max_rank=LARGEST_RANK, moves_values=True),
+    TfliteOp("UNPACK", _parse_unpack, max_version=6, max_rank=LARGEST_RANK, moves_values=True),
+)  # fmt: skip

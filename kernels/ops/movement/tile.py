@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import ranked, strides_of
+from ...operation import Collapsed, Parsed, TfliteNode, TfliteOp, Unsupported
+from ...tensor import LARGEST_RANK, strides_of
 from ..arguments import constant, require_movable
-from .strided_copy import launch_strided_copy
+from .strided_copy import MAX_DIGITS, Digit, Rearrangement, StridedCopy, merged_digits
 
 
 @dataclass(frozen=True)
-class Tile(Operation):
+class Tile(Rearrangement):
     """The input ``multiples[i]`` times along dimension i."""
 
     multiples: tuple[int, ...]
@@ -19,19 +21,34 @@ class Tile(Operation):
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
         return [tuple(n * m for n, m in zip(shapes[0], self.multiples, strict=True))]
 
-    def lower(self, lowering: Lowering) -> list[Launch]:
-        source, multiples = lowering.inputs[0], self.multiples
-        shape = ranked(lowering.shape(source), len(multiples))
+    @property
+    def input_rank(self) -> int:
+        return len(self.multiples)
+
+    def order(self, shape: tuple[int, ...]) -> tuple[list[Digit], int]:
         digits = [
             digit
-            for size, stride, times in zip(shape, strides_of(shape), multiples, strict=True)
+            for size, stride, times in zip(shape, strides_of(shape), self.multiples, strict=True)
             for digit in ((times, 0), (size, stride))
         ]
-        return [launch_strided_copy(lowering, source, lowering.outputs[0], digits)]
+        return digits, 0
+
+    def collapsed(self, shapes: list[tuple[int, ...]]) -> Sequence[Collapsed]:
+        """One copy, or one for each dimension if it counts along too many."""
+        if len(merged_digits(self.order(shapes[0])[0])) <= MAX_DIGITS:
+            return super().collapsed(shapes)
+        steps, shape = list[Collapsed](), shapes[0]
+        for axis, times in enumerate(self.multiples):
+            rest = math.prod(shape[axis:])
+            wide = (*shape[:axis], shape[axis] * times, *shape[axis + 1 :])
+            digits = ((math.prod(shape[:axis]), rest), (times, 0), (rest, 1))
+            steps.append(Collapsed(StridedCopy(digits, 0, wide), (shape,), (wide,)))
+            shape = wide
+        return steps
 
 
 @dataclass(frozen=True)
-class BroadcastTo(Operation):
+class BroadcastTo(Rearrangement):
     """The input repeated along its dimensions of size 1, and along new ones in front, up to ``destination``."""
 
     destination: tuple[int, ...]
@@ -43,16 +60,17 @@ class BroadcastTo(Operation):
             raise ValueError(f"shape {shapes[0]} does not broadcast to {self.destination}")
         return [self.destination]
 
-    def lower(self, lowering: Lowering) -> list[Launch]:
-        source = lowering.inputs[0]
-        shape = ranked(lowering.shape(source), self.rank)
+    @property
+    def input_rank(self) -> int:
+        return self.rank
+
+    def order(self, shape: tuple[int, ...]) -> tuple[list[Digit], int]:
         shape = (1,) * (len(self.destination) - len(shape)) + shape
-        strides = strides_of(shape)
         digits = [
             (wide, 0 if size == 1 else stride)
-            for wide, size, stride in zip(self.destination, shape, strides, strict=True)
+            for wide, size, stride in zip(self.destination, shape, strides_of(shape), strict=True)
         ]
-        return [launch_strided_copy(lowering, source, lowering.outputs[0], digits)]
+        return digits, 0
 
 
 def _parse_tile(node: TfliteNode) -> Parsed:
@@ -72,6 +90,6 @@ def _parse_broadcast(node: TfliteNode) -> Parsed:
 
 
 TFLITE = (
-    TfliteOp("TILE", _parse_tile, max_version=3, inputs=2, moves_values=True),
-    TfliteOp("BROADCAST_TO", _parse_broadcast, max_version=4, inputs=2),
+    TfliteOp("TILE", _parse_tile, max_version=3, inputs=2, max_rank=LARGEST_RANK, moves_values=True),
+    TfliteOp("BROADCAST_TO", _parse_broadcast, max_version=4, inputs=2, max_rank=LARGEST_RANK),
 )

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import ranked, strides_of
+from ...operation import Parsed, TfliteNode, TfliteOp, Unsupported
+from ...tensor import LARGEST_RANK, strides_of
 from ..arguments import axis_of, constant, require_movable
-from .strided_copy import launch_strided_copy
+from .strided_copy import Digit, Rearrangement
 
 
 @dataclass(frozen=True)
-class Transpose(Operation):
-    """Dimension i of the output is dimension ``order[i]`` of the input."""
+class Transpose(Rearrangement):
+    """Dimension i of the output is dimension ``permutation[i]`` of the input."""
 
-    order: tuple[int, ...]
+    permutation: tuple[int, ...]
 
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-        return [tuple(shapes[0][axis] for axis in self.order)]
+        return [tuple(shapes[0][axis] for axis in self.permutation)]
 
-    def lower(self, lowering: Lowering) -> list[Launch]:
-        source, order = lowering.inputs[0], self.order
-        shape = ranked(lowering.shape(source), len(order))
+    @property
+    def input_rank(self) -> int:
+        return len(self.permutation)
+
+    def order(self, shape: tuple[int, ...]) -> tuple[list[Digit], int]:
         strides = strides_of(shape)
-        digits = [(shape[axis], strides[axis]) for axis in order]
-        return [launch_strided_copy(lowering, source, lowering.outputs[0], digits)]
+        return [(shape[axis], strides[axis]) for axis in self.permutation], 0
 
 
 def _parse_transpose(node: TfliteNode) -> Parsed:
@@ -37,4 +38,4 @@ def _parse_transpose(node: TfliteNode) -> Parsed:
     return Parsed(Transpose(order))
 
 
-TFLITE = (TfliteOp("TRANSPOSE", _parse_transpose, max_version=9, inputs=2, moves_values=True),)
+TFLITE = (TfliteOp("TRANSPOSE", _parse_transpose, max_version=9, inputs=2, max_rank=LARGEST_RANK, moves_values=True),)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...operation import FusedOp, Fusion, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import TensorInfo, broadcast_shape
+from ...tensor import LARGEST_RANK, TensorInfo, broadcast_shape
 from ..arguments import activation_epilogue, require_float
 
 UNARY: dict[str, str] = {
@@ -166,12 +166,15 @@ def _folded(operator: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Callabl
 
 _FOLDS = {"ADD": _folded(np.add), "MUL": _folded(np.multiply), "SUB": _folded(np.subtract)}
 TFLITE = (
-    *(TfliteOp(name, partial(_parse_unary, name=name), max_version=5) for name in UNARY),
+    *(TfliteOp(name, partial(_parse_unary, name=name), max_version=5, max_rank=LARGEST_RANK) for name in UNARY),
     *(
-        TfliteOp(name, partial(_parse_binary, name=name), max_version=8, inputs=2, fold=_FOLDS.get(name))
+        TfliteOp(
+            name, partial(_parse_binary, name=name), max_version=8, inputs=2, max_rank=LARGEST_RANK,
+            fold=_FOLDS.get(name),
+        )
         for name in BINARY
     ),
-    TfliteOp("ADD_N", _parse_add_n, max_version=2),
-    TfliteOp("GELU", _parse_gelu, max_version=3),
-    TfliteOp("LEAKY_RELU", _parse_leaky_relu, max_version=2),
-)
+    TfliteOp("ADD_N", _parse_add_n, max_version=2, max_rank=LARGEST_RANK),
+    TfliteOp("GELU", _parse_gelu, max_version=3, max_rank=LARGEST_RANK),
+    TfliteOp("LEAKY_RELU", _parse_leaky_relu, max_version=2, max_rank=LARGEST_RANK),
+)  # fmt: skip

@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
 from ...operation import FusedOp, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import INTEGER_DTYPES, QUANTIZED_DTYPES, IntegerRange, TensorId, broadcast_shape
+from ...tensor import INTEGER_DTYPES, LARGEST_RANK, QUANTIZED_DTYPES, IntegerRange, TensorId, broadcast_shape
 from ..arguments import require_movable, require_type
 from .elementwise import Elementwise
 
@@ -92,9 +92,14 @@ def _parse_select(node: TfliteNode, *, by_rows: bool) -> Parsed:
 
 
 TFLITE = (
-    *(TfliteOp(name, partial(_parse_binary, name=name), max_version=5, inputs=2) for name in (*COMPARISONS, *LOGICAL)),
-    TfliteOp("LOGICAL_NOT", _parse_not, max_version=1),
-    TfliteOp("CAST", _parse_cast, max_version=9, takes_integers=True, fold=lambda _, inputs: inputs[0]),
-    TfliteOp("SELECT", partial(_parse_select, by_rows=True), max_version=4, inputs=3),
-    TfliteOp("SELECT_V2", partial(_parse_select, by_rows=False), max_version=2, inputs=3),
+    *(
+        TfliteOp(name, partial(_parse_binary, name=name), max_version=5, inputs=2, max_rank=LARGEST_RANK)
+        for name in (*COMPARISONS, *LOGICAL)
+    ),
+    TfliteOp("LOGICAL_NOT", _parse_not, max_version=1, max_rank=LARGEST_RANK),
+    TfliteOp(
+        "CAST", _parse_cast, max_version=9, max_rank=LARGEST_RANK, takes_integers=True, fold=lambda _, inputs: inputs[0]
+    ),
+    TfliteOp("SELECT", partial(_parse_select, by_rows=True), max_version=4, inputs=3, max_rank=LARGEST_RANK),
+    TfliteOp("SELECT_V2", partial(_parse_select, by_rows=False), max_version=2, inputs=3, max_rank=LARGEST_RANK),
 )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...operation import FusedOp, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import INDEX_DTYPES, INTEGER_DTYPES, QUANTIZED_DTYPES, TensorInfo
+from ...tensor import INDEX_DTYPES, INTEGER_DTYPES, LARGEST_RANK, QUANTIZED_DTYPES, TensorInfo
 from ...views import Quantized
 from ..arguments import require_float
 from .elementwise import Elementwise, lower_copy
@@ -157,7 +157,7 @@ class Store(Operation):
 
 
 TFLITE = (
-    TfliteOp("DENSIFY", _parse_densify, max_version=1),
-    TfliteOp("QUANTIZE", _parse_quantize, max_version=6),
-    TfliteOp("DEQUANTIZE", _parse_dequantize, max_version=9),
+    TfliteOp("DENSIFY", _parse_densify, max_version=1, max_rank=LARGEST_RANK),
+    TfliteOp("QUANTIZE", _parse_quantize, max_version=6, max_rank=LARGEST_RANK),
+    TfliteOp("DEQUANTIZE", _parse_dequantize, max_version=9, max_rank=LARGEST_RANK),
 )

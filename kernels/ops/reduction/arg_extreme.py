@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 
-from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp
-from ...tensor import INDEX_DTYPES, ranked
+from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp
+from ...tensor import INDEX_DTYPES, LARGEST_RANK, around_axis, ranked
 from ..arguments import axis_of, constant, require_float, require_type
 
 
@@ -32,6 +33,11 @@ class ArgExtreme(Operation):
         reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
         return [Launch("arg_extreme", reads, writes, lowering.groups_for(lowering.outputs[0]), constants)]
 
+    def collapsed(self, shapes: list[tuple[int, ...]]) -> Sequence[Collapsed]:
+        shape, axis = around_axis(shapes[0], self.axis)
+        found = replace(self, axis=axis, rank=4)
+        return [Collapsed(found, (shape,), tuple(found.output_shapes([shape])))]
+
 
 def _parse(node: TfliteNode, *, maximum: bool) -> Parsed:
     require_float(node.inputs[0])
@@ -42,6 +48,6 @@ def _parse(node: TfliteNode, *, maximum: bool) -> Parsed:
 
 
 TFLITE = (
-    TfliteOp("ARG_MAX", partial(_parse, maximum=True), max_version=3, inputs=2),
-    TfliteOp("ARG_MIN", partial(_parse, maximum=False), max_version=3, inputs=2),
+    TfliteOp("ARG_MAX", partial(_parse, maximum=True), max_version=3, inputs=2, max_rank=LARGEST_RANK),
+    TfliteOp("ARG_MIN", partial(_parse, maximum=False), max_version=3, inputs=2, max_rank=LARGEST_RANK),
 )

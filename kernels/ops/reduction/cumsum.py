@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 
-from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import bhwc_axis, slices
+from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
+from ...tensor import LARGEST_RANK, around_axis, bhwc_axis, slices
 from ..arguments import axis_of, constant, require_float
 
 
 @dataclass(frozen=True)
 class CumulativeSum(Operation):
-    """``axis`` is BHWC's. ``exclusive`` leaves out the value itself; ``reverse`` adds from the end."""
+    """Sums along ``axis`` of ``rank`` dimensions. ``exclusive`` leaves out the value itself; ``reverse`` adds from the
+    end.
+    """
 
     axis: int
+    rank: int
     _: KW_ONLY
     exclusive: bool
     reverse: bool
@@ -23,15 +27,19 @@ class CumulativeSum(Operation):
         return [shapes[0]]
 
     def lower(self, lowering: Lowering) -> list[Launch]:
-        shape = lowering.shape(lowering.inputs[0])
+        shape, axis = lowering.shape(lowering.inputs[0]), bhwc_axis(self.axis, self.rank)
         places = [shape[0], shape[1], shape[2], slices(shape[3])]
-        length, places[self.axis] = places[self.axis], 1
+        length, places[axis] = places[axis], 1
         constants: dict[str, int | float] = {
-            "AXIS": self.axis, "LENGTH": length, "LINES": math.prod(places), "LINES_H": places[1],
+            "AXIS": axis, "LENGTH": length, "LINES": math.prod(places), "LINES_H": places[1],
             "LINES_W": places[2], "EXCLUSIVE": int(self.exclusive), "REVERSE": int(self.reverse),
         }  # fmt: skip
         reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
         return [Launch("cumsum", reads, writes, lowering.group_count(math.prod(places)), constants)]
+
+    def collapsed(self, shapes: list[tuple[int, ...]]) -> Sequence[Collapsed]:
+        shape, axis = around_axis(shapes[0], self.axis)
+        return [Collapsed(replace(self, axis=axis, rank=4), (shape,), (shape,))]
 
 
 def _parse(node: TfliteNode) -> Parsed:
@@ -39,8 +47,9 @@ def _parse(node: TfliteNode) -> Parsed:
     if node.inputs[0] is None or not node.inputs[0].shape:
         raise Unsupported("it needs an input of rank 1 or more")
     rank = len(node.inputs[0].shape)
-    axis = bhwc_axis(axis_of(constant(node.inputs[1], "axis").reshape(-1)[0], rank), rank)
-    return Parsed(CumulativeSum(axis, exclusive=bool(node.options.Exclusive()), reverse=bool(node.options.Reverse())))
+    axis = axis_of(constant(node.inputs[1], "axis").reshape(-1)[0], rank)
+    exclusive, reverse = bool(node.options.Exclusive()), bool(node.options.Reverse())
+    return Parsed(CumulativeSum(axis, rank, exclusive=exclusive, reverse=reverse))
 
 
-TFLITE = (TfliteOp("CUMSUM", _parse, max_version=1, inputs=2),)
+TFLITE = (TfliteOp("CUMSUM", _parse, max_version=1, inputs=2, max_rank=LARGEST_RANK),)

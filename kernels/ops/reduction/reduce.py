@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import FLOAT_MAX, TensorId, bhwc_axis, slices
+from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
+from ...tensor import FLOAT_MAX, LARGEST_RANK, TensorId, bhwc_axis, merged_runs, slices
 from ..arguments import axis_of, constant, require_float, require_type
 from ..movement.reshape import launch_reshape
 
@@ -38,6 +40,21 @@ class Reduction(Operation):
     def lower(self, lowering: Lowering) -> list[Launch]:
         axes = frozenset(bhwc_axis(axis, self.rank) for axis in self.axes)
         return lower_reduction(lowering, axes, self.kind)
+
+    def collapsed(self, shapes: list[tuple[int, ...]]) -> Sequence[Collapsed]:
+        """Reductions of one run of axes after the other while more than four runs are left."""
+        wide = [axis for axis, size in enumerate(shapes[0]) if size > 1 or axis == self.rank - 1]
+        sizes, reduced = merged_runs([shapes[0][axis] for axis in wide], [axis in self.axes for axis in wide])
+        steps: list[Collapsed] = []
+        while len(sizes) > 4:
+            run = reduced.index(True)
+            before, behind = math.prod(sizes[:run]), math.prod(sizes[run + 1 :])
+            step = replace(self, axes=(1,), rank=3, keep=True)
+            steps.append(Collapsed(step, ((before, sizes[run], behind),), ((before, 1, behind),)))
+            sizes, reduced = merged_runs(sizes[:run] + sizes[run + 1 :], reduced[:run] + reduced[run + 1 :])
+        axes = tuple(axis for axis, is_reduced in enumerate(reduced) if is_reduced)
+        last = replace(self, axes=axes, rank=len(sizes), keep=True)
+        return [*steps, Collapsed(last, (sizes,), tuple(last.output_shapes([sizes])))]
 
 
 def lower_reduction(
@@ -90,7 +107,7 @@ def _fold_product(_: Any, inputs: list[np.ndarray]) -> np.ndarray:
 
 def _row(kind: str) -> TfliteOp:
     fold = _fold_product if kind == "REDUCE_PROD" else None
-    return TfliteOp(kind, partial(_parse, kind=kind), max_version=3, inputs=2, fold=fold)
+    return TfliteOp(kind, partial(_parse, kind=kind), max_version=3, inputs=2, max_rank=LARGEST_RANK, fold=fold)
 
 
 TFLITE = tuple(map(_row, KINDS))

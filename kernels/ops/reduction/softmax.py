@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import slices
+from ...tensor import LARGEST_RANK, slices
 from ..arguments import activation_epilogue, require_float
 
 KINDS = ("SOFTMAX", "LOG_SOFTMAX", "L2_NORMALIZATION")
@@ -51,4 +51,4 @@ def _parse(node: TfliteNode, *, kind: str) -> Parsed:
     return Parsed(Normalize(kind, beta), (0,), epilogue)
 
 
-TFLITE = tuple(TfliteOp(kind, partial(_parse, kind=kind), max_version=4) for kind in KINDS)
+TFLITE = tuple(TfliteOp(kind, partial(_parse, kind=kind), max_version=4, max_rank=LARGEST_RANK) for kind in KINDS)
