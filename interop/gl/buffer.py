@@ -14,6 +14,7 @@ from .context import GlContext
 from .gl_object import GlObject
 from .khronos import GL
 from .query import checked
+from .state import copied_buffers, kept
 
 _COPY_BARRIERS = GL.BUFFER_UPDATE_BARRIER_BIT | GL.FRAMEBUFFER_BARRIER_BIT | GL.CLIENT_MAPPED_BUFFER_BARRIER_BIT
 
@@ -22,7 +23,8 @@ class GlBuffer(GlObject):
     """A GL buffer that kernels read and write (a shader storage buffer).
 
     The constructor makes one in the current context; ``from_id`` wraps a buffer that somebody else made. It is deleted
-    when it is released or collected. Calls leave the bindings for copies between buffers at 0.
+    when it is released or collected. In a context of framebind's own, calls leave the bindings for copies between
+    buffers at 0; in somebody else's all GL state is afterwards as it was.
 
     Parameters
     ----------
@@ -68,7 +70,7 @@ class GlBuffer(GlObject):
         self._adopt(context, "buffer", id, label or f"GL buffer {id} ({nbytes} bytes)")
         self._own("buffer", id)
         self.nbytes = nbytes
-        with checked(context, f"making {self.label} of {nbytes} bytes"):
+        with kept(context, copied_buffers), checked(context, f"making {self.label} of {nbytes} bytes"):
             context.gl.glBindBuffer(GL.COPY_WRITE_BUFFER, id)
             # Whole words, because shaders address nothing smaller.
             context.gl.glBufferData(GL.COPY_WRITE_BUFFER, (nbytes + 3) // 4 * 4, None, GL.DYNAMIC_COPY)
@@ -124,7 +126,7 @@ class GlBuffer(GlObject):
         offset : int
             First byte of the buffer to write.
         """
-        self._check_usable()
+        self.check()
         array = np.ascontiguousarray(array)
         self._check_range(offset, array.nbytes)
         transfers.count("upload", array.nbytes, reason)
@@ -138,14 +140,15 @@ class GlBuffer(GlObject):
         """
         context, gl = self.context, self.context.gl
         staging = context.objects.once("buffer", "upload staging", lambda: context.objects.generate("buffer"))
-        gl.glBindBuffer(GL.COPY_READ_BUFFER, staging)
-        gl.glBufferData(GL.COPY_READ_BUFFER, array.nbytes, array.ctypes.data_as(ctypes.c_void_p), GL.STREAM_DRAW)
-        gl.glBindBuffer(GL.COPY_WRITE_BUFFER, self.id)
-        gl.glMemoryBarrier(_COPY_BARRIERS)
-        gl.glCopyBufferSubData(GL.COPY_READ_BUFFER, GL.COPY_WRITE_BUFFER, 0, offset, array.nbytes)
-        gl.glBufferData(GL.COPY_READ_BUFFER, 1, None, GL.STREAM_DRAW)  # frees the staging memory
-        gl.glBindBuffer(GL.COPY_READ_BUFFER, 0)
-        gl.glBindBuffer(GL.COPY_WRITE_BUFFER, 0)
+        with kept(context, copied_buffers):
+            gl.glBindBuffer(GL.COPY_READ_BUFFER, staging)
+            gl.glBufferData(GL.COPY_READ_BUFFER, array.nbytes, array.ctypes.data_as(ctypes.c_void_p), GL.STREAM_DRAW)
+            gl.glBindBuffer(GL.COPY_WRITE_BUFFER, self.id)
+            gl.glMemoryBarrier(_COPY_BARRIERS)
+            gl.glCopyBufferSubData(GL.COPY_READ_BUFFER, GL.COPY_WRITE_BUFFER, 0, offset, array.nbytes)
+            gl.glBufferData(GL.COPY_READ_BUFFER, 1, None, GL.STREAM_DRAW)  # frees the staging memory
+            gl.glBindBuffer(GL.COPY_READ_BUFFER, 0)
+            gl.glBindBuffer(GL.COPY_WRITE_BUFFER, 0)
 
     def read(self, dtype: Any = np.float32, reason: str = "buffer readback") -> np.ndarray:
         """Copy the whole content to the host. Waits for the GPU.
@@ -183,7 +186,7 @@ class GlBuffer(GlObject):
         BindingError
             If the array cannot be filled, or the bytes lie outside the buffer.
         """
-        self._check_usable()
+        self.check()
         if not array.flags.c_contiguous or not array.flags.writeable:
             raise BindingError(f"{self.label} can be read into a writable C-contiguous array only")
         self._check_range(offset, array.nbytes)
@@ -200,21 +203,23 @@ class GlBuffer(GlObject):
         """
         context, gl = self.context, self.context.gl
         staging = context.objects.once("buffer", "download staging", lambda: context.objects.generate("buffer"))
-        gl.glBindBuffer(GL.COPY_READ_BUFFER, self.id)
-        gl.glBindBuffer(GL.COPY_WRITE_BUFFER, staging)
-        if gl_query.bound_nbytes(context, GL.COPY_WRITE_BUFFER) < array.nbytes:
-            gl.glBufferData(GL.COPY_WRITE_BUFFER, array.nbytes, None, GL.STREAM_READ)
-        gl.glMemoryBarrier(_COPY_BARRIERS)
-        gl.clear_errors()
-        gl.glCopyBufferSubData(GL.COPY_READ_BUFFER, GL.COPY_WRITE_BUFFER, offset, 0, array.nbytes)
-        errors = gl.clear_errors()
-        address = 0 if errors else gl.glMapBufferRange(GL.COPY_WRITE_BUFFER, 0, array.nbytes, GL.MAP_READ_BIT)
-        if address:
-            ctypes.memmove(array.ctypes.data, address, array.nbytes)
-            gl.glUnmapBuffer(GL.COPY_WRITE_BUFFER)
-        gl.glBindBuffer(GL.COPY_READ_BUFFER, 0)
-        gl.glBindBuffer(GL.COPY_WRITE_BUFFER, 0)
+        with kept(context, copied_buffers):
+            gl.glBindBuffer(GL.COPY_READ_BUFFER, self.id)
+            gl.glBindBuffer(GL.COPY_WRITE_BUFFER, staging)
+            if gl_query.bound_nbytes(context, GL.COPY_WRITE_BUFFER) < array.nbytes:
+                gl.glBufferData(GL.COPY_WRITE_BUFFER, array.nbytes, None, GL.STREAM_READ)
+            gl.glMemoryBarrier(_COPY_BARRIERS)
+            gl.clear_errors()
+            gl.glCopyBufferSubData(GL.COPY_READ_BUFFER, GL.COPY_WRITE_BUFFER, offset, 0, array.nbytes)
+            errors = gl.clear_errors()
+            address = 0 if errors else gl.glMapBufferRange(GL.COPY_WRITE_BUFFER, 0, array.nbytes, GL.MAP_READ_BIT)
+            if address:
+                ctypes.memmove(array.ctypes.data, address, array.nbytes)
+                gl.glUnmapBuffer(GL.COPY_WRITE_BUFFER)
+            gl.glBindBuffer(GL.COPY_READ_BUFFER, 0)
+            gl.glBindBuffer(GL.COPY_WRITE_BUFFER, 0)
         if not address:
+            gl_query.raise_if_lost(context, errors or gl.clear_errors())
             raise BindingError(f"{self.label} cannot be read (GL errors {[*map(hex, errors)]}): is it mapped already?")
 
     def _check_range(self, offset: int, nbytes: int) -> None:

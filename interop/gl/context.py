@@ -79,6 +79,8 @@ class GlContext:
         self.closed = False
         self.closing: list[Callable[[], None]] = []
         """Functions that ``close`` calls first: they stop threads that write to memory that is freed then."""
+        self.parts_kept: list[object] = []
+        """The parts of the state that blocks around the current call put back: see state.py."""
         self.gl = GlApi(platform.find)
         self.objects = OwnedObjects(self.gl)
         text = self._string(GL.VERSION)

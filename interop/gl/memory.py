@@ -12,6 +12,7 @@ from . import query as gl_query
 from .buffer import GlBuffer
 from .context import GlContext
 from .khronos import GL
+from .state import copied_buffers, kept
 
 MEMORY_EXTENSION, SEMAPHORE_EXTENSION = "GL_EXT_memory_object_fd", "GL_EXT_semaphore_fd"
 
@@ -32,7 +33,7 @@ def import_buffer(context: GlContext, nbytes: int, descriptor: int, allocated: i
     Raises DeviceError if the driver refuses it.
     """
     buffer, gl, memory = GlBuffer(nbytes, label=label), context.gl, ctypes.c_uint()
-    with gl_query.checked(context, f"importing the memory of {label}"):
+    with kept(context, copied_buffers), gl_query.checked(context, f"importing the memory of {label}"):
         gl.glCreateMemoryObjectsEXT(1, ctypes.byref(memory))
         context.objects.live["memory object"] += 1
         weakref.finalize(buffer, context.objects.defer_delete, "memory object", memory.value).atexit = False

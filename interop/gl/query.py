@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,8 @@ from ..errors import BindingError, DeviceError
 from .context import GlContext
 from .khronos import GL
 from .program import build_program
+from .state import copied_buffers, kept, program, storage_buffers
+from .state import texture as bound_texture
 
 
 @dataclass(frozen=True)
@@ -60,14 +62,21 @@ def checked(context: GlContext, what: str) -> Iterator[None]:
     context.gl.clear_errors()
     yield
     errors = context.gl.clear_errors()
+    raise_if_lost(context, errors)
     if GL.OUT_OF_MEMORY in errors:
         raise DeviceError(f"{what}: {context} is out of GPU memory")
     if errors:
         raise DeviceError(f"{what} failed on {context} with GL error {', '.join(f'0x{error:04x}' for error in errors)}")
 
 
+def raise_if_lost(context: GlContext, errors: Collection[int]) -> None:
+    """Raise DeviceError if GL's errors say that the context is lost."""
+    if GL.CONTEXT_LOST in errors:
+        raise DeviceError(f"{context} is lost: the GPU was reset. Make a new context, and the objects in it anew")
+
+
 def texture(context: GlContext, id: int) -> tuple[tuple[int, int], str]:
-    """(width, height) and format of the 2-D texture ``id``. Leaves it bound to GL_TEXTURE_2D on the active unit.
+    """(width, height) and format of the 2-D texture ``id``.
 
     Raises BindingError if there is no such texture, it is not 2-D, has no storage, or none of FORMATS.
     """
@@ -76,12 +85,13 @@ def texture(context: GlContext, id: int) -> tuple[tuple[int, int], str]:
         raise BindingError(
             f"GL texture {id} does not exist in {context}: it was deleted, never bound, or is another context's"
         )
-    gl.clear_errors()
-    gl.glBindTexture(GL.TEXTURE_2D, id)
-    if gl.clear_errors():
-        raise BindingError(f"GL texture {id} is not a GL_TEXTURE_2D: only those can be bound to tensors")
-    width, height = _level(context, 0, GL.TEXTURE_WIDTH), _level(context, 0, GL.TEXTURE_HEIGHT)
-    internal, red_bits = _level(context, 0, GL.TEXTURE_INTERNAL_FORMAT), _level(context, 0, GL.TEXTURE_RED_SIZE)
+    with kept(context, bound_texture):
+        gl.clear_errors()
+        gl.glBindTexture(GL.TEXTURE_2D, id)
+        if gl.clear_errors():
+            raise BindingError(f"GL texture {id} is not a GL_TEXTURE_2D: only those can be bound to tensors")
+        width, height = _level(context, 0, GL.TEXTURE_WIDTH), _level(context, 0, GL.TEXTURE_HEIGHT)
+        internal, red_bits = _level(context, 0, GL.TEXTURE_INTERNAL_FORMAT), _level(context, 0, GL.TEXTURE_RED_SIZE)
     if not width or not height:
         raise BindingError(f"GL texture {id} has no storage yet: call glTexStorage2D or glTexImage2D first")
     format = _BY_INTERNAL.get(internal) or (_UNSIZED.get(internal) if red_bits == 8 else None)
@@ -92,18 +102,22 @@ def texture(context: GlContext, id: int) -> tuple[tuple[int, int], str]:
 
 
 def check_image(context: GlContext, id: int, size: tuple[int, int], label: str) -> None:
-    """Raise BindingError if kernels cannot write texture ``id``: it is mutable on OpenGL ES, or incomplete."""
-    texture(context, id)
-    if _parameter(context, GL.TEXTURE_IMMUTABLE_FORMAT):
+    """Raise BindingError if kernels cannot write texture ``id``, which exists: it is mutable on OpenGL ES, or
+    incomplete.
+    """
+    with kept(context, bound_texture):
+        context.gl.glBindTexture(GL.TEXTURE_2D, id)
+        immutable = _parameter(context, GL.TEXTURE_IMMUTABLE_FORMAT)
+        mipmapped = _parameter(context, GL.TEXTURE_MIN_FILTER) not in (GL.NEAREST, GL.LINEAR)
+        last = min(_parameter(context, GL.TEXTURE_MAX_LEVEL), max(size).bit_length() - 1)
+        complete = not mipmapped or _level(context, last, GL.TEXTURE_WIDTH) != 0
+    if immutable:
         return
     if context.is_es:
         raise BindingError(
             f"{label} is mutable, and OpenGL ES writes only textures made with glTexStorage2D: make it so"
         )
-    if _parameter(context, GL.TEXTURE_MIN_FILTER) in (GL.NEAREST, GL.LINEAR):
-        return
-    last = min(_parameter(context, GL.TEXTURE_MAX_LEVEL), max(size).bit_length() - 1)
-    if _level(context, last, GL.TEXTURE_WIDTH) == 0:
+    if not complete:
         raise BindingError(
             f"{label} has a mipmap filter and no mipmaps, so GL ignores writes to it: set GL_TEXTURE_MIN_FILTER to "
             "GL_LINEAR or GL_TEXTURE_MAX_LEVEL to 0"
@@ -117,9 +131,10 @@ def buffer(context: GlContext, id: int) -> int:
         raise BindingError(
             f"GL buffer {id} does not exist in {context}: it was deleted, never bound, or is another context's"
         )
-    gl.glBindBuffer(GL.COPY_READ_BUFFER, id)
-    nbytes = bound_nbytes(context, GL.COPY_READ_BUFFER)
-    gl.glBindBuffer(GL.COPY_READ_BUFFER, 0)
+    with kept(context, copied_buffers):
+        gl.glBindBuffer(GL.COPY_READ_BUFFER, id)
+        nbytes = bound_nbytes(context, GL.COPY_READ_BUFFER)
+        gl.glBindBuffer(GL.COPY_READ_BUFFER, 0)
     if not nbytes:
         raise BindingError(f"GL buffer {id} has no storage yet: call glBufferData or glBufferStorage first")
     return nbytes
@@ -140,14 +155,15 @@ def clear_buffer(context: GlContext, id: int, words: int) -> None:
         return
     # OpenGL ES has no such call; a shader does it without bytes crossing from the host.
     texts = {GL.COMPUTE_SHADER: f"#version 310 es\n{_CLEAR}"}
-    program = context.objects.once("program", "clear", lambda: build_program(context, "clear", texts))
+    clear = context.objects.once("program", "clear", lambda: build_program(context, "clear", texts))
     groups = -(-words // 64)
-    gl.glUseProgram(program)
-    gl.glUniform1i(0, words)
-    gl.glBindBufferBase(GL.SHADER_STORAGE_BUFFER, 0, id)
-    gl.glDispatchCompute(min(groups, 65535), -(-groups // 65535), 1)
-    gl.glBindBufferBase(GL.SHADER_STORAGE_BUFFER, 0, 0)
-    gl.glUseProgram(0)
+    with kept(context, program, storage_buffers(1)):
+        gl.glUseProgram(clear)
+        gl.glUniform1i(0, words)
+        gl.glBindBufferBase(GL.SHADER_STORAGE_BUFFER, 0, id)
+        gl.glDispatchCompute(min(groups, 65535), -(-groups // 65535), 1)
+        gl.glBindBufferBase(GL.SHADER_STORAGE_BUFFER, 0, 0)
+        gl.glUseProgram(0)
     gl.glMemoryBarrier(GL.ALL_BARRIER_BITS)
 
 

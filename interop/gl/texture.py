@@ -14,9 +14,15 @@ from .context import GlContext
 from .gl_object import GlObject
 from .khronos import GL
 from .query import FORMATS, checked
+from .state import framebuffers, kept, pixel_reads, pixel_uploads, restored
+from .state import texture as bound_texture
 
-_UNPACK_DEFAULTS = ((GL.UNPACK_ROW_LENGTH, 0), (GL.UNPACK_SKIP_ROWS, 0), (GL.UNPACK_SKIP_PIXELS, 0))
-_PACK_DEFAULTS = ((GL.PACK_ROW_LENGTH, 0), (GL.PACK_SKIP_ROWS, 0), (GL.PACK_SKIP_PIXELS, 0))
+_UNPACK_PLAIN = (
+    (GL.UNPACK_ROW_LENGTH, 0), (GL.UNPACK_SKIP_ROWS, 0), (GL.UNPACK_SKIP_PIXELS, 0), (GL.UNPACK_ALIGNMENT, 1),
+)  # fmt: skip
+_PACK_PLAIN = (
+    (GL.PACK_ROW_LENGTH, 0), (GL.PACK_SKIP_ROWS, 0), (GL.PACK_SKIP_PIXELS, 0), (GL.PACK_ALIGNMENT, 1),
+)  # fmt: skip
 _READ_BARRIERS = GL.BUFFER_UPDATE_BARRIER_BIT | GL.FRAMEBUFFER_BARRIER_BIT | GL.CLIENT_MAPPED_BUFFER_BARRIER_BIT
 
 
@@ -26,8 +32,9 @@ class GlTexture(GlObject):
     The constructor makes one in the current context; ``from_array`` takes size and format from an array; ``from_id``
     wraps a texture that somebody else made. It is deleted when it is released or collected.
 
-    Calls leave changed in the context: the texture bound to GL_TEXTURE_2D on the active unit, the buffers bound for
-    pixel transfers (0), and pixel storage (its defaults). They put framebuffer bindings back.
+    In a context of framebind's own, calls leave changed: the texture bound to GL_TEXTURE_2D on the active unit, the
+    buffers bound for pixel transfers (0), and pixel storage (its defaults). They put framebuffer bindings back. In
+    somebody else's context all GL state is afterwards as it was.
 
     Parameters
     ----------
@@ -81,7 +88,7 @@ class GlTexture(GlObject):
         label = label or f"GL texture {id} ({width}x{height} {format})"
         self._adopt_texture(context, id, (width, height), format, label)
         self._own("texture", id)
-        with checked(context, f"making {label}"):
+        with kept(context, bound_texture), checked(context, f"making {label}"):
             context.gl.glBindTexture(GL.TEXTURE_2D, id)
             context.gl.glTexStorage2D(GL.TEXTURE_2D, 1, FORMATS[format].internal, width, height)
         if data is not None:
@@ -189,14 +196,17 @@ class GlTexture(GlObject):
         self._check_usable()
         gl, pixels, texels = self.context.gl, FORMATS[self.format], self._texels(array)
         transfers.count("upload", texels.nbytes, reason)
-        gl.glBindBuffer(GL.PIXEL_UNPACK_BUFFER, 0)
-        for name, value in (*_UNPACK_DEFAULTS, (GL.UNPACK_ALIGNMENT, 1)):
-            gl.glPixelStorei(name, value)
-        gl.glBindTexture(GL.TEXTURE_2D, self.id)
-        gl.glTexSubImage2D(
-            GL.TEXTURE_2D, 0, 0, 0, *self.size, pixels.external, pixels.type, texels.ctypes.data_as(ctypes.c_void_p)
-        )
-        gl.glPixelStorei(GL.UNPACK_ALIGNMENT, 4)
+        with kept(self.context, bound_texture, pixel_uploads):
+            gl.glBindBuffer(GL.PIXEL_UNPACK_BUFFER, 0)
+            for name, value in _UNPACK_PLAIN:
+                gl.glPixelStorei(name, value)
+            if not self.context.is_es:
+                gl.glPixelStorei(GL.UNPACK_SWAP_BYTES, 0)
+            gl.glBindTexture(GL.TEXTURE_2D, self.id)
+            gl.glTexSubImage2D(
+                GL.TEXTURE_2D, 0, 0, 0, *self.size, pixels.external, pixels.type, texels.ctypes.data_as(ctypes.c_void_p)
+            )
+            gl.glPixelStorei(GL.UNPACK_ALIGNMENT, 4)
 
     def _texels(self, array: np.ndarray) -> np.ndarray:
         """The array as the texture's own texels: its channels and dtype, C-contiguous."""
@@ -239,15 +249,16 @@ class GlTexture(GlObject):
             gl_type, dtype = (GL.UNSIGNED_BYTE, np.uint8) if dtype is np.uint8 else (GL.FLOAT, np.float32)
         texels = np.empty((self.size[1], self.size[0], channels), dtype)
         transfers.count("download", texels.nbytes, reason)
-        previous = gl.integer(GL.DRAW_FRAMEBUFFER_BINDING)
         gl.glMemoryBarrier(_READ_BARRIERS)
-        gl.glBindFramebuffer(GL.FRAMEBUFFER, self.framebuffer())
-        gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, 0)
-        for name, value in (*_PACK_DEFAULTS, (GL.PACK_ALIGNMENT, 1)):
-            gl.glPixelStorei(name, value)
-        gl.glReadPixels(0, 0, *self.size, external, gl_type, texels.ctypes.data_as(ctypes.c_void_p))
-        gl.glPixelStorei(GL.PACK_ALIGNMENT, 4)
-        gl.glBindFramebuffer(GL.FRAMEBUFFER, previous)
+        with restored(self.context, framebuffers), kept(self.context, pixel_reads):
+            gl.glBindFramebuffer(GL.FRAMEBUFFER, self.framebuffer())
+            gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, 0)
+            for name, value in _PACK_PLAIN:
+                gl.glPixelStorei(name, value)
+            if not self.context.is_es:
+                gl.glPixelStorei(GL.PACK_SWAP_BYTES, 0)
+            gl.glReadPixels(0, 0, *self.size, external, gl_type, texels.ctypes.data_as(ctypes.c_void_p))
+            gl.glPixelStorei(GL.PACK_ALIGNMENT, 4)
         return np.ascontiguousarray(texels[:, :, : pixels.channels].astype(pixels.dtype, copy=False))
 
     def framebuffer(self) -> int:
@@ -256,11 +267,10 @@ class GlTexture(GlObject):
             gl = self.context.gl
             framebuffer = self.context.objects.generate("framebuffer")
             self._own_framebuffer(framebuffer)
-            previous = gl.integer(GL.DRAW_FRAMEBUFFER_BINDING)
-            gl.glBindFramebuffer(GL.FRAMEBUFFER, framebuffer)
-            gl.glFramebufferTexture2D(GL.FRAMEBUFFER, GL.COLOR_ATTACHMENT0, GL.TEXTURE_2D, self.id, 0)
-            status = gl.glCheckFramebufferStatus(GL.FRAMEBUFFER)
-            gl.glBindFramebuffer(GL.FRAMEBUFFER, previous)
+            with restored(self.context, framebuffers):
+                gl.glBindFramebuffer(GL.FRAMEBUFFER, framebuffer)
+                gl.glFramebufferTexture2D(GL.FRAMEBUFFER, GL.COLOR_ATTACHMENT0, GL.TEXTURE_2D, self.id, 0)
+                status = gl.glCheckFramebufferStatus(GL.FRAMEBUFFER)
             if status != GL.FRAMEBUFFER_COMPLETE:
                 raise DeviceError(
                     f"{self.context} can neither draw to {self.label} nor read it (status 0x{status:04x})"

@@ -18,6 +18,7 @@ from ..gl.compute.device import GlDevice
 from ..gl.context import GlContext
 from ..gl.khronos import GL
 from ..gl.objects import is_gl_object
+from ..gl.state import copied_buffers, kept
 from ..gl.texture import GlTexture
 from .channel import SharedBuffer
 from .sharing import share
@@ -130,11 +131,12 @@ class CopiedBuffer(SharedBuffer):
 
 def _copy(source: GlBuffer, target: GlBuffer, nbytes: int) -> None:
     gl = source.context.gl
-    gl.glBindBuffer(GL.COPY_READ_BUFFER, source.id)
-    gl.glBindBuffer(GL.COPY_WRITE_BUFFER, target.id)
-    gl.glCopyBufferSubData(GL.COPY_READ_BUFFER, GL.COPY_WRITE_BUFFER, 0, 0, nbytes)
-    gl.glBindBuffer(GL.COPY_READ_BUFFER, 0)
-    gl.glBindBuffer(GL.COPY_WRITE_BUFFER, 0)
+    with kept(source.context, copied_buffers):
+        gl.glBindBuffer(GL.COPY_READ_BUFFER, source.id)
+        gl.glBindBuffer(GL.COPY_WRITE_BUFFER, target.id)
+        gl.glCopyBufferSubData(GL.COPY_READ_BUFFER, GL.COPY_WRITE_BUFFER, 0, 0, nbytes)
+        gl.glBindBuffer(GL.COPY_READ_BUFFER, 0)
+        gl.glBindBuffer(GL.COPY_WRITE_BUFFER, 0)
 
 
 class StagedTexture:

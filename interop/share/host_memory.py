@@ -13,6 +13,7 @@ from ..gl import query as gl_query
 from ..gl.buffer import GlBuffer
 from ..gl.context import GlContext
 from ..gl.khronos import GL
+from ..gl.state import copied_buffers, kept
 from .channel import Channel, SharedBuffer
 
 _MAP_READ, _MAP_WRITE, _PERSISTENT, _COHERENT = 0x01, 0x02, 0x40, 0x80
@@ -47,7 +48,7 @@ class HostMemory(Channel):
 def _map(buffer: GlBuffer) -> int:
     """Give the buffer new storage, of zeros, that stays mapped as long as it lives; returns its address."""
     context, nbytes = buffer.context, (buffer.nbytes + 3) // 4 * 4
-    with gl_query.checked(context, f"mapping {buffer.label} for good"):
+    with kept(context, copied_buffers), gl_query.checked(context, f"mapping {buffer.label} for good"):
         storage = context.gl.glBufferStorageEXT if context.is_es else context.gl.glBufferStorage
         context.gl.glBindBuffer(GL.COPY_WRITE_BUFFER, buffer.id)
         storage(GL.COPY_WRITE_BUFFER, nbytes, None, _ACCESS)

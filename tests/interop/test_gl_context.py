@@ -199,10 +199,10 @@ def test_a_missing_entry_point_names_itself_and_the_version(
     context: fb.GlContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(context.gl, "_find", lambda name: 0)
-    with pytest.raises(fb.DeviceError, match="no glPolygonMode"):
-        context.gl.glPolygonMode(GL.FRONT_AND_BACK, GL.FILL)
+    with pytest.raises(fb.DeviceError, match="no glPointSize"):
+        context.gl.glPointSize(1.0)
     with pytest.raises(fb.DeviceError) as caught:
-        context.gl.prebound("glPolygonMode")
+        context.gl.prebound("glPointSize")
     assert context.gl.version in str(caught.value)
 
 

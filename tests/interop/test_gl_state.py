@@ -1,9 +1,10 @@
-"""A host program's GL state is after bind, invoke and read as it was before."""
+"""A host program's GL state is after each call of the library as it was before."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -11,84 +12,58 @@ import pytest
 import framebind as fb
 from framebind.interop.device import Dispatches
 from framebind.interop.discovery.devices import open_device
+from framebind.interop.frames.capture.upload import UploadRing
+from framebind.interop.frames.show.readback import ReadbackRing
 from framebind.interop.gl import egl
-from framebind.interop.gl.api import GlApi
-from framebind.interop.gl.texture import linear_sampler
+from framebind.interop.gl.khronos import GL
+from framebind.interop.gl.memory import MEMORY_EXTENSION
+from framebind.interop.gl.query import has_extension
+from framebind.interop.share import sharing
+from framebind.interop.share.channel import Channel
+from framebind.interop.share.host_copies import Copies
+from framebind.interop.share.host_memory import HostMemory
 from support import tiny_models
+from support.environment import is_wanted
+from support.gl_state import GuardedApi, StateReader, differences, set_everything
 
-TEXTURE_2D, TEXTURE0, STORAGE_BUFFER, UNIFORM_BUFFER, WRITE_ONLY = 0x0DE1, 0x84C0, 0x90D2, 0x8A11, 0x88B9
-RGBA8, R32F = 0x8058, 0x822E
-PLAIN = {
-    "program": 0x8B8D, "active texture": 0x84E0, "vertex array": 0x85B5, "draw framebuffer": 0x8CA6,
-    "read framebuffer": 0x8CAA, "copy read": 0x8F36, "copy write": 0x8F37, "pixel pack": 0x88ED,
-    "pixel unpack": 0x88EF, "storage": 0x90D3, "uniform": 0x8A28, "pack alignment": 0x0D05, "pack row length": 0x0D02,
-    "unpack alignment": 0x0CF5, "unpack row length": 0x0CF2, "unpack skip rows": 0x0CF3, "array buffer": 0x8894,
-    "blend": 0x0BE2, "depth test": 0x0B71, "scissor test": 0x0C11,
-}  # fmt: skip
-INDEXED = {
-    "storage name": 0x90D3, "storage start": 0x90D4, "storage size": 0x90D5, "image name": 0x8F3A,
-    "image access": 0x8F3E, "image format": 0x906E, "uniform name": 0x8A28, "uniform start": 0x8A29,
-    "uniform size": 0x8A2A,
-}  # fmt: skip
+SHAPE = (1, 8, 8, 3)
 
 
 @pytest.fixture(params=[False, True], ids=["gl", "gles"])
 def host(request: pytest.FixtureRequest) -> Iterator[fb.GlContext]:
-    """A context that another library made, as framebind sees it."""
+    """A context that another library made, as framebind sees it. The library changes state in blocks only."""
+    if not is_wanted("gles" if request.param else "gl"):
+        pytest.skip("FRAMEBIND_DEVICES leaves it out")
     made = egl.create(request.param, None)
     made.make_current()
     context = fb.GlContext.current()
     assert context.is_foreign
     yield context
-    assert context.gl.clear_errors() == []
+    assert context.gl.clear_errors() == [] and not context.parts_kept
     context.close()
     made.release()
     made.destroy()
 
 
-def state(gl: GlApi) -> dict[str, object]:
-    """Everything of the context that a host may rely on, by name."""
-    found: dict[str, object] = {name: gl.integer(value) for name, value in PLAIN.items()}
-    for name, value in INDEXED.items():
-        for index in range(4):
-            number = ctypes.c_int64()
-            gl.glGetInteger64i_v(value, index, ctypes.byref(number))
-            found[f"{name} {index}"] = number.value
-    viewport = (ctypes.c_int * 4)()
-    gl.glGetIntegerv(0x0BA2, viewport)
-    found["viewport"] = tuple(viewport)
-    active = gl.integer(0x84E0)
-    for unit in range(4):
-        gl.glActiveTexture(TEXTURE0 + unit)
-        found[f"texture {unit}"] = gl.integer(0x8069)
-        found[f"sampler {unit}"] = gl.integer(0x8919)
-    gl.glActiveTexture(active)
-    assert gl.clear_errors() == []
-    return found
+Unchanged = Callable[[str], None]
 
 
-def set_everything(context: fb.GlContext) -> list[object]:
-    """A state in which nothing that a model touches is at its default. Returns what must stay alive."""
-    gl = context.gl
-    program = fb.FragmentProgram("void main() { color = vec4(1.0); }")
-    target = fb.GlTexture(8, 8)
-    program.draw(target)  # leaves program, framebuffer, viewport and vertex array of its own
-    textures = [fb.GlTexture(4, 4) for _ in range(4)]
-    buffers = [fb.GlBuffer(1024) for _ in range(4)]
-    for index, (texture, buffer) in enumerate(zip(textures, buffers, strict=True)):
-        gl.glActiveTexture(TEXTURE0 + index)
-        gl.glBindTexture(TEXTURE_2D, texture.id)
-        gl.glBindSampler(index, linear_sampler(context))
-        gl.glBindImageTexture(index, texture.id, 0, 0, 0, WRITE_ONLY, RGBA8)
-        gl.glBindBufferRange(STORAGE_BUFFER, index, buffer.id, 256, 512)
-        gl.glBindBufferRange(UNIFORM_BUFFER, index, buffer.id, 512, 256)
-    gl.glBindBufferBase(STORAGE_BUFFER, 1, buffers[0].id)
-    for target_name in (0x8F36, 0x8F37, 0x88EB, 0x88EC, STORAGE_BUFFER, UNIFORM_BUFFER):
-        gl.glBindBuffer(target_name, buffers[3].id)
-    for name, value in ((0x0D05, 8), (0x0D02, 5), (0x0CF5, 2), (0x0CF2, 7), (0x0CF3, 3)):
-        gl.glPixelStorei(name, value)
-    gl.glEnable(0x0BE2)
-    return [program, target, *textures, *buffers]
+def odd_state(context: fb.GlContext) -> tuple[list[object], Unchanged]:
+    """Set everything that the library touches; the function returned fails if anything is another by now.
+
+    From then on a call that changes state outside a block that puts it back fails as well.
+    """
+    objects = set_everything(context)
+    reader, plain = StateReader(context), context.gl
+    before = reader.read()
+    context.gl = GuardedApi(context)
+
+    def unchanged(after: str) -> None:
+        guarded, context.gl = context.gl, plain
+        assert differences(before, reader.read()) == {}, after
+        context.gl = guarded
+
+    return objects, unchanged
 
 
 def expected(x: float) -> float:
@@ -96,45 +71,138 @@ def expected(x: float) -> float:
     return float(1 / (1 + np.exp(-np.exp(x))))
 
 
+def foreign_texture(context: fb.GlContext, format: str, size: int = 8) -> fb.GlTexture:
+    """A texture of the host's own, without a mipmap, as framebind wraps it."""
+    gl, name = context.gl, ctypes.c_uint()
+    gl.glGenTextures(1, ctypes.byref(name))
+    before = gl.integer(GL.TEXTURE_BINDING_2D)
+    gl.glBindTexture(GL.TEXTURE_2D, name)
+    gl.glTexStorage2D(GL.TEXTURE_2D, 1, {"rgba8": GL.RGBA8, "rgba32f": GL.RGBA32F}[format], size, size)
+    gl.glBindTexture(GL.TEXTURE_2D, before)
+    return fb.GlTexture.from_id(name.value)
+
+
+def foreign_buffer(context: fb.GlContext, nbytes: int) -> fb.GlBuffer:
+    """A buffer of the host's own, as framebind wraps it."""
+    gl, name = context.gl, ctypes.c_uint()
+    gl.glGenBuffers(1, ctypes.byref(name))
+    before = gl.integer(GL.COPY_WRITE_BUFFER_BINDING)
+    gl.glBindBuffer(GL.COPY_WRITE_BUFFER, name)
+    gl.glBufferData(GL.COPY_WRITE_BUFFER, nbytes, None, GL.DYNAMIC_COPY)
+    gl.glBindBuffer(GL.COPY_WRITE_BUFFER, before)
+    return fb.GlBuffer.from_id(name.value)
+
+
 @pytest.mark.parametrize("dispatches", ["separate", "one"])
 def test_a_models_whole_life_leaves_the_hosts_state_alone(host: fb.GlContext, dispatches: Dispatches) -> None:
     device = open_device("opengl")
     device.dispatches = dispatches
-    picture = fb.GlTexture.from_array(np.full((8, 8, 4), 128, np.uint8))
-    other = fb.GlTexture.from_array(np.full((8, 8, 4), 64, np.uint8))
-    result = fb.GlBuffer(8 * 8 * 3 * 4)
-    written = fb.GlTexture(8, 8, "rgba32f")
-    objects = set_everything(host)
-    before = state(host.gl)
-    assert before["unpack alignment"] == 2 and before["storage size 2"] == 512 and before["image name 3"] != 0
+    _life(host, "opengl")
+    device.close()
 
-    interpreter = fb.Interpreter(model_content=tiny_models.chain("EXP", "LOGISTIC", shape=(1, 8, 8, 3)))
-    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend="opengl"))
+
+@pytest.mark.parametrize("strategy", [HostMemory, Copies])
+def test_a_model_on_opencl_leaves_the_state_of_the_host_of_its_objects_alone(
+    host: fb.GlContext, strategy: type[Channel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_wanted("cl:pocl"):
+        pytest.skip("FRAMEBIND_DEVICES leaves out cl:pocl")
+    monkeypatch.setattr(sharing, "STRATEGIES", (strategy,))
+    with fb.ClContext("pocl", copies_allowed=True):
+        _life(host, "opencl")
+
+
+def _life(host: fb.GlContext, backend: Literal["opengl", "opencl"]) -> None:
+    picture, other = foreign_texture(host, "rgba8"), fb.GlTexture.from_array(np.full((8, 8, 4), 64, np.uint8))
+    result, values = foreign_buffer(host, 8 * 8 * 3 * 4), fb.GlBuffer(8 * 8 * 3 * 4)
+    written, mine = foreign_texture(host, "rgba32f"), fb.GlTexture(8, 8, "rgba32f")
+    objects, unchanged = odd_state(host)
+
+    interpreter = fb.Interpreter(model_content=tiny_models.chain("EXP", "LOGISTIC", shape=SHAPE))
+    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend))
+    source, target = interpreter.inputs()[0], interpreter.outputs()[0]
     interpreter.modify_graph_with_delegate(delegate)
     interpreter.allocate_tensors()
-    assert state(host.gl) == before, "loading"
-    interpreter.set_tensor(0, np.zeros((1, 8, 8, 3), np.float32))
+    unchanged("loading")
+    interpreter.set_tensor(source, np.zeros(SHAPE, np.float32))
     interpreter.invoke()
-    assert state(host.gl) == before, "an invoke that stages its tensors"
-    assert np.allclose(interpreter.get_tensor(interpreter.outputs()[0]), expected(0.0), atol=1e-6)
+    unchanged("an invoke that stages its tensors")
+    assert np.allclose(interpreter.get_tensor(target), expected(0.0), atol=1e-6)
 
     interpreter.set_allow_buffer_handle_output(True)
-    delegate.bind_buffer_to_tensor(result, interpreter.outputs()[0])
-    for texture in (picture, other):
-        delegate.bind_buffer_to_tensor(texture, interpreter.inputs()[0])
+    for first, last in ((picture, written), (other, mine), (values, result), (result, values), (picture, result)):
+        delegate.bind_buffer_to_tensor(first, source)
+        delegate.bind_buffer_to_tensor(last, target)
+        unchanged(f"binding {first.label} and {last.label}")
         interpreter.invoke()
-        assert state(host.gl) == before, "a bound invoke"
-    assert len(delegate.profile()) == len(delegate.engine.programs[0].steps) and state(host.gl) == before, "a profile"
-    figures = delegate.statistics()
-    assert (figures.dispatches == 1) == (dispatches == "one")
-    interpreter.ensure_tensor_data_is_readable(interpreter.outputs()[0])
-    assert state(host.gl) == before, "reading"
-    assert np.allclose(interpreter.get_tensor(interpreter.outputs()[0]), expected(64 / 255), atol=1e-6)
-
-    delegate.bind_buffer_to_tensor(written, interpreter.outputs()[0])
+        interpreter.invoke()
+        unchanged(f"invokes with {first.label} and {last.label}")
+    delegate.unbind(source)
+    interpreter.set_tensor(source, np.ones(SHAPE, np.float32))
     interpreter.invoke()
-    assert state(host.gl) == before, "an invoke that writes a texture"
+    unchanged("an invoke after unbinding")
+    interpreter.ensure_tensor_data_is_readable(target)
+    unchanged("reading")
+    assert np.allclose(interpreter.get_tensor(target), expected(1.0), atol=1e-6)
+    delegate.fence().wait()
+    delegate.profile()
+    unchanged("a fence and a profile")
     delegate.close()
-    assert state(host.gl) == before, "closing"
-    device.close()
+    unchanged("closing")
+    del objects
+
+
+def test_objects_leave_the_hosts_state_alone(host: fb.GlContext) -> None:
+    theirs, buffer = foreign_texture(host, "rgba32f"), foreign_buffer(host, 64)
+    objects, unchanged = odd_state(host)
+    texels = np.arange(8 * 8 * 4, dtype=np.float32).reshape(8, 8, 4)
+    texture = fb.GlTexture(8, 8, "rgba32f", texels)
+    unchanged("making a texture with content")
+    assert np.array_equal(texture.read(), texels)
+    theirs.write(texels)
+    assert np.array_equal(theirs.read(), texels)
+    unchanged("writing and reading textures")
+    for each in (fb.GlBuffer(64, np.arange(4, dtype=np.float32)), buffer):
+        each.write(np.arange(16, dtype=np.float32))
+        assert np.array_equal(each.read(), np.arange(16))
+        unchanged(f"writing and reading {each.label}")
+    for each in (theirs, buffer, texture):
+        each.check()
+    fb.GlTexture.from_id(theirs.id)
+    fb.GlBuffer.from_id(buffer.id)
+    unchanged("checks and wrapping")
+    if has_extension(host, MEMORY_EXTENSION):
+        fb.sharing_report(host, fb.ClContext("pocl")) if is_wanted("cl:pocl") else None
+    unchanged("asking how memory is shared")
+    del objects
+
+
+def test_drawing_and_frames_leave_the_hosts_state_alone_and_do_not_depend_on_it(host: fb.GlContext) -> None:
+    objects, unchanged = odd_state(host)
+    picture = fb.GlTexture.from_array(np.full((8, 8, 4), 55, np.uint8))
+    numbers, target = fb.GlBuffer(16, np.full(4, 0.25, np.float32)), fb.GlTexture(8, 8)
+    program = fb.FragmentProgram(
+        "uniform sampler2D picture; uniform float scale;\n"
+        "layout(std430, binding = 2) readonly buffer numbers { float values[]; };\n"
+        "void main() { color = vec4(texture(picture, uv).rg * scale, values[1], 1.0); }"
+    )
+    program.draw(target, {"picture": picture}, {"numbers": numbers}, {"scale": 2.0})
+    unchanged("a draw")
+    assert np.abs(target.read().astype(int) - [110, 110, 64, 255]).max() <= 1
+    overlay = fb.Overlay()
+    overlay.fill(0, 0, 8, 8, (1.0, 0.0, 0.0))
+    overlay.draw(target)
+    unchanged("an overlay")
+    assert np.abs(target.read()[2:6, 2:6].astype(int) - [255, 0, 0, 255]).max() <= 1
+    frames, copies = UploadRing(host, 8, 8), ReadbackRing(host, 8, 8)
+    frames.view(0)[...] = [3, 2, 1]
+    uploaded = frames.to_texture(0)
+    unchanged("a frame's upload")
+    assert (uploaded.read() == [1, 2, 3, 255]).all()
+    copies.push(uploaded)
+    assert [(frame == [1, 2, 3, 255]).all() for frame in copies.drain()] == [True]
+    frames.wait(0)
+    frames.release()
+    copies.release()
+    unchanged("a frame's readback")
     del objects

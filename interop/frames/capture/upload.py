@@ -12,6 +12,8 @@ from ...gl.context import GlContext
 from ...gl.khronos import GL
 from ...gl.program import build_program
 from ...gl.query import has_extension
+from ...gl.state import image_units, kept, pixel_uploads, program, texture_units
+from ...gl.state import texture as bound_texture
 from ...gl.texture import GlTexture
 from ...transfers import transfers
 from .pixel_layouts import Layout, layout_of
@@ -32,6 +34,8 @@ _WRITTEN_BARRIER = (
     | GL.FRAMEBUFFER_BARRIER_BIT
 )
 """The uses that may follow."""
+_CHANGED = (program, pixel_uploads, texture_units(1), image_units(1))
+"""The parts of the GL state that converting a frame changes."""
 _GROUP = 8
 
 _TO_RGBA = """
@@ -63,8 +67,8 @@ class UploadRing:
     uses it, the memory of a view stays the same (``persistent``); else each ``view`` maps the buffer and
     ``to_texture`` unmaps it.
 
-    It leaves this GL state changed: no program; no buffer for pixel transfers; image unit 0; texture unit 0, which is
-    active and has no texture or sampler; pixel storage at its defaults.
+    In a context of framebind's own it leaves this GL state changed: no program; no buffer for pixel transfers; image
+    unit 0; texture unit 0, which is active and has no texture or sampler; pixel storage at its defaults.
     """
 
     def __init__(
@@ -102,28 +106,31 @@ class UploadRing:
         context, gl, texture = self._context, self._context.gl, self._textures[slot]
         context.check()
         transfers.count("upload", self._nbytes, CAMERA_FRAME)
-        gl.glBindBuffer(GL.PIXEL_UNPACK_BUFFER, self._buffers[slot])
-        if not self.persistent:
-            self._views[slot] = None
-            if not gl.glUnmapBuffer(GL.PIXEL_UNPACK_BUFFER):
-                raise DeviceError(f"{context} lost the memory of a camera frame (the display changed?): read it again")
-        gl.glActiveTexture(GL.TEXTURE0)
-        gl.glBindTexture(GL.TEXTURE_2D, self._raw)
-        for name, value in _UNPACK:
-            gl.glPixelStorei(name, value)
-        layout = self._layout
-        gl.glTexSubImage2D(GL.TEXTURE_2D, 0, 0, 0, *layout.texture, layout.external, GL.UNSIGNED_BYTE, None)
-        gl.glPixelStorei(*_UNPACK_ALIGNMENT_DEFAULT)
-        gl.glBindBuffer(GL.PIXEL_UNPACK_BUFFER, 0)
-        self._fences[slot] = make_fence(context)
-        gl.glUseProgram(self._program)
-        gl.glUniform1i(0, int(mirror))
-        gl.glBindSampler(0, 0)
-        gl.glBindImageTexture(0, texture.id, 0, 0, 0, GL.WRITE_ONLY, GL.RGBA8)
-        gl.glDispatchCompute(-(-self._width // _GROUP), -(-self._height // _GROUP), 1)
-        gl.glMemoryBarrier(_WRITTEN_BARRIER)
-        gl.glUseProgram(0)
-        gl.glBindTexture(GL.TEXTURE_2D, 0)
+        with kept(context, *_CHANGED):
+            gl.glBindBuffer(GL.PIXEL_UNPACK_BUFFER, self._buffers[slot])
+            if not self.persistent:
+                self._views[slot] = None
+                if not gl.glUnmapBuffer(GL.PIXEL_UNPACK_BUFFER):
+                    raise DeviceError(
+                        f"{context} lost the memory of a camera frame (the display changed?): read it again"
+                    )
+            gl.glActiveTexture(GL.TEXTURE0)
+            gl.glBindTexture(GL.TEXTURE_2D, self._raw)
+            for name, value in _UNPACK:
+                gl.glPixelStorei(name, value)
+            layout = self._layout
+            gl.glTexSubImage2D(GL.TEXTURE_2D, 0, 0, 0, *layout.texture, layout.external, GL.UNSIGNED_BYTE, None)
+            gl.glPixelStorei(*_UNPACK_ALIGNMENT_DEFAULT)
+            gl.glBindBuffer(GL.PIXEL_UNPACK_BUFFER, 0)
+            self._fences[slot] = make_fence(context)
+            gl.glUseProgram(self._program)
+            gl.glUniform1i(0, int(mirror))
+            gl.glBindSampler(0, 0)
+            gl.glBindImageTexture(0, texture.id, 0, 0, 0, GL.WRITE_ONLY, GL.RGBA8)
+            gl.glDispatchCompute(-(-self._width // _GROUP), -(-self._height // _GROUP), 1)
+            gl.glMemoryBarrier(_WRITTEN_BARRIER)
+            gl.glUseProgram(0)
+            gl.glBindTexture(GL.TEXTURE_2D, 0)
         return texture
 
     def wait(self, slot: int) -> None:
@@ -145,28 +152,31 @@ class UploadRing:
 
     def _make_raw_texture(self) -> None:
         gl = self._context.gl
-        gl.glBindTexture(GL.TEXTURE_2D, self._raw)
-        gl.glTexStorage2D(GL.TEXTURE_2D, 1, self._layout.internal, *self._layout.texture)
-        gl.glTexParameteri(GL.TEXTURE_2D, GL.TEXTURE_MIN_FILTER, GL.NEAREST)
-        gl.glBindTexture(GL.TEXTURE_2D, 0)
+        with kept(self._context, bound_texture):
+            gl.glBindTexture(GL.TEXTURE_2D, self._raw)
+            gl.glTexStorage2D(GL.TEXTURE_2D, 1, self._layout.internal, *self._layout.texture)
+            gl.glTexParameteri(GL.TEXTURE_2D, GL.TEXTURE_MIN_FILTER, GL.NEAREST)
+            gl.glBindTexture(GL.TEXTURE_2D, 0)
 
     def _make_buffer(self, slot: int) -> None:
         gl = self._context.gl
-        gl.glBindBuffer(GL.PIXEL_UNPACK_BUFFER, self._buffers[slot])
-        if self.persistent:
-            storage = gl.glBufferStorageEXT if self._context.is_es else gl.glBufferStorage
-            flags = GL.MAP_WRITE_BIT | GL.MAP_PERSISTENT_BIT | GL.MAP_COHERENT_BIT
-            storage(GL.PIXEL_UNPACK_BUFFER, self._nbytes, None, flags)
-            self._views[slot] = self._map(slot, flags)
-        else:
-            gl.glBufferData(GL.PIXEL_UNPACK_BUFFER, self._nbytes, None, GL.STREAM_DRAW)
-        gl.glBindBuffer(GL.PIXEL_UNPACK_BUFFER, 0)
+        with kept(self._context, pixel_uploads):
+            gl.glBindBuffer(GL.PIXEL_UNPACK_BUFFER, self._buffers[slot])
+            if self.persistent:
+                storage = gl.glBufferStorageEXT if self._context.is_es else gl.glBufferStorage
+                flags = GL.MAP_WRITE_BIT | GL.MAP_PERSISTENT_BIT | GL.MAP_COHERENT_BIT
+                storage(GL.PIXEL_UNPACK_BUFFER, self._nbytes, None, flags)
+                self._views[slot] = self._map(slot, flags)
+            else:
+                gl.glBufferData(GL.PIXEL_UNPACK_BUFFER, self._nbytes, None, GL.STREAM_DRAW)
+            gl.glBindBuffer(GL.PIXEL_UNPACK_BUFFER, 0)
 
     def _map(self, slot: int, flags: int) -> Frame:
         gl = self._context.gl
-        gl.glBindBuffer(GL.PIXEL_UNPACK_BUFFER, self._buffers[slot])
-        address = gl.glMapBufferRange(GL.PIXEL_UNPACK_BUFFER, 0, self._nbytes, flags)
-        gl.glBindBuffer(GL.PIXEL_UNPACK_BUFFER, 0)
+        with kept(self._context, pixel_uploads):
+            gl.glBindBuffer(GL.PIXEL_UNPACK_BUFFER, self._buffers[slot])
+            address = gl.glMapBufferRange(GL.PIXEL_UNPACK_BUFFER, 0, self._nbytes, flags)
+            gl.glBindBuffer(GL.PIXEL_UNPACK_BUFFER, 0)
         if not address:
             raise DeviceError(f"{self._context} cannot map {self._nbytes} bytes for camera frames: is its memory full?")
         memory = (ctypes.c_ubyte * self._nbytes).from_address(address)

@@ -7,14 +7,26 @@ import weakref
 from collections.abc import Mapping
 from typing import Protocol
 
+from ....kernels.views import TEXTURE_CHANNELS
 from ...errors import BindingError
 from ...gl.buffer import GlBuffer
 from ...gl.context import GlContext
 from ...gl.khronos import GL
 from ...gl.program import build_program
+from ...gl.state import (
+    Part,
+    clear_color,
+    framebuffers,
+    kept,
+    pixel_operations,
+    prepare_to_draw,
+    program,
+    storage_buffer_at,
+    texture_units,
+    vertex_array,
+)  # fmt: skip
 from ...gl.texture import GlTexture, linear_sampler, nearest_sampler
 
-_DISABLED = (GL.DEPTH_TEST, GL.BLEND, GL.SCISSOR_TEST, GL.CULL_FACE, GL.STENCIL_TEST)
 _INTEGER_SETTERS = {GL.INT: "glUniform1i", GL.UNSIGNED_INT: "glUniform1ui", GL.BOOL: "glUniform1i"}
 _VECTOR_TYPES = {GL.FLOAT: 1, GL.FLOAT_VEC2: 2, GL.FLOAT_VEC3: 3, GL.FLOAT_VEC4: 4}
 _SETTERS = {1: "glUniform1f", 2: "glUniform2f", 3: "glUniform3f", 4: "glUniform4f"}
@@ -100,8 +112,8 @@ class FragmentProgram:
     ) -> None:
         """Draw to a texture or window.
 
-        Leaves changed: framebuffer, viewport, program, vertex array, texture bindings; depth test, blending, scissor
-        test, culling and stencil test are off.
+        In a context of framebind's own it leaves changed: framebuffer, viewport, program, vertex array, texture and
+        buffer bindings; blending and all that drops pixels is off. In somebody else's all GL state is as it was.
 
         Parameters
         ----------
@@ -123,42 +135,54 @@ class FragmentProgram:
             For a name that the shader does not use, a value of another type than the uniform's, a released object, or a
             texture that is both read and drawn to.
         """
-        self.context.check()
-        gl, top_down = self.context.gl, isinstance(target, GlTexture)
+        context, gl, textures, buffers = self.context, self.context.gl, textures or {}, buffers or {}
+        context.check()
+        self._check(target, textures, buffers)
+        top_down = isinstance(target, GlTexture)
         size = target.size if isinstance(target, GlTexture) else target.framebuffer_size
         x, y, width, height = viewport or (0, 0, *size)
-        self._bind(target, textures or {}, buffers or {})
-        if top_down is not self._top_down:
-            gl.glUniform1f(self._top_down_location, float(top_down))  # -1, which GL ignores, if the shader needs no uv
-            self._top_down = top_down
-        for name, value in (uniforms or {}).items():
-            self._set(name, value)
-        gl.glBindFramebuffer(GL.FRAMEBUFFER, target.framebuffer() if isinstance(target, GlTexture) else 0)
-        gl.glViewport(x, y if top_down else size[1] - y - height, width, height)
-        for capability in _DISABLED:
-            gl.glDisable(capability)
-        gl.glColorMask(1, 1, 1, 1)
-        gl.glBindVertexArray(self._vertex_array)
-        gl.glDrawArrays(GL.TRIANGLES, 0, 3)
-        for unit in range(len(textures or ())):
-            gl.glBindSampler(unit, 0)
-        gl.glActiveTexture(GL.TEXTURE0)
+        parts = self._changed(textures, buffers) if context.is_foreign else ()
+        with kept(context, *parts):
+            self._bind(textures, buffers)
+            if top_down is not self._top_down:
+                gl.glUniform1f(self._top_down_location, float(top_down))  # -1, which GL ignores, if no uv is needed
+                self._top_down = top_down
+            for name, value in (uniforms or {}).items():
+                self._set(name, value)
+            gl.glBindFramebuffer(GL.FRAMEBUFFER, target.framebuffer() if isinstance(target, GlTexture) else 0)
+            prepare_to_draw(context, x, y if top_down else size[1] - y - height, width, height, blended=False)
+            gl.glBindVertexArray(self._vertex_array)
+            gl.glDrawArrays(GL.TRIANGLES, 0, 3)
+            for unit in range(len(textures)):
+                gl.glBindSampler(unit, 0)
+            gl.glActiveTexture(GL.TEXTURE0)
 
-    def _bind(
+    def _check(
         self, target: GlTexture | Surface, textures: Mapping[str, GlTexture], buffers: Mapping[str, GlBuffer]
     ) -> None:
-        gl = self.context.gl
+        """Raise BindingError for objects that cannot be used together, or not here."""
         for resource in (target, *textures.values(), *buffers.values()):
             if isinstance(resource, GlTexture | GlBuffer) and (
                 resource.released or resource.context is not self.context
             ):
                 raise BindingError(f"{resource.label} is released or belongs to another context")
-        gl.glUseProgram(self._program)
-        for unit, (name, texture) in enumerate(textures.items()):
+        for name, texture in textures.items():
             if texture is target:
                 raise BindingError(
                     f"{texture.label} cannot be read as '{name}' while it is drawn to: draw to another one"
                 )
+
+    def _changed(self, textures: Mapping[str, GlTexture], buffers: Mapping[str, GlBuffer]) -> list[Part]:
+        """The parts of the GL state that a draw changes."""
+        bindings = [storage_buffer_at(self._binding(name)) for name in buffers]
+        units = texture_units(max(len(textures), 1))
+        return [framebuffers, program, vertex_array, pixel_operations, units, *bindings]
+
+    def _bind(self, textures: Mapping[str, GlTexture], buffers: Mapping[str, GlBuffer]) -> None:
+        """Use the program with these objects. Call it inside a block that keeps what it binds."""
+        gl = self.context.gl
+        gl.glUseProgram(self._program)
+        for unit, (name, texture) in enumerate(textures.items()):
             if self._units.get(name) != unit:
                 gl.glUniform1i(self._uniform(name)[0], unit)
                 self._units[name] = unit
@@ -227,12 +251,10 @@ class Presenter:
     def draw(self, surface: Surface, texture: GlTexture) -> None:
         gl = texture.context.gl
         texture.context.check()
-        gl.glBindFramebuffer(GL.FRAMEBUFFER, 0)
-        gl.glDisable(GL.SCISSOR_TEST)  # the scissor test limits clearing
-        gl.glColorMask(1, 1, 1, 1)
-        gl.glClearColor(0.0, 0.0, 0.0, 1.0)
-        gl.glClear(GL.COLOR_BUFFER_BIT)
-        program = (
-            self._copy_gray if texture.format.startswith("r") and not texture.format.startswith("rgba") else self._copy
-        )
-        program.draw(surface, {"picture": texture}, viewport=letterbox(texture.size, surface.framebuffer_size))
+        with kept(texture.context, framebuffers, pixel_operations, clear_color):
+            gl.glBindFramebuffer(GL.FRAMEBUFFER, 0)
+            prepare_to_draw(texture.context, 0, 0, *surface.framebuffer_size, blended=False)
+            gl.glClearColor(0.0, 0.0, 0.0, 1.0)
+            gl.glClear(GL.COLOR_BUFFER_BIT)
+            copy = self._copy_gray if TEXTURE_CHANNELS[texture.format] == 1 else self._copy
+            copy.draw(surface, {"picture": texture}, viewport=letterbox(texture.size, surface.framebuffer_size))

@@ -11,11 +11,11 @@ import numpy as np
 from ...gl.context import GlContext
 from ...gl.khronos import GL
 from ...gl.program import build_program
+from ...gl.state import framebuffers, kept, pixel_operations, prepare_to_draw, program, texture_units, vertex_array
 from ...gl.texture import GlTexture, linear_sampler
 from ..capture.opencv import load_cv2
 from .draw import Surface
 
-_DISABLED = (GL.DEPTH_TEST, GL.SCISSOR_TEST, GL.CULL_FACE, GL.STENCIL_TEST)
 _BATCH = 64
 """Strokes a draw call: three vec4 each, of the 256 that every driver has room for."""
 _FIRST, _LAST, _CELL, _BASELINE = 32, 126, (32, 48), 36
@@ -157,33 +157,29 @@ class Overlay:
     def draw(self, target: GlTexture | Surface) -> None:
         """Draw everything added since the last draw, in that order, over a texture or window.
 
-        Leaves changed: framebuffer, viewport, program, vertex array, the texture of unit 0 (active); blending, depth,
-        scissor, culling and stencil test are off.
+        In a context of framebind's own it leaves changed: framebuffer, viewport, program, vertex array, the texture of
+        unit 0 (active); blending and all that drops pixels is off. In somebody else's all GL state is as it was.
         """
         self.context.check()
-        gl, on_texture = self.context.gl, isinstance(target, GlTexture)
+        context, gl, on_texture = self.context, self.context.gl, isinstance(target, GlTexture)
         width, height = target.size if isinstance(target, GlTexture) else target.framebuffer_size
-        gl.glUseProgram(self._program)
-        gl.glUniform2f(self._size, width, height)
-        gl.glUniform1f(self._bottom_up, float(not on_texture))
-        gl.glActiveTexture(GL.TEXTURE0)
-        gl.glBindTexture(GL.TEXTURE_2D, self._font.id)
-        gl.glBindSampler(0, linear_sampler(self.context))
-        gl.glBindFramebuffer(GL.FRAMEBUFFER, target.framebuffer() if isinstance(target, GlTexture) else 0)
-        gl.glViewport(0, 0, width, height)
-        for capability in _DISABLED:
-            gl.glDisable(capability)
-        gl.glColorMask(1, 1, 1, 1)
-        gl.glEnable(GL.BLEND)
-        gl.glBlendFuncSeparate(GL.SRC_ALPHA, GL.ONE_MINUS_SRC_ALPHA, GL.ONE, GL.ONE_MINUS_SRC_ALPHA)
-        gl.glBindVertexArray(self._vertex_array)
-        for start in range(0, len(self._waiting), len(self._values)):
-            batch = self._waiting[start : start + len(self._values)]
-            self._values[: len(batch)] = batch
-            gl.glUniform4fv(self._strokes, len(batch) // 4, self._values)
-            gl.glDrawArraysInstanced(GL.TRIANGLE_STRIP, 0, 4, len(batch) // 12)
-        gl.glDisable(GL.BLEND)
-        gl.glBindSampler(0, 0)
+        with kept(context, framebuffers, program, vertex_array, pixel_operations, texture_units(1)):
+            gl.glUseProgram(self._program)
+            gl.glUniform2f(self._size, width, height)
+            gl.glUniform1f(self._bottom_up, float(not on_texture))
+            gl.glActiveTexture(GL.TEXTURE0)
+            gl.glBindTexture(GL.TEXTURE_2D, self._font.id)
+            gl.glBindSampler(0, linear_sampler(context))
+            gl.glBindFramebuffer(GL.FRAMEBUFFER, target.framebuffer() if isinstance(target, GlTexture) else 0)
+            prepare_to_draw(context, 0, 0, width, height, blended=True)
+            gl.glBindVertexArray(self._vertex_array)
+            for start in range(0, len(self._waiting), len(self._values)):
+                batch = self._waiting[start : start + len(self._values)]
+                self._values[: len(batch)] = batch
+                gl.glUniform4fv(self._strokes, len(batch) // 4, self._values)
+                gl.glDrawArraysInstanced(GL.TRIANGLE_STRIP, 0, 4, len(batch) // 12)
+            gl.glDisable(GL.BLEND)
+            gl.glBindSampler(0, 0)
         self._waiting.clear()
 
     def _add(self, ends: tuple[float, ...], thickness: float, column: float, width: float, color: Color) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from ...errors import DeviceError
 from ...gl.context import GlContext
 from ...gl.khronos import GL
+from ...gl.state import kept, pixel_reads, read_framebuffer, restored
 from ...gl.texture import GlTexture
 from ...transfers import transfers
 from ..capture.readers import Frame
@@ -43,10 +44,11 @@ class ReadbackRing:
         self._pending: deque[tuple[int, int]] = deque()
         self._next = 0
         gl = context.gl
-        for buffer in self._buffers:
-            gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, buffer)
-            gl.glBufferData(GL.PIXEL_PACK_BUFFER, self._nbytes, None, GL.STREAM_READ)
-        gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, 0)
+        with kept(context, pixel_reads):
+            for buffer in self._buffers:
+                gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, buffer)
+                gl.glBufferData(GL.PIXEL_PACK_BUFFER, self._nbytes, None, GL.STREAM_READ)
+            gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, 0)
 
     def push(self, texture: GlTexture) -> Frame | None:
         """Start to copy ``texture``, counted as "video frame". Returns the frame of two pushes ago."""
@@ -54,15 +56,14 @@ class ReadbackRing:
         transfers.count("download", self._nbytes, VIDEO_FRAME)
         buffer, gl = self._buffers[self._next], self._context.gl
         self._next = (self._next + 1) % len(self._buffers)
-        previous = gl.integer(GL.READ_FRAMEBUFFER_BINDING)
         gl.glMemoryBarrier(_WRITTEN_BARRIER)
-        gl.glBindFramebuffer(GL.READ_FRAMEBUFFER, texture.framebuffer())
-        for name, value in _PACK:
-            gl.glPixelStorei(name, value)
-        gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, buffer)
-        gl.glReadPixels(0, 0, *self._size, GL.RGBA, GL.UNSIGNED_BYTE, None)
-        gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, 0)
-        gl.glBindFramebuffer(GL.READ_FRAMEBUFFER, previous)
+        with restored(self._context, read_framebuffer), kept(self._context, pixel_reads):
+            gl.glBindFramebuffer(GL.READ_FRAMEBUFFER, texture.framebuffer())
+            for name, value in _PACK:
+                gl.glPixelStorei(name, value)
+            gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, buffer)
+            gl.glReadPixels(0, 0, *self._size, GL.RGBA, GL.UNSIGNED_BYTE, None)
+            gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, 0)
         self._pending.append((buffer, make_fence(self._context)))
         return self._fetch() if len(self._pending) > _DEPTH else None
 
@@ -83,13 +84,14 @@ class ReadbackRing:
         buffer, fence = self._pending.popleft()
         wait_and_delete(self._context, fence)
         gl = self._context.gl
-        gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, buffer)
-        address = gl.glMapBufferRange(GL.PIXEL_PACK_BUFFER, 0, self._nbytes, GL.MAP_READ_BIT)
-        if not address:
-            raise DeviceError(f"{self._context} cannot map a frame that was read back: is its memory full?")
-        ctypes.memmove(self._frame.ctypes.data, address, self._nbytes)
-        gl.glUnmapBuffer(GL.PIXEL_PACK_BUFFER)
-        gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, 0)
+        with kept(self._context, pixel_reads):
+            gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, buffer)
+            address = gl.glMapBufferRange(GL.PIXEL_PACK_BUFFER, 0, self._nbytes, GL.MAP_READ_BIT)
+            if not address:
+                raise DeviceError(f"{self._context} cannot map a frame that was read back: is its memory full?")
+            ctypes.memmove(self._frame.ctypes.data, address, self._nbytes)
+            gl.glUnmapBuffer(GL.PIXEL_PACK_BUFFER)
+            gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, 0)
         return self._frame
 
 

@@ -14,7 +14,7 @@ from ..context import GlContext
 from ..khronos import GL
 from ..program import build_program
 from ..query import has_extension
-from ..state import buffers, kept, storage_buffers
+from ..state import kept, storage_buffers
 from ..state import program as program_in_use
 from .kernel import dialect_of
 
@@ -37,12 +37,7 @@ class GlBarrier(BaseBarrier):
     @functools.cached_property
     def state(self) -> GlBuffer:
         """The count of arrivals and the flag: two words."""
-        with kept(self._context, buffers, program_in_use, storage_buffers(1)):
-            return GlBuffer(8, label="state of the barrier")
-
-    def _test(self, store: BinaryStore | None) -> str:
-        with kept(self._context, program_in_use, buffers, storage_buffers(3)):
-            return super()._test(store)
+        return GlBuffer(8, label="state of the barrier")
 
     def _build_test(self, most: int, store: BinaryStore | None) -> BarrierTest:
         context, gl = self._context, self._context.gl
@@ -52,12 +47,13 @@ class GlBarrier(BaseBarrier):
         cells, stale_reads = GlBuffer(4 * most, label="cells"), GlBuffer(4, label="stale_reads")
 
         def dispatch(groups: int) -> None:
-            gl.glUseProgram(program)
-            for binding, buffer in enumerate((cells, stale_reads, self.state)):
-                gl.glBindBufferBase(GL.SHADER_STORAGE_BUFFER, binding, buffer.id)
-            for location, value in enumerate((TEST_ROUNDS, groups, TEST_SPINS)):
-                gl.glUniform1i(location, value)
-            gl.glDispatchCompute(groups, 1, 1)
+            with kept(context, program_in_use, storage_buffers(3)):
+                gl.glUseProgram(program)
+                for binding, buffer in enumerate((cells, stale_reads, self.state)):
+                    gl.glBindBufferBase(GL.SHADER_STORAGE_BUFFER, binding, buffer.id)
+                for location, value in enumerate((TEST_ROUNDS, groups, TEST_SPINS)):
+                    gl.glUniform1i(location, value)
+                gl.glDispatchCompute(groups, 1, 1)
 
         return BarrierTest(text, dispatch, lambda: self._word(stale_reads, 0))
 
@@ -70,11 +66,9 @@ class GlBarrier(BaseBarrier):
         return bool(self._word(self.state, 4))
 
     def _reset(self) -> None:
-        with kept(self._context, buffers):
-            self.state.write(np.zeros(2, np.uint32), _FLAG)
+        self.state.write(np.zeros(2, np.uint32), _FLAG)
 
     def _word(self, buffer: GlBuffer, offset: int) -> int:
         word = np.zeros(1, np.uint32)
-        with kept(self._context, buffers):
-            buffer.read_into(word, _FLAG, offset)
+        buffer.read_into(word, _FLAG, offset)
         return int(word[0])

@@ -17,7 +17,6 @@ from ..buffer import GlBuffer
 from ..context import GlContext
 from ..khronos import GL
 from ..objects import as_gl_object
-from ..state import buffers, kept, pixel_storage, program, storage_buffers, texture
 from ..texture import GlTexture
 from .barrier import GlBarrier
 from .commands import GlCommandList
@@ -25,9 +24,6 @@ from .fence import GlFence
 from .kernel import GlKernel, compile_kernels
 from .one_dispatch import record_as_one
 from .recording import record_separately
-
-_OBJECTS = (program, buffers, pixel_storage, texture, storage_buffers(1))
-"""The state that making, filling and reading buffers and textures changes."""
 
 
 class GlDevice(BaseDevice[GlKernel, GlCommandList, GlBarrier]):
@@ -65,13 +61,11 @@ class GlDevice(BaseDevice[GlKernel, GlCommandList, GlBarrier]):
     def buffer(self, nbytes: int, label: str) -> GlBuffer:
         self.check()
         self._check_size(nbytes, label)
-        with kept(self.context, *_OBJECTS):
-            return GlBuffer(nbytes, label=label)
+        return GlBuffer(nbytes, label=label)
 
     def texture(self, width: int, height: int, format: str, label: str) -> GlTexture:
         self.check()
-        with kept(self.context, *_OBJECTS):
-            return GlTexture(width, height, format, label=label)
+        return GlTexture(width, height, format, label=label)
 
     def borrow(self, native: Any) -> GlTexture | GlBuffer:
         """A GlTexture or GlBuffer of this context as it is, or a moderngl texture or buffer wrapped."""
@@ -80,8 +74,7 @@ class GlDevice(BaseDevice[GlKernel, GlCommandList, GlBarrier]):
             native.check()
             resource = native
         else:
-            with kept(self.context, buffers, texture):
-                resource = as_gl_object(native)
+            resource = as_gl_object(native)
         if resource.context is not self.context:
             raise BindingError(f"{resource.label} belongs to {resource.context}, and this device to another context")
         return resource
@@ -111,19 +104,17 @@ class GlDevice(BaseDevice[GlKernel, GlCommandList, GlBarrier]):
 
     def write(self, resource: Resource, array: np.ndarray, reason: str, offset: int = 0) -> None:
         self.check()
-        with kept(self.context, *_OBJECTS):
-            if isinstance(resource, GlBuffer):
-                resource.write(array, reason, offset)
-            else:
-                _texture(resource).write(array, reason)
+        if isinstance(resource, GlBuffer):
+            resource.write(array, reason, offset)
+        else:
+            _texture(resource).write(array, reason)
 
     def read(self, resource: Resource, array: np.ndarray, reason: str, offset: int = 0) -> None:
         self.check()
-        with kept(self.context, *_OBJECTS):
-            if isinstance(resource, GlBuffer):
-                resource.read_into(array, reason, offset)
-            else:
-                array[...] = _texture(resource).read(reason).reshape(array.shape)
+        if isinstance(resource, GlBuffer):
+            resource.read_into(array, reason, offset)
+        else:
+            array[...] = _texture(resource).read(reason).reshape(array.shape)
         self._barrier.watch.waited()
 
     def fence(self) -> GlFence:

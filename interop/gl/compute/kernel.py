@@ -20,6 +20,7 @@ from ..context import GlContext
 from ..khronos import GL
 from ..program import begin_program, offer
 from ..query import has_extension
+from ..state import compiler_threads, restored
 
 
 def dialect_of(context: GlContext) -> Glsl:
@@ -100,12 +101,9 @@ def _compiler_threads(context: GlContext) -> Iterator[None]:
     if not has_extension(context, "GL_KHR_parallel_shader_compile"):
         yield
         return
-    before = context.gl.integer(GL.MAX_SHADER_COMPILER_THREADS_KHR)
-    context.gl.glMaxShaderCompilerThreadsKHR(os.cpu_count() or 1)
-    try:
+    with restored(context, compiler_threads):
+        context.gl.glMaxShaderCompilerThreadsKHR(os.cpu_count() or 1)
         yield
-    finally:
-        context.gl.glMaxShaderCompilerThreadsKHR(before)
 
 
 class UniformValues:

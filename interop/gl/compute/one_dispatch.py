@@ -19,7 +19,7 @@ from ..buffer import GlBuffer
 from ..context import GlContext
 from ..khronos import GL
 from ..program import build_program
-from ..state import buffers, kept, program, storage_buffers, uniform_buffers
+from ..state import kept, program, storage_buffers, uniform_buffers
 from .barrier import GlBarrier
 from .kernel import dialect_of
 from .recording import GlRecording, ParametersPlace, Recorder
@@ -34,27 +34,29 @@ class GlProgram:
         self.id = build_program(context, "program", {GL.COMPUTE_SHADER: self.text}, store)
         self.free = weakref.finalize(self, context.objects.defer_delete, "program", self.id)
         self.free.atexit = False
-        with kept(context, program, buffers, storage_buffers(1)):
-            self.table = GlBuffer(4 * merged.source.steps * merged.source.row, label="steps of a program")
+        self.table = GlBuffer(4 * merged.source.steps * merged.source.row, label="steps of a program")
 
     def prepare(self, rows: np.ndarray, groups: int, max_spins: int) -> None:
-        """Make it the program in use, and give it its table and its numbers."""
+        """Give it its table and its numbers."""
         self.table.write(rows, "steps of a program")
         gl = self.context.gl
-        gl.glUseProgram(self.id)
-        for location, value in enumerate((len(rows), groups, max_spins)):
-            gl.glUniform1i(location, value)
+        with kept(self.context, program):
+            gl.glUseProgram(self.id)
+            for location, value in enumerate((len(rows), groups, max_spins)):
+                gl.glUniform1i(location, value)
 
     def dispatch_waiting(self, groups: int) -> None:
         """Dispatch steps that do nothing but wait. They touch no buffer: an empty slot is replaced by any buffer."""
-        gl = self.context.gl
+        gl, memories = self.context.gl, [*self.merged.memories, self.barrier.state]
         self.prepare(waiting_table(self.merged), groups, TEST_SPINS)
-        for binding, resource in enumerate([*self.merged.memories, self.barrier.state]):
-            bound = self.barrier.state if isinstance(resource, Slot) else resource
-            assert isinstance(bound, GlBuffer)
-            gl.glBindBufferBase(GL.SHADER_STORAGE_BUFFER, binding, bound.id)
-        gl.glBindBufferBase(GL.UNIFORM_BUFFER, 0, self.table.id)
-        gl.glDispatchCompute(groups, 1, 1)
+        with kept(self.context, program, storage_buffers(len(memories)), uniform_buffers(1)):
+            gl.glUseProgram(self.id)
+            for binding, resource in enumerate(memories):
+                bound = self.barrier.state if isinstance(resource, Slot) else resource
+                assert isinstance(bound, GlBuffer)
+                gl.glBindBufferBase(GL.SHADER_STORAGE_BUFFER, binding, bound.id)
+            gl.glBindBufferBase(GL.UNIFORM_BUFFER, 0, self.table.id)
+            gl.glDispatchCompute(groups, 1, 1)
 
     def release(self) -> None:
         """Delete the program and its table."""
@@ -76,13 +78,12 @@ def record_as_one(
     """
     merged = merge(steps, local_bytes)
     recording = GlRecording(context, watch=barrier.watch)
-    with kept(context, program, buffers, storage_buffers(len(merged.memories) + 1), uniform_buffers(1)):
-        made = GlProgram(context, barrier, merged, store)
-        recording.on_release.append(made.release)
-        _set_parameters(recording, made, steps)
-        groups = _resident_groups(made, wanted_groups(steps, barrier.units, groups_per_unit), store)
-        rows = table(steps, merged, groups)
-        made.prepare(rows, groups, barrier.max_spins)
+    made = GlProgram(context, barrier, merged, store)
+    recording.on_release.append(made.release)
+    _set_parameters(recording, made, steps)
+    groups = _resident_groups(made, wanted_groups(steps, barrier.units, groups_per_unit), store)
+    rows = table(steps, merged, groups)
+    made.prepare(rows, groups, barrier.max_spins)
     recorder = _record_calls(recording, made, groups)
     recording.barriers = int(rows[:, 3].sum())
     recording.dispatches.append((f"{len(steps)} steps on {groups} groups", len(recording.calls)))
