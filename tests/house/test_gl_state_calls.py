@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from support.environment import ROOT
-from support.gl_state import changes_state
+from support.gl_calls import changes_state
 
 EXEMPT = {"interop/gl/state.py"}
 """The file that saves and restores."""

@@ -24,7 +24,7 @@ from framebind.interop.share.host_copies import Copies
 from framebind.interop.share.host_memory import HostMemory
 from support import tiny_models
 from support.environment import is_wanted
-from support.gl_state import GuardedApi, StateReader, differences, set_everything
+from support.gl_calls import GuardedApi, StateReader, differences, set_everything
 
 SHAPE = (1, 8, 8, 3)
 
