@@ -5,6 +5,7 @@ Exit codes: 0 done; 1 failed, with one message that says why; 2 the command line
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 
@@ -42,8 +43,14 @@ def framebind() -> None:
 def main() -> None:
     """Run the command that sys.argv names."""
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except fb.FramebindError as error:
+        sys.exit(f"{type(error).__name__}: {error}")
+    except OSError as error:  # a full disk, most of all
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes what is left when it ends
         sys.exit(f"{type(error).__name__}: {error}")
 
 

@@ -71,7 +71,7 @@ class GpuDelegate:
         if model_path is not None:
             model_content = read_file(model_path)
         if model_content is not None:
-            self.engine.model = self.engine.stopwatch.time("read", read_model, model_content)
+            self.engine.model = self.engine.stopwatch.time("read", read_model, model_content, model_path)
 
     def _get_native_delegate_pointer(self) -> int:
         """The address of the TfLiteDelegate: LiteRT's Interpreter asks each of its experimental_delegates for it."""

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 from ai_edge_litert import interpreter as litert
 
-from ..interop.errors import BindingError, DelegateError, ModelError
+from ..interop.errors import BindingError, DelegateError, FramebindError, ModelError
 from .gpu_delegate import GpuDelegate
+from .litert.python_layer import describe_tensor, is_about_the_model, text_of
+from .read.names import printable
 from .read.reader import read_file, read_model
 from .report import DelegatedOp, describe_operators
 
@@ -72,7 +74,7 @@ class Interpreter(litert.Interpreter):
         content = read_file(model_path) if model_path is not None else model_content
         assert content is not None
         started = time.perf_counter()
-        self._model = read_model(content)
+        self._model = read_model(content, model_path)
         self._read_seconds = time.perf_counter() - started
         self._make: Callable[[litert.Interpreter], None] = lambda interpreter: litert.Interpreter.__init__(
             interpreter, None, content, None, num_threads, *args, **kwargs
@@ -84,7 +86,7 @@ class Interpreter(litert.Interpreter):
                 raise
             newer = "Install a newer ai-edge-litert, or convert the model for this one"
             cure = newer if "Didn't find op" in str(error) else "Download the file again"
-            raise ModelError(f"LiteRT does not take the model: {str(error).strip()} {cure}") from error
+            raise ModelError(f"LiteRT does not take the model: {text_of(error)} {cure}") from error
         self._allocated = False
         self._keep_outputs_later = False
         for delegate in experimental_delegates or ():
@@ -149,28 +151,35 @@ class Interpreter(litert.Interpreter):
         """Raise the error of a delegate's callbacks while it is applied, and let go of it."""
         try:
             yield
-        except RuntimeError as error:
+        except FramebindError:
+            raise
+        except (RuntimeError, ValueError) as error:
             original = None
             if isinstance(delegate, GpuDelegate):
                 original = delegate.engine.take_error()
                 delegate.engine.detach()
-            raise original or DelegateError(f"LiteRT does not apply the delegate: {error}") from error
+            raise original or DelegateError(f"LiteRT does not apply the delegate: {text_of(error)}") from error
 
     @contextmanager
-    def _own_errors(self) -> Iterator[None]:
-        """Raise the error of the delegate's callbacks in place of the text that LiteRT made of it."""
+    def _own_errors(self, action: str) -> Iterator[None]:
+        """Raise the error of the delegate's callbacks in place of the text that LiteRT made of it, or a ModelError.
+
+        ``action`` is what LiteRT is to do with the model.
+        """
         try:
             yield
         except (RuntimeError, ValueError) as error:
-            self._raise_original(error)
+            self._raise_own(error, action)
             raise
-        self._raise_original(None)
+        self._raise_own(None, action)
 
-    def _raise_original(self, cause: Exception | None) -> None:
+    def _raise_own(self, cause: Exception | None, action: str) -> None:
         delegate = self._gpu_delegate
         original = delegate.engine.take_error() if delegate is not None else None
         if original is not None:
             raise original from cause
+        if cause is not None and is_about_the_model(cause):
+            raise ModelError(f"LiteRT cannot {action} the model: {text_of(cause)}") from cause
 
     def delegated_ops(self) -> list[DelegatedOp]:
         """A record for each operator of the model: whether it runs on the GPU or the CPU, and why not on the GPU.
@@ -186,7 +195,7 @@ class Interpreter(litert.Interpreter):
 
     def allocate_tensors(self) -> None:
         """Allocate as LiteRT does; also sets the shapes of tensors on the GPU after inputs were resized."""
-        with self._own_errors():
+        with self._own_errors("prepare"):
             super().allocate_tensors()
         self._allocated = True
 
@@ -225,9 +234,9 @@ class Interpreter(litert.Interpreter):
         try:  # _own_errors, without what a context manager costs in each frame
             super().invoke()
         except (RuntimeError, ValueError) as error:
-            self._raise_original(error)
+            self._raise_own(error, "run")
             raise
-        self._raise_original(None)
+        self._raise_own(None, "run")
         return delegate.event() if delegate is not None and wait_for is not None else None
 
     def inputs(self) -> list[int]:
@@ -245,6 +254,16 @@ class Interpreter(litert.Interpreter):
                 raise ValueError(f"the model has the signatures {list(self._signature_defs)}: give signature_key")
             signature_key = next(iter(self._signature_defs))
         return _SignatureRunner(self, signature_key)
+
+    def _get_tensor_details(self, tensor_index: int, subgraph_index: int) -> dict[str, Any]:
+        """LiteRT's record of a tensor, also of one whose name or type LiteRT cannot show. The name is printable."""
+        try:
+            details = super()._get_tensor_details(tensor_index, subgraph_index)
+        except ValueError:
+            if not 0 <= tensor_index < len(self._model.subgraphs[subgraph_index].tensors):
+                raise
+            return describe_tensor(self._interpreter, self._model, int(tensor_index), int(subgraph_index))
+        return details | {"name": printable(details["name"])}
 
     # Results that stay on the GPU -------------------------------------------------------------------------------------
 
@@ -325,7 +344,7 @@ class _SignatureRunner(litert.SignatureRunner):
         keep = interpreter._keeps_outputs
         interpreter.set_allow_buffer_handle_output(False)
         try:
-            with interpreter._own_errors():
+            with interpreter._own_errors("run"):
                 return super().__call__(**kwargs)
         finally:
             interpreter._allocated = True

@@ -55,8 +55,11 @@ class KernelError(FramebindError):
         self.kernel, self.device, self.log, self.text = kernel, device, log, text
 
 
-class ModelError(FramebindError):
+class ModelError(FramebindError, ValueError, RuntimeError):
     """The model file is damaged, missing, or describes something impossible. Names the operator or tensor at fault.
+
+    LiteRT raises ValueError for a model that it cannot read, and RuntimeError for one that it cannot run: a program
+    that was written for LiteRT catches this error as either.
 
     Examples
     --------

@@ -13,6 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from ..read.model import Subgraph
+from ..read.names import is_literal
 
 KNOWN_VERSIONS = "2.0 to 2.3"
 """The ai-edge-litert versions whose structures are these: seen with 2.0.2, 2.0.3, 2.1.0, 2.1.6, 2.2.0 and 2.3.0."""
@@ -197,7 +198,7 @@ def _check_tensor(memory: _Memory, context: Context, subgraph: Subgraph, index: 
     dtype = TYPE_NAMES[number] if 0 <= number < len(TYPE_NAMES) else f"type {number}"
     _expect(f"the type of {what}", dtype, expected.dtype.removeprefix("sparse "))
     name = expected.name.encode()
-    if "\ufffd" not in expected.name and (name or tensor.name):
+    if is_literal(expected.name) and (name or tensor.name):
         _expect(f"the name of {what}", memory.bytes(tensor.name, len(name) + 1, f"the name of {what}"), name + b"\0")
     dims = memory.ints(tensor.dims, f"the shape of {what}", 32) if tensor.dims or expected.shape else ()
     _expect(f"the rank of {what}", len(dims), len(expected.shape))
@@ -229,6 +230,6 @@ def _check_node(memory: _Memory, context: Context, address: int, subgraph: Subgr
     _expect(f"the code of {what}", kind.builtin_code, expected.code)
     if not expected.custom:
         _expect(f"the version of {what}", kind.version, expected.version)
-    else:  # one that LiteRT does not know has version 1 there, whatever the file says
+    elif is_literal(expected.name):  # one that LiteRT does not know has version 1 there, whatever the file says
         name = expected.name.encode()
         _expect(f"the name of {what}", memory.bytes(kind.custom_name, len(name) + 1, what), name + b"\0")

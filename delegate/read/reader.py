@@ -19,6 +19,7 @@ from ...interop.errors import ModelError
 from ...kernels.tensor import Quantization, TensorInfo
 from .checks import check_calls, check_subgraph
 from .model import OPTIONAL, Model, RawOperator, Subgraph
+from .names import printable, safe_name
 from .sparse import dense
 
 T = TypeVar("T")
@@ -47,15 +48,30 @@ def read_file(path: str | os.PathLike[str]) -> bytes:
     """A model's bytes. Raises ModelError where the file cannot be read."""
     try:
         return Path(path).read_bytes()
-    except OSError as error:
-        raise ModelError(f"the model {os.fspath(path)} cannot be read: {error.strerror}. Check the path") from error
+    except (OSError, ValueError) as error:  # ValueError: a null character
+        reason = getattr(error, "strerror", None) or error
+        raise ModelError(f"the model {_shown(path)} cannot be read: {reason}. Check the path") from error
 
 
-def read_model(content: bytes) -> Model:
+def read_model(content: bytes, path: str | os.PathLike[str] | None = None) -> Model:
     """Read a TensorFlow Lite flatbuffer. Constants are read-only views of ``content``, which they keep alive.
 
-    Raises ModelError where the bytes are truncated, foreign or inconsistent.
+    ``path`` is the file that the bytes are from, for messages. Raises ModelError where the bytes are truncated, foreign
+    or inconsistent.
     """
+    try:
+        return _read(content)
+    except ModelError as error:
+        if path is None:
+            raise
+        raise ModelError(f"{_shown(path)}: {error}") from error
+
+
+def _shown(path: str | os.PathLike[str]) -> str:
+    return printable(os.fsdecode(path))
+
+
+def _read(content: bytes) -> Model:
     if len(content) < 8 or content[4:8] != IDENTIFIER:
         raise ModelError(
             f"this is no TensorFlow Lite model: {len(content)} bytes without the identifier {IDENTIFIER.decode()} at "
@@ -78,10 +94,11 @@ def read_model(content: bytes) -> Model:
 def _guarded(what: str, read: Callable[[], T]) -> T:
     try:
         return read()
+    except ModelError:
+        raise
     except _DAMAGE as error:
-        raise ModelError(
-            f"{what} cannot be read ({type(error).__name__}: {error}): the file is truncated or damaged; get it again"
-        ) from error
+        reason = f"{type(error).__name__}: {printable(str(error))}"
+        raise ModelError(f"{what} cannot be read ({reason}): the file is truncated or damaged; get it again") from error
 
 
 class _Reader:
@@ -102,7 +119,7 @@ class _Reader:
     def subgraph(self, index: int) -> Subgraph:
         where = f"subgraph {index}"
         table = self._item(where, self._model.Subgraphs, index)
-        name = _guarded(where, lambda: _text(table.Name()))
+        name = _guarded(where, lambda: safe_name(table.Name()))
         tensors = tuple(self._tensors(where, table))
         operators = tuple(self._operators(where, table, len(tensors)))
         inputs, outputs = (
@@ -150,7 +167,8 @@ class _Reader:
 
             def read(table: Any = table) -> tuple[int, str, int]:
                 code = max(table.DeprecatedBuiltinCode(), _builtin_code(table))  # LiteRT's rule
-                name = _text(table.CustomCode()) if code == _CUSTOM else _BUILTIN_NAMES.get(code, f"BUILTIN_{code}")
+                builtin = _BUILTIN_NAMES.get(code, f"BUILTIN_{code}")
+                name = safe_name(table.CustomCode()) if code == _CUSTOM else builtin
                 return code, name, table.Version()
 
             codes.append(_guarded(where, read))
@@ -159,7 +177,7 @@ class _Reader:
     def _tensors(self, where: str, table: tflite.SubGraph) -> Iterator[TensorInfo]:
         for i in range(self.count(f"tensors in {where}", _guarded(where, table.TensorsLength))):
             tensor = self._item(f"{where}, tensor {i}", table.Tensors, i)
-            name = _guarded(f"{where}, tensor {i}", lambda t=tensor: _text(t.Name()))
+            name = _guarded(f"{where}, tensor {i}", lambda t=tensor: safe_name(t.Name()))
             label = f"{where}, tensor {i} '{name}'"
             yield _guarded(label, lambda t=tensor, label=label, name=name: self._tensor(label, name, t))
 
@@ -271,10 +289,6 @@ def _builtin_code(table: tflite.OperatorCode) -> int:
     """
     position = table._tab.Offset(_BUILTIN_CODE_FIELD)
     return struct.unpack_from("<i", table._tab.Bytes, table._tab.Pos + position)[0] if position else 0
-
-
-def _text(value: bytes | None) -> str:
-    return value.decode("utf-8", "replace") if value else ""
 
 
 def _array(vector: Any) -> np.ndarray:

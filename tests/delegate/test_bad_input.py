@@ -8,17 +8,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import flatbuffers
 import numpy as np
 import pytest
-from ai_edge_litert import schema_py_generated as schema
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import framebind as fb
 from framebind.certify.cases.operator_models import options
 from framebind.delegate.read.reader import read_model
-from support.tiny_models import CPU_ONLY, G, Op, T, build, chain, cpu_only
+from support.tiny_models import CPU_ONLY, G, Op, T, build, chain, cpu_only, named, pack, unpack
 
 SOUND = chain("EXP", "TANH")
 
@@ -46,14 +44,12 @@ def calling(operator: str, **fields: int) -> bytes:
 
 def signed(input: dict[str, Any] | None = None, **fields: Any) -> bytes:
     """A model with a signature, of which something is changed."""
-    model: Any = schema.ModelT.InitFromObj(schema.Model.GetRootAs(chain("EXP", signature="serve"), 0))
+    model = unpack(chain("EXP", signature="serve"))
     (signature,) = model.signatureDefs
     for target, changes in ((signature, fields), (signature.inputs[0], input or {})):
         for name, value in changes.items():
             setattr(target, name, value)
-    flat = flatbuffers.Builder(1024)
-    flat.Finish(model.Pack(flat), b"TFL3")
-    return bytes(flat.Output())
+    return pack(model)
 
 
 TOO_LATE = [Op("ADD", [0, 2], [1]), Op("EXP", [1], [2])]
@@ -115,6 +111,24 @@ def test_a_bad_model_is_one_model_error(content: bytes, says: str) -> None:
         fb.Interpreter(model_content=content)
     with pytest.raises(fb.ModelError, match=says):
         fb.GpuDelegate(model_content=content)
+
+
+def test_errors_of_models_with_hostile_names_are_printable() -> None:
+    tables = [content for content, _ in BAD_MODELS[6:]]  # those before have no tables
+    for content in (named(content, b"\x1b[31m\xff\n") for content in tables):
+        with pytest.raises(fb.ModelError) as raised:
+            fb.Interpreter(model_content=content)
+        assert str(raised.value).isprintable()
+
+
+def test_a_file_that_is_no_model_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "page\x1b.tflite"
+    path.write_bytes(b"<!doctype html>")
+    for make in (fb.Interpreter, fb.GpuDelegate):
+        with pytest.raises(fb.ModelError, match=r"page\\x1b\.tflite: this is no TensorFlow Lite model"):
+            make(model_path=path)
+    with pytest.raises(fb.ModelError, match=r"the model a\\x00b cannot be read"):
+        fb.Interpreter("a\0b")
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

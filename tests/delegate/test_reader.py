@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import flatbuffers
 import numpy as np
 import pytest
 import tflite
@@ -17,7 +15,7 @@ import framebind as fb
 from framebind.certify.cases.operator_models import options
 from framebind.delegate.read.reader import read_model
 from framebind.kernels.tensor import Quantization
-from support.tiny_models import G, Op, T, build, chain
+from support.tiny_models import G, Op, T, build, chain, pack, unpack
 
 MODELS = (
     "deeplabv3_257_mv_gpu",
@@ -83,12 +81,10 @@ def test_options_versions_and_custom_operators() -> None:
 @pytest.mark.parametrize("old, new", [(28, 0), (0, 28), (28, 28), (127, 28), (28, 127)])
 def test_an_operator_code_is_the_larger_of_its_two_fields(old: int, new: int) -> None:
     """As in LiteRT: converters may leave out the older field, or write 127 into it."""
-    model: Any = schema.ModelT.InitFromObj(schema.Model.GetRootAs(chain("TANH"), 0))
+    model = unpack(chain("TANH"))
     (code,) = model.operatorCodes
     code.deprecatedBuiltinCode, code.builtinCode = old, new
-    flat = flatbuffers.Builder(1024)
-    flat.Finish(model.Pack(flat), b"TFL3")
-    content = bytes(flat.Output())
+    content = pack(model)
     operator = read_model(content).subgraphs[0].operators[0]
     assert operator.code == max(old, new)
     if operator.code == tflite.BuiltinOperator.TANH:

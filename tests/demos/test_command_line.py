@@ -13,10 +13,14 @@ from typing import Any, get_args
 
 import pytest
 
-from framebind.__main__ import COMMANDS
+import framebind as fb
+from framebind.__main__ import COMMANDS, main
 from framebind.delegate.options import BACKENDS
 from framebind.demos.apis import APIS, BY_NAME, Backend
-from support.tiny_models import CPU_ONLY, G, Op, T, build, chain
+from framebind.demos.commands.benchmark import benchmark
+from framebind.demos.commands.diff import diff
+from framebind.demos.commands.inspect import inspect
+from support.tiny_models import CPU_ONLY, G, Op, T, build, chain, named
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -54,6 +58,33 @@ def command(options: Options) -> None:
     """A demo that was added."""
     print(options.model, options.size)
 '''
+
+
+def test_a_full_disk_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["framebind", "models"])
+    with open("/dev/full", "w") as full, pytest.raises(SystemExit, match=r"OSError: .*No space left on device"):
+        monkeypatch.setattr(sys, "stdout", full)
+        main()
+
+
+def test_hostile_names_are_printed_harmlessly(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "hostile.tflite"
+    path.write_bytes(named(chain("EXP", "TANH", shape=(1, 4)), b"\x1b[31mred\xff"))
+    inspect(str(path))
+    diff(str(path), runs=1)
+    path.write_bytes(named(build(G([T("x", (1,)), T("y", (1,))], [Op("Own", [0], [1], b"")], [0], [1])), b"\x1b[2J"))
+    for command in (lambda: inspect(str(path)), lambda: diff(str(path)), lambda: benchmark([str(path)], "cpu")):
+        with pytest.raises(fb.ModelError, match=r"unresolved custom op: \\x1b\[2J") as raised:
+            command()
+        assert str(raised.value).isprintable()
+    printed = capsys.readouterr()
+    assert r"\x1b[31mred\xff" in printed.out and "\x1b" not in printed.out + printed.err
+
+
+def test_the_package_is_imported_with_standard_streams_closed() -> None:
+    """glfw finds its library by a process that needs standard error."""
+    script = "import os; os.closerange(0, 3); import framebind"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
 def test_a_demo_is_a_file(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import flatbuffers
 import numpy as np
 import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
@@ -37,6 +38,30 @@ def build(*subgraphs: G, version: int = 3) -> bytes:
 
     completed = [replace(graph, operators=[complete(operator) for operator in graph.operators]) for graph in subgraphs]
     return tflite_writer.build(*completed, version=version)
+
+
+def unpack(content: bytes) -> Any:
+    """A model as a schema ModelT, to be changed and packed again."""
+    return schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
+
+
+def pack(model: Any) -> bytes:
+    """The bytes of a schema ModelT."""
+    flat = flatbuffers.Builder(1024)
+    flat.Finish(model.Pack(flat), b"TFL3")
+    return bytes(flat.Output())
+
+
+def named(content: bytes, name: bytes) -> bytes:
+    """The model with this name for every tensor, subgraph and custom operator."""
+    model = unpack(content)
+    for code in model.operatorCodes or ():
+        code.customCode = code.customCode and name
+    for subgraph in model.subgraphs:
+        subgraph.name = name
+        for tensor in subgraph.tensors:
+            tensor.name = name
+    return pack(model)
 
 
 def chain(*names: str, shape: Sequence[int] = (1, 4, 5, 3), signature: str = "") -> bytes:

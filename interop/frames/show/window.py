@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import warnings
 from collections.abc import Iterator
 from typing import Any, cast
-
-import glfw
 
 from ...errors import DeviceError
 from ...gl.context import GlContext
 from ...gl.texture import GlTexture
 from .draw import Presenter
 from .overlay import Overlay
+
+
+@contextlib.contextmanager
+def _open_standard_streams() -> Iterator[None]:
+    """Lends the null device to those of the descriptors 0 to 2 that are closed.
+
+    The package glfw finds its library by a process that calls input(), which fails if standard error is closed.
+    """
+    lent: list[int] = []
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+        lent.append(descriptor)
+    os.close(descriptor)
+    try:
+        yield
+    finally:
+        for descriptor in lent:
+            os.close(descriptor)
+
+
+with _open_standard_streams():
+    import glfw
 
 _KEY_NAMES = {
     getattr(glfw, name): name.removeprefix("KEY_").lower()

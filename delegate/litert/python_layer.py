@@ -1,0 +1,67 @@
+"""Errors and records of LiteRT's Python layer as ours: that layer fails at names and types that a file may well have.
+
+It turns C++ text into str, which raises UnicodeDecodeError at a name that is not UTF-8, and types into NumPy's, which
+has no int4.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ...interop.errors import FramebindError
+from ..read.model import Model
+from ..read.names import printable
+
+_MAX_LENGTH = 2000
+"""Characters of LiteRT's text that a message has at most: LiteRT adds to it what every node reports."""
+
+
+def text_of(error: Exception) -> str:
+    """LiteRT's text behind an exception of its Python layer, as it may be printed."""
+    raw = error.object if isinstance(error, UnicodeDecodeError) else str(error)
+    text = raw if isinstance(raw, str) else bytes(raw).decode("utf-8", "backslashreplace")
+    return printable(" ".join(text.split("\n")).strip())[:_MAX_LENGTH]
+
+
+def is_about_the_model(error: Exception) -> bool:
+    """Whether LiteRT raised the exception because it cannot prepare or run the model.
+
+    It raises ValueError for wrong arguments, and a RuntimeError of its own if an array still shows its memory.
+    """
+    if isinstance(error, FramebindError) or "reference to internal data" in str(error):
+        return False
+    return isinstance(error, (RuntimeError, UnicodeDecodeError))
+
+
+def describe_tensor(native: Any, model: Model, tensor: int, subgraph: int) -> dict[str, Any]:
+    """The record that ``Interpreter.get_tensor_details`` has of a tensor, if LiteRT fails to make it.
+
+    The name is the one that messages have. A type that NumPy lacks is the one of ml_dtypes, or else ``np.void``.
+    """
+    info = model.subgraphs[subgraph].tensors[tensor]
+    scales, zero_points, dimension, block_size = native.TensorQuantizationParameters(tensor, subgraph)
+    return {
+        "name": info.name,
+        "index": tensor,
+        "shape": native.TensorSize(tensor, subgraph),
+        "shape_signature": native.TensorSizeSignature(tensor, subgraph),
+        "dtype": _numpy_type(native, info.dtype.removeprefix("sparse "), tensor, subgraph),
+        "quantization": native.TensorQuantization(tensor, subgraph),
+        "quantization_parameters": {
+            "scales": scales,
+            "zero_points": zero_points,
+            "quantized_dimension": dimension,
+            "block_size": block_size,
+        },
+        "sparsity_parameters": native.TensorSparsityParameters(tensor, subgraph),
+    }
+
+
+def _numpy_type(native: Any, dtype: str, tensor: int, subgraph: int) -> Any:
+    try:
+        return native.TensorType(tensor, subgraph)
+    except ValueError:
+        return getattr(ml_dtypes, dtype, np.void)

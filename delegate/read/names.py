@@ -1,0 +1,31 @@
+"""Text of a model's file as it may be printed: names of tensors, subgraphs and custom operators.
+
+Whoever wrote the file chose the names, and a message with one of them ends in somebody's terminal. The reader passes
+every name through ``safe_name``, so nothing behind it meets a name as the file has it.
+"""
+
+from __future__ import annotations
+
+MAX_LENGTH = 400
+"""Characters of the longest name. Names that converters write for fused operators are longer now and then."""
+_CUT = "..."
+
+
+def safe_name(name: bytes | None) -> str:
+    r"""The name in printable characters: \x1b for a control character, \xff for a byte that is not UTF-8.
+
+    Characters that turn the direction of writing or take no place are escaped too. A name of more than MAX_LENGTH
+    characters is cut.
+    """
+    text = printable((name or b"").decode("utf-8", "backslashreplace"))
+    return text if len(text) <= MAX_LENGTH else text[: MAX_LENGTH - len(_CUT)] + _CUT
+
+
+def printable(text: str) -> str:
+    """The text with Python's escapes in place of the characters that are not printable."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def is_literal(name: str) -> bool:
+    """Whether a safe name is certainly the one in the file, so that it can be compared."""
+    return "\\" not in name and len(name) < MAX_LENGTH
