@@ -258,7 +258,7 @@ class Interpreter(litert.Interpreter):
     def _get_tensor_details(self, tensor_index: int, subgraph_index: int) -> dict[str, Any]:
         """LiteRT's record of a tensor, also of one whose name or type LiteRT cannot show. The name is printable."""
         try:
-            details = super()._get_tensor_details(tensor_index, subgraph_index)
+            details: dict[str, Any] = super()._get_tensor_details(tensor_index, subgraph_index)
         except ValueError:
             if not 0 <= tensor_index < len(self._model.subgraphs[subgraph_index].tensors):
                 raise

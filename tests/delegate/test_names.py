@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from typing import Any
 
 import ai_edge_litert.interpreter as litert
 import numpy as np
@@ -56,7 +57,7 @@ def messages() -> Iterator[str]:
         yield operator.name
         yield operator.reason
     for details in (interpreter.get_input_details, interpreter.get_output_details, interpreter.get_tensor_details):
-        names = [detail["name"] for detail in details()]
+        names = [str(detail["name"]) for detail in details()]
         assert names
         yield from names
     for dtype in ("int16", "int8", "bool"):
@@ -89,11 +90,11 @@ def test_no_message_has_a_character_that_a_terminal_obeys(caplog: pytest.LogCapt
 
 def test_litert_describes_tensors_with_names_and_types_that_its_python_lacks() -> None:
     interpreter = fb.Interpreter(model_content=model("EXP"))
-    (detail,) = interpreter.get_input_details()
+    detail: Any = interpreter.get_input_details()[0]
     assert (detail["name"], detail["dtype"], list(detail["shape"])) == (SHOWN, np.float32, [1, 4])
     unpacked = unpack(model("CAST", "EXP"))
     unpacked.subgraphs[0].tensors[0].type = schema.TensorType.BFLOAT16
-    (detail,) = fb.Interpreter(model_content=pack(unpacked)).get_input_details()
+    detail = fb.Interpreter(model_content=pack(unpacked)).get_input_details()[0]
     assert (detail["name"], detail["dtype"].__name__) == (SHOWN, "bfloat16")
     with pytest.raises(ValueError, match="Invalid tensor index"):
         interpreter._get_tensor_details(99, 0)
