@@ -14,7 +14,7 @@ from ..lower.precision import choose_storage
 from ..lower.tuning import Tuning, TuningError
 from ..transform.graph import Graph
 from .program import Program
-from .tuner import tune
+from .tuner import Tuner
 
 log = logging.getLogger("framebind")
 
@@ -34,6 +34,8 @@ class ProgramMaker:
         self._stopwatch, self._tuned = stopwatch, tuned
         self.storage_rule: StorageRule = choose_storage
         """The storage of each tensor. Tests and certify put another rule here to reach kernels in halves."""
+        self.tuner = Tuner()
+        """The measurements. Tests put others here, which say what is faster without a clock."""
         self._device: Device | None = None
         self._cache: Cache | None = None
 
@@ -61,7 +63,7 @@ class ProgramMaker:
             program.bind_like(base)
             return program
 
-        tuning = tune(self._open_device, base, make)
+        tuning = self.tuner.tune(self._open_device, base, make)
         program = self._make(name, build_graph, tuning)
         program.bind_like(base)
         if self._cache is not None:

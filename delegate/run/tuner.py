@@ -18,9 +18,6 @@ from .program import Program
 
 log = logging.getLogger("framebind")
 
-LIMIT = 60.0
-"""Seconds after which nothing more is tried; what is under way then is still compiled and measured."""
-WARM_UP, RUNS = 5, 20
 WORTH = 0.97
 """The largest part of the best candidate's time that a better one may take, so that noise alone chooses nothing."""
 
@@ -28,28 +25,60 @@ Make = Callable[[Tuning], Program]
 """Makes the program anew, with everything bound."""
 
 
-def tune(device: Device, base: Program, make: Make) -> Tuning:
-    """The fastest way found to run ``base``, which goes by rule and has everything bound; ``Tuning()`` if it is that.
+@dataclass(frozen=True)
+class Tuner:
+    """Measures on the device how a program runs fastest. Its own numbers, of runs and seconds, were not measured."""
 
-    One decision after the other: the dispatches, the size of work-groups, the block or tile of each distinct kernel,
-    the groups of one dispatch. Nothing is measured on a CPU, on a device without a clock, or where the device is told
-    how to run steps.
-    """
-    if device.traits.software or device.dispatches != "auto" or not _has_clock(base):
-        return Tuning()
-    way = "one" if base.record().dispatches < len(base.steps) else "separate"
-    search = _Search(device, base, make, base, Tuning(dispatches=way), time.monotonic() + LIMIT)
-    search.challenge(dispatches="separate" if way == "one" else "one")
-    for group_size in GROUPS:
-        if group_size <= device.traits.max_group_size and group_size != device.traits.group_size:
-            search.challenge(group_size=group_size)
-    search.challenge(tuned=_fastest_candidates(search))
-    for groups_per_unit in GROUPS_PER_UNIT if search.tuning.dispatches == "one" else ():
-        search.challenge(groups_per_unit=groups_per_unit)
-    if search.best is base:
-        return Tuning()
-    search.best.release()
-    return search.tuning
+    limit: float = 60.0
+    """Seconds after which nothing more is tried; what is under way then is still compiled and measured."""
+    warm_up: int = 5
+    """Runs before those that count."""
+    runs: int = 20
+
+    def tune(self, device: Device, base: Program, make: Make) -> Tuning:
+        """The fastest way found to run ``base``, which goes by rule and has everything bound; ``Tuning()`` if it is
+        that.
+
+        One decision after the other: the dispatches, the size of work-groups, the block or tile of each distinct
+        kernel, the groups of one dispatch. Nothing is measured on a CPU, on a device without a clock, or where the
+        device is told how to run steps.
+        """
+        if device.traits.software or device.dispatches != "auto" or not _has_clock(base):
+            return Tuning()
+        way = "one" if base.record().dispatches < len(base.steps) else "separate"
+        search = _Search(self, device, base, make, base, Tuning(dispatches=way), time.monotonic() + self.limit)
+        search.challenge(dispatches="separate" if way == "one" else "one")
+        for group_size in GROUPS:
+            if group_size <= device.traits.max_group_size and group_size != device.traits.group_size:
+                search.challenge(group_size=group_size)
+        search.challenge(tuned=_fastest_candidates(search))
+        for groups_per_unit in GROUPS_PER_UNIT if search.tuning.dispatches == "one" else ():
+            search.challenge(groups_per_unit=groups_per_unit)
+        if search.best is base:
+            return Tuning()
+        search.best.release()
+        return search.tuning
+
+    def is_faster(self, device: Device, program: Program, than: Program) -> bool:
+        """Whether the median run, waited for, is the shorter one. They take turns: a change of clocks meets both."""
+        seconds: tuple[list[float], list[float]] = ([], [])
+        for _ in range(self.warm_up + self.runs):
+            for commands, taken in zip((program.record(), than.record()), seconds, strict=True):
+                start = time.perf_counter()
+                commands.run()
+                device.fence().wait()
+                taken.append(time.perf_counter() - start)
+        new, old = (statistics.median(taken[self.warm_up :]) for taken in seconds)
+        return new < WORTH * old
+
+    def times(self, program: Program) -> dict[str, float]:
+        """The nanoseconds that all steps with a decision take together, by its key."""
+        times: dict[str, float] = {}
+        runs = [[nanoseconds for _, nanoseconds in program.timings()] for _ in range(self.warm_up + self.runs)]
+        for choice, taken in zip(program.step_choices, zip(*runs[self.warm_up :], strict=True), strict=True):
+            if choice is not None:
+                times[choice.key] = times.get(choice.key, 0.0) + statistics.median(taken)
+        return times
 
 
 def _has_clock(program: Program) -> bool:
@@ -65,6 +94,7 @@ def _has_clock(program: Program) -> bool:
 class _Search:
     """The best program so far, which is ``base`` in the beginning, its tuning, and until when others are tried."""
 
+    tuner: Tuner
     device: Device
     base: Program
     make: Make
@@ -84,25 +114,12 @@ class _Search:
         loser: Program | None = None
         try:
             loser = program = self.make(tuning)
-            if is_faster(self.device, program, self.best):
+            if self.tuner.is_faster(self.device, program, self.best):
                 loser, self.best, self.tuning = self.best, program, tuning
         except (TuningError, FramebindError) as reason:
             log.info(f"{tuning} cannot be used: {reason}")
         if loser is not None and loser is not self.base:
             loser.release()
-
-
-def is_faster(device: Device, program: Program, than: Program) -> bool:
-    """Whether the median run, waited for, is the shorter one. They take turns: a change of clocks meets both."""
-    seconds: tuple[list[float], list[float]] = ([], [])
-    for _ in range(WARM_UP + RUNS):
-        for commands, taken in zip((program.record(), than.record()), seconds, strict=True):
-            start = time.perf_counter()
-            commands.run()
-            device.fence().wait()
-            taken.append(time.perf_counter() - start)
-    new, old = (statistics.median(taken[WARM_UP:]) for taken in seconds)
-    return new < WORTH * old
 
 
 def _fastest_candidates(search: _Search) -> dict[str, int]:
@@ -136,17 +153,14 @@ def _fitting(search: _Search, numbers: dict[str, int], tuning: Tuning) -> dict[s
 
 
 def _times(search: _Search, tuning: Tuning) -> dict[str, float]:
-    """The nanoseconds that all steps with a decision take together, by its key; empty if the program does not run."""
-    times: dict[str, float] = {}
+    """``Tuner.times`` of the program with this tuning; empty if it does not run."""
     program: Program | None = None
     try:
         program = search.make(tuning)
-        runs = [[nanoseconds for _, nanoseconds in program.timings()] for _ in range(WARM_UP + RUNS)][WARM_UP:]
-        for choice, taken in zip(program.step_choices, zip(*runs, strict=True), strict=True):
-            if choice is not None:
-                times[choice.key] = times.get(choice.key, 0.0) + statistics.median(taken)
+        return search.tuner.times(program)
     except (TuningError, FramebindError) as reason:
         log.info(f"{tuning} cannot be used: {reason}")
-    if program is not None:
-        program.release()
-    return times
+        return {}
+    finally:
+        if program is not None:
+            program.release()

@@ -19,8 +19,8 @@ from framebind.certify.cases.operator_models import Array, options
 from framebind.delegate.cache import file as cache_file
 from framebind.delegate.cache.file import MAGIC
 from framebind.delegate.lower.tuning import GROUPS, GROUPS_PER_UNIT, Tuning, TuningError, decode, encode
-from framebind.delegate.run import tuner as tune
 from framebind.delegate.run.program import Program
+from framebind.delegate.run.tuner import Tuner
 from framebind.interop.cl.compute.device import ClDevice
 from framebind.interop.device import Device
 from framebind.interop.discovery.devices import open_device
@@ -63,9 +63,10 @@ MODEL = model()
 
 @dataclass
 class Starts:
-    """Starts of the model on one device, which takes itself for a GPU; what is measured is said by a test, not a clock.
+    """Starts of the model on one device, which takes itself for a GPU; a test says what is faster, not a clock.
 
     ``wins`` says whether a whole program with a tuning is the faster one. Of each kernel the last candidate is.
+    ``limit`` is the tuner's.
     """
 
     device: GlDevice | ClDevice
@@ -74,6 +75,7 @@ class Starts:
     challenged: list[Tuning] = field(default_factory=list)
     rounds: list[Tuning] = field(default_factory=list)
     statistics: fb.Statistics | None = None
+    limit: float = float("inf")
 
     def __call__(self, *, sustained: bool = True, keep: bool = True) -> Array:
         self.challenged.clear(), self.rounds.clear()
@@ -82,6 +84,7 @@ class Starts:
         given["inference_preference"] = preference.SUSTAINED_SPEED if sustained else preference.FAST_SINGLE_ANSWER
         given["backend"] = "opencl" if isinstance(self.device, ClDevice) else "opengl"
         with closing(fb.GpuDelegate(fb.GpuDelegateOptions(**given))) as delegate:
+            delegate.engine.maker.tuner = Told(self.limit, warm_up=0, runs=1, starts=self)
             interpreter = fb.Interpreter(model_content=MODEL)
             interpreter.modify_graph_with_delegate(delegate)
             interpreter.allocate_tensors()
@@ -102,33 +105,31 @@ class Starts:
         os.close(folder)
 
 
+@dataclass(frozen=True)
+class Told(Tuner):
+    """Measures, notes what, and finds what the test says."""
+
+    starts: Starts = field(kw_only=True)
+
+    def is_faster(self, device: Device, program: Program, than: Program) -> bool:
+        self.starts.challenged.append(program.tuning)
+        super().is_faster(device, program, than)
+        return self.starts.wins(program.tuning)
+
+    def times(self, program: Program) -> dict[str, float]:
+        self.starts.rounds.append(program.tuning)
+        found = super().times(program)
+        assert found and all(nanoseconds > 0 for nanoseconds in found.values())
+        return {key: 1000.0 / (1 + program.tuning.tuned.get(key, 0)) for key in found}
+
+
 @pytest.fixture(params=["gl", "cl"])
-def starts(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Starts]:
+def starts(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Starts]:
     with fb.GlContext.headless() if request.param == "gl" else fb.ClContext("pocl"):
         device = open_device("opengl" if request.param == "gl" else "opencl")
         assert isinstance(device, GlDevice | ClDevice)
         device.traits = replace(device.traits, software=False)
-        starts = Starts(device, tmp_path)
-
-        compared, tuned = tune.is_faster, tune._times
-
-        def is_faster(device: Device, program: Program, than: Program) -> bool:
-            starts.challenged.append(program.tuning)
-            compared(device, program, than)
-            return starts.wins(program.tuning)
-
-        def times(search: Any, tuning: Tuning) -> dict[str, float]:
-            starts.rounds.append(tuning)
-            found = tuned(search, tuning)
-            assert found and all(nanoseconds > 0 for nanoseconds in found.values())
-            return {key: 1000.0 / (1 + tuning.tuned.get(key, 0)) for key in found}
-
-        monkeypatch.setattr(tune, "is_faster", is_faster)
-        monkeypatch.setattr(tune, "_times", times)
-        monkeypatch.setattr(tune, "LIMIT", float("inf"))
-        monkeypatch.setattr(tune, "RUNS", 1)
-        monkeypatch.setattr(tune, "WARM_UP", 0)
-        yield starts
+        yield Starts(device, tmp_path)
         device.close()
 
 
@@ -250,8 +251,8 @@ def test_only_encoded_tunings_are_decoded() -> None:
             decode(data)
 
 
-def test_no_time_is_left(starts: Starts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tune, "LIMIT", 0.0)
+def test_no_time_is_left(starts: Starts) -> None:
+    starts.limit = 0.0
     starts()
     assert starts.challenged == starts.rounds == []
 
@@ -272,17 +273,27 @@ def test_a_candidate_that_fails_is_left_out(starts: Starts, caplog: pytest.LogCa
     assert starts.statistics is not None and not any("work-groups" in line for line in starts.statistics.tuning)
 
 
-def test_a_cpu_and_a_device_without_a_clock_are_not_tuned(starts: Starts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cpu_is_not_tuned(starts: Starts) -> None:
     starts.device.traits = replace(starts.device.traits, software=True)
     starts()
     assert starts.challenged == starts.rounds == []
-    starts.device.traits = replace(starts.device.traits, software=False)
 
-    def timings(_: Program) -> list[tuple[str, int]]:
+
+class Clockless(Program):
+    """A program on a device that does not tell how long steps take."""
+
+    def __init__(self) -> None: ...
+
+    def timings(self) -> list[tuple[str, int]]:
         raise fb.DeviceError("no timestamps")
 
-    monkeypatch.setattr(Program, "timings", timings)
-    starts(keep=False)
+
+def test_on_a_device_without_a_clock_nothing_is_tuned(starts: Starts) -> None:
+    def make(tuning: Tuning) -> Program:
+        raise AssertionError(tuning)
+
+    told = Told(starts=starts)
+    assert told.tune(starts.device, Clockless(), make) == Tuning()
     assert starts.challenged == starts.rounds == []
 
 

@@ -15,9 +15,10 @@ import framebind as fb
 from framebind.certify.cases.lstm_models import ACTIVATION, CELL, FORMS, Form, X, graph, lstm
 from framebind.certify.cases.operator_models import CPU_KERNELS, Array, options, values
 from framebind.delegate.claim.claims import claim
+from framebind.delegate.lower.tuning import Tuning
 from framebind.delegate.read.reader import read_model
-from framebind.delegate.run import maker
 from framebind.delegate.run.program import Program
+from framebind.delegate.run.tuner import Make, Tuner
 from framebind.interop.cl.compute.device import ClDevice
 from framebind.interop.device import Device
 from framebind.interop.record.null import NullDevice
@@ -321,11 +322,17 @@ def test_a_delegate_that_comes_late_goes_on_with_the_state(gpu: Device) -> None:
         close_to(run(interpreter, x), run(cpu, x))
 
 
-def test_trying_out_ways_to_run_leaves_the_state_alone(context: fb.GlContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trying_out_ways_to_run_leaves_the_state_alone(context: fb.GlContext) -> None:
     tried: list[Program] = []
-    monkeypatch.setattr(maker, "tune", lambda _, base, make: tried.append(base))
+
+    class Recording(Tuner):
+        def tune(self, device: Device, base: Program, make: Make) -> Tuning:
+            tried.append(base)
+            return Tuning()
+
     speed = fb.InferencePreference.SUSTAINED_SPEED
     delegate = fb.GpuDelegate(fb.GpuDelegateOptions(inference_preference=speed))
+    delegate.engine.maker.tuner = Recording()
     interpreter = fb.Interpreter(model_content=lstm(FORM), experimental_delegates=[delegate])
     interpreter.allocate_tensors()
     cpu = on_cpu(lstm(FORM))
