@@ -30,7 +30,7 @@ class CompiledProgram:
     """A graph as launches and packed constants. None of it is on a device yet: ``Program`` runs it.
 
     ``storages`` says in how many bits each tensor is kept. ``block`` holds all constants as bytes, and ``constants``
-    says where each lies in it.
+    says where each lies in it. ``packed``: they were packed now, and not found in the cache.
     """
 
     graph: Graph
@@ -39,6 +39,7 @@ class CompiledProgram:
     storages: Mapping[TensorId, Storage]
     block: np.ndarray
     constants: Mapping[Key, Constant]
+    packed: bool
 
 
 def compile_program(
@@ -70,14 +71,17 @@ def compile_program(
     lowered = time("lower", merge, lowered, rewrites)
     storages = time("lower", storage_rule, lowered, storage)
     wanted = time("pack", list_constants, lowered, graph)
-    block, constants = time("pack", _pack, wanted, storage, traits, cache, f"{name} {encode(tuning)}")
-    return CompiledProgram(graph, lowered, tuning, storages, block, constants)
+    (block, constants), packed = time("pack", _pack, wanted, storage, traits, cache, f"{name} {encode(tuning)}")
+    return CompiledProgram(graph, lowered, tuning, storages, block, constants, packed)
 
 
-def _pack(wanted: Wanted, storage: Storage, traits: Traits, cache: Cache | None, name: str) -> Constants:
-    """The constants as an earlier process packed them, if they fit, or else packed now."""
+def _pack(wanted: Wanted, storage: Storage, traits: Traits, cache: Cache | None, name: str) -> tuple[Constants, bool]:
+    """The constants as an earlier process packed them, if they fit, or else packed now; and whether they were."""
+    packed = False
 
     def pack() -> Constants:
+        nonlocal packed
+        packed = True
         return pack_constants(wanted, storage, traits.offset_alignment)
 
-    return pack() if cache is None else cache.constants(name, wanted.fits, pack)
+    return (pack() if cache is None else cache.constants(name, wanted.fits, pack)), packed

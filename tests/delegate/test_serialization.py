@@ -15,20 +15,20 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import pyopencl
 import pytest
 
 import framebind as fb
-from framebind.delegate import compiler
 from framebind.delegate.cache import file as cache_file
 from framebind.delegate.cache.cache import Cache
 from framebind.delegate.cache.file import MAGIC, UnusableError
-from framebind.interop.cl import build as cl_build
 from framebind.interop.cl import ptx
 from framebind.interop.device import Device
 from framebind.interop.discovery.devices import open_device
-from framebind.interop.gl import program as gl_program
+from framebind.interop.gl.khronos import GL
 from framebind.interop.record.barrier import groups_to_try, keep_groups
 from framebind.interop.record.null import NullDevice
+from support.gl_calls import counted_calls
 from support.tiny_models import CPU_ONLY, G, Op, T, build, cpu_only
 
 SHAPE = (1, 4, 5, 8)
@@ -50,12 +50,12 @@ def expected(scale: npt.NDArray[np.float32] = SCALE) -> npt.NDArray[np.float32]:
     return (scaled + cpu_only(scaled)) * scale
 
 
-@dataclass
+@dataclass(frozen=True)
 class Counts:
-    """What a start made itself."""
+    """The programs that a start compiled, and those whose constants it packed."""
 
-    compiled: int = 0
-    packed: int = 0
+    compiled: int
+    packed: int
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,8 @@ class Starts:
     """Starts of models on one device, each as in a process of its own: no kernel is left of the start before."""
 
     backend: str
-    counts: Counts
+    compilations: Callable[[], int]
+    """The number of programs that were compiled so far."""
     binaries: bool
     """The driver gives out binaries."""
 
@@ -71,7 +72,7 @@ class Starts:
         self, folder: Path, content: bytes = model(), **options: Any
     ) -> tuple[Counts, npt.NDArray[np.float32]]:
         """What was made, and the result."""
-        self.counts.compiled = self.counts.packed = 0
+        before = self.compilations()
         given = {"backend": self.backend, "serialization_dir": folder, "model_token": "tiny"} | options
         with closing(fb.GpuDelegate(fb.GpuDelegateOptions(**given))) as delegate:
             interpreter = fb.Interpreter(model_content=content)
@@ -80,7 +81,7 @@ class Starts:
             interpreter.set_tensor(0, X)
             interpreter.invoke()
             result = interpreter.get_tensor(interpreter.outputs()[0])
-        return replace(self.counts), result
+            return Counts(self.compilations() - before, packed_programs(delegate)), result
 
     def check_cold(self, folder: Path, **options: Any) -> None:
         """A start makes everything, and is right."""
@@ -95,35 +96,30 @@ class Starts:
         np.testing.assert_allclose(result, expected(), atol=2e-6)
 
 
-@contextmanager
-def counted(monkeypatch: pytest.MonkeyPatch, backend: str, binaries: bool) -> Iterator[Starts]:
-    counts = Counts()
-
-    def counting(function: Callable[..., Any], what: str) -> Callable[..., Any]:
-        def call(*arguments: Any) -> Any:
-            setattr(counts, what, getattr(counts, what) + 1)
-            return function(*arguments)
-
-        return call
-
-    monkeypatch.setattr(cl_build, "_build", counting(cl_build._build, "compiled"))
-    monkeypatch.setattr(gl_program, "_begin", counting(gl_program._begin, "compiled"))
-    monkeypatch.setattr(compiler, "pack_constants", counting(compiler.pack_constants, "packed"))
-    yield Starts(backend, counts, binaries)
+def packed_programs(delegate: fb.GpuDelegate) -> int:
+    return sum(program.compiled.packed for program in delegate.engine.programs)
 
 
 @pytest.fixture
-def on_gl(context: fb.GlContext, monkeypatch: pytest.MonkeyPatch) -> Iterator[Starts]:
+def on_gl(context: fb.GlContext) -> Iterator[Starts]:
     gc.collect()  # kernels of delegates that earlier tests left open would still be in the context's device
-    formats = context.gl.integer(gl_program.GL.NUM_PROGRAM_BINARY_FORMATS)
-    with counted(monkeypatch, "opengl", formats > 0) as starts:
-        yield starts
+    formats = context.gl.integer(GL.NUM_PROGRAM_BINARY_FORMATS)
+    with counted_calls(context) as calls:
+        yield Starts("opengl", lambda: calls["glLinkProgram"], formats > 0)
 
 
 @pytest.fixture
 def on_cl(cl_context: fb.ClContext, monkeypatch: pytest.MonkeyPatch) -> Iterator[Starts]:
-    with counted(monkeypatch, "opencl", True) as starts:
-        yield starts
+    texts: list[str] = []
+    make: Callable[..., None] = pyopencl.Program.__init__
+
+    def counting(program: pyopencl.Program, context: pyopencl.Context, *rest: Any) -> None:
+        if len(rest) == 1:  # a text; otherwise devices and their binaries
+            texts.append(*rest)
+        make(program, context, *rest)
+
+    monkeypatch.setattr(pyopencl.Program, "__init__", counting)
+    yield Starts("opencl", lambda: len(texts), True)
 
 
 def file_in(folder: Path) -> Path:
@@ -204,9 +200,7 @@ def test_what_is_kept_of_programs_loads_without_a_compiler(on_cl: Starts, tmp_pa
     on_cl.check_warm(tmp_path)
 
 
-def test_groups_found_before_are_tried_first_and_strange_ones_never(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_groups_found_before_are_tried_first_and_strange_ones_never(tmp_path: Path) -> None:
     options = fb.GpuDelegateOptions(serialization_dir=tmp_path, model_token="tiny")
 
     def start() -> list[int]:
@@ -223,10 +217,9 @@ def test_groups_found_before_are_tried_first_and_strange_ones_never(
     for strange in (b"", b"\xff" * 8, b"twenty", bytes(9)):
         rewritten(file_in(tmp_path), lambda name, data, new=strange: new)
         assert start() == [35, 30, 20, 10]
-    written: list[object] = []
-    monkeypatch.setattr(cache_file, "write", lambda *given: written.append(given))
+    written = file_in(tmp_path).stat().st_ino
     start()
-    assert not written, "what is known is not written again"
+    assert file_in(tmp_path).stat().st_ino == written, "what is known is not written again"
 
 
 def test_folder_and_file_are_private(on_cl: Starts, tmp_path: Path) -> None:
@@ -255,7 +248,6 @@ def test_a_kernel_that_the_device_has_already_is_kept_too(on_cl: Starts, tmp_pat
 def test_other_shapes_add_to_the_file(on_cl: Starts, tmp_path: Path) -> None:
     on_cl(tmp_path)
     for packed in (2, 0):
-        on_cl.counts.packed = 0
         options = fb.GpuDelegateOptions(backend="opencl", serialization_dir=tmp_path, model_token="tiny")
         delegate = fb.GpuDelegate(options)
         interpreter = fb.Interpreter(model_content=model())
@@ -266,8 +258,8 @@ def test_other_shapes_add_to_the_file(on_cl: Starts, tmp_path: Path) -> None:
         interpreter.invoke()
         result = interpreter.get_tensor(interpreter.outputs()[0])
         np.testing.assert_allclose(result, np.concatenate([expected()] * 2), atol=2e-6)
+        assert packed_programs(delegate) == packed
         delegate.close()
-        assert on_cl.counts.packed == packed
     on_cl.check_warm(tmp_path)
 
 
@@ -408,7 +400,7 @@ def test_somebody_elses_file_is_not_read(
     file, user = file_in(tmp_path).name, os.geteuid()
     folder = cache_file.open_folder(tmp_path)
     monkeypatch.setattr(os, "geteuid", lambda: user + 1)
-    monkeypatch.setattr(cache_file.hashlib, "sha256", None)  # nothing may be looked at
+    monkeypatch.setattr(hashlib, "sha256", None)  # nothing may be looked at
     with pytest.raises(UnusableError, match=f"others may write it: user {user}"):
         cache_file.read(folder, file, KEY)
     os.close(folder)
