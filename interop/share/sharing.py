@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..cl.context import ClContext
@@ -91,8 +92,14 @@ def sharing_report(gl: GlContext | None = None, cl: ClContext | None = None) -> 
     gl, cl = gl or GlContext.current(), cl or ClContext.current()
     gl.check()
     cl.check()
-    strategy, refused = _choose(gl, cl)
+    return report_sharing(gl, cl)
+
+
+def report_sharing(gl: GlContext, cl: ClContext, strategies: Sequence[type[Channel]] = STRATEGIES) -> SharingReport:
+    """The report of the channel in use, or else of the one that ``share`` would make of these ``strategies``."""
+    strategy, refused = _choose(gl, cl, strategies)
     channel = _channels.get((id(gl), id(cl)))
+    strategy = strategy if channel is None else type(channel)
     waits = channel.host_waits if channel is not None else 0
     name = strategy.name if strategy else None
     return SharingReport(str(gl), str(cl), name, refused, waits, _same_device(gl, cl, strategy))
@@ -104,15 +111,16 @@ def _same_device(gl: GlContext, cl: ClContext, strategy: type[Channel] | None) -
     return True if strategy is GlObjects else same_gpu(gl, cl)
 
 
-def share(gl: GlContext, cl: ClContext) -> Channel:
+def share(gl: GlContext, cl: ClContext, strategies: Sequence[type[Channel]] = STRATEGIES) -> Channel:
     """The best way for the two contexts to address the same memory. Logs which, and why the better ones are out.
 
-    One channel serves all who share between the two. Raises BindingError, with all reasons, if there is none.
+    ``strategies`` are tried in their order, unless the two have a channel already. One channel serves all who share
+    between the two. Raises BindingError, with all reasons, if there is none.
     """
     channel = _channels.get((id(gl), id(cl)))
     if channel is not None:
         return channel
-    strategy, refused = _choose(gl, cl)
+    strategy, refused = _choose(gl, cl, strategies)
     reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
     if strategy is None:
         raise BindingError(
@@ -125,10 +133,12 @@ def share(gl: GlContext, cl: ClContext) -> Channel:
     return channel
 
 
-def _choose(gl: GlContext, cl: ClContext) -> tuple[type[Channel] | None, dict[str, str]]:
+def _choose(
+    gl: GlContext, cl: ClContext, strategies: Sequence[type[Channel]]
+) -> tuple[type[Channel] | None, dict[str, str]]:
     """The first strategy that works, and why those before it do not."""
     refused: dict[str, str] = {}
-    for strategy in STRATEGIES:
+    for strategy in strategies:
         reason = strategy.why_not(gl, cl)
         if reason is None:
             return strategy, refused

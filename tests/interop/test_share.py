@@ -10,7 +10,7 @@ import gc
 import logging
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +53,10 @@ SHAPE: Shape = (1, 7, 5, 3)
 class Pair:
     """A GL and a CL context, both current, that share by one strategy only; and the CL device."""
 
-    def __init__(self, gl: fb.GlContext, cl: fb.ClContext) -> None:
+    def __init__(self, gl: fb.GlContext, cl: fb.ClContext, strategies: Sequence[type[Channel]]) -> None:
         self.gl, self.cl, self.device = gl, cl, ClDevice(cl)
+        self.first = share.share(gl, cl, strategies) if strategies else None
+        """The channel of these strategies, which is in use as long as this holds it, or the device does."""
 
     @property
     def channel(self) -> Channel:
@@ -66,8 +68,11 @@ class Pair:
         self.gl.close()
 
 
-def open_pair(name: str, es: bool = False, **given: Any) -> Pair:
-    """The first OpenCL device that shares with a headless GL context by that strategy."""
+def open_pair(name: str, es: bool = False, strategies: Sequence[type[Channel]] = (), **given: Any) -> Pair:
+    """The first OpenCL device that shares with a headless GL context by that strategy, and by no better one.
+
+    "any" shares by the first of the ``strategies`` that works, or, without any, by the product's choice.
+    """
     gl, reasons = fb.GlContext.headless(es=es), []
     for device in all_devices():
         try:
@@ -77,7 +82,7 @@ def open_pair(name: str, es: bool = False, **given: Any) -> Pair:
             continue
         reason = ZERO_COPY[name].why_not(gl, cl) if name in ZERO_COPY else None
         if reason is None:
-            return Pair(gl, cl)
+            return Pair(gl, cl, (ZERO_COPY[name],) if name in ZERO_COPY else strategies)
         reasons.append(reason)
         cl.close()
     gl.close()
@@ -86,9 +91,8 @@ def open_pair(name: str, es: bool = False, **given: Any) -> Pair:
 
 
 @pytest.fixture(params=ZERO_COPY)
-def pair(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pair]:
+def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
     """A pair of contexts that share by this strategy, and by no better one. The test leaves no GL error."""
-    monkeypatch.setattr(share, "STRATEGIES", (ZERO_COPY[request.param],))
     pair = open_pair(request.param)
     yield pair
     if not pair.gl.closed:
@@ -98,10 +102,9 @@ def pair(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 @pytest.fixture
-def copying(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pair]:
+def copying() -> Iterator[Pair]:
     """A pair that may only copy."""
-    monkeypatch.setattr(share, "STRATEGIES", (Copies,))
-    pair = open_pair("any", copies_allowed=True)
+    pair = open_pair("any", strategies=(Copies,), copies_allowed=True)
     yield pair
     pair.close()
 
@@ -169,8 +172,7 @@ def test_memory_that_both_address_begins_as_zeros(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("es", [False, True], ids=["gl", "gles"])
-def test_host_memory_has_one_address_on_both_sides(es: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(share, "STRATEGIES", (HostMemory,))
+def test_host_memory_has_one_address_on_both_sides(es: bool) -> None:
     pair = open_pair("share:host", es)
     shared = pair.channel.buffer(4096, "shared")
     gl, mapped = pair.gl.gl, ctypes.c_void_p()
@@ -403,7 +405,6 @@ FREEING = """
 import itertools, sys
 sys.path[:0] = [sys.argv[1], sys.argv[1] + "/.."]
 import test_share as t
-t.share.STRATEGIES = (t.ZERO_COPY[sys.argv[2]],)
 for order in itertools.islice(itertools.permutations(t.THINGS), int(sys.argv[3]), None, 61):
     t.free(sys.argv[2], order)
 print("freed")
@@ -421,6 +422,7 @@ def free(name: str, order: tuple[str, ...]) -> None:
     first = Operand(binding.resource, 0, binding.view.nbytes)
     commands = device.record([step(device, source, first, whole(shared), "copy", **given)])
     commands.run()
+    pair.first = None
     things |= {"bindings": binding.resource, "commands": commands, "device": device, "cl": pair.cl, "gl": pair.gl}
     for thing in order:
         free_one = getattr(things[thing], "close", None) or things[thing].release
@@ -463,23 +465,28 @@ def test_the_report_names_the_strategy_and_why_not_the_better_ones(caplog: pytes
     pair.close()
 
 
-def test_where_nothing_is_shared_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+class NoHostMemory(HostMemory):
+    @staticmethod
+    def why_not(gl: fb.GlContext, cl: fb.ClContext) -> str | None:
+        return "no, says the test"
+
+
+def test_where_nothing_is_shared_the_error_says_what_to_do() -> None:
     pair = open_pair("any")
-    monkeypatch.setattr(HostMemory, "why_not", staticmethod(lambda gl, cl: "no, says the test"))
-    monkeypatch.setattr(share, "STRATEGIES", (HostMemory, Copies))
     with pytest.raises(fb.BindingError, match=r"no, says the test.*backend 'opengl'.*copies_allowed=True"):
-        pair.device.borrow(fb.GlBuffer(64))
-    assert fb.sharing_report().strategy is None
-    assert "nothing" in str(fb.sharing_report())
+        share.share(pair.gl, pair.cl, (NoHostMemory, Copies))
+    report = share.report_sharing(pair.gl, pair.cl, (NoHostMemory, Copies))
+    assert report.strategy is None
+    assert "nothing" in str(report)
     pair.close()
 
 
 def test_copies_are_loud_and_counted(copying: Pair, caplog: pytest.LogCaptureFixture) -> None:
     count, content = Dense(SHAPE).nbytes, random_bytes(Dense(SHAPE).nbytes)
     source, target = fb.GlBuffer(count, content), fb.GlBuffer(count)
-    with caplog.at_level(logging.WARNING, "framebind"):
-        a, b = copying.device.borrow(source), copying.device.borrow(target)
-    assert "copies through the CPU" in caplog.text
+    (said,) = (record for record in caplog.get_records("setup") if record.name == "framebind")
+    assert said.levelno == logging.WARNING and "copies through the CPU" in said.getMessage()
+    a, b = copying.device.borrow(source), copying.device.borrow(target)
     fb.transfers.reset()
     copy_between(copying.device, a, b)
     assert (fb.transfers.calls, fb.transfers.bytes) == (4, 4 * count), str(fb.transfers)
