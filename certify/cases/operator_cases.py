@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .high_rank_cases import high_rank_cases
+from .indexing_cases import indexing_cases
 from .movement_cases import movement_cases
 from .operator_models import SHAPES, Const, ModelCase, ints, options, values
 from .reduction_cases import reduction_cases
@@ -217,6 +218,7 @@ def whole_numbers() -> Iterable[ModelCase]:
 
 CASES: list[ModelCase] = [
     *movement_cases(),
+    *indexing_cases(),
     *reduction_cases(),
     *elementwise(),
     *ranks(),

@@ -23,7 +23,7 @@ WARNING = f"""\
 Following operations are not supported by GPU delegate:
 {CPU_ONLY}: the operator is not supported
 3 operations will run on the GPU, and the remaining 1 operations will run on the CPU.
-op code #{tflite.BuiltinOperator.LOCAL_RESPONSE_NORMALIZATION} cannot be handled by this delegate."""
+op code #{tflite.BuiltinOperator.L2_POOL_2D} cannot be handled by this delegate."""
 
 
 def delegated(content: bytes, backend: str = "null", **options: object) -> tuple[fb.Interpreter, fb.GpuDelegate]:
@@ -188,7 +188,7 @@ def test_the_warning_has_each_reason_once_and_each_code() -> None:
         "Mine: the operator is not supported",
         "Yours: the operator is not supported",
         "1 operations will run on the GPU, and the remaining 4 operations will run on the CPU.",
-        f"op code #{tflite.BuiltinOperator.LOCAL_RESPONSE_NORMALIZATION} cannot be handled by this delegate.",
+        f"op code #{tflite.BuiltinOperator.L2_POOL_2D} cannot be handled by this delegate.",
         f"op code #{tflite.BuiltinOperator.CUSTOM} cannot be handled by this delegate.",
     ]
 

@@ -14,19 +14,20 @@ from ai_edge_litert import schema_py_generated as schema
 from framebind.certify import tflite_writer
 from framebind.certify.tflite_writer import G, Op, T
 
-CPU_ONLY = "LOCAL_RESPONSE_NORMALIZATION"
+CPU_ONLY = "L2_POOL_2D"
 """A float operator of rank 4 that LiteRT has and the GPU does not; ``cpu_only`` is what it computes in these models."""
 
 
 def cpu_only(x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """x divided by the root of 1 + the squares of it and of its neighbouring channels."""
-    squares = np.pad(np.square(x), [(0, 0)] * 3 + [(1, 1)])
-    return x / np.sqrt(1 + squares[..., :-2] + squares[..., 1:-1] + squares[..., 2:])
+    """The root of the mean of the squares of each pixel and of its neighbour on the right, if it has one."""
+    squares = np.square(x)
+    right = np.concatenate([squares[:, :, 1:], squares[:, :, -1:]], axis=2)
+    return np.sqrt((squares + right) / 2)
 
 
 def _cpu_only_options() -> Any:
-    table = schema.LocalResponseNormalizationOptionsT()
-    table.radius, table.bias, table.alpha, table.beta = 1, 1.0, 1.0, 0.5
+    table = schema.Pool2DOptionsT()
+    table.padding, table.strideH, table.strideW, table.filterHeight, table.filterWidth = 0, 1, 1, 1, 2
     return table
 
 

@@ -69,11 +69,13 @@ LOGIC: dict[str, str] = {
     "LOGICAL_AND": "v * w",
     "LOGICAL_NOT": "F4(1.0f) - v",
     "LOGICAL_OR": "max(v, w)",
+    "LEFT_SHIFT": "shift_left(v, w, p)",
     "NOT_EQUAL": "F4(1.0f) - is_equal(v, w)",
+    "RIGHT_SHIFT": "shift_right(v, w, p)",
     "TO_BOOL": "F4(1.0f) - is_equal(v, F4(0.0f))",
     "TO_WHOLE": "trunc(v)",
 }
-"""The expressions of logic.py."""
+"""The expressions of logic.py and shifts.py."""
 OF_KERNELS: dict[str, str] = {"CLIP": "clamp(v, F4(p.x), F4(p.y))", "QUANTIZE": "round_to_steps(v, p)"}
 """Expressions that end the results of other kernels, and are no TensorFlow Lite operators."""
 EXPRESSIONS = UNARY | BINARY | WITH_OPTIONS | LOGIC | OF_KERNELS

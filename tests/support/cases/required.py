@@ -67,6 +67,8 @@ EXEMPT: dict[Feature, str] = {
     ("patch_conv", "STAGED > 0", False): PATCHES,
     ("arg_extreme", "dst", "Dense"): INTEGERS, ("choose", "condition", "Dense"): INTEGERS,
     ("gather", "indices", "Dense"): INTEGERS, ("one_hot", "indices", "Dense"): INTEGERS,
+    ("gather_nd", "indices", "Dense"): INTEGERS, ("scatter", "indices", "Dense"): INTEGERS,
+    ("update_slice", "starts", "Dense"): INTEGERS,
     ("top_k", "indices", "Dense"): INTEGERS, ("quantize", "src", "Dense"): INTEGERS,
     ("lstm", "gates", "Dense"): "the matrix product before it writes them to the arena",
     ("lstm", "state", "Dense"): "it is written to the arena, then copied to the variable",

@@ -1,0 +1,1 @@
+"""Operators whose places in a tensor are numbers in another tensor."""

@@ -1,0 +1,64 @@
+"""GATHER_ND: parts of a tensor, each by an index that has a coordinate for each of the first dimensions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
+from ...tensor import INDEX_DTYPES, ranked, strides_of
+from ..arguments import require_movable, require_type
+
+MOST_COORDINATES = 4
+
+
+@dataclass(frozen=True)
+class GatherNd(Operation):
+    """An index has ``depth`` coordinates; ``ranks`` are those of input and indices.
+
+    A coordinate that is computed outside the input takes the nearest place.
+    """
+
+    depth: int
+    ranks: tuple[int, int]
+
+    def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        shape, indices = shapes
+        if indices[-1] != self.depth:
+            raise ValueError(f"indices of shape {indices} have not {self.depth} coordinates each")
+        return [(*indices[:-1], *shape[self.depth :])]
+
+    def lower(self, lowering: Lowering) -> list[Launch]:
+        source, indices = lowering.inputs
+        shape = ranked(lowering.shape(source), self.ranks[0])
+        constants = {"DEPTH": self.depth, "INNER": math.prod(shape[self.depth :])}
+        constants |= coordinate_constants(shape[: self.depth], strides_of(shape))
+        reads, writes = {"src": source, "indices": indices}, {"dst": lowering.outputs[0]}
+        return [Launch("gather_nd", reads, writes, lowering.groups_for(lowering.outputs[0]), constants)]
+
+
+def coordinate_constants(sizes: tuple[int, ...], strides: tuple[int, ...]) -> dict[str, int | float]:
+    """The size and stride of the dimension of each coordinate, by the names that kernels know."""
+    constants: dict[str, int | float] = {}
+    for axis in range(MOST_COORDINATES):
+        inside = axis < len(sizes)
+        constants |= {f"SIZE_{axis}": sizes[axis] if inside else 1, f"STRIDE_{axis}": strides[axis] if inside else 0}
+    return constants
+
+
+def _parse(node: TfliteNode) -> Parsed:
+    source, indices = node.inputs[:2]
+    require_movable([source], node.outputs)
+    require_type(INDEX_DTYPES, indices)
+    if source is None or indices is None or not indices.shape:
+        raise Unsupported("it needs an input, and indices of rank 1 or more")
+    depth = indices.shape[-1]
+    if not 1 <= depth <= min(len(source.shape), MOST_COORDINATES):
+        raise Unsupported(f"indices of {depth} coordinates do not fit an input of rank {len(source.shape)}")
+    known = indices.constant
+    if known is not None and known.size and ((known < 0) | (known >= source.shape[:depth])).any():
+        raise Unsupported(f"tensor '{indices.name}' has indices outside the shape {source.shape}")
+    return Parsed(GatherNd(depth, (len(source.shape), len(indices.shape))), (0, 1))
+
+
+TFLITE = (TfliteOp("GATHER_ND", _parse, max_version=5, inputs=2, moves_values=True),)

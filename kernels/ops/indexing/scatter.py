@@ -1,0 +1,103 @@
+"""SCATTER_ND and SPARSE_TO_DENSE: values at given places of a tensor that has one value everywhere else."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY, dataclass
+
+from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
+from ...tensor import INDEX_DTYPES, TensorInfo, slices, strides_of
+from ..arguments import constant, require_float, require_movable, require_type
+from .gather_nd import MOST_COORDINATES, coordinate_constants
+
+MOST_COMPARISONS = 1 << 26
+"""The most coordinates that all invocations read: each compares its place with every index. A limit, not measured."""
+
+
+@dataclass(frozen=True)
+class Scatter(Operation):
+    """A tensor of the shape ``destination`` that is ``fill``, with values at the places that indices name.
+
+    An index has ``depth`` coordinates, of the first dimensions; a value is a part of the tensor, or (``single``) one
+    number for all indices. Values of the same place are added up (``adds``), or the last one is taken. Indices outside
+    the tensor are ignored.
+    """
+
+    destination: tuple[int, ...]
+    depth: int
+    _: KW_ONLY
+    adds: bool
+    fill: float = 0.0
+    single: bool = False
+
+    def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        """Indices have the shape (..., depth), or none but the numbers if they have one coordinate."""
+        (indices, values), depth = shapes, self.depth
+        numbers = indices[:-1] if self.adds or len(indices) > 1 else indices
+        if math.prod(indices) != math.prod(numbers) * depth:
+            raise ValueError(f"indices of shape {indices} have not {depth} coordinates each")
+        if math.prod(values) != (1 if self.single else math.prod(numbers) * math.prod(self.destination[depth:])):
+            raise ValueError(f"values of shape {values} do not fit indices of shape {indices}")
+        return [self.destination]
+
+    def lower(self, lowering: Lowering) -> list[Launch]:
+        """One dispatch; every invocation looks at all indices."""
+        indices, values = lowering.inputs
+        inner = math.prod(self.destination[self.depth :])
+        strides = tuple(stride // inner for stride in strides_of(self.destination))
+        constants: dict[str, int | float] = {
+            "DEPTH": self.depth, "INNER": inner, "ROWS": math.prod(lowering.shape(indices)) // self.depth,
+            "ADDS": int(self.adds), "SINGLE": int(self.single), "FILL": self.fill,
+        }  # fmt: skip
+        constants |= coordinate_constants(self.destination[: self.depth], strides)
+        reads, writes = {"indices": indices, "updates": values}, {"dst": lowering.outputs[0]}
+        return [Launch("scatter", reads, writes, lowering.groups_for(lowering.outputs[0]), constants)]
+
+
+def _shape_of(tensor: TensorInfo | None) -> tuple[int, ...]:
+    """The shape of the output, which is a constant input. Raises Unsupported if it is computed, or too long."""
+    return tuple(int(n) for n in constant(tensor, "shape").reshape(-1))
+
+
+def _checked(operation: Scatter, indices: TensorInfo) -> Scatter:
+    """The operation, if it is no more work than for a tensor of these indices may be."""
+    destination = operation.destination
+    if not 1 <= operation.depth <= min(len(destination), MOST_COORDINATES):
+        raise Unsupported(f"indices of {operation.depth} coordinates do not fit the shape {destination}")
+    written = math.prod(destination[:-1]) * slices(destination[-1])
+    if written * math.prod(indices.shape) > MOST_COMPARISONS:
+        raise Unsupported(f"indices of shape {indices.shape} are too many for a result of shape {destination}")
+    return operation
+
+
+def _parse_scatter(node: TfliteNode) -> Parsed:
+    indices, values = node.inputs[:2]
+    require_type(INDEX_DTYPES, indices)
+    require_float(values, *node.outputs)
+    if indices is None or values is None or not (indices.shape and values.shape):
+        raise Unsupported("it needs values and indices of rank 1 or more")
+    scatter = Scatter(_shape_of(node.inputs[2]), indices.shape[-1], adds=True)
+    return Parsed(_checked(scatter, indices), (0, 1))
+
+
+def _parse_sparse(node: TfliteNode) -> Parsed:
+    indices, values = node.inputs[0], node.inputs[2]
+    require_type(INDEX_DTYPES, indices)
+    require_movable([values, node.inputs[3]], node.outputs)
+    if indices is None or values is None or len(indices.shape) > 2:
+        raise Unsupported("it needs values, and indices of rank 0 to 2")
+    fill = constant(node.inputs[3], "default value").reshape(-1)
+    if fill.size != 1:
+        raise Unsupported(f"its default value has {fill.size} values, not one")
+    depth = indices.shape[1] if len(indices.shape) == 2 else 1
+    destination = _shape_of(node.inputs[1])
+    if len(destination) != depth:
+        raise Unsupported(f"indices of {depth} coordinates do not fit the shape {destination}")
+    scatter = Scatter(destination, depth, adds=False, fill=float(fill[0]), single=values.shape == ())
+    return Parsed(_checked(scatter, indices), (0, 2))
+
+
+TFLITE = (
+    TfliteOp("SCATTER_ND", _parse_scatter, max_version=1, inputs=3, takes_integers=True),
+    TfliteOp("SPARSE_TO_DENSE", _parse_sparse, max_version=3, inputs=4, takes_integers=True),
+)
