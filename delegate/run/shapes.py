@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...interop.errors import ModelError
+from ...kernels.tensor import LARGEST_RANK
 from ..claim.claims import Claims
 from ..claim.partition_graph import output_shapes
 from .messages import tensor_label
 
 Shape = tuple[int, ...]
 """A TFLite shape, of any rank."""
-MAX_RANK = 4
-"""Dimensions of the tensors that the GPU computes."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +35,11 @@ def infer_shapes(
         known = output_shapes(claims, operators, dict(given))
     except ValueError as error:
         raise ModelError(f"the model does not take input shapes {list(given.values())}: {error}") from error
-    deep = [tensor for tensor, shape in known.items() if len(shape) > MAX_RANK]
+    deep = [tensor for tensor, shape in known.items() if len(shape) > LARGEST_RANK]
     if deep:
         raise ModelError(
             f"{tensor_label(deep[0], claims.tensors[deep[0]])} has the shape {known[deep[0]]}: the GPU takes at most "
-            f"{MAX_RANK} dimensions; give the model other inputs, or run it without the delegate"
+            f"{LARGEST_RANK} dimensions; give the model other inputs, or run it without the delegate"
         )
     empty = [tensor for tensor, shape in known.items() if 0 in shape]
     if empty and not all(tensor in empty for tensor in outputs):

@@ -102,8 +102,8 @@ def test_litert_describes_tensors_with_names_and_types_that_its_python_lacks() -
 
 def test_more_dimensions_than_the_gpu_takes_are_one_error() -> None:
     interpreter = applied(chain("EXP", "TANH"))[0]
-    interpreter.resize_tensor_input(0, [2] * 6)
-    with pytest.raises(fb.ModelError, match=r"tensor 0 'x' .* the GPU takes at most 4 dimensions"):
+    interpreter.resize_tensor_input(0, [2] * 9)
+    with pytest.raises(fb.ModelError, match=r"tensor 0 'x' .* the GPU takes at most 8 dimensions"):
         interpreter.allocate_tensors()
 
 
