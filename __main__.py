@@ -26,6 +26,7 @@ from .demos.commands.diff import diff
 from .demos.commands.doctor import doctor
 from .demos.commands.inspect import inspect
 from .demos.commands.models import models
+from .demos.console import printable
 
 COMMANDS = (doctor, devices, inspect, models, benchmark, diff, certify)
 
@@ -48,10 +49,11 @@ def main() -> None:
         finally:
             sys.stdout.flush()
     except fb.FramebindError as error:
-        sys.exit(f"{type(error).__name__}: {error}")
-    except OSError as error:  # a full disk, most of all
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes what is left when it ends
-        sys.exit(f"{type(error).__name__}: {error}")
+        sys.exit(printable(f"{type(error).__name__}: {error}"))
+    except OSError as error:  # the output, for instance to a full disk
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python tries again to write it at its end
+        # A pipe is closed by a reader that has read enough, as head does.
+        sys.exit(1 if isinstance(error, BrokenPipeError) else printable(f"OSError: {error}"))
 
 
 if __name__ == "__main__":

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
+
+from ..console import make_console, plain
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
@@ -21,12 +21,12 @@ def print_json(content: Any) -> None:
 
 def print_table(table: Table) -> None:
     """Print a table, as wide as the terminal, or as COLUMNS says."""
-    Console().print(table)
+    make_console().print(table)
 
 
 def print_line(line: str) -> None:
-    """Print a line of text as it is: square brackets are no markup, and only a terminal breaks it."""
-    Console(soft_wrap=True).print(Text(line))
+    """Print a line of text; only a terminal breaks it."""
+    make_console(soft_wrap=True).print(plain(line))
 
 
 def make_table(title: str, *columns: str, lines: bool = False) -> Table:
@@ -38,8 +38,8 @@ def make_table(title: str, *columns: str, lines: bool = False) -> Table:
 
 
 def add_row(table: Table, *cells: object, style: str = "") -> None:
-    """Add a row of plain text: names of devices and tensors may hold square brackets, which are no markup."""
-    table.add_row(*(Text(str(cell)) for cell in cells), style=style)
+    """Add a row of plain text."""
+    table.add_row(*map(plain, cells), style=style)
 
 
 def print_figures(title: str, texts: tuple[str, ...], figures: tuple[str, ...], rows: list[list[str]]) -> None:
@@ -54,6 +54,6 @@ def print_figures(title: str, texts: tuple[str, ...], figures: tuple[str, ...], 
         table.add_column(column, no_wrap=True, justify="right")
     for row in rows:
         add_row(table, *row)
-    console = Console()
+    console = make_console()
     natural = console.measure(table, options=console.options.update(width=1000)).maximum
-    Console(width=max(console.width, natural), height=console.height).print(table)
+    make_console(width=max(console.width, natural), height=console.height).print(table)

@@ -46,9 +46,9 @@ class Recorder:
 
     def toggle_recording(self) -> str:
         """Start a video that is named after this moment, or finish it. Returns a note for the user."""
-        if self._recording is not None:
-            self._close(self._recording)
-            self._recording = None
+        recording, self._recording = self._recording, None
+        if recording is not None:
+            self._close(recording)
             return "recording stopped"
         path = _new_path(".mp4")
         self._recording = self._open(path)
@@ -64,9 +64,15 @@ class Recorder:
         return f"wrote {path}"
 
     def close(self) -> None:
-        """Finish all files. May be called more than once."""
+        """Finish all files; then raise SourceError if any of them failed. May be called more than once."""
+        failed: list[fb.SourceError] = []
         while self._files:
-            self._close(self._files[0])
+            try:
+                self._close(self._files[0])
+            except fb.SourceError as error:
+                failed.append(error)
+        if failed:
+            raise fb.SourceError("; ".join(map(str, failed))) from failed[0]
 
     def _open(self, path: Path) -> _File:
         picture = self._picture

@@ -5,19 +5,22 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import skimage
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 import framebind as fb
 
+from ..console import make_console, plain
 from ..models import find_model
+from .files import check_written
 from .keys import LEGEND, press
 from .laps import Laps
 from .network import Network
@@ -32,7 +35,7 @@ PHOTOGRAPHS = Path(skimage.__file__).parent / "data"
 PHOTOGRAPH = PHOTOGRAPHS / "astronaut.png"
 """The photograph under the synthetic source, from scikit-image's wheel."""
 
-console = Console(stderr=True, soft_wrap=True)
+console = make_console(stderr=True, soft_wrap=True)
 
 
 def run(prepare: Callable[[Scene], Task], options: Options) -> Report:
@@ -79,7 +82,7 @@ def run(prepare: Callable[[Scene], Task], options: Options) -> Report:
 
 def _print_written(recorder: Recorder) -> None:
     for path in recorder.written:
-        console.print(f"wrote {path}", highlight=False)
+        console.print(plain(f"wrote {path}"))
 
 
 def _source(options: Options) -> fb.Source:
@@ -93,6 +96,8 @@ def _source(options: Options) -> fb.Source:
         if not (x and width.isdecimal() and height.isdecimal() and int(width) and int(height)):
             raise typer.BadParameter(f"--size is WIDTHxHEIGHT, for instance 640x480, not '{options.size}'")
         size = int(width), int(height)
+    written = [*options.output, *([options.profile] if options.profile else [])]
+    check_written(written, source=name, model=options.model)
     name = f"synthetic:{PHOTOGRAPH}" if name == "synthetic" else name
     return fb.open_source(
         name, size=size, fps=options.fps, fourcc=options.fourcc, matrix=options.matrix, loop=options.loop
@@ -113,22 +118,46 @@ def _progress(length: int | None) -> Iterator[Callable[[], Any]]:
 
 def main(prepare: Callable[[Scene], Task], options: Options) -> None:
     """Run a task as a program: print the report at the end, or one line and exit code 1 if it fails."""
-    # FFmpeg prints a line for each damaged frame and each refused connection; our own message says it once.
+    # FFmpeg and OpenCV print a line for each damaged frame, each refused connection and each frame that a full disk
+    # does not take; our own message says it once.
     os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
+    os.environ.setdefault("OPENCV_LOG_LEVEL", "ERROR")
     try:
-        with _ended_by_kill():
+        with _ended_by_signals():
             report = run(prepare, options)
     except fb.FramebindError as error:
-        console.print(f"[red]{type(error).__name__}[/red]: {error}", highlight=False)
+        console.print(plain(f"{type(error).__name__}: {error}"))
         raise typer.Exit(1) from error
-    console.print(str(report), highlight=False)
+    console.print(plain(report))
 
 
 @contextlib.contextmanager
-def _ended_by_kill() -> Iterator[None]:
-    """Let SIGTERM end a demo as Ctrl-C does, so that its recordings are finished and play."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+def _ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM, and SIGHUP of a closed terminal, end a demo as Ctrl-C does: its recordings are finished and play.
+
+    A signal that the process was started to ignore (nohup) stays ignored.
+    """
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {number: signal.getsignal(number) for number in numbers}
+    replaced = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
+    for number in replaced:
+        signal.signal(number, _end)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in replaced.items():
+            # None is a handler that a C library installed: Python can call it no more than set it again.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    """Interrupt the run once: the second SIGHUP of a closed terminal must not interrupt the end of a recording."""
+    signal.signal(number, signal.SIG_IGN)
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that is gone takes no text. That is no reason to fail.
+        with contextlib.suppress(OSError, ValueError):
+            try:
+                os.write(stream.fileno(), b"")
+            except OSError:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    raise KeyboardInterrupt

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import itertools
 import json
 import os
@@ -9,6 +11,8 @@ import re
 import signal
 import subprocess
 import sys
+import termios
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -57,7 +61,13 @@ def identity(tmp_path: Path) -> Path:
 
 
 def files(folder: Path, suffix: str) -> list[Path]:
-    return sorted(folder.glob(f"framebind-*{suffix}"))
+    """The complete files that keys made."""
+    return sorted(path for path in folder.glob(f"framebind-*{suffix}") if ".unfinished." not in path.name)
+
+
+def unfinished(folder: Path, least: int = 0) -> list[Path]:
+    """The recordings that go on and have at least so many bytes."""
+    return [path for path in folder.glob("*.unfinished.*") if path.stat().st_size >= least]
 
 
 def frames_of(video: Path) -> list[Picture]:
@@ -117,10 +127,10 @@ def test_keys_do_what_the_help_line_says(screen: Screen, tmp_path: Path, identit
         program.press("f")
         program.until(lambda: pixel(700, 500) == [0] * 3, "window again")
         program.press("r")
-        video = program.until(lambda: files(tmp_path, ".mp4"), "recording")[0]
+        program.until(lambda: len(unfinished(tmp_path)) == 2, "recording beside --record's")
         screenshot(program, tmp_path)
         program.press("r")
-        program.until(lambda: len(frames_of(video)) > 1, "finished recording")
+        (video,) = program.until(lambda: files(tmp_path, ".mp4"), "finished recording")
         program.press("q")
         code, output = program.wait()
     assert code == 0 and "Traceback" not in output
@@ -187,7 +197,7 @@ def test_a_window_closed_while_recording_leaves_a_recording_that_plays(
     command = (sys.executable, LIVE_DEMO, "--model", identity, "--size", "64x48")
     with screen.run(*command, cwd=tmp_path) as program:
         program.press("r")
-        program.until(lambda: files(tmp_path, ".mp4"), "recording")
+        program.until(lambda: unfinished(tmp_path), "recording")
         screenshot(program, tmp_path)
         program.click_close()
         code, output = program.wait()
@@ -212,21 +222,41 @@ def test_files_that_cannot_be_written_are_said_and_the_demo_goes_on(
     assert code == 0 and "Traceback" not in output
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM], ids=["ctrl c", "kill"])
-def test_a_signal_ends_a_recording_that_plays(tmp_path: Path, identity: Path, sent: signal.Signals) -> None:
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, None], ids=["ctrl c", "kill", "closed terminal"])
+def test_a_signal_ends_a_recording_that_plays(tmp_path: Path, identity: Path, sent: signal.Signals | None) -> None:
     command = [sys.executable, LIVE_DEMO, "--model", identity, "--headless", "--record", "a.avi"]
     environment = {**os.environ, "EGL_PLATFORM": "surfaceless"}
+    terminal, stderr = os.openpty()
     program = subprocess.Popen(
-        [*command, "--size", "64x48", "--frames", "100000"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE
-    )
+        [*command, "--size", "64x48", "--frames", "100000"], cwd=tmp_path, env=environment, stderr=stderr,
+        preexec_fn=lambda: fcntl.ioctl(2, termios.TIOCSCTTY, 0), start_new_session=True,
+    )  # fmt: skip
+    os.close(stderr)
+    output, closing = bytearray(), threading.Event()
+
+    def read() -> None:
+        with contextlib.suppress(OSError):  # EIO at the end on Linux
+            while not closing.is_set() and (text := os.read(terminal, 4096)):
+                output.extend(text)
+
+    reader = threading.Thread(target=read)
+    reader.start()
     deadline = time.monotonic() + WAIT_SECONDS
-    while not ((tmp_path / "a.avi").exists() and (tmp_path / "a.avi").stat().st_size > 20_000):
+    while not unfinished(tmp_path, 20_000):
         assert program.poll() is None and time.monotonic() < deadline
         time.sleep(0.05)
-    program.send_signal(sent)
-    output = program.communicate(timeout=60)[1].decode()
-    assert program.returncode == 0 and "Traceback" not in output and "frames after the first" in output
-    assert len(frames_of(tmp_path / "a.avi")) > 3
+    if sent is None:
+        closing.set()  # the progress bar's next text lets the reader go
+        reader.join()
+        os.close(terminal)
+    else:
+        program.send_signal(sent)
+    assert program.wait(60) == 0
+    if sent is not None:
+        reader.join()
+        os.close(terminal)
+        assert b"Traceback" not in output and b"frames after the first" in output
+    assert len(frames_of(tmp_path / "a.avi")) > 3 and not unfinished(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import resource
 import struct
 import threading
 import time
@@ -333,13 +335,61 @@ def test_picture_sink_writes_the_last_picture(context: fb.GlContext, tmp_path: P
     assert fb.transfers.by_reason["download", "picture file"].bytes == picture.nbytes
 
 
-def test_a_picture_for_which_the_disk_has_no_room_is_a_source_error(context: fb.GlContext, tmp_path: Path) -> None:
-    (tmp_path / "full.png").symlink_to("/dev/full")
-    sink = fb.open_sink(tmp_path / "full.png", context, (8, 8))
-    sink.put(fb.GlTexture(8, 8))
-    with pytest.raises(fb.SourceError, match=r"picture '.*full.png' cannot be written: No space left"):
+@pytest.fixture
+def full_disk() -> Iterator[Callable[[int], None]]:
+    """``full_disk(nbytes)``: from now on no file grows beyond so many bytes, as if the disk were full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)  # Python ignores the signal that goes with it
+    yield lambda nbytes: resource.setrlimit(resource.RLIMIT_FSIZE, (nbytes, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.mp4", "a.mov", "a.mkv", "a.avi"])
+def test_a_full_disk_is_said_and_leaves_the_file_that_was_there(
+    context: fb.GlContext, tmp_path: Path, full_disk: Callable[[int], None], name: str
+) -> None:
+    path, size = tmp_path / name, (64, 48)
+    path.write_bytes(b"of an earlier run")
+    texture, random = fb.GlTexture(*size), np.random.default_rng(0)
+    sink = fb.open_sink(path, context, size)
+    full_disk(6000)
+    for _ in range(12):
+        texture.write(random.integers(0, 256, (48, 64, 4), np.uint8))
+        sink.put(texture)
+    reason = "File too large" if name == "a.png" else "not all of its 12 frames reached the disk"
+    with pytest.raises(fb.SourceError, match=f"'.*{name}' cannot be written: {reason}"):
         sink.close()
+    full_disk(resource.RLIM_INFINITY)
     sink.close()
+    assert path.read_bytes() == b"of an earlier run"
+    for left in tmp_path.glob("*.unfinished.*"):
+        assert cv2.VideoCapture(str(left)).read()[0], "only a file that can be played is left"
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.avi"])
+def test_a_file_is_replaced_when_the_new_one_is_complete(context: fb.GlContext, tmp_path: Path, name: str) -> None:
+    kept, link, texture = tmp_path / "kept", tmp_path / name, fb.GlTexture(32, 32)
+    kept.write_bytes(b"of an earlier run")
+    kept.chmod(0o600)
+    link.symlink_to(kept)
+    fb.open_sink(link, context, (32, 32)).close()  # no picture
+    sink = fb.open_sink(link, context, (32, 32))
+    for _ in range(4):
+        sink.put(texture)
+    assert kept.read_bytes() == b"of an earlier run"
+    sink.close()
+    assert cv2.VideoCapture(str(link)).read()[0] and link.is_symlink() and kept.stat().st_mode & 0o777 == 0o600
+    assert sorted(tmp_path.iterdir()) == sorted([kept, link])
+
+
+def test_a_video_that_nobody_closed_is_complete_or_not_there(context: fb.GlContext, tmp_path: Path) -> None:
+    for name, pictures in (("a.avi", 5), ("b.avi", 0)):
+        sink = fb.open_sink(tmp_path / name, context, (32, 32))
+        for _ in range(pictures):
+            sink.put(fb.GlTexture(32, 32))
+        del sink
+    gc.collect()
+    assert [path.name for path in tmp_path.iterdir()] == ["a.avi"]
+    assert cv2.VideoCapture(str(tmp_path / "a.avi")).read()[0]
 
 
 def test_offscreen_copies_nothing(context: fb.GlContext) -> None:
@@ -354,13 +404,14 @@ def test_a_sink_that_cannot_be_opened(context: fb.GlContext, tmp_path: Path) -> 
     (tmp_path / "file").write_text("")
     for target, message in {
         tmp_path / "clip.xyz": "no known format: use .png or one of .mp4",
-        tmp_path / "file" / "clip.mp4": "the folder of .* cannot be made",
-        tmp_path / "file" / "last.png": "the folder of .* cannot be made",
+        tmp_path / "file" / "clip.mp4": "video '.*clip.mp4' cannot be written: File exists",
+        tmp_path / "file" / "last.png": "picture '.*last.png' cannot be written: File exists",
+        tmp_path / "zero\0.png": "cannot be written: .*null",
     }.items():
         with pytest.raises(fb.SourceError, match=message):
             fb.open_sink(target, context, (8, 8))
     (tmp_path / "taken.mp4").mkdir()
-    with pytest.raises(fb.SourceError, match="cannot be written"):
+    with pytest.raises(fb.SourceError, match="cannot be written: something else than a file is there"):
         fb.open_sink(tmp_path / "taken.mp4", context, (64, 48))
     sink = fb.open_sink(tmp_path / "clip.mp4", context, (64, 48))
     with pytest.raises(fb.SourceError, match="takes rgba8 pictures of 64x48, not 32x32"):

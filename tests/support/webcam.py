@@ -13,6 +13,7 @@ import pytest
 
 Picture = npt.NDArray[np.uint8]
 SIZE = (48, 32)
+_OPEN_FILE = cv2.VideoCapture
 
 
 class Webcam:
@@ -25,8 +26,9 @@ class Webcam:
         self.opened = self.number = 0
         self.delay, self.stamp = 0.0, 0.0
 
-    def capture(self, index: int, api: int = 0) -> Capture:
-        return Capture(self, index)
+    def capture(self, index: int | str, api: int = 0) -> Any:
+        """Stands for cv2.VideoCapture: a number is a camera; a name is a file, which OpenCV opens."""
+        return Capture(self, index) if isinstance(index, int) else _OPEN_FILE(index)
 
 
 class Capture:

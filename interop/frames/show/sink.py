@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import time
+import weakref
 from collections import deque
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -18,11 +16,12 @@ from ...gl.texture import GlTexture
 from ..capture.opencv import load_cv2
 from ..capture.readers import Frame
 from .readback import ReadbackRing
+from .replacement import Replacement
+from .video_file import VIDEO_CODECS, VideoFile
 from .window import Window
 
 PICTURE_FILE = "picture file"
 """The reason under which ``transfers`` counts the copy that a PNG file is written from."""
-VIDEO_CODECS = {".mp4": "mp4v", ".mov": "mp4v", ".mkv": "mp4v", ".avi": "MJPG"}
 
 
 class Sink(Protocol):
@@ -53,9 +52,14 @@ class Sink(Protocol):
         ...
 
     def close(self) -> None:
-        """Write the pictures that are still on their way, and close. A file without a picture is removed.
+        """Write the pictures that are still on their way, and put the file in its place. May be called more than once.
 
-        May be called more than once.
+        Until now a file that was there before is as it was; it stays so if no picture was put.
+
+        Raises
+        ------
+        SourceError
+            If the file is not complete, for instance because the disk is full. The one before is then untouched.
         """
         ...
 
@@ -74,7 +78,8 @@ def open_sink(
     ----------
     target : Window, str, Path or None
         A window; the path of a video (.mp4, .mov, .mkv, .avi); the path of a .png file, which gets the last picture; or
-        None: pictures stay on the GPU. Missing folders are made.
+        None: pictures stay on the GPU. Missing folders are made. A file is written beside its place, under a name with
+        ".unfinished" in it, and renamed by ``close()``: an existing one is replaced by a complete one or not at all.
     context : GlContext
         The context of the textures.
     size : (int, int)
@@ -106,10 +111,6 @@ def open_sink(
     suffix = path.suffix.lower()
     if suffix != ".png" and suffix not in VIDEO_CODECS:
         raise SourceError(f"'{path}' ends in no known format: use .png or one of {', '.join(VIDEO_CODECS)}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SourceError(f"the folder of '{path}' cannot be made: {error.strerror}") from error
     return PictureSink(path) if suffix == ".png" else VideoSink(path, context, size, fps, live)
 
 
@@ -142,13 +143,10 @@ class VideoSink:
 
     def __init__(self, path: Path, context: GlContext, size: tuple[int, int], fps: float, live: bool) -> None:
         self._path, self._size, self._fps, self._live, self._closed = path, size, fps, live, False
-        self._began, self._written, self._empty = 0.0, 0, True
+        self._began, self._written = 0.0, 0
         self._repeats: deque[int] = deque()
-        cv2 = load_cv2()
-        codec = cv2.VideoWriter.fourcc(*VIDEO_CODECS[path.suffix.lower()])
-        self._writer = cv2.VideoWriter(os.fspath(path), codec, fps, size)
-        if not self._writer.isOpened():
-            raise SourceError(f"video '{path}' cannot be written: is the folder writable? Does '.avi' work?")
+        self._file = VideoFile(path, size, fps)
+        weakref.finalize(self, self._file.finish)  # if nobody closes it, also at the end of the process
         self._ring = ReadbackRing(context, *size)
         self._bgr = np.empty((size[1], size[0], 3), np.uint8)
 
@@ -181,16 +179,13 @@ class VideoSink:
                 self._encode(frame)
         finally:
             self._ring.release()
-            self._writer.release()
-            if self._empty:  # no player takes such a file
-                self._path.unlink(missing_ok=True)
+            self._file.finish()
 
     def _encode(self, frame: Frame) -> None:
         cv2 = load_cv2()
         cv2.cvtColor(frame, cv2.COLOR_RGBA2BGR, dst=self._bgr)
         for _ in range(self._repeats.popleft()):
-            self._writer.write(self._bgr)
-        self._empty = False
+            self._file.write(self._bgr)
 
 
 class PictureSink:
@@ -199,9 +194,7 @@ class PictureSink:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._last: GlTexture | None = None
-        self._made = not path.exists()
-        with _written(path):
-            path.touch()
+        Replacement(path, "picture").discard()  # raises now if the folder takes no files
 
     def put(self, texture: GlTexture) -> bool:
         self._last = texture
@@ -209,23 +202,18 @@ class PictureSink:
 
     def close(self) -> None:
         texture, self._last = self._last, None
-        if texture is not None:
-            cv2 = load_cv2()
-            picture = cv2.cvtColor(texture.read(PICTURE_FILE), cv2.COLOR_RGBA2BGR)
-            with _written(self._path):
-                self._path.write_bytes(cv2.imencode(".png", picture)[1].tobytes())
-        elif self._made:
-            self._path.unlink(missing_ok=True)
-        self._made = False
-
-
-@contextlib.contextmanager
-def _written(path: Path) -> Iterator[None]:
-    """Raise SourceError if writing within the block fails."""
-    try:
-        yield
-    except OSError as error:
-        raise SourceError(f"picture '{path}' cannot be written: {error.strerror}") from error
+        if texture is None:
+            return
+        cv2 = load_cv2()
+        picture = cv2.cvtColor(texture.read(PICTURE_FILE), cv2.COLOR_RGBA2BGR)
+        content = cv2.imencode(".png", picture)[1].tobytes()
+        replacement = Replacement(self._path, "picture")
+        try:
+            replacement.unfinished.write_bytes(content)
+        except OSError as error:
+            replacement.discard()
+            raise replacement.error(error.strerror or str(error)) from error
+        replacement.complete()
 
 
 def _check_size(texture: GlTexture, size: tuple[int, int], path: Path) -> None:

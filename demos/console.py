@@ -1,0 +1,31 @@
+"""Consoles of commands and demos. What they print is plain text: names of files, tensors and devices come from outside.
+
+Rich reads square brackets as markup and colons as emoji, and a terminal obeys control characters: none of them may
+come from a name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+"""Control characters (C0, DEL, C1) except for the end of a line."""
+
+
+def make_console(**settings: Any) -> Console:
+    """Make a console that takes strings as they are. ``settings`` are rich's, such as ``stderr`` or ``width``."""
+    return Console(markup=False, emoji=False, highlight=False, **settings)
+
+
+def plain(text: object) -> Text:
+    """Make text for a console or a table. Control characters stand in it as Python writes them."""
+    return Text(printable(str(text)))
+
+
+def printable(text: str) -> str:
+    r"""Write control characters as Python does (``\x1b``), so that a terminal shows them and does not obey them."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
