@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -110,18 +109,6 @@ def find_model(name: str) -> Path:
             f"{', '.join([*BUNDLED, *MODELS])}"
         )
     return _download(name)
-
-
-@contextlib.contextmanager
-def errors_of(path: Path) -> Iterator[None]:
-    """Raise ModelError, naming the file, for what LiteRT raises within the block if a model does not run.
-
-    That is RuntimeError or ValueError, for instance for an operator that LiteRT does not know.
-    """
-    try:
-        yield
-    except (RuntimeError, ValueError) as error:
-        raise fb.ModelError(f"'{path.name}' does not run: {error}") from error
 
 
 def find_local(name: str) -> Path | None:

@@ -17,7 +17,7 @@ import typer
 import framebind as fb
 
 from ..apis import APIS, BY_NAME, GL, Api
-from ..models import errors_of, find_model
+from ..models import find_model
 from .measure import Measurement, Precision, measure_on_gpu
 from .output import AsJson, print_figures, print_json, print_line
 from .peers import PEERS, litert_cpu
@@ -80,20 +80,19 @@ def benchmark(
     preference = fb.InferencePreference.SUSTAINED_SPEED if sustained else fb.InferencePreference.FAST_SINGLE_ANSWER
     rows: list[Measurement] = []
     for path in [find_model(name) for name in models]:
-        with errors_of(path):
-            for api in apis:
-                if api is None:
-                    rows.append(litert_cpu(path, threads, warmup_runs, runs))
-                    continue
-                with api.open_context():
-                    rows += [
-                        measure_on_gpu(
-                            path, api, precision=cast(Precision, name), bound=bound, warm_up_runs=warmup_runs,
-                            runs=runs, profiled=profile or trace is not None, preference=preference,
-                        )
-                        for name in precisions
-                    ]  # fmt: skip
-            rows += [PEERS[name](path, threads, warmup_runs, runs) for name in peers]
+        for api in apis:
+            if api is None:
+                rows.append(litert_cpu(path, threads, warmup_runs, runs))
+                continue
+            with api.open_context():
+                rows += [
+                    measure_on_gpu(
+                        path, api, precision=cast(Precision, name), bound=bound, warm_up_runs=warmup_runs, runs=runs,
+                        profiled=profile or trace is not None, preference=preference,
+                    )
+                    for name in precisions
+                ]  # fmt: skip
+        rows += [PEERS[name](path, threads, warmup_runs, runs) for name in peers]
     if trace is not None:
         trace.write_text(json.dumps(_trace(rows)) + "\n")
     if as_json:

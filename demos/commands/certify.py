@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 import framebind as fb
@@ -22,6 +21,7 @@ from ...certify.devices import usable_devices, versions
 from ...certify.outcomes import Journal, Outcome
 from ...certify.plan import subjects
 from ...certify.runner import run
+from ..console import make_console
 from ..models import BUNDLED, MODELS, find_local, find_model
 from .output import print_line
 
@@ -120,7 +120,7 @@ def _progress(name: str, total: int, done: int) -> Iterator[Callable[[Outcome], 
         TextColumn("{task.description}"),
     )
     failed = 0
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    with Progress(*columns, console=make_console(stderr=True)) as progress:
         task = progress.add_task("", total=total, completed=done)
 
         def advance(outcome: Outcome) -> None:

@@ -82,16 +82,13 @@ class Network:
         self._delegate.bind_buffer_to_tensor(obj, tensor, mean=mean, std=std, crop=crop, rotation=rotation)
 
     def run(self) -> None:
-        """Compute the outputs from the inputs. Raises ModelError for a model that LiteRT does not run."""
+        """Compute the outputs from the inputs."""
         self._timer.mark("inference")
-        try:
-            if self.copying:
-                with fb.transfer_guard("allow"):
-                    self._copy()
-            else:
-                self._interpreter.invoke()
-        except RuntimeError as error:  # LiteRT's, for instance for an operator that it does not know
-            raise fb.ModelError(f"'{self.path.name}' does not run: {error}") from error
+        if self.copying:
+            with fb.transfer_guard("allow"):
+                self._copy()
+        else:
+            self._interpreter.invoke()
         self._timer.mark("draw")
 
     def _copy(self) -> None:

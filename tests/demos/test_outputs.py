@@ -175,7 +175,7 @@ def test_every_console_takes_text_as_it_is() -> None:
     assert not found
 
 
-# Signals and output that cannot be written ----------------------------------------------------------------------------
+# Signals, and models that cannot run ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -203,16 +203,6 @@ def test_a_signal_interrupts_once_and_handlers_are_as_before(
     signal.signal(number, before)
 
 
-@pytest.mark.parametrize("arguments", [["models"], ["models", "--json"], ["models", "--help"]], ids=str)
-def test_output_to_a_full_disk_is_one_line(monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
-    with open("/dev/full", "w") as full, monkeypatch.context() as patch:
-        patch.setattr(sys, "stdout", full)
-        patch.setattr(sys, "argv", ["framebind", *arguments])
-        with pytest.raises(SystemExit, match=r"OSError: .*No space left on device"):
-            command_line()
-        print("the rest goes nowhere")
-
-
 @pytest.mark.usefixtures("context")
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
 @pytest.mark.parametrize("command", [["diff"], ["benchmark"], ["benchmark", "--read", "--backend", "cpu"]], ids=str)
@@ -224,5 +214,5 @@ def test_a_model_that_litert_cannot_run_is_one_message(
     monkeypatch.setattr(sys, "argv", ["framebind", *command, str(path)])
     with pytest.raises(SystemExit) as ended:
         command_line()
-    says = r"ModelError: 'custom.tflite' does not run: Encountered unresolved custom op: Mine[/x]\x1b[2J."
-    assert str(ended.value).startswith(says)
+    assert r"unresolved custom op: Mine[/x]\x1b[2J." in str(ended.value)
+    assert str(ended.value).startswith("ModelError: LiteRT cannot prepare the model: ")
