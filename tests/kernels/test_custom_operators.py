@@ -18,6 +18,7 @@ import framebind as fb
 from framebind.certify.cases.operator_models import Array, run_model, values
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.reader import read_model
+from framebind.interop.device import Device
 from framebind.interop.record.null import NullDevice
 from support.models import relative_error
 from support.tiny_models import G, Op, T, build
@@ -160,20 +161,7 @@ def check(case: CustomCase) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.parametrize("context", ["gl"], indirect=True)
-def test_on_opengl(context: fb.GlContext, case: CustomCase) -> None:
-    check(case)
-
-
-@pytest.mark.parametrize("case", CASES[::4], ids=str)
-@pytest.mark.parametrize("context", ["gles"], indirect=True)
-def test_on_opengl_es(context: fb.GlContext, case: CustomCase) -> None:
-    check(case)
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.parametrize("cl_context", ["cl:pocl"], indirect=True)
-def test_on_opencl(cl_context: fb.ClContext, case: CustomCase) -> None:
+def test_operator(gpu: Device, case: CustomCase) -> None:
     check(case)
 
 

@@ -156,7 +156,7 @@ def _always(_: Mapping[str, Any]) -> bool:
     return True
 
 
-def _on(parameter: str, *values: str) -> Callable[[Mapping[str, Any]], bool]:
+def _on(parameter: str, *values: object) -> Callable[[Mapping[str, Any]], bool]:
     """Whether a parameter has one of the values."""
     return lambda parameters: parameters.get(parameter) in values
 
@@ -166,18 +166,24 @@ REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "test_models.py::test_random_input": _is_other_run,
     "test_models.py::test_photograph_through_a_bound_texture": _is_other_picture,
     "test_models.py::test_gl_and_opencl_agree": _always,  # each agrees with LiteRT
+    "test_quantized.py::test_gl_and_opencl_agree_within_four_steps": _always,
+    "test_quantized.py::test_quantized_style_transfer_is_closer_to_the_float_model_than_litert": _on("gpu", "cl:pocl"),
     "test_one_dispatch.py::test_a_model_computes_the_same_bits_in_one_dispatch": _is_larger_model,
     "test_one_dispatch.py::test_on_gl_too": _always,  # llvmpipe takes half a minute to compile the program
+    "test_delegate.py::test_litert_own_interpreter_takes_the_delegate": _on("context", "gles"),
     "test_soak.py::test_a_thousand_frames_take_no_more_than_two_hundred": _always,  # others count objects sooner
     "test_soak.py::test_frames_leave_no_python_objects": _on("context", "gles"),
     "test_soak.py::test_thirty_interpreters_leave_nothing": _on("context", "gles"),
     "test_trace.py::test_a_trace_shows_no_copy_but_the_cameras": _on("context", "gles"),
-    "test_quantized.py::test_gl_and_opencl_agree_within_four_steps": _always,  # each agrees with LiteRT
-    "test_quantized.py::test_quantized_style_transfer_is_closer_to_the_float_model_than_litert": _on(
-        "device", "cl:pocl"
-    ),
-    "test_delegate.py::test_litert_own_interpreter_takes_the_delegate": _on("context", "gles"),
     "test_trace.py::test_the_counter_shows_no_byte_but_the_cameras": _on("context", "gles"),
+    "test_copying.py::test_what_is_detected_copied_is_what_is_detected_bound": _on("name", "pose_landmark_lite"),
+    "test_live.py::test_each_demo_shows_moving_frames_and_answers_keys": _on(
+        "model",
+        "deeplabv3_257_mv_gpu",
+        "objects.tflite",  # the second model of a demo
+    ),
+    "test_bundled_model.py::test_it_is_as_near_to_its_teacher_as_its_figures_say": _always,  # LiteRT runs both networks on many scenes
+    "test_bundled_model.py::test_it_runs_on_the_gpu_at_any_size_as_on_the_cpu": _on("width", 256, 384),
 }
 """By test or file: which of its parameters repeat, at a high price, what others show. ``make test-all`` runs them."""
 
