@@ -182,7 +182,7 @@ REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
         "deeplabv3_257_mv_gpu",
         "objects.tflite",  # the second model of a demo
     ),
-    "test_bundled_model.py::test_it_is_as_near_to_its_teacher_as_its_figures_say": _always,  # LiteRT runs both networks on many scenes
+    "test_bundled_model.py::test_it_is_as_near_to_its_teacher_as_its_figures_say": _always,
     "test_bundled_model.py::test_it_runs_on_the_gpu_at_any_size_as_on_the_cpu": _on("width", 256, 384),
 }
 """By test or file: which of its parameters repeat, at a high price, what others show. ``make test-all`` runs them."""
