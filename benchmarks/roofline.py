@@ -129,7 +129,7 @@ def program_for(name: str, storage: Storage) -> Program:
     """The model on the null device, pictures bound to frames and all else to buffers."""
     subgraph = read_model(find_model(name).read_bytes()).subgraphs[0]
     claims = claim(subgraph, lambda: NullDevice().traits.target)
-    graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs, {})
+    graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs)
     device = NullDevice(group_size=128, invocations=INVOCATIONS)
     program = Program(device, compile_program(graph, device.traits, storage))
     for tensor in (*graph.inputs, *graph.outputs):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ..interop.device import Device
@@ -11,7 +12,7 @@ from ..interop.errors import BindingError, DelegateError
 from ..kernels.target import Target
 from .cache.cache import Cache
 from .cache.stopwatch import Stopwatch
-from .claim.claims import Claims, claim
+from .claim.claims import Claims, claim, claim_again
 from .claim.selection import Selection, select
 from .litert.native import NativeDelegate, NativeGraph, Partitioned, log
 from .options import GpuDelegateOptions
@@ -19,10 +20,12 @@ from .plan.binding import TextureMapping
 from .read.model import Model
 from .report import warn_of_software, warning_text
 from .run.boundary import BoundaryTensors
+from .run.cpu_operators import CpuOperators
 from .run.maker import ProgramMaker
 from .run.messages import tensor_label, why_not_bindable
 from .run.partition import Partition
 from .run.program import Program
+from .run.shapes import Shape, shape_sources
 
 
 class Engine:
@@ -120,9 +123,9 @@ class Engine:
     def claim(self, graph: NativeGraph) -> Sequence[int]:
         """Choose the operators of a subgraph that go to the GPU. Logs the others with the reasons, once."""
         subgraph = graph.subgraph
-        resized = any(graph.shape(i) != subgraph.tensors[i].shape for i in subgraph.inputs)
+        shapes = {tensor: graph.shape(tensor) for tensor in subgraph.inputs}
         with self.stopwatch.phase("claim"):
-            claims = claim(subgraph, self._target, quantized=self.options.enable_quantization, resized=resized)
+            claims = claim(subgraph, self._target, quantized=self.options.enable_quantization, shapes=shapes)
         self.claims[graph.index] = claims
         # LiteRT applies its delegates to a subgraph again after inputs were resized.
         self.partitions = [partition for partition in self.partitions if partition.subgraph != graph.index]
@@ -145,11 +148,26 @@ class Engine:
 
     def make_kernel(self, graph: NativeGraph, partition: Partitioned) -> Partition:
         """Make the program of one partition; LiteRT asks for them in the order in which they run."""
-        claims = self.claims[graph.index]
-        made = Partition(self.boundary, graph, claims, partition, self.maker, on_first_run=self._save)
+        on_gpu = self.selections[graph.index].operators
+        made = Partition(
+            self.boundary, graph, self.claims[graph.index], partition, self.maker,
+            sources=shape_sources(graph.subgraph, partition.operators, on_gpu),
+            claim_again=partial(self._claim_again, graph, partition.operators),
+            make_cpu=partial(self._cpu_operators, graph, partition), on_first_run=self._save,
+        )  # fmt: skip
         self.partitions.append(made)
         self._partitions_by_tensor.clear()
         return made
+
+    def _claim_again(self, graph: NativeGraph, operators: Sequence[int], shapes: Mapping[int, Shape]) -> Claims:
+        """Claims of a partition's operators, after shapes have changed."""
+        quantized = self.options.enable_quantization
+        with self.stopwatch.phase("claim"):
+            return claim_again(graph.subgraph, self._target, operators, quantized=quantized, shapes=shapes)
+
+    def _cpu_operators(self, graph: NativeGraph, partition: Partitioned) -> CpuOperators:
+        assert self.model is not None, "LiteRT calls a delegate that was attached with its model"
+        return CpuOperators(self.model.content, graph, partition.operators, partition.outputs)
 
     def copy_to_cpu(self, graph: NativeGraph, tensor: int) -> None:
         """Copy what the GPU computed to the CPU's memory of a tensor, counted."""

@@ -104,8 +104,10 @@ class GpuDelegate:
             for number, claims in engine.claims.items()
             for operator, reason in (*claims.unsupported.items(), *engine.selections[number].not_selected.items())
         }
+        on_cpu = {(part.subgraph, i): reason for part in engine.partitions for i, reason in part.cpu_reasons.items()}
         numbers = {(report.subgraph, i): report.number for report in self.partitions() for i in report.operators}
-        return describe_operators(engine.model, numbers, reasons, "LiteRT does not delegate this subgraph")
+        numbers = {place: number for place, number in numbers.items() if place not in on_cpu}
+        return describe_operators(engine.model, numbers, reasons | on_cpu, "LiteRT does not delegate this subgraph")
 
     def partitions(self) -> list[PartitionReport]:
         """A record for each part of the model that runs on the GPU, numbered in the order of the model's operators."""

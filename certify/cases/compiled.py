@@ -35,7 +35,7 @@ def program_on_null(
     claims = claim(subgraph, lambda: device.traits.target)
     if not claims.nodes:
         return claims.unsupported, None
-    graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs, {})
+    graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs)
     program = Program(device, compile_program(graph, device.traits, storage, storage_rule=storage_rule))
     for tensor in (*program.graph.inputs, *program.graph.outputs):
         info = program.graph.tensors[tensor]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...kernels.operation import Unsupported
-from ...kernels.ops.constant.constants import Constant
 from ...kernels.ops.pointwise.quantize import Dequantize
 from ...kernels.target import Target
 from ...kernels.tensor import TensorInfo
@@ -14,9 +13,7 @@ from ..lower.lowering import check_lowering
 from ..read.model import Subgraph
 from ..transform.graph import Node
 from .parsing import parse_operators
-
-Shapes = dict[int, tuple[int, ...]]
-"""Shapes of the model, of rank 0 to 4, by tensor."""
+from .shape_rules import Shape
 
 _VARYING = frozenset(
     "CALL CALL_ONCE HASHTABLE HASHTABLE_FIND HASHTABLE_IMPORT HASHTABLE_SIZE IF MULTINOMIAL RANDOM_STANDARD_NORMAL "
@@ -37,14 +34,20 @@ class Claims:
     unneeded: Mapping[int, str]
     """The reason for each operator that the GPU could run, but has no use for."""
     tensors: Mapping[int, TensorInfo]
-    """The subgraph's tensors, quantized ones as their float views. Those that follow from constants have values."""
+    """The subgraph's tensors with their shapes now, quantized ones as their float views. Those that follow from
+    constants and shapes have values.
+    """
     constant_derived: frozenset[int]
     """Computed tensors that depend on constants alone, so that they are the same for every frame."""
-    baked_shapes: Shapes
-    """Tensors whose shapes became constants of the model, by SHAPE and its like; and these shapes."""
 
 
-def claim(subgraph: Subgraph, target: Callable[[], Target], *, quantized: bool = True, resized: bool = False) -> Claims:
+def claim(
+    subgraph: Subgraph,
+    target: Callable[[], Target],
+    *,
+    quantized: bool = True,
+    shapes: Mapping[int, Shape] | None = None,
+) -> Claims:
     """Find out which operators of a subgraph the GPU can run.
 
     Parameters
@@ -56,21 +59,36 @@ def claim(subgraph: Subgraph, target: Callable[[], Target], *, quantized: bool =
         opens no device.
     quantized
         Whether operators are taken whose integer tensors stand for real numbers.
-    resized
-        Whether the inputs have other shapes than in the file, so that shapes are no constants.
+    shapes
+        The shapes that LiteRT has now, by tensor: those of the inputs, which may be resized, and of what the CPU
+        computes. All others follow from them; None stands for the file's.
     """
-    parsed = parse_operators(subgraph, quantized=quantized, resized=resized)
+    parsed = parse_operators(subgraph, quantized=quantized, shapes=shapes or {})
     too_large = _unlowered(parsed.nodes, parsed.tensors, target()) if parsed.nodes else {}
     unsupported = parsed.unsupported | too_large
     supported = {index: node for index, node in parsed.nodes.items() if index not in unsupported}
     unneeded = _unneeded(supported, unsupported, subgraph)
     nodes = {index: node for index, node in supported.items() if index not in unneeded}
-    baked = {
-        node.inputs[0]: node.operation.given
-        for node in nodes.values()
-        if isinstance(node.operation, Constant) and node.operation.given is not None
-    }
-    return Claims(nodes, unsupported, unneeded, parsed.tensors, _constant_derived(subgraph), baked)
+    return Claims(nodes, unsupported, unneeded, parsed.tensors, _constant_derived(subgraph))
+
+
+def claim_again(
+    subgraph: Subgraph,
+    target: Callable[[], Target],
+    operators: Sequence[int],
+    *,
+    quantized: bool,
+    shapes: Mapping[int, Shape],
+) -> Claims:
+    """Claims of these ``operators`` for other shapes than those for which they were claimed. See ``claim``.
+
+    ``unsupported`` has those of them that the GPU cannot run with these shapes.
+    """
+    parsed = parse_operators(subgraph, quantized=quantized, shapes=shapes)
+    nodes = {index: parsed.nodes[index] for index in operators if index in parsed.nodes}
+    unsupported = {index: parsed.unsupported[index] for index in operators if index in parsed.unsupported}
+    unsupported |= _unlowered(nodes, parsed.tensors, target())
+    return Claims(nodes, unsupported, {}, parsed.tensors, _constant_derived(subgraph))
 
 
 def _unlowered(nodes: Mapping[int, Node], tensors: Mapping[int, TensorInfo], target: Target) -> dict[int, str]:

@@ -1,8 +1,12 @@
-"""Parsing of a subgraph's operators: each becomes a node, or there is a reason why it stays on the CPU."""
+"""Parsing of a subgraph's operators: each becomes a node, or there is a reason why it stays on the CPU.
+
+The shapes that the file declares for computed tensors are not used if they follow from the inputs: a file may
+declare none, and inputs may be resized. LiteRT computes them anew too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ...kernels.operation import TfliteNode, TfliteOp, Unsupported
@@ -10,44 +14,57 @@ from ...kernels.ops.constant.constants import Constant
 from ...kernels.ops.constant.folding import fold
 from ...kernels.ops.pointwise.quantize import Dequantize, float_view, rounding_epilogue
 from ...kernels.registry import OPERATORS
-from ...kernels.tensor import QUANTIZED_DTYPES, TensorInfo, bhwc
+from ...kernels.tensor import QUANTIZED_DTYPES, TensorInfo
 from ..read.model import RawOperator, Subgraph
 from ..transform.graph import Node
+from .shape_rules import Shape, rule_shapes
 
 
 @dataclass
 class ParsedSubgraph:
     """The nodes of the operators that could be parsed, by operator number, and a reason for each other operator.
 
-    ``tensors`` are the subgraph's tensors, quantized ones as their float views. Those that follow from constants have
-    values.
+    ``tensors`` are the subgraph's tensors with their shapes now, quantized ones as their float views. Those that follow
+    from constants and shapes have values.
     """
 
     tensors: dict[int, TensorInfo]
     nodes: dict[int, Node] = field(default_factory=dict)
     unsupported: dict[int, str] = field(default_factory=dict)
+    unknown: set[int] = field(default_factory=set)
+    """Tensors whose shapes are not known before the model runs."""
+
+    def node_of(self, raw: RawOperator) -> TfliteNode:
+        """An operator with its tensors."""
+        inputs = [self.tensors[i] if i >= 0 else None for i in raw.inputs]
+        return TfliteNode(raw.options, inputs, [self.tensors[i] for i in raw.outputs])
+
+    def set_shapes(self, outputs: Iterable[int], shapes: Iterable[Shape], *, unless: Collection[int] = ()) -> None:
+        """Give tensors their shapes, ``unless`` they have LiteRT's."""
+        for output, shape in zip(outputs, shapes, strict=True):
+            if output not in unless and self.tensors[output].shape != shape:
+                self.tensors[output] = replace(self.tensors[output], shape=tuple(int(size) for size in shape))
 
 
-def parse_operators(subgraph: Subgraph, *, quantized: bool, resized: bool) -> ParsedSubgraph:
+def parse_operators(subgraph: Subgraph, *, quantized: bool, shapes: Mapping[int, Shape]) -> ParsedSubgraph:
     """Parse every operator, in order. See ``claim`` for the parameters."""
     tensors = {i: float_view(tensor) if quantized else tensor for i, tensor in enumerate(subgraph.tensors)}
     parsed = ParsedSubgraph(tensors)
-    from_cpu: set[int] = set()
+    parsed.set_shapes(shapes.keys(), shapes.values())
     for raw in subgraph.operators:
         try:
             if not quantized:
                 _refuse_quantized(raw, subgraph)
             _refuse_variable(raw, subgraph)
-            _refuse_unknown_rank(raw, subgraph, from_cpu)
-            node = _parse(raw, tensors)
-            _check_shapes(node, tensors, _find(raw).max_rank)
-            if resized and isinstance(node.operation, Constant) and node.operation.given is not None:
-                raise Unsupported("its input may have another shape than in the file: an input was resized")
+            _refuse_unknown_shape(raw, parsed)
+            node = _parse(raw, parsed.node_of(raw))
+            found = _output_shapes(node, tensors, _find(raw).max_rank)
         except Unsupported as reason:
             parsed.unsupported[raw.index] = str(reason)
-            from_cpu.update(raw.outputs)
+            _leave_to_cpu(raw, parsed, shapes)
             continue
         parsed.nodes[raw.index] = node
+        parsed.set_shapes(raw.outputs, found, unless=shapes)
         for output in raw.outputs:
             tensors[output] = replace(tensors[output], exact_in_f32=True)
         if isinstance(node.operation, Dequantize):
@@ -55,6 +72,18 @@ def parse_operators(subgraph: Subgraph, *, quantized: bool, resized: bool) -> Pa
         elif isinstance(node.operation, Constant):
             tensors[node.outputs[0]] = replace(tensors[node.outputs[0]], constant=node.operation.values)
     return parsed
+
+
+def _leave_to_cpu(raw: RawOperator, parsed: ParsedSubgraph, shapes: Mapping[int, Shape]) -> None:
+    """Find the shapes of what the CPU computes: LiteRT's, the operator's rule, or else what the file declares."""
+    row = OPERATORS.get(raw.name)
+    found = None
+    if row is not None and row.custom == raw.custom and not parsed.unknown.intersection(raw.inputs):
+        found = rule_shapes(row, parsed.node_of(raw))
+    if found is None or len(found) != len(raw.outputs):
+        parsed.unknown.update(i for i in raw.outputs if i not in shapes and parsed.tensors[i].shape == ())
+    else:
+        parsed.set_shapes(raw.outputs, found, unless=shapes)
 
 
 def _refuse_quantized(raw: RawOperator, subgraph: Subgraph) -> None:
@@ -79,18 +108,15 @@ def _refuse_variable(raw: RawOperator, subgraph: Subgraph) -> None:
                 raise Unsupported(f"its state '{name}' is used by operator {other.index} {other.name} too")
 
 
-def _refuse_unknown_rank(raw: RawOperator, subgraph: Subgraph, from_cpu: set[int]) -> None:
+def _refuse_unknown_shape(raw: RawOperator, parsed: ParsedSubgraph) -> None:
     """A tensor of unknown rank has the shape () in the file, like a scalar; operators are parsed for one rank."""
-    for tensor in (subgraph.tensors[i] for i in raw.inputs if i in from_cpu):
-        if tensor.shape == ():
-            raise Unsupported(f"tensor '{tensor.name}' comes from the CPU, and has no rank before the model runs")
+    for tensor in (parsed.tensors[i] for i in raw.inputs if i in parsed.unknown):
+        raise Unsupported(f"tensor '{tensor.name}' comes from the CPU, and has no rank before the model runs")
 
 
-def _parse(raw: RawOperator, tensors: Mapping[int, TensorInfo]) -> Node:
+def _parse(raw: RawOperator, given: TfliteNode) -> Node:
     row = _find(raw)
-    inputs, outputs = [tensors[i] if i >= 0 else None for i in raw.inputs], [tensors[i] for i in raw.outputs]
-    given = TfliteNode(raw.options, inputs, outputs)
-    folded = fold(row, given)
+    folded = fold(row, given, lambda: rule_shapes(row, given))
     if folded is not None:
         return Node("CONSTANT", Constant(folded), raw.inputs[:1], raw.outputs, (), (raw.index,))
     try:
@@ -98,7 +124,7 @@ def _parse(raw: RawOperator, tensors: Mapping[int, TensorInfo]) -> Node:
     except Unsupported:
         raise
     except Exception as error:  # damaged option tables raise whatever flatbuffers, NumPy and arithmetic do
-        names = ", ".join(f"'{tensor.name}'" for tensor in (*inputs, *outputs) if tensor is not None)
+        names = ", ".join(f"'{tensor.name}'" for tensor in (*given.inputs, *given.outputs) if tensor is not None)
         raise Unsupported(
             f"its options, or its tensors {names}, are not those of {raw.name} ({type(error).__name__}: {error})"
         ) from error
@@ -119,26 +145,25 @@ def _find(raw: RawOperator) -> TfliteOp:
     return row
 
 
-def _check_shapes(node: Node, tensors: Mapping[int, TensorInfo], max_rank: int) -> None:
-    """Refuse ranks above the operator's, empty sizes, and outputs whose declared shape is not what the operator
-    computes.
-    """
-    for index in (*node.operands, *node.outputs):
-        shape = tensors[index].shape
-        if len(shape) > max_rank:
-            raise Unsupported(f"tensor '{tensors[index].name}' has rank {len(shape)}; at most {max_rank} is supported")
-        if any(size < 1 for size in shape):
-            raise Unsupported(f"tensor '{tensors[index].name}' has the empty or dynamic shape {shape}")
+def _output_shapes(node: Node, tensors: Mapping[int, TensorInfo], max_rank: int) -> list[Shape]:
+    """The shapes of a node's outputs. Refuses ranks above the operator's, and empty sizes."""
+    _refuse_shapes(((tensors[i].name, tensors[i].shape) for i in node.operands), max_rank)
     try:
         computed = node.operation.output_shapes([tensors[i].shape for i in node.operands])
-        same = [_is_same(*pair) for pair in zip(computed, (tensors[i].shape for i in node.outputs), strict=True)]
+        names = [tensors[i].name for i in node.outputs]
+        _refuse_shapes(zip(names, computed, strict=True), max_rank)
+    except Unsupported:
+        raise
+    except ValueError as error:
+        raise Unsupported(str(error)) from error
     except Exception as error:  # a shape rule may meet any attributes
         raise Unsupported(f"no output shapes follow from its inputs: {error}") from error
-    if not all(same):
-        declared = [tensors[i].shape for i in node.outputs]
-        raise Unsupported(f"the model declares output shapes {declared}, its inputs give {computed}")
+    return computed
 
 
-def _is_same(shape: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """Whether the shapes are equal, or, up to rank 4, have the same BHWC form."""
-    return shape == other or (max(len(shape), len(other)) <= 4 and bhwc(shape) == bhwc(other))
+def _refuse_shapes(named: Iterable[tuple[str, Shape]], max_rank: int) -> None:
+    for name, shape in named:
+        if len(shape) > max_rank:
+            raise Unsupported(f"tensor '{name}' has rank {len(shape)}; at most {max_rank} is supported")
+        if any(size < 1 for size in shape):
+            raise Unsupported(f"tensor '{name}' has the empty or dynamic shape {shape}")

@@ -117,6 +117,10 @@ class NativeGraph:
         native = self._tensor(tensor)
         native.delegate, native.buffer_handle, native.data_is_stale = self._delegate, tensor, True
 
+    def is_stale(self, tensor: int) -> bool:
+        """Whether the CPU's copy is out of date."""
+        return bool(self._tensor(tensor).data_is_stale)
+
     def mark_current(self, tensor: int) -> None:
         """Say that LiteRT need not ask for this tensor."""
         self._tensor(tensor).data_is_stale = False

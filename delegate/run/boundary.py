@@ -44,6 +44,8 @@ class BoundaryTensors:
         self._device: Device | None = None
         self._computed: set[Key] = set()
         """Tensors that partitions compute: their values come from the GPU, not from the CPU."""
+        self._read_on_gpu: set[Key] = set()
+        """Tensors that partitions read from where earlier ones wrote them."""
         self._uploaded: set[Key] = set()
         """Tensors that a partition copies from the CPU, for all later partitions too."""
         self._cpu_readers: dict[Key, list[int]] = {}
@@ -76,7 +78,7 @@ class BoundaryTensors:
 
     def begin_subgraph(self, number: int, on_cpu: Iterable[RawOperator]) -> None:
         """Start anew with a subgraph whose operators ``on_cpu`` do not run on the GPU. The user's bindings stay."""
-        for keys in (self._computed, self._uploaded, self._unreadable):
+        for keys in (self._computed, self._read_on_gpu, self._uploaded, self._unreadable):
             keys -= {key for key in keys if key[0] == number}
         for key in [key for key in self._cpu_readers if key[0] == number]:
             del self._cpu_readers[key]
@@ -90,7 +92,9 @@ class BoundaryTensors:
         Partitions are added in the order in which they run. So an input that an earlier one computes, or copies from
         the CPU, is on the GPU already.
         """
-        keys = {(subgraph, tensor) for tensor in inputs} - self._computed - self._uploaded
+        read = {(subgraph, tensor) for tensor in inputs}
+        self._read_on_gpu |= read & self._computed
+        keys = read - self._computed - self._uploaded
         self._uploaded |= keys
         self._computed |= {(subgraph, tensor) for tensor in outputs}
         return tuple(sorted(tensor for _, tensor in keys))
@@ -222,6 +226,24 @@ class BoundaryTensors:
         read_back(self.open_device, self._bindings[key], info, graph.array(tensor), reason)
         self._unreadable.discard(key)
 
+    def fetch(self, graph: NativeGraph, tensor: int) -> None:
+        """Let the CPU's memory hold a tensor's value before an operator on the CPU reads it."""
+        key = (graph.index, tensor)
+        if key in self._variables:
+            self._variables[key].download()
+        elif key in self._computed and (graph.is_stale(tensor) or key in self._unreadable):
+            self.download(graph, tensor)
+            graph.mark_current(tensor)
+
+    def computed_on_cpu(self, graph: NativeGraph, tensor: int, info: TensorInfo) -> None:
+        """The CPU has computed a tensor in a partition's place: copy it for partitions that expect it on the GPU."""
+        key = (graph.index, tensor)
+        self._unreadable.discard(key)
+        graph.mark_current(tensor)
+        if key in self._read_on_gpu:
+            self.binding(key, info)
+            self.upload(graph, tensor)
+
     def wait(self) -> None:
         """Wait for what was submitted, as the user chose. By default this makes no call: frames are not held up."""
         if self._wait_type is WaitType.DO_NOT_WAIT:
@@ -238,7 +260,8 @@ class BoundaryTensors:
         for buffer in self._staging.values():
             buffer.release()
         for known in (
-            self._staging, self._bindings, self._computed, self._cpu_readers, self._unreadable, self._uploaded
+            self._staging, self._bindings, self._computed, self._read_on_gpu, self._cpu_readers, self._unreadable,
+            self._uploaded,
         ):  # fmt: skip
             known.clear()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ...kernels.tensor import LARGEST_RANK, TensorInfo
 from ..read.model import Subgraph
@@ -21,6 +21,11 @@ def inputs_and_outputs(subgraph: Subgraph) -> str:
         return ", ".join(f"{i} '{subgraph.tensors[i].name}'" for i in indices)
 
     return f"the model's inputs are {listed(subgraph.inputs)}, its outputs {listed(subgraph.outputs)}"
+
+
+def named_reasons(subgraph: Subgraph, reasons: Mapping[int, str]) -> str:
+    """For messages: the reasons of operators, with their names."""
+    return "; ".join(f"operator {index} {subgraph.operators[index].name}: {why}" for index, why in reasons.items())
 
 
 def why_not_bindable(subgraph: Subgraph, tensor: int) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 
-from ...interop.errors import DelegateError
+from ...interop.errors import DelegateError, ModelError
 from ...kernels.tensor import INTEGER_DTYPES, TensorInfo
 from ..claim.claims import Claims
 from ..claim.partition_graph import build_graph
@@ -14,11 +13,12 @@ from ..plan.binding import Binding
 from ..report import PartitionReport
 from ..transform.graph import Graph
 from .boundary import BoundaryTensors
+from .cpu_operators import CpuOperators
 from .maker import ProgramMaker
-from .messages import tensor_label
+from .messages import named_reasons, tensor_label
 from .objects import ObjectsInUse
 from .program import Program
-from .shapes import Shape, Shapes, check_baked_shapes, infer_shapes
+from .shapes import Shape
 from .uploads import Uploads, plan_uploads
 
 
@@ -36,9 +36,13 @@ class Partition:
         partitioned: Partitioned,
         maker: ProgramMaker,
         *,
+        sources: tuple[int, ...],
+        claim_again: Callable[[Mapping[int, Shape]], Claims],
+        make_cpu: Callable[[], CpuOperators],
         on_first_run: Callable[[], None],
     ) -> None:
         self._boundary, self._native, self._claims, self._maker = boundary, native, claims, maker
+        self._sources, self._claim_again, self._make_cpu = sources, claim_again, make_cpu
         self._on_first_run = on_first_run
         self.subgraph, self.operators = native.index, partitioned.operators
         self.inputs = tuple(i for i in partitioned.inputs if i >= 0 and claims.tensors[i].constant is None)
@@ -48,8 +52,11 @@ class Partition:
         copied = [tensor for tensor in self.inputs if tensor not in self._states]
         self._from_cpu = boundary.add_partition(native.index, copied, self.outputs)
         self._uploads = Uploads()
-        self._shapes: Shapes | None = None
-        self._prepared_for = self._model_shapes(as_in_file=True)
+        self._prepared_for = self._model_shapes()
+        self._is_empty = False
+        """No output has elements, so there is nothing to compute."""
+        self._cpu: CpuOperators | None = None
+        """Set if operators cannot run on the GPU with the shapes that there are now."""
         self.program: Program | None = None
         self._untuned = False
         """``program`` goes by rule until it was measured what is faster."""
@@ -71,33 +78,57 @@ class Partition:
     def prepare(self) -> None:
         """Set the outputs' shapes from the inputs'; drop a program that was made for others."""
         native = self._native
-        check_baked_shapes(self._claims, {tensor: native.shape(tensor) for tensor in self._claims.baked_shapes})
-        given = {tensor: native.shape(tensor) for tensor in self.inputs}
-        if self._shapes is None or self._shapes.given != given:
-            self._shapes = infer_shapes(self._claims, self.operators, self.outputs, given)
-            self.release()
+        shapes = {tensor: native.shape(tensor) for tensor in self._sources}
+        if any(self._shape(tensor) != shape for tensor, shape in shapes.items()):
+            self._adopt(self._claim_again(shapes))
         self._prepared_for = self._model_shapes()
         for tensor in self.outputs:
-            if native.shape(tensor) != self._shapes.known[tensor]:
-                native.set_shape(tensor, self._shapes.known[tensor])
+            shape = self._output_shape(tensor)
+            if native.shape(tensor) != shape:
+                native.set_shape(tensor, shape)
 
-    def _model_shapes(self, *, as_in_file: bool = False) -> list[Shape]:
+    def _adopt(self, claims: Claims) -> None:
+        """Take over claims for other shapes. The CPU computes if the GPU does not run every operator with these.
+
+        Raises ModelError, and changes nothing, if nobody does.
+        """
+        reasons, cpu = claims.unsupported, None
+        is_empty = all(0 in claims.tensors[tensor].shape for tensor in self.outputs)
+        if reasons and not is_empty:
+            if self._states:
+                raise ModelError(
+                    f"the model does not take input shapes {self._model_shapes()} while its states are on the GPU: "
+                    f"{named_reasons(self._native.subgraph, reasons)}"
+                )
+            cpu = self._make_cpu()
+            cpu.prepare(reasons)
+        self._claims, self._cpu, self._is_empty = claims, cpu, is_empty
+        self.release()
+
+    @property
+    def cpu_reasons(self) -> dict[int, str]:
+        """The reason for each operator that is on the CPU because of the shapes that there are now."""
+        if self._cpu is None:
+            return {}
+        reasons = self._claims.unsupported
+        return {
+            i: reasons.get(i, f"operator {min(reasons)}, of the same partition, is on the CPU") for i in self.operators
+        }
+
+    def _output_shape(self, tensor: int) -> Shape:
+        shape = self._shape(tensor)
+        return self._cpu.shape(tensor) if self._cpu is not None and shape == () else shape
+
+    def _shape(self, tensor: int) -> Shape:
+        return self._claims.tensors[tensor].shape
+
+    def _model_shapes(self) -> list[Shape]:
         """The shapes of the model's inputs."""
-        subgraph = self._native.subgraph
-        inputs = [i for i in subgraph.inputs if i >= 0]
-        return [subgraph.tensors[i].shape if as_in_file else self._native.shape(i) for i in inputs]
+        return [self._native.shape(i) for i in self._native.subgraph.inputs if i >= 0]
 
     def tensor(self, tensor: int) -> TensorInfo | None:
         """A boundary tensor with its current shape; None after an input was resized and before ``prepare``."""
-        if self._model_shapes() != self._prepared_for:
-            return None
-        info = self._claims.tensors[tensor]
-        shape = self._known_shapes.get(tensor, info.shape)
-        return info if shape == info.shape else replace(info, shape=shape)
-
-    @property
-    def _known_shapes(self) -> dict[int, Shape]:
-        return dict(self._shapes.known) if self._shapes is not None else {}
+        return self._claims.tensors[tensor] if self._model_shapes() == self._prepared_for else None
 
     # Binding ----------------------------------------------------------------------------------------------------------
 
@@ -126,7 +157,7 @@ class Partition:
                 program.bind(tensor, binding)
                 self._objects.put(tensor, binding.resource)
         self._uploads = plan_uploads(
-            [tensor for tensor in self._from_cpu if not boundary.is_bound((self.subgraph, tensor))],
+            [i for i in self._from_cpu if i in graph.inputs and not boundary.is_bound((self.subgraph, i))],
             constant_derived=self._claims.constant_derived,
             fresh=self._unbound,
             pending=self._uploads.once,
@@ -137,7 +168,10 @@ class Partition:
 
     def invoke(self) -> None:
         """Bind what changed, copy what comes from the CPU, run, and say that the outputs are on the GPU."""
-        if self._shapes is not None and self._shapes.nothing_to_compute:
+        if self._is_empty:
+            return
+        if self._cpu is not None:
+            self._cpu.invoke(self._boundary, self._claims.tensors)
             return
         program = self.program
         if program is None or self._unbound:
@@ -165,7 +199,7 @@ class Partition:
 
     def record(self) -> int:
         """Build, bind and record what a run needs, and return the number of its dispatches."""
-        if self._shapes is not None and self._shapes.nothing_to_compute:
+        if self._is_empty or self._cpu is not None:
             return 0
         return self._bound_program().record().dispatches
 
@@ -185,13 +219,12 @@ class Partition:
         return self.program
 
     def _graph(self) -> Graph:
-        return build_graph(self._claims, self.operators, self.inputs, self.outputs, self._known_shapes)
+        return build_graph(self._claims, self.operators, self.inputs, self.outputs)
 
     @property
     def _name(self) -> str:
-        """The program's name in the cache: subgraph, operators, and inputs with their shapes."""
-        known = self._known_shapes
-        shapes = [known.get(tensor, self._claims.tensors[tensor].shape) for tensor in self.inputs]
+        """The program's name in the cache: subgraph, operators, inputs, and the shapes from which all others follow."""
+        shapes = [self._shape(tensor) for tensor in self._sources]
         return f"{self.subgraph} {self.operators} {self.inputs} {shapes}"
 
     def release(self) -> None:

@@ -469,6 +469,12 @@ def test_litert_own_interpreter_needs_the_model_told(context: fb.GlContext) -> N
 
 
 RENAMED = G([T(name, SHAPE) for name in ("x", "z", "t2")], [Op("EXP", [0], [1]), Op("TANH", [1], [2])], [0], [2])
+RETYPED = G(
+    [T("x", SHAPE), T("t1", SHAPE, dtype="int32"), T("t2", SHAPE)],
+    [Op("EXP", [0], [1]), Op("TANH", [1], [2])],
+    [0],
+    [2],
+)
 REWIRED = G([T(name, SHAPE) for name in ("x", "t1", "t2")], [Op("EXP", [0], [2]), Op("TANH", [2], [1])], [0], [1])
 
 
@@ -477,7 +483,7 @@ REWIRED = G([T(name, SHAPE) for name in ("x", "t1", "t2")], [Op("EXP", [0], [2])
     [
         (chain("EXP", "TANH", "NEG"), "it has 3 tensors, not 4"),
         (chain("EXP", "NEG"), "the code of operator 1 NEG is 28, not 59"),
-        (chain("EXP", "TANH", shape=(1, 60)), "the rank of tensor 0 'x' is 4, not 2"),
+        (build(RETYPED), "the type of tensor 1 't1' is 'float32', not 'int32'"),
         (build(RENAMED), "the name of tensor 1 'z'"),
         (build(REWIRED), "the outputs of operator 0 EXP"),
     ],

@@ -42,7 +42,7 @@ def load(content: bytes) -> Program:
     device = NullDevice()
     claims = claim(subgraph, lambda: device.traits.target)
     assert not claims.unsupported
-    graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs, {})
+    graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs)
     program = Program(device, compile_program(graph, device.traits, "f32"))
     for tensor in (*graph.inputs, *graph.outputs):
         view = Dense(graph.tensors[tensor].bhwc)

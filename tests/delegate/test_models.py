@@ -126,7 +126,7 @@ def bound_program(path: Path, storage: Storage) -> Program:
     subgraph = read_model(path.read_bytes()).subgraphs[0]
     claims = claim(subgraph, lambda: NullDevice().traits.target)
     assert claims.unsupported == {}
-    graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs, {})
+    graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs)
     device = NullDevice()
     program = Program(device, compile_program(graph, device.traits, storage))
     for tensor in (*graph.inputs, *graph.outputs):

@@ -51,7 +51,7 @@ def bound_to_noise(device: Device, path: Path) -> tuple[Program, dict[int, Bindi
     """The model's program with every input and output bound to a buffer, inputs filled with noise."""
     subgraph = read_model(path.read_bytes()).subgraphs[0]
     claims = claim(subgraph, lambda: device.traits.target)
-    graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs, {})
+    graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs)
     program, bindings = Program(device, compile_program(graph, device.traits, "f32")), dict[int, Binding]()
     for tensor in (*graph.inputs, *graph.outputs):
         view = Dense(graph.tensors[tensor].bhwc)

@@ -100,7 +100,7 @@ def test_its_kernel_compiles_for_every_api() -> None:
     device, subgraph = NullDevice(), read_model(model(0.5)).subgraphs[0]
     claims = claim(subgraph, lambda: device.traits.target)
     assert not claims.unsupported
-    graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs, {})
+    graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs)
     program = Program(device, compile_program(graph, device.traits, "f32"))
     for tensor in (0, 2):
         program.bind(tensor, Binding(device.buffer(Dense(SHAPE).nbytes, ""), Dense(SHAPE)))

@@ -238,7 +238,7 @@ def test_allocating_and_resizing(gpu: Device) -> None:
         interpreter.allocate_tensors(), cpu.allocate_tensors()
         close_to(run(interpreter, x), run(cpu, x))
     interpreter.resize_tensor_input(X, (3, 3))
-    with pytest.raises(fb.ModelError, match="LSTM: an input and states of shapes"):
+    with pytest.raises(fb.ModelError, match="operator 0 LSTM: an input and states of shapes"):
         interpreter.allocate_tensors()
     interpreter.resize_tensor_input(X, (2, 3))
     interpreter.allocate_tensors()

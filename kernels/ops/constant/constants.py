@@ -1,4 +1,4 @@
-"""SHAPE, RANK, FILL and ZEROS_LIKE: their results are known when the model is read.
+"""SHAPE, RANK, FILL and ZEROS_LIKE: their results are known as soon as the shapes of their inputs are.
 
 Operators that read a result find a constant. It takes a copy only if it leaves the GPU.
 """
@@ -23,14 +23,11 @@ any size.
 
 @dataclass(frozen=True)
 class Constant(Operation):
-    """``values`` of the output; those of SHAPE and RANK hold for an input of the shape ``given`` only."""
+    """``values`` of the output, for inputs of the shapes that they have now."""
 
     values: np.ndarray = field(compare=False)
-    given: tuple[int, ...] | None = None
 
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-        if self.given is not None and shapes[0] != self.given:
-            raise ValueError(f"the shape {self.given} is part of the model, and cannot become {shapes[0]}")
         return [self.values.shape]
 
     def lower(self, lowering: Lowering) -> list[Launch]:
@@ -51,15 +48,15 @@ def _parse_rank(node: TfliteNode) -> Parsed:
 def _measured(source: TensorInfo | None, measure: Callable[[tuple[int, ...]], np.ndarray]) -> Constant:
     if source is None or min(source.shape, default=1) < 1:
         raise Unsupported("it needs an input of a known shape")
-    return Constant(measure(source.shape), source.shape)
+    return Constant(measure(source.shape))
 
 
 def _parse_fill(node: TfliteNode) -> Parsed:
     require_movable(node.inputs[1:2], node.outputs)
     shape, value = constant(node.inputs[0], "shape").reshape(-1), constant(node.inputs[1], "value")
-    if value.size != 1 or node.outputs[0].shape != tuple(shape.tolist()):
+    if value.size != 1:
         raise Unsupported(f"a value of shape {value.shape} does not fill {shape.tolist()}")
-    return Parsed(Constant(_filled(value, node.outputs[0].shape)))
+    return Parsed(Constant(_filled(value, tuple(shape.tolist()))))
 
 
 def _parse_zeros(node: TfliteNode) -> Parsed:

@@ -1,29 +1,46 @@
-"""Constant folding: operators on small constant integers are computed when the model is read.
+"""Constant folding: operators on small constants are computed before the model runs.
 
-Converters compute the target shape of a RESHAPE from the SHAPE of a tensor. If shapes are static, so is the target.
+Converters compute the target shape of a RESHAPE from the SHAPE of a tensor. When the shapes
+are known, so is the target. Some go through float32, as sizes that are scaled do.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ...operation import TfliteNode, TfliteOp
-from ...tensor import INDEX_DTYPES
+from ...tensor import INDEX_DTYPES, TensorInfo
 
 MOST_VALUES = 64
 """The size of the largest operand that is folded: shapes are short, and a device computes long tensors better."""
 
 
-def fold(row: TfliteOp, node: TfliteNode) -> np.ndarray | None:
-    """The value of the only output, if all inputs are constant integers; None if it has to be computed."""
-    known = [tensor.constant for tensor in node.inputs if tensor is not None and tensor.dtype in INDEX_DTYPES]
-    arrays = [array for array in known if array is not None and array.size <= MOST_VALUES]
-    if row.fold is None or len(arrays) != len(node.inputs) or len(node.outputs) != 1:
+_DTYPES = INDEX_DTYPES | {"float32", "bool"}
+
+
+def fold(
+    row: TfliteOp, node: TfliteNode, output_shapes: Callable[[], list[tuple[int, ...]] | None]
+) -> np.ndarray | None:
+    """The value of the only output, if all inputs are small constants; None if it has to be computed.
+
+    ``output_shapes`` returns the shapes of the outputs, or None if they do not follow from the inputs.
+    """
+    if row.fold is None or len(node.outputs) != 1 or not all(map(_is_plain, (*node.inputs, *node.outputs))):
         return None
-    if node.outputs[0].dtype not in INDEX_DTYPES:
+    known = [tensor.constant.astype(tensor.dtype) for tensor in node.inputs if tensor and tensor.constant is not None]
+    shapes = output_shapes() if len(known) == len(node.inputs) else None
+    if shapes is None or max((array.size for array in known), default=0) > MOST_VALUES:
         return None
     try:
-        result = np.asarray(row.fold(node.options, arrays))
-        return result.reshape(node.outputs[0].shape).astype(node.outputs[0].dtype)
+        with np.errstate(all="ignore"):
+            result = np.asarray(row.fold(node.options, known))
+        return result.reshape(shapes[0]).astype(node.outputs[0].dtype)
     except (AttributeError, IndexError, TypeError, ValueError):
         return None  # its parse says what is wrong
+
+
+def _is_plain(tensor: TensorInfo | None) -> bool:
+    """Whether a tensor's stored values are what it stands for."""
+    return tensor is not None and tensor.dtype in _DTYPES and tensor.quantization is None

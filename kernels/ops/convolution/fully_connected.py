@@ -29,6 +29,8 @@ class FullyConnected(Operation):
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
         units, length = shapes[1] if self.weights is None else self.weights.shape
         if self.keep_dimensions:
+            if shapes[0][-1:] != (length,):
+                raise ValueError(f"rows of an input of shape {shapes[0]} do not have {length} values")
             return [(*shapes[0][:-1], units)]
         return [(int(np.prod(shapes[0], dtype=np.int64)) // length, units)]
 

@@ -17,7 +17,7 @@ from ..arguments import (
     optional_bias,
     require_float,
 )
-from ..window import SAME, VALID
+from ..window import SAME, VALID, Window
 from .computed_conv import ComputedTranspose, cut_before
 from .packing import pack_bias, pack_weights
 
@@ -69,6 +69,15 @@ def _checked(strides: tuple[int, int], padding: int, source: TensorInfo | None, 
         raise Unsupported("input and weights must have rank 4 and the same number of input channels")
 
 
+def _check_size(source: TensorInfo | None, output: list[int], window: Window) -> None:
+    """Raise Unsupported unless the forward convolution makes an input of this shape of the constant output shape."""
+    forward = (output[0], *window.output_size(output[1], output[2])) if len(output) == 4 else ()
+    if source is None or source.shape[:3] != forward:
+        raise Unsupported(
+            f"its output shape {output} is not that of an input of shape {source.shape if source else ()}"
+        )
+
+
 def _parse(node: TfliteNode) -> Parsed:
     require_float(*node.inputs[1:], *node.outputs)
     shape, weights = constant(node.inputs[0], "output shape").reshape(-1), node.inputs[1]
@@ -77,6 +86,11 @@ def _parse(node: TfliteNode) -> Parsed:
     strides = node.options.StrideH(), node.options.StrideW()
     _checked(strides, node.options.Padding(), node.inputs[2], weights.shape)
     size, channels = (int(shape[1]), int(shape[2])), weights.shape[0]
+    _check_size(
+        node.inputs[2],
+        shape.tolist(),
+        Window((weights.shape[1], weights.shape[2]), strides, padding=node.options.Padding()),
+    )
     activation = activation_epilogue(getattr(node.options, "FusedActivationFunction", lambda: 0)())
     if weights.constant is None:
         operation = ComputedTranspose((weights.shape[1], weights.shape[2]), strides, size, channels)

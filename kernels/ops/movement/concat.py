@@ -100,9 +100,9 @@ def _join(lowering: Lowering, parts: Sequence[TensorId], axis: int) -> list[Laun
 
 def _parse_concatenation(node: TfliteNode) -> Parsed:
     require_movable(node.inputs, node.outputs)
-    if any(tensor is None for tensor in node.inputs):
+    if node.inputs[0] is None or any(tensor is None for tensor in node.inputs):
         raise Unsupported("an input is missing")
-    rank = len(node.outputs[0].shape)
+    rank = len(node.inputs[0].shape)
     operation = Concatenation(axis_of(node.options.Axis(), rank), rank)
     return Parsed(
         operation, tuple(range(len(node.inputs))), activation_epilogue(node.options.FusedActivationFunction())

@@ -115,9 +115,11 @@ def _parse_binary(node: TfliteNode, *, name: str) -> Parsed:
     if left is None or right is None:
         raise Unsupported("it needs two operands")
     try:
-        broadcast_shape([left.shape, right.shape])
+        shape = broadcast_shape([left.shape, right.shape])
     except ValueError as error:
         raise Unsupported(str(error)) from error
+    if (name == "ATAN2" and left.shape != right.shape) or (name == "PRELU" and left.shape != shape):
+        raise Unsupported(f"operands of the shapes {left.shape} and {right.shape}: LiteRT does not broadcast these")
     activation = node.options.FusedActivationFunction() if hasattr(node.options, "FusedActivationFunction") else 0
     # The larger operand is the value, the other is read beside it; a constant is never the value.
     swapped = left.constant is not None or _size(left) < _size(right)
@@ -149,24 +151,47 @@ def _parse_leaky_relu(node: TfliteNode) -> Parsed:
 def _parse_add_n(node: TfliteNode) -> Parsed:
     require_float(*node.inputs, *node.outputs)
     runtime = [i for i, tensor in enumerate(node.inputs) if tensor is not None and tensor.constant is None]
-    if not runtime or any(tensor is None or tensor.shape != node.outputs[0].shape for tensor in node.inputs):
+    if not runtime or len({tensor.shape for tensor in node.inputs if tensor is not None}) > 1 or None in node.inputs:
         raise Unsupported("it needs inputs of one shape, and one at least that is not constant")
     others = (i for i in range(len(node.inputs)) if i != runtime[0])
     return Parsed(Elementwise(), (runtime[0],), tuple(FusedOp("ADD", operand=i) for i in others))
 
 
 def _folded(operator: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Callable[[Any, list[np.ndarray]], np.ndarray]:
-    """The arithmetic of a row on constant integers."""
+    """The arithmetic of a row on constants."""
 
     def fold(options: Any, inputs: list[np.ndarray]) -> np.ndarray:
-        if options.FusedActivationFunction():
-            raise ValueError("an activation function of integers is not folded")
+        if getattr(options, "FusedActivationFunction", lambda: 0)():
+            raise ValueError("an activation function is not folded")
         return operator(inputs[0], inputs[1])
 
     return fold
 
 
-_FOLDS = {"ADD": _folded(np.add), "MUL": _folded(np.multiply), "SUB": _folded(np.subtract)}
+def _quotient(dividend: np.ndarray, divisor: np.ndarray) -> np.ndarray:
+    """The quotient, towards zero for integers. Raises ValueError for those that are divided by zero."""
+    if dividend.dtype.kind == "f":
+        return dividend / divisor
+    return _nonzero(np.abs(dividend), divisor) // np.abs(divisor) * np.sign(dividend) * np.sign(divisor)
+
+
+def _nonzero(dividend: np.ndarray, divisor: np.ndarray) -> np.ndarray:
+    """The dividend. Raises ValueError if an integer is divided by zero, which LiteRT refuses while the model runs."""
+    if divisor.dtype.kind != "f" and not divisor.all():
+        raise ValueError("integers are divided by zero")
+    return dividend
+
+
+_FOLDS = {
+    "ADD": _folded(np.add),
+    "DIV": _folded(_quotient),
+    "FLOOR_DIV": _folded(lambda dividend, divisor: np.floor_divide(_nonzero(dividend, divisor), divisor)),
+    "FLOOR_MOD": _folded(lambda dividend, divisor: np.mod(_nonzero(dividend, divisor), divisor)),
+    "MAXIMUM": _folded(np.maximum),
+    "MINIMUM": _folded(np.minimum),
+    "MUL": _folded(np.multiply),
+    "SUB": _folded(np.subtract),
+}
 TFLITE = (
     *(TfliteOp(name, partial(_parse_unary, name=name), max_version=5, max_rank=LARGEST_RANK) for name in UNARY),
     *(

@@ -1,0 +1,53 @@
+"""Shapes of an operator's outputs, from those of its inputs, whether or not the GPU runs the operator.
+
+The rule is the operation's own ``output_shapes``. Shapes do not depend on types, so an operator whose types the GPU
+does not take is parsed with types that it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ...kernels.operation import TfliteNode, TfliteOp
+from ...kernels.tensor import INTEGER_DTYPES, TensorInfo
+
+Shape = tuple[int, ...]
+"""A TFLite shape, of any rank."""
+
+
+def rule_shapes(row: TfliteOp, node: TfliteNode) -> list[Shape] | None:
+    """The shapes of the outputs; None if they do not follow from the inputs' shapes and constants."""
+    for for_first, for_others, for_outputs in _TYPES:
+        inputs = [
+            None if tensor is None else (for_others if place else for_first)(tensor)
+            for place, tensor in enumerate(node.inputs)
+        ]
+        try:
+            parsed = row.parse(TfliteNode(node.options, inputs, [for_outputs(tensor) for tensor in node.outputs]))
+            operands = (*parsed.inputs, *(op.operand for op in parsed.epilogue if op.operand is not None))
+            given = [node.inputs[place] for place in operands]
+            return parsed.operation.output_shapes([tensor.shape for tensor in given if tensor is not None])
+        except Exception:  # the next types; a damaged option table raises with all of them
+            continue
+    return None
+
+
+def _movable(tensor: TensorInfo) -> TensorInfo:
+    """The tensor with a type whose values every operator moves, and integers as they are."""
+    dtype = tensor.dtype if tensor.dtype in INTEGER_DTYPES else "float32"
+    return replace(tensor, dtype=dtype, exact_in_f32=True, quantization=None, stored_dtype="")
+
+
+def _float(tensor: TensorInfo) -> TensorInfo:
+    return replace(tensor, dtype="float32", quantization=None, stored_dtype="")
+
+
+_As = Callable[[TensorInfo], TensorInfo]
+_TYPES: tuple[tuple[_As, _As, _As], ...] = (
+    (_movable, _movable, _movable),
+    (_float, _float, _float),
+    (_float, _float, _movable),
+    (_movable, _float, _float),
+)
+"""Types to try for the first input, the others and the outputs: of moves, arithmetic, ARG_MAX and ONE_HOT."""

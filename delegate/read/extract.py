@@ -1,0 +1,52 @@
+"""Some operators of a model as a model of their own, for LiteRT's CPU interpreter."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+import tflite
+
+from ...interop.errors import ModelError
+
+_SUBGRAPHS, _METADATA, _SIGNATURES = 8, 16, 18
+"""The fields of the table Model that change, by their place in its vtable."""
+_INPUTS, _OUTPUTS, _OPERATORS = 6, 8, 10
+"""The fields of the table SubGraph that change."""
+
+
+def extract_operators(
+    content: bytes, subgraph: int, operators: Sequence[int], inputs: Sequence[int], outputs: Sequence[int]
+) -> bytes:
+    """The file of a model whose only subgraph has these operators, inputs and outputs; tensors keep their numbers.
+
+    The bytes are copied and changed in place: vectors lose entries, or stand anew at the end of the file, because the
+    offsets of a flatbuffer point forwards. Raises ModelError if the file leaves out a vector that would be needed.
+    """
+    data = bytearray(content)
+    model = tflite.Model.GetRootAs(data, 0)
+    for field in (_METADATA, _SIGNATURES):
+        if model._tab.Offset(field):
+            _keep_entries(data, model._tab, field, ())
+    _keep_entries(data, model._tab, _SUBGRAPHS, (subgraph,))
+    table = tflite.Model.GetRootAs(data, 0).Subgraphs(0)._tab
+    _keep_entries(data, table, _OPERATORS, operators)
+    for field, numbers in ((_INPUTS, inputs), (_OUTPUTS, outputs)):
+        offset = table.Offset(field)
+        if not offset:
+            raise ModelError(f"subgraph {subgraph} of the file has no list of its inputs or outputs")
+        data += bytes(-len(data) % 4)
+        struct.pack_into("<I", data, table.Pos + offset, len(data) - table.Pos - offset)
+        data += struct.pack(f"<{len(numbers) + 1}i", len(numbers), *numbers)
+    return bytes(data)
+
+
+def _keep_entries(data: bytearray, table: tflite.flatbuffers.table.Table, field: int, kept: Sequence[int]) -> None:
+    """Let a vector of tables have these entries only, in ascending order."""
+    start = table.Vector(table.Offset(field))
+    places = [start + 4 * number for number in kept]
+    targets = [place + struct.unpack_from("<I", data, place)[0] for place in places]
+    struct.pack_into("<I", data, start - 4, len(kept))
+    for number, target in enumerate(targets):
+        place = start + 4 * number
+        struct.pack_into("<I", data, place, target - place)

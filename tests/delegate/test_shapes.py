@@ -1,0 +1,223 @@
+"""Shapes of tensors: those that follow from the inputs are LiteRT's, whatever the file says, before and after resizing.
+
+The oracle is LiteRT's CPU interpreter, which computes them anew too.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from ai_edge_litert.interpreter import Interpreter as LiteRt
+
+import framebind as fb
+from framebind.certify.cases.operator_cases import CASES
+from framebind.certify.cases.operator_models import CPU_KERNELS, ModelCase, case_model, options, output_shapes
+from framebind.delegate.claim.parsing import parse_operators
+from framebind.delegate.read.reader import read_model
+from support.tiny_models import CPU_ONLY, G, Op, T, build, chain
+
+Shape = tuple[int, ...]
+Array = npt.NDArray[Any]
+
+
+def undeclared(case: ModelCase) -> bytes:
+    """The case's model, of which the file declares no shapes of outputs."""
+    return case_model(case, [()] * len(output_shapes(case)))
+
+
+def check_inferred(case: ModelCase) -> None:
+    subgraph = read_model(undeclared(case)).subgraphs[0]
+    (operator,) = (operator for operator in subgraph.operators if operator.name == case.operator)
+    parsed = parse_operators(subgraph, quantized=True, shapes={})
+    assert parsed.unsupported == {}, str(case)
+    assert [parsed.tensors[i].shape for i in operator.outputs] == [*map(tuple, output_shapes(case))], str(case)
+
+
+@pytest.mark.parametrize("step", [100, 1])
+def test_shapes_that_no_file_declares_are_litert_s(step: int) -> None:
+    """Every ``step``-th case of the operators."""
+    for case in CASES[::step]:
+        check_inferred(case)
+
+
+@pytest.mark.parametrize("dtype", ["int16", "int64", "uint8"])
+def test_shapes_do_not_depend_on_types(dtype: str) -> None:
+    """What the CPU computes, because the GPU does not take the types, has a shape all the same."""
+    tensors = [T("x", (2, 3, 4), dtype=dtype), T("y", (3, 1), dtype=dtype), T("sum", (), dtype=dtype),
+               T("axes", (1,), [1], "int32"), T("r", (), dtype=dtype), T("first", (3,), [0, 0, 1], "int32"),
+               T("size", (3,), [-1, 2, 1], "int32"), T("s", (), dtype=dtype)]  # fmt: skip
+    operators = [
+        Op("ADD", [0, 1], [2], options("Add")),
+        Op("REDUCE_MAX", [2, 3], [4], options("Reducer", keepDims=True)),
+        Op("SLICE", [2, 5, 6], [7]),
+    ]
+    subgraph = read_model(build(G(tensors, operators, [0, 1], [4, 7]))).subgraphs[0]
+    parsed = parse_operators(subgraph, quantized=True, shapes={})
+    assert [parsed.tensors[i].shape for i in (2, 4, 7)] == [(2, 3, 4), (2, 1, 4), (2, 2, 1)]
+
+
+# Resizing -------------------------------------------------------------------------------------------------------------
+
+
+def applied(model: bytes, backend: str = "null") -> fb.Interpreter:
+    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend))
+    interpreter = fb.Interpreter(model_content=model, experimental_delegates=[delegate])
+    interpreter.allocate_tensors()
+    return interpreter
+
+
+def resized(interpreter: LiteRt, shapes: Sequence[Shape]) -> list[Shape] | None:
+    """The outputs' shapes for inputs of these shapes; None if they are refused."""
+    try:
+        for detail, shape in zip(interpreter.get_input_details(), shapes, strict=True):
+            interpreter.resize_tensor_input(detail["index"], shape)
+        interpreter.allocate_tensors()
+    except (fb.ModelError, RuntimeError):
+        return None
+    return [tuple(int(size) for size in detail["shape"]) for detail in interpreter.get_output_details()]
+
+
+def other_shape(generator: random.Random, shape: Shape) -> Shape:
+    """A shape of another size, or of a rank that is one more or less."""
+    kind = generator.random()
+    if kind < 0.1 or not shape:
+        return (1, *shape)
+    if kind < 0.2 and len(shape) > 1:
+        return shape[1:]
+    place = generator.randrange(len(shape))
+    size = max(1, shape[place] + generator.choice([-2, -1, 1, 2, shape[place]]))
+    return (*shape[:place], size, *shape[place + 1 :])
+
+
+@pytest.mark.parametrize("step", [300, 1])
+def test_resizing_is_refused_when_litert_refuses_it(step: int) -> None:
+    """What contradicts a constant: channels, paddings, sizes of matrices; and the shapes of all else are LiteRT's."""
+    generator = random.Random(0)
+    for case in CASES[7::step]:
+        model = undeclared(case)
+        ours = applied(model)
+        for _ in range(2):
+            shapes = [other_shape(generator, tuple(detail["shape"])) for detail in ours.get_input_details()]
+            cpu = LiteRt(model_content=model, experimental_op_resolver_type=CPU_KERNELS)
+            assert resized(ours, shapes) == resized(cpu, shapes), f"{case} {shapes}"
+
+
+def convolution() -> bytes:
+    """EXP, a 1x1 convolution of 3 channels, TANH. Ranks are not known before an input is given a shape."""
+    tensors = [T("x", ()), T("e", ()), T("w", (3, 1, 1, 3), np.arange(9).reshape(3, 1, 1, 3)), T("b", (3,), [1, 2, 3]),
+               T("c", ()), T("y", ())]  # fmt: skip
+    table = options("Conv2D", strideH=1, strideW=1, padding=1)
+    operators = [Op("EXP", [0], [1]), Op("CONV_2D", [1, 2, 3], [4], table), Op("TANH", [4], [5])]
+    return build(G(tensors, operators, [0], [5]))
+
+
+def test_a_refused_size_names_operator_and_reason_and_stays_refused() -> None:
+    model = build(
+        G([T("x", (1, 4, 5, 3)), T("w", (3, 1, 1, 3), 1.0), T("b", (3,), 0.0), T("y", ())],
+          [Op("CONV_2D", [0, 1, 2], [3], options("Conv2D", strideH=1, strideW=1))], [0], [3])
+    )  # fmt: skip
+    interpreter = applied(model)
+    interpreter.resize_tensor_input(0, (1, 4, 5, 4))
+    says = (
+        r"does not take input shapes \[\(1, 4, 5, 4\)\]: operator 0 CONV_2D: .* do not divide 4 channels .* LiteRT says"
+    )
+    for _ in range(2):
+        with pytest.raises(fb.ModelError, match=says):
+            interpreter.allocate_tensors()
+    interpreter.resize_tensor_input(0, (2, 4, 5, 3))
+    interpreter.allocate_tensors()
+
+
+def scaled_by_shape() -> bytes:
+    """NEG(x) is doubled by a RESIZE whose size is half of a SHAPE, times 4; then all of it in one row per picture."""
+    tensors = [
+        T("x", (1, 2, 4, 3)), T("n", ()), T("shape", (), dtype="int32"), T("one", (1,), [1], "int32"),
+        T("three", (1,), [3], "int32"), T("size", (), dtype="int32"), T("two", (), 2, "int32"),
+        T("half", (), dtype="int32"), T("four", (2,), [4, 4], "int32"), T("large", (), dtype="int32"), T("r", ()),
+        T("zero", (1,), [0], "int32"), T("batch", (), dtype="int32"), T("rest", (), -1, "int32"),
+        T("rows", (), dtype="int32"), T("y", ()),
+    ]  # fmt: skip
+    operators = [
+        Op("NEG", [0], [1]),
+        Op("SHAPE", [1], [2], options("Shape", outType=2)),
+        Op("STRIDED_SLICE", [2, 3, 4, 3], [5], options("StridedSlice")),
+        Op("FLOOR_DIV", [5, 6], [7], options("FloorDiv")),
+        Op("MUL", [7, 8], [9], options("Mul")),
+        Op("RESIZE_NEAREST_NEIGHBOR", [1, 9], [10], options("ResizeNearestNeighbor")),
+        Op("STRIDED_SLICE", [2, 11, 3, 3], [12], options("StridedSlice", shrinkAxisMask=1)),
+        Op("PACK", [12, 13], [14], options("Pack", valuesCount=2)),
+        Op("RESHAPE", [10, 14], [15], options("Reshape")),
+    ]
+    return build(G(tensors, operators, [0], [15]))
+
+
+def through_litert(model: bytes, backend: str) -> tuple[LiteRt, Callable[[], None]]:
+    """LiteRT's own interpreter, without XNNPACK, which does not take rank 7; and what applies a delegate to it."""
+    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend), model_content=model)
+    interpreter = LiteRt(model_content=model, experimental_op_resolver_type=CPU_KERNELS)
+    interpreter._delegates = [delegate]
+    return interpreter, lambda: interpreter._interpreter.ModifyGraphWithDelegate(
+        delegate._get_native_delegate_pointer()
+    )
+
+
+def through_ours(model: bytes, backend: str) -> tuple[LiteRt, Callable[[], None]]:
+    interpreter = fb.Interpreter(model_content=model)
+    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend))
+    return interpreter, lambda: interpreter.modify_graph_with_delegate(delegate)
+
+
+MODELS: dict[str, tuple[bytes, Sequence[Shape]]] = {
+    "SHAPE": (scaled_by_shape(), [(1, 4, 6, 3), (3, 2, 2, 1), (1, 4, 6, 3)]),
+    "unknown rank": (convolution(), [(1, 4, 5, 3), (2, 3, 3, 3), (1, 4, 5, 3)]),
+    "any rank": (chain("EXP", "NEG", shape=()), [(2, 3), (1, 2, 3, 4), (4,), (2, 1, 2, 1, 2, 1, 2), (0, 3), (3, 4)]),
+    "between partitions": (chain("EXP", CPU_ONLY, "NEG"), [(2, 4, 5, 3), (1, 2, 3, 4)]),
+}
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.parametrize("when", ["first", "resized", "allocated"])
+@pytest.mark.parametrize("make", [through_ours, through_litert])
+@pytest.mark.parametrize("name", MODELS)
+def test_any_order_of_calls(name: str, make: Any, when: str, context: fb.GlContext) -> None:
+    """The delegate is applied before or after an input is resized and tensors are allocated; later sizes follow."""
+    model, shapes = MODELS[name]
+    interpreter, apply = make(model, "opengl")
+    for shape in shapes:
+        if when == "first":
+            apply()
+        interpreter.resize_tensor_input(0, shape)
+        if when == "resized":
+            apply()
+        interpreter.allocate_tensors()
+        if when == "allocated":
+            apply()
+            interpreter.allocate_tensors()
+        when = ""
+        x = np.random.default_rng(0).uniform(-1, 1, shape).astype(np.float32)
+        np.testing.assert_allclose(on(interpreter, x), alone(model, x), atol=2e-6)
+
+
+def on(interpreter: LiteRt, x: Array) -> Array:
+    interpreter.set_tensor(0, x)
+    interpreter.invoke()
+    return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+
+
+def alone(model: bytes, x: Array) -> Array:
+    """The result of LiteRT's CPU kernels."""
+    interpreter = LiteRt(model_content=model, experimental_op_resolver_type=CPU_KERNELS)
+    interpreter.resize_tensor_input(0, x.shape)
+    interpreter.allocate_tensors()
+    return on(interpreter, x)
+
+
+def test_nothing_of_shapes_that_are_computed_stays_on_the_cpu() -> None:
+    interpreter = applied(scaled_by_shape())
+    assert {op.runs_on for op in interpreter.delegated_ops()} == {"gpu"}
+    assert [tuple(detail["shape"]) for detail in interpreter.get_output_details()] == [(1, 4 * 8 * 3)]
