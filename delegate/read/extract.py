@@ -29,7 +29,9 @@ def extract_operators(
         if model._tab.Offset(field):
             _keep_entries(data, model._tab, field, ())
     _keep_entries(data, model._tab, _SUBGRAPHS, (subgraph,))
-    table = tflite.Model.GetRootAs(data, 0).Subgraphs(0)._tab
+    kept = tflite.Model.GetRootAs(data, 0).Subgraphs(0)
+    assert kept is not None, "LiteRT has read the file's subgraph"
+    table = kept._tab
     _keep_entries(data, table, _OPERATORS, operators)
     for field, numbers in ((_INPUTS, inputs), (_OUTPUTS, outputs)):
         offset = table.Offset(field)

@@ -111,7 +111,11 @@ def _api(device: str) -> str:
 
 def _is_quick(item: pytest.Item) -> bool:
     path = Path(item.path)
-    if path.parent.name not in QUICK_FOLDERS or path.name in SLOW_FILES or _fixtures(item) & GPU_FIXTURES:
+    if (
+        not {path.parent.name, path.parent.parent.name} & {*QUICK_FOLDERS}
+        or path.name in SLOW_FILES
+        or _fixtures(item) & GPU_FIXTURES
+    ):
         return False
     return "device" not in _fixtures(item) or _parameters(item).get("device") == "null"
 

@@ -115,11 +115,9 @@ def _parse_binary(node: TfliteNode, *, name: str) -> Parsed:
     if left is None or right is None:
         raise Unsupported("it needs two operands")
     try:
-        shape = broadcast_shape([left.shape, right.shape])
+        broadcast_shape([left.shape, right.shape])
     except ValueError as error:
         raise Unsupported(str(error)) from error
-    if (name == "ATAN2" and left.shape != right.shape) or (name == "PRELU" and left.shape != shape):
-        raise Unsupported(f"operands of the shapes {left.shape} and {right.shape}: LiteRT does not broadcast these")
     activation = node.options.FusedActivationFunction() if hasattr(node.options, "FusedActivationFunction") else 0
     # The larger operand is the value, the other is read beside it; a constant is never the value.
     swapped = left.constant is not None or _size(left) < _size(right)
@@ -127,6 +125,15 @@ def _parse_binary(node: TfliteNode, *, name: str) -> Parsed:
         swapped = False
     op = FusedOp(name, operand=0 if swapped else 1, swapped=swapped)
     return Parsed(Elementwise(), (1 if swapped else 0,), (op, *activation_epilogue(activation)))
+
+
+def _parse_first_shape(node: TfliteNode, *, name: str) -> Parsed:
+    """A binary operator whose output has the shape of the first operand in LiteRT; ATAN2 broadcasts neither."""
+    parsed = _parse_binary(node, name=name)
+    left, right = (tensor.shape for tensor in node.inputs if tensor is not None)
+    if left != (right if name == "ATAN2" else broadcast_shape([left, right])):
+        raise Unsupported(f"operands of the shapes {left} and {right}: LiteRT does not broadcast these")
+    return parsed
 
 
 def _size(tensor: TensorInfo) -> int:
@@ -192,12 +199,13 @@ _FOLDS = {
     "MUL": _folded(np.multiply),
     "SUB": _folded(np.subtract),
 }
+_BINARY_PARSERS = {"ATAN2": _parse_first_shape, "PRELU": _parse_first_shape}
 TFLITE = (
     *(TfliteOp(name, partial(_parse_unary, name=name), max_version=5, max_rank=LARGEST_RANK) for name in UNARY),
     *(
         TfliteOp(
-            name, partial(_parse_binary, name=name), max_version=8, inputs=2, max_rank=LARGEST_RANK,
-            fold=_FOLDS.get(name),
+            name, partial(_BINARY_PARSERS.get(name, _parse_binary), name=name), max_version=8, inputs=2,
+            max_rank=LARGEST_RANK, fold=_FOLDS.get(name),
         )
         for name in BINARY
     ),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from framebind.delegate.claim.parsing import parse_operators
 from framebind.delegate.read.reader import read_model
 from support.tiny_models import CPU_ONLY, G, Op, T, build, chain
 
+Backend = Literal["null", "opengl"]
 Shape = tuple[int, ...]
 Array = npt.NDArray[Any]
 
@@ -64,7 +65,7 @@ def test_shapes_do_not_depend_on_types(dtype: str) -> None:
 # Resizing -------------------------------------------------------------------------------------------------------------
 
 
-def applied(model: bytes, backend: str = "null") -> fb.Interpreter:
+def applied(model: bytes, backend: Backend = "null") -> fb.Interpreter:
     delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend))
     interpreter = fb.Interpreter(model_content=model, experimental_delegates=[delegate])
     interpreter.allocate_tensors()
@@ -79,7 +80,11 @@ def resized(interpreter: LiteRt, shapes: Sequence[Shape]) -> list[Shape] | None:
         interpreter.allocate_tensors()
     except (fb.ModelError, RuntimeError):
         return None
-    return [tuple(int(size) for size in detail["shape"]) for detail in interpreter.get_output_details()]
+    return [shape_of(detail) for detail in interpreter.get_output_details()]
+
+
+def shape_of(detail: Any) -> Shape:
+    return tuple(int(size) for size in detail["shape"])
 
 
 def other_shape(generator: random.Random, shape: Shape) -> Shape:
@@ -102,7 +107,7 @@ def test_resizing_is_refused_when_litert_refuses_it(step: int) -> None:
         model = undeclared(case)
         ours = applied(model)
         for _ in range(2):
-            shapes = [other_shape(generator, tuple(detail["shape"])) for detail in ours.get_input_details()]
+            shapes = [other_shape(generator, shape_of(detail)) for detail in ours.get_input_details()]
             cpu = LiteRt(model_content=model, experimental_op_resolver_type=CPU_KERNELS)
             assert resized(ours, shapes) == resized(cpu, shapes), f"{case} {shapes}"
 
@@ -156,17 +161,17 @@ def scaled_by_shape() -> bytes:
     return build(G(tensors, operators, [0], [15]))
 
 
-def through_litert(model: bytes, backend: str) -> tuple[LiteRt, Callable[[], None]]:
+def through_litert(model: bytes, backend: Backend) -> tuple[LiteRt, Callable[[], None]]:
     """LiteRT's own interpreter, without XNNPACK, which does not take rank 7; and what applies a delegate to it."""
     delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend), model_content=model)
-    interpreter = LiteRt(model_content=model, experimental_op_resolver_type=CPU_KERNELS)
+    interpreter: Any = LiteRt(model_content=model, experimental_op_resolver_type=CPU_KERNELS)
     interpreter._delegates = [delegate]
     return interpreter, lambda: interpreter._interpreter.ModifyGraphWithDelegate(
         delegate._get_native_delegate_pointer()
     )
 
 
-def through_ours(model: bytes, backend: str) -> tuple[LiteRt, Callable[[], None]]:
+def through_ours(model: bytes, backend: Backend) -> tuple[LiteRt, Callable[[], None]]:
     interpreter = fb.Interpreter(model_content=model)
     delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend))
     return interpreter, lambda: interpreter.modify_graph_with_delegate(delegate)
@@ -220,4 +225,4 @@ def alone(model: bytes, x: Array) -> Array:
 def test_nothing_of_shapes_that_are_computed_stays_on_the_cpu() -> None:
     interpreter = applied(scaled_by_shape())
     assert {op.runs_on for op in interpreter.delegated_ops()} == {"gpu"}
-    assert [tuple(detail["shape"]) for detail in interpreter.get_output_details()] == [(1, 4 * 8 * 3)]
+    assert [shape_of(detail) for detail in interpreter.get_output_details()] == [(1, 4 * 8 * 3)]
