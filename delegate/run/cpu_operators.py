@@ -11,6 +11,7 @@ from ai_edge_litert import interpreter as litert
 from ...interop.errors import ModelError
 from ...kernels.tensor import TensorInfo
 from ..litert.native import NativeGraph
+from ..litert.python_layer import text_of
 from ..read.extract import extract_operators
 from .boundary import BoundaryTensors
 from .messages import named_reasons, tensor_label
@@ -48,7 +49,7 @@ class CpuOperators:
             self._interpreter.allocate_tensors()
         except (RuntimeError, ValueError) as error:
             raise ModelError(
-                f"the model does not take input shapes {shapes}: {reason}. LiteRT says: {str(error).strip()}"
+                f"the model does not take input shapes {shapes}: {reason}. LiteRT says: {text_of(error)}"
             ) from error
         log.warning(f"for inputs of shapes {shapes} a part of the model runs on the CPU: {reason}")
 
@@ -69,7 +70,10 @@ class CpuOperators:
         for tensor in self._inputs:
             boundary.fetch(native, tensor)
             self._interpreter.set_tensor(tensor, native.array(tensor))
-        self._interpreter.invoke()
+        try:
+            self._interpreter.invoke()
+        except (RuntimeError, ValueError) as error:
+            raise ModelError(f"LiteRT cannot run a part of the model on the CPU: {text_of(error)}") from error
         for tensor in self._outputs:
             native.array(tensor)[...] = self._interpreter.get_tensor(tensor)
             boundary.computed_on_cpu(native, tensor, tensors[tensor])
