@@ -27,7 +27,7 @@ EXAMPLES: dict[Tier, int] = {"quick": 20, "default": 100, "all": 3000}
 """How many examples hypothesis draws for each property."""
 GPU_FIXTURES = frozenset({"context", "cl_context", "gpu", "gl_and_cl", "tool"})
 """A test that asks for one of them is not quick; one that asks for ``device`` is, on the null device."""
-QUICK_FOLDERS = ("kernels", "delegate", "house")
+QUICK_FOLDERS = ("kernels", "delegate", "read", "house")
 SLOW_FILES = frozenset({"test_cache_key.py", "test_tune.py", "test_doctests.py", "test_without_opencv.py"})
 """Files of these folders that make a context of their own, start processes or run models: they are not quick either."""
 SMALLEST_MODEL = "face_detection_front"

@@ -66,11 +66,10 @@ def messages() -> Iterator[str]:
     interpreter, delegate = applied(model("EXP", "TANH"))
     interpreter.allocate_tensors()
     interpreter.invoke()
-    with fb.GlContext.headless():
-        for tensor in (0, 1, 7):
-            with pytest.raises(fb.BindingError) as refused:
-                delegate.bind_buffer_to_tensor(fb.GlBuffer(4), tensor)
-            yield str(refused.value)
+    for tensor in (0, 1, 7):
+        with pytest.raises(fb.BindingError) as refused:
+            delegate.bind_buffer_to_tensor(object(), tensor)
+        yield str(refused.value)
     with fb.transfer_guard("disallow"), pytest.raises(fb.TransferError) as forbidden:
         interpreter.invoke()
     yield str(forbidden.value)
