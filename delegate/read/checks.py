@@ -14,6 +14,7 @@ from typing import Any
 from ...interop.errors import ModelError
 from ...kernels.registry import OPERATORS
 from .model import OPTIONAL, RawOperator, Subgraph
+from .quantization import check_scales
 
 _OPTIONAL: dict[str, Sequence[int]] = {
     **dict.fromkeys(
@@ -50,7 +51,9 @@ def check_subgraph(where: str, subgraph: Subgraph) -> None:
     _check_order(where, subgraph)
     for operator in subgraph.operators:
         if not operator.custom:
-            _check_operands(f"{where}, operator {operator.index} {operator.name}", operator)
+            label = f"{where}, operator {operator.index} {operator.name}"
+            _check_operands(label, operator)
+            check_scales(label, operator, subgraph.tensors)
     _check_unpacked(where, subgraph)
 
 

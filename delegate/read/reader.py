@@ -16,10 +16,11 @@ import numpy as np
 import tflite
 
 from ...interop.errors import ModelError
-from ...kernels.tensor import Quantization, TensorInfo
+from ...kernels.tensor import TensorInfo
 from .checks import check_calls, check_subgraph
 from .model import OPTIONAL, Model, RawOperator, Subgraph
 from .names import printable, safe_name
+from .quantization import read_quantization
 from .sparse import dense
 
 T = TypeVar("T")
@@ -189,13 +190,14 @@ class _Reader:
         if dtype is None:
             raise ModelError(f"{label} has the unknown type number {tensor.Type()}: the model is too new")
         sparse = tensor.Sparsity()
+        constant = self._constant(label, tensor.Buffer(), shape, dtype, sparse)
         return TensorInfo(
             name=name,
             shape=shape,
             # A dtype that DENSIFY alone accepts: LiteRT does not have this tensor as an array of its shape.
             dtype=dtype if sparse is None else f"sparse {dtype}",
-            constant=self._constant(label, tensor.Buffer(), shape, dtype, sparse),
-            quantization=self._quantization(label, tensor, shape),
+            constant=constant,
+            quantization=read_quantization(label, tensor.Quantization(), shape, dtype, constant=constant is not None),
             variable=bool(tensor.IsVariable()),
         )
 
@@ -240,19 +242,6 @@ class _Reader:
         data = _array(buffer.DataAsNumpy())
         data.flags.writeable = False
         return data if data.size else None
-
-    def _quantization(self, label: str, tensor: tflite.Tensor, shape: tuple[int, ...]) -> Quantization | None:
-        table = tensor.Quantization()
-        if table is None or table.ScaleLength() == 0:
-            return None
-        scales, axis = _array(table.ScaleAsNumpy()), table.QuantizedDimension()
-        zero_points = _array(table.ZeroPointAsNumpy()) if table.ZeroPointLength() else np.zeros(len(scales), np.int64)
-        per_axis = len(scales) > 1
-        if per_axis and not (0 <= axis < len(shape) and len(scales) == shape[axis]):
-            raise ModelError(f"{label} has {len(scales)} scales along axis {axis} of its shape {list(shape)}")
-        if len(zero_points) not in (1, len(scales)):
-            raise ModelError(f"{label} has {len(scales)} scales and {len(zero_points)} zero points")
-        return Quantization(tuple(scales.tolist()), tuple(zero_points.tolist()), axis)
 
     def _operators(self, where: str, table: tflite.SubGraph, tensors: int) -> Iterator[RawOperator]:
         for i in range(self.count(f"operators in {where}", _guarded(where, table.OperatorsLength))):

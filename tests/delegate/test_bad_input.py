@@ -52,6 +52,25 @@ def signed(input: dict[str, Any] | None = None, **fields: Any) -> bytes:
     return pack(model)
 
 
+def quantized(operator: str = "RESHAPE", x: Any = 0.5, w: Any = 0.5, y: Any = 0.5, dtype: str = "int8") -> bytes:
+    """One operator on x and a constant w; a number is the scale of the tensor of that name, None for none."""
+
+    def tensor(name: str, scale: float | None, values: Any = None) -> T:
+        given: dict[str, Any] = {} if scale is None else {"scales": [scale], "zero_points": [0]}
+        return T(name, (1, 4), values, dtype, **given)
+
+    constant = T("s", (2,), [1, 4], "int32") if operator == "RESHAPE" else tensor("w", w, 1)
+    result = T("y", (1, 4), dtype="bool") if operator in ("LESS", "EQUAL") else tensor("y", y)
+    return build(G([tensor("x", x), constant, result], [Op(operator, [0, 1], [2])], [0], [2]))
+
+
+def pointed(dtype: str, zero_point: int) -> bytes:
+    """A DEQUANTIZE of an input with this zero point."""
+    x = T("x", (1, 4), dtype=dtype, scales=[0.5], zero_points=[zero_point])
+    return build(G([x, T("y", (1, 4))], [Op("DEQUANTIZE", [0], [1])], [0], [1]))
+
+
+NAN, INFINITY = float("nan"), float("inf")
 TOO_LATE = [Op("ADD", [0, 2], [1]), Op("EXP", [1], [2])]
 BAD_MODELS = [
     (b"", "0 bytes without the identifier TFL3"),
@@ -100,6 +119,28 @@ DAMAGED_PARTS = [
     (signed(input={"name": b"\xff"}), "signature 0, tensor 0 cannot be read .*utf-8"),
 ]
 """LiteRT crashes on most of these, or runs them in spite of what they say."""
+QUANTIZED = [
+    *(
+        (quantized(x=scale, dtype=dtype), f"tensor 0 'x' is quantized {dtype} with the scale {scale:g}, which is not")
+        for scale, dtype in ((NAN, "int8"), (INFINITY, "uint8"), (-INFINITY, "int16"), (0.0, "int8"), (-0.5, "int8"))
+    ),
+    (quantized(y=1e-42), "tensor 2 'y' is quantized int8 with the scale 1.00053e-42"),
+    (weight(values=1, dtype="int8", scales=[NAN], zero_points=[0]), "tensor 1 'w' is quantized int8 with the scale"),
+    (pointed("int8", 128), "tensor 0 'x' is quantized int8 with the zero point 128, which is not from -128 to 127"),
+    (pointed("uint8", -1), "with the zero point -1, which is not from 0 to 255"),
+    (pointed("int16", 1 << 40), "with the zero point 1099511627776"),
+    (quantized("ADD", x=None), "operator 0 ADD computes with tensor 'x', which is int8 and has no single positive"),
+    (quantized("SUB", w=0.0), "operator 0 SUB computes with tensor 'w'"),
+    (quantized("LESS", w=None, dtype="uint8"), "operator 0 LESS computes with tensor 'w'"),
+    (quantized("ADD", y=1e-7), "operator 0 ADD has inputs of scales 0.5, 0.5, too large for the scale 1e-07 of its ou"),
+    (quantized("SQUARED_DIFFERENCE", x=1e5), "operator 0 SQUARED_DIFFERENCE has inputs of scales 100000, 0.5"),
+    (
+        build(G([T("x", (1, 4), dtype="int16"), T("y", (1, 4), dtype="int16")], [Op("SQRT", [0], [1])], [0], [1])),
+        "operator 0 SQRT computes with tensor 'x', which is int16",
+    ),
+]
+"""LiteRT aborts the process at these, or computes what no scale stands for."""
+BAD_MODELS.extend(QUANTIZED)
 BAD_MODELS.extend(DAMAGED_PARTS)
 
 
@@ -111,6 +152,25 @@ def test_a_bad_model_is_one_model_error(content: bytes, says: str) -> None:
         fb.Interpreter(model_content=content)
     with pytest.raises(fb.ModelError, match=says):
         fb.GpuDelegate(model_content=content)
+
+
+def test_scales_that_nothing_is_computed_with_may_be_anything() -> None:
+    """Those of real numbers, a channel of zeros, and integers that stand for themselves: LiteRT runs these."""
+    weights = T("w", (3, 4), 1, "int8", scales=[0.5, 0.0, 0.5], zero_points=[0] * 3)
+    tensors = [
+        T("x", (3, 4), scales=[NAN], zero_points=[0]),
+        weights,
+        T("d", (3, 4)),
+        T("y", (3, 4), scales=[0.0], zero_points=[0]),
+    ]
+    content = build(G(tensors, [Op("DEQUANTIZE", [1], [2]), Op("MUL", [0, 2], [3])], [0], [3]))
+    for delegates in ([], [fb.GpuDelegate(fb.GpuDelegateOptions(backend="opengl"))]):
+        interpreter = fb.Interpreter(model_content=content, experimental_delegates=delegates)
+        interpreter.allocate_tensors()
+        interpreter.set_tensor(0, np.ones((3, 4), np.float32))
+        interpreter.invoke()
+        assert interpreter.get_tensor(3)[:, 0].tolist() == [0.5, 0.0, 0.5]
+    read_model(quantized("ADD", x=None, w=None, y=None, dtype="int16"))
 
 
 def test_errors_of_models_with_hostile_names_are_printable() -> None:

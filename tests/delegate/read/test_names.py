@@ -61,7 +61,7 @@ def messages() -> Iterator[str]:
         assert names
         yield from names
     for dtype in ("int16", "int8", "bool"):
-        for operator in applied(model("LOG", "EXP", dtypes=(dtype, "float32", "float32")))[0].delegated_ops():
+        for operator in applied(model("FLOOR", "EXP", dtypes=(dtype, "float32", "float32")))[0].delegated_ops():
             yield operator.reason
     interpreter, delegate = applied(model("EXP", "TANH"))
     interpreter.allocate_tensors()

@@ -1,0 +1,113 @@
+"""Quantization parameters of a file, checked: LiteRT's kernels take sound ones for granted.
+
+It aborts the process, or crashes, at a scale that is not a positive number, at a zero point outside the type, at 8-bit
+sums and comparisons without a scale, and at sums of much larger scale than their result. That is what it did with
+ai-edge-litert 2.3.0, operator by operator, with and without XNNPACK.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tflite
+
+from ...interop.errors import ModelError
+from ...kernels.tensor import QUANTIZED_DTYPES, Quantization, TensorInfo
+from .model import RawOperator
+
+_RANGES = {"int4": (-8, 7), **{name: (row.lowest, row.highest) for name, row in QUANTIZED_DTYPES.items()}}
+"""The smallest and largest stored integer of the types that stand for real numbers."""
+_SMALLEST = float(np.finfo(np.float32).tiny)
+_CURE = "convert the model again"
+_INEQUALITIES = frozenset("LESS LESS_EQUAL GREATER GREATER_EQUAL".split())
+_HEADROOM = {"int8": 1 << 20, "uint8": 1 << 20, "int16": 1 << 15}
+"""ADD takes the larger input's doubled scale if it is less than this, times the output's scale."""
+
+
+def read_quantization(
+    label: str, table: tflite.QuantizationParameters | None, shape: Sequence[int], dtype: str, *, constant: bool
+) -> Quantization | None:
+    """The parameters of a tensor, or None if it has none that mean anything. Raises ModelError for unsound ones.
+
+    Nobody reads the parameters of real numbers, and of int32 only those of biases: unsound ones count as none.
+    """
+    if table is None or table.ScaleLength() == 0:
+        return None
+    scales, axis = _vector(table.ScaleAsNumpy()), table.QuantizedDimension()
+    zero_points = _vector(table.ZeroPointAsNumpy()) if table.ZeroPointLength() else np.zeros(len(scales), np.int64)
+    if len(scales) > 1 and not (0 <= axis < len(shape) and len(scales) == shape[axis]):
+        raise ModelError(f"{label} has {len(scales)} scales along axis {axis} of its shape {list(shape)}")
+    if len(zero_points) not in (1, len(scales)):
+        raise ModelError(f"{label} has {len(scales)} scales and {len(zero_points)} zero points")
+    quantization = Quantization(tuple(scales.tolist()), tuple(zero_points.tolist()), axis)
+    wrong = _unsound(quantization, dtype, constant=constant)
+    if wrong and dtype in _RANGES:
+        raise ModelError(f"{label} is quantized {dtype} {wrong}; {_CURE}")
+    return None if wrong else quantization
+
+
+def _unsound(quantization: Quantization, dtype: str, *, constant: bool) -> str:
+    """The parameter that cannot be, or "". A constant may have a scale of 0: all that it stands for is 0."""
+    for scale in quantization.scales:
+        if not math.isfinite(scale) or scale < (0.0 if constant else _SMALLEST):
+            return f"with the scale {scale:g}, which is not a positive number"
+    lowest, highest = _RANGES.get(dtype, (-(1 << 31), (1 << 31) - 1))
+    for point in quantization.zero_points:
+        if not lowest <= point <= highest:
+            return f"with the zero point {point}, which is not from {lowest} to {highest}"
+    return ""
+
+
+def _vector(vector: Any) -> np.ndarray:
+    """A vector of a flatbuffer; tflite returns 0 if the file has none."""
+    return vector if isinstance(vector, np.ndarray) else np.empty(0, np.uint8)
+
+
+def check_scales(where: str, operator: RawOperator, tensors: Sequence[TensorInfo]) -> None:
+    """Raise ModelError if LiteRT would abort the process over the scales of the operator's tensors."""
+    inputs = [tensors[i] for i in operator.inputs if i >= 0]
+    outputs = [tensors[i] for i in operator.outputs]
+    if not inputs or not outputs or inputs[0].dtype not in QUANTIZED_DTYPES:
+        return
+    for tensor in _scaled(operator.name, inputs, outputs):
+        if tensor.dtype in QUANTIZED_DTYPES and not _scale(tensor):
+            raise ModelError(
+                f"{where} computes with tensor '{tensor.name}', which is {tensor.dtype} and has no single positive "
+                f"scale; {_CURE}"
+            )
+    _check_headroom(where, operator.name, [_scale(tensor) for tensor in inputs], outputs[0])
+
+
+def _scaled(name: str, inputs: list[TensorInfo], outputs: list[TensorInfo]) -> list[TensorInfo]:
+    """The tensors whose scales an operator's kernel divides by, or makes tables from."""
+    if inputs[0].dtype == "int16" and inputs[0].quantization is None:  # integers that stand for themselves
+        return inputs[:1] if name in ("LOG", "RSQRT", "SQRT", "SUB") else []
+    if name in ("ADD", "SQUARED_DIFFERENCE"):
+        return inputs + outputs
+    comparison = name in ("EQUAL", "NOT_EQUAL") or (inputs[0].dtype != "int16" and name in _INEQUALITIES)
+    return inputs if comparison or name == "SUB" else []
+
+
+def _check_headroom(where: str, name: str, scales: Sequence[float], result: TensorInfo) -> None:
+    """Refuse results whose scale is too small for LiteRT's fixed-point arithmetic (or XNNPACK's, of BATCH_MATMUL)."""
+    steps, limit = 0.0, 0
+    if name == "ADD" and result.dtype in _HEADROOM:
+        steps, limit = 2 * max(scales), _HEADROOM[result.dtype]
+    elif name == "SQUARED_DIFFERENCE":
+        steps, limit = (2 * max(scales)) ** 2, 1 << 14
+    elif name == "BATCH_MATMUL" and result.dtype == "int8" and _scale(result):
+        steps, limit = math.prod(scales), 256
+    if steps and steps >= limit * _scale(result):
+        raise ModelError(
+            f"{where} has inputs of scales {', '.join(f'{s:g}' for s in scales)}, too large for the scale "
+            f"{_scale(result):g} of its output '{result.name}'; {_CURE}"
+        )
+
+
+def _scale(tensor: TensorInfo) -> float:
+    """The tensor's scale; 0 if it has none, or several."""
+    quantization = tensor.quantization
+    return quantization.scales[0] if quantization is not None and len(quantization.scales) == 1 else 0.0
