@@ -111,8 +111,14 @@ class GlBuffer(GlObject):
             On another thread, or with another context current.
         """
         self._check_usable()
-        if not self.is_owned and gl_query.buffer(self.context, self.id) != self.nbytes:
-            raise BindingError(f"{self.label} has another size by now: wrap it anew with GlBuffer.from_id")
+        self.check_unchanged()
+
+    def check_unchanged(self) -> None:
+        """Raise BindingError if its owner deleted it or gave it another size. Asks GL if it is not ours."""
+        if self.is_owned or gl_query.is_still_buffer(self.context, self.id, self.nbytes):
+            return
+        gl_query.buffer(self.context, self.id)
+        raise BindingError(f"{self.label} has another size by now: wrap it anew with GlBuffer.from_id")
 
     def write(self, array: np.ndarray, reason: str = "buffer upload", offset: int = 0) -> None:
         """Copy the bytes of an array into the buffer.

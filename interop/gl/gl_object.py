@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from ..errors import BindingError
@@ -31,7 +31,8 @@ class GlObject:
         self.handle: Hashable = (context, kind, id)
         self._let_go = False
         self._finalizers: list[weakref.finalize[..., Any]] = []
-        self._keep: Any = None
+        self.owner_released: Callable[[], bool] = _never
+        """Whether the other library's object that this one wraps was released. It keeps that object alive."""
 
     def _own(self, kind: Kind, name: int) -> None:
         """Delete the GL object ``name`` when this object is released or collected, on the context's own thread."""
@@ -46,8 +47,8 @@ class GlObject:
 
     @property
     def released(self) -> bool:
-        """Whether it was released, or its context closed."""
-        return self._let_go or self.context.closed
+        """Whether it was released, also by its owner, or its context closed."""
+        return self._let_go or self.context.closed or self.owner_released()
 
     def release(self) -> None:
         """Delete it if we made it, else let go of it. Any thread may call this, more than once."""
@@ -59,3 +60,7 @@ class GlObject:
         if self.released:
             raise BindingError(f"{self.label} is released: make a new one")
         self.context.check()
+
+
+def _never() -> bool:
+    return False

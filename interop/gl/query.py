@@ -101,6 +101,43 @@ def texture(context: GlContext, id: int) -> tuple[tuple[int, int], str]:
     return (width, height), format
 
 
+def is_still_texture(context: GlContext, id: int, size: tuple[int, int], format: str) -> bool:
+    """Whether the texture ``id`` exists and is of this size and format, as it was. Leaves no GL error."""
+    if not _names_suffice(context):
+        try:
+            return texture(context, id) == (size, format)
+        except BindingError:
+            return False
+    gl, value = context.gl, ctypes.c_int(-1)
+    found = []
+    for name in (GL.TEXTURE_WIDTH, GL.TEXTURE_HEIGHT, GL.TEXTURE_INTERNAL_FORMAT):
+        gl.glGetTextureLevelParameteriv(id, 0, name, ctypes.byref(value))
+        found.append(value.value)
+    alike = (found[0], found[1]) == size and format in (_BY_INTERNAL.get(found[2]), _UNSIZED.get(found[2]))
+    if not alike:
+        gl.clear_errors()
+    return alike
+
+
+def is_still_buffer(context: GlContext, id: int, nbytes: int) -> bool:
+    """Whether the buffer ``id`` exists and has as many bytes as before. Leaves no GL error."""
+    if not _names_suffice(context):
+        try:
+            return buffer(context, id) == nbytes
+        except BindingError:
+            return False
+    found = ctypes.c_int64()
+    context.gl.glGetNamedBufferParameteri64v(id, GL.BUFFER_SIZE, ctypes.byref(found))
+    if found.value != nbytes:
+        context.gl.clear_errors()
+    return found.value == nbytes
+
+
+def _names_suffice(context: GlContext) -> bool:
+    """Whether objects can be asked by their names, without being bound."""
+    return not context.is_es and context.version >= (4, 5)
+
+
 def check_image(context: GlContext, id: int, size: tuple[int, int], label: str) -> None:
     """Raise BindingError if kernels cannot write texture ``id``, which exists: it is mutable on OpenGL ES, or
     incomplete.

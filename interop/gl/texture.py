@@ -172,10 +172,16 @@ class GlTexture(GlObject):
             On another thread, or with another context current.
         """
         self._check_usable()
-        if not self.is_owned and gl_query.texture(self.context, self.id) != (self.size, self.format):
-            raise BindingError(f"{self.label} has another size or format by now: wrap it anew with GlTexture.from_id")
+        self.check_unchanged()
         if write and not self.is_owned:
             gl_query.check_image(self.context, self.id, self.size, self.label)
+
+    def check_unchanged(self) -> None:
+        """Raise BindingError if its owner deleted it or gave it another size or format. Asks GL if it is not ours."""
+        if self.is_owned or gl_query.is_still_texture(self.context, self.id, self.size, self.format):
+            return
+        gl_query.texture(self.context, self.id)
+        raise BindingError(f"{self.label} has another size or format by now: wrap it anew with GlTexture.from_id")
 
     def write(self, array: np.ndarray, reason: str = "texture upload") -> None:
         """Replace the whole content.
@@ -193,7 +199,7 @@ class GlTexture(GlObject):
         BindingError
             If shape or type do not fit.
         """
-        self._check_usable()
+        self.check()
         gl, pixels, texels = self.context.gl, FORMATS[self.format], self._texels(array)
         transfers.count("upload", texels.nbytes, reason)
         with kept(self.context, bound_texture, pixel_uploads):
@@ -240,7 +246,7 @@ class GlTexture(GlObject):
         numpy.ndarray
             (height, width, channels) in the texture's own dtype, row 0 the top of the picture.
         """
-        self._check_usable()
+        self.check()
         gl, pixels = self.context.gl, FORMATS[self.format]
         external, gl_type, dtype, channels = pixels.external, pixels.type, pixels.dtype, pixels.channels
         if self.context.is_es:

@@ -36,6 +36,8 @@ class GlPartner:
         self.channel = share(gl, cl)
         self.device = GlDevice(gl)
         self._shared: weakref.WeakValueDictionary[GlBuffer | GlTexture, Any] = weakref.WeakValueDictionary()
+        self._natives: weakref.WeakKeyDictionary[ClBuffer | ClImage, GlBuffer | GlTexture] = weakref.WeakKeyDictionary()
+        """The GL object that an OpenCL object stands for. A texture that is converted is checked by the conversion."""
         self._beside: weakref.WeakKeyDictionary[GlBuffer, SharedBuffer] = weakref.WeakKeyDictionary()
 
     def borrow(self, native: Any) -> ClBuffer | ClImage | StagedTexture:
@@ -44,6 +46,8 @@ class GlPartner:
         shared = self._shared.get(resource)
         if shared is None or shared.released:
             shared = self._shared[resource] = self._share(resource)
+            if isinstance(shared, ClBuffer | ClImage):
+                self._natives[shared] = resource
         return shared
 
     def _share(self, resource: GlBuffer | GlTexture) -> ClBuffer | ClImage | StagedTexture:
@@ -65,6 +69,9 @@ class GlPartner:
         """Bring GL's objects to where OpenCL reads them, and let OpenCL go on when that is done."""
         self.gl.check()
         for use in uses:
+            native = self._natives.get(use.resource)
+            if native is not None:
+                native.check_unchanged()
             if isinstance(use.resource, CopiedBuffer | PictureBuffer):
                 use.resource.before_run(use)
         self.channel.to_cl(uses)
@@ -120,7 +127,6 @@ class CopiedBuffer(SharedBuffer):
         return super().released or self._native.released
 
     def before_run(self, use: Use) -> None:
-        self._native.check()
         if "r" in use.access:
             _copy(self._native, self.gl, use.nbytes)
 

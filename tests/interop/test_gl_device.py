@@ -59,6 +59,62 @@ def delete_foreign(context: fb.GlContext, name: int) -> None:
     context.gl.glDeleteTextures(1, ctypes.byref(ctypes.c_uint(name)))
 
 
+def test_a_texture_that_its_owner_deleted_or_replaced_is_refused_before_the_next_run(gl: GlDevice) -> None:
+    name = foreign_texture(gl.context, texels("rgba8", 4, 6))
+    shape: Shape = (1, 4, 6, 4)
+    buffer = gl.buffer(Dense(shape).nbytes, "out")
+    source = copy_source(gl, Picture(shape, "rgba8", "rgba"), Dense(shape))
+    list_ = gl.record(
+        [step(gl, source, Operand(Slot("frame")), whole(buffer), src=picture_parameters(shape, (6, 4), "rgba"))]
+    )
+    list_.set_slot("frame", fb.GlTexture.from_id(name))
+    list_.run()
+    list_.run()
+    delete_foreign(gl.context, name)
+    with pytest.raises(fb.BindingError, match=f"texture {name} does not exist.*deleted"):
+        list_.run()
+    again = foreign_texture(gl.context, texels("rgba8", 5, 7))
+    if again == name:  # drivers give a free name away again
+        with pytest.raises(fb.BindingError, match="another size or format by now"):
+            list_.run()
+    delete_foreign(gl.context, again)
+    assert gl.context.gl.clear_errors() == []
+
+
+def test_a_buffer_that_its_owner_shrank_is_refused_before_the_next_run(gl: GlDevice) -> None:
+    sliced = Sliced(SHAPE)
+    theirs, mine = fb.GlBuffer(sliced.nbytes), gl.buffer(sliced.nbytes, "out")
+    list_ = gl.record([step(gl, copy_source(gl, sliced, sliced), Operand(Slot("in"), 0, sliced.nbytes), whole(mine))])
+    list_.set_slot("in", fb.GlBuffer.from_id(theirs.id))
+    list_.run()
+    gl.context.gl.glBindBuffer(0x8F37, theirs.id)
+    gl.context.gl.glBufferData(0x8F37, 64, None, 0x88EA)
+    for _ in range(2):
+        with pytest.raises(fb.BindingError, match="has another size by now"):
+            list_.run()
+    assert gl.context.gl.clear_errors() == []
+
+
+def test_asking_whether_a_texture_is_still_there_takes_three_calls_and_none_after_a_rebind(gl: GlDevice) -> None:
+    name = foreign_texture(gl.context, texels("rgba8", 4, 6))
+    shape: Shape = (1, 4, 6, 4)
+    buffer = gl.buffer(Dense(shape).nbytes, "out")
+    source = copy_source(gl, Picture(shape, "rgba8", "rgba"), Dense(shape))
+    parameters = picture_parameters(shape, (6, 4), "rgba")
+    with counted_calls(gl.context) as calls:
+        list_ = gl.record([step(gl, source, Operand(Slot("frame")), whole(buffer), src=parameters)])
+        list_.set_slot("frame", fb.GlTexture.from_id(name))
+        calls.clear()
+        list_.run()
+        assert sum(calls.values()) == list_.calls_per_run
+        calls.clear()
+        list_.run()
+        if not gl.context.is_es and gl.context.version >= (4, 5):
+            assert sum(calls.values()) == list_.calls_per_run + 3
+    list_.release()
+    delete_foreign(gl.context, name)
+
+
 # Command lists --------------------------------------------------------------------------------------------------------
 
 

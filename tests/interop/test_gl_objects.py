@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import moderngl
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -14,6 +16,7 @@ import framebind as fb
 from framebind.interop.frames.show.draw import FragmentProgram, letterbox
 from framebind.interop.gl.objects import as_gl_object
 from framebind.interop.gl.query import FORMATS
+from support.environment import is_wanted
 
 Array = npt.NDArray[Any]
 TEXTURE_2D, RGBA, UNSIGNED_BYTE = 0x0DE1, 0x1908, 0x1401
@@ -220,12 +223,43 @@ def test_a_mapped_buffer_says_that_it_cannot_be_read(context: fb.GlContext) -> N
     assert not buffer.read().any()
 
 
-def test_objects_of_other_libraries_are_known_by_glo(context: fb.GlContext) -> None:
-    texture, buffer = fb.GlTexture(9, 6, "rgba8"), fb.GlBuffer(64)
-    wrapped = as_gl_object(SimpleNamespace(glo=texture.id, size=(9, 6)))
-    assert isinstance(wrapped, fb.GlTexture) and wrapped.id == texture.id
-    wrapped_buffer = as_gl_object(SimpleNamespace(glo=buffer.id, size=64))
-    assert isinstance(wrapped_buffer, fb.GlBuffer) and wrapped_buffer.nbytes == 64
+@pytest.fixture
+def host() -> Iterator[moderngl.Context]:
+    """A context of moderngl's own."""
+    if not is_wanted("gl"):
+        pytest.skip("FRAMEBIND_DEVICES leaves out gl")
+    made = moderngl.create_context(standalone=True, require=430, backend="egl")
+    yield made
+    made.release()
+
+
+def test_moderngls_textures_and_buffers_are_known_by_their_types(host: moderngl.Context) -> None:
+    texture, buffer = host.texture((9, 6), 4), host.buffer(reserve=64)
+    wrapped, wrapped_buffer = as_gl_object(texture), as_gl_object(buffer)
+    assert isinstance(wrapped, fb.GlTexture) and (wrapped.id, wrapped.size) == (texture.glo, (9, 6))
+    assert isinstance(wrapped_buffer, fb.GlBuffer) and (wrapped_buffer.id, wrapped_buffer.nbytes) == (buffer.glo, 64)
+    for owner, view in ((texture, wrapped), (buffer, wrapped_buffer)):
+        assert not view.released
+        owner.release()
+        assert view.released
+        with pytest.raises(fb.BindingError, match="is released"):
+            as_gl_object(owner)
+
+
+def test_other_objects_with_a_gl_name_are_no_textures(host: moderngl.Context) -> None:
+    """A framebuffer or renderbuffer has the same name as some texture, and it is not that texture."""
+    texture = host.texture((8, 8), 4)
+    framebuffer, renderbuffer = host.framebuffer([texture]), host.renderbuffer((8, 8))
+    with pytest.raises(fb.BindingError, match="bind one of its color_attachments"):
+        as_gl_object(framebuffer)
+    with pytest.raises(fb.BindingError, match="a Renderbuffer is no GL object that framebind knows"):
+        as_gl_object(renderbuffer)
+    with pytest.raises(fb.BindingError, match="a SimpleNamespace is no GL object"):
+        as_gl_object(SimpleNamespace(glo=texture.glo, size=(8, 8)))
+
+
+def test_names_and_arrays_are_no_gl_objects(context: fb.GlContext) -> None:
+    texture = fb.GlTexture(9, 6, "rgba8")
     assert as_gl_object(texture) is texture
     with pytest.raises(fb.BindingError, match=r"GlTexture.from_id\(...\) or GlBuffer.from_id"):
         as_gl_object(texture.id)

@@ -31,7 +31,12 @@ class GlCommandList(BaseCommandList[GlRecording]):
         instead: Record[GlRecording] | None = None,
     ) -> None:
         self._context = context
+        self._not_ours: tuple[GlBuffer | GlTexture, ...] = ()
+        """The resources of somebody else: each run asks whether they are still what they were."""
+        self._just_checked: list[Resource] = []
+        """Those that were checked since the last run, because they came to their slots since."""
         super().__init__(context, traits, steps, record, instead)
+        self._find_not_ours()
 
     def _owns(self, kernel: Kernel) -> bool:
         return isinstance(kernel, GlKernel) and kernel.context is self._context
@@ -45,8 +50,19 @@ class GlCommandList(BaseCommandList[GlRecording]):
         if isinstance(resource, GlTexture) and argument.access != "r":
             resource.check(write=True)
 
+    def _slot_changed(self, before: Resource | None, resource: Resource) -> None:
+        if not all(isinstance(each, GlBuffer | GlTexture) and each.is_owned for each in (before, resource)):
+            self._find_not_ours()
+            self._just_checked.append(resource)
+
+    def _find_not_ours(self) -> None:
+        used = [*self._fixed.values(), *(use.resource for use in self._slots.values())]
+        self._not_ours = tuple(r for r in used if isinstance(r, GlBuffer | GlTexture) and not r.is_owned)
+
     def run(self) -> None:
-        """Submit all steps. Raises BindingError for an empty or released slot, DeviceError off thread or context."""
+        """Submit all steps. Raises DeviceError off thread or context, BindingError for an empty slot, and for a resource
+        that was released, deleted or changed since it was checked.
+        """
         self._prepare()
         if self._recording.changed:
             with kept(self._context, *self._recording.changed):
@@ -56,7 +72,17 @@ class GlCommandList(BaseCommandList[GlRecording]):
 
     def _prepare(self) -> None:
         super()._prepare()
+        for resource in self._not_ours:
+            if resource not in self._just_checked:
+                resource.check_unchanged()
+        self._just_checked.clear()
         self._context.objects.drain()
+
+    def release(self) -> None:
+        """Let go of the steps' resources. May be called more than once."""
+        super().release()
+        self._not_ours = ()
+        self._just_checked.clear()
 
     def _submit(self) -> None:
         for function, arguments in self._calls:
