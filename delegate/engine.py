@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -14,7 +15,7 @@ from .cache.cache import Cache
 from .cache.stopwatch import Stopwatch
 from .claim.claims import Claims, claim, claim_again
 from .claim.selection import Selection, select
-from .litert.native import NativeDelegate, NativeGraph, Partitioned, log
+from .litert.native import KERNEL_NAME, NativeDelegate, NativeGraph, Partitioned, log
 from .options import GpuDelegateOptions
 from .plan.binding import TextureMapping
 from .read.model import Model
@@ -22,7 +23,7 @@ from .report import warn_of_software, warning_text
 from .run.boundary import BoundaryTensors
 from .run.cpu_operators import CpuOperators
 from .run.maker import ProgramMaker
-from .run.messages import tensor_label, why_not_bindable
+from .run.messages import inputs_and_outputs, tensor_label, why_not_bindable
 from .run.partition import Partition
 from .run.program import Program
 from .run.shapes import Shape, shape_sources
@@ -64,7 +65,9 @@ class Engine:
     def attach(self, model: Model | None, read_seconds: float = 0.0) -> int:
         """Serve an interpreter; returns the address of the TfLiteDelegate for it.
 
-        ``model`` is what the interpreter runs, if it can tell, and ``read_seconds`` the time that reading it took.
+        ``model`` is what the interpreter runs, and ``read_seconds`` the time that reading it took; an interpreter that
+        gives them also takes the errors of the callbacks (``take_error``) and tells of inputs (``input_set``). LiteRT's
+        own interpreter gives None.
         """
         if self.closed:
             raise DelegateError("this GpuDelegate is closed: make a new one")
@@ -77,7 +80,8 @@ class Engine:
                 "GpuDelegate(model_path=...), or use framebind.Interpreter"
             )
         self.stopwatch.seconds["read"] += read_seconds
-        self._native = NativeDelegate(self, self.model)
+        self.boundary.inputs_are_announced = model is not None
+        self._native = NativeDelegate(self, self.model, quiet=model is not None)
         return self._native.pointer
 
     @property
@@ -102,6 +106,40 @@ class Engine:
     def take_error(self) -> BaseException | None:
         """The exception behind LiteRT's last error, if it was one of ours. It is handed out once."""
         return self._native.take_error() if self._native is not None else None
+
+    def completed(self) -> bool:
+        """Whether LiteRT's last ``invoke``, which ended well, has run all of the callbacks that it had to.
+
+        An exception that a signal handler raises (Ctrl-C) just before a callback's first instruction never arrives
+        there: ctypes prints it, and LiteRT takes the callback for done, or for failed.
+        """
+        completed = not self.boundary.awaited
+        for partition in self.partitions:
+            if partition.subgraph == 0:
+                completed = completed and partition.was_called
+                partition.was_called = False
+        if not completed:
+            self.boundary.awaited.clear()
+        return completed
+
+    def lost_call(self, error: Exception) -> bool:
+        """Whether LiteRT's ``invoke`` failed with this error because a callback did not arrive: see ``completed``."""
+        if self._native is None or self._native.has_error:
+            return False
+        failed = (str(error).strip().splitlines() or [""])[-1]
+        return KERNEL_NAME in failed or ("failed to invoke" not in failed and not self.completed())
+
+    def input_set(self, tensor: int) -> None:
+        """Somebody has set an input of the model in the interpreter."""
+        for partition in self.partitions:
+            if partition.subgraph == 0:
+                partition.input_set(tensor)
+
+    def input_shown(self, tensor: int) -> None:
+        """Somebody has a view of a tensor's memory, and may write it without telling."""
+        for partition in self.partitions:
+            if partition.subgraph == 0:
+                partition.input_shown(tensor)
 
     def close(self) -> None:
         """Free everything on the GPU and let go of the bound objects. Calling it again does nothing."""
@@ -220,6 +258,25 @@ class Engine:
                 self._use(other)
 
     # Binding ----------------------------------------------------------------------------------------------------------
+
+    def tensor_number(self, tensor: int | str) -> int:
+        """The number of an input or output of the model that is given by number or by name."""
+        if isinstance(tensor, int):
+            return tensor
+        if not isinstance(tensor, str):
+            try:
+                return operator.index(tensor)
+            except TypeError:
+                raise BindingError(f"{tensor!r} is neither the number nor the name of a tensor") from None
+        subgraph = self.model.subgraphs[0] if self.model is not None else None
+        if subgraph is None:
+            raise BindingError(f"there is no tensor '{tensor}' yet: give the delegate to an interpreter first")
+        ends = dict.fromkeys(i for i in (*subgraph.inputs, *subgraph.outputs) if i >= 0)
+        found = [i for i in ends if subgraph.tensors[i].name == tensor]
+        if len(found) != 1:
+            said = "several of them have" if found else "none of them has"
+            raise BindingError(f"{inputs_and_outputs(subgraph)}; {said} the name '{tensor}'")
+        return found[0]
 
     def bind(self, obj: Any, tensor: int, mapping: TextureMapping) -> None:
         """Let ``obj`` be a tensor of the main subgraph from now on. Raises BindingError where it does not fit."""

@@ -126,9 +126,12 @@ class GpuDelegate:
 
     # Order ------------------------------------------------------------------------------------------------------------
 
-    def wait_for(self, events: Sequence[Any]) -> None:
-        """Let runs from now on begin after these events (pyopencl's; OpenGL has none). The CPU does not wait."""
-        self.engine.running_device().wait_for(events)
+    def wait_for(self, events: Any) -> None:
+        """Let runs from now on begin after an event, or several in a list (pyopencl's; OpenGL has none).
+
+        The CPU does not wait.
+        """
+        self.engine.running_device().wait_for(events if isinstance(events, Sequence) else [events])
 
     def event(self) -> Any:
         """An event that completes when all runs so far have: a ``pyopencl.Event``; None on OpenGL."""
@@ -174,7 +177,7 @@ class GpuDelegate:
     def bind_buffer_to_tensor(
         self,
         obj: Any,
-        tensor_index: int,
+        tensor_index: int | str,
         *,
         mean: Values = 0.0,
         std: Values = 1.0,
@@ -202,7 +205,7 @@ class GpuDelegate:
             pyopencl Buffer, Image or Array (or a ClBuffer or ClImage) of its OpenCL context. The delegate keeps it
             alive.
         tensor_index
-            An input or output of the model, as ``Interpreter.inputs`` and ``outputs`` number them.
+            An input or output of the model, as ``Interpreter.inputs`` and ``outputs`` number them, or its name.
         mean, std
             One number, or one for each channel. For textures, as all that follow.
         order
@@ -221,15 +224,17 @@ class GpuDelegate:
         DeviceError
             Off the thread or context of the model.
         """
+        if not isinstance(tensor_index, int):
+            tensor_index = self.engine.tensor_number(tensor_index)
         self.engine.bind(obj, tensor_index, TextureMapping(mean, std, order, crop, rotation, flip))
 
-    def unbind(self, tensor_index: int) -> None:
-        """Let the tensor be in CPU memory again. Nothing happens if nothing is bound."""
-        self.engine.unbind(tensor_index)
+    def unbind(self, tensor_index: int | str) -> None:
+        """Let the tensor, given by number or name, be in CPU memory again. Nothing happens if nothing is bound."""
+        self.engine.unbind(self.engine.tensor_number(tensor_index))
 
-    def is_bound(self, tensor_index: int) -> bool:
-        """Whether something of the user's is bound to the tensor."""
-        return self.engine.boundary.is_bound((0, tensor_index))
+    def is_bound(self, tensor_index: int | str) -> bool:
+        """Whether something of the user's is bound to the tensor, given by number or name."""
+        return self.engine.boundary.is_bound((0, self.engine.tensor_number(tensor_index)))
 
     # Reading results --------------------------------------------------------------------------------------------------
 
@@ -241,13 +246,14 @@ class GpuDelegate:
         """Whether the CPU's memory of the tensor holds what was computed last."""
         return self.engine.boundary.is_readable((subgraph_index, tensor_index))
 
-    def ensure_tensor_data_is_readable(self, tensor_index: int, subgraph_index: int = 0) -> None:
+    def ensure_tensor_data_is_readable(self, tensor_index: int | str, subgraph_index: int = 0) -> None:
         """Copy an output, or a state, from the GPU to the CPU's memory, counted, unless that holds it already.
 
         A bound texture gives the values that it holds, (texel - mean) / std: in rgba8 clipped and rounded to 256 steps.
-        Raises BindingError if there is no such tensor, or if it was not computed yet.
+        An input or output of the model may be given by its name. Raises BindingError if there is no such tensor, or if
+        it was not computed yet.
         """
-        engine = self.engine
+        engine, tensor_index = self.engine, self.engine.tensor_number(tensor_index)
         subgraph = engine.model.subgraphs[subgraph_index] if engine.model is not None else None
         if subgraph is None or not 0 <= tensor_index < len(subgraph.tensors):
             known = inputs_and_outputs(subgraph) if subgraph is not None else "the delegate has no model yet"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -199,7 +199,7 @@ class Interpreter(litert.Interpreter):
             super().allocate_tensors()
         self._allocated = True
 
-    def invoke(self, wait_for: Sequence[Any] | None = None) -> Any:
+    def invoke(self, wait_for: Any = None) -> Any:
         """Run the model once; on OpenGL, on the thread and in the context where the delegate was applied.
 
         Allocates the tensors first if ``allocate_tensors`` was not called yet.
@@ -207,8 +207,8 @@ class Interpreter(litert.Interpreter):
         Parameters
         ----------
         wait_for
-            On OpenCL, ``pyopencl.Event`` objects that the model's first kernel waits for on the GPU; ``[]`` to get an
-            event alone. OpenGL has no events.
+            On OpenCL, a ``pyopencl.Event``, or several in a list, that the model's first kernel waits for on the GPU;
+            ``[]`` to get an event alone. OpenGL has no events.
 
         Returns
         -------
@@ -234,9 +234,13 @@ class Interpreter(litert.Interpreter):
         try:  # _own_errors, without what a context manager costs in each frame
             super().invoke()
         except (RuntimeError, ValueError) as error:
+            if delegate is not None and delegate.engine.lost_call(error):
+                raise KeyboardInterrupt from error
             self._raise_own(error, "run")
             raise
         self._raise_own(None, "run")
+        if delegate is not None and not delegate.engine.completed():
+            raise KeyboardInterrupt  # or what else a signal handler raised, which ctypes has printed
         return delegate.event() if delegate is not None and wait_for is not None else None
 
     def inputs(self) -> list[int]:
@@ -254,6 +258,12 @@ class Interpreter(litert.Interpreter):
                 raise ValueError(f"the model has the signatures {list(self._signature_defs)}: give signature_key")
             signature_key = next(iter(self._signature_defs))
         return _SignatureRunner(self, signature_key)
+
+    def _announce_inputs(self) -> None:
+        """Say that all inputs are set: a signature's runner sets them in LiteRT itself."""
+        if self._gpu_delegate is not None:
+            for tensor in self.inputs():
+                self._gpu_delegate.engine.input_set(tensor)
 
     def _get_tensor_details(self, tensor_index: int, subgraph_index: int) -> dict[str, Any]:
         """LiteRT's record of a tensor, also of one whose name or type LiteRT cannot show. The name is printable."""
@@ -280,8 +290,8 @@ class Interpreter(litert.Interpreter):
         delegate = self._gpu_delegate
         return self._keep_outputs_later if delegate is None else delegate.engine.boundary.keep_outputs
 
-    def ensure_tensor_data_is_readable(self, tensor_index: int) -> None:
-        """Copy an output that is on the GPU to the CPU's memory (counted), for ``get_tensor``."""
+    def ensure_tensor_data_is_readable(self, tensor_index: int | str) -> None:
+        """Copy an output that is on the GPU to the CPU's memory (counted), for ``get_tensor``. Takes a name as well."""
         if self._gpu_delegate is not None:
             self._gpu_delegate.ensure_tensor_data_is_readable(tensor_index)
 
@@ -311,17 +321,22 @@ class Interpreter(litert.Interpreter):
 
         def view() -> np.ndarray:
             self._check_readable(tensor_index)
+            if self._gpu_delegate is not None:
+                self._gpu_delegate.engine.input_shown(tensor_index)
             return self._interpreter.tensor(self._interpreter, tensor_index)
 
         return view
 
     def set_tensor(self, tensor_index: int, value: Any) -> None:
         """Set a tensor as LiteRT does. Raises BindingError if an object is bound to it: nobody would read the value."""
-        if self._gpu_delegate is not None and self._gpu_delegate.is_bound(tensor_index):
+        delegate = self._gpu_delegate
+        if delegate is not None and delegate.is_bound(tensor_index):
             raise BindingError(
                 f"tensor {tensor_index} is bound to a GPU object: write to that object, or unbind({tensor_index}) first"
             )
         super().set_tensor(tensor_index, value)
+        if delegate is not None:
+            delegate.engine.input_set(tensor_index)
 
 
 class _SignatureRunner(litert.SignatureRunner):
@@ -345,6 +360,7 @@ class _SignatureRunner(litert.SignatureRunner):
         interpreter.set_allow_buffer_handle_output(False)
         try:
             with interpreter._own_errors("run"):
+                interpreter._announce_inputs()
                 return super().__call__(**kwargs)
         finally:
             interpreter._allocated = True

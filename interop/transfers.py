@@ -42,7 +42,7 @@ _guard: ContextVar[_Guard | None] = ContextVar("framebind transfer guard", defau
 
 
 class Transfers:
-    """Number and bytes of all copies between host and GPU in this process, by direction and reason.
+    """Every copy between host and GPU that framebind makes in this process, by direction and reason.
 
     ``framebind.transfers`` is the only instance.
 
@@ -135,9 +135,10 @@ def _apply(guard: _Guard, direction: Direction, nbytes: int, reason: str) -> Non
 def transfer_guard(mode: GuardMode, *, exempt: tuple[str, ...] = ()) -> Iterator[None]:
     """Allow, log or forbid copies between host and GPU within a ``with`` block.
 
-    Under ``"disallow"`` every copy that the library would make in the block is an error, raised before the copy. The
-    guard holds for the thread (or asyncio task) that entered the block, and for no other one. Of nested blocks the
-    innermost one holds.
+    ``fb.transfers`` counts every copy between host and GPU that framebind makes; under
+    ``with fb.transfer_guard("disallow"):`` one is an error, on the thread that entered the block. It is raised before
+    the copy. An asyncio task counts as a thread of its own. Copies that other libraries make, and those that a driver
+    makes on its own, are neither counted nor forbidden. Of nested blocks the innermost one holds.
 
     Parameters
     ----------

@@ -104,6 +104,9 @@ MALLOC = ctypes.CFUNCTYPE(P, ctypes.c_size_t)(
 )
 """The C library's own: LiteRT frees what it is given to keep."""
 
+IGNORE: int = ctypes.cast(ctypes.pythonapi.Py_IsInitialized, ctypes.c_void_p).value or 0
+"""A C function that does nothing, to stand for LiteRT's ``report_error``: it ignores arguments and needs no Python."""
+
 MEMCMP = ctypes.CFUNCTYPE(ctypes.c_int, P, P, ctypes.c_size_t)(
     ("memcmp", ctypes.CDLL(None) if os.name == "posix" else ctypes.CDLL("ucrtbase"))
 )

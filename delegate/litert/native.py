@@ -21,6 +21,8 @@ from .abi import ERROR, OK, P, read_ints
 
 log = logging.getLogger("framebind.delegate")
 
+KERNEL_NAME = "FramebindGpuDelegate"
+"""The name of a partition in LiteRT's messages."""
 _TENSOR_BYTES = ctypes.sizeof(abi.Tensor)
 
 
@@ -69,6 +71,8 @@ class NativeGraph:
         self._address, self._delegate = address, delegate
         self._context = abi.Context.from_address(address)
         self._arrays: dict[int, tuple[int, int, np.ndarray]] = {}
+        self._report_error = 0
+        """LiteRT's own function for reports while another one stands in its place."""
 
     def _tensor(self, tensor: int) -> abi.Tensor:
         # LiteRT may move its tensors, so the address is asked for each time.
@@ -125,6 +129,16 @@ class NativeGraph:
         """Say that LiteRT need not ask for this tensor."""
         self._tensor(tensor).data_is_stale = False
 
+    def mute(self) -> None:
+        """Let LiteRT drop what is reported from now on, also its own "failed to invoke"."""
+        if not self._report_error:
+            self._report_error, self._context.report_error = self._context.report_error, abi.IGNORE
+
+    def unmute(self) -> None:
+        """Let LiteRT keep what is reported again."""
+        if self._report_error:
+            self._context.report_error, self._report_error = self._report_error, 0
+
     def report(self, text: str) -> None:
         """Add to the text of the error that LiteRT raises."""
         # The format is the only fixed argument of a variadic function: the text goes into it.
@@ -168,11 +182,12 @@ def _partitioned(parameters: abi.Parameters) -> Partitioned:
 class NativeDelegate:
     """The TfLiteDelegate structure and its callbacks. Must outlive the interpreter that it was given to.
 
-    No exception crosses into C: it is reported to LiteRT as text, and kept for ``take_error``.
+    No exception crosses into C: it is reported to LiteRT as text, and kept for ``take_error``. If ``quiet``, somebody
+    takes it after each call, and failed runs leave no text in LiteRT, which would keep the text of each failed frame.
     """
 
-    def __init__(self, callbacks: DelegateCallbacks, model: Model) -> None:
-        self._handler, self._model = callbacks, model
+    def __init__(self, callbacks: DelegateCallbacks, model: Model, *, quiet: bool = False) -> None:
+        self._handler, self._model, self._quiet = callbacks, model, quiet
         self._graphs: dict[int, NativeGraph] = {}
         self._kernels: dict[int, PartitionKernel] = {}
         self._kernels_made = 0
@@ -184,7 +199,7 @@ class NativeDelegate:
         prepare, copy_from, init, free, prepare_kernel, invoke = (ctypes.cast(f, P) for f in self._callbacks)
         # Buffer handles are tensor indices and own nothing: there is nothing to free, and LiteRT never copies to one.
         self._native = abi.Delegate(prepare=prepare, copy_from_buffer_handle=copy_from, flags=abi.ALLOW_DYNAMIC_TENSORS)
-        self._name = ctypes.create_string_buffer(b"FramebindGpuDelegate")
+        self._name = ctypes.create_string_buffer(KERNEL_NAME.encode())
         self._registration = abi.Registration(
             init=init, free=free, prepare=prepare_kernel, invoke=invoke, builtin_code=abi.DELEGATE_CODE, version=1,
             custom_name=ctypes.cast(self._name, P),
@@ -194,9 +209,17 @@ class NativeDelegate:
     def pointer(self) -> int:
         return ctypes.addressof(self._native)
 
+    @property
+    def has_error(self) -> bool:
+        """Whether ``take_error`` has one."""
+        return self._error is not None
+
     def take_error(self) -> BaseException | None:
         """The first exception since the last call."""
         error, self._error = self._error, None
+        if error is not None:
+            for graph in self._graphs.values():
+                graph.unmute()
         return error
 
     def graph(self, index: int) -> NativeGraph | None:
@@ -282,6 +305,8 @@ class NativeDelegate:
         try:  # _guarded, without what its action costs in each frame
             self._kernels[abi.Node.from_address(node).user_data].invoke()
         except BaseException as error:
+            if self._quiet:
+                self._graphs[context].mute()
             return self._failed(context, error)
         return OK
 

@@ -40,6 +40,8 @@ class BoundaryTensors:
 
     def __init__(self, wait_type: WaitType) -> None:
         self.keep_outputs = False
+        self.inputs_are_announced = False
+        """The interpreter tells (``Engine.input_set``) whenever somebody sets an input of the model."""
         self._wait_type = wait_type
         self._device: Device | None = None
         self._computed: set[Key] = set()
@@ -52,6 +54,8 @@ class BoundaryTensors:
         """The numbers of the operators on the CPU that read a tensor."""
         self._unreadable: set[Key] = set()
         """Tensors that were computed on the GPU and not copied to the CPU since."""
+        self.awaited: set[Key] = set()
+        """Tensors that were computed, and that LiteRT has to fetch before ``invoke`` ends."""
         self._variables: dict[Key, Variable] = {}
         """States that programs have read and written. They outlive ``release``, to say that their values are gone."""
         self._bound: dict[Key, _Bound] = {}
@@ -213,10 +217,13 @@ class BoundaryTensors:
         else:
             self._unreadable.discard(key)
             graph.mark_stale(tensor)
+            if graph.index == 0 and (key in self._cpu_readers or tensor in graph.subgraph.outputs):
+                self.awaited.add(key)
 
     def download(self, graph: NativeGraph, tensor: int) -> None:
         """Copy what the GPU computed, from wherever it is, to the CPU's memory."""
         info, key = graph.subgraph.tensors[tensor], (graph.index, tensor)
+        self.awaited.discard(key)
         if key in self._variables:
             self._variables[key].download()
             return
@@ -261,7 +268,7 @@ class BoundaryTensors:
             buffer.release()
         for known in (
             self._staging, self._bindings, self._computed, self._read_on_gpu, self._cpu_readers, self._unreadable,
-            self._uploaded,
+            self._uploaded, self.awaited,
         ):  # fmt: skip
             known.clear()
 

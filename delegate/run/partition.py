@@ -52,17 +52,26 @@ class Partition:
         copied = [tensor for tensor in self.inputs if tensor not in self._states]
         self._from_cpu = boundary.add_partition(native.index, copied, self.outputs)
         self._uploads = Uploads()
+        self._announced = self._announced_inputs()
+        """The inputs of the model that this partition copies, if somebody tells when they are set."""
         self._prepared_for = self._model_shapes()
         self._is_empty = False
         """No output has elements, so there is nothing to compute."""
         self._cpu: CpuOperators | None = None
         """Set if operators cannot run on the GPU with the shapes that there are now."""
         self.program: Program | None = None
+        self.was_called = False
+        """LiteRT has called ``invoke`` since the flag was cleared."""
         self._untuned = False
         """``program`` goes by rule until it was measured what is faster."""
         self._unbound: set[int] = set()
         """The boundary tensors whose bindings ``program`` does not have yet."""
         self._objects = ObjectsInUse(self.outputs, claims.tensors)
+
+    def _announced_inputs(self) -> set[int]:
+        if not self._boundary.inputs_are_announced or self.subgraph != 0:
+            return set()
+        return set(self._from_cpu) & set(self._native.subgraph.inputs)
 
     def _check_types(self) -> None:
         for tensor in (*self.inputs, *self.outputs):
@@ -82,6 +91,8 @@ class Partition:
         if any(self._shape(tensor) != shape for tensor, shape in shapes.items()):
             self._adopt(self._claim_again(shapes))
         self._prepared_for = self._model_shapes()
+        for tensor in self._announced:
+            self.input_set(tensor)  # LiteRT may have moved its memory
         for tensor in self.outputs:
             shape = self._output_shape(tensor)
             if native.shape(tensor) != shape:
@@ -158,16 +169,31 @@ class Partition:
                 self._objects.put(tensor, binding.resource)
         self._uploads = plan_uploads(
             [i for i in self._from_cpu if i in graph.inputs and not boundary.is_bound((self.subgraph, i))],
-            constant_derived=self._claims.constant_derived,
+            lasting=self._claims.constant_derived | self._announced,
             fresh=self._unbound,
             pending=self._uploads.once,
         )
         self._unbound.clear()
 
+    def input_set(self, tensor: int) -> None:
+        """Copy an input of the model before the next run: somebody has set it."""
+        uploads, program = self._uploads, self.program
+        if program is None or tensor not in self._announced or tensor in uploads.once:
+            return
+        if tensor in program.graph.inputs and not self._boundary.is_bound((0, tensor)):
+            self._uploads = uploads._replace(once=(*uploads.once, tensor))
+
+    def input_shown(self, tensor: int) -> None:
+        """Copy an input of the model before each run: somebody has a view of its memory."""
+        if tensor in self._announced:
+            self._announced.remove(tensor)
+            self._unbound.add(tensor)
+
     # Running ----------------------------------------------------------------------------------------------------------
 
     def invoke(self) -> None:
         """Bind what changed, copy what comes from the CPU, run, and say that the outputs are on the GPU."""
+        self.was_called = True
         if self._is_empty:
             return
         if self._cpu is not None:

@@ -14,16 +14,16 @@ class Uploads(NamedTuple):
 
 
 def plan_uploads(
-    tensors: Iterable[int], *, constant_derived: Collection[int], fresh: Collection[int], pending: Collection[int]
+    tensors: Iterable[int], *, lasting: Collection[int], fresh: Collection[int], pending: Collection[int]
 ) -> Uploads:
     """Divide ``tensors``, which come from the CPU and have nothing bound to them.
 
-    Those that depend on constants alone are copied once: when their buffer is ``fresh``, or if that copy is still
-    ``pending``. All others are copied before each run.
+    The ``lasting`` ones keep their value until somebody tells: they are copied once, when their buffer is ``fresh``, or
+    if that copy is still ``pending``. All others are copied before each run.
     """
     once, each_run = list[int](), list[int]()
     for tensor in tensors:
-        if tensor not in constant_derived:
+        if tensor not in lasting:
             each_run.append(tensor)
         elif tensor in fresh or tensor in pending:
             once.append(tensor)

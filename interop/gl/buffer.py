@@ -111,7 +111,8 @@ class GlBuffer(GlObject):
             On another thread, or with another context current.
         """
         self._check_usable()
-        self.check_unchanged()
+        if not self.is_owned:
+            self.check_unchanged()
 
     def check_unchanged(self) -> None:
         """Raise BindingError if its owner deleted it or gave it another size. Asks GL if it is not ours."""

@@ -31,7 +31,9 @@ class GlObject:
         self.handle: Hashable = (context, kind, id)
         self._let_go = False
         self._finalizers: list[weakref.finalize[..., Any]] = []
-        self.owner_released: Callable[[], bool] = _never
+        self.is_owned = False
+        """We made it, so that nobody else changes or deletes it."""
+        self.owner_released: Callable[[], bool] | None = None
         """Whether the other library's object that this one wraps was released. It keeps that object alive."""
 
     def _own(self, kind: Kind, name: int) -> None:
@@ -39,16 +41,13 @@ class GlObject:
         finalizer = weakref.finalize(self, self.context.objects.defer_delete, kind, name)
         finalizer.atexit = False
         self._finalizers.append(finalizer)
-
-    @property
-    def is_owned(self) -> bool:
-        """Whether we made it, so that nobody else changes or deletes it."""
-        return bool(self._finalizers)
+        self.is_owned = True
 
     @property
     def released(self) -> bool:
         """Whether it was released, also by its owner, or its context closed."""
-        return self._let_go or self.context.closed or self.owner_released()
+        owner_released = self.owner_released
+        return self._let_go or self.context.closed or (owner_released is not None and owner_released())
 
     def release(self) -> None:
         """Delete it if we made it, else let go of it. Any thread may call this, more than once."""
@@ -60,7 +59,3 @@ class GlObject:
         if self.released:
             raise BindingError(f"{self.label} is released: make a new one")
         self.context.check()
-
-
-def _never() -> bool:
-    return False

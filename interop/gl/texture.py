@@ -172,7 +172,8 @@ class GlTexture(GlObject):
             On another thread, or with another context current.
         """
         self._check_usable()
-        self.check_unchanged()
+        if not self.is_owned:
+            self.check_unchanged()
         if write and not self.is_owned:
             gl_query.check_image(self.context, self.id, self.size, self.label)
 

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 
 import ai_edge_litert.interpreter as litert
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 import framebind as fb
 from framebind.certify.cases.operator_models import options
 from framebind.delegate.litert import abi as tflite_abi
+from framebind.interop.record.null import NullResource
 from support.tiny_models import CPU_ONLY, G, Op, T, build, chain, cpu_only
 
 SHAPE = (1, 4, 5, 3)
@@ -548,6 +550,7 @@ def test_no_driver_is_one_error_and_the_cpu_goes_on(monkeypatch: pytest.MonkeyPa
 def test_a_forbidden_copy_names_the_hop_and_the_interpreter_goes_on(context: fb.GlContext) -> None:
     interpreter, _ = ready(chain("EXP", "TANH"))
     close(run(interpreter), EXP_TANH)
+    interpreter.set_tensor(0, X)
     with pytest.raises(fb.TransferError, match="input tensor 0 'x' from the CPU"), fb.transfer_guard("disallow"):
         interpreter.invoke()
     with (
@@ -678,4 +681,140 @@ def test_a_custom_operator_of_a_newer_version_is_the_file_s_own(context: fb.GlCo
     assert [partition.operators for partition in delegate.partitions()] == [(0, 1), (3,)]
     with pytest.raises(RuntimeError, match="unresolved custom op: SomebodysOwn"):
         interpreter.allocate_tensors()
+    delegate.close()
+
+
+# What the interpreter and the delegate tell each other ----------------------------------------------------------------
+
+
+def null_pair(content: bytes) -> tuple[fb.Interpreter, fb.GpuDelegate]:
+    """An interpreter and its delegate on the device that computes nothing; outputs stay there."""
+    interpreter, delegate = fb.Interpreter(model_content=content), fb.GpuDelegate(fb.GpuDelegateOptions(backend="null"))
+    interpreter.modify_graph_with_delegate(delegate)
+    interpreter.set_allow_buffer_handle_output(True)
+    interpreter.allocate_tensors()
+    return interpreter, delegate
+
+
+def uploads_of(action: Callable[[], object]) -> int:
+    """The number of inputs that are copied from the CPU meanwhile."""
+    fb.transfers.reset()
+    action()
+    return sum(hop.calls for (_, reason), hop in fb.transfers.by_reason.items() if reason.startswith("input tensor"))
+
+
+TWO_INPUTS = build(
+    G([T("a", (1, 2, 2, 4)), T("b", (1, 2, 2, 4)), T("sum", (1, 2, 2, 4))], [Op("ADD", [0, 1], [2])], [0, 1], [2])
+)
+
+
+def test_an_input_is_copied_when_it_was_set_and_not_before_each_run() -> None:
+    interpreter, delegate = null_pair(TWO_INPUTS)
+    ones = np.ones((1, 2, 2, 4), np.float32)
+    assert uploads_of(interpreter.invoke) == 2, "what LiteRT's memory holds at first"
+    with fb.transfer_guard("disallow"):
+        interpreter.invoke()
+    interpreter.set_tensor(0, ones)
+    with fb.transfer_guard("disallow"), pytest.raises(fb.TransferError, match="input tensor 0 'a'"):
+        interpreter.invoke()
+    assert uploads_of(interpreter.invoke) == 1, "a refused copy is made up for"
+    for tensor in (0, 1):
+        interpreter.resize_tensor_input(tensor, (1, 3, 2, 4))
+    interpreter.allocate_tensors()
+    assert uploads_of(interpreter.invoke) == 2, "LiteRT has moved its memory"
+    interpreter.tensor(1)()[...] = 1.0
+    assert [uploads_of(interpreter.invoke) for _ in range(3)] == [1, 1, 1], "a view may be written unseen"
+    delegate.close()
+
+
+def test_litert_own_interpreter_does_not_tell_so_inputs_are_copied_before_each_run() -> None:
+    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend="null"), model_content=TWO_INPUTS)
+    interpreter = litert.Interpreter(model_content=TWO_INPUTS, experimental_delegates=[delegate])
+    interpreter.allocate_tensors()
+    assert [uploads_of(interpreter.invoke) for _ in range(2)] == [2, 2]
+    del interpreter
+    delegate.close()
+
+
+def test_inputs_set_once_reach_the_gpu_and_so_do_those_of_a_signature(context: fb.GlContext) -> None:
+    interpreter, delegate = fb.Interpreter(model_content=chain("ABS", signature="abs")), fb.GpuDelegate()
+    interpreter.modify_graph_with_delegate(delegate)
+    interpreter.allocate_tensors()
+    runner = interpreter.get_signature_runner("abs")
+    for value in (-1.0, -2.0, -3.0):
+        interpreter.set_tensor(0, np.full((1, 4, 5, 3), value, np.float32))
+        for _ in range(2):
+            interpreter.invoke()
+            assert (interpreter.get_tensor(1) == -value).all()
+        (result,) = runner(
+            **{next(iter(runner.get_input_details())): np.full((1, 4, 5, 3), value * 5, np.float32)}
+        ).values()
+        assert (result == -value * 5).all()
+    delegate.close()
+
+
+def test_failed_frames_leave_no_text_behind() -> None:
+    """LiteRT keeps all that was ever reported to it, and shows it in each later error."""
+    interpreter, delegate = null_pair(chain("ABS"))
+    taken = NullResource("taken", 240)
+    for tensor in (0, 1):
+        delegate.bind_buffer_to_tensor(taken, tensor)
+    lengths = set[int]()
+    for _ in range(20):
+        with pytest.raises(fb.BindingError, match="is bound to tensor 1") as caught:
+            interpreter.invoke()
+        lengths.add(len(str(caught.value.__cause__)))
+    assert len(lengths) == 1 and max(lengths) < 1000
+    delegate.bind_buffer_to_tensor(NullResource("another", 240), 1)
+    interpreter.invoke()
+    assert delegate.engine._native is not None and not any(
+        g._report_error for g in delegate.engine._native._graphs.values()
+    )
+    delegate.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("callback", ["_invoke_kernel", "_copy_from"])
+def test_an_interrupt_before_a_callbacks_first_instruction_is_not_lost(callback: str) -> None:
+    """ctypes prints the exception and goes on, and LiteRT takes the callback for done."""
+    interpreter, delegate = null_pair(chain("ABS", "EXP"))
+    interpreter.set_allow_buffer_handle_output(False)
+    interpreter.invoke()
+
+    def interrupt(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_name == callback:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+
+    tracing = sys.gettrace()
+    sys.settrace(interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            interpreter.invoke()
+    finally:
+        sys.settrace(tracing)
+    interpreter.invoke()
+    delegate.close()
+
+
+def test_tensors_have_names_where_they_are_bound() -> None:
+    interpreter, delegate = null_pair(TWO_INPUTS)
+    delegate.bind_buffer_to_tensor(NullResource("mine", 64), "b")
+    assert (
+        delegate.is_bound("b")
+        and delegate.is_bound(1)
+        and delegate.is_bound(np.int64(1))
+        and not delegate.is_bound("a")
+    )
+    interpreter.invoke()
+    delegate.unbind("b")
+    assert not delegate.is_bound(1)
+    interpreter.ensure_tensor_data_is_readable("sum")
+    assert delegate.is_readable(2)
+    with pytest.raises(
+        fb.BindingError, match=r"inputs are 0 'a', 1 'b', its outputs 2 'sum'; none of them has the name 'c'"
+    ):
+        delegate.bind_buffer_to_tensor(NullResource("mine", 64), "c")
+    with pytest.raises(fb.BindingError, match="None is neither the number nor the name of a tensor"):
+        delegate.unbind(None)  # pyright: ignore[reportArgumentType]
     delegate.close()

@@ -51,7 +51,7 @@ class GlCommandList(BaseCommandList[GlRecording]):
             resource.check(write=True)
 
     def _slot_changed(self, before: Resource | None, resource: Resource) -> None:
-        if not all(isinstance(each, GlBuffer | GlTexture) and each.is_owned for each in (before, resource)):
+        if self._not_ours or not (isinstance(resource, GlBuffer | GlTexture) and resource.is_owned):
             self._find_not_ours()
             self._just_checked.append(resource)
 
@@ -60,8 +60,9 @@ class GlCommandList(BaseCommandList[GlRecording]):
         self._not_ours = tuple(r for r in used if isinstance(r, GlBuffer | GlTexture) and not r.is_owned)
 
     def run(self) -> None:
-        """Submit all steps. Raises DeviceError off thread or context, BindingError for an empty slot, and for a resource
-        that was released, deleted or changed since it was checked.
+        """Submit all steps. Raises DeviceError off thread or context.
+
+        Raises BindingError for an empty slot, and for a resource that was released, deleted or changed by its owner.
         """
         self._prepare()
         if self._recording.changed:
@@ -72,10 +73,11 @@ class GlCommandList(BaseCommandList[GlRecording]):
 
     def _prepare(self) -> None:
         super()._prepare()
-        for resource in self._not_ours:
-            if resource not in self._just_checked:
-                resource.check_unchanged()
-        self._just_checked.clear()
+        if self._not_ours:
+            for resource in self._not_ours:
+                if resource not in self._just_checked:
+                    resource.check_unchanged()
+            self._just_checked.clear()
         self._context.objects.drain()
 
     def release(self) -> None:
