@@ -7,11 +7,11 @@ imitates any picture; up to nine are given, and the keys 1 to 9 switch between t
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from time import perf_counter
 from typing import Annotated, Any
 
 import numpy as np
@@ -89,7 +89,7 @@ def _styles(pictures: Sequence[Path]) -> tuple[Callable[[], fb.GlBuffer], list[V
     blends, since = [vectors[0]] * STEPS, -math.inf
 
     def step() -> int:
-        return min(int(min((perf_counter() - since) / SECONDS, 1.0) * STEPS), STEPS - 1)
+        return min(int(min((time.perf_counter() - since) / SECONDS, 1.0) * STEPS), STEPS - 1)
 
     def choose(vector: Array) -> None:
         nonlocal blends, since
@@ -97,7 +97,7 @@ def _styles(pictures: Sequence[Path]) -> tuple[Callable[[], fb.GlBuffer], list[V
         blends = [start * (1 - n / STEPS) + vector * np.float32(n / STEPS) for n in range(1, STEPS + 1)]
         for buffer, blend in zip(steps, blends, strict=True):
             buffer.write(blend, "style")
-        since = perf_counter()
+        since = time.perf_counter()
 
     variants = [Variant(p.stem, partial(choose, v)) for p, v in zip(pictures, vectors, strict=True)]
     return lambda: steps[step()], variants

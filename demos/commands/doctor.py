@@ -71,8 +71,8 @@ def doctor(as_json: AsJson = False) -> None:
     machine = fb.CompatibilityList()
     usable = any(not device.unusable for device in machine.devices)
     findings = [
-        *_packages(), *_graphics_cards(), *_drivers(), *_devices(machine), *_sharing(machine), _display(), *_cameras(),
-        *_extras(), _models(),
+        *_packages(), *_graphics_cards(), *_drivers(), *_devices(machine), *_sharing(machine), _display(),
+        *_cameras(fb.list_cameras()), *_extras(), _models(),
     ]  # fmt: skip
     best = machine.best_options_for_this_device()
     if as_json:
@@ -233,9 +233,9 @@ def _display() -> Finding:
         return Finding("display", "missing", str(error), headless)
 
 
-def _cameras() -> Iterator[Finding]:
+def _cameras(listed: list[fb.Camera]) -> Iterator[Finding]:
     """Open each camera that Linux lists; on other systems, the first one."""
-    cameras = [camera for camera in fb.list_cameras() if _gives_pictures(camera.index)]
+    cameras = [camera for camera in listed if _gives_pictures(camera.index)]
     if sys.platform == "linux" and not cameras:
         advice = "plug one in; in a container: --device /dev/video0. Videos, pictures and 'synthetic' do as well"
         yield Finding("camera", "missing", "there is none", advice)

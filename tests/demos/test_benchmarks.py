@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 import framebind as fb
 from framebind.__main__ import app
 from framebind.delegate.lower.tuning import Tuning
-from framebind.delegate.run import tuner as tune
+from framebind.delegate.run.tuner import Tuner
 from framebind.demos.commands import peers
 from framebind.demos.commands.measure import Measurement
 from framebind.interop.cl.compute.device import ClDevice
@@ -120,7 +120,7 @@ def test_what_was_measured_to_be_faster_is_printed(tmp_path: Path, monkeypatch: 
         device = open_device("opencl")
         assert isinstance(device, ClDevice)
         device.traits = replace(device.traits, software=False)  # a CPU is not tuned
-        monkeypatch.setattr(tune, "is_faster", lambda _, program, than: program.tuning == Tuning(dispatches="one"))
+        monkeypatch.setattr(Tuner, "is_faster", lambda *given: given[2].tuning == Tuning(dispatches="one"))
         options = (model, "--backend", "cl", "--runs", 1, "--warmup-runs", 0)
         (rules,), (tuned,) = rows(*options), rows(*options, "--sustained")
         told = run("benchmark", *options, "--sustained").stdout

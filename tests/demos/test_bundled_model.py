@@ -10,6 +10,7 @@ from typing import Any
 import cv2
 import numpy as np
 import numpy.typing as npt
+import pooch
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -34,12 +35,12 @@ SIZES = [(128, 128), (256, 256), (384, 384), (512, 288)]
 def no_models(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Neither a folder of models nor a network."""
 
-    def no_network(name: str) -> Path:
-        raise AssertionError(f"the network was asked for {name}")
+    def no_network(address: str, *_: object, **__: object) -> str:
+        raise AssertionError(f"the network was asked for {address}")
 
     monkeypatch.delenv("FRAMEBIND_MODELS", raising=False)
     monkeypatch.setattr(models, "SHARED", tmp_path / "nothing")
-    monkeypatch.setattr(models, "_download", no_network)
+    monkeypatch.setattr(pooch, "retrieve", no_network)
 
 
 @pytest.mark.usefixtures("no_models")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -25,7 +26,7 @@ from framebind.demos.player.options import Options
 from framebind.demos.player.report import Report
 from framebind.demos.player.run import run
 from framebind.demos.player.task import Scene, Task
-from framebind.interop.frames.capture import handover, source
+from framebind.interop.frames.capture.handover import Waits
 from support.environment import absent
 from support.tiny_models import chain
 from support.webcam import Webcam
@@ -190,7 +191,7 @@ def plain(scene: Scene) -> Task:
 def test_the_figures_say_bytes_stages_and_latency(monkeypatch: pytest.MonkeyPatch) -> None:
     timer = fb.GlTimer()
     now = [100.0]
-    monkeypatch.setattr("framebind.demos.player.figures.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
     fb.transfers.reset()
     figures = Figures(timer)
     for number in range(10):
@@ -271,9 +272,7 @@ def test_a_camera_unplugged_while_recording(
 
     webcam.frame, webcam.delay = unplugged, 0.01
     monkeypatch.setattr(cv2, "VideoCapture", webcam.capture)
-    monkeypatch.setattr(source, "SILENCE_SECONDS", 0.1)
-    monkeypatch.setattr(source, "LOST_SECONDS", 0.5)
-    monkeypatch.setattr(handover, "RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(fb.Source, "waits", Waits(silence=0.1, lost=0.5, retry=0.05))
     video = tmp_path / "a.avi"
     code, output = main(identity, capsys, source="0", frames=1000, output=[video])
     assert code == 1 and "SourceError: camera 0 (48x32 MJPG, 25 fps) gave no frame for" in output

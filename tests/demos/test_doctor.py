@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,12 @@ def test_a_damaged_driver_file_is_named(content: str, tmp_path: Path, monkeypatc
 
 
 def test_two_opencvs_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_version", lambda name: "1.0" if "opencv" in name else None)
+    def version(name: str) -> str:
+        if "opencv" in name:
+            return "1.0"
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", version)
     _, opencv = doctor._packages()
     assert opencv.state == "warning" and "pip uninstall opencv-python " in opencv.advice
 
@@ -129,11 +135,9 @@ def test_an_opencv_that_does_not_load_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="cameras are listed on Linux alone")
-def test_a_camera_that_gives_no_picture_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_camera_that_gives_no_picture_is_named() -> None:
     """Number 77 stands for a camera that is listed and cannot be opened."""
-    monkeypatch.setattr(fb, "list_cameras", lambda: [fb.Camera(77, "a webcam")])
-    (camera,) = doctor._cameras()
+    (camera,) = doctor._cameras([fb.Camera(77, "a webcam")])
     assert camera.state == "missing" and camera.found.startswith("a webcam: camera 77 cannot be opened")
-    monkeypatch.setattr(fb, "list_cameras", list)
-    (none,) = doctor._cameras()
+    (none,) = doctor._cameras([])
     assert none.state == "missing" and "--device /dev/video0" in none.advice

@@ -216,6 +216,57 @@ def test_no_docstring_continues_the_name() -> None:
     assert not found
 
 
+PATCHED = {
+    "classification.draw_best", "detection.draw_boxes", "landmarks.draw_skeleton",
+    "models.SHARED", "fb.Source.waits",
+    "Tuner.is_faster", "fb.Interpreter.get_tensor",
+    "cl_one_dispatch.render_program", "tflite_abi.*", "Node.__getattribute__",
+}  # fmt: skip
+"""The attributes of framebind that tests replace, because no argument leads there. Three functions are watched while
+they draw: a demo finds in pixels what it shows. Demos and commands are run as whole programs, with a folder of models
+that is not there, a camera that is soon given up, a device that takes no time to measure, and an engine that is wrong.
+benchmarks/inside.py puts clocks into the program there, as its main does. Structures of LiteRT are those of a version
+that does not exist. What passes read of any node, also of those that they make, is counted.
+"""
+
+
+def test_tests_set_no_attributes_of_framebind() -> None:
+    """A test passes what it wants: an argument, a field of a Target, a Tuner. Fake clocks, the environment, and what
+    other packages do may be replaced.
+    """
+    patched = {target for path in (ROOT / "tests").rglob("*.py") for target in _patched(parse(path))}
+    assert patched == PATCHED
+
+
+def _patched(tree: ast.Module) -> Iterator[str]:
+    """The attributes of what a file imports from framebind that it sets, by monkeypatch, mock or assignment."""
+    ours = {
+        alias.asname or alias.name.partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+        if f"{node.module if isinstance(node, ast.ImportFrom) else alias.name}.".startswith("framebind.")
+    }
+    for name in filter(None, map(_attribute_set, ast.walk(tree))):
+        if name.partition(".")[0] in {*ours, "framebind"}:
+            yield name
+
+
+PATCHING = ("setattr", "delattr", "patch", "patch.object")
+
+
+def _attribute_set(node: ast.AST) -> str | None:
+    """The attribute that a statement or a call sets, as the file spells it; "*" if its name is computed."""
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute):
+        return ast.unparse(node.targets[0])
+    if not isinstance(node, ast.Call) or not ast.unparse(node.func).endswith(PATCHING) or not node.args:
+        return None
+    parts = [arg.value if isinstance(arg, ast.Constant) else ast.unparse(arg) for arg in node.args[:1]]
+    if not isinstance(node.args[0], ast.Constant):
+        parts += [arg.value if isinstance(arg, ast.Constant) else "*" for arg in node.args[1:2]]
+    return ".".join(map(str, parts))
+
+
 def test_every_folder_is_installed() -> None:
     """setuptools takes the packages that pyproject.toml lists, and no others."""
     listed = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
@@ -246,6 +297,13 @@ def test_files_that_are_no_python_are_installed() -> None:
             path.match(p) for p in patterns.get(".".join(["framebind", *path.relative_to(ROOT).parent.parts]), ())
         )
     ]
+
+
+def test_the_rules_see_what_is_patched() -> None:
+    source = "import framebind as fb\nfrom framebind.kernels import target as t\nfrom numpy import random\n"
+    source += "monkeypatch.setattr(t.Target, 'take', 1)\nmock.patch.object(t, name, 1)\nfb.Sink = None\n"
+    source += "monkeypatch.setattr('framebind.kernels.x', 1)\nmonkeypatch.setattr(random, 'x', 1)\nlocal.x = 1\n"
+    assert {*_patched(ast.parse(source))} == {"t.Target.take", "t.*", "fb.Sink", "framebind.kernels.x"}
 
 
 def test_the_rules_see_what_they_forbid(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
-from framebind.interop.frames.capture import camera, handover, source
+from framebind.interop.frames.capture.camera import cameras_in, why_closed
+from framebind.interop.frames.capture.handover import Waits
 from support.webcam import SIZE, Picture, Webcam
 
 WEIGHTS = {"bt601": (0.299, 0.587, 0.114), "bt709": (0.2126, 0.7152, 0.0722)}
@@ -121,14 +123,10 @@ def test_frames_of_another_size_than_announced_are_an_error(context: fb.GlContex
 
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
-def test_an_unplugged_camera_is_held_and_comes_back(
-    context: fb.GlContext, webcam: Webcam, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, seconds in (("SILENCE_SECONDS", 0.05), ("HELD_SECONDS", 0.01)):
-        monkeypatch.setattr(source, name, seconds)
-    monkeypatch.setattr(handover, "RETRY_SECONDS", 0.02)
+def test_an_unplugged_camera_is_held_and_comes_back(context: fb.GlContext, webcam: Webcam) -> None:
     webcam.delay = 0.002
     with fb.open_source(0) as opened:
+        opened.waits = Waits(silence=0.05, held=0.01, retry=0.02)
         textures = opened.textures(context)
         assert opened.status == "" and next(textures) is not None
         webcam.plugged = False
@@ -145,24 +143,22 @@ def test_an_unplugged_camera_is_held_and_comes_back(
 
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
-def test_a_camera_that_stays_away_or_comes_back_as_another_is_an_error(
-    context: fb.GlContext, webcam: Webcam, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, seconds in (("SILENCE_SECONDS", 0.05), ("LOST_SECONDS", 0.2)):
-        monkeypatch.setattr(source, name, seconds)
-    monkeypatch.setattr(handover, "RETRY_SECONDS", 0.01)
+def test_a_camera_that_stays_away_or_comes_back_as_another_is_an_error(context: fb.GlContext, webcam: Webcam) -> None:
+    waits = Waits(silence=0.05, lost=0.2, retry=0.01)
     with fb.open_source(0) as opened, pytest.raises(fb.SourceError, match="gave no frame for 0 seconds: is it unplug"):
+        opened.waits = waits
         for _ in opened.textures(context):
             webcam.plugged = False
     webcam.plugged = True
     with fb.open_source(0) as opened, pytest.raises(fb.SourceError, match=r"came back with frames of 64x32 \(bgr\)"):
+        opened.waits = waits
         for _ in opened.textures(context):
             webcam.plugged = False
             if opened.status:
                 webcam.plugged, webcam.size = True, (64, 32)
     webcam.size = SIZE
-    monkeypatch.setattr(source, "FIRST_FRAME_SECONDS", 0.1)
     with fb.open_source(0) as opened, pytest.raises(fb.SourceError, match="gave no frame for 0 seconds"):
+        opened.waits = replace(waits, first_frame=0.1)
         webcam.plugged = False
         next(opened.textures(context))
 
@@ -180,18 +176,17 @@ def test_the_driver_says_when_a_frame_was_taken(context: fb.GlContext, webcam: W
         assert before < opened.captured < time.perf_counter()
 
 
-def test_a_missing_camera_lists_those_that_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(camera, "_DEVICES", tmp_path)
-    with pytest.raises(fb.SourceError, match=r"camera 7 cannot be opened: is it plugged in.*none that the system"):
+def test_a_missing_camera_lists_those_that_are_there(tmp_path: Path) -> None:
+    with pytest.raises(fb.SourceError, match=r"camera 7 cannot be opened: is it plugged in.*Cameras here: "):
         fb.open_source(7)
+    assert "Cameras here: none that the system lists" in why_closed(7, "camera 7", cameras_in(tmp_path))
     for index, name in ((10, "Grabber"), (2, "HD Webcam")):
         (tmp_path / f"video{index}").mkdir()
         (tmp_path / f"video{index}" / "name").write_text(name + "\n")
-    assert fb.list_cameras() == [fb.Camera(2, "HD Webcam"), fb.Camera(10, "Grabber")]
-    with pytest.raises(fb.SourceError, match="Cameras here: 2 'HD Webcam', 10 'Grabber'"):
-        fb.open_source(7)
-    with pytest.raises(fb.SourceError, match="you may not open /dev/video10: join its group"):
-        fb.open_source("10")
+    found = cameras_in(tmp_path)
+    assert found == [fb.Camera(2, "HD Webcam"), fb.Camera(10, "Grabber")]
+    assert "Cameras here: 2 'HD Webcam', 10 'Grabber'" in why_closed(7, "camera 7", found)
+    assert "you may not open /dev/video10: join its group" in why_closed(10, "camera 10", found)
 
 
 @pytest.fixture

@@ -86,11 +86,11 @@ def test_an_unknown_device_is_refused_with_the_known_ones(cl_context: fb.ClConte
 def test_a_device_that_cannot_build_one_line_does_not_count(
     cl_context: fb.ClContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def on_a_broken_driver(context: cl.Context, text: str, name: str) -> cl.Program:
-        return real(context, text + " nonsense", name) if context.devices[0] == broken else real(context, text, name)
+    def on_a_broken_driver(program: cl.Program, context: cl.Context, text: str) -> None:
+        real(program, context, text + " nonsense" if context.devices[0] == broken else text)
 
-    broken, real = all_devices()[0], cl_build.build
-    monkeypatch.setattr("framebind.interop.cl.context.build", on_a_broken_driver)
+    broken, real = all_devices()[0], cl.Program.__init__
+    monkeypatch.setattr(cl.Program, "__init__", on_a_broken_driver)
     why_unusable.cache_clear()
     try:
         with pytest.raises(fb.DeviceError, match=r"no OpenCL device works; install .* cannot build a kernel"):

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 
+import pyopencl
 import pytest
 
 import framebind as fb
-from framebind.interop.discovery import compatibility
 from framebind.interop.discovery.compatibility import FoundDevice, best_options
 from framebind.interop.share.sharing import SharingReport
 
@@ -83,14 +84,18 @@ def test_a_context_that_is_current_is_looked_at_and_left() -> None:
 
 
 def test_without_drivers_it_says_why(nothing_current: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise fb.DeviceError("there is no driver, says the test")
+    def no_platform() -> None:
+        raise pyopencl.LogicError("PLATFORM_NOT_FOUND_KHR")
 
-    monkeypatch.setattr(compatibility, "all_devices", refuse)
-    monkeypatch.setattr(fb.GlContext, "headless", refuse)
+    def no_library(name: str) -> None:
+        raise OSError(name)
+
+    monkeypatch.setattr(pyopencl, "get_platforms", no_platform)
+    monkeypatch.setattr(ctypes, "CDLL", no_library)
     found = fb.CompatibilityList()
-    assert {device.api for device in found.devices} == {"OpenGL", "OpenCL"}
-    assert all(device.unusable == "there is no driver, says the test" for device in found.devices)
+    reasons = {device.api: device.unusable for device in found.devices}
+    assert reasons.keys() == {"OpenGL", "OpenCL"} and len(found.devices) == 2
+    assert "there is no OpenCL platform" in reasons["OpenCL"] and "EGL" in reasons["OpenGL"]
     assert found.sharing == []
     assert not found.is_delegate_supported_on_this_device()
 

@@ -148,7 +148,10 @@ def test_no_such_device_is_named() -> None:
 
 
 def test_without_an_egl_library_the_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(egl, "egl_library", lambda: None)
+    def no_library(name: str) -> None:
+        raise OSError(name)
+
+    monkeypatch.setattr(ctypes, "CDLL", no_library)
     with pytest.raises(fb.DeviceError, match="apt-get install libegl1 libgl1 libgl1-mesa-dri"):
         fb.GlContext.headless()
 

@@ -18,10 +18,10 @@ from framebind.interop.gl import egl
 from framebind.interop.gl.khronos import GL
 from framebind.interop.gl.memory import MEMORY_EXTENSION
 from framebind.interop.gl.query import has_extension
-from framebind.interop.share import sharing
 from framebind.interop.share.channel import Channel
 from framebind.interop.share.host_copies import Copies
 from framebind.interop.share.host_memory import HostMemory
+from framebind.interop.share.sharing import share
 from support import tiny_models
 from support.environment import is_wanted
 from support.gl_calls import GuardedApi, StateReader, differences, set_everything
@@ -103,21 +103,23 @@ def test_a_models_whole_life_leaves_the_hosts_state_alone(host: fb.GlContext, di
 
 @pytest.mark.parametrize("strategy", [HostMemory, Copies])
 def test_a_model_on_opencl_leaves_the_state_of_the_host_of_its_objects_alone(
-    host: fb.GlContext, strategy: type[Channel], monkeypatch: pytest.MonkeyPatch
+    host: fb.GlContext, strategy: type[Channel]
 ) -> None:
     if not is_wanted("cl:pocl"):
         pytest.skip("FRAMEBIND_DEVICES leaves out cl:pocl")
-    monkeypatch.setattr(sharing, "STRATEGIES", (strategy,))
     with fb.ClContext("pocl", copies_allowed=True):
-        _life(host, "opencl")
+        _life(host, "opencl", strategy)
 
 
-def _life(host: fb.GlContext, backend: Literal["opengl", "opencl"]) -> None:
+def _life(host: fb.GlContext, backend: Literal["opengl", "opencl"], strategy: type[Channel] | None = None) -> None:
+    """A model's whole life; on OpenCL, the host's objects are shared by the ``strategy``."""
     picture, other = foreign_texture(host, "rgba8"), fb.GlTexture.from_array(np.full((8, 8, 4), 64, np.uint8))
     result, values = foreign_buffer(host, 8 * 8 * 3 * 4), fb.GlBuffer(8 * 8 * 3 * 4)
     written, mine = foreign_texture(host, "rgba32f"), fb.GlTexture(8, 8, "rgba32f")
     objects, unchanged = odd_state(host)
 
+    channel = share(host, fb.ClContext.current(), (strategy,)) if strategy is not None else None
+    unchanged("sharing")
     interpreter = fb.Interpreter(model_content=tiny_models.chain("EXP", "LOGISTIC", shape=SHAPE))
     delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend))
     source, target = interpreter.inputs()[0], interpreter.outputs()[0]
@@ -147,6 +149,7 @@ def _life(host: fb.GlContext, backend: Literal["opengl", "opencl"]) -> None:
     delegate.fence().wait()
     delegate.profile()
     unchanged("a fence and a profile")
+    assert strategy is None or type(channel) is strategy is type(share(host, fb.ClContext.current()))
     delegate.close()
     unchanged("closing")
     del objects

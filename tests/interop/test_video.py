@@ -81,12 +81,8 @@ def bgr(texture: fb.GlTexture) -> Picture:
 
 @pytest.mark.parametrize("persistent", [True, False])
 @pytest.mark.parametrize("width", [1, 33, 64])
-def test_bgr_bytes_become_an_rgba_texture(
-    context: fb.GlContext, width: int, persistent: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not persistent:
-        monkeypatch.setattr("framebind.interop.frames.capture.upload._can_map_persistently", lambda _: False)
-    ring = UploadRing(context, width, 18)
+def test_bgr_bytes_become_an_rgba_texture(context: fb.GlContext, width: int, persistent: bool) -> None:
+    ring = UploadRing(context, width, 18, persistent=None if persistent else False)
     assert ring.persistent is persistent
     for number in range(7):
         slot = number % 3

@@ -20,6 +20,7 @@ RAW_FORMATS = {"YUYV": "yuyv", "YUY2": "yuyv", "NV12": "nv12"}
 """Formats that are uploaded as the camera gives them: FOURCC to layout."""
 FOURCCS = ("MJPG", *RAW_FORMATS)
 _DEVICES = Path("/sys/class/video4linux")
+"""The folder in which Linux lists video devices."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,13 @@ def list_cameras() -> list[Camera]:
     ...     source = fb.open_source(camera.index)
     ...     source.stop()
     """
+    return cameras_in(_DEVICES)
+
+
+def cameras_in(folder: Path) -> list[Camera]:
+    """The video devices that a folder lists as Linux does, by index."""
     found: list[Camera] = []
-    for device in _DEVICES.glob("video*"):
+    for device in folder.glob("video*"):
         number = device.name.removeprefix("video")
         if number.isdecimal():
             try:
@@ -95,7 +101,7 @@ class CameraReader:
             raise SourceError(f"frames in {fourcc} cannot be read: take one of {', '.join(FOURCCS)}")
         self._capture = self._open()
         if self._capture is None:
-            raise SourceError(self._why_not())
+            raise SourceError(why_closed(self._source, self._what, list_cameras()))
         self.layout = self._ask(self._capture)
         self.captured = time.perf_counter()
         shown = self._shown(self._capture)
@@ -184,26 +190,28 @@ class CameraReader:
             return ""
         return f"{self.size[0]}x{self.size[1]} {_fourcc(capture)}{f', {self.fps:g} fps' if self.fps else ''}"
 
-    def _why_not(self) -> str:
-        if isinstance(self._source, str):
-            cv2 = load_cv2()
-            if "!" in self._source and not cv2.videoio_registry.hasBackend(cv2.CAP_GSTREAMER):
-                return (
-                    f"{self._what} is a GStreamer pipeline, and this OpenCV is built without GStreamer (as all from "
-                    "PyPI are): install one that has it, for instance your distribution's python3-opencv"
-                )
-            return f"{self._what} cannot be opened: is the address right, and can it be reached from here?"
-        cameras, device = list_cameras(), f"/dev/video{self._source}"
-        if self._source in (camera.index for camera in cameras):
-            why = (
-                "another program uses it, perhaps"
-                if os.access(device, os.R_OK | os.W_OK)
-                else f"you may not open {device}: join its group ('video', mostly), and log in again"
+
+def why_closed(source: int | str, what: str, cameras: list[Camera]) -> str:
+    """The reason why a camera, a stream or a pipeline cannot be opened. ``cameras`` are those of this machine."""
+    if isinstance(source, str):
+        cv2 = load_cv2()
+        if "!" in source and not cv2.videoio_registry.hasBackend(cv2.CAP_GSTREAMER):
+            return (
+                f"{what} is a GStreamer pipeline, and this OpenCV is built without GStreamer (as all from "
+                "PyPI are): install one that has it, for instance your distribution's python3-opencv"
             )
-        else:
-            why = "is it plugged in?"
-        here = ", ".join(f"{camera.index} '{camera.name}'" for camera in cameras) or "none that the system lists"
-        return f"{self._what} cannot be opened: {why} Cameras here: {here}. A video or 'synthetic' are sources too"
+        return f"{what} cannot be opened: is the address right, and can it be reached from here?"
+    device = f"/dev/video{source}"
+    if source in (camera.index for camera in cameras):
+        why = (
+            "another program uses it, perhaps"
+            if os.access(device, os.R_OK | os.W_OK)
+            else f"you may not open {device}: join its group ('video', mostly), and log in again"
+        )
+    else:
+        why = "is it plugged in?"
+    here = ", ".join(f"{camera.index} '{camera.name}'" for camera in cameras) or "none that the system lists"
+    return f"{what} cannot be opened: {why} Cameras here: {here}. A video or 'synthetic' are sources too"
 
 
 def _fourcc(capture: cv2.VideoCapture) -> str:

@@ -5,17 +5,32 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from dataclasses import dataclass
 
 from .readers import Frame, FrameReader
 
-RETRY_SECONDS = 0.5
-"""Time between two attempts to open a camera again."""
 SLOTS = 3
 """Slots of the ring: one that is decoded into, one that is ready, one that the GPU reads."""
 JOIN_TIMEOUT = 12.0
 """Seconds to wait for the worker to end: OpenCV waits up to 10 seconds for a frame of a camera."""
 NOTHING_YET = -1
 """The slot number that ``Handover.take`` returns on a timeout."""
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Seconds to wait for a camera."""
+
+    first_frame: float = 10.0
+    """For its first frame."""
+    silence: float = 1.0
+    """For a frame, until the last one is given again."""
+    held: float = 0.1
+    """Between two frames while the last one is given again and again."""
+    lost: float = 60.0
+    """For a frame, until the camera is given up."""
+    retry: float = 0.5
+    """Between two attempts to open it again."""
 
 
 class Handover:
@@ -96,12 +111,15 @@ class Handover:
             self._changed.notify_all()
 
 
-def decode(reader: FrameReader, handover: Handover, loop: bool) -> None:
-    """Decode until the source ends, fails or is stopped; the worker thread's function."""
+def decode(reader: FrameReader, handover: Handover, loop: bool, retry: float) -> None:
+    """Decode until the source ends, fails or is stopped; the worker thread's function.
+
+    A camera that is gone is opened again each ``retry`` seconds.
+    """
     try:
         while (place := handover.fill()) is not None:
             slot, view = place
-            if not _read(reader, handover, loop, view):
+            if not _read(reader, handover, loop, retry, view):
                 break
             captured = reader.captured
             handover.filled(slot, time.perf_counter() if captured is None else captured)
@@ -112,11 +130,11 @@ def decode(reader: FrameReader, handover: Handover, loop: bool) -> None:
         reader.close()
 
 
-def _read(reader: FrameReader, handover: Handover, loop: bool, view: Frame) -> bool:
+def _read(reader: FrameReader, handover: Handover, loop: bool, retry: float, view: Frame) -> bool:
     """Read the next frame: from the start again if ``loop``; of a camera that is gone, once it is back."""
     while not reader.read(view):
         if reader.live:
-            if handover.wait_stopped(RETRY_SECONDS):
+            if handover.wait_stopped(retry):
                 return False
             reader.reopen()
         elif not (loop and reader.reopen()):

@@ -15,7 +15,7 @@ from ...gl.context import GlContext
 from ...gl.texture import GlTexture
 from ...gl.timer import GlTimer
 from .camera import CameraOptions, CameraReader
-from .handover import JOIN_TIMEOUT, NOTHING_YET, SLOTS, Handover, decode
+from .handover import JOIN_TIMEOUT, NOTHING_YET, SLOTS, Handover, Waits, decode
 from .pixel_layouts import Matrix
 from .readers import (
     PICTURES,
@@ -29,15 +29,6 @@ from .readers import (
     painted_picture,
 )
 from .upload import UploadRing
-
-FIRST_FRAME_SECONDS = 10.0
-"""Time that a camera may take for its first frame."""
-SILENCE_SECONDS = 1.0
-"""Time without a frame of a camera after which its last frame is given again."""
-HELD_SECONDS = 0.1
-"""Time between two frames while the last one is given again and again."""
-LOST_SECONDS = 60.0
-"""Time without a frame after which a camera is given up."""
 
 
 class ClosableWindow(Protocol):
@@ -157,6 +148,8 @@ class Source:
     captured = 0.0
     mirror = False
     status = ""
+    waits = Waits()
+    """The waits for a camera, taken over when ``textures`` begins."""
 
     def __init__(self, reader: FrameReader, loop: bool = False) -> None:
         self._reader, self._handover, self._loop = reader, Handover(drop=reader.live), loop
@@ -197,8 +190,9 @@ class Source:
             raise SourceError(f"{self.name} was read already: open it again to read it from the start")
         ring = UploadRing(context, *self.size, SLOTS, self._reader.layout)
         self._worker = threading.Thread(
-            target=decode, args=(self._reader, self._handover, self._loop), name=f"framebind {self.name}", daemon=True
-        )
+            target=decode, args=(self._reader, self._handover, self._loop, self.waits.retry),
+            name=f"framebind {self.name}", daemon=True,
+        )  # fmt: skip
         context.closing.append(self.stop)
         try:
             for texture in self._frames(ring, timer):
@@ -232,11 +226,11 @@ class Source:
         """Seconds to wait for the next frame; None, without end, unless the source is live."""
         if not self.live:
             return None
-        return HELD_SECONDS if self.status and texture is not None else SILENCE_SECONDS
+        return self.waits.held if self.status and texture is not None else self.waits.silence
 
     def _hold(self, silent: float, texture: GlTexture | None) -> None:
         """Set ``status`` after ``silent`` seconds without a frame, or raise SourceError if that was too long."""
-        if silent > (FIRST_FRAME_SECONDS if texture is None else LOST_SECONDS):
+        if silent > (self.waits.first_frame if texture is None else self.waits.lost):
             raise SourceError(
                 f"{self.name} gave no frame for {silent:.0f} seconds: is it unplugged, or used elsewhere?"
             )

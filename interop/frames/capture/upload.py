@@ -64,7 +64,7 @@ class UploadRing:
 
     A slot goes round: ``view`` gives its memory, which any thread may fill; ``to_texture`` (owner thread) lets the GPU
     read it; after ``wait`` (owner thread) it may be filled again. If the driver can keep a buffer mapped while the GPU
-    uses it, the memory of a view stays the same (``persistent``); else each ``view`` maps the buffer and
+    uses it, the memory of a view stays the same; else, or if ``persistent`` is False, each ``view`` maps the buffer and
     ``to_texture`` unmaps it.
 
     In a context of framebind's own it leaves this GL state changed: no program; no buffer for pixel transfers; image
@@ -72,13 +72,20 @@ class UploadRing:
     """
 
     def __init__(
-        self, context: GlContext, width: int, height: int, slots: int = 3, layout: Layout | None = None
+        self,
+        context: GlContext,
+        width: int,
+        height: int,
+        slots: int = 3,
+        layout: Layout | None = None,
+        *,
+        persistent: bool | None = None,
     ) -> None:
         """``layout`` is the layout of frames in the buffers; BGR by default."""
         context.check()
         self._layout = layout = layout or layout_of("bgr", width, height)
         self._context, self._width, self._height, self._nbytes = context, width, height, layout.nbytes
-        self.persistent = _can_map_persistently(context)
+        self.persistent = _can_map_persistently(context) if persistent is None else persistent
         self._buffers = [context.objects.generate("buffer") for _ in range(slots)]
         self._raw = context.objects.generate("texture")
         self._program = context.objects.once("program", f"{layout.name} to rgba", lambda: _build(context, layout))
