@@ -1,25 +1,23 @@
-"""BROADCAST_ARGS: the shape to which two shapes broadcast. It is computed when the model is read, or by the CPU."""
+"""BROADCAST_ARGS: the shape to which two shapes broadcast. It is known as soon as they are, or computed by the CPU."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from ...operation import Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import LARGEST_RANK
-
-
-def _fold(_: Any, inputs: list[np.ndarray]) -> np.ndarray:
-    return np.array(np.broadcast_shapes(*(tuple(shape.reshape(-1).tolist()) for shape in inputs)), inputs[0].dtype)
+from ...tensor import INDEX_DTYPES, LARGEST_RANK, broadcast_shape
+from ..arguments import constant, require_type
+from .constants import Constant
 
 
 def _parse(node: TfliteNode) -> Parsed:
-    for tensor in node.inputs:
-        if tensor is None or tensor.constant is None:
-            name = "an input" if tensor is None else f"tensor '{tensor.name}'"
-            raise Unsupported(f"{name}, one of its shapes, is known only while the model runs")
-    raise Unsupported("its shapes do not broadcast")
+    require_type(INDEX_DTYPES, *node.inputs, *node.outputs)
+    shapes = [tuple(constant(tensor, "shape").reshape(-1).tolist()) for tensor in node.inputs]
+    try:
+        shape = broadcast_shape(shapes)
+    except ValueError as error:
+        raise Unsupported(str(error)) from error
+    return Parsed(Constant(np.array(shape, node.outputs[0].dtype)))
 
 
-TFLITE = (TfliteOp("BROADCAST_ARGS", _parse, max_version=1, inputs=2, max_rank=LARGEST_RANK, fold=_fold),)
+TFLITE = (TfliteOp("BROADCAST_ARGS", _parse, max_version=1, inputs=2, max_rank=LARGEST_RANK),)
