@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..interop.device import Fence
+from ..interop.discovery.compatibility import BestOptions
 from ..interop.errors import BindingError, DelegateError
 from .engine import Engine
 from .litert.native import log
-from .options import GpuDelegateOptions
+from .options import Backend, GpuDelegateOptions, as_options
 from .plan.binding import Crop, TextureMapping, Values
 from .read.reader import read_file, read_model
 from .report import DelegatedOp, PartitionReport, describe_operators
@@ -28,14 +29,16 @@ class GpuDelegate:
     Parameters
     ----------
     options
-        The API, the precision and more; by default ``GpuDelegateOptions()``.
+        The API, the precision and more; by default ``GpuDelegateOptions()``. The name of a backend stands for
+        ``GpuDelegateOptions(backend=...)``. ``CompatibilityList().best_options_for_this_device()`` is taken as it is;
+        if it advises against a delegate, because there is no GPU, the backend is "auto".
     model_path, model_content
         The model that LiteRT's own interpreter runs; one of them. framebind's interpreter tells it by itself.
 
     Raises
     ------
     DelegateError
-        If both the path and the content are given.
+        If both the path and the content are given, or the options are something else.
     ModelError
         If the model is missing or damaged.
 
@@ -59,14 +62,14 @@ class GpuDelegate:
 
     def __init__(
         self,
-        options: GpuDelegateOptions | None = None,
+        options: GpuDelegateOptions | BestOptions | Backend | None = None,
         *,
         model_path: str | os.PathLike[str] | None = None,
         model_content: bytes | None = None,
     ) -> None:
         if model_path is not None and model_content is not None:
             raise DelegateError("give GpuDelegate model_path or model_content, not both")
-        self.options = options or GpuDelegateOptions()
+        self.options = as_options(options)
         self.engine = Engine(self.options)
         if model_path is not None:
             model_content = read_file(model_path)

@@ -9,12 +9,14 @@ import os
 import re
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal
+from typing import Literal, get_args
 
+from ..interop.discovery.compatibility import BestOptions
 from ..interop.errors import DelegateError
 from ..kernels.views import Storage
 
-BACKENDS = ("auto", "opengl", "opencl", "null")
+Backend = Literal["auto", "opengl", "opencl", "null"]
+BACKENDS = get_args(Backend)
 
 
 class InferencePriority(Enum):
@@ -138,7 +140,7 @@ class GpuDelegateOptions:
     framebind.interop.errors.DelegateError: max_delegated_partitions is 0: give 1 or more, ...
     """
 
-    backend: Literal["auto", "opengl", "opencl", "null"] = "auto"
+    backend: Backend = "auto"
     is_precision_loss_allowed: bool | None = None
     max_delegated_partitions: int | None = None
     enable_quantization: bool = True
@@ -243,8 +245,33 @@ class GpuDelegateOptions:
                 f"serialization_dir is {folder!r} and model_token {token!r}: give both or neither, the folder and the "
                 "model's name in it"
             )
-        if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}", token):
+        path: object = os.fspath(folder) if isinstance(folder, str | os.PathLike) else None
+        if not isinstance(path, str) or not path or "\0" in path:
+            raise DelegateError(f"serialization_dir is {folder!r}: give the path of a folder, '.' for the current one")
+        if not (isinstance(token, str) and re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}", token)):
             raise DelegateError(
                 f"model_token is {token!r}: it becomes part of a file's name, so give 1 to 128 letters, digits, '-', "
                 "'_' and '.', without '.' in front; a hash of the model's file will do"
             )
+
+
+def as_options(given: GpuDelegateOptions | BestOptions | str | None) -> GpuDelegateOptions:
+    """Make options of what a user gives GpuDelegate: options, the best ones for a machine, a backend, or nothing.
+
+    The best options of a machine without a GPU name no backend: then "auto" takes what is there. Raises DelegateError
+    for anything else.
+    """
+    if isinstance(given, GpuDelegateOptions):
+        return given
+    if given is None:
+        return GpuDelegateOptions()
+    if isinstance(given, str):
+        return GpuDelegateOptions(backend=given)  # pyright: ignore[reportArgumentType]  # __post_init__ checks it
+    if isinstance(given, BestOptions):
+        return GpuDelegateOptions(
+            backend=given.backend or "auto", is_precision_loss_allowed=given.is_precision_loss_allowed
+        )
+    raise DelegateError(
+        f"the options of GpuDelegate are {type(given).__name__}: give GpuDelegateOptions, the name of a backend "
+        f"({', '.join(BACKENDS)}), or CompatibilityList().best_options_for_this_device()"
+    )

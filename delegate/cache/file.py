@@ -12,6 +12,7 @@ import os
 import secrets
 import stat
 import struct
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -21,6 +22,9 @@ MAGIC = b"framebn1"
 MAX_FILE_BYTES = 1 << 30
 """Bytes of a file; a larger one is neither written nor read."""
 _DIGEST, _KEY, _COUNT, _LENGTHS = 32, 32, struct.Struct("<I"), struct.Struct("<HQ")
+_TEMPORARY = ".tmp"
+_ABANDONED_SECONDS = 3600
+"""Age of an unfinished file that nobody writes any more: to write one takes seconds."""
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -123,10 +127,11 @@ def write(folder: int, name: str, key: bytes, sections: Mapping[str, bytes | mem
 
     It has mode 0600. Raises OSError where it cannot be written; the old one is then still there.
     """
+    _remove_abandoned(folder)
     digest = hashlib.sha256()
     for part in _parts(key, sections):
         digest.update(part)
-    temporary = f".{secrets.token_hex(8)}.tmp"
+    temporary = f".{secrets.token_hex(8)}{_TEMPORARY}"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
     try:
         with open(descriptor, "wb") as file:
@@ -141,6 +146,16 @@ def write(folder: int, name: str, key: bytes, sections: Mapping[str, bytes | mem
             os.unlink(temporary, dir_fd=folder)
         raise
     os.fsync(folder)
+
+
+def _remove_abandoned(folder: int) -> None:
+    """Remove the unfinished files of processes that were killed while they wrote. Nobody ever reads them."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            if name.startswith(".") and name.endswith(_TEMPORARY):
+                found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                if stat.S_ISREG(found.st_mode) and time.time() - found.st_mtime > _ABANDONED_SECONDS:
+                    os.unlink(name, dir_fd=folder)
 
 
 def _parts(key: bytes, sections: Mapping[str, bytes | memoryview]) -> Iterator[bytes | memoryview]:

@@ -79,6 +79,10 @@ def test_the_older_field_stands_for_a_first_priority() -> None:
         (lambda: options(first_delegate_node_index=5, last_delegate_node_index=4), "last_delegate_node_index 4"),
         (lambda: options(serialization_dir="cache"), "model_token None: give both or neither"),
         (lambda: options(model_token="abc"), "serialization_dir is None .* give both or neither"),
+        (lambda: options(serialization_dir="", model_token="abc"), "serialization_dir is '': give the path"),
+        (lambda: options(serialization_dir="a\0", model_token="abc"), r"serialization_dir is 'a\\x00': give the path"),
+        (lambda: options(serialization_dir=b"cache", model_token="abc"), "serialization_dir is b'cache': give"),
+        (lambda: options(serialization_dir="cache", model_token=7), "model_token is 7: it becomes part"),
         (lambda: options(serialization_dir="cache", model_token="../abc"), "model_token is '../abc': it becomes part"),
         (lambda: options(serialization_dir="cache", model_token=".abc"), "without '.' in front"),
         (lambda: options(serialization_dir="cache", model_token=""), "1 to 128 letters"),
@@ -87,6 +91,21 @@ def test_the_older_field_stands_for_a_first_priority() -> None:
 def test_what_does_not_go_together_is_refused_with_the_reason(given: Any, says: str) -> None:
     with pytest.raises(fb.DelegateError, match=says):
         given()
+
+
+def test_a_delegate_takes_the_best_options_or_a_backend() -> None:
+    best = fb.BestOptions("opencl", True, None, "a GPU")
+    assert fb.GpuDelegate(best).options == options(backend="opencl", is_precision_loss_allowed=True)
+    none = fb.BestOptions(None, False, 4, "no GPU was found")
+    assert fb.GpuDelegate(none).options == options(backend="auto", is_precision_loss_allowed=False)
+    assert fb.GpuDelegate("opencl").options == options(backend="opencl")
+    assert fb.GpuDelegate().options == fb.GpuDelegate(None).options == options()
+    with pytest.raises(fb.DelegateError, match=r"no backend 'model\.tflite': take one of auto, opengl, opencl, null"):
+        fb.GpuDelegate("model.tflite")  # type: ignore
+    with pytest.raises(
+        fb.DelegateError, match=r"options of GpuDelegate are dict: give GpuDelegateOptions, the name of"
+    ):
+        fb.GpuDelegate({"backend": "opencl"})  # type: ignore
 
 
 # What they change ----------------------------------------------------------------------------------------------------

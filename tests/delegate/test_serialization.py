@@ -6,6 +6,8 @@ import gc
 import hashlib
 import logging
 import os
+import resource
+import signal
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -508,6 +510,68 @@ def test_sections_come_back(tmp_path: Path) -> None:
         with pytest.raises(UnusableError):
             cache_file.read(folder, "cut", KEY)
     os.close(folder)
+
+
+@pytest.mark.parametrize("size", [0, 7, 3000, 70_000])
+def test_a_full_disk_leaves_the_file_that_was_there(tmp_path: Path, size: int) -> None:
+    """A limit of the file's size stands for a disk with so much room. Python ignores the signal that goes with it."""
+    folder, before = cache_file.open_folder(tmp_path), resource.getrlimit(resource.RLIMIT_FSIZE)
+    cache_file.write(folder, "file", KEY, {"a": b"old"})
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            cache_file.write(folder, "file", KEY, {"a": b"new" * 50_000, "b": b"new" * 50_000})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert {name: bytes(data) for name, data in cache_file.read(folder, "file", KEY).items()} == {"a": b"old"}
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    os.close(folder)
+
+
+@pytest.mark.parametrize("moment", ["write", "fsync", "replace", "after"])
+def test_a_process_that_is_killed_while_it_keeps_leaves_a_complete_file(tmp_path: Path, moment: str) -> None:
+    folder, old, new = cache_file.open_folder(tmp_path), {"a": b"old"}, {"a": b"new" * 50_000, "b": b"new"}
+    cache_file.write(folder, "file", KEY, old)
+    child = os.fork()
+    if not child:
+        try:
+            write_until(moment, folder, new)
+        finally:
+            os._exit(1)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+    found = {name: bytes(data) for name, data in cache_file.read(folder, "file", KEY).items()}
+    assert found == (new if moment == "after" else old)
+    left = [path for path in tmp_path.iterdir() if path.name != "file"]
+    assert len(left) == (moment != "after"), "what was half written has another name"
+    cache_file.write(folder, "file", KEY, new)
+    assert [path for path in left if not path.exists()] == [], "another process may still write it"
+    for path in left:
+        os.utime(path, (0, 0))
+    cache_file.write(folder, "file", KEY, new)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    os.close(folder)
+
+
+def write_until(moment: str, folder: int, sections: dict[str, bytes]) -> None:
+    """Write the file, and be killed while bytes are written, before they are on the disk, or before the renaming."""
+
+    class Interrupted(dict[str, bytes]):
+        passes = 0
+
+        def items(self) -> Any:
+            Interrupted.passes += 1
+            yield from list(super().items())[:1]
+            if moment == "write" and Interrupted.passes == 2:  # the first pass is the digest's
+                kill()
+            yield from list(super().items())[1:]
+
+    def kill(*_: Any, **__: Any) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    if moment in ("fsync", "replace"):
+        setattr(os, moment, kill)
+    cache_file.write(folder, "file", KEY, Interrupted(sections))
+    kill()
 
 
 def test_a_missing_file_is_no_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

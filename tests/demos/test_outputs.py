@@ -76,12 +76,13 @@ def test_a_file_that_is_read_is_not_written(tmp_path: Path, identity: Path, clip
     folder.mkdir()
     picture = folder / "a.png"
     cv2.imwrite(str(picture), np.zeros((48, 64, 3), np.uint8))
-    for source, given in (
+    mistakes: tuple[tuple[str, dict[str, Any]], ...] = (
         (str(clip), {"output": [clip]}), (str(clip), {"output": [link]}), (str(link), {"output": [clip]}),
         (os.path.relpath(clip), {"output": [clip]}), (str(clip), {"profile": clip}),
         (str(picture), {"output": [picture]}), (str(folder), {"output": [picture]}),
         (f"synthetic:{picture}", {"output": [picture]}), ("synthetic", {"profile": identity}),
-    ):  # fmt: skip
+    )  # fmt: skip
+    for source, given in mistakes:
         with pytest.raises(typer.BadParameter, match="is read and would be replaced: write to another file"):
             runner.run(live_demo.prepare, Options(str(identity), source, frames=1, **given))
     with pytest.raises(typer.BadParameter, match=r"b\.avi' would be written twice"):
