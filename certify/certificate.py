@@ -139,7 +139,7 @@ def text(certificate: Certificate) -> str:
         lines += [f"  {result.passed} of {result.checks} checks passed ({counted}) in {result.seconds:.0f} s"]
         if result.not_run:
             lines += [f"  {result.not_run} checks were not reached: run it again to go on, or give --minutes"]
-        compared = [group for group in result.groups if group.kind != "quantized"]
+        compared = [group for group in result.groups if group.kind in ("operator", "model")]
         ordered = sorted(compared, key=lambda g: -((g.error or 0.0) / (g.bound or 1e-12)))
         lines += ["  nearest to their bounds:"]
         lines += [f"    {g.name}: error {_number(g.error)}, bound {_number(g.bound)} ({g.case})" for g in ordered[:5]]

@@ -24,19 +24,15 @@ from .cases.cover import all_runs
 from .cases.lstm_models import FORMS, Form, lstm
 from .cases.operator_models import run_on_cpu, runtime_inputs
 from .cases.quantized_models import Quantized, cases, random_inputs
+from .graphs.comparison import KERNEL_SETS, case_of, compare
+from .graphs.recipe import recipe_from
 
 Array = npt.NDArray[Any]
-Kind = Literal["operator", "quantized", "lstm", "model"]
+Kind = Literal["operator", "quantized", "lstm", "graph", "model"]
 OPERATOR_BOUND = {False: 1e-5, True: 1e-2}
 """By whether tensors are kept in 16 bits: the largest error of an operator. tests/kernels has the same bounds."""
 MODEL_BOUND = {False: 1e-4, True: 1e-2}
 """The same for a whole model."""
-KERNEL_SETS = (
-    litert.OpResolverType.AUTO,
-    litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
-    litert.OpResolverType.BUILTIN_REF,
-)
-"""LiteRT's own sets of CPU kernels: with XNNPACK, its optimized ones, its reference ones."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +46,15 @@ class Subject:
     @property
     def group(self) -> str:
         """The operator or model under which its result is counted."""
+        if self.kind == "graph":
+            return f"graphs, {recipe_from(self.name).storage}"
         return Path(self.name).stem if self.kind == "model" else self.name.split(" ")[0]
 
     @property
     def label(self) -> str:
         """The name without folders, which are nobody's business."""
+        if self.kind == "graph":
+            return str(recipe_from(self.name))
         return Path(self.name).name if self.kind == "model" else self.name
 
 
@@ -147,6 +147,17 @@ def _lstm(subject: Subject) -> Check:
     return Check(model, inputs, measure)
 
 
+def _graph(subject: Subject) -> Check:
+    """A random graph; errors and bounds are in multiples of what one operator may be off."""
+    case = case_of(recipe_from(subject.name))
+
+    def measure(results: list[Array]) -> tuple[float, float]:
+        found = compare(case, results)
+        return found.error, found.bound
+
+    return Check(case.model, [case.input], measure, case.recipe.half)
+
+
 def _random_inputs(model: bytes) -> list[Array]:
     details = litert.Interpreter(model_content=model).get_input_details()
     return list(random_inputs(details).values())
@@ -217,5 +228,5 @@ def _on_cpu(
 
 
 _CHECKS: dict[Kind, Callable[[Subject], Check]] = {
-    "operator": _operator, "quantized": _quantized, "lstm": _lstm, "model": _model,
+    "operator": _operator, "quantized": _quantized, "lstm": _lstm, "graph": _graph, "model": _model,
 }  # fmt: skip

@@ -11,11 +11,15 @@ from .cases.lstm_models import FORMS
 from .cases.quantized_models import cases
 from .checks import Subject
 
+GRAPHS = {False: 60, True: 1000}
+"""By whether everything is checked: the number of random graphs, of seeds from 0."""
+
 
 def subjects(models: Sequence[Path], *, everything: bool) -> list[Subject]:
     """The subjects to check on each device. ``models`` are compared in 32 bits and in 16.
 
-    First comes a case of each operator, then a case of each kernel signature, quantized operators and models, then the
+    First comes a case of each operator, then a case of each kernel signature, quantized operators, random
+    graphs and models, then the
     cases that reach every feature of the kernels; with ``everything`` all other cases follow. It takes seconds: the
     covers are computed on the null device.
     """
@@ -26,6 +30,7 @@ def subjects(models: Sequence[Path], *, everything: bool) -> list[Subject]:
         *_operators(found["signatures"]),
         *(Subject("quantized", str(case)) for case in cases()),
         *(Subject("lstm", f"LSTM {form}") for form in FORMS),
+        *(Subject("graph", str(seed)) for seed in range(GRAPHS[everything])),
         *(Subject("model", str(path), half) for path in models for half in (False, True)),
         *_operators(found["features"]),
         *(_operators(all_runs()) if everything else ()),

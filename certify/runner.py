@@ -20,12 +20,12 @@ from .checks import Subject
 from .devices import Device
 from .outcomes import Outcome, outcome_from
 
-SECONDS = {"operator": 60.0, "quantized": 60.0, "lstm": 60.0, "model": 600.0}
+SECONDS = {"operator": 60.0, "quantized": 60.0, "lstm": 60.0, "graph": 60.0, "model": 600.0}
 """A check that takes longer hangs. PoCL compiles a large model for a minute or two."""
 START_SECONDS = 60.0
 
 
-class _Worker:
+class Worker:
     """A process of worker.py. ``ask`` raises EOFError if it ends, and TimeoutError if it does not answer in time."""
 
     def __init__(self, device: str) -> None:
@@ -63,6 +63,16 @@ class _Worker:
             raise EOFError from None
         return outcome_from(json.loads(self.answer(SECONDS[subject.kind])))
 
+    def outcome(self, subject: Subject) -> Outcome:
+        """The outcome of a subject. If it is "hung" or "crashed" the process is gone."""
+        try:
+            return self.ask(subject)
+        except TimeoutError:
+            self.kill()
+            return Outcome(subject, "hung", seconds=SECONDS[subject.kind], reason="no answer")
+        except EOFError:
+            return Outcome(subject, "crashed", reason=self.end())
+
     def end(self) -> str:
         """End the process; returns how it ended, and the last line that it wrote to its errors."""
         if self._process.stdin is not None:
@@ -99,25 +109,21 @@ def run(
     ``begin`` is given the device as its driver describes it, ``report`` each outcome. Raises DeviceError if no context
     can be made on the device.
     """
-    worker: _Worker | None = None
+    worker: Worker | None = None
     for subject in todo:
         if time.monotonic() > deadline:
             break
-        worker = worker or _start(name, begin)
-        try:
-            outcome = worker.ask(subject)
-        except TimeoutError:
-            worker.kill()
-            worker, outcome = None, Outcome(subject, "hung", seconds=SECONDS[subject.kind], reason="no answer")
-        except EOFError:
-            outcome, worker = Outcome(subject, "crashed", reason=worker.end()), None
+        worker = worker or start(name, begin)
+        outcome = worker.outcome(subject)
+        worker = None if outcome.status in ("hung", "crashed") else worker
         report(outcome)
     if worker is not None:
         worker.end()
 
 
-def _start(name: str, begin: Callable[[Device], Any]) -> _Worker:
-    worker = _Worker(name)
+def start(name: str, begin: Callable[[Device], Any]) -> Worker:
+    """A process for a device, which is described to ``begin``. Raises DeviceError if there is no context on it."""
+    worker = Worker(name)
     try:
         begin(Device(**json.loads(worker.answer(START_SECONDS))))
     except TimeoutError:

@@ -13,15 +13,13 @@ import os
 import sys
 import time
 from dataclasses import asdict
-from typing import Any
 
 import numpy as np
 
-import framebind as fb
-
 from ..interop.discovery.devices import open_device
-from .checks import Array, Check, Subject, check_of
+from .checks import Subject, check_of
 from .devices import Backend, Device, backend_of, open_context
+from .execution import run_on_device
 from .outcomes import Outcome
 
 
@@ -30,7 +28,9 @@ def outcome_of(subject: Subject, backend: Backend) -> Outcome:
     started = time.perf_counter()
     try:
         check = check_of(subject)
-        results, reasons = _run(check, backend)
+        results, reasons = run_on_device(
+            check.model, check.inputs, backend, half=check.half, storage_rule=check.storage_rule
+        )
         seconds = time.perf_counter() - started
         error, bound = check.measure(results)
     except Exception as error:
@@ -42,24 +42,6 @@ def outcome_of(subject: Subject, backend: Backend) -> Outcome:
     status = "passed" if finite and error <= bound else "wrong"
     reason = "" if status == "passed" else "not a number" if not finite else "differs from LiteRT"
     return Outcome(subject, status, error if finite else None, bound, seconds, reason, len(reasons))
-
-
-def _run(check: Check, backend: Backend) -> tuple[list[Array], list[str]]:
-    """The outputs, and the reasons of operators on the CPU."""
-    delegate: Any = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend, is_precision_loss_allowed=check.half))
-    delegate.engine.maker.storage_rule = check.storage_rule
-    interpreter = fb.Interpreter(model_content=check.model)
-    try:
-        interpreter.modify_graph_with_delegate(delegate)
-        interpreter.allocate_tensors()
-        for tensor, value in zip(interpreter.inputs(), check.inputs, strict=True):
-            interpreter.set_tensor(tensor, value)
-        interpreter.invoke()
-        results = [interpreter.get_tensor(tensor) for tensor in interpreter.outputs()]
-        reasons = [f"{op.name}: {op.reason}" for op in interpreter.delegated_ops() if op.runs_on == "cpu"]
-        return results, reasons
-    finally:
-        delegate.close()
 
 
 def described(name: str) -> Device:

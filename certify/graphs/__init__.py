@@ -1,0 +1,1 @@
+"""Random graphs of operators, written as models and compared with LiteRT's kernels."""
