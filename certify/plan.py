@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from .cases.compiled import Run
-from .cases.cover import all_runs, covers
+from .cases.cover import all_runs, kept_cover
 from .cases.lstm_models import FORMS
 from .cases.quantized_models import cases
 from .checks import Subject
@@ -20,19 +20,17 @@ def subjects(models: Sequence[Path], *, everything: bool) -> list[Subject]:
 
     First comes a case of each operator, then a case of each kernel signature, quantized operators, random
     graphs and models, then the
-    cases that reach every feature of the kernels; with ``everything`` all other cases follow. It takes seconds: the
-    covers are computed on the null device.
+    cases that reach every feature of the kernels; with ``everything`` all other cases follow.
     """
-    found = covers()
-    first = {run.case.operator: run for run in reversed(list(found["features"]))}
+    first = {run.case.operator: run for run in reversed(kept_cover("features"))}
     ordered: list[Subject] = [
         *_operators(first.values()),
-        *_operators(found["signatures"]),
+        *_operators(kept_cover("signatures")),
         *(Subject("quantized", str(case)) for case in cases()),
         *(Subject("lstm", f"LSTM {form}") for form in FORMS),
         *(Subject("graph", str(seed)) for seed in range(GRAPHS[everything])),
         *(Subject("model", str(path), half) for path in models for half in (False, True)),
-        *_operators(found["features"]),
+        *_operators(kept_cover("features")),
         *(_operators(all_runs()) if everything else ()),
     ]
     return list(dict.fromkeys(ordered))

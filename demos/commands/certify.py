@@ -90,7 +90,6 @@ def _plan(
     if kept is not None and kept.get("key") == key:
         print_line("An unfinished certification is continued.")
         return names, [Subject(**row) for row in kept["subjects"]]
-    print_line("Choosing the cases, which takes some seconds.")
     chosen = subjects(paths, everything=everything)
     journal.begin({"key": key, "subjects": [vars(subject) for subject in chosen]})
     return names, chosen
