@@ -63,7 +63,6 @@ CPU_ONLY = {
     "it works on the bits of integers, and the GPU computes in float32": "BITCAST BITWISE_XOR STABLEHLO_AND",
     "it works on complex numbers": "COMPLEX_ABS IMAG REAL RFFT2D",
     "it draws random numbers": "RANDOM_STANDARD_NORMAL RANDOM_UNIFORM STABLEHLO_RNG_BIT_GENERATOR",
-    "its tensors have rank 5": "CONV_3D CONV_3D_TRANSPOSE",
 }
 """Why the GPU has no kernel; for the others that LiteRT has, nobody has written one."""
 

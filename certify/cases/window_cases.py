@@ -18,7 +18,7 @@ KERNELS = ((1, 1), (3, 3), (2, 3), (5, 1))
 
 
 def window_cases() -> list[ModelCase]:
-    windows = [*convolutions(), *grouped(), *transposed(), *pools(), *single_pictures()]
+    windows = [*convolutions(), *grouped(), *transposed(), *pools(), *single_pictures(), *volumes()]
     return [*windows, *resizes(), *pads(), *joins(), *dense()]
 
 
@@ -103,6 +103,31 @@ def single_pictures() -> Iterable[ModelCase]:
         table = options("TransposeConv", padding=padding, strideH=2, strideW=2)
         inputs = (ints(1, *size, 6), Const(values(6, 3, 3, 5)), values(1, 4, 5, 5))
         yield ModelCase("TRANSPOSE_CONV", f"one picture {padding}", inputs, table)
+
+
+def volumes() -> Iterable[ModelCase]:
+    """3-D convolutions, and transposed ones back to the size of their input."""
+    kinds = itertools.product(((1, 1, 1), (3, 3, 3), (2, 1, 3)), ((1, 1, 1), (2, 1, 2)), (1, 2), (SAME, VALID))
+    for number, (kernel, strides, dilation, padding) in enumerate(kinds):
+        channels, out = ((1, 5), (3, 8), (4, 4), (5, 3), (8, 6), (2, 2))[number % 6]
+        table = options(
+            "Conv3D", padding=padding, strideD=strides[0], strideH=strides[1], strideW=strides[2],
+            dilationDFactor=dilation, dilationHFactor=dilation, dilationWFactor=dilation,
+            fusedActivationFunction=number % 4,
+        )  # fmt: skip
+        x, bias = values(1 + number % 2, 6, 5, 7, channels), Const(values(out)) if number % 3 else None
+        label = f"{kernel} {strides} {dilation} {padding} {channels} {out}"
+        yield ModelCase("CONV_3D", label, (x, Const(values(*kernel, channels, out)), bias), table)
+        sizes = [
+            -(-n // s) if padding == SAME else (n - k) // s + 1
+            for n, k, s in zip((6, 5, 7), kernel, strides, strict=True)
+        ]
+        if dilation == 1:
+            shape = ints(1 + number % 2, 6, 5, 7, out)
+            inputs = (shape, Const(values(*kernel, out, channels)), values(1 + number % 2, *sizes, channels), bias)
+            for more in (0, 1):
+                kept = inputs[:3] if more else inputs
+                yield ModelCase("CONV_3D_TRANSPOSE", f"{label} {more}", kept, table)
 
 
 def pools() -> Iterable[ModelCase]:

@@ -1,0 +1,1 @@
+"""Operators on volumes: tensors of batch, depth, height, width and channels."""
