@@ -128,6 +128,14 @@ def volumes() -> Iterable[ModelCase]:
             for more in (0, 1):
                 kept = inputs[:3] if more else inputs
                 yield ModelCase("CONV_3D_TRANSPOSE", f"{label} {more}", kept, table)
+    yield from _single_planes()
+
+
+def _single_planes() -> Iterable[ModelCase]:
+    x, weights = values(1, 1, 5, 7, 3), Const(values(1, 3, 3, 3, 3))
+    table = options("Conv3D", strideD=1, strideH=1, strideW=1)
+    yield ModelCase("CONV_3D", "one plane", (x, weights), table)
+    yield ModelCase("CONV_3D_TRANSPOSE", "one plane", (ints(1, 1, 5, 7, 3), weights, x), table)
 
 
 def pools() -> Iterable[ModelCase]:
