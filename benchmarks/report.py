@@ -67,9 +67,9 @@ as fast as it is, experiment by experiment, is in [internals](internals/index.md
 | `benchmarks/initialization.py` | starts with and without what an earlier process kept |
 | `benchmarks/one_dispatch.py`, `benchmarks/inside.py` | one dispatch for all steps: times, equal bits, each step |
 | `benchmarks/convolutions.py`, `benchmarks/roofline.py` | single convolutions by each tile; lower bounds from shapes |
-| `benchmarks/compare_trees.py` | two source trees in turn: frames and starts, before and after a change |
 | `benchmarks/compare_trees.py` | two commits in turn: bound frames and cold starts |
 | `benchmarks/soak.py` | a demo for half an hour: memory, GL objects, longest frames |
+| `benchmarks/endurance.py` | a million bound frames on several threads: wrong ones, memory |
 
 Times are taken after a warm-up of half a second. *Bound*: inputs and outputs stay on the GPU; a frame binds the next
 texture of a ring, calls `invoke()` and waits for a fence. *Read*: a frame writes every input from CPU memory and reads

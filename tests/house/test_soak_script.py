@@ -1,8 +1,9 @@
-"""benchmarks/soak.py: what it takes for growth, and a short run."""
+"""benchmarks/soak.py: what it takes for growth, and a short run; benchmarks/endurance.py: a short run."""
 
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 import sys
 from array import array
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 import framebind as fb
 from framebind.demos.player.options import Options
 from framebind.demos.player.run import run
+from support.tiny_models import chain
 
 
 @pytest.fixture
@@ -55,3 +57,14 @@ def test_a_short_run_is_watched(soak: ModuleType, context: fb.GlContext, tmp_pat
     run(lambda scene: watched.prepare(soak.DEMOS["style_transfer"][0], scene), options)
     assert watched.frames == 3 and watched.times[0] < watched.times[1] < watched.times[2]
     assert watched.samples[0].resident > 10 and watched.samples[0].gl_objects["texture"] > 3
+
+
+def test_a_hundred_bound_frames_of_two_threads(tmp_path: Path) -> None:
+    """The models stand in for real ones: a picture in, a picture out, any size."""
+    (tmp_path / "a.tflite").write_bytes(chain("EXP", "ABS", shape=(1, 8, 8, 3)))
+    script = Path(__file__).parents[2] / "benchmarks" / "endurance.py"
+    models = ["--model", str(tmp_path / "a.tflite"), "--resized", str(tmp_path / "a.tflite")]
+    command = [sys.executable, str(script), "--backend", "gl", "--frames", "200", *models]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert "200 frames in" in done.stdout and " 0 wrong" in done.stdout, done.stdout + done.stderr
+    assert "100 resizes" in done.stdout and "Error" not in done.stdout
