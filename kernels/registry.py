@@ -1,4 +1,4 @@
-"""The table of operators: every row that a file below ``ops/`` lists in its ``TFLITE``."""
+"""The table of operators: every row that a file below ``ops/`` lists in its ``TFLITE``; and why others have none."""
 
 from __future__ import annotations
 
@@ -23,3 +23,25 @@ def discover(package: ModuleType) -> dict[str, TfliteOp]:
 
 OPERATORS = discover(ops)
 """By TensorFlow Lite name (CONV_2D ...) or custom operator's name."""
+
+CPU_ONLY = {
+    "the sizes of its results are known only while it runs": "MULTINOMIAL NON_MAX_SUPPRESSION_V4 "
+    "NON_MAX_SUPPRESSION_V5 RANGE UNIQUE WHERE",
+    "it runs other subgraphs": "CALL_ONCE IF STABLEHLO_CASE STABLEHLO_COMPOSITE WHILE",
+    "it keeps a state between invokes, which the CPU does": "ASSIGN_VARIABLE BIDIRECTIONAL_SEQUENCE_LSTM "
+    "BIDIRECTIONAL_SEQUENCE_RNN READ_VARIABLE RNN SVDF UNIDIRECTIONAL_SEQUENCE_LSTM UNIDIRECTIONAL_SEQUENCE_RNN "
+    "VAR_HANDLE",
+    "it works on strings, tables or lists": "EMBEDDING_LOOKUP_SPARSE HASHTABLE HASHTABLE_FIND HASHTABLE_IMPORT "
+    "HASHTABLE_LOOKUP HASHTABLE_SIZE LSH_PROJECTION SKIP_GRAM",
+    "it works on the bits of numbers, which tensors on the GPU keep in another form": "BITCAST BITWISE_XOR "
+    "STABLEHLO_AND",
+    "it works on complex numbers, which no tensor on the GPU holds": "COMPLEX_ABS IMAG REAL RFFT2D",
+    "it draws random numbers": "RANDOM_STANDARD_NORMAL RANDOM_UNIFORM STABLEHLO_RNG_BIT_GENERATOR",
+}
+"""The reasons why the GPU has no kernel for operators of LiteRT; for the others nobody has written one."""
+
+
+def why_unsupported(name: str) -> str:
+    """The sentence why an operator that is not in the table stays on the CPU."""
+    reasons = [reason for reason, names in CPU_ONLY.items() if name in names.split()]
+    return ": ".join(["the operator is not supported", *reasons])

@@ -19,7 +19,7 @@ from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from framebind.kernels.operation import Operation, TfliteOp
-from framebind.kernels.registry import OPERATORS
+from framebind.kernels.registry import CPU_ONLY, OPERATORS
 
 TARGET = Path(__file__).parent.parent / "docs" / "operators.md"
 
@@ -50,21 +50,6 @@ CPU_HEADER = """
 LiteRT has these, and the GPU does not; those that nobody has, such as most of StableHLO's, are left out.
 
 """
-
-CPU_ONLY = {
-    "the sizes of its results are known only while it runs": "MULTINOMIAL NON_MAX_SUPPRESSION_V4 "
-    "NON_MAX_SUPPRESSION_V5 RANGE UNIQUE WHERE",
-    "it runs other subgraphs": "CALL_ONCE IF STABLEHLO_CASE STABLEHLO_COMPOSITE WHILE",
-    "it keeps a state between invokes, which the CPU does": "ASSIGN_VARIABLE BIDIRECTIONAL_SEQUENCE_LSTM "
-    "BIDIRECTIONAL_SEQUENCE_RNN READ_VARIABLE RNN SVDF UNIDIRECTIONAL_SEQUENCE_LSTM UNIDIRECTIONAL_SEQUENCE_RNN "
-    "VAR_HANDLE",
-    "it works on strings, tables or lists": "EMBEDDING_LOOKUP_SPARSE HASHTABLE HASHTABLE_FIND "
-    "HASHTABLE_IMPORT HASHTABLE_LOOKUP HASHTABLE_SIZE LSH_PROJECTION SKIP_GRAM",
-    "it works on the bits of integers, and the GPU computes in float32": "BITCAST BITWISE_XOR STABLEHLO_AND",
-    "it works on complex numbers": "COMPLEX_ABS IMAG REAL RFFT2D",
-    "it draws random numbers": "RANDOM_STANDARD_NORMAL RANDOM_UNIFORM STABLEHLO_RNG_BIT_GENERATOR",
-}
-"""Why the GPU has no kernel; for the others that LiteRT has, nobody has written one."""
 
 UNWRITTEN = "no kernel is written"
 

@@ -13,7 +13,7 @@ from ...kernels.operation import TfliteNode, TfliteOp, Unsupported
 from ...kernels.ops.constant.constants import Constant
 from ...kernels.ops.constant.folding import fold
 from ...kernels.ops.pointwise.quantize import Dequantize, float_view, rounding_epilogue
-from ...kernels.registry import OPERATORS
+from ...kernels.registry import OPERATORS, why_unsupported
 from ...kernels.tensor import QUANTIZED_DTYPES, TensorInfo
 from ..read.model import RawOperator, Subgraph
 from ..transform.graph import Node
@@ -139,7 +139,7 @@ def _parse(raw: RawOperator, given: TfliteNode) -> Node:
 def _find(raw: RawOperator) -> TfliteOp:
     row = OPERATORS.get(raw.name)
     if row is None or row.custom != raw.custom:
-        raise Unsupported("the operator is not supported")
+        raise Unsupported(why_unsupported(raw.name))
     if row.max_version and raw.version > row.max_version:
         raise Unsupported(f"version {raw.version} is newer than {row.max_version}, the newest one supported")
     return row

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from ..operation import FusedOp, Unsupported
-from ..tensor import INDEX_DTYPES, INTEGER_DTYPES, TensorInfo
+from ..tensor import INDEX_DTYPES, INTEGER_DTYPES, QUANTIZED_DTYPES, TensorInfo
 
 
 def constant(tensor: TensorInfo | None, what: str) -> np.ndarray:
@@ -42,7 +42,20 @@ def require_float(*tensors: TensorInfo | None) -> None:
     """Raise Unsupported unless every tensor present is float32, or a float16 constant."""
     for tensor in tensors:
         if tensor and tensor.dtype != "float32" and not (tensor.dtype == "float16" and tensor.constant is not None):
-            raise Unsupported(f"tensor '{tensor.name}' is {tensor.dtype}; only float32 is supported")
+            raise Unsupported(f"tensor '{tensor.name}' is {_no_float(tensor)}")
+
+
+def _no_float(tensor: TensorInfo) -> str:
+    """The type of a tensor that stands for no float32 numbers on the GPU, and those that do."""
+    if tensor.dtype == "float16":
+        return "float16 and computed; of float16 the GPU takes constants only"
+    if tensor.dtype in QUANTIZED_DTYPES and tensor.quantization is not None:
+        return f"{tensor.dtype} with {len(tensor.quantization.scales)} scales; a computed tensor needs one"
+    if tensor.dtype in QUANTIZED_DTYPES:
+        return f"{tensor.dtype} without a scale, so that its integers stand for no real numbers"
+    if tensor.constant is not None and tensor.dtype not in INTEGER_DTYPES:
+        return f"{tensor.dtype} and constant; constants are float32, float16, or integers with scales"
+    return f"{tensor.dtype}; the operator takes float32, and int8, uint8 and int16 with a scale"
 
 
 def require_movable(sources: Sequence[TensorInfo | None], outputs: Sequence[TensorInfo]) -> None:

@@ -90,7 +90,7 @@ def test_indices_cross_between_gpu_and_cpu(context: fb.GlContext) -> None:
     ]
     model = build(G(tensors, operators, [0], [6]))
     assert claim(read_model(model).subgraphs[0], lambda: NullDevice().traits.target).unsupported == {
-        2: "tensor 'found' is int32; only float32 is supported"
+        2: "tensor 'found' is int32; the operator takes float32, and int8, uint8 and int16 with a scale"
     }
     interpreter = fb.Interpreter(model_content=model)
     interpreter.modify_graph_with_delegate(fb.GpuDelegate())

@@ -1,0 +1,70 @@
+"""Why operators stay on the CPU: the sentence is true of the tensor or the operator that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from framebind.certify.tflite_writer import G, Op, T, build
+from framebind.delegate.claim.claims import claim
+from framebind.delegate.read.reader import read_model
+from framebind.interop.record.null import NullDevice
+
+SHAPE = (1, 2, 3, 4)
+
+
+def reason(operator: str, source: T, result: T) -> str:
+    """Why the only operator of a model stays on the CPU."""
+    return _reasons(build(G([source, result], [Op(operator, [0], [1])], [0], [1])))[0]
+
+
+def _reasons(model: bytes) -> Mapping[int, str]:
+    return claim(read_model(model).subgraphs[0], lambda: NullDevice().traits.target).unsupported
+
+
+@pytest.mark.parametrize(
+    ("tensor", "expected"),
+    [
+        (T("x", SHAPE, dtype="float16"), "tensor 'x' is float16 and computed; of float16 the GPU takes constants only"),
+        (T("x", SHAPE, dtype="int8"), "tensor 'x' is int8 without a scale, so that its integers stand for no real"),
+        (
+            T("x", SHAPE, dtype="int8", scales=[0.5] * 4, zero_points=[0] * 4, axis=3),
+            "tensor 'x' is int8 with 4 scales; a computed tensor needs one",
+        ),
+        (T("x", SHAPE, dtype="int64"), "tensor 'x' is int64; the operator takes float32, and int8, uint8 and int16"),
+    ],
+)
+def test_the_type_of_a_tensor_is_named_with_those_that_the_operator_takes(tensor: T, expected: str) -> None:
+    assert reason("EXP", tensor, T("y", SHAPE)).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("operator", "expected"),
+    [
+        ("BITCAST", "the operator is not supported: it works on the bits of numbers"),
+        ("RFFT2D", "the operator is not supported: it works on complex numbers"),
+        ("VAR_HANDLE", "the operator is not supported: it keeps a state between invokes"),
+        ("L2_POOL_2D", "the operator is not supported"),
+    ],
+)
+def test_an_operator_without_a_kernel_says_why(operator: str, expected: str) -> None:
+    assert reason(operator, T("x", SHAPE), T("y", SHAPE)).startswith(expected)
+
+
+def test_too_many_indices_are_refused() -> None:
+    """Each value of the result looks at each index: half a million by as many values take too long."""
+    count = 1 << 19
+    tensors = [
+        T("indices", (count, 1), dtype="int32"), T("values", (count,)), T("shape", (1,), [count], "int32"),
+        T("y", (count,)),
+    ]  # fmt: skip
+    found = _reasons(build(G(tensors, [Op("SCATTER_ND", [0, 1, 2], [3])], [0, 1], [3])))
+    assert found == {0: f"indices of shape ({count}, 1) are too many for a result of shape ({count},)"}
+
+
+def test_indices_outside_a_tensor_are_refused() -> None:
+    tensors = [T("x", (2, 3)), T("indices", (1, 2), np.array([[1, 3]]), "int32"), T("y", (1,))]
+    found = _reasons(build(G(tensors, [Op("GATHER_ND", [0, 1], [2])], [0], [2])))
+    assert found == {0: "tensor 'indices' has indices outside the shape (2, 3)"}
