@@ -796,6 +796,15 @@ def test_an_interrupt_before_a_callbacks_first_instruction_is_not_lost(callback:
     delegate.close()
 
 
+def test_an_input_that_nobody_sets_is_no_interrupt() -> None:
+    """LiteRT refuses to run a model that reads a tensor which is no input and which nothing computes."""
+    tensors = [T("x", (1, 4)), T("nobody's", (1, 4)), T("y", (1, 4))]
+    interpreter, delegate = null_pair(build(G(tensors, [Op("ADD", [0, 1], [2])], [0], [2])))
+    with pytest.raises((fb.ModelError, RuntimeError), match="Input tensor 1 lacks data"):
+        interpreter.invoke()
+    delegate.close()
+
+
 def test_tensors_have_names_where_they_are_bound() -> None:
     interpreter, delegate = null_pair(TWO_INPUTS)
     delegate.bind_buffer_to_tensor(NullResource("mine", 64), "b")
