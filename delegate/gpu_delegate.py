@@ -196,10 +196,11 @@ class GpuDelegate:
         A buffer holds float32 values in BHWC order without padding: element (b, y, x, c) is at ((b*H + y)*W + x)*C + c.
         For a quantized tensor of the model they are the numbers that its integers stand for, not the integers.
 
-        A texture (rgba8, rgba16f, rgba32f; r8, r32f for one channel) holds batch 1 and at most 4 channels; row 0 is the
-        top. A tensor value is (texel - mean) / std with texels from 0 to 1 (rgba8, r8) or as they are (float formats).
-        An input texture may have any size, and is sampled bilinearly. An output texture has the tensor's size and is
-        given value * std + mean.
+        A texture (rgba8, rgba16f, rgba32f, bgra8 of OpenCL; r8, r32f for one channel; as an input also rgb8, rg8, r16f,
+        rgb10_a2 and srgb8_alpha8 of OpenGL) holds batch 1 and at most 4 channels; row 0 is the top. A tensor value is
+        (texel - mean) / std with texels from 0 to 1, or as they are (float formats); of srgb8_alpha8 the stored bytes
+        count, not decoded light. An input texture may have any size, and is sampled bilinearly. An output texture has
+        the tensor's size and is given value * std + mean.
 
         Parameters
         ----------

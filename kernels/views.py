@@ -15,8 +15,17 @@ from .tensor import INTEGER_DTYPES, Shape, slices
 Storage = Literal["f32", "f16"]
 SLICE_BYTES: dict[str, int] = {"f32": 16, "f16": 8}
 """Bytes of one slice (four channels of one pixel) by storage."""
-TEXTURE_CHANNELS: dict[str, int] = {"rgba8": 4, "rgba16f": 4, "rgba32f": 4, "r8": 1, "r32f": 1}
-"""Channels of a texel by the texture formats that a tensor can be bound to."""
+TEXTURE_CHANNELS: dict[str, int] = {
+    "rgba8": 4, "rgba16f": 4, "rgba32f": 4, "r8": 1, "r32f": 1,
+    "rgb8": 3, "rg8": 2, "r16f": 1, "srgb8_alpha8": 4, "rgb10_a2": 4, "bgra8": 4,
+}  # fmt: skip
+"""Channels of a texel by the texture formats that a tensor can be bound to. Those of the second row belong to one API
+each, and GL's are inputs only. Channels are named, so that it does not matter in which order memory has them.
+"""
+ENCODED_FORMATS = frozenset({"srgb8_alpha8"})
+"""The formats whose texels the hardware decodes to linear light. Kernels encode them again: a model was trained on the
+bytes of photographs, which are encoded, and sees of an sRGB texture what it would see of the same bytes in rgba8.
+"""
 
 
 @dataclass(frozen=True)

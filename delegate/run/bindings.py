@@ -17,7 +17,10 @@ from .messages import tensor_label
 
 ORDERS = {1: "r", 2: "rg", 3: "rgb", 4: "rgba"}
 FLIPS = ("", "horizontal", "vertical", "both")
-_TEXEL_DTYPES = {"rgba8": "uint8", "r8": "uint8", "rgba16f": "float16", "rgba32f": "float32", "r32f": "float32"}
+_TEXEL_DTYPES = {
+    "rgba8": "uint8", "bgra8": "uint8", "r8": "uint8", "rgba16f": "float16", "rgba32f": "float32", "r32f": "float32",
+}  # fmt: skip
+"""The types of the channels of textures that kernels write."""
 
 
 def make_binding(
@@ -115,8 +118,10 @@ def _texture(
         )
     if resource.format not in TEXTURE_CHANNELS:
         raise BindingError(f"{where}: its format is {resource.format}; take one of {', '.join(TEXTURE_CHANNELS)}")
-    if TEXTURE_CHANNELS[resource.format] < channels:
-        raise BindingError(f"{where}: {resource.format} has one channel, the tensor {channels}; take rgba8 or rgba32f")
+    has = TEXTURE_CHANNELS[resource.format]
+    if has < channels:
+        count = "one channel" if has == 1 else f"{has} channels"
+        raise BindingError(f"{where}: {resource.format} has {count}, the tensor {channels}; take rgba8 or rgba32f")
     order = _order(where, resource.format, channels, mapping.order)
     _check_mapping(where, mapping, channels)
     if write:
@@ -210,7 +215,8 @@ def read_back(device: Device, binding: Binding, tensor: TensorInfo, array: np.nd
     texels = np.empty((height, width, TEXTURE_CHANNELS[view.format]), _TEXEL_DTYPES[view.format])
     device.read(binding.resource, texels, reason)
     values = texels.astype(np.float32) / (255 if texels.dtype == np.uint8 else 1)
-    values = values[:, :, ["rgba".index(channel) for channel in view.order]]
+    memory = "bgra" if view.format == "bgra8" else "rgba"
+    values = values[:, :, [memory.index(channel) for channel in view.order]]
     if binding.parameters[0] < 0:
         values = values[:, ::-1]
     if binding.parameters[5] < 0:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyopencl as cl
 
+from ...kernels.views import TEXTURE_CHANNELS
 from ..errors import BindingError
 from ..transfers import transfers
 from .api import is_object, own_errors
@@ -25,6 +26,7 @@ IMAGE_FORMATS: dict[str, tuple[int, int, Any]] = {
     "rgba32f": (_ORDER.RGBA, _TYPE.FLOAT, np.float32),
     "r8": (_ORDER.R, _TYPE.UNORM_INT8, np.uint8),
     "r32f": (_ORDER.R, _TYPE.FLOAT, np.float32),
+    "bgra8": (_ORDER.BGRA, _TYPE.UNORM_INT8, np.uint8),
 }
 """By format: OpenCL's channel order and channel type, and the NumPy type of a channel."""
 _FLAGS, _KINDS = cl.mem_flags, cl.mem_object_type
@@ -206,7 +208,7 @@ class ClBuffer(_ClObject):
 
 
 class ClImage(_ClObject):
-    """A 2-D OpenCL image in one of the formats rgba8, rgba16f, rgba32f, r8, r32f. Row 0 is the top of the picture.
+    """A 2-D OpenCL image: rgba8, rgba16f, rgba32f, r8, r32f or bgra8. Row 0 is the top of the picture.
 
     ``pyopencl`` images are bound as they are, without this class.
 
@@ -317,7 +319,7 @@ class ClImage(_ClObject):
 
     def _check_texels(self, array: np.ndarray) -> None:
         dtype = np.dtype(IMAGE_FORMATS[self.format][2])
-        wanted = (self.size[1], self.size[0], 4 if self.format.startswith("rgba") else 1)
+        wanted = (self.size[1], self.size[0], TEXTURE_CHANNELS[self.format])
         if array.shape != wanted or array.dtype != dtype or not array.flags.c_contiguous:
             raise BindingError(
                 f"{self.label} takes an array (height, width, channels) of {wanted} and {dtype}, "

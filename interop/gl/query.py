@@ -35,9 +35,14 @@ FORMATS: dict[str, PixelFormat] = {
     "r8": PixelFormat(GL.R8, GL.RED, GL.UNSIGNED_BYTE, np.uint8, 1),
     "r32f": PixelFormat(GL.R32F, GL.RED, GL.FLOAT, np.float32, 1),
 }
-"""The keys are those of layout.TEXTURE_CHANNELS."""
+"""The formats that framebind makes, copies and writes. The keys are of TEXTURE_CHANNELS (kernels/views.py)."""
+INPUT_FORMATS: dict[str, int] = {
+    "rgb8": GL.RGB8, "rg8": GL.RG8, "r16f": GL.R16F, "srgb8_alpha8": GL.SRGB8_ALPHA8, "rgb10_a2": GL.RGB10_A2,
+}  # fmt: skip
+"""The formats of textures of somebody else's that kernels read as well, with GL's enumerants."""
 _BY_INTERNAL = {pixels.internal: name for name, pixels in FORMATS.items()}
-_UNSIZED = {GL.RGBA: "rgba8", GL.RED: "r8"}
+_BY_INTERNAL |= {internal: name for name, internal in INPUT_FORMATS.items()}
+_UNSIZED = {GL.RGBA: "rgba8", GL.RGB: "rgb8", GL.RED: "r8", GL.RG: "rg8"}
 """Formats of textures made by glTexImage2D(..., GL_RGBA, ...) and the like, if a channel has 8 bits."""
 _CLEAR = """layout(local_size_x = 64) in;
 layout(std430, binding = 0) writeonly buffer block { uint words[]; };
@@ -96,7 +101,7 @@ def texture(context: GlContext, id: int) -> tuple[tuple[int, int], str]:
         raise BindingError(f"GL texture {id} has no storage yet: call glTexStorage2D or glTexImage2D first")
     format = _BY_INTERNAL.get(internal) or (_UNSIZED.get(internal) if red_bits == 8 else None)
     if format is None:
-        names = ", ".join(f"GL_{name.upper()}" for name in FORMATS)
+        names = ", ".join(f"GL_{name.upper()}" for name in (*FORMATS, *INPUT_FORMATS))
         raise BindingError(f"GL texture {id} has the internal format 0x{internal:04x}: tensors can be bound to {names}")
     return (width, height), format
 

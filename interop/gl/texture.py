@@ -54,7 +54,8 @@ class GlTexture(GlObject):
     size : (int, int)
         Width and height in texels.
     format : str
-        One of the five formats.
+        One of the five formats; of a wrapped texture also "rgb8", "rg8", "r16f", "srgb8_alpha8" or "rgb10_a2", which
+        models and fragment programs read, and which are neither written nor copied.
     context : GlContext
         The context that it lives in.
 
@@ -144,7 +145,7 @@ class GlTexture(GlObject):
         Raises
         ------
         BindingError
-            If the name is no 2-D texture, has no storage or none of the five formats, or is not as given.
+            If the name is no 2-D texture, has no storage or none of the formats, or is not as given.
         """
         context = GlContext.current()
         size, found = gl_query.texture(context, id)
@@ -201,6 +202,7 @@ class GlTexture(GlObject):
             If shape or type do not fit.
         """
         self.check()
+        self._check_copied()
         gl, pixels, texels = self.context.gl, FORMATS[self.format], self._texels(array)
         transfers.count("upload", texels.nbytes, reason)
         with kept(self.context, bound_texture, pixel_uploads):
@@ -214,6 +216,13 @@ class GlTexture(GlObject):
                 GL.TEXTURE_2D, 0, 0, 0, *self.size, pixels.external, pixels.type, texels.ctypes.data_as(ctypes.c_void_p)
             )
             gl.glPixelStorei(GL.UNPACK_ALIGNMENT, 4)
+
+    def _check_copied(self) -> None:
+        if self.format not in FORMATS:
+            raise BindingError(
+                f"{self.label} is not copied: models read {self.format} in place, and framebind copies "
+                f"{', '.join(FORMATS)} only"
+            )
 
     def _texels(self, array: np.ndarray) -> np.ndarray:
         """The array as the texture's own texels: its channels and dtype, C-contiguous."""
@@ -248,6 +257,7 @@ class GlTexture(GlObject):
             (height, width, channels) in the texture's own dtype, row 0 the top of the picture.
         """
         self.check()
+        self._check_copied()
         gl, pixels = self.context.gl, FORMATS[self.format]
         external, gl_type, dtype, channels = pixels.external, pixels.type, pixels.dtype, pixels.channels
         if self.context.is_es:

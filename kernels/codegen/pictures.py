@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..views import TEXTURE_CHANNELS, Picture
+from ..views import ENCODED_FORMATS, TEXTURE_CHANNELS, Picture
 from .macro import SLICE, Macro
 from .source import Argument
 
@@ -17,8 +17,10 @@ def order_function(argument: Argument) -> str:
 def picture_read(argument: Argument, name: str) -> Macro:
     """The macro ``name``, which reads a pixel of the tensor."""
     given = argument.name
+    view = _view(argument)
     place = f"{given}_parameter0, {given}_parameter1, TO_F(x_), TO_F(y_)"
-    texel = f"order_{given}(sample_{_view(argument).sampling}({given}_image, {place}))"
+    encode = "true" if view.format in ENCODED_FORMATS else "false"
+    texel = f"order_{given}(sample_{view.sampling}({given}_image, {place}, {encode}))"
     return Macro(name, SLICE, f"({texel} * {given}_parameter2 + {given}_parameter3)")
 
 

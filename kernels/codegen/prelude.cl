@@ -57,10 +57,11 @@ __constant sampler_t texel_sampler = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_C
 float2 texel_position(float4 row0, float4 row1, float x, float y) {
   return (float2)(row0.x * (x + 0.5f) + row0.y * (y + 0.5f) + row0.z, row1.x * (x + 0.5f) + row1.y * (y + 0.5f) + row1.z);
 }
-float4 sample_exact(read_only image2d_t image, float4 row0, float4 row1, float x, float y) {
+// No image that OpenCL reads here is sRGB, so that there is nothing to encode.
+float4 sample_exact(read_only image2d_t image, float4 row0, float4 row1, float x, float y, bool encode) {
   return read_imagef(image, texel_sampler, convert_int2(floor(texel_position(row0, row1, x, y))));
 }
-float4 sample_bilinear(read_only image2d_t image, float4 row0, float4 row1, float x, float y) {
+float4 sample_bilinear(read_only image2d_t image, float4 row0, float4 row1, float x, float y, bool encode) {
   float2 position = texel_position(row0, row1, x, y) - 0.5f;
   float2 corner = floor(position);
   float2 part = position - corner;

@@ -53,18 +53,25 @@ vec2 texel_position(vec4 row0, vec4 row1, float x, float y) {
   vec3 centre = vec3(x + 0.5, y + 0.5, 1.0);
   return vec2(dot(row0.xyz, centre), dot(row1.xyz, centre));
 }
-vec4 sample_exact(sampler2D image, vec4 row0, vec4 row1, float x, float y) {
-  return texelFetch(image, ivec2(floor(texel_position(row0, row1, x, y))), 0);
+// A texel. GL has decoded it to linear light if the texture is sRGB: encode gives the byte in memory / 255 again.
+vec4 fetch_texel(sampler2D image, ivec2 position, bool encode) {
+  vec4 texel = texelFetch(image, position, 0);
+  vec3 curve = 1.055 * pow(texel.rgb, vec3(1.0 / 2.4)) - 0.055;
+  vec3 encoded = mix(curve, texel.rgb * 12.92, lessThanEqual(texel.rgb, vec3(0.0031308)));
+  return encode ? vec4(floor(encoded * 255.0 + 0.5) / 255.0, texel.a) : texel;
 }
-vec4 sample_bilinear(sampler2D image, vec4 row0, vec4 row1, float x, float y) {
+vec4 sample_exact(sampler2D image, vec4 row0, vec4 row1, float x, float y, bool encode) {
+  return fetch_texel(image, ivec2(floor(texel_position(row0, row1, x, y))), encode);
+}
+vec4 sample_bilinear(sampler2D image, vec4 row0, vec4 row1, float x, float y, bool encode) {
   vec2 position = texel_position(row0, row1, x, y) - 0.5;
   vec2 corner = floor(position);
   vec2 part = position - corner;
   ivec2 last = ivec2(row0.w, row1.w) - 1;
   ivec2 low = clamp(ivec2(corner), ivec2(0), last);
   ivec2 high = clamp(ivec2(corner) + 1, ivec2(0), last);
-  vec4 top = mix(texelFetch(image, low, 0), texelFetch(image, ivec2(high.x, low.y), 0), part.x);
-  vec4 bottom = mix(texelFetch(image, ivec2(low.x, high.y), 0), texelFetch(image, high, 0), part.x);
+  vec4 top = mix(fetch_texel(image, low, encode), fetch_texel(image, ivec2(high.x, low.y), encode), part.x);
+  vec4 bottom = mix(fetch_texel(image, ivec2(low.x, high.y), encode), fetch_texel(image, high, encode), part.x);
   return mix(top, bottom, part.y);
 }
 #define store_texel(image, x, y, row0, row1, texel) imageStore(image, ivec2(floor(texel_position(row0, row1, x, y))), texel)

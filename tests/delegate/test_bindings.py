@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import cv2
 import numpy as np
+import pyopencl as cl
 import pytest
 
 import framebind as fb
@@ -249,6 +251,68 @@ def test_buffers_hold_unpadded_channels(channels: int, context: fb.GlContext) ->
     source, result = fb.GlBuffer(values.nbytes, values), fb.GlBuffer(values.nbytes)
     np.testing.assert_array_equal(through(source, values.shape, result), values)
     np.testing.assert_array_equal(result.read().reshape(values.shape), values)
+
+
+HOSTS_FORMATS = {
+    "rgb8": (0x8051, 0x1907, 0x1401), "rg8": (0x822B, 0x8227, 0x1401), "r16f": (0x822D, 0x1903, 0x140B),
+    "srgb8_alpha8": (0x8C43, 0x1908, 0x1401), "rgb10_a2": (0x8059, 0x1908, 0x8368),
+}  # fmt: skip
+"""By format: GL's enumerants of it, and of the layout and the type of pixels that are uploaded."""
+
+
+def hosts_texture(context: fb.GlContext, format: str, pixels: np.ndarray) -> fb.GlTexture:
+    """A texture that the host makes and fills, of a format that framebind makes none of."""
+    gl, name, (internal, layout, kind) = context.gl, ctypes.c_uint(), HOSTS_FORMATS[format]
+    gl.glGenTextures(1, ctypes.byref(name))
+    gl.glBindTexture(0x0DE1, name)
+    gl.glTexStorage2D(0x0DE1, 1, internal, pixels.shape[1], pixels.shape[0])
+    gl.glPixelStorei(0x0CF5, 1)
+    gl.glTexSubImage2D(0x0DE1, 0, 0, 0, pixels.shape[1], pixels.shape[0], layout, kind, pixels.ctypes.data)
+    gl.glPixelStorei(0x0CF5, 4)
+    return fb.GlTexture.from_id(name.value)
+
+
+def hosts_pixels(format: str) -> tuple[np.ndarray, np.ndarray]:
+    """Pixels as GL takes them, 16 x 32, and the values that a model is to see."""
+    if format == "r16f":
+        values = (RNG.random((16, 32, 1)) * 4 - 2).astype(np.float16)
+        return values, values.astype(np.float32)
+    if format == "rgb10_a2":
+        channels = np.concatenate([RNG.integers(0, 1024, (16, 32, 3)), RNG.integers(0, 4, (16, 32, 1))], 2)
+        packed = (channels.astype(np.uint32) << np.array([0, 10, 20, 30], np.uint32)).sum(2, dtype=np.uint32)
+        return packed, (channels / [1023, 1023, 1023, 3]).astype(np.float32)
+    count = {"rgb8": 3, "rg8": 2, "srgb8_alpha8": 4}[format]
+    stored = RNG.permuted(np.tile(np.arange(256, dtype=np.uint8), 2 * count)).reshape(16, 32, count)
+    return stored, stored.astype(np.float32) / 255  # of sRGB too: a model sees the bytes of a photograph
+
+
+@pytest.mark.parametrize("format", HOSTS_FORMATS)
+def test_the_hosts_formats_are_read_as_numpy_reads_their_bytes(format: str, context: fb.GlContext) -> None:
+    stored, values = hosts_pixels(format)
+    texture = hosts_texture(context, format, stored)
+    assert texture.format == format
+    np.testing.assert_allclose(through(texture, (1, *values.shape))[0], values, atol=1e-6)
+    halved = through(texture, (1, 8, 16, values.shape[2]))[0]
+    expected = values.reshape(8, 2, 16, 2, -1).mean((1, 3))
+    np.testing.assert_allclose(halved, expected, atol=2e-6, err_msg="each texel is encoded before they are mixed")
+    with pytest.raises(fb.BindingError, match=f"models read {format} in place, and framebind copies rgba8"):
+        texture.read()
+    with pytest.raises(fb.BindingError, match=rf"kernels of .* cannot write {format}"):
+        through(fb.GlBuffer(values.nbytes), (1, *values.shape), texture)
+    context.gl.glDeleteTextures(1, ctypes.byref(ctypes.c_uint(texture.id)))
+
+
+def test_an_image_of_blue_first_is_read_and_written(cl_context: fb.ClContext) -> None:
+    kind = cl.ImageFormat(cl.channel_order.BGRA, cl.channel_type.UNORM_INT8)
+    frame, result = (cl.create_image(cl_context.context, cl.mem_flags.READ_WRITE, kind, (6, 4)) for _ in range(2))
+    pixels = RNG.integers(0, 256, (4, 6, 4), dtype=np.uint8)
+    cl.enqueue_copy(cl_context.queue, frame, pixels, origin=(0, 0), region=(6, 4))
+    red_first = pixels[..., 2::-1] / 255
+    np.testing.assert_allclose(through(frame, (1, 4, 6, 3), result)[0], red_first, atol=1e-6)
+    back = np.empty_like(pixels)
+    cl.enqueue_copy(cl_context.queue, back, result, origin=(0, 0), region=(6, 4))
+    np.testing.assert_array_equal(back[..., :3], pixels[..., :3])
+    assert (back[..., 3] == 255).all()
 
 
 def test_foreign_objects_by_id(picture: np.ndarray, context: fb.GlContext) -> None:

@@ -36,7 +36,7 @@ def foreign_texture(context: fb.GlContext, target: int = TEXTURE_2D, internal: i
     if width:
         unsigned, signed = ctypes.c_uint, ctypes.c_int
         arguments = (unsigned, signed, signed, signed, signed, signed, unsigned, unsigned, ctypes.c_void_p)
-        external = 0x1907 if internal == 0x8051 else RGBA
+        external = 0x1907 if internal == 0x8D62 else RGBA
         tex_image = ctypes.CFUNCTYPE(None, *arguments)(context.gl._find("glTexImage2D"))
         tex_image(target, 0, internal, width, 3, 0, external, UNSIGNED_BYTE, None)
     return name.value
@@ -144,8 +144,8 @@ def test_foreign_textures_that_cannot_be_bound_are_refused(context: fb.GlContext
     empty = foreign_texture(context, width=0)
     with pytest.raises(fb.BindingError, match="has no storage yet"):
         fb.GlTexture.from_id(empty)
-    rgb = foreign_texture(context, internal=0x8051)
-    with pytest.raises(fb.BindingError, match=r"internal format 0x8051.*GL_RGBA8"):
+    rgb = foreign_texture(context, internal=0x8D62)
+    with pytest.raises(fb.BindingError, match=r"internal format 0x8d62.*GL_RGBA8"):
         fb.GlTexture.from_id(rgb)
     for name in (cube, empty, rgb):
         delete(context, "Textures", name)
