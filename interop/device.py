@@ -67,6 +67,11 @@ class Resource(Protocol):
         ...
 
     @property
+    def offset(self) -> int:
+        """The byte of the API's object at which a buffer begins: parts of one object have the same handle."""
+        ...
+
+    @property
     def size(self) -> tuple[int, int]:
         """Width and height of a texture in texels; (0, 0) for a buffer."""
         ...

@@ -44,8 +44,16 @@ class ObjectsInUse:
         for output in self._outputs:
             written = self._resources.get(output)
             for other, resource in self._resources.items():
-                if written is not None and other != output and resource.handle == written.handle:
+                if written is not None and other != output and _overlap(resource, written):
                     raise BindingError(
                         f"{resource.label} is bound to {tensor_label(output, self._tensors[output])} and to "
                         f"tensor {other}: bind another object to one of them, and swap the two between invokes"
                     )
+
+
+def _overlap(one: Resource, other: Resource) -> bool:
+    """Whether two resources are the same memory. Textures are if their handles are; of buffers there are parts."""
+    if one.handle != other.handle:
+        return False
+    whole = one.format != "" or other.format != ""
+    return whole or (one.offset < other.offset + other.nbytes and other.offset < one.offset + one.nbytes)

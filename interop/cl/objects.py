@@ -49,6 +49,7 @@ class _ClObject:
     format: str
     size: tuple[int, int]
     nbytes: int
+    offset = 0
     partner: Partner | None = None
 
     def _adopt(self, memory: Any, keep: Any) -> None:
@@ -155,7 +156,11 @@ class ClBuffer(_ClObject):
         found = int(memory.size)
         if nbytes not in (None, found):
             raise BindingError(f"OpenCL buffer {pointer:#x} has {found} bytes, not {nbytes}")
-        return ClBuffer(memory, found, f"OpenCL buffer {pointer:#x} ({found} bytes)")
+        buffer = ClBuffer(memory, found, f"OpenCL buffer {pointer:#x} ({found} bytes)")
+        whole = memory.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT)
+        if whole is not None:
+            buffer.handle, buffer.offset = whole.int_ptr, int(memory.get_info(cl.mem_info.OFFSET))
+        return buffer
 
     @staticmethod
     def from_array(array: np.ndarray) -> ClBuffer:
@@ -376,13 +381,28 @@ def _array(array: Any) -> ClBuffer:
         raise BindingError(f"{what} cannot be bound: a tensor's values are float32; use array.astype(numpy.float32)")
     if not array.flags.c_contiguous:
         raise BindingError(f"{what} cannot be bound: it is not C-contiguous; use array.copy(order='C')")
-    if array.offset:
-        raise BindingError(f"{what} cannot be bound: it begins at byte {array.offset} of its buffer; use array.copy()")
     buffer = as_cl_object(array.base_data)
     assert isinstance(buffer, ClBuffer)
+    if array.offset:
+        buffer = _part(buffer, int(array.offset), int(array.nbytes), what)
     # Memory pools round sizes up: what counts is what the array fills.
     buffer.nbytes, buffer.label, buffer._keep = int(array.nbytes), f"OpenCL array {array.shape}", array
     return buffer
+
+
+def _part(buffer: ClBuffer, offset: int, nbytes: int, what: str) -> ClBuffer:
+    """A part of a buffer as a buffer of its own."""
+    try:
+        memory = buffer.memory.get_sub_region(offset, nbytes)
+    except cl.Error as error:
+        alignment = max(device.mem_base_addr_align for device in buffer.memory.context.devices) // 8
+        raise BindingError(
+            f"{what} cannot be bound: it begins at byte {offset} of its buffer, and OpenCL takes parts that begin at "
+            f"multiples of {alignment} ({error}); use array.copy()"
+        ) from error
+    part = ClBuffer(memory, nbytes, what)
+    part.handle, part.offset = buffer.handle, buffer.offset + offset
+    return part
 
 
 def _retained(pointer: int, kind: Any) -> Any:

@@ -41,6 +41,8 @@ class GlBuffer(GlObject):
         GL name.
     nbytes : int
         Size in bytes.
+    offset : int
+        The byte of the GL buffer at which it begins: 0 unless it is a part of one.
     context : GlContext
         The context that it lives in.
 
@@ -69,7 +71,7 @@ class GlBuffer(GlObject):
         id = context.objects.generate("buffer")
         self._adopt(context, "buffer", id, label or f"GL buffer {id} ({nbytes} bytes)")
         self._own("buffer", id)
-        self.nbytes = nbytes
+        self.nbytes = self._whole = nbytes
         with kept(context, copied_buffers), checked(context, f"making {self.label} of {nbytes} bytes"):
             context.gl.glBindBuffer(GL.COPY_WRITE_BUFFER, id)
             # Whole words, because shaders address nothing smaller.
@@ -80,25 +82,53 @@ class GlBuffer(GlObject):
             self.write(data)
 
     @staticmethod
-    def from_id(id: int) -> GlBuffer:
-        """Wrap a buffer that somebody else made. It is never deleted by us.
+    def from_id(id: int, offset: int = 0, nbytes: int | None = None) -> GlBuffer:
+        """Wrap a buffer that somebody else made, or a part of it. It is never deleted by us.
 
         Parameters
         ----------
         id : int
             Its GL name in the current context.
+        offset : int
+            First byte of the part: a multiple of GL_SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT.
+        nbytes : int, optional
+            Size of the part; by default up to the buffer's end.
 
         Raises
         ------
         BindingError
-            If the name is no buffer, or the buffer has no storage.
+            If the name is no buffer, the buffer has no storage, or the part lies outside or begins elsewhere.
+
+        Examples
+        --------
+        >>> with fb.GlContext.headless():
+        ...     whole = fb.GlBuffer(1024)
+        ...     part = fb.GlBuffer.from_id(whole.id, offset=256, nbytes=16)
+        ...     part.write(np.ones(4, np.float32))
+        ...     whole.read()[63:69]
+        array([0., 1., 1., 1., 1., 0.], dtype=float32)
         """
         context = GlContext.current()
-        nbytes = gl_query.buffer(context, id)
+        whole = gl_query.buffer(context, id)
+        nbytes = whole - offset if nbytes is None else nbytes
+        label = f"foreign GL buffer {id} ({whole} bytes)"
+        if offset or nbytes != whole:
+            _check_part(context, label, whole, offset, nbytes)
+            label = f"bytes {offset} to {offset + nbytes} of {label}"
         buffer = GlBuffer.__new__(GlBuffer)
-        buffer._adopt(context, "buffer", id, f"foreign GL buffer {id} ({nbytes} bytes)")
-        buffer.nbytes = nbytes
+        buffer._adopt(context, "buffer", id, label)
+        buffer.nbytes, buffer.offset, buffer._whole = nbytes, offset, whole
         return buffer
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of a GL buffer."""
+        return self.nbytes == self._whole
+
+    @property
+    def bound_nbytes(self) -> int:
+        """Bytes that a shader may address: whole words of a buffer of ours."""
+        return (self.nbytes + 3) // 4 * 4 if self.is_owned else self.nbytes
 
     def check(self) -> None:
         """Check that the buffer can be used here.
@@ -116,7 +146,7 @@ class GlBuffer(GlObject):
 
     def check_unchanged(self) -> None:
         """Raise BindingError if its owner deleted it or gave it another size. Asks GL if it is not ours."""
-        if self.is_owned or gl_query.is_still_buffer(self.context, self.id, self.nbytes):
+        if self.is_owned or gl_query.is_still_buffer(self.context, self.id, self._whole):
             return
         gl_query.buffer(self.context, self.id)
         raise BindingError(f"{self.label} has another size by now: wrap it anew with GlBuffer.from_id")
@@ -152,7 +182,7 @@ class GlBuffer(GlObject):
             gl.glBufferData(GL.COPY_READ_BUFFER, array.nbytes, array.ctypes.data_as(ctypes.c_void_p), GL.STREAM_DRAW)
             gl.glBindBuffer(GL.COPY_WRITE_BUFFER, self.id)
             gl.glMemoryBarrier(_COPY_BARRIERS)
-            gl.glCopyBufferSubData(GL.COPY_READ_BUFFER, GL.COPY_WRITE_BUFFER, 0, offset, array.nbytes)
+            gl.glCopyBufferSubData(GL.COPY_READ_BUFFER, GL.COPY_WRITE_BUFFER, 0, self.offset + offset, array.nbytes)
             gl.glBufferData(GL.COPY_READ_BUFFER, 1, None, GL.STREAM_DRAW)  # frees the staging memory
             gl.glBindBuffer(GL.COPY_READ_BUFFER, 0)
             gl.glBindBuffer(GL.COPY_WRITE_BUFFER, 0)
@@ -217,7 +247,7 @@ class GlBuffer(GlObject):
                 gl.glBufferData(GL.COPY_WRITE_BUFFER, array.nbytes, None, GL.STREAM_READ)
             gl.glMemoryBarrier(_COPY_BARRIERS)
             gl.clear_errors()
-            gl.glCopyBufferSubData(GL.COPY_READ_BUFFER, GL.COPY_WRITE_BUFFER, offset, 0, array.nbytes)
+            gl.glCopyBufferSubData(GL.COPY_READ_BUFFER, GL.COPY_WRITE_BUFFER, self.offset + offset, 0, array.nbytes)
             errors = gl.clear_errors()
             address = 0 if errors else gl.glMapBufferRange(GL.COPY_WRITE_BUFFER, 0, array.nbytes, GL.MAP_READ_BIT)
             if address:
@@ -232,3 +262,15 @@ class GlBuffer(GlObject):
     def _check_range(self, offset: int, nbytes: int) -> None:
         if offset < 0 or offset + nbytes > self.nbytes:
             raise BindingError(f"bytes {offset} to {offset + nbytes} lie outside {self.label}, which has {self.nbytes}")
+
+
+def _check_part(context: GlContext, label: str, whole: int, offset: int, nbytes: int) -> None:
+    """Raise BindingError if kernels cannot address these bytes of a buffer alone."""
+    alignment = context.gl.integer(GL.SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT)
+    if offset < 0 or nbytes <= 0 or offset + nbytes > whole:
+        raise BindingError(f"bytes {offset} to {offset + nbytes} are no part of {label}")
+    if offset % alignment:
+        raise BindingError(
+            f"a part of {label} cannot begin at byte {offset}: here it begins at a multiple of {alignment} "
+            "(GL_SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT)"
+        )

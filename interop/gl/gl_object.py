@@ -26,6 +26,8 @@ class GlObject:
         Its identity: two live objects with equal handles are the same memory (see interop/device.py: Resource).
     """
 
+    offset = 0
+
     def _adopt(self, context: GlContext, kind: Kind, id: int, label: str) -> None:
         self.context, self.id, self.label = context, id, label
         self.handle: Hashable = (context, kind, id)

@@ -28,6 +28,7 @@ class NullResource:
     size: tuple[int, int] = (0, 0)
     format: str = ""
     released: bool = False
+    offset: int = 0
     handle: Hashable = field(default_factory=object, compare=False)
 
     def release(self) -> None:

@@ -53,7 +53,7 @@ class GlPartner:
     def _share(self, resource: GlBuffer | GlTexture) -> ClBuffer | ClImage | StagedTexture:
         if resource.released:
             raise BindingError(f"{resource.label} is released: bind one that is alive")
-        itself = self.channel.wrap(resource)
+        itself = self.channel.wrap(resource) if _is_whole(resource) else None
         if itself is not None:
             # A GL object that is wrapped twice is two OpenCL objects.
             itself.partner, itself.handle = self, resource.handle
@@ -120,7 +120,8 @@ class CopiedBuffer(SharedBuffer):
 
     def __init__(self, partner: GlPartner, native: GlBuffer, beside: SharedBuffer) -> None:
         super().__init__(beside.memory, native.nbytes, native.label, beside.gl)
-        self.partner, self._native, self.handle = partner, native, native.handle
+        self.partner, self._native = partner, native
+        self.handle, self.offset = native.handle, native.offset
 
     @property
     def released(self) -> bool:
@@ -135,12 +136,18 @@ class CopiedBuffer(SharedBuffer):
             _copy(self.gl, self._native, use.nbytes)
 
 
+def _is_whole(resource: GlBuffer | GlTexture) -> bool:
+    """Whether it is all of a GL object: OpenCL's object of a GL buffer has no parts."""
+    return isinstance(resource, GlTexture) or resource.is_whole
+
+
 def _copy(source: GlBuffer, target: GlBuffer, nbytes: int) -> None:
     gl = source.context.gl
     with kept(source.context, copied_buffers):
         gl.glBindBuffer(GL.COPY_READ_BUFFER, source.id)
         gl.glBindBuffer(GL.COPY_WRITE_BUFFER, target.id)
-        gl.glCopyBufferSubData(GL.COPY_READ_BUFFER, GL.COPY_WRITE_BUFFER, 0, 0, nbytes)
+        places = source.offset, target.offset
+        gl.glCopyBufferSubData(GL.COPY_READ_BUFFER, GL.COPY_WRITE_BUFFER, *places, nbytes)
         gl.glBindBuffer(GL.COPY_READ_BUFFER, 0)
         gl.glBindBuffer(GL.COPY_WRITE_BUFFER, 0)
 
@@ -148,7 +155,7 @@ def _copy(source: GlBuffer, target: GlBuffer, nbytes: int) -> None:
 class StagedTexture:
     """Implements device.StagedTexture: a GL texture that OpenCL cannot address."""
 
-    nbytes = 0
+    nbytes = offset = 0
 
     def __init__(self, partner: GlPartner, texture: GlTexture) -> None:
         self._partner, self._texture = partner, texture

@@ -8,6 +8,7 @@ from typing import Any
 import cv2
 import numpy as np
 import pyopencl as cl
+import pyopencl.array as cl_array
 import pytest
 
 import framebind as fb
@@ -313,6 +314,77 @@ def test_an_image_of_blue_first_is_read_and_written(cl_context: fb.ClContext) ->
     cl.enqueue_copy(cl_context.queue, back, result, origin=(0, 0), region=(6, 4))
     np.testing.assert_array_equal(back[..., :3], pixels[..., :3])
     assert (back[..., 3] == 255).all()
+
+
+def test_parts_of_a_gl_buffer_are_read_and_written_each_in_its_place(context: fb.GlContext) -> None:
+    values, alignment = RNG.random((1, 4, 6, 3), np.float32), context.gl.integer(0x90DF)
+    whole = fb.GlBuffer(4096, np.full(1024, 7, np.float32))
+    parts = [fb.GlBuffer.from_id(whole.id, offset, values.nbytes) for offset in (512, 1024, 2048)]
+    parts[0].write(values)
+    parts[2].write(values * 2)
+    np.testing.assert_array_equal(through(parts[0], values.shape, parts[1]), values)
+    np.testing.assert_array_equal(parts[1].read().reshape(values.shape), values)
+    interpreter, delegate = bound_pair(values.shape, parts[0], parts[1])
+    for source in (parts[2], parts[0]):  # another part of the same buffer is a rebind like any other
+        delegate.bind_buffer_to_tensor(source, 0)
+        interpreter.invoke()
+        np.testing.assert_array_equal(parts[1].read(), source.read())
+    untouched = whole.read()
+    assert (
+        (untouched[:128] == 7).all() and (untouched[256 + 72 : 512] == 7).all() and (untouched[512 + 72 :] == 7).all()
+    )
+    with pytest.raises(fb.BindingError, match="is bound to tensor 2"):
+        delegate.bind_buffer_to_tensor(fb.GlBuffer.from_id(whole.id, 768, 512), 2)
+        interpreter.invoke()
+    for offset, nbytes, says in (
+        (4096, 16, "are no part of"),
+        (0, 5000, "are no part of"),
+        (-256, 16, "are no part of"),
+    ):
+        with pytest.raises(fb.BindingError, match=says):
+            fb.GlBuffer.from_id(whole.id, offset, nbytes)
+    with pytest.raises(fb.BindingError, match=rf"begins at a multiple of {alignment}"):
+        fb.GlBuffer.from_id(whole.id, alignment // 2, 16)
+    delegate.close()
+
+
+def bound_pair(shape: tuple[int, ...], source: Any, result: Any) -> tuple[fb.Interpreter, fb.GpuDelegate]:
+    """A model that passes its input on, with both ends bound."""
+    interpreter, delegate = fb.Interpreter(model_content=chain("NEG", "NEG", shape=shape)), fb.GpuDelegate()
+    interpreter.modify_graph_with_delegate(delegate)
+    interpreter.set_allow_buffer_handle_output(True)
+    delegate.bind_buffer_to_tensor(source, 0)
+    delegate.bind_buffer_to_tensor(result, 2)
+    interpreter.invoke()
+    return interpreter, delegate
+
+
+def test_slices_of_an_array_are_parts_of_a_buffer(cl_context: fb.ClContext) -> None:
+    queue, shape, count = cl_context.queue, (1, 4, 6, 3), 72
+    step = max(cl_context.device.mem_base_addr_align // 8, 512) // 4
+    whole = cl_array.to_device(queue, RNG.random(4 * step, np.float32))
+    parts = [whole[i * step : i * step + count] for i in range(3)]
+    interpreter, delegate = bound_pair(shape, parts[1], parts[2])
+    np.testing.assert_array_equal(parts[2].get(), parts[1].get())
+    delegate.bind_buffer_to_tensor(parts[0], 0)
+    interpreter.invoke()
+    np.testing.assert_array_equal(parts[2].get(), parts[0].get())
+    delegate.bind_buffer_to_tensor(whole, 0)
+    with pytest.raises(fb.BindingError, match="is bound to tensor 2"):
+        interpreter.invoke()
+    with pytest.raises(fb.BindingError, match=r"begins at byte 4 of its buffer, and OpenCL takes parts that begin at"):
+        delegate.bind_buffer_to_tensor(whole[1 : 1 + count], 0)
+    delegate.close()
+
+
+def test_a_sub_buffer_and_its_buffer_are_the_same_memory(cl_context: fb.ClContext) -> None:
+    whole = cl.Buffer(cl_context.context, cl.mem_flags.READ_WRITE, 8192)
+    first, last = whole.get_sub_region(0, 288), whole.get_sub_region(4096, 288)
+    interpreter, delegate = bound_pair((1, 4, 6, 3), first, last)
+    delegate.bind_buffer_to_tensor(whole, 0)
+    with pytest.raises(fb.BindingError, match="is bound to tensor 2"):
+        interpreter.invoke()
+    delegate.close()
 
 
 def test_foreign_objects_by_id(picture: np.ndarray, context: fb.GlContext) -> None:

@@ -131,7 +131,8 @@ def test_a_run_issues_each_call_once_and_sets_no_state_twice(gl: GlDevice) -> No
     # Three programs; the middle one is used with three sets of offsets, the others hold theirs.
     assert dict(calls) == {
         "glUseProgram": 3,
-        "glBindBufferBase": 4,
+        "glBindBufferBase": 2,
+        "glBindBufferRange": 2,
         "glUniform1iv": 3,
         "glDispatchCompute": 5,
         "glMemoryBarrier": 5,

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from framebind.interop.device import CommandList, Device, Operand, Slot, Step
 from framebind.kernels.codegen.source import Argument, KernelSource
 from framebind.kernels.tensor import Shape, slices
-from framebind.kernels.views import Dense, Sliced, Table, View
+from framebind.kernels.views import TEXTURE_CHANNELS, Dense, Sliced, Table, View
 
 Array = npt.NDArray[Any]
 SHAPE: Shape = (1, 3, 5, 6)
@@ -80,7 +80,7 @@ def sample(texture: Array, parameters: tuple[float, ...], shape: Shape, order: s
 
 
 def texels(format: str, height: int, width: int, seed: int = 0) -> Array:
-    rng, channels = np.random.default_rng(seed), 4 if format.startswith("rgba") else 1
+    rng, channels = np.random.default_rng(seed), TEXTURE_CHANNELS[format]
     if format.endswith("8"):
         return rng.integers(0, 256, (height, width, channels), np.uint8)
     return rng.normal(size=(height, width, channels)).astype(np.float16 if format.endswith("16f") else np.float32)

@@ -192,7 +192,8 @@ class FragmentProgram:
             gl.glBindTexture(GL.TEXTURE_2D, texture.id)
             gl.glBindSampler(unit, sampler)
         for name, buffer in buffers.items():
-            gl.glBindBufferBase(GL.SHADER_STORAGE_BUFFER, self._binding(name), buffer.id)
+            place = GL.SHADER_STORAGE_BUFFER, self._binding(name)
+            gl.glBindBufferRange(*place, buffer.id, buffer.offset, buffer.bound_nbytes)
 
     def _set(self, name: str, value: Value) -> None:
         """Set a uniform of the program in use, unless it has that value already."""

@@ -6,7 +6,7 @@ import ctypes
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ....kernels.codegen.source import PICTURE_PARAMETERS, Argument
 from ....kernels.views import Picture
@@ -41,6 +41,14 @@ class ParametersPlace:
     location: int = -1
 
 
+class SlotPlace(NamedTuple):
+    """The GL name of a slot's resource, and which bytes of a buffer it is, as the calls read them."""
+
+    name: ctypes.c_uint
+    offset: ctypes.c_ssize_t
+    nbytes: ctypes.c_ssize_t
+
+
 @dataclass(eq=False)
 class GlRecording:
     """The calls of a run, and what changes in them: implements record.command_list.Recording."""
@@ -49,8 +57,7 @@ class GlRecording:
     calls: list[Call] = field(default_factory=list)
     dispatches: list[tuple[str, int]] = field(default_factory=list)
     """Label of each dispatch, and the number of calls up to and with it."""
-    slots: dict[str, ctypes.c_uint] = field(default_factory=dict)
-    """The GL name of a slot's resource, as the calls read it."""
+    slots: dict[str, SlotPlace] = field(default_factory=dict)
     parameters: dict[tuple[int, str], ParametersPlace] = field(default_factory=dict)
     """By step number and argument."""
     owned: list[GlKernel] = field(default_factory=list)
@@ -65,7 +72,10 @@ class GlRecording:
 
     def fill(self, slot: str, resource: GlBuffer | GlTexture) -> None:
         """Put a resource into the calls of a slot."""
-        self.slots[slot].value = resource.id
+        place = self.slots[slot]
+        place.name.value = resource.id
+        if isinstance(resource, GlBuffer):
+            place.offset.value, place.nbytes.value = resource.offset, resource.bound_nbytes
 
     def set_parameters(self, step: int, argument: str, values: Sequence[float]) -> None:
         """Change the floats that a step passes for a picture."""
@@ -201,17 +211,24 @@ class Recorder:
         self.call("glDispatchCompute", -(-step.group_count // rows), rows, 1)
 
     def buffer(self, binding: int, resource: Resource | Slot) -> None:
-        name = self._name(resource)
-        self._set("buffer", binding, resource, "glBindBufferBase", GL.SHADER_STORAGE_BUFFER, binding, name)
+        place = GL.SHADER_STORAGE_BUFFER, binding
+        if isinstance(resource, Slot):
+            self._set("buffer", binding, resource, "glBindBufferRange", *place, *self._slot(resource))
+        else:
+            self._set("buffer", binding, resource, "glBindBufferBase", *place, self._name(resource))
 
     def constants(self, buffer: GlBuffer) -> None:
         self._set("constants", 0, buffer, "glBindBufferBase", GL.UNIFORM_BUFFER, 0, buffer.id)
 
     def _name(self, resource: Resource | Slot) -> Any:
         if isinstance(resource, Slot):
-            return self._recording.slots.setdefault(resource.name, ctypes.c_uint())
+            return self._slot(resource).name
         assert isinstance(resource, GlBuffer | GlTexture)
         return resource.id
+
+    def _slot(self, slot: Slot) -> SlotPlace:
+        empty = SlotPlace(ctypes.c_uint(), ctypes.c_ssize_t(), ctypes.c_ssize_t())
+        return self._recording.slots.setdefault(slot.name, empty)
 
     def picture(self, unit: int, argument: Argument, resource: Resource | Slot) -> None:
         assert isinstance(argument.view, Picture)
