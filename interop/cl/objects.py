@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -339,70 +338,6 @@ class Use:
     resource: ClBuffer | ClImage
     access: str
     nbytes: int
-
-
-def is_cl_object(native: Any) -> bool:
-    """Whether ``as_cl_object`` knows such objects."""
-    return isinstance(native, ClBuffer | ClImage | cl.MemoryObjectHolder) or _is_array(native)
-
-
-def as_cl_object(native: Any) -> ClBuffer | ClImage:
-    """One of ours as it is; a pyopencl Buffer, Image or Array wrapped and kept alive. Else raises BindingError."""
-    if isinstance(native, ClBuffer | ClImage):
-        return native
-    if _is_array(native):
-        return _array(native)
-    if not isinstance(native, cl.MemoryObjectHolder):
-        wrap = "wrap a cl_mem with ClBuffer.from_int_ptr(...) or ClImage.from_int_ptr(...)"
-        if isinstance(native, int):
-            raise BindingError(f"{native} may be a buffer or an image: {wrap}")
-        raise BindingError(
-            f"a {type(native).__name__} is no OpenCL object that framebind knows: bind a pyopencl Buffer, Image or "
-            f"Array, or {wrap}; GL objects need the backend 'opengl'"
-        )
-    # References of our own: the user's object may be released while the model still runs with it.
-    if isinstance(native, cl.Image):
-        image = ClImage.from_int_ptr(native.int_ptr)
-        image._keep = native
-        return image
-    buffer = ClBuffer.from_int_ptr(native.int_ptr)
-    buffer._keep = native
-    return buffer
-
-
-def _is_array(native: Any) -> bool:
-    arrays = sys.modules.get("pyopencl.array")  # an expensive import, and whoever has an array has made it
-    return arrays is not None and isinstance(native, arrays.Array)
-
-
-def _array(array: Any) -> ClBuffer:
-    what = f"a pyopencl array of {array.shape} {array.dtype}"
-    if array.dtype != np.float32:
-        raise BindingError(f"{what} cannot be bound: a tensor's values are float32; use array.astype(numpy.float32)")
-    if not array.flags.c_contiguous:
-        raise BindingError(f"{what} cannot be bound: it is not C-contiguous; use array.copy(order='C')")
-    buffer = as_cl_object(array.base_data)
-    assert isinstance(buffer, ClBuffer)
-    if array.offset:
-        buffer = _part(buffer, int(array.offset), int(array.nbytes), what)
-    # Memory pools round sizes up: what counts is what the array fills.
-    buffer.nbytes, buffer.label, buffer._keep = int(array.nbytes), f"OpenCL array {array.shape}", array
-    return buffer
-
-
-def _part(buffer: ClBuffer, offset: int, nbytes: int, what: str) -> ClBuffer:
-    """A part of a buffer as a buffer of its own."""
-    try:
-        memory = buffer.memory.get_sub_region(offset, nbytes)
-    except cl.Error as error:
-        alignment = max(device.mem_base_addr_align for device in buffer.memory.context.devices) // 8
-        raise BindingError(
-            f"{what} cannot be bound: it begins at byte {offset} of its buffer, and OpenCL takes parts that begin at "
-            f"multiples of {alignment} ({error}); use array.copy()"
-        ) from error
-    part = ClBuffer(memory, nbytes, what)
-    part.handle, part.offset = buffer.handle, buffer.offset + offset
-    return part
 
 
 def _retained(pointer: int, kind: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..cl.compute.device import ClDevice
 from ..cl.context import ClContext
-from ..cl.objects import is_cl_object
+from ..cl.user_objects import is_cl_object
 from ..device import Device
 from ..errors import DeviceError
 from ..gl.compute.device import GlDevice

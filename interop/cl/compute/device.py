@@ -21,7 +21,8 @@ from ...share.gl_partner import GlPartners
 from ..api import own_errors
 from ..build import MATRIX_UNITS, compile_options
 from ..context import ClContext
-from ..objects import IMAGE_FORMATS, ClBuffer, ClImage, Use, as_cl_object
+from ..objects import IMAGE_FORMATS, ClBuffer, ClImage, Use
+from ..user_objects import as_cl_object
 from .barrier import ClBarrier
 from .command_buffer import CommandBuffers
 from .commands import ClCommandList
