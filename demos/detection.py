@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,50 +22,31 @@ from .player.task import SHOW_FRAME, Scene, Task
 from .vision import ssd
 from .vision.labels import palette, read_labels
 from .vision.one_euro import OneEuro
+from .vision.selection import Boxes, selector
 
 Array = npt.NDArray[Any]
 
-MAX_BOXES = 50
-"""Number of boxes that are drawn at once, at most."""
 SAME_OBJECT_OVERLAP = 0.3
 """Least overlap (intersection over union) of the boxes of one object in two successive frames."""
 MIN_CUTOFF, BETA = 1.0, 60.0
 """Parameters of the One-Euro filter: least cutoff in Hz, and Hz more for a speed of one picture per second."""
 
-# A column of texels for each anchor: first the score and the number of its best class, then its values, four per texel.
-_GATHER = """
-layout(std430, binding = 0) readonly buffer scores { float score[]; };
-layout(std430, binding = 1) readonly buffer boxes { float box[]; };
-void main() {
-    int anchor = int(gl_FragCoord.x), row = int(gl_FragCoord.y), at = anchor * VALUES + (row - 1) * 4;
-    if (row > 0) {
-        color = vec4(box[at], box[at + 1], box[at + 2], box[at + 3]);
-        return;
-    }
-    color = vec4(score[anchor * CLASSES + FIRST], float(FIRST), 0.0, 0.0);
-    for (int number = FIRST + 1; number < CLASSES; number++) {
-        float value = score[anchor * CLASSES + number];
-        if (value > color.x) color = vec4(value, float(number), 0.0, 0.0);
-    }
-}
-"""
-
 
 @dataclass(frozen=True)
 class Detector:
-    """A known model: its anchors, and how to decode its outputs."""
+    """A known model: its anchors, and how to read its outputs."""
 
     anchors: Array
-    values: int
-    """Number of values for each anchor: a box and points."""
+    coding: Literal["faces", "objects"]
+    """The way in which its boxes are coded; see selection.py."""
+    parts: int
+    """Number of values for each anchor, a box and points, in fours."""
     first: int
     """Number of the first class that is not the background."""
     least: float
     """Least score of a box that is shown, unless the user gives another."""
     overlap: float
     """Largest overlap of two boxes of the same class."""
-    decode: Callable[[Array, Array], tuple[Array, Array]]
-    """Turns values (n, values) and anchors (n, 4) into boxes (n, 4) and points (n, k, 2)."""
     stretched: bool
     """Whether the model takes frames stretched to a square, as in its training, or in a square as they are."""
 
@@ -81,22 +62,17 @@ class Detection:
 
 
 def faces() -> Detector:
-    """MediaPipe's face_detection_front."""
-    return Detector(ssd.face_anchors(), 16, 0, 0.75, 0.3, ssd.decode_faces, stretched=False)
+    """MediaPipe's face_detection_front. Six points: right eye, left eye, nose, mouth, right ear, left ear."""
+    return Detector(ssd.face_anchors(), "faces", 4, 0, 0.75, 0.3, stretched=False)
 
 
 def objects() -> Detector:
     """mobile_ssd_v2_float_coco, of TensorFlow Lite's guide to its GPU delegate."""
-
-    def decode(values: Array, anchors: Array) -> tuple[Array, Array]:
-        boxes = ssd.decode_boxes(values, anchors)
-        return boxes, np.empty((len(boxes), 0, 2), np.float32)
-
-    return Detector(ssd.coco_anchors(), 4, 1, 0.5, 0.5, decode, stretched=True)
+    return Detector(ssd.coco_anchors(), "objects", 1, 1, 0.5, 0.5, stretched=True)
 
 
 def prepare(scene: Scene, score: float | None = None, labels: Path | None = None) -> Task:
-    """Bind the outputs' buffers once; bind each frame, read back what the model finds (70 KB), and draw it.
+    """Bind the outputs' buffers once; bind each frame, select boxes on the GPU, read them (4 KB), and draw them.
 
     ``score`` is the least score of a box that is drawn, from 0 to 1; None takes the detector's own. Raises ModelError
     for a model that is not a known detector.
@@ -105,7 +81,7 @@ def prepare(scene: Scene, score: float | None = None, labels: Path | None = None
     detector, classes = _detector(network)
     least = detector.least if score is None else score
     names = ["face"] if classes == 1 else read_labels(labels, classes)
-    gather = _gather(network, detector, classes)
+    read_boxes = _reader(network, detector, classes, least)
     show = fb.FragmentProgram(SHOW_FRAME)
     width, height = scene.picture.size
     crop = (0.0, 0.0, float(width), float(height)) if detector.stretched else square((width, height))
@@ -116,7 +92,7 @@ def prepare(scene: Scene, score: float | None = None, labels: Path | None = None
         network.bind(image, frame, mean=0.5, std=0.5, crop=crop)
         network.run()
         show.draw(scene.picture, {"frame": frame})
-        found = match(detect(gather(), detector, crop, least), found)
+        found = match(detect(read_boxes(), crop), found)
 
     return Task(draw, overlay=lambda overlay: draw_boxes(overlay, found, names))
 
@@ -127,27 +103,17 @@ def square(size: tuple[int, int]) -> Crop:
     return (size[0] - side) / 2, (size[1] - side) / 2, side, side
 
 
-def detect(texels: Array, detector: Detector, crop: Crop, least: float) -> list[Detection]:
-    """The objects in the gathered texels (1 + values / 4, anchors, 4), the likeliest first.
+def detect(texels: Array, crop: Crop) -> list[Detection]:
+    """The objects in the texels (1 + parts, boxes, 4) that selection.py makes, the likeliest first.
 
-    ``crop`` is the part of the picture that the model saw. Scores may be logits, which most detectors put out, or
-    probabilities.
+    ``crop`` is the part of the picture that the model saw.
     """
-    scores = texels[0, :, 0]
-    if scores.min() < 0:
-        scores = ssd.sigmoid(scores)
-    likely = np.flatnonzero(scores >= least)
-    values = texels[1:, likely].transpose(1, 0, 2).reshape(-1, detector.values)
-    boxes, points = detector.decode(values, detector.anchors[likely])
-    numbers, scores = texels[0, likely, 1].astype(np.int64), scores[likely]
-    kept = ssd.suppress(boxes, scores, numbers, detector.overlap, MAX_BOXES)
-    places = np.concatenate([boxes.reshape(-1, 2, 2), points], axis=1)[kept]
-    places = (places * np.array(crop[2:], np.float32) + np.array(crop[:2], np.float32)).reshape(
-        len(kept), 2 * places.shape[1]
-    )
+    count, pairs = int(texels[0, :, 2].sum()), 2 * (len(texels) - 1)
+    places = texels[1:, :count].transpose(1, 0, 2).reshape(count, pairs, 2)
+    places = (places * np.array(crop[2:], np.float32) + np.array(crop[:2], np.float32)).reshape(count, 2 * pairs)
     return [
-        Detection(place, float(scores[n]), int(numbers[n]), OneEuro(MIN_CUTOFF, BETA / max(crop[2:])))
-        for place, n in zip(places, kept, strict=True)
+        Detection(place, float(score), int(number), OneEuro(MIN_CUTOFF, BETA / max(crop[2:])))
+        for place, (score, number) in zip(places, texels[0, :count, :2], strict=True)
     ]
 
 
@@ -192,26 +158,34 @@ def _detector(network: Network) -> tuple[Detector, int]:
     )
 
 
-def _gather(network: Network, detector: Detector, classes: int) -> Callable[[], Array]:
-    """Bind the outputs, and make a function that reads the best class and the values of each anchor.
+def _reader(network: Network, detector: Detector, classes: int, least: float) -> Callable[[], Array]:
+    """Bind the outputs, and make a function that selects the boxes to draw and reads them: texels for ``detect``.
 
-    It returns texels (1 + values / 4, anchors, 4).
+    Models put out probabilities or logits. The first frame says which: a score below 0 is no probability.
     """
     buffers: dict[str, fb.GlBuffer] = {}
-    count, values = len(detector.anchors), detector.values
+    count, is_logit = len(detector.anchors), None
     for tensor, shape in network.outputs.items():
-        name = "boxes" if shape[-1] == values else "scores"
+        name = "boxes" if shape[-1] == 4 * detector.parts else "scores"
         buffers[name] = fb.GlBuffer(count * shape[-1] * 4, label=f"the {name}")
         network.bind(tensor, buffers[name])
-    constants = f"const int VALUES = {values}, CLASSES = {classes}, FIRST = {detector.first};\n"
-    program = fb.FragmentProgram(constants + _GATHER)
-    gathered = fb.GlTexture(count, 1 + values // 4, "rgba32f", label="the detections")
+    select = selector(
+        Boxes(
+            buffers["scores"], buffers["boxes"], detector.anchors, classes=classes, parts=detector.parts,
+            first=detector.first, overlap=detector.overlap, coding=detector.coding,
+        )
+    )  # fmt: skip
 
-    def gather() -> Array:
-        program.draw(gathered, buffers=buffers)
-        return gathered.read(DETECTIONS)
+    def read() -> Array:
+        nonlocal is_logit
+        if is_logit is None:
+            is_logit = bool(np.nanmin(buffers["scores"].read(reason=DETECTIONS)) < 0)
+        texels = select(ssd.logit(least) if is_logit else least).read(DETECTIONS)
+        if is_logit:
+            texels[0, :, 0] = ssd.sigmoid(texels[0, :, 0])
+        return texels
 
-    return gather
+    return read
 
 
 @demo("face_detection_front")

@@ -1,4 +1,4 @@
-"""Boxes from the outputs of single-shot detectors (SSD): anchors, decoding, non-maximum suppression.
+"""Arithmetic of single-shot detectors (SSD): anchors, scores and overlaps. The GPU decodes and selects: selection.py.
 
 Anchors are boxes at fixed places in the picture. For each anchor, a detector puts out the offset of the object there
 from the anchor. Boxes are float32 rows (left, top, right, bottom), anchors are rows (centre x, centre y, width,
@@ -56,32 +56,15 @@ def coco_anchors() -> Array:
     return np.concatenate(layers)
 
 
-def decode_faces(values: Array, anchors: Array) -> tuple[Array, Array]:
-    """Boxes (n, 4) and points (n, 6, 2) of face_detection_front's output (n, 16), x before y.
-
-    A row is the box's centre and size, then six points: right eye, left eye, nose, mouth, right ear, left ear. All are
-    in pixels of the model's input; the centre and the points are relative to the anchor's centre (MediaPipe's
-    tensors_to_detections_calculator).
-    """
-    pairs = values.reshape(-1, 8, 2) / np.float32(FACE_SIDE)
-    centres, halves = pairs[:, 0] + anchors[:, :2], pairs[:, 1] / 2
-    return np.hstack([centres - halves, centres + halves]), pairs[:, 2:] + anchors[:, None, :2]
-
-
-def decode_boxes(values: Array, anchors: Array) -> Array:
-    """Boxes (n, 4) from the Object Detection API's box encodings (n, 4): y, x, height, width.
-
-    This is its faster_rcnn_box_coder with the scales 10, 10, 5, 5: a centre is in tenths of the anchor's size, a size
-    is 5 times the logarithm of its ratio to the anchor's.
-    """
-    places, sizes = values[:, 1::-1] / 10, values[:, :1:-1] / 5
-    centres, halves = anchors[:, :2] + places * anchors[:, 2:], np.exp(sizes) * anchors[:, 2:] / 2
-    return np.hstack([centres - halves, centres + halves])
-
-
 def sigmoid(values: Array) -> Array:
     """1 / (1 + exp(-values)), without overflow."""
     return 0.5 + 0.5 * np.tanh(0.5 * values)
+
+
+def logit(probability: float) -> float:
+    """The value whose ``sigmoid`` is ``probability``, from -16 for 0 to 16 for 1."""
+    inside = min(max(probability, 1e-7), 1 - 1e-7)
+    return math.log(inside / (1 - inside))
 
 
 def overlaps(box: Array, boxes: Array) -> Array:
@@ -90,18 +73,3 @@ def overlaps(box: Array, boxes: Array) -> Array:
     common = np.prod(np.maximum(corners[1] - corners[0], 0), axis=1)
     areas = [np.prod(np.maximum(each[..., 2:] - each[..., :2], 0), axis=-1) for each in (box, boxes)]
     return common / np.maximum(areas[0] + areas[1] - common, np.finfo(np.float32).tiny)
-
-
-def suppress(boxes: Array, scores: Array, classes: npt.NDArray[np.int64], overlap: float, most: int) -> list[int]:
-    """Non-maximum suppression: the numbers of the boxes (n, 4) to keep, the best score first, at most ``most``.
-
-    If two boxes of the same class overlap by more than ``overlap``, only the one with the better score is kept.
-    """
-    kept: list[int] = []
-    left = np.argsort(-scores, kind="stable")
-    while left.size and len(kept) < most:
-        best, others = int(left[0]), left[1:]
-        kept.append(best)
-        same = (overlaps(boxes[best], boxes[others]) > overlap) & (classes[others] == classes[best])
-        left = others[~same]
-    return kept

@@ -22,7 +22,8 @@ from framebind.demos.player.options import Options
 from framebind.demos.player.run import run
 from framebind.demos.vision import ssd
 from framebind.demos.vision.labels import palette, read_labels
-from support.demo_models import object_model
+from framebind.demos.vision.selection import MOST_BOXES
+from support.demo_models import decode_faces, object_model
 from support.environment import photograph_path
 
 Array = npt.NDArray[Any]
@@ -92,7 +93,7 @@ def test_faces_are_where_the_cpu_finds_them(
     interpreter.invoke()
     values = {d["shape"][-1]: interpreter.get_tensor(d["index"])[0] for d in interpreter.get_output_details()}
     best = int(values[1].argmax())
-    boxes, points = ssd.decode_faces(values[16][best : best + 1], ssd.face_anchors()[best : best + 1])
+    boxes, points = decode_faces(values[16][best : best + 1], ssd.face_anchors()[best : best + 1])
     expected = np.concatenate([boxes.reshape(1, 2, 2), points], axis=1)[0] * 200 - [0, 25]
     (found,) = find(model, rgb)
     np.testing.assert_allclose(found.places.reshape(8, 2), expected, atol=0.05)
@@ -142,8 +143,8 @@ def test_the_summary_says_what_was_read(tmp_path: Path) -> None:
     model = object_model(tmp_path / "objects.tflite", logits=False)
     report = run(detection.prepare, Options(str(model), frames=3, size="64x64", headless=True))
     assert (report.copied, report.uploaded) == (0, 2 * 64 * 64 * 3)
-    assert report.detected == 2 * 2034 * 2 * 16
-    assert f"{2034 * 2 * 16} detections, 0 anything else" in str(report)
+    assert report.detected == 2 * MOST_BOXES * 2 * 16
+    assert "1600 detections, 0 anything else" in str(report)
 
 
 def test_other_models_and_labels_of_other_models(tmp_path: Path, model_path: ModelPath) -> None:

@@ -1,14 +1,19 @@
-"""Small models with the inputs and outputs that the demos expect."""
+"""Small models with the inputs and outputs that the demos expect, and what the GPU makes of a detector's, in NumPy."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
+from framebind.demos.vision.ssd import FACE_SIDE, overlaps
 from support import tiny_models
 from support.tiny_models import G, Op, T
+
+Array = npt.NDArray[Any]
 
 
 def color_classifier() -> bytes:
@@ -44,3 +49,44 @@ def object_model(path: Path, logits: bool) -> Path:
     values = np.log(scores / (1 - scores)) if logits else scores
     path.write_bytes(tiny_models.constants(boxes, values.astype(np.float32)))
     return path
+
+
+# What demos/vision/selection.py computes, in NumPy --------------------------------------------------------------------
+
+
+def decode_faces(values: Array, anchors: Array) -> tuple[Array, Array]:
+    """Boxes (n, 4) and points (n, 6, 2) of face_detection_front's output (n, 16), x before y.
+
+    A row is the box's centre and size, then six points: right eye, left eye, nose, mouth, right ear, left ear. All are
+    in pixels of the model's input; the centre and the points are relative to the anchor's centre (MediaPipe's
+    tensors_to_detections_calculator).
+    """
+    pairs = values.reshape(-1, 8, 2) / np.float32(FACE_SIDE)
+    centres, halves = pairs[:, 0] + anchors[:, :2], pairs[:, 1] / 2
+    return np.hstack([centres - halves, centres + halves]), pairs[:, 2:] + anchors[:, None, :2]
+
+
+def decode_boxes(values: Array, anchors: Array) -> Array:
+    """Boxes (n, 4) from the Object Detection API's box encodings (n, 4): y, x, height, width.
+
+    This is its faster_rcnn_box_coder with the scales 10, 10, 5, 5: a centre is in tenths of the anchor's size, a size
+    is 5 times the logarithm of its ratio to the anchor's.
+    """
+    places, sizes = values[:, 1::-1] / 10, values[:, :1:-1] / 5
+    centres, halves = anchors[:, :2] + places * anchors[:, 2:], np.exp(sizes) * anchors[:, 2:] / 2
+    return np.hstack([centres - halves, centres + halves])
+
+
+def suppress(boxes: Array, scores: Array, classes: npt.NDArray[np.int64], overlap: float, most: int) -> list[int]:
+    """Non-maximum suppression: the numbers of the boxes (n, 4) to keep, the best score first, at most ``most``.
+
+    If two boxes of the same class overlap by more than ``overlap``, only the one with the better score is kept.
+    """
+    kept: list[int] = []
+    left = np.argsort(-scores, kind="stable")
+    while left.size and len(kept) < most:
+        best, others = int(left[0]), left[1:]
+        kept.append(best)
+        same = (overlaps(boxes[best], boxes[others]) > overlap) & (classes[others] == classes[best])
+        left = others[~same]
+    return kept

@@ -9,6 +9,7 @@ import pytest
 
 from framebind.demos.vision import ssd
 from framebind.demos.vision.one_euro import SECONDS, OneEuro
+from support.demo_models import decode_boxes, decode_faces, suppress
 
 
 def test_the_face_detectors_anchors() -> None:
@@ -45,7 +46,7 @@ def test_the_object_detectors_anchors() -> None:
 def test_faces_are_decoded() -> None:
     anchors = np.array([[0.25, 0.75, 1, 1]], np.float32)
     values = np.array([[12.8, -12.8, 25.6, 51.2, *([6.4, 0] * 6)]], np.float32)
-    boxes, points = ssd.decode_faces(values, anchors)
+    boxes, points = decode_faces(values, anchors)
     np.testing.assert_allclose(boxes, [[0.25, 0.45, 0.45, 0.85]], rtol=1e-6)
     np.testing.assert_allclose(points, [[[0.3, 0.75]] * 6], rtol=1e-6)
 
@@ -55,7 +56,7 @@ def test_box_encodings_are_decoded() -> None:
     # y, x, height, width: half the anchor's height down and a whole width left, half as high, twice as wide.
     values = np.array([[0, 0, 0, 0], [5, -10, 5 * math.log(0.5), 5 * math.log(2)]], np.float32)
     expected = [[0.4, 0.3, 0.6, 0.7], [0.1, 0.6, 0.5, 0.8]]
-    np.testing.assert_allclose(ssd.decode_boxes(values, anchors), expected, rtol=1e-5)
+    np.testing.assert_allclose(decode_boxes(values, anchors), expected, rtol=1e-5)
 
 
 def test_overlaps() -> None:
@@ -70,17 +71,17 @@ def test_suppression_keeps_the_best_of_each_heap_and_class() -> None:
     scores = np.array([0.8, 0.9, 0.7, 0.6, 0.5], np.float32)
     classes = np.array([1, 1, 1, 1, 2])
     # 0 overlaps 1 by 9/11; 2 overlaps 1 by 45/105; 3 stands alone; 4 is of another class.
-    assert ssd.suppress(boxes, scores, classes, 0.5, 100) == [1, 2, 3, 4]
-    assert ssd.suppress(boxes, scores, classes, 0.4, 100) == [1, 3, 4]
-    assert ssd.suppress(boxes, scores, classes, 0.5, 2) == [1, 2]
-    assert ssd.suppress(boxes, scores, classes, 0.9, 100) == [1, 0, 2, 3, 4]
-    assert ssd.suppress(boxes[:0], scores[:0], classes[:0], 0.5, 100) == []
+    assert suppress(boxes, scores, classes, 0.5, 100) == [1, 2, 3, 4]
+    assert suppress(boxes, scores, classes, 0.4, 100) == [1, 3, 4]
+    assert suppress(boxes, scores, classes, 0.5, 2) == [1, 2]
+    assert suppress(boxes, scores, classes, 0.9, 100) == [1, 0, 2, 3, 4]
+    assert suppress(boxes[:0], scores[:0], classes[:0], 0.5, 100) == []
 
 
 def test_a_suppressed_box_suppresses_nothing() -> None:
     boxes = np.array([[0, 0, 10, 1], [4, 0, 14, 1], [8, 0, 18, 1]], np.float32)
     scores = np.array([0.9, 0.8, 0.7], np.float32)
-    assert ssd.suppress(boxes, scores, np.zeros(3, np.int64), 0.3, 100) == [0, 2]
+    assert suppress(boxes, scores, np.zeros(3, np.int64), 0.3, 100) == [0, 2]
 
 
 def test_sigmoid() -> None:
