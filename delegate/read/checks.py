@@ -135,5 +135,6 @@ def check_calls(subgraphs: Sequence[Subgraph]) -> None:
 
 
 def _callees(operator: RawOperator) -> list[int]:
+    """The numbers of the subgraphs that an operator runs; 0 if it does not say which, as in LiteRT."""
     options: Any = operator.options
-    return [getattr(options, field)() for field in _CALLS.get(operator.name, ()) if hasattr(options, field)]
+    return [getattr(options, field)() if options is not None else 0 for field in _CALLS.get(operator.name, ())]

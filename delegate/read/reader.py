@@ -20,6 +20,7 @@ from ...kernels.tensor import TensorInfo
 from .checks import check_calls, check_subgraph
 from .model import OPTIONAL, Model, RawOperator, Subgraph
 from .names import printable, safe_name
+from .option_tables import read_options
 from .quantization import read_quantization
 from .sparse import dense
 
@@ -31,7 +32,6 @@ MAX_RANK = 32
 
 _DTYPE_NAMES = {code: name.lower() for name, code in vars(tflite.TensorType).items() if not name.startswith("_")}
 _BUILTIN_NAMES = {code: name for name, code in vars(tflite.BuiltinOperator).items() if not name.startswith("_")}
-_OPTION_NAMES = {code: name for name, code in vars(tflite.BuiltinOptions).items() if not name.startswith("_")}
 _CUSTOM = tflite.BuiltinOperator.CUSTOM
 _BUILTIN_CODE_FIELD = 10
 """The place of OperatorCode.builtin_code in its flatbuffer table."""
@@ -256,7 +256,10 @@ class _Reader:
                 name=name,
                 version=version,
                 custom=code == _CUSTOM,
-                options=_guarded(f"{label}: its options", lambda o=operator, code=code: _options(o, code)),
+                options=_guarded(
+                    f"{label}: its options",
+                    lambda o=operator, name=name, code=code: read_options(o, name, custom=code == _CUSTOM),
+                ),
                 inputs=self._indices(f"{label}: its inputs", operator.InputsAsNumpy, tensors, optional=True),
                 outputs=self._indices(f"{label}: its outputs", operator.OutputsAsNumpy, tensors, optional=False),
                 code=code,
@@ -287,16 +290,3 @@ def _array(vector: Any) -> np.ndarray:
 
 def _ints(vector: Any) -> tuple[int, ...]:
     return tuple(_array(vector).tolist())
-
-
-def _options(operator: tflite.Operator, code: int) -> Any:
-    if code == _CUSTOM:
-        data = operator.CustomOptionsAsNumpy()
-        return data.tobytes() if isinstance(data, np.ndarray) else b""
-    union, name = operator.BuiltinOptions(), _OPTION_NAMES.get(operator.BuiltinOptionsType(), "NONE")
-    if union is None or name == "NONE":
-        return None
-    table = getattr(tflite, name)()
-    table.Init(union.Bytes, union.Pos)
-    table._tab.Offset(1 << 14)  # a field that no table has: a table outside the file raises here, not in a parse
-    return table

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -30,11 +32,29 @@ def axis_of(axis: int, rank: int) -> int:
     return int(axis) % rank
 
 
+T = TypeVar("T")
+
+
+def member(members: Sequence[T], number: int, what: str) -> T:
+    """The member of a schema's enum that a number of the file stands for: every such number goes through here.
+
+    Raises Unsupported if the number stands for none. A negative one must not count from the end.
+    """
+    if not 0 <= number < len(members):
+        raise Unsupported(f"{what} {number} has no GPU form")
+    return members[number]
+
+
+def finite(value: float, what: str) -> float:
+    """A number of an option table that becomes part of a kernel's text. Raises Unsupported unless it is finite."""
+    if not math.isfinite(value):
+        raise Unsupported(f"its {what} is {value}, which is not finite")
+    return float(value)
+
+
 def activation_epilogue(number: int) -> tuple[FusedOp, ...]:
     """The epilogue that is a fused activation function. Raises Unsupported if the GPU has no form of it."""
-    if number >= len(ACTIVATIONS):
-        raise Unsupported(f"fused activation function {number} has no GPU form")
-    name = ACTIVATIONS[number]
+    name = member(ACTIVATIONS, number, "fused activation function")
     return (FusedOp(name),) if name else ()
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import LARGEST_RANK, TensorId, around_axis, bhwc_axis, merged_runs
-from ..arguments import constant, require_movable
+from ..arguments import constant, member, require_movable
 
 MODES = ("constant", "reflect", "symmetric")
 
@@ -80,7 +80,7 @@ def _parse(node: TfliteNode) -> Parsed:
 
 
 def _parse_mirror(node: TfliteNode) -> Parsed:
-    amounts, mode = _amounts(node), ("reflect", "symmetric")[node.options.Mode()]
+    amounts, mode = _amounts(node), member(("reflect", "symmetric"), node.options.Mode(), "mirroring")
     shape, limit = node.inputs[0].shape if node.inputs[0] else (), {"reflect": -1, "symmetric": 0}[mode]
     if any(max(pair) > size + limit for pair, size in zip(amounts, shape, strict=True)):
         raise Unsupported(f"paddings {amounts} are larger than the input {shape} has pixels to mirror")

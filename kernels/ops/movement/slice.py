@@ -163,6 +163,8 @@ def dense_slice(rank: int, begins: list[int], ends: list[int], steps: list[int],
 
 def _fold_strided(options: Any, inputs: list[np.ndarray]) -> np.ndarray:
     begins, ends, steps = (given.reshape(-1).tolist() for given in inputs[1:4])
+    if options.Offset():
+        ends = [begin + end for begin, end in zip(begins, ends, strict=True)]
     taken = dense_slice(inputs[0].ndim, begins, ends, steps, options)
     index = tuple(cut.begin if cut.drop else slice(cut.begin, cut.end, cut.step) for cut in taken.cuts)
     result = np.asarray(inputs[0][index])
