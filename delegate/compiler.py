@@ -15,7 +15,7 @@ from .cache.cache import Cache
 from .cache.stopwatch import Stopwatch
 from .lower.launches import Lowered
 from .lower.merge import REWRITES, Rewrite, merge
-from .lower.pack import Constant, Constants, Key, Wanted, list_constants, pack_constants
+from .lower.pack import Constants, Key, PackedConstant, Wanted, list_constants, pack_constants
 from .lower.precision import choose_storage
 from .lower.tuning import Tuning, encode, lower_tuned, target_for
 from .transform.graph import Graph
@@ -38,7 +38,7 @@ class CompiledProgram:
     tuning: Tuning
     storages: Mapping[TensorId, Storage]
     block: np.ndarray
-    constants: Mapping[Key, Constant]
+    constants: Mapping[Key, PackedConstant]
     packed: bool
 
 

@@ -20,7 +20,7 @@ LARGEST_HALF = 65504.0
 
 
 @dataclass(frozen=True)
-class Constant:
+class PackedConstant:
     """The place of a constant in the block: offset and size in bytes; and its storage, f32 if halves would overflow."""
 
     offset: int
@@ -28,7 +28,7 @@ class Constant:
     storage: Storage
 
 
-Constants = tuple[np.ndarray, dict[Key, Constant]]
+Constants = tuple[np.ndarray, dict[Key, PackedConstant]]
 """All constants as one block of bytes, and the place of each in it."""
 
 
@@ -43,7 +43,7 @@ class Wanted:
     arrays: dict[Key, PackedArray]
     keep_f32: set[Key]
 
-    def fits(self, places: Mapping[Key, Constant], nbytes: int) -> bool:
+    def fits(self, places: Mapping[Key, PackedConstant], nbytes: int) -> bool:
         """Whether these are places of these constants, in a block of ``nbytes``."""
         return places.keys() == self.arrays.keys() and all(
             place.nbytes == self.arrays[key].rows * SLICE_BYTES[place.storage]
@@ -74,7 +74,7 @@ def list_constants(lowered: Lowered, graph: Graph) -> Wanted:
 
 def pack_constants(wanted: Wanted, storage: Storage, alignment: int) -> Constants:
     """The block (uint8), and the place of each constant in it; offsets are multiples of ``alignment`` bytes."""
-    places: dict[Key, Constant] = {}
+    places: dict[Key, PackedConstant] = {}
     parts: list[bytes] = []
     end = 0
     for key, packed in wanted.arrays.items():
@@ -83,7 +83,7 @@ def pack_constants(wanted: Wanted, storage: Storage, alignment: int) -> Constant
         kept: Storage = "f16" if fits else "f32"
         part = array.astype(np.float16 if fits else np.float32).tobytes()
         assert len(part) == packed.rows * SLICE_BYTES[kept]
-        places[key] = Constant(end, len(part), kept)
+        places[key] = PackedConstant(end, len(part), kept)
         parts.append(part + bytes(-len(part) % alignment))
         end += len(parts[-1])
     return np.frombuffer(b"".join(parts), np.uint8), places

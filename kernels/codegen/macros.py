@@ -10,10 +10,8 @@ from .macro import Macro, constant, literal
 from .reads import read_lines, with_input_ops
 from .shapes import shape_lines
 from .source import Argument, Buffer, KernelSource
+from .texts import loads_fragments
 from .writes import write_macro
-
-MATRIX_KERNELS = ("matrix_conv",)
-"""The kernels that load fragments, of "src" and of "weights"."""
 
 
 def definitions(source: KernelSource, dialect: Dialect, elements: Mapping[str, str]) -> list[str]:
@@ -34,13 +32,15 @@ def definitions(source: KernelSource, dialect: Dialect, elements: Mapping[str, s
             lines += with_input_ops(read_lines(argument, buffers, dialect.load), input_ops)
         if "w" in argument.access:
             lines.append(write_macro(argument, source, dialect, buffers))
-    if source.name in MATRIX_KERNELS:
+    if loads_fragments(source.name):
         lines += _fragment_macros(source, dialect, buffers)
     return [str(line) for line in lines]
 
 
 def _fragment_macros(source: KernelSource, dialect: Dialect, buffers: Mapping[str, Buffer]) -> list[Macro | str]:
-    """Macros that load and multiply fragments: as floats; or as halves, if all is halves and there are units."""
+    """Macros that load fragments of "src" and "weights", and multiply them: as floats; or as halves, if all is halves
+    and there are units.
+    """
     floats = [
         constant("FRAGMENT", "float4"),
         constant("NO_FRAGMENT", "F4(0.0f)"),

@@ -66,6 +66,11 @@ def tile_function(name: str) -> TileText:
     return TileText(helpers, re.sub(r"\b(READ|WRITE|LOAD4|STORE4|POSITION|FRAGMENT)\((\w+),\s*", r"\1_\2(", body))
 
 
+def loads_fragments(name: str) -> bool:
+    """Whether a kernel's text loads fragments for matrix units."""
+    return "FRAGMENT_" in tile_function(name).body
+
+
 def tile_text(source: KernelSource) -> TileText:
     """The same with the code before and after the kernel's own tile: its prologue, and its partial sums."""
     helpers, body = tile_function(source.name)
