@@ -39,7 +39,7 @@ _BUILTIN_CODE_FIELD = 10
 _NUMPY_NAMES = frozenset(
     "float16 float32 float64 bool complex64 complex128 int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
 )
-"""Types whose constants are plain arrays; others (string, int4, ...) are kept as their raw bytes."""
+"""Types whose constants are plain arrays; int4 becomes int8, and others (string, ...) are kept as their raw bytes."""
 
 _DAMAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError, AttributeError, KeyError, RecursionError)
 """Exceptions that flatbuffers and NumPy raise on bytes that are not what they claim to be."""
@@ -211,6 +211,8 @@ class _Reader:
         data = self._data(label, index)
         if data is None:
             return None
+        if dtype == "int4" and sparse is None:
+            return _unpacked(label, data, shape)
         if dtype not in _NUMPY_NAMES:
             return data
         if sparse is not None:
@@ -286,6 +288,19 @@ def _builtin_code(table: tflite.OperatorCode) -> int:
 def _array(vector: Any) -> np.ndarray:
     """A vector of a flatbuffer; tflite returns 0 where the file has none."""
     return vector if isinstance(vector, np.ndarray) else np.empty(0, np.uint8)
+
+
+def _unpacked(label: str, data: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """The int8 values of int4 ones, of which a byte holds two, the first in its lower half."""
+    count = math.prod(shape)
+    if data.nbytes != -(-count // 2):
+        raise ModelError(
+            f"{label}: shape {list(shape)} of type int4 takes {-(-count // 2)} bytes, but its buffer has {data.nbytes}"
+        )
+    both = np.stack([data << 4, data], -1).view(np.int8) >> 4
+    values = both.reshape(-1)[:count].reshape(shape)
+    values.flags.writeable = False
+    return values
 
 
 def _ints(vector: Any) -> tuple[int, ...]:
