@@ -237,5 +237,6 @@ class TfliteOp:
     """Whether outputs hold values of the inputs: quantized ones of the same scale need no rounding."""
     takes_integers: bool = False
     """Whether it computes on stored integers whatever real numbers they stand for, so that it has no float view."""
-    fold: Callable[[Any, list[np.ndarray]], np.ndarray] | None = None
-    """The value of the only output, for an option table and constant integers, but for its shape and type."""
+    fold: Callable[[Any, list[np.ndarray]], np.ndarray | list[np.ndarray]] | None = None
+    """The value of the output, or a list of those of several, for an option table and small constants; but for their
+    shapes and types. Raises ValueError for what is not folded."""

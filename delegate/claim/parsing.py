@@ -70,7 +70,8 @@ def parse_operators(subgraph: Subgraph, *, quantized: bool, shapes: Mapping[int,
         if isinstance(node.operation, Dequantize):
             tensors[node.outputs[0]] = replace(tensors[node.outputs[0]], constant=tensors[node.inputs[0]].constant)
         elif isinstance(node.operation, Constant):
-            tensors[node.outputs[0]] = replace(tensors[node.outputs[0]], constant=node.operation.values)
+            for output, values in zip(node.outputs, node.operation.values, strict=True):
+                tensors[output] = replace(tensors[output], constant=values)
     return parsed
 
 
@@ -118,7 +119,7 @@ def _parse(raw: RawOperator, given: TfliteNode) -> Node:
     row = _find(raw)
     folded = fold(row, given, lambda: rule_shapes(row, given))
     if folded is not None:
-        return Node("CONSTANT", Constant(folded), raw.inputs[:1], raw.outputs, (), (raw.index,))
+        return Node("CONSTANT", Constant(tuple(folded)), raw.inputs[:1], raw.outputs, (), (raw.index,))
     try:
         parsed = row.parse(given)
     except Unsupported:

@@ -29,7 +29,7 @@ _OPTIONAL: dict[str, Sequence[int]] = {
 _NEEDED_INPUTS = {
     **dict.fromkeys("CALL CALL_ONCE HASHTABLE IF VAR_HANDLE WHILE".split(), 0),
     **dict.fromkeys("DYNAMIC_UPDATE_SLICE GATHER_ND REVERSE_SEQUENCE".split(), 2),
-    **dict.fromkeys("RANGE SCATTER_ND".split(), 3),
+    "SCATTER_ND": 3,
     "SPARSE_TO_DENSE": 4,
 }
 """The least number of inputs of builtin operators that run on the CPU alone; all others have one."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ...operation import Parsed, TfliteNode, TfliteOp
 from ...tensor import LARGEST_RANK, strides_of
 from ..arguments import axis_of, constant, require_movable
@@ -41,4 +43,9 @@ def _parse_reverse(node: TfliteNode) -> Parsed:
     return Parsed(Reverse(axes, rank))
 
 
-TFLITE = (TfliteOp("REVERSE_V2", _parse_reverse, max_version=4, inputs=2, max_rank=LARGEST_RANK, moves_values=True),)
+TFLITE = (
+    TfliteOp(
+        "REVERSE_V2", _parse_reverse, max_version=4, inputs=2, max_rank=LARGEST_RANK, moves_values=True,
+        fold=lambda _, inputs: np.flip(inputs[0], tuple(inputs[1].reshape(-1).tolist())),
+    ),
+)  # fmt: skip

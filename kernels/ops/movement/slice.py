@@ -161,6 +161,11 @@ def dense_slice(rank: int, begins: list[int], ends: list[int], steps: list[int],
     return Slice(tuple(cuts), tuple(new))
 
 
+def _fold_slice(_: Any, inputs: list[np.ndarray]) -> np.ndarray:
+    begins, sizes = (given.reshape(-1).tolist() for given in inputs[1:])
+    return inputs[0][tuple(slice(a, None if n < 0 else a + n) for a, n in zip(begins, sizes, strict=True))]
+
+
 def _fold_strided(options: Any, inputs: list[np.ndarray]) -> np.ndarray:
     begins, ends, steps = (given.reshape(-1).tolist() for given in inputs[1:4])
     if options.Offset():
@@ -208,12 +213,20 @@ def _parse_unpack(node: TfliteNode) -> Parsed:
 
 
 TFLITE = (
-    TfliteOp("SLICE", _parse_slice, max_version=8, inputs=3, max_rank=LARGEST_RANK, moves_values=True),
+    TfliteOp(
+        "SLICE", _parse_slice, max_version=8, inputs=3, max_rank=LARGEST_RANK, moves_values=True, fold=_fold_slice
+    ),
     TfliteOp(
         "STRIDED_SLICE", _parse_strided, max_version=8, inputs=4, max_rank=LARGEST_RANK, moves_values=True,
         fold=_fold_strided,
     ),
-    TfliteOp("SPLIT", _parse_split, max_version=5, inputs=2, max_rank=LARGEST_RANK, moves_values=True),
+    TfliteOp(
+        "SPLIT", _parse_split, max_version=5, inputs=2, max_rank=LARGEST_RANK, moves_values=True,
+        fold=lambda options, inputs: np.split(inputs[1], options.NumSplits(), int(inputs[0].reshape(-1)[0])),
+    ),
     TfliteOp("SPLIT_V", _parse_split_v, max_version=3, inputs=3, max_rank=LARGEST_RANK, moves_values=True),
-    TfliteOp("UNPACK", _parse_unpack, max_version=6, max_rank=LARGEST_RANK, moves_values=True),
+    TfliteOp(
+        "UNPACK", _parse_unpack, max_version=6, max_rank=LARGEST_RANK, moves_values=True,
+        fold=lambda options, inputs: list(np.moveaxis(inputs[0], options.Axis(), 0)),
+    ),
 )  # fmt: skip

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from ...operation import Collapsed, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import LARGEST_RANK, strides_of
 from ..arguments import constant, require_movable
@@ -90,6 +92,12 @@ def _parse_broadcast(node: TfliteNode) -> Parsed:
 
 
 TFLITE = (
-    TfliteOp("TILE", _parse_tile, max_version=3, inputs=2, max_rank=LARGEST_RANK, moves_values=True),
-    TfliteOp("BROADCAST_TO", _parse_broadcast, max_version=4, inputs=2, max_rank=LARGEST_RANK),
-)
+    TfliteOp(
+        "TILE", _parse_tile, max_version=3, inputs=2, max_rank=LARGEST_RANK, moves_values=True,
+        fold=lambda _, inputs: np.tile(inputs[0], inputs[1].reshape(-1)),
+    ),
+    TfliteOp(
+        "BROADCAST_TO", _parse_broadcast, max_version=4, inputs=2, max_rank=LARGEST_RANK,
+        fold=lambda _, inputs: np.broadcast_to(inputs[0], inputs[1].reshape(-1)),
+    ),
+)  # fmt: skip

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ...operation import Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import LARGEST_RANK, strides_of
 from ..arguments import axis_of, constant, require_movable
@@ -38,4 +40,9 @@ def _parse_transpose(node: TfliteNode) -> Parsed:
     return Parsed(Transpose(order))
 
 
-TFLITE = (TfliteOp("TRANSPOSE", _parse_transpose, max_version=9, inputs=2, max_rank=LARGEST_RANK, moves_values=True),)
+TFLITE = (
+    TfliteOp(
+        "TRANSPOSE", _parse_transpose, max_version=9, inputs=2, max_rank=LARGEST_RANK, moves_values=True,
+        fold=lambda _, inputs: np.transpose(inputs[0], inputs[1].reshape(-1)),
+    ),
+)  # fmt: skip

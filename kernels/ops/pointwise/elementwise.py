@@ -199,9 +199,22 @@ _FOLDS = {
     "MUL": _folded(np.multiply),
     "SUB": _folded(np.subtract),
 }
+_UNARY_FOLDS: dict[str, Callable[[Any, list[np.ndarray]], np.ndarray]] = {
+    "ABS": lambda _, inputs: np.abs(inputs[0]),
+    "CEIL": lambda _, inputs: np.ceil(inputs[0]),
+    "FLOOR": lambda _, inputs: np.floor(inputs[0]),
+    "NEG": lambda _, inputs: -inputs[0],
+    "ROUND": lambda _, inputs: np.rint(inputs[0]),
+    "SQRT": lambda _, inputs: np.sqrt(inputs[0]),
+}
 _BINARY_PARSERS = {"ATAN2": _parse_first_shape, "PRELU": _parse_first_shape}
 TFLITE = (
-    *(TfliteOp(name, partial(_parse_unary, name=name), max_version=5, max_rank=LARGEST_RANK) for name in UNARY),
+    *(
+        TfliteOp(
+            name, partial(_parse_unary, name=name), max_version=5, max_rank=LARGEST_RANK, fold=_UNARY_FOLDS.get(name)
+        )
+        for name in UNARY
+    ),
     *(
         TfliteOp(
             name, partial(_BINARY_PARSERS.get(name, _parse_binary), name=name), max_version=8, inputs=2,

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
+from typing import Any
+
+import numpy as np
 
 from ...operation import FusedOp, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import INTEGER_DTYPES, LARGEST_RANK, QUANTIZED_DTYPES, IntegerRange, TensorId, broadcast_shape
@@ -91,15 +95,29 @@ def _parse_select(node: TfliteNode, *, by_rows: bool) -> Parsed:
     return Parsed(Select(rows=rows), (0, 1, 2))
 
 
+def _folded(operator: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Callable[[Any, list[np.ndarray]], np.ndarray]:
+    return lambda _, inputs: operator(inputs[0], inputs[1])
+
+
+_FOLDS = {name: _folded(getattr(np, name.lower())) for name in (*COMPARISONS, *LOGICAL)}
+"""NumPy has the same names."""
 TFLITE = (
     *(
-        TfliteOp(name, partial(_parse_binary, name=name), max_version=5, inputs=2, max_rank=LARGEST_RANK)
+        TfliteOp(
+            name, partial(_parse_binary, name=name), max_version=5, inputs=2, max_rank=LARGEST_RANK, fold=_FOLDS[name]
+        )
         for name in (*COMPARISONS, *LOGICAL)
     ),
-    TfliteOp("LOGICAL_NOT", _parse_not, max_version=1, max_rank=LARGEST_RANK),
+    TfliteOp(
+        "LOGICAL_NOT", _parse_not, max_version=1, max_rank=LARGEST_RANK,
+        fold=lambda _, inputs: np.logical_not(inputs[0]),
+    ),
     TfliteOp(
         "CAST", _parse_cast, max_version=9, max_rank=LARGEST_RANK, takes_integers=True, fold=lambda _, inputs: inputs[0]
     ),
     TfliteOp("SELECT", partial(_parse_select, by_rows=True), max_version=4, inputs=3, max_rank=LARGEST_RANK),
-    TfliteOp("SELECT_V2", partial(_parse_select, by_rows=False), max_version=2, inputs=3, max_rank=LARGEST_RANK),
-)
+    TfliteOp(
+        "SELECT_V2", partial(_parse_select, by_rows=False), max_version=2, inputs=3, max_rank=LARGEST_RANK,
+        fold=lambda _, inputs: np.where(inputs[0], inputs[1], inputs[2]),
+    ),
+)  # fmt: skip
