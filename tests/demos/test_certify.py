@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -16,6 +18,7 @@ from framebind.certify.checks import Subject
 from framebind.certify.devices import Device, versions
 from framebind.certify.outcomes import Journal, Outcome
 from framebind.certify.runner import run
+from support.environment import ROOT
 
 LLVMPIPE = Device("gl", "llvmpipe", "Mesa", True)
 EXP = Subject("operator", "EXP (2, 3, 5, 7)")
@@ -91,3 +94,23 @@ def test_the_command_says_what_the_file_holds_before_it_writes(tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("The file has:") and "Nothing is sent anywhere" in done.stdout
     assert json.loads(output.read_text())["devices"] == [] and output.with_suffix(".journal").is_file()
+
+
+@pytest.fixture
+def drivers() -> ModuleType:
+    """The script benchmarks/drivers.py."""
+    spec = importlib.util.spec_from_file_location("drivers", ROOT / "benchmarks" / "drivers.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["drivers"] = module  # dataclasses look their own module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_of_drivers_is_written_from_the_results(drivers: ModuleType) -> None:
+    kept = drivers.read_results()
+    assert drivers.PAGE.read_text(encoding="utf-8") == drivers.page(kept)
+    failing = Certificate("2026-01-01", "default", versions(), [device_result(LLVMPIPE, OUTCOMES, planned=3)])
+    page = drivers.page([drivers.Kept("abc", failing)])
+    assert "| llvmpipe | OpenGL | Mesa | 3 | 1 | 1 wrong, 1 crashed | 0 | 2026-01-01, abc |" in page
+    assert "- crashed: `missing.tflite` SIGSEGV" in page and "certificate.json" in page

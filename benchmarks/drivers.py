@@ -1,0 +1,168 @@
+"""Writes docs/drivers.md from the certificates in benchmarks/results/drivers, and adds new ones there.
+
+python benchmarks/drivers.py                                    write the page
+python benchmarks/drivers.py add CERTIFICATE.json --commit HASH keep what `framebind certify` wrote
+
+A device that was certified again replaces its older result.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from framebind.certify.certificate import Certificate, DeviceResult, GroupResult, certificate_from
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results" / "drivers"
+PAGE = HERE.parent / "docs" / "drivers.md"
+NEAREST = 5
+"""Operators of a device that are shown: those nearest to their bounds."""
+SHOWN_FAILURES = 20
+
+HEADER = """# Drivers
+
+`python -m framebind certify` compares this machine's devices with LiteRT's CPU kernels: each operator by cases that
+reach every feature of its kernels, quantized operators, LSTMs, random graphs, and the models that are here. Each check
+runs in a process that may crash or hang without harm. This page is what it found; `python benchmarks/drivers.py` writes
+it from `benchmarks/results/drivers/*.json`.
+
+| device | by | driver | checks | passed | failed | not reached | date, commit |
+| --- | --- | --- | ---: | ---: | --- | ---: | --- |
+"""
+INVITATION = """
+## Your driver
+
+A driver that nobody here has is worth a report, also if everything passes:
+
+```sh
+python -m framebind certify              # 3 minutes at most; --all takes up to 30
+```
+
+It writes `certificate.json` and a page of text. They have the date, versions, device and driver names and figures, and
+no name of a user, a host or a folder; the command says so before it writes them, and sends nothing. Read the text, then
+open an issue with both files. Models of your own are checked only if you name them, and their names are in the files
+then.
+
+## How errors are bounded
+
+- Operators: 1e-5 of the largest value in 32 bits, 1e-2 with every tensor in 16 bits, nothing at all for operators that
+  only move values, one step for quantized ones. These are the bounds of the tests.
+- Random graphs: what LiteRT's own sets of kernels differ by, and what errors of single operators make of the outputs in
+  LiteRT's own run. Errors and bounds are multiples of one operator's error.
+- Models: 1e-4 in 32 bits, 1e-2 in 16, four steps for quantized ones, or what LiteRT's own sets of kernels differ by if
+  that is more.
+"""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A certificate and the commit that was certified."""
+
+    commit: str
+    certificate: Certificate
+
+
+def read_results(folder: Path = RESULTS) -> list[Kept]:
+    """All certificates of a folder, the oldest first."""
+    found: list[Kept] = []
+    for path in sorted(folder.glob("*.json")):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        found.append(Kept(content.pop("commit"), certificate_from(content)))
+    return sorted(found, key=lambda kept: kept.certificate.date)
+
+
+def page(results: Sequence[Kept]) -> str:
+    """The whole page: a row per device, then what is worth knowing of each."""
+    newest = {
+        (result.device.gpu, result.device.driver, _api(result)): (kept, result)
+        for kept in results
+        for result in kept.certificate.devices
+    }
+    ordered = sorted(newest.values(), key=lambda pair: (pair[1].device.software, pair[1].device.gpu, _api(pair[1])))
+    rows = "".join(_row(kept, result) for kept, result in ordered)
+    return HEADER + rows + "".join(_section(kept, result) for kept, result in ordered) + INVITATION
+
+
+def _api(result: DeviceResult) -> str:
+    return {"gl": "OpenGL", "gles": "OpenGL ES"}.get(result.device.name, "OpenCL")
+
+
+def _row(kept: Kept, result: DeviceResult) -> str:
+    failed = ", ".join(f"{count} {status}" for status, count in result.failures.items()) or "none"
+    cells = (
+        result.device.gpu, _api(result), result.device.driver, f"{result.checks:,}", f"{result.passed:,}", failed,
+        f"{result.not_run:,}", f"{kept.certificate.date}, {kept.commit}",
+    )  # fmt: skip
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _section(kept: Kept, result: DeviceResult) -> str:
+    """The models of a device, the operators nearest to their bounds, and failures."""
+    versions = kept.certificate.versions
+    text = f"\n## {result.device.gpu}, {_api(result)}\n\n"
+    text += f"ai-edge-litert {versions['ai-edge-litert']}, numpy {versions['numpy']}, {versions['system']}; "
+    text += f"{result.seconds:,.0f} s of first runs, compilation included.\n"
+    models = [group for group in result.groups if group.kind == "model"]
+    operators = [group for group in result.groups if group.kind == "operator"]
+    nearest = sorted(operators, key=_closeness, reverse=True)[:NEAREST]
+    if models or nearest:
+        text += "\n| model, or operator nearest to its bound | checks | worst error | bound | seconds |\n"
+        text += "| --- | ---: | ---: | ---: | ---: |\n" + "".join(_group(group) for group in [*models, *nearest])
+    if result.messages:
+        text += "\nFailures:\n\n"
+        for message in result.messages[:SHOWN_FAILURES]:
+            text += f"- {message['status']}: `{message['case']}` {message['reason']} {message['error']}".rstrip() + "\n"
+        if len(result.messages) > SHOWN_FAILURES:
+            text += f"- and {len(result.messages) - SHOWN_FAILURES} more\n"
+    return text
+
+
+def _closeness(group: GroupResult) -> float:
+    return (group.error or 0.0) / (group.bound or 1e-12)
+
+
+def _group(group: GroupResult) -> str:
+    error, bound = ("" if value is None else f"{value:.2g}" for value in (group.error, group.bound))
+    return f"| {group.name} | {group.checks} | {error} | {bound} | {group.seconds:,.1f} |\n"
+
+
+def keep(content: dict[str, object], commit: str) -> Path:
+    """Write the certificate's file and the page. Raises ValueError if it is none."""
+    certificate = certificate_from(dict(content))
+    gpus = sorted({result.device.gpu for result in certificate.devices}, key=len)
+    machine = re.sub(r"\W+", "-", gpus[0].lower()).strip("-")[:32] if gpus else "none"
+    path = RESULTS / f"{machine}-{certificate.date}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"commit": commit, **content}, indent=1) + "\n", encoding="utf-8")
+    write_page()
+    return path
+
+
+def write_page() -> None:
+    PAGE.write_text(page(read_results()), encoding="utf-8")
+
+
+app = typer.Typer(help=__doc__)
+
+
+@app.callback(invoke_without_command=True)
+def write(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        write_page()
+
+
+@app.command()
+def add(measured: Path, commit: Annotated[str, typer.Option(help="The commit that was certified.")]) -> None:
+    """Keep what `python -m framebind certify` wrote."""
+    print(keep(json.loads(measured.read_text(encoding="utf-8")), commit))
+
+
+if __name__ == "__main__":
+    app()
