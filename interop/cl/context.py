@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import pyopencl as cl
 
 from ..errors import DeviceError
+from ..forks import check_process, track
 from . import gl_sharing
 from .build import build
 
@@ -86,6 +87,7 @@ class ClContext:
         queue: cl.CommandQueue | None = None,
         copies_allowed: bool = False,
     ) -> None:
+        check_process()
         if queue is not None:
             if device is not None or (context is not None and context != queue.context):
                 raise DeviceError("a queue has its context and device: give ClContext the queue alone")
@@ -107,6 +109,7 @@ class ClContext:
         """The device is the CPU."""
         self.copies_allowed = copies_allowed
         self.closed = False
+        track(self)
         self.make_current()
 
     @staticmethod
@@ -150,6 +153,7 @@ class ClContext:
             If it is closed.
         """
         if self.closed:
+            check_process()
             raise DeviceError(f"{self} is closed: make a new ClContext, and the objects and programs in it anew")
 
     def finish(self) -> None:
@@ -184,6 +188,7 @@ def wait_for_all(queue: cl.CommandQueue) -> None:
 
 def all_devices() -> list[cl.Device]:
     """Every device of every OpenCL platform, GPUs first, CPUs last, whether it works or not."""
+    check_process()
     try:
         platforms = cl.get_platforms()
     except cl.Error as error:  # no driver is installed

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ..errors import DeviceError
+from ..forks import check_process, track
 from . import egl
 from .api import GlApi
 from .khronos import GL
@@ -81,6 +82,7 @@ class GlContext:
         """Functions that ``close`` calls first: they stop threads that write to memory that is freed then."""
         self.parts_kept: list[object] = []
         """The parts of the state that blocks around the current call put back: see state.py."""
+        track(self)
         self.gl = GlApi(platform.find)
         self.objects = OwnedObjects(self.gl)
         text = self._string(GL.VERSION)
@@ -126,6 +128,7 @@ class GlContext:
     @staticmethod
     def owned(make: Callable[[], ContextOwner]) -> GlContext:
         """Make a context with ``make``, current on the calling thread; for the library's own use."""
+        check_process()
         previous = _leave_current()
         try:
             owner = make()
@@ -159,6 +162,7 @@ class GlContext:
         DeviceError
             If there is none, or if it is too old.
         """
+        check_process()
         found = current_platform()
         if found is None:
             raise DeviceError(
@@ -188,6 +192,7 @@ class GlContext:
         if self._find_current() == self._handle and threading.get_ident() == self._thread_id and not self.closed:
             return
         if self.closed:
+            check_process()
             raise DeviceError(f"{self} is closed: make a new context, and the objects and programs in it anew")
         if threading.get_ident() != self._thread_id:
             raise DeviceError(

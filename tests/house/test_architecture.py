@@ -23,8 +23,8 @@ MAY_IMPORT = {
 FLOORS = {
     "kernels": "tensor views target operation codegen ops.arguments ops.window ops.pointwise ops.movement ops.indexing "
     "ops.convolution ops.volumes ops.reduction ops.recurrent ops.constant ops registry",
-    "interop": "errors transfers binaries device record gl gl.compute cl share cl.compute frames.capture frames.show "
-    "frames discovery",
+    "interop": "errors forks transfers binaries device record gl gl.compute cl share cl.compute frames.capture "
+    "frames.show frames discovery",
     "delegate": "options read report litert transform lower cache compiler plan claim run statistics engine "
     "gpu_delegate interpreter",
     "certify": "tflite_writer cases graphs *",

@@ -38,6 +38,7 @@ class ClFence:
     @property
     def done(self) -> bool:
         """Whether the device has passed this point. Never waits."""
+        self._context.check()
         self._flush()
         status = ctypes.c_int()
         given = loader().clGetEventInfo(self._event, _EXECUTION_STATUS, ctypes.c_size_t(4), ctypes.byref(status), None)
@@ -47,6 +48,7 @@ class ClFence:
 
     def wait(self) -> None:
         """Block until the device has passed this point. Raises DeviceError if a run before it has failed."""
+        self._context.check()
         status = loader().clWaitForEvents(1, ctypes.byref(self._event))  # which flushes the queue itself
         if status:
             check(status, f"waiting for {self._context}")

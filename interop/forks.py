@@ -1,0 +1,47 @@
+"""Forked processes: GPU drivers do not survive a fork, so that what a parent's context made is of no use in its child.
+
+A driver's threads and locks are not there in the child, and calls wait for them without end. So from the moment of the
+fork, contexts count as closed there, and new ones are refused.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import Protocol
+
+from .errors import DeviceError
+
+
+class _Closable(Protocol):
+    closed: bool
+
+
+_contexts: weakref.WeakSet[_Closable] = weakref.WeakSet()
+"""All contexts of this process."""
+_of_the_parent: list[_Closable] = []
+"""The contexts of the process that this one was forked from. They are kept: deleting one would call its driver."""
+
+
+def track(context: _Closable) -> None:
+    """Let a context be closed in processes that are forked from this one."""
+    _contexts.add(context)
+
+
+def check_process() -> None:
+    """Raise DeviceError if this process was forked from one that used a GPU."""
+    if _of_the_parent:
+        raise DeviceError(
+            f"process {os.getpid()} was forked from one that has a GPU context, and GPU drivers do not survive a fork: "
+            "start it anew, with multiprocessing.set_start_method('spawn'), or fork before the first context is made"
+        )
+
+
+def _leave_to_the_parent() -> None:
+    _of_the_parent.extend(_contexts)
+    for context in _of_the_parent:
+        context.closed = True
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_leave_to_the_parent)
