@@ -13,6 +13,7 @@ import pyopencl as cl
 from ..errors import DeviceError
 from ..forks import check_process, track
 from . import gl_sharing
+from .api import own_errors
 from .build import build
 
 log = logging.getLogger("framebind")
@@ -159,13 +160,17 @@ class ClContext:
     def finish(self) -> None:
         """Wait until the device has done everything submitted to the queue."""
         self.check()
-        wait_for_all(self.queue)
+        with own_errors(f"waiting for {self}"):
+            wait_for_all(self.queue)
 
     def close(self) -> None:
         """Wait for the queue and let the context before this one be current again. May be called more than once."""
         if self.closed:
             return
-        wait_for_all(self.queue)
+        try:
+            wait_for_all(self.queue)
+        except cl.Error as error:  # a lost device: what it had to do is lost, and there is nothing to wait for
+            log.warning(f"{self} is closed, and what it had to do is lost: {error}")
         self.closed = True
         self.release()
 

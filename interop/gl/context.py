@@ -85,6 +85,8 @@ class GlContext:
         track(self)
         self.gl = GlApi(platform.find)
         self.objects = OwnedObjects(self.gl)
+        self._mark: int | None = None if owner is not None else self.gl.glFenceSync(GL.SYNC_GPU_COMMANDS_COMPLETE, 0)
+        """A GL object in somebody else's context, which is there as long as the context is."""
         text = self._string(GL.VERSION)
         self.is_es = "OpenGL ES" in text
         self.version = _version(text)
@@ -171,6 +173,8 @@ class GlContext:
             )
         platform, handle = found
         context = _contexts.get((platform.name, handle))
+        if context is not None and not context.exists():
+            context.closed, context = True, None
         if context is None:
             context = GlContext(platform, handle, None)
             _contexts[platform.name, handle] = context
@@ -181,6 +185,22 @@ class GlContext:
     def is_foreign(self) -> bool:
         """Whether somebody else made it. We then put its state back after each call, and never destroy it."""
         return self._owner is None
+
+    def exists(self) -> bool:
+        """Whether it is the context that is current under its handle. Call it while that one is.
+
+        Platforms give the handle of a context that its maker destroyed to a new one, whose objects have the old names.
+        """
+        return self._mark is None or bool(self.gl.glIsSync(self._mark))
+
+    def check_exists(self) -> None:
+        """Raise DeviceError if its maker destroyed it, and another context has its handle."""
+        if not self.exists():
+            self.closed = True
+            raise DeviceError(
+                f"{self} was destroyed by the library that made it: apply a new delegate in the context that is "
+                "current now, and make the objects there anew"
+            )
 
     @staticmethod
     def is_current() -> bool:
@@ -245,6 +265,8 @@ class GlContext:
             stop()
         if self._find_current() == self._handle and threading.get_ident() == self._thread_id:
             self.objects.delete_all()
+            if self._mark is not None:
+                self.gl.glDeleteSync(self._mark)
             if self._owner is not None:
                 self._owner.release()
         self.closed = True

@@ -84,6 +84,7 @@ class GlTexture(GlObject):
             raise BindingError(f"there is no texture format '{format}': take one of {', '.join(FORMATS)}")
         limit = context.gl.integer(GL.MAX_TEXTURE_SIZE)
         if not (0 < width <= limit and 0 < height <= limit):
+            gl_query.raise_if_lost(context, context.gl.clear_errors())
             raise BindingError(f"a texture of {width} x {height} texels is impossible here: each side is 1 to {limit}")
         id = context.objects.generate("texture")
         label = label or f"GL texture {id} ({width}x{height} {format})"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyopencl
 
+from ..cl.api import own_errors
 from ..cl.context import ClContext
 from ..cl.objects import ClBuffer, ClImage, Use
 from ..gl.buffer import GlBuffer
@@ -71,4 +72,5 @@ class Channel:
         """On the CPU, counted."""
         self.host_waits += 1
         # Not clFinish: rusticl 22.3 does not wait there for what was flushed before.
-        pyopencl.enqueue_marker(self.cl.queue).wait()
+        with own_errors(f"waiting for {self.cl}"):
+            pyopencl.enqueue_marker(self.cl.queue).wait()

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyopencl
 
+from ..cl.api import own_errors
 from ..cl.context import ClContext
 from ..cl.objects import Use
 from ..gl.buffer import GlBuffer
@@ -41,7 +42,8 @@ class Copies(Channel):
                 self.host_waits += 1
                 array = self._arrays[buffer.gl]
                 buffer.gl.read_into(array, reason)
-                buffer.write(self.cl.queue, array, reason)
+                with own_errors(f"writing to {buffer.label}"):
+                    buffer.write(self.cl.queue, array, reason)
 
     def to_gl(self, uses: Sequence[Use]) -> None:
         for use in uses:
@@ -49,5 +51,6 @@ class Copies(Channel):
             if "w" in use.access and isinstance(buffer, SharedBuffer):
                 self.host_waits += 1
                 array = self._arrays[buffer.gl]
-                buffer.read(self.cl.queue, array, reason)
+                with own_errors(f"reading {buffer.label}"):
+                    buffer.read(self.cl.queue, array, reason)
                 buffer.gl.write(array, reason)

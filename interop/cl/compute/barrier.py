@@ -14,6 +14,7 @@ from ...errors import DeviceError, KernelError
 from ...record.barrier import GROUPS_PER_UNIT, TEST_ROUNDS, TEST_SPINS, BarrierTest, BaseBarrier
 from ...record.barrier import Dispatch as DispatchGroups
 from ...transfers import transfers
+from ..api import own_errors
 from ..build import CL1_2, build, compile_options
 from ..context import ClContext, wait_for_all
 from .command_buffer import Dispatch
@@ -75,10 +76,12 @@ class ClBarrier(BaseBarrier):
         return bool(self._word(self.state, 4))
 
     def _reset(self) -> None:
-        cl.enqueue_fill_buffer(self._context.queue, self.state, np.zeros(2, np.uint32), 0, 8)
+        with own_errors("resetting the barrier"):
+            cl.enqueue_fill_buffer(self._context.queue, self.state, np.zeros(2, np.uint32), 0, 8)
 
     def _word(self, buffer: cl.Buffer, offset: int) -> int:
         word = np.zeros(1, np.uint32)
         transfers.count("download", word.nbytes, "flag of the barrier between work-groups")
-        cl.enqueue_copy(self._context.queue, word, buffer, src_offset=offset, is_blocking=True)
+        with own_errors("reading the barrier"):
+            cl.enqueue_copy(self._context.queue, word, buffer, src_offset=offset, is_blocking=True)
         return int(word[0])

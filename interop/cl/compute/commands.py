@@ -12,7 +12,7 @@ from ...device import Kernel, Resource, Step, Traits
 from ...errors import BindingError
 from ...record.checks import check_view
 from ...record.command_list import BaseCommandList, Record
-from ..api import check
+from ..api import check, own_errors
 from ..context import ClContext, wait_for_all
 from ..objects import ClBuffer, ClImage, Partner, Use
 from .recording import ClKernel, Recording
@@ -116,7 +116,7 @@ class ClCommandList(BaseCommandList[Recording]):
     def timings(self) -> list[tuple[str, int]]:
         """Run once and return (label, nanoseconds on the device) of each dispatch. For measurements: it waits."""
         self._prepare()
-        with self._partners_told():
+        with self._partners_told(), own_errors(f"timing on {self._context}"):
             self._context.finish()
             return self._timed()
 

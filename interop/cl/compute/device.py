@@ -122,13 +122,15 @@ class ClDevice(BaseDevice[ClKernel, ClCommandList, ClBarrier]):
         )
 
     def _record_separately(self, steps: Sequence[Step], store: BinaryStore | None) -> ClCommandList:
-        return ClCommandList(self.context, self.traits, steps, self._separately(store))
+        with own_errors(f"recording on {self.context}"):
+            return ClCommandList(self.context, self.traits, steps, self._separately(store))
 
     def _record_as_one(self, steps: Sequence[Step], groups_per_unit: int, store: BinaryStore | None) -> ClCommandList:
         as_one = functools.partial(
             record_as_one, self.context, self._barrier, self.traits.local_bytes, groups_per_unit, store=store
         )
-        return ClCommandList(self.context, self.traits, steps, as_one, self._separately(None))
+        with own_errors(f"recording on {self.context}"):
+            return ClCommandList(self.context, self.traits, steps, as_one, self._separately(None))
 
     def _separately(self, store: BinaryStore | None) -> Record[Recording]:
         return functools.partial(record_separately, self.context, command_buffers=self._command_buffers, store=store)

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from dataclasses import dataclass
 
+from ...errors import SourceError
 from .readers import Frame, FrameReader
 
 SLOTS = 3
@@ -126,6 +127,9 @@ def decode(reader: FrameReader, handover: Handover, loop: bool, retry: float) ->
         handover.end(None)
     except Exception as error:
         handover.end(error)
+    except BaseException as error:  # SystemExit, for instance: it ends this thread, and the owner must not wait for it
+        handover.end(SourceError(f"{reader.name} gives no more frames: its reader ended with {error!r}"))
+        raise
     finally:
         reader.close()
 

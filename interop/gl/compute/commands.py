@@ -73,6 +73,8 @@ class GlCommandList(BaseCommandList[GlRecording]):
 
     def _prepare(self) -> None:
         super()._prepare()
+        if self._context.is_foreign:
+            self._context.check_exists()
         if self._not_ours:
             for resource in self._not_ours:
                 if resource not in self._just_checked:

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
 import framebind as fb
+from framebind.interop.cl import api
+from framebind.interop.cl.compute import fence as fences
 from framebind.interop.device import Device
+from framebind.interop.frames.capture.pixel_layouts import layout_of
+from framebind.interop.frames.capture.readers import Frame
+from framebind.interop.frames.capture.source import Source
+from framebind.interop.gl import context as contexts
+from framebind.interop.gl import egl
+from framebind.interop.gl.api import GlApi
+from support.environment import is_wanted
 from support.tiny_models import chain
 
 SHAPE = (1, 4, 5, 3)
@@ -71,3 +82,147 @@ def test_a_forked_process_says_so_and_waits_for_nothing(gpu: Device) -> None:
     fence.wait()
     assert (interpreter.get_tensor(1) == 1).all()
     delegate.close()
+
+
+# Contexts -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def host() -> Iterator[egl.EglContext]:
+    """A context of another library's, current here."""
+    if not is_wanted("gl"):
+        pytest.skip("FRAMEBIND_DEVICES leaves out gl")
+    made = egl.create(False, None)
+    made.make_current()
+    yield made
+    made.release()
+    made.destroy()
+
+
+def test_a_context_that_its_maker_destroyed_is_one_error_and_all_can_be_closed(host: egl.EglContext) -> None:
+    context = fb.GlContext.current()
+    interpreter, delegate = running("opengl")
+    buffer, texture, fence = fb.GlBuffer(64), fb.GlTexture(4, 4), delegate.fence()
+    host.release()
+    host.destroy()
+    for action in (interpreter.invoke, fence.wait, buffer.read, texture.read, delegate.profile, context.finish):
+        assert "is not current on this thread" in error_of(action)
+    for close in (delegate.close, buffer.release, texture.release, context.close, delegate.close, context.close):
+        close()
+    assert "is closed" in error_of(context.finish)
+
+
+def test_a_new_context_under_the_handle_of_a_destroyed_one_is_another(
+    host: egl.EglContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its objects have the same names. Drivers give handles away again, but not each time: this test does."""
+    old = fb.GlContext.current()
+    interpreter, delegate = running("opengl")
+    host.release()
+    host.destroy()
+    again = egl.create(False, None)
+    again.make_current()
+    assert again.handle is not None
+    monkeypatch.setattr(old, "_handle", again.handle)
+    monkeypatch.setitem(contexts._contexts, ("EGL", again.handle), old)
+    assert "was destroyed by the library that made it" in error_of(interpreter.invoke)
+    monkeypatch.setattr(old, "closed", False)
+    new = fb.GlContext.current()
+    assert new is not old and old.closed
+    other, another = running("opengl")
+    assert (other.get_tensor(1) == 1).all()
+    for close in (delegate.close, another.close, new.close, old.close):
+        close()
+    again.release()
+    again.destroy()
+
+
+# Devices --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_lost_gl_context_is_one_error_and_all_can_be_closed() -> None:
+    if not is_wanted("gl"):
+        pytest.skip("FRAMEBIND_DEVICES leaves out gl")
+    context = fb.GlContext.headless()
+    interpreter, delegate = running("opengl")
+    fence, buffer = delegate.fence(), fb.GlBuffer(64)
+    context.gl = LostGl(context.gl)
+    assert "the GPU was reset or the context lost" in error_of(fence.wait)
+    for action in (interpreter.invoke, buffer.read, lambda: fb.GlBuffer(16), lambda: fb.GlTexture(4, 4)):
+        assert "is lost: the GPU was reset. Make a new context" in error_of(action)
+    for close in (delegate.close, buffer.release, context.close):
+        close()
+
+
+class LostGl(GlApi):
+    """A context after a reset, as GL_KHR_robustness defines it: commands do nothing, and waits end."""
+
+    def __init__(self, alive: GlApi) -> None:
+        super().__init__(alive._find)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        values = {"glGetError": 0x0507, "glClientWaitSync": 0x911D, "glMapBufferRange": None}
+
+        def call(*arguments: Any) -> Any:
+            return values.get(name, 0)
+
+        return call
+
+
+def test_a_lost_opencl_device_is_one_error_and_all_can_be_closed(
+    cl_context: fb.ClContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with fb.ClContext(queue=cl.CommandQueue(cl_context.context)) as context:
+        interpreter, delegate = running("opencl")
+        fence = delegate.fence()
+
+        def lost(*arguments: object, **options: object) -> None:
+            raise cl.LogicError("clEnqueueCopyBuffer failed: INVALID_COMMAND_QUEUE")
+
+        for name in ("enqueue_copy", "enqueue_marker", "enqueue_fill_buffer", "enqueue_barrier"):
+            monkeypatch.setattr(cl, name, lost)
+        monkeypatch.setattr(api, "loader", lambda: LostCl())
+        monkeypatch.setattr(fences, "loader", lambda: LostCl())
+        for program in delegate.engine.programs:
+            commands: Any = program.record()
+            monkeypatch.setattr(commands, "_calls", ((LostCl().clFlush, ()),))
+        for action in (interpreter.invoke, fence.wait, delegate.event, context.finish, lambda: running("opencl")):
+            assert "INVALID_COMMAND_QUEUE" in error_of(action)
+        delegate.close()
+    assert context.closed and "is closed" in error_of(context.finish)
+
+
+class LostCl:
+    """The ICD loader, with a device that is gone."""
+
+    def __getattr__(self, name: str) -> Callable[..., int]:
+        return lambda *_: cl.status_code.INVALID_COMMAND_QUEUE if name != "clReleaseEvent" else 0
+
+
+# Readers --------------------------------------------------------------------------------------------------------------
+
+
+class Vanishing:
+    """A reader whose thread is ended by something that is no Exception."""
+
+    name, size, fps, length, live, captured = "a reader", (4, 4), None, None, False, None
+
+    def __init__(self) -> None:
+        self.closed, self.layout = False, layout_of("bgr", 4, 4)
+
+    def read(self, view: Frame) -> bool:
+        raise SystemExit("the reader's process ended")
+
+    def reopen(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_reader_that_vanishes_ends_the_frames_with_an_error(context: fb.GlContext) -> None:
+    reader = Vanishing()
+    with pytest.raises(fb.SourceError, match="a reader gives no more frames: its reader ended with SystemExit"):
+        next(Source(reader).textures(context))
+    assert reader.closed
