@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -36,7 +36,9 @@ class Options:
     window: Annotated[bool, Option("--window", help="Show a window; the default if there is no --output.")] = False
     headless: Annotated[bool, Option("--headless", help="Show no window.")] = False
     frames: Annotated[int | None, Option(min=1, help="Stop after this many frames.")] = None
-    duration: Annotated[float | None, Option(min=0, help="Stop after this many seconds.")] = None
+    duration: Annotated[
+        float | None, Option(min=0, help="Stop after this many seconds, of the recording if there is one.")
+    ] = None
     loop: Annotated[bool, Option("--loop", help="Begin a video or pictures again at their end.")] = False
     size: Annotated[str | None, Option(help="WIDTHxHEIGHT of camera and synthetic frames.")] = None
     fps: Annotated[float | None, Option(min=1, help="Frames per second to ask a camera for.")] = None
@@ -63,21 +65,24 @@ class Options:
 def demo(model: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make ``function(options, ...)`` a command for typer, with its own parameters and the fields of Options.
 
-    ``model`` is the default of --model; "" if the function chooses one itself.
+    ``model`` is the default of --model; "" if the function chooses one itself. A second --source is an error: typer
+    itself would take the last one without a word.
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         hints = get_type_hints(function, include_extras=True)
         shared = get_type_hints(Options, include_extras=True)
+        shared["source"] = Annotated[list[str], shared["source"].__metadata__[0]]
         own = [
             p.replace(annotation=hints[p.name])
             for p in inspect.signature(function).parameters.values()
             if p.name != "options"
         ]
+        defaults: dict[str, Any] = {"model": model, "output": [], "source": [Options.source]}
         parameters = [
             inspect.Parameter(
                 f.name, inspect.Parameter.KEYWORD_ONLY, annotation=shared[f.name],
-                default=model if f.name == "model" else list[Any]() if f.default is MISSING else f.default,
+                default=defaults.get(f.name, f.default),
             )
             for f in fields(Options)
         ]  # fmt: skip
@@ -85,7 +90,10 @@ def demo(model: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
         @functools.wraps(function)
         def command(**given: Any) -> None:
             of_all = {f.name: given.pop(f.name) for f in fields(Options)}
-            function(Options(**of_all), **given)
+            source, *more = of_all["source"]
+            if more:
+                raise typer.BadParameter(f"--source is given {1 + len(more)} times: a run has one source")
+            function(Options(**of_all | {"source": source}), **given)
 
         own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
         command.__signature__ = inspect.Signature([*own, *parameters])  # pyright: ignore[reportAttributeAccessIssue]

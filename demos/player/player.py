@@ -127,7 +127,7 @@ class Player:
 
     def _figures(self) -> list[str]:
         width, height = self.source.size
-        name = self.source.name if self.source.live else f"{Path(self.source.name).name}   {width}x{height}"
+        name = self.source.name if self.source.live else f"{file_name(self.source.name)}   {width}x{height}"
         states = (
             ("paused", self.paused), ("recording", self.recorder.is_recording), ("copying mode", self.laps.copying),
         )  # fmt: skip
@@ -139,3 +139,9 @@ class Player:
             f"[{number + 1} {variant.name}]" if number == self.variant else f"{number + 1} {variant.name}"
             for number, variant in enumerate(self.task.variants)
         )
+
+
+def file_name(source: str) -> str:
+    """The name of the file in the name of a source, such as "video 'folder/clip.mp4'" or "synthetic:folder/a.png"."""
+    quoted = source.partition("'")[2].removesuffix("'")
+    return Path(quoted or source).name

@@ -35,6 +35,9 @@ PHOTOGRAPHS = Path(skimage.__file__).parent / "data"
 PHOTOGRAPH = PHOTOGRAPHS / "astronaut.png"
 """The photograph under the synthetic source, from scikit-image's wheel."""
 
+TAKES = {"--size": "cameras and synthetic motion", "--fps": "cameras", "--fourcc": "cameras"}
+"""The sources that take an option; others would ignore it."""
+
 console = make_console(stderr=True, soft_wrap=True)
 
 
@@ -75,9 +78,21 @@ def run(prepare: Callable[[Scene], Task], options: Options) -> Report:
             recorder.open(path)
         player.laps.copying = options.copying
         source.mirror = options.mirror
-        length = min((n for n in (options.frames, source.length) if n is not None), default=None)
+        frames, seconds = _limits(options, source)
+        length = min((n for n in (frames, source.length) if n is not None), default=None)
         with _progress(length) as advance:
-            return player.play(frames=options.frames, duration=options.duration, advance=advance)
+            return player.play(frames=frames, duration=seconds, advance=advance)
+
+
+def _limits(options: Options, source: fb.Source) -> tuple[int | None, float | None]:
+    """The most frames, and the most seconds, to play. The seconds of a recording are its own.
+
+    A recording has one picture for each frame of a file or of synthetic motion, however long that takes to compute.
+    """
+    if options.duration is None or source.live or not options.output:
+        return options.frames, options.duration
+    frames = max(round(options.duration * (source.fps or 30.0)), 1)
+    return min(frames, options.frames or frames), None
 
 
 def _print_written(recorder: Recorder) -> None:
@@ -96,6 +111,13 @@ def _source(options: Options) -> fb.Source:
         if not (x and width.isdecimal() and height.isdecimal() and int(width) and int(height)):
             raise typer.BadParameter(f"--size is WIDTHxHEIGHT, for instance 640x480, not '{options.size}'")
         size = int(width), int(height)
+    is_camera, is_synthetic = name.isdecimal(), name == "synthetic" or name.startswith("synthetic:")
+    for option, given, taken in (
+        ("--size", size, is_camera or is_synthetic), ("--fps", options.fps, is_camera),
+        ("--fourcc", options.fourcc, is_camera),
+    ):  # fmt: skip
+        if given is not None and not taken:
+            raise typer.BadParameter(f"{option} is for {TAKES[option]}: '{name}' has its own")
     written = [*options.output, *([options.profile] if options.profile else [])]
     check_written(written, source=name, model=options.model)
     name = f"synthetic:{PHOTOGRAPH}" if name == "synthetic" else name

@@ -183,6 +183,14 @@ def test_mistakes_on_the_command_line(tmp_path: Path) -> None:
     assert code == 2 and "WIDTHxHEIGHT" in output
     code, output = command_line(segmentation, "--camera", 0, "--source", picture)
     assert code == 2 and "--camera and --source exclude each other" in output
+    for given, says in (
+        (["--source", picture, "--source", "synthetic"], "--source is given 2 times: a run has one source"),
+        (["--source", picture, "--size", "64x48"], "--size is for cameras and synthetic motion"),
+        (["--source", picture, "--fps", "30"], "--fps is for cameras"),
+        (["--fourcc", "YUYV"], "--fourcc is for cameras: 'synthetic' has its own"),
+    ):
+        code, output = command_line(segmentation, *given, "--output", tmp_path / "b.png")
+        assert code == 2 and says in output, output
     style = ("--model", "style_transfer", "--style", style_transfer.STYLES[0])
     code, output = command_line(style_transfer, *style, "--output", picture, "--frames", 1)
     assert code == 1 and "has one style of its own: leave out --style" in output

@@ -23,6 +23,7 @@ from framebind.demos import console
 from framebind.demos.commands import output
 from framebind.demos.player import run as runner
 from framebind.demos.player.options import Options
+from framebind.demos.player.player import file_name
 from framebind.demos.player.trace import Trace
 from support import live_demo
 from support.tiny_models import chain
@@ -108,6 +109,17 @@ def test_a_full_disk_ends_a_demo_with_1_and_loses_no_other_file(
     assert f"wrote {files[2]}\n" in printed and cv2.imread(str(files[2])) is not None
 
 
+@pytest.mark.usefixtures("context")
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_the_duration_of_a_recording_is_its_own(tmp_path: Path, identity: Path, clip: Path) -> None:
+    """30 frames per second of synthetic motion, 25 of the clip, however long they take; never more than --frames."""
+    for source, frames, expected in (("synthetic", None, 6), ("synthetic", 4, 4), (str(clip), None, 5)):
+        path = tmp_path / "a.avi"
+        options = Options(str(identity), source, [path], frames=frames, duration=0.2, loop=source == str(clip))
+        runner.run(live_demo.prepare, options)
+        assert cv2.VideoCapture(str(path)).get(cv2.CAP_PROP_FRAME_COUNT) == expected
+
+
 def test_a_profile_is_complete_or_the_one_before(tmp_path: Path, full_disk: Callable[[int], None]) -> None:
     path, stage = tmp_path / "trace.json", fb.StageTime("draw", (0, 1000), (0, 1000))
     Trace(path).close()
@@ -147,6 +159,11 @@ def test_names_of_files_are_printed_as_they_are(
     assert code == 0 and f"wrote {written}" in printed and written.exists()
     code, printed = play(capsys, identity, source="[/red].mp4")
     assert code == 1 and printed.startswith("SourceError: there is no file or folder '[/red].mp4'")
+
+
+def test_the_name_of_a_file_is_shown_without_its_folder() -> None:
+    names = ["video 'folder/clip.mp4'", "picture 'it's.png'", "synthetic:folder/a.png", "synthetic"]
+    assert [file_name(name) for name in names] == ["clip.mp4", "it's.png", "a.png", "synthetic"]
 
 
 def test_control_characters_and_markup_are_text(capsys: pytest.CaptureFixture[str]) -> None:
