@@ -65,9 +65,10 @@ as fast as it is, experiment by experiment, is in [internals](internals/index.md
 | `benchmarks/frames.sh` | all six models, on both APIs, beside LiteRT's CPU interpreter and GPU accelerator |
 | `benchmarks/bound.py` | GPU time of each network, and of the frame that samples a camera texture for it |
 | `benchmarks/initialization.py` | starts with and without what an earlier process kept |
+| `benchmarks/imports.py` | `import framebind` and a first GL context, in fresh processes |
 | `benchmarks/one_dispatch.py`, `benchmarks/inside.py` | one dispatch for all steps: times, equal bits, each step |
 | `benchmarks/convolutions.py`, `benchmarks/roofline.py` | single convolutions by each tile; lower bounds from shapes |
-| `benchmarks/compare_trees.py` | two commits in turn: bound frames and cold starts |
+| `benchmarks/compare_trees.py` | two source trees in turn: frames and starts, before and after a change |
 | `benchmarks/soak.py` | a demo for half an hour: memory, GL objects, longest frames |
 | `benchmarks/endurance.py` | a million bound frames on several threads: wrong ones, memory |
 

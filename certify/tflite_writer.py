@@ -11,7 +11,8 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 _TYPES = {
-    "float32": 0, "float16": 1, "int32": 2, "uint8": 3, "int64": 4, "bool": 6, "int16": 7, "int8": 9, "resource": 13
+    "float32": 0, "float16": 1, "int32": 2, "uint8": 3, "int64": 4, "bool": 6, "int16": 7, "int8": 9, "resource": 13,
+    "int4": 17,
 }  # fmt: skip
 
 
@@ -84,7 +85,7 @@ class _Builder:
         tensor.quantization = _quantization(given) if given.scales else None
         data = given.raw
         if given.values is not None:
-            data = np.broadcast_to(np.asarray(given.values, given.dtype), tuple(given.shape)).tobytes()
+            data = _bytes(given.values, given.dtype, tuple(given.shape))
         if data is not None:
             tensor.buffer = len(self.buffers)
             self.buffers.append(_buffer(data))
@@ -111,6 +112,15 @@ class _Builder:
         subgraph.operators = [self.operator(operator) for operator in given.operators]
         subgraph.inputs, subgraph.outputs = list(given.inputs), list(given.outputs)
         return subgraph
+
+
+def _bytes(values: Any, dtype: str, shape: tuple[int, ...]) -> bytes:
+    """The values of a constant as a file has them: two int4 lie in a byte, the first in its lower half."""
+    array = np.broadcast_to(np.asarray(values, "int8" if dtype == "int4" else dtype), shape)
+    if dtype != "int4":
+        return array.tobytes()
+    halves = np.append(array.reshape(-1), np.zeros(array.size % 2, np.int8)).view(np.uint8) & 15
+    return (halves[0::2] | halves[1::2] << 4).tobytes()
 
 
 def _buffer(data: bytes) -> Any:

@@ -15,7 +15,7 @@ from .cache.cache import Cache
 from .cache.stopwatch import Stopwatch
 from .lower.launches import Lowered
 from .lower.merge import REWRITES, Rewrite, merge
-from .lower.pack import Constant, Constants, Key, Wanted, list_constants, pack_constants
+from .lower.pack import Constants, Key, PackedConstant, Wanted, list_constants, pack_constants
 from .lower.precision import choose_storage
 from .lower.tuning import Tuning, encode, lower_tuned, target_for
 from .transform.graph import Graph
@@ -38,7 +38,7 @@ class CompiledProgram:
     tuning: Tuning
     storages: Mapping[TensorId, Storage]
     block: np.ndarray
-    constants: Mapping[Key, Constant]
+    constants: Mapping[Key, PackedConstant]
     packed: bool
 
 
@@ -69,8 +69,7 @@ def compile_program(
     graph = time("transform", transform, graph, passes)
     lowered = time("lower", lower_tuned, graph, target or target_for(traits, storage), tuning)
     lowered = time("lower", merge, lowered, rewrites)
-    storages = dict(time("lower", storage_rule, lowered, storage))
-    storages.update((tensor, "i32") for tensor in lowered.integers)
+    storages = time("lower", storage_rule, lowered, storage)
     wanted = time("pack", list_constants, lowered, graph)
     (block, constants), packed = time("pack", _pack, wanted, storage, traits, cache, f"{name} {encode(tuning)}")
     return CompiledProgram(graph, lowered, tuning, storages, block, constants, packed)

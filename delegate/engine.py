@@ -99,6 +99,7 @@ class Engine:
             known.clear()
         self.boundary.release()
         self.boundary.forget_variables()
+        self.boundary.preserves_tensors = False
         if self._native is not None:
             self._retired.append(self._native)  # LiteRT still calls it when it destroys the interpreter
             self._native = None
@@ -172,6 +173,8 @@ class Engine:
         self._partitions_by_tensor.clear()
         selection = self.selections[graph.index] = select(graph, claims, self.options)
         on_gpu = set(selection.operators)
+        if selection.preserves_tensors:
+            self.boundary.preserves_tensors = True
         self.boundary.begin_subgraph(graph.index, [o for o in subgraph.operators if o.index not in on_gpu])
         self._report(graph, claims, len(selection.operators))
         return selection.operators

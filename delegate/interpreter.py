@@ -32,7 +32,9 @@ class Interpreter(litert.Interpreter):
     experimental_delegates
         Delegates to apply, in order: a GpuDelegate, or any of LiteRT's.
     num_threads
-        Threads of the operators on the CPU. All further arguments are LiteRT's own.
+        Threads of the operators on the CPU. All further arguments are LiteRT's own. With
+        ``experimental_preserve_all_tensors`` every operator on the GPU is a program of its own, and its results are
+        copied to the CPU, counted.
 
     Raises
     ------
@@ -76,6 +78,7 @@ class Interpreter(litert.Interpreter):
         started = time.perf_counter()
         self._model = read_model(content, model_path)
         self._read_seconds = time.perf_counter() - started
+        self._preserves_tensors = bool(kwargs.get("experimental_preserve_all_tensors", len(args) > 1 and args[1]))
         self._make: Callable[[litert.Interpreter], None] = lambda interpreter: litert.Interpreter.__init__(
             interpreter, None, content, None, num_threads, *args, **kwargs
         )
@@ -118,6 +121,7 @@ class Interpreter(litert.Interpreter):
         if isinstance(delegate, GpuDelegate):
             pointer = delegate.engine.attach(self._model, self._read_seconds)
             delegate.set_allow_buffer_handle_output(self._keeps_outputs)
+            delegate.engine.boundary.preserves_tensors = self._preserves_tensors
         else:
             pointer = delegate._get_native_delegate_pointer()
         destination._interpreter.ModifyGraphWithDelegate(pointer)

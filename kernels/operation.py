@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .target import Target, TuningChoice
-from .tensor import Bounds, Shape, TensorId, TensorInfo, slices
+from .tensor import Shape, TensorId, TensorInfo, slices
 from .views import Resize
 
 
@@ -208,10 +208,6 @@ class Parsed:
     operation: Operation
     inputs: tuple[int, ...] = (0,)
     epilogue: tuple[FusedOp, ...] = ()
-    integers: bool = False
-    """Whether it computes on int32. One that merely moves, chooses or compares does so if a float32 is not enough."""
-    bounds: Bounds | None = None
-    """Those of the integers in the output; None: they are among those of the inputs, or 0."""
 
 
 @dataclass(frozen=True)
@@ -241,5 +237,6 @@ class TfliteOp:
     """Whether outputs hold values of the inputs: quantized ones of the same scale need no rounding."""
     takes_integers: bool = False
     """Whether it computes on stored integers whatever real numbers they stand for, so that it has no float view."""
-    fold: Callable[[Any, list[np.ndarray]], np.ndarray] | None = None
-    """The value of the only output, for an option table and constant integers, but for its shape and type."""
+    fold: Callable[[Any, list[np.ndarray]], np.ndarray | list[np.ndarray]] | None = None
+    """The value of the output, or a list of those of several, for an option table and small constants; but for their
+    shapes and types. Raises ValueError for what is not folded."""

@@ -38,10 +38,10 @@ def tensor(name: str, shape: Sequence[int], dtype: str, scale: float | None = No
 
 
 def weights(shape: Sequence[int], dtype: str, axis: int | None) -> T:
-    """Random weights: 8-bit whatever the activations are; ``axis``: one scale for each index along it."""
+    """Random weights: 8-bit whatever the activations are, or int4; ``axis``: one scale for each index along it."""
     generator = np.random.default_rng(sum(shape))
-    kept = "uint8" if dtype == "uint8" else "int8"
-    low, high, zero_point = (0, 256, 130) if kept == "uint8" else (-127, 128, 0)
+    kept = dtype if dtype in ("uint8", "int4") else "int8"
+    low, high, zero_point = {"uint8": (0, 256, 130), "int8": (-127, 128, 0), "int4": (-7, 8, 0)}[kept]
     count = 1 if axis is None or kept == "uint8" else shape[axis]
     scales = generator.uniform(0.002, 0.008, count).tolist()
     values = generator.integers(low, high, tuple(shape))
@@ -178,15 +178,15 @@ def requantize(dtype: str, shape: Sequence[int]) -> bytes:
     return build(G(tensors, [*operators, Op("DEQUANTIZE", [2], [3], version=2)], [0], [3]))
 
 
-def float_with_integer_weights(shape: Sequence[int], out: int, *, integers: bool) -> bytes:
-    """Post-training dynamic range: float32 but for the weights; or the same with float32 weights."""
-    w = weights([out, 3, 3, shape[3]], "int8", 0)
+def float_with_integer_weights(shape: Sequence[int], out: int, *, integers: bool, dtype: str = "int8") -> bytes:
+    """Post-training dynamic range: float32 but for the weights (int8 or int4); or the same with float32 weights."""
+    w = weights([out, 3, 3, shape[3]], dtype, 0)
     return _float_convolution(shape, out, w if integers else dequantized(w))
 
 
-def float_after_dequantize(shape: Sequence[int], out: int) -> bytes:
+def float_after_dequantize(shape: Sequence[int], out: int, dtype: str = "int8") -> bytes:
     """The same weights through DEQUANTIZE: only their size is reduced, and LiteRT rounds nothing."""
-    w = weights([out, 3, 3, shape[3]], "int8", 0)
+    w = weights([out, 3, 3, shape[3]], dtype, 0)
     return _float_convolution(shape, out, T("float_weights", w.shape), stored=w)
 
 

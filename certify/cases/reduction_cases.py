@@ -84,6 +84,19 @@ def known() -> Iterable[ModelCase]:
             )
 
 
+def ranges() -> Iterable[ModelCase]:
+    """RANGE of constants, up and down, of whole numbers and of floats."""
+    for start in (0, 3, -7):
+        for limit, step in ((9, 1), (10, 4), (21, 7), (-8, -1), (-30, -5)):
+            if (limit > start) == (step > 0):
+                for kind, part in ((np.int32, 1), (np.float32, 8)):
+                    inputs = tuple(Const(np.array(kind(n) / part, kind)) for n in (start, limit, step))
+                    yield ModelCase(
+                        "RANGE", f"{start} {limit} {step} {kind.__name__}", inputs, options("Range"),
+                        dtype=kind.__name__, exact=True, halves=False, known=True,
+                    )  # fmt: skip
+
+
 def normalizations() -> Iterable[ModelCase]:
     for shape in [*SHAPES, (1, 1001), (2, 70, 60, 21), (1, 12, 33), (1, 5, 5, 40)]:
         for beta in (1.0, 2.5, -0.5):
@@ -101,4 +114,5 @@ def reduction_cases() -> Iterable[ModelCase]:
     yield from largest()
     yield from cells()
     yield from known()
+    yield from ranges()
     yield from normalizations()

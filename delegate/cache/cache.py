@@ -20,15 +20,14 @@ import numpy as np
 
 from ...interop.device import Traits
 from ...interop.errors import ModelError
-from ...kernels.views import SLICE_BYTES
-from ..lower.pack import Constant, Constants, Key
+from ..lower.pack import Constants, Key, PackedConstant
 from ..lower.tuning import Tuning, TuningError, decode, encode
 from ..options import GpuDelegateOptions
 from . import file as cache_file
 
 log = logging.getLogger("framebind")
 
-Fits = Callable[[dict[Key, Constant], int], bool]
+Fits = Callable[[dict[Key, PackedConstant], int], bool]
 """Whether these places are those of the constants that are wanted, in a block of so many bytes."""
 _NOT_KEYED = {"serialization_dir", "model_token", "wait_type"}
 """Options that change nothing of what is kept."""
@@ -72,7 +71,7 @@ def fingerprint(model: bytes | str | os.PathLike[str]) -> str:
 class Cache:
     """Implements interop.binaries.BinaryStore. ``save`` writes what is new; until then nothing touches the file.
 
-    Raises DelegateError where the folder cannot be used. A file that cannot be used is a warning, and made anew.
+    Raises DelegateError if the folder cannot be used. A file that cannot be used is a warning, and made anew.
     """
 
     def __init__(self, options: GpuDelegateOptions, content: bytes, traits: Traits) -> None:
@@ -114,7 +113,7 @@ class Cache:
     # Constants --------------------------------------------------------------------------------------------------------
 
     def constants(self, what: str, fits: Fits, pack: Callable[[], Constants]) -> Constants:
-        """The constants called ``what``, where there are such that fit, or else those that ``pack`` makes now."""
+        """The constants called ``what``, if there are such that fit, or else those that ``pack`` makes now."""
         name = f"constants {hashlib.sha256(what.encode()).hexdigest()}"
         self._used.add(name)
         found = self._sections.get(name)
@@ -171,7 +170,7 @@ class Cache:
     # Writing ----------------------------------------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Write the file where something is new. Where that fails, a warning says so, and nothing else happens."""
+        """Write the file if something is new. If that fails, a warning says so, and nothing else happens."""
         for name, fetch in self._fetch.items():
             binary = fetch()
             if binary is not None:
@@ -241,12 +240,12 @@ def _encode(constants: Constants) -> bytes:
 
 
 def _decode(data: memoryview) -> Constants:
-    """Raises ValueError, TypeError or LookupError where the bytes are not what ``_encode`` returns."""
+    """Raises ValueError, TypeError or LookupError if the bytes are not what ``_encode`` returns."""
     end = 8 + int.from_bytes(data[:8], "little")
     block = np.frombuffer(data[end:], np.uint8)
-    places: dict[Key, Constant] = {}
+    places: dict[Key, PackedConstant] = {}
     for key, offset, nbytes, storage in json.loads(bytes(data[8:end])):
-        if storage not in SLICE_BYTES:
+        if storage not in ("f32", "f16"):
             raise ValueError(f"constant {key} is kept as {storage}")
-        places[(key[0], key[1]) if isinstance(key, list) else int(key)] = Constant(offset, nbytes, storage)
+        places[(key[0], key[1]) if isinstance(key, list) else int(key)] = PackedConstant(offset, nbytes, storage)
     return block, places

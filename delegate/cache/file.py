@@ -33,9 +33,9 @@ class UnusableError(Exception):
 
 
 def open_folder(folder: str | os.PathLike[str]) -> int:
-    """A descriptor of the folder, which is made (mode 0700) where it is missing.
+    """A descriptor of the folder, which is made (mode 0700) if it is missing.
 
-    Raises DelegateError where it cannot be, or where others than the user may put files into it: what is loaded from
+    Raises DelegateError if it cannot be, or if others than the user may put files into it: what is loaded from
     there becomes machine code in the GPU's driver.
     """
     path = Path(folder)
@@ -59,7 +59,7 @@ def open_folder(folder: str | os.PathLike[str]) -> int:
 
 
 def read(folder: int, name: str, key: bytes) -> dict[str, memoryview]:
-    """The sections of file ``name`` in an open folder. Raises UnusableError where it is missing, damaged or another's.
+    """The sections of file ``name`` in an open folder. Raises UnusableError if it is missing, damaged or another's.
 
     ``key`` is what it must have been written for. Owner and mode are checked before a byte is read.
     """
@@ -125,7 +125,7 @@ def _sections(content: memoryview, position: int) -> dict[str, memoryview]:
 def write(folder: int, name: str, key: bytes, sections: Mapping[str, bytes | memoryview]) -> None:
     """Replace file ``name`` in an open folder at once: a reader sees the old one or the new one.
 
-    It has mode 0600. Raises OSError where it cannot be written; the old one is then still there.
+    It has mode 0600. Raises OSError if it cannot be written; the old one is then still there.
     """
     _remove_abandoned(folder)
     digest = hashlib.sha256()

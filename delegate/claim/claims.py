@@ -12,7 +12,6 @@ from ...kernels.tensor import TensorInfo
 from ..lower.lowering import check_lowering
 from ..read.model import Subgraph
 from ..transform.graph import Node
-from .integers import unread_integers
 from .parsing import parse_operators
 from .shape_rules import Shape
 
@@ -118,11 +117,8 @@ def _unlowered(nodes: Mapping[int, Node], tensors: Mapping[int, TensorInfo], tar
 
 
 def _unneeded(nodes: Mapping[int, Node], unsupported: Mapping[int, str], subgraph: Subgraph) -> dict[int, str]:
-    """The reason for each operator that is not worth it.
-
-    A constant's DEQUANTIZE stays on the CPU if its values are needed there: they are the same for every frame.
-    """
-    reasons = unread_integers(nodes)
+    """A constant's DEQUANTIZE stays on the CPU if its values are needed there: they are the same for every frame."""
+    reasons: dict[int, str] = {}
     on_cpu = {i for index in unsupported for i in subgraph.operators[index].inputs} | set(subgraph.outputs)
     for index, node in sorted(nodes.items(), reverse=True):  # a DENSIFY after its DEQUANTIZE
         if isinstance(node.operation, Dequantize) and node.outputs[0] in on_cpu:

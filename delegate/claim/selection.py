@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from ..litert.native import NativeGraph, Partitioned
 from ..options import GpuDelegateOptions
+from ..read.model import Subgraph
 from .claims import Claims
 
 
@@ -19,6 +20,8 @@ class Selection:
 
     operators: tuple[int, ...] = ()
     not_selected: dict[int, str] = field(default_factory=dict)
+    preserves_tensors: bool = False
+    """LiteRT makes a partition of each operator: its interpreter shows the results of all of them."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ def select(graph: NativeGraph, claims: Claims, options: GpuDelegateOptions) -> S
 
     supported = {index for index in claims.nodes if passes(OPERATOR_RULES, (index,))}
     found = graph.preview([index for index in request.plan if index in supported])
+    preserves = _splits_neighbours(graph.subgraph, found)
     partitions = [partition for partition in found if passes(PARTITION_RULES, partition.operators)]
     partitions.sort(key=lambda partition: (-len(partition.operators), partition.operators))
     limit = options.max_delegated_partitions
@@ -54,7 +58,29 @@ def select(graph: NativeGraph, claims: Claims, options: GpuDelegateOptions) -> S
         for partition in partitions[limit:]:
             not_selected.update(dict.fromkeys(partition.operators, _beyond_limit(partition, limit)))
     operators = tuple(sorted(index for partition in partitions[:limit] for index in partition.operators))
-    return Selection(operators if passes(SUBGRAPH_RULES, operators) else (), not_selected)
+    return Selection(operators if passes(SUBGRAPH_RULES, operators) else (), not_selected, preserves)
+
+
+def _splits_neighbours(subgraph: Subgraph, partitions: Sequence[Partitioned]) -> bool:
+    """Whether LiteRT has two operators apart that nothing divides, as with ``experimental_preserve_all_tensors=True``.
+
+    Otherwise it puts an operator and the one that computes its input together, if both wait for the same operators on
+    the CPU.
+    """
+    if len(partitions) < 2 or any(len(partition.operators) > 1 for partition in partitions):
+        return False
+    on_gpu = {partition.operators[0] for partition in partitions}
+    producers = {tensor: operator.index for operator in subgraph.operators for tensor in operator.outputs}
+    waits_for: dict[int, int] = {}
+    """By operator on the GPU or the CPU: the bits of the numbers of those on the CPU that it waits for."""
+    for operator in subgraph.operators:
+        bits, before = 0, {producers[tensor] for tensor in operator.inputs if tensor in producers}
+        for index in before & waits_for.keys():
+            bits |= waits_for[index] | (0 if index in on_gpu else 1 << index)
+        waits_for[operator.index] = bits
+        if operator.index in on_gpu and any(waits_for.get(index) == bits for index in before & on_gpu):
+            return True
+    return False
 
 
 def taken_by_another_delegate(request: Request, operators: Sequence[int]) -> str | None:

@@ -17,11 +17,10 @@ Key = int | tuple[int, str]
 """A constant tensor's number, or a launch's number and the name of one of its arrays."""
 
 LARGEST_HALF = 65504.0
-_DTYPES: dict[Storage, type] = {"f32": np.float32, "f16": np.float16, "i32": np.int32}
 
 
 @dataclass(frozen=True)
-class Constant:
+class PackedConstant:
     """The place of a constant in the block: offset and size in bytes; and its storage, f32 if halves would overflow."""
 
     offset: int
@@ -29,7 +28,7 @@ class Constant:
     storage: Storage
 
 
-Constants = tuple[np.ndarray, dict[Key, Constant]]
+Constants = tuple[np.ndarray, dict[Key, PackedConstant]]
 """All constants as one block of bytes, and the place of each in it."""
 
 
@@ -44,7 +43,7 @@ class Wanted:
     arrays: dict[Key, PackedArray]
     keep_f32: set[Key]
 
-    def fits(self, places: Mapping[Key, Constant], nbytes: int) -> bool:
+    def fits(self, places: Mapping[Key, PackedConstant], nbytes: int) -> bool:
         """Whether these are places of these constants, in a block of ``nbytes``."""
         return places.keys() == self.arrays.keys() and all(
             place.nbytes == self.arrays[key].rows * SLICE_BYTES[place.storage]
@@ -67,8 +66,7 @@ def list_constants(lowered: Lowered, graph: Graph) -> Wanted:
     for tensor in dict.fromkeys((*sorted(read), *graph.outputs)):  # an output that is constant is copied out
         info = graph.tensors[tensor]
         if info.constant is not None:
-            kind = np.int32 if tensor in lowered.integers else np.float32
-            wanted.arrays[tensor] = pack_slices(info.constant, lowered.shapes[tensor], kind)
+            wanted.arrays[tensor] = pack_slices(info.constant, lowered.shapes[tensor])
             if info.constant.dtype.kind != "f":  # indices are exact
                 wanted.keep_f32.add(tensor)
     return wanted
@@ -76,27 +74,27 @@ def list_constants(lowered: Lowered, graph: Graph) -> Wanted:
 
 def pack_constants(wanted: Wanted, storage: Storage, alignment: int) -> Constants:
     """The block (uint8), and the place of each constant in it; offsets are multiples of ``alignment`` bytes."""
-    places: dict[Key, Constant] = {}
+    places: dict[Key, PackedConstant] = {}
     parts: list[bytes] = []
     end = 0
     for key, packed in wanted.arrays.items():
         array = packed.make()
         fits = storage == "f16" and key not in wanted.keep_f32 and float(np.abs(array).max(initial=0.0)) <= LARGEST_HALF
-        kept: Storage = "i32" if array.dtype == np.int32 else "f16" if fits else "f32"
-        part = array.astype(_DTYPES[kept]).tobytes()
+        kept: Storage = "f16" if fits else "f32"
+        part = array.astype(np.float16 if fits else np.float32).tobytes()
         assert len(part) == packed.rows * SLICE_BYTES[kept]
-        places[key] = Constant(end, len(part), kept)
+        places[key] = PackedConstant(end, len(part), kept)
         parts.append(part + bytes(-len(part) % alignment))
         end += len(parts[-1])
     return np.frombuffer(b"".join(parts), np.uint8), places
 
 
-def pack_slices(values: np.ndarray, shape: Shape, kind: type[np.float32 | np.int32] = np.float32) -> PackedArray:
-    """A constant tensor as (n, 4) numbers of this kind in slices of four channels, padded with zeros."""
+def pack_slices(values: np.ndarray, shape: Shape) -> PackedArray:
+    """A constant tensor as (n, 4) float32 in slices of four channels, padded with zeros."""
     batch, height, width, channels = shape
 
     def pack() -> np.ndarray:
-        packed = np.zeros((batch * height * width, slices(channels) * 4), kind)
+        packed = np.zeros((batch * height * width, slices(channels) * 4), np.float32)
         packed[:, :channels] = values.reshape(-1, channels)
         return packed.reshape(-1, 4)
 

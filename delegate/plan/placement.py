@@ -9,7 +9,7 @@ from ...kernels.tensor import BoundObject, Scratch, Shape, TensorId, TensorInfo
 from ...kernels.views import SLICE_BYTES, Access, Dense, Sliced, Storage, View
 from ..compiler import CompiledProgram
 from ..lower.launches import LabelledLaunch, Lowered
-from ..lower.pack import Constant, Key
+from ..lower.pack import Key, PackedConstant
 from .arena import Lifetime, Plan, plan_memory
 from .binding import Binding
 from .dense_outputs import Ranges
@@ -35,7 +35,7 @@ class Layout:
     lowered: Lowered
     tensors: Mapping[int, TensorInfo]
     bindings: Mapping[int, Binding]
-    constants: Mapping[Key, Constant]
+    constants: Mapping[Key, PackedConstant]
     storages: Mapping[TensorId, Storage]
     dense: Ranges
     arena: Plan

@@ -29,7 +29,7 @@ _OPTIONAL: dict[str, Sequence[int]] = {
 _NEEDED_INPUTS = {
     **dict.fromkeys("CALL CALL_ONCE HASHTABLE IF VAR_HANDLE WHILE".split(), 0),
     **dict.fromkeys("DYNAMIC_UPDATE_SLICE GATHER_ND REVERSE_SEQUENCE".split(), 2),
-    **dict.fromkeys("RANGE SCATTER_ND".split(), 3),
+    "SCATTER_ND": 3,
     "SPARSE_TO_DENSE": 4,
 }
 """The least number of inputs of builtin operators that run on the CPU alone; all others have one."""
@@ -135,5 +135,6 @@ def check_calls(subgraphs: Sequence[Subgraph]) -> None:
 
 
 def _callees(operator: RawOperator) -> list[int]:
+    """The numbers of the subgraphs that an operator runs; 0 if it does not say which, as in LiteRT."""
     options: Any = operator.options
-    return [getattr(options, field)() for field in _CALLS.get(operator.name, ()) if hasattr(options, field)]
+    return [getattr(options, field)() if options is not None else 0 for field in _CALLS.get(operator.name, ())]

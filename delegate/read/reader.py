@@ -20,6 +20,7 @@ from ...kernels.tensor import TensorInfo
 from .checks import check_calls, check_subgraph
 from .model import OPTIONAL, Model, RawOperator, Subgraph
 from .names import printable, safe_name
+from .option_tables import read_options
 from .quantization import read_quantization
 from .sparse import dense
 
@@ -31,7 +32,6 @@ MAX_RANK = 32
 
 _DTYPE_NAMES = {code: name.lower() for name, code in vars(tflite.TensorType).items() if not name.startswith("_")}
 _BUILTIN_NAMES = {code: name for name, code in vars(tflite.BuiltinOperator).items() if not name.startswith("_")}
-_OPTION_NAMES = {code: name for name, code in vars(tflite.BuiltinOptions).items() if not name.startswith("_")}
 _CUSTOM = tflite.BuiltinOperator.CUSTOM
 _BUILTIN_CODE_FIELD = 10
 """The place of OperatorCode.builtin_code in its flatbuffer table."""
@@ -39,7 +39,7 @@ _BUILTIN_CODE_FIELD = 10
 _NUMPY_NAMES = frozenset(
     "float16 float32 float64 bool complex64 complex128 int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
 )
-"""Types whose constants are plain arrays; others (string, int4, ...) are kept as their raw bytes."""
+"""Types whose constants are plain arrays; int4 becomes int8, and others (string, ...) are kept as their raw bytes."""
 
 _DAMAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError, AttributeError, KeyError, RecursionError)
 """Exceptions that flatbuffers and NumPy raise on bytes that are not what they claim to be."""
@@ -211,6 +211,8 @@ class _Reader:
         data = self._data(label, index)
         if data is None:
             return None
+        if dtype == "int4" and sparse is None:
+            return _unpacked(label, data, shape)
         if dtype not in _NUMPY_NAMES:
             return data
         if sparse is not None:
@@ -256,7 +258,10 @@ class _Reader:
                 name=name,
                 version=version,
                 custom=code == _CUSTOM,
-                options=_guarded(f"{label}: its options", lambda o=operator, code=code: _options(o, code)),
+                options=_guarded(
+                    f"{label}: its options",
+                    lambda o=operator, name=name, code=code: read_options(o, name, custom=code == _CUSTOM),
+                ),
                 inputs=self._indices(f"{label}: its inputs", operator.InputsAsNumpy, tensors, optional=True),
                 outputs=self._indices(f"{label}: its outputs", operator.OutputsAsNumpy, tensors, optional=False),
                 code=code,
@@ -285,18 +290,18 @@ def _array(vector: Any) -> np.ndarray:
     return vector if isinstance(vector, np.ndarray) else np.empty(0, np.uint8)
 
 
+def _unpacked(label: str, data: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """The int8 values of int4 ones, of which a byte holds two, the first in its lower half."""
+    count = math.prod(shape)
+    if data.nbytes != -(-count // 2):
+        raise ModelError(
+            f"{label}: shape {list(shape)} of type int4 takes {-(-count // 2)} bytes, but its buffer has {data.nbytes}"
+        )
+    both = np.stack([data << 4, data], -1).view(np.int8) >> 4
+    values = both.reshape(-1)[:count].reshape(shape)
+    values.flags.writeable = False
+    return values
+
+
 def _ints(vector: Any) -> tuple[int, ...]:
     return tuple(_array(vector).tolist())
-
-
-def _options(operator: tflite.Operator, code: int) -> Any:
-    if code == _CUSTOM:
-        data = operator.CustomOptionsAsNumpy()
-        return data.tobytes() if isinstance(data, np.ndarray) else b""
-    union, name = operator.BuiltinOptions(), _OPTION_NAMES.get(operator.BuiltinOptionsType(), "NONE")
-    if union is None or name == "NONE":
-        return None
-    table = getattr(tflite, name)()
-    table.Init(union.Bytes, union.Pos)
-    table._tab.Offset(1 << 14)  # a field that no table has: a table outside the file raises here, not in a parse
-    return table

@@ -1,4 +1,4 @@
-"""User objects as model tensors: what fits, how it is read or written, and what to do where it does not fit."""
+"""User objects as model tensors: what fits, how it is read or written, and what to do if it does not fit."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def make_binding(
     """Decide how ``obj`` (a texture or buffer of ``device``, or a wrapper that it can borrow) is tensor ``index``.
 
     ``write``: the model writes it (an output). ``previous`` is the tensor's binding until now, whose memory may be used
-    again. Raises BindingError, naming tensor and object, where it cannot be.
+    again. Raises BindingError, naming tensor and object, if it cannot be.
     """
     mapping = mapping or TextureMapping()
     what = tensor_label(index, tensor)
@@ -59,9 +59,9 @@ def make_binding(
 
 
 def rebound(device: Device, obj: Any, previous: Binding) -> Binding | None:
-    """``previous`` with another object, where everything that was decided then holds for it: a ring's next texture.
+    """``previous`` with another object, if everything that was decided then holds for it: a ring's next texture.
 
-    None where it has to be decided anew: another kind, size or format, or an object that ``make_binding`` refuses.
+    None if it has to be decided anew: another kind, size or format, or an object that ``make_binding`` refuses.
     """
     try:
         resource = device.borrow(obj)
@@ -198,7 +198,7 @@ def read_back(device: Device, binding: Binding, tensor: TensorInfo, array: np.nd
     """Copy an output to a C-contiguous array of the type and shape that ``tensor`` has in the model, counted as
     ``reason``.
 
-    A user's object holds real numbers, also where the tensor's are quantized: the CPU makes integers of them. From a
+    A user's object holds real numbers, also if the tensor's are quantized: the CPU makes integers of them. From a
     texture come the values that the texture holds: in rgba8 clipped and rounded to 256 steps.
     """
     view = binding.view

@@ -40,6 +40,8 @@ class BoundaryTensors:
 
     def __init__(self, wait_type: WaitType) -> None:
         self.keep_outputs = False
+        self.preserves_tensors = False
+        """The interpreter shows the results of all operators, so the CPU's memory holds them after each run."""
         self.inputs_are_announced = False
         """The interpreter tells (``Engine.input_set``) whenever somebody sets an input of the model."""
         self._wait_type = wait_type
@@ -209,6 +211,10 @@ class BoundaryTensors:
     def written(self, graph: NativeGraph, tensor: int) -> None:
         """A partition has computed the tensor: the CPU's copy is out of date."""
         key = (graph.index, tensor)
+        if self.preserves_tensors:
+            self.download(graph, tensor)
+            graph.mark_current(tensor)
+            return
         # IF and WHILE on the CPU read what the other subgraphs return.
         if self.keep_outputs and graph.index == 0 and key not in self._cpu_readers:
             if key not in self._unreadable:

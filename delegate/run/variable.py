@@ -15,7 +15,7 @@ class Variable:
     """A float32 variable tensor: LiteRT's memory of it, and the buffer that programs read and write.
 
     LiteRT resets variables in its own memory and tells no delegate. So after a run that memory is filled with MARK.
-    Where it still holds what was left there, the GPU has the value, and nothing is copied; anything else was written by
+    If it still holds what was left there, the GPU has the value, and nothing is copied; anything else was written by
     LiteRT or the user, and is the value from now on.
     """
 
@@ -37,7 +37,7 @@ class Variable:
         return not (self._marked and self._on_gpu)
 
     def before_run(self, buffer: Resource) -> None:
-        """Let ``buffer`` hold the value: copy it, counted, where it was set since the last run."""
+        """Let ``buffer`` hold the value: copy it, counted, if it was set since the last run."""
         if self._buffer is buffer and self._on_gpu:
             return
         self._buffer, self._marked = None, False  # until a run has ended well

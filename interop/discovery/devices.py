@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ..cl.compute.device import ClDevice
@@ -19,8 +20,8 @@ from ..record.null import NullDevice
 
 log = logging.getLogger("framebind")
 
-_gl_devices: weakref.WeakValueDictionary[GlContext, GlDevice] = weakref.WeakValueDictionary()
-_cl_devices: weakref.WeakValueDictionary[ClContext, ClDevice] = weakref.WeakValueDictionary()
+_devices: weakref.WeakValueDictionary[GlContext | ClContext, GlDevice | ClDevice] = weakref.WeakValueDictionary()
+"""The device of each context, as long as somebody uses it."""
 
 
 def open_device(backend: str) -> Device:
@@ -47,24 +48,23 @@ def open_device(backend: str) -> Device:
     return _BACKENDS[backend]()
 
 
-def _open_gl() -> GlDevice:
-    owns_context = not GlContext.is_current()
-    context = GlContext.headless() if owns_context else GlContext.current()
-    device = _gl_devices.get(context)
+def _open_in(
+    api: type[GlContext] | type[ClContext],
+    make_context: Callable[[], GlContext | ClContext],
+    make_device: Callable[..., GlDevice | ClDevice],
+) -> Device:
+    """The device of the API's context that is current on this thread; of one of its own if there is none."""
+    owns_context = not api.is_current()
+    context = make_context() if owns_context else api.current()
+    device = _devices.get(context)
     if device is None or device.closed:
-        device = _gl_devices[context] = GlDevice(context, owns_context=owns_context)
+        device = _devices[context] = make_device(context, owns_context=owns_context)
     device.users += 1
     return device
 
 
-def _open_cl() -> ClDevice:
-    owns_context = not ClContext.is_current()
-    context = ClContext() if owns_context else ClContext.current()
-    device = _cl_devices.get(context)
-    if device is None or device.closed:
-        device = _cl_devices[context] = ClDevice(context, owns_context=owns_context)
-    device.users += 1
-    return device
+_open_gl = partial(_open_in, GlContext, GlContext.headless, GlDevice)
+_open_cl = partial(_open_in, ClContext, ClContext, ClDevice)
 
 
 def _open_auto() -> Device:

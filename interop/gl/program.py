@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,12 @@ from .context import GlContext
 from .khronos import GL
 
 _FORMAT = struct.Struct("<I")
+COMPILING = threading.RLock()
+"""Held by the thread whose programs compile.
+
+The threads of NVIDIA's compiler belong to the process: it crashes if one context changes their number while another
+context's programs compile (H100, driver 580.159, 2026-11-22: benchmarks/endurance.py --backend gl --threads 2).
+"""
 
 
 def build_program(context: GlContext, name: str, texts: dict[int, str], store: BinaryStore | None = None) -> int:
@@ -23,7 +30,8 @@ def build_program(context: GlContext, name: str, texts: dict[int, str], store: B
 
     Raises KernelError with the log of the shader, or of the linker, that failed.
     """
-    return begin_program(context, name, texts, store)()
+    with COMPILING:
+        return begin_program(context, name, texts, store)()
 
 
 def begin_program(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+import struct
 from typing import NamedTuple
 
 from ..tensor import Shape
@@ -39,6 +41,8 @@ def constant(name: str, value: str | int) -> str:
 
 def literal(value: int | float) -> str:
     """A constant in C, in parentheses: an int, or a float with its suffix."""
+    if isinstance(value, float) and not math.isfinite(value):  # neither language can write it
+        return f"FLOAT_OF_BITS(0x{struct.unpack('<I', struct.pack('<f', value))[0]:08x}u)"
     if isinstance(value, float):
         text = repr(value)
         return f"({text}f)" if "." in text or "e" in text else f"({text}.0f)"

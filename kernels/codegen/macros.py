@@ -10,11 +10,8 @@ from .macro import Macro, constant, literal
 from .reads import read_lines, with_input_ops
 from .shapes import shape_lines
 from .source import Argument, Buffer, KernelSource
-from .texts import with_integers
+from .texts import loads_fragments
 from .writes import write_macro
-
-MATRIX_KERNELS = ("matrix_conv",)
-"""The kernels that load fragments, of "src" and of "weights"."""
 
 
 def definitions(source: KernelSource, dialect: Dialect, elements: Mapping[str, str]) -> list[str]:
@@ -27,26 +24,23 @@ def definitions(source: KernelSource, dialect: Dialect, elements: Mapping[str, s
         for memory, arguments in source.memories.items()
     }
     lines: list[Macro | str] = [constant("GROUP", source.group_size), constant("GROUP_COUNT", source.group_count)]
-    if source.integers:
-        lines += dialect.integer_words
-    lines += [constant(name, literal(int(value) if source.integers else value)) for name, value in source.constants]
-    load = dialect.load_integers if source.integers else dialect.load
-    accesses: list[Macro | str] = []
+    lines += [constant(name, literal(value)) for name, value in source.constants]
     for argument in (*source.arguments, *(source.prologue.arguments if source.prologue else ())):
-        accesses += shape_lines(argument)
+        lines += shape_lines(argument)
         if "r" in argument.access:
             input_ops = source.input_ops if argument.name == "src" else ()
-            accesses += with_input_ops(read_lines(argument, buffers, load), input_ops)
+            lines += with_input_ops(read_lines(argument, buffers, dialect.load), input_ops)
         if "w" in argument.access:
-            accesses.append(write_macro(argument, source, dialect, buffers))
-    lines += [with_integers(str(line)) for line in accesses] if source.integers else accesses
-    if source.name in MATRIX_KERNELS:
+            lines.append(write_macro(argument, source, dialect, buffers))
+    if loads_fragments(source.name):
         lines += _fragment_macros(source, dialect, buffers)
     return [str(line) for line in lines]
 
 
 def _fragment_macros(source: KernelSource, dialect: Dialect, buffers: Mapping[str, Buffer]) -> list[Macro | str]:
-    """Macros that load and multiply fragments: as floats; or as halves, if all is halves and there are units."""
+    """Macros that load fragments of "src" and "weights", and multiply them: as floats; or as halves, if all is halves
+    and there are units.
+    """
     floats = [
         constant("FRAGMENT", "float4"),
         constant("NO_FRAGMENT", "F4(0.0f)"),

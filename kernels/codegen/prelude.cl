@@ -7,6 +7,7 @@
 #define SELECT4(a, b, condition) ((condition) ? (b) : (a))
 #define RSQRT(x) rsqrt(x)
 #define RINT(x) rint(x)
+#define FLOAT_OF_BITS(x) as_float(x)
 #if defined(NVIDIA)
 // LOCAL, read again. Otherwise a compiler computes what depends on it once for all kernels of a program, and keeps that
 // in registers throughout.

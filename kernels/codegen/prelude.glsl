@@ -9,6 +9,7 @@
 #define SELECT4(a, b, condition) mix(a, b, condition)
 #define RSQRT(x) inversesqrt(x)
 #define RINT(x) roundEven(x)
+#define FLOAT_OF_BITS(x) uintBitsToFloat(x)
 #define UNROLL
 #define UNROLL2
 #define UNROLL4

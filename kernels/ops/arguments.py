@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -30,11 +32,29 @@ def axis_of(axis: int, rank: int) -> int:
     return int(axis) % rank
 
 
+T = TypeVar("T")
+
+
+def member(members: Sequence[T], number: int, what: str) -> T:
+    """The member of a schema's enum that a number of the file stands for: every such number goes through here.
+
+    Raises Unsupported if the number stands for none. A negative one must not count from the end.
+    """
+    if not 0 <= number < len(members):
+        raise Unsupported(f"{what} {number} has no GPU form")
+    return members[number]
+
+
+def finite(value: float, what: str) -> float:
+    """A number of an option table that becomes part of a kernel's text. Raises Unsupported unless it is finite."""
+    if not math.isfinite(value):
+        raise Unsupported(f"its {what} is {value}, which is not finite")
+    return float(value)
+
+
 def activation_epilogue(number: int) -> tuple[FusedOp, ...]:
     """The epilogue that is a fused activation function. Raises Unsupported if the GPU has no form of it."""
-    if number >= len(ACTIVATIONS):
-        raise Unsupported(f"fused activation function {number} has no GPU form")
-    name = ACTIVATIONS[number]
+    name = member(ACTIVATIONS, number, "fused activation function")
     return (FusedOp(name),) if name else ()
 
 
@@ -63,7 +83,7 @@ def require_movable(sources: Sequence[TensorInfo | None], outputs: Sequence[Tens
     for tensor in sources:
         if tensor and (tensor.dtype not in INTEGER_DTYPES or (tensor.quantization and tensor.dtype != "float32")):
             require_float(tensor)
-        elif tensor and not is_exact(tensor):
+        elif tensor and not _is_exact(tensor):
             raise Unsupported(
                 f"tensor '{tensor.name}' is {tensor.dtype}, and may hold integers that a float32 does not"
             )
@@ -72,25 +92,11 @@ def require_movable(sources: Sequence[TensorInfo | None], outputs: Sequence[Tens
             require_float(tensor)
 
 
-def require_values(sources: Sequence[TensorInfo | None], outputs: Sequence[TensorInfo]) -> None:
-    """Raise Unsupported unless an operator whose kernels also take int32 can move values from sources to outputs."""
-    indices = [tensor for tensor in sources if tensor and tensor.dtype in INDEX_DTYPES and tensor.quantization is None]
-    require_movable([tensor for tensor in sources if tensor not in indices], [])
-    for tensor in outputs:
-        if not sources or sources[0] is None or tensor.dtype != sources[0].dtype:
-            require_float(tensor)
-
-
-def is_exact(tensor: TensorInfo) -> bool:
+def _is_exact(tensor: TensorInfo) -> bool:
     """Whether a float32 holds every value of a tensor of truth values or integers."""
     if tensor.dtype not in INDEX_DTYPES or tensor.exact_in_f32:
         return True
     return tensor.constant is not None and int(np.abs(tensor.constant).max(initial=0)) <= LARGEST_EXACT_INTEGER
-
-
-def is_index(tensor: TensorInfo | None, dtype: str) -> bool:
-    """Whether a tensor has this type, one of indices, and its integers stand for themselves."""
-    return tensor is not None and tensor.dtype == dtype and dtype in INDEX_DTYPES and tensor.quantization is None
 
 
 def require_type(dtypes: Collection[str], *tensors: TensorInfo | None) -> None:

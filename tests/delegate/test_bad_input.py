@@ -86,6 +86,10 @@ BAD_MODELS = [
     (add(outputs=[3]), "subgraph 0: its outputs name tensor 3"),
     (weight(buffer=99), "tensor 1 'w' has its values in buffer 99"),
     (weight(raw=bytes(12)), r"tensor 1 'w': shape \[1, 4\] of type float32 takes 16 bytes, but its buffer has 12"),
+    (
+        weight(raw=bytes(3), dtype="int4"),
+        r"tensor 1 'w': shape \[1, 4\] of type int4 takes 2 bytes, but its buffer has 3",
+    ),
     (weight(shape=(2**30, 2**30), raw=bytes(16)), "tensor 1 'w'.* takes 4611686018427387904 bytes"),
     (weight(shape=(1, -4)), "tensor 1 'w' has the impossible shape"),
     (weight(shape=[1] * 40), "tensor 1 'w' has the impossible shape"),

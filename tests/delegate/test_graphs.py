@@ -142,6 +142,36 @@ def test_forty_inputs_are_not_one_kernel(gpu: Device) -> None:
     check(gpu, model, frames(*[SHAPE] * count), range(count - 1))
 
 
+@pytest.mark.filterwarnings("ignore:Warning. Enabling .experimental_preserve_all_tensors")
+@pytest.mark.parametrize("gpu", ["gl"], indirect=True)
+@pytest.mark.parametrize("ours", [True, False], ids=["framebind", "LiteRT"])
+def test_all_tensors_can_be_preserved(gpu: Device, ours: bool) -> None:
+    """The results of operators that only the GPU reads are on the CPU too."""
+    tensors = [X, T("a", SHAPE), T("b", SHAPE), T("c", SHAPE), T("d", SHAPE), Y]
+    operators = [Op("EXP", [0], [1]), Op("NEG", [1], [2]), Op(CPU_ONLY, [2], [3]), Op("ADD", [1, 3], [4])]
+    model = build(G(tensors, [*operators, Op("TANH", [4], [5])], [0], [5]))
+    delegate = fb.GpuDelegate(
+        fb.GpuDelegateOptions(backend="opencl" if isinstance(gpu, ClDevice) else "opengl"), model_content=model
+    )
+    resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    preserving = LiteRt(
+        model_content=model, experimental_op_resolver_type=resolver, experimental_preserve_all_tensors=True
+    )
+    interpreter = (fb.Interpreter if ours else LiteRt)(
+        model_content=model, experimental_delegates=[delegate], experimental_preserve_all_tensors=True
+    )
+    for each in (preserving, interpreter):
+        each.allocate_tensors()
+    for inputs in frames(SHAPE):
+        same(run(interpreter, inputs), run(preserving, inputs))
+        same(*([each.get_tensor(i) for i in range(6)] for each in (interpreter, preserving)))
+    for each in (preserving, interpreter):
+        each.resize_tensor_input(0, (2, 3, 5, 7))
+        each.allocate_tensors()
+        run(each, frames((2, 3, 5, 7))[0])
+    same(*([each.get_tensor(i) for i in range(6)] for each in (interpreter, preserving)))
+
+
 # Constants ------------------------------------------------------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@ import framebind as fb
 from framebind.interop.device import Operand, Slot
 from framebind.interop.discovery.devices import open_device
 from framebind.interop.gl.compute.device import GlDevice
+from framebind.interop.gl.program import COMPILING
 from framebind.kernels.tensor import Shape
 from framebind.kernels.views import Dense, Picture, Sliced, picture_parameters
 from support.device_steps import SHAPE, Array, bound, chain, content, copy_source, random, step, texels, whole
@@ -274,6 +275,25 @@ def test_kernels_are_compiled_once_per_context(context: fb.GlContext) -> None:
     context.objects.drain()
     assert context.objects.live["program"] == programs
     assert open_device("opengl") is not first
+
+
+def test_programs_of_two_threads_compile_one_after_the_other() -> None:
+    """NVIDIA's compiler crashes if one thread sets the number of its threads while another's programs compile."""
+    done = threading.Event()
+
+    def compile_a_kernel() -> None:
+        with fb.GlContext.headless() as context:
+            device = GlDevice(context)
+            buffer = whole(device.buffer(Dense(SHAPE).nbytes, "both"))
+            device.compile([step(device, copy_source(device, Dense(SHAPE), Dense(SHAPE)), buffer, buffer)])
+        done.set()
+
+    thread = threading.Thread(target=compile_a_kernel)
+    with COMPILING:
+        thread.start()
+        assert not done.wait(0.3)
+    assert done.wait(60)
+    thread.join()
 
 
 def test_a_device_makes_its_own_context_where_none_is_current() -> None:

@@ -103,9 +103,10 @@ def test_16_bits_are_exact_where_litert_is_not(gpu: Device, name: str) -> None:
     delegate.close()
 
 
-def test_integer_weights_of_a_float_model_are_dequantized_once(gpu: Device) -> None:
+@pytest.mark.parametrize("dtype", ["int8", "int4"])
+def test_integer_weights_of_a_float_model_are_dequantized_once(gpu: Device, dtype: str) -> None:
     """Post-training dynamic range. LiteRT would round the activations too, to 8 bits, for its integer kernels."""
-    model, exact = (float_with_integer_weights(SHAPE, 9, integers=integers) for integers in (True, False))
+    model, exact = (float_with_integer_weights(SHAPE, 9, integers=integers, dtype=dtype) for integers in (True, False))
     interpreter, delegate = on_gpu(gpu, model)
     inputs = random_inputs(interpreter.get_input_details())
     expected, rounded = on_cpu(exact, inputs)[3], on_cpu(model, inputs)[3]
@@ -119,15 +120,16 @@ ADD = binary("ADD", "int8", (SHAPE, SHAPE))
 COUNT = int(np.prod(SHAPE))
 
 
-def test_weights_through_dequantize_are_dequantized_once(gpu: Device) -> None:
-    model = float_after_dequantize(SHAPE, 9)
+@pytest.mark.parametrize("dtype", ["int8", "int4"])
+def test_weights_through_dequantize_are_dequantized_once(gpu: Device, dtype: str) -> None:
+    model = float_after_dequantize(SHAPE, 9, dtype)
     interpreter, delegate = on_gpu(gpu, model)
     inputs = random_inputs(interpreter.get_input_details())
     result = run(interpreter, inputs)[3]
     assert on_the_cpu(delegate) == {}
     (partition,) = delegate.engine.partitions
     assert partition.program is not None and len(partition.program.steps) == 1
-    exact = float_with_integer_weights(SHAPE, 9, integers=False)
+    exact = float_with_integer_weights(SHAPE, 9, integers=False, dtype=dtype)
     assert relative_error(result, on_cpu(exact, inputs)[3]) <= 1e-5
     delegate.close()
 

@@ -18,7 +18,7 @@ from ...device import Step
 from ...errors import KernelError
 from ..context import GlContext
 from ..khronos import GL
-from ..program import begin_program, offer
+from ..program import COMPILING, begin_program, offer
 from ..query import has_extension
 from ..state import compiler_threads, restored
 
@@ -88,7 +88,7 @@ class GlKernel:
 
 def compile_kernels(context: GlContext, kernels: Collection[GlKernel], store: BinaryStore | None) -> None:
     """Link those that are not. The driver works on all at once if it can. Raises KernelError with log and text."""
-    with _compiler_threads(context):
+    with COMPILING, _compiler_threads(context):
         for kernel in kernels:
             kernel.begin(store)
         for kernel in kernels:

@@ -17,7 +17,7 @@ def _parse(node: TfliteNode) -> Parsed:
         shape = broadcast_shape(shapes)
     except ValueError as error:
         raise Unsupported(str(error)) from error
-    return Parsed(Constant(np.array(shape, node.outputs[0].dtype)))
+    return Parsed(Constant((np.array(shape, node.outputs[0].dtype),)))
 
 
 TFLITE = (TfliteOp("BROADCAST_ARGS", _parse, max_version=1, inputs=2, max_rank=LARGEST_RANK),)

@@ -23,12 +23,12 @@ any size.
 
 @dataclass(frozen=True)
 class Constant(Operation):
-    """``values`` of the output, for inputs of the shapes that they have now."""
+    """``values`` of each output, for inputs of the shapes that they have now."""
 
-    values: np.ndarray = field(compare=False)
+    values: tuple[np.ndarray, ...] = field(compare=False)
 
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-        return [self.values.shape]
+        return [values.shape for values in self.values]
 
     def lower(self, lowering: Lowering) -> list[Launch]:
         """No launches: the engine copies a constant output to the object that is bound to it."""
@@ -48,7 +48,7 @@ def _parse_rank(node: TfliteNode) -> Parsed:
 def _measured(source: TensorInfo | None, measure: Callable[[tuple[int, ...]], np.ndarray]) -> Constant:
     if source is None or min(source.shape, default=1) < 1:
         raise Unsupported("it needs an input of a known shape")
-    return Constant(measure(source.shape))
+    return Constant((measure(source.shape),))
 
 
 def _parse_fill(node: TfliteNode) -> Parsed:
@@ -56,7 +56,7 @@ def _parse_fill(node: TfliteNode) -> Parsed:
     shape, value = constant(node.inputs[0], "shape").reshape(-1), constant(node.inputs[1], "value")
     if value.size != 1:
         raise Unsupported(f"a value of shape {value.shape} does not fill {shape.tolist()}")
-    return Parsed(Constant(_filled(value, tuple(shape.tolist()))))
+    return Parsed(Constant((_filled(value, tuple(shape.tolist())),)))
 
 
 def _parse_zeros(node: TfliteNode) -> Parsed:

@@ -22,12 +22,12 @@ _DTYPES = INDEX_DTYPES | {"float32", "bool"}
 
 def fold(
     row: TfliteOp, node: TfliteNode, output_shapes: Callable[[], list[tuple[int, ...]] | None]
-) -> np.ndarray | None:
-    """The value of the only output, if all inputs are small constants; None if it has to be computed.
+) -> list[np.ndarray] | None:
+    """The values of the outputs, if all inputs are small constants; None if they have to be computed.
 
     ``output_shapes`` returns the shapes of the outputs, or None if they do not follow from the inputs.
     """
-    if row.fold is None or len(node.outputs) != 1 or not all(map(_is_plain, (*node.inputs, *node.outputs))):
+    if row.fold is None or not all(map(_is_plain, (*node.inputs, *node.outputs))):
         return None
     known = [tensor.constant.astype(tensor.dtype) for tensor in node.inputs if tensor and tensor.constant is not None]
     shapes = output_shapes() if len(known) == len(node.inputs) else None
@@ -35,8 +35,12 @@ def fold(
         return None
     try:
         with np.errstate(all="ignore"):
-            result = np.asarray(row.fold(node.options, known))
-        return result.reshape(shapes[0]).astype(node.outputs[0].dtype)
+            folded = row.fold(node.options, known)
+        results = folded if isinstance(folded, list) else [folded]
+        return [
+            np.asarray(result).reshape(shape).astype(output.dtype)
+            for result, shape, output in zip(results, shapes, node.outputs, strict=True)
+        ]
     except (AttributeError, IndexError, TypeError, ValueError):
         return None  # its parse says what is wrong
 

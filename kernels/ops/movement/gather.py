@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import INDEX_DTYPES, LARGEST_RANK, around_axis, ranked
-from ..arguments import axis_of, constant, require_float, require_type, require_values
+from ..arguments import axis_of, constant, require_float, require_movable, require_type
 
 
 @dataclass(frozen=True)
@@ -92,12 +93,15 @@ def _parse_one_hot(node: TfliteNode) -> Parsed:
 
 
 def _parse_gather(node: TfliteNode) -> Parsed:
-    require_values(node.inputs[:1], node.outputs)
+    require_movable(node.inputs[:1], node.outputs)
     require_type(INDEX_DTYPES, node.inputs[1])
     source, indices = node.inputs[0], node.inputs[1]
     if source is None or indices is None or not source.shape:
         raise Unsupported("it needs indices, and an input of rank 1 or more")
-    axis, batches = axis_of(node.options.Axis(), len(source.shape)), node.options.BatchDims() % (len(indices.shape) + 1)
+    axis, batches = axis_of(node.options.Axis(), len(source.shape)), node.options.BatchDims()
+    batches += len(indices.shape) if batches < 0 else 0
+    if not 0 <= batches <= len(indices.shape):
+        raise Unsupported(f"{batches} batch dimensions are not those of indices of shape {indices.shape}")
     if batches > axis or indices.shape[:batches] != source.shape[:batches]:
         raise Unsupported(f"indices {indices.shape} do not share {batches} batch dimensions with {source.shape}")
     known = indices.constant
@@ -106,10 +110,17 @@ def _parse_gather(node: TfliteNode) -> Parsed:
     return Parsed(Gather(axis, batches, (len(source.shape), len(indices.shape))), (0, 1))
 
 
+def _fold_gather(options: Any, inputs: list[np.ndarray]) -> np.ndarray:
+    values, indices = inputs
+    if options.BatchDims() or indices.min(initial=0) < 0:
+        raise ValueError("batches are not folded, and a negative index counts from no end")
+    return np.take(values, indices, options.Axis())
+
+
 TFLITE = (
     TfliteOp("ONE_HOT", _parse_one_hot, max_version=1, inputs=4, max_rank=LARGEST_RANK),
     TfliteOp(
         "GATHER", _parse_gather, max_version=8, inputs=2, max_rank=LARGEST_RANK, moves_values=True,
-        fold=lambda options, inputs: np.take(inputs[0], inputs[1], options.Axis()),
+        fold=_fold_gather,
     ),
 )  # fmt: skip

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import LARGEST_RANK, TensorId, around_axis, bhwc_axis, bounds_of, merged_runs
-from ..arguments import constant, is_exact, require_values
+from ...tensor import LARGEST_RANK, TensorId, around_axis, bhwc_axis, merged_runs
+from ..arguments import constant, member, require_movable
 
 MODES = ("constant", "reflect", "symmetric")
 
@@ -66,7 +66,7 @@ def launch_pad(
 
 
 def _amounts(node: TfliteNode) -> tuple[tuple[int, int], ...]:
-    require_values(node.inputs[:1], node.outputs)
+    require_movable(node.inputs[:1], node.outputs)
     source, table = node.inputs[0], constant(node.inputs[1], "paddings")
     if source is None or table.shape != (len(source.shape), 2) or table.min() < 0:
         raise Unsupported(f"paddings of shape {table.shape} do not fit the input, or are negative")
@@ -76,14 +76,11 @@ def _amounts(node: TfliteNode) -> tuple[tuple[int, int], ...]:
 def _parse(node: TfliteNode) -> Parsed:
     amounts, given = _amounts(node), node.inputs[2] if len(node.inputs) > 2 else None
     value = 0.0 if given is None else float(constant(given, "padding value").reshape(-1)[0])
-    source = bounds_of(node.inputs[0]) if node.inputs[0] is not None else None
-    bounds = None if source is None else (min(source[0], int(value)), max(source[1], int(value)))
-    integers = given is not None and not is_exact(given)
-    return Parsed(Pad(amounts, "constant", value), integers=integers, bounds=bounds)
+    return Parsed(Pad(amounts, "constant", value))
 
 
 def _parse_mirror(node: TfliteNode) -> Parsed:
-    amounts, mode = _amounts(node), ("reflect", "symmetric")[node.options.Mode()]
+    amounts, mode = _amounts(node), member(("reflect", "symmetric"), node.options.Mode(), "mirroring")
     shape, limit = node.inputs[0].shape if node.inputs[0] else (), {"reflect": -1, "symmetric": 0}[mode]
     if any(max(pair) > size + limit for pair, size in zip(amounts, shape, strict=True)):
         raise Unsupported(f"paddings {amounts} are larger than the input {shape} has pixels to mirror")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ...operation import Parsed, TfliteNode, TfliteOp
 from ...tensor import LARGEST_RANK, strides_of
-from ..arguments import axis_of, constant, require_values
+from ..arguments import axis_of, constant, require_movable
 from .strided_copy import Digit, Rearrangement
 
 
@@ -35,10 +37,15 @@ class Reverse(Rearrangement):
 
 
 def _parse_reverse(node: TfliteNode) -> Parsed:
-    require_values(node.inputs[:1], node.outputs)
+    require_movable(node.inputs[:1], node.outputs)
     rank = len(node.inputs[0].shape) if node.inputs[0] else 0
     axes = frozenset(axis_of(axis, rank) for axis in constant(node.inputs[1], "axes").reshape(-1))
     return Parsed(Reverse(axes, rank))
 
 
-TFLITE = (TfliteOp("REVERSE_V2", _parse_reverse, max_version=4, inputs=2, max_rank=LARGEST_RANK, moves_values=True),)
+TFLITE = (
+    TfliteOp(
+        "REVERSE_V2", _parse_reverse, max_version=4, inputs=2, max_rank=LARGEST_RANK, moves_values=True,
+        fold=lambda _, inputs: np.flip(inputs[0], tuple(inputs[1].reshape(-1).tolist())),
+    ),
+)  # fmt: skip

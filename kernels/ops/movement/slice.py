@@ -10,7 +10,7 @@ import numpy as np
 
 from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import LARGEST_RANK, around_axis, ranked, strides_of
-from ..arguments import axis_of, constant, require_values
+from ..arguments import axis_of, constant, require_movable
 from .strided_copy import Digit, Rearrangement, launch_strided_copy
 
 
@@ -105,7 +105,7 @@ class Split(Operation):
 
 
 def _parse_slice(node: TfliteNode) -> Parsed:
-    require_values(node.inputs[:1], node.outputs)
+    require_movable(node.inputs[:1], node.outputs)
     begins, sizes = (constant(node.inputs[i], what).reshape(-1).tolist() for i, what in ((1, "begin"), (2, "size")))
     if node.inputs[0] is None or not len(begins) == len(sizes) == len(node.inputs[0].shape):
         raise Unsupported("begin and size must have a value for each dimension")
@@ -116,7 +116,7 @@ def _parse_slice(node: TfliteNode) -> Parsed:
 
 
 def _parse_strided(node: TfliteNode) -> Parsed:
-    require_values(node.inputs[:1], node.outputs)
+    require_movable(node.inputs[:1], node.outputs)
     if node.inputs[0] is None:
         raise Unsupported("it needs an input")
     begins, ends, steps = (
@@ -161,8 +161,15 @@ def dense_slice(rank: int, begins: list[int], ends: list[int], steps: list[int],
     return Slice(tuple(cuts), tuple(new))
 
 
+def _fold_slice(_: Any, inputs: list[np.ndarray]) -> np.ndarray:
+    begins, sizes = (given.reshape(-1).tolist() for given in inputs[1:])
+    return inputs[0][tuple(slice(a, None if n < 0 else a + n) for a, n in zip(begins, sizes, strict=True))]
+
+
 def _fold_strided(options: Any, inputs: list[np.ndarray]) -> np.ndarray:
     begins, ends, steps = (given.reshape(-1).tolist() for given in inputs[1:4])
+    if options.Offset():
+        ends = [begin + end for begin, end in zip(begins, ends, strict=True)]
     taken = dense_slice(inputs[0].ndim, begins, ends, steps, options)
     index = tuple(cut.begin if cut.drop else slice(cut.begin, cut.end, cut.step) for cut in taken.cuts)
     result = np.asarray(inputs[0][index])
@@ -175,7 +182,7 @@ def _fold_strided(options: Any, inputs: list[np.ndarray]) -> np.ndarray:
 
 
 def _parse_split(node: TfliteNode) -> Parsed:
-    require_values(node.inputs[1:2], node.outputs)
+    require_movable(node.inputs[1:2], node.outputs)
     source, axis = node.inputs[1], int(constant(node.inputs[0], "axis").reshape(-1)[0])
     if source is None:
         raise Unsupported("it needs an input")
@@ -187,7 +194,7 @@ def _parse_split(node: TfliteNode) -> Parsed:
 
 
 def _parse_split_v(node: TfliteNode) -> Parsed:
-    require_values(node.inputs[:1], node.outputs)
+    require_movable(node.inputs[:1], node.outputs)
     source, sizes = node.inputs[0], constant(node.inputs[1], "sizes").reshape(-1).tolist()
     if source is None or len(sizes) != len(node.outputs) or sizes.count(-1) > 1:
         raise Unsupported(f"sizes {sizes} do not fit the {len(node.outputs)} outputs")
@@ -198,7 +205,7 @@ def _parse_split_v(node: TfliteNode) -> Parsed:
 
 
 def _parse_unpack(node: TfliteNode) -> Parsed:
-    require_values(node.inputs[:1], node.outputs)
+    require_movable(node.inputs[:1], node.outputs)
     if node.inputs[0] is None:
         raise Unsupported("it needs an input")
     rank = len(node.inputs[0].shape)
@@ -206,12 +213,20 @@ def _parse_unpack(node: TfliteNode) -> Parsed:
 
 
 TFLITE = (
-    TfliteOp("SLICE", _parse_slice, max_version=8, inputs=3, max_rank=LARGEST_RANK, moves_values=True),
+    TfliteOp(
+        "SLICE", _parse_slice, max_version=8, inputs=3, max_rank=LARGEST_RANK, moves_values=True, fold=_fold_slice
+    ),
     TfliteOp(
         "STRIDED_SLICE", _parse_strided, max_version=8, inputs=4, max_rank=LARGEST_RANK, moves_values=True,
         fold=_fold_strided,
     ),
-    TfliteOp("SPLIT", _parse_split, max_version=5, inputs=2, max_rank=LARGEST_RANK, moves_values=True),
+    TfliteOp(
+        "SPLIT", _parse_split, max_version=5, inputs=2, max_rank=LARGEST_RANK, moves_values=True,
+        fold=lambda options, inputs: np.split(inputs[1], options.NumSplits(), int(inputs[0].reshape(-1)[0])),
+    ),
     TfliteOp("SPLIT_V", _parse_split_v, max_version=3, inputs=3, max_rank=LARGEST_RANK, moves_values=True),
-    TfliteOp("UNPACK", _parse_unpack, max_version=6, max_rank=LARGEST_RANK, moves_values=True),
+    TfliteOp(
+        "UNPACK", _parse_unpack, max_version=6, max_rank=LARGEST_RANK, moves_values=True,
+        fold=lambda options, inputs: list(np.moveaxis(inputs[0], options.Axis(), 0)),
+    ),
 )  # fmt: skip

@@ -6,9 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from ...operation import Collapsed, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import LARGEST_RANK, strides_of
-from ..arguments import constant, require_values
+from ..arguments import constant, require_movable
 from .strided_copy import MAX_DIGITS, Digit, Rearrangement, StridedCopy, merged_digits
 
 
@@ -74,7 +76,7 @@ class BroadcastTo(Rearrangement):
 
 
 def _parse_tile(node: TfliteNode) -> Parsed:
-    require_values(node.inputs[:1], node.outputs)
+    require_movable(node.inputs[:1], node.outputs)
     multiples = tuple(int(n) for n in constant(node.inputs[1], "multiples").reshape(-1))
     if node.inputs[0] is None or len(multiples) != len(node.inputs[0].shape) or min(multiples, default=1) < 1:
         raise Unsupported(f"multiples {multiples} do not fit the input")
@@ -82,7 +84,7 @@ def _parse_tile(node: TfliteNode) -> Parsed:
 
 
 def _parse_broadcast(node: TfliteNode) -> Parsed:
-    require_values(node.inputs[:1], node.outputs)
+    require_movable(node.inputs[:1], node.outputs)
     destination = tuple(int(n) for n in constant(node.inputs[1], "shape").reshape(-1))
     if node.inputs[0] is None or len(destination) < len(node.inputs[0].shape):
         raise Unsupported(f"shape {destination} has fewer dimensions than the input")
@@ -90,6 +92,12 @@ def _parse_broadcast(node: TfliteNode) -> Parsed:
 
 
 TFLITE = (
-    TfliteOp("TILE", _parse_tile, max_version=3, inputs=2, max_rank=LARGEST_RANK, moves_values=True),
-    TfliteOp("BROADCAST_TO", _parse_broadcast, max_version=4, inputs=2, max_rank=LARGEST_RANK),
-)
+    TfliteOp(
+        "TILE", _parse_tile, max_version=3, inputs=2, max_rank=LARGEST_RANK, moves_values=True,
+        fold=lambda _, inputs: np.tile(inputs[0], inputs[1].reshape(-1)),
+    ),
+    TfliteOp(
+        "BROADCAST_TO", _parse_broadcast, max_version=4, inputs=2, max_rank=LARGEST_RANK,
+        fold=lambda _, inputs: np.broadcast_to(inputs[0], inputs[1].reshape(-1)),
+    ),
+)  # fmt: skip

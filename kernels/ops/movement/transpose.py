@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ...operation import Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import LARGEST_RANK, strides_of
-from ..arguments import axis_of, constant, require_values
+from ..arguments import axis_of, constant, require_movable
 from .strided_copy import Digit, Rearrangement
 
 
@@ -29,7 +31,7 @@ class Transpose(Rearrangement):
 
 
 def _parse_transpose(node: TfliteNode) -> Parsed:
-    require_values(node.inputs[:1], node.outputs)
+    require_movable(node.inputs[:1], node.outputs)
     source, order = node.inputs[0], constant(node.inputs[1], "permutation").reshape(-1)
     rank = len(source.shape) if source else 0
     order = tuple(axis_of(axis, rank) for axis in order)
@@ -38,4 +40,9 @@ def _parse_transpose(node: TfliteNode) -> Parsed:
     return Parsed(Transpose(order))
 
 
-TFLITE = (TfliteOp("TRANSPOSE", _parse_transpose, max_version=9, inputs=2, max_rank=LARGEST_RANK, moves_values=True),)
+TFLITE = (
+    TfliteOp(
+        "TRANSPOSE", _parse_transpose, max_version=9, inputs=2, max_rank=LARGEST_RANK, moves_values=True,
+        fold=lambda _, inputs: np.transpose(inputs[0], inputs[1].reshape(-1)),
+    ),
+)  # fmt: skip

@@ -15,8 +15,7 @@ import numpy as np
 
 from ...operation import FusedOp, Fusion, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import LARGEST_RANK, TensorInfo, broadcast_shape
-from ..arguments import activation_epilogue, is_index, require_float
-from .integers import ARITHMETIC, arithmetic_bounds
+from ..arguments import activation_epilogue, require_float
 
 UNARY: dict[str, str] = {
     "ABS": "fabs(v)",
@@ -111,10 +110,7 @@ def _parse_unary(node: TfliteNode, *, name: str) -> Parsed:
 
 
 def _parse_binary(node: TfliteNode, *, name: str) -> Parsed:
-    tensors = (*node.inputs, *node.outputs)
-    integers = name in ARITHMETIC and all(is_index(tensor, node.outputs[0].dtype) for tensor in tensors)
-    if not integers:
-        require_float(*tensors)
+    require_float(*node.inputs, *node.outputs)
     left, right = node.inputs
     if left is None or right is None:
         raise Unsupported("it needs two operands")
@@ -128,9 +124,7 @@ def _parse_binary(node: TfliteNode, *, name: str) -> Parsed:
     if right.constant is not None and left.constant is None:
         swapped = False
     op = FusedOp(name, operand=0 if swapped else 1, swapped=swapped)
-    bounds = arithmetic_bounds(name, left, right, node.outputs[0].dtype) if integers else None
-    epilogue = (op, *activation_epilogue(activation))
-    return Parsed(Elementwise(), (1 if swapped else 0,), epilogue, integers=integers, bounds=bounds)
+    return Parsed(Elementwise(), (1 if swapped else 0,), (op, *activation_epilogue(activation)))
 
 
 def _parse_first_shape(node: TfliteNode, *, name: str) -> Parsed:
@@ -205,9 +199,22 @@ _FOLDS = {
     "MUL": _folded(np.multiply),
     "SUB": _folded(np.subtract),
 }
+_UNARY_FOLDS: dict[str, Callable[[Any, list[np.ndarray]], np.ndarray]] = {
+    "ABS": lambda _, inputs: np.abs(inputs[0]),
+    "CEIL": lambda _, inputs: np.ceil(inputs[0]),
+    "FLOOR": lambda _, inputs: np.floor(inputs[0]),
+    "NEG": lambda _, inputs: -inputs[0],
+    "ROUND": lambda _, inputs: np.rint(inputs[0]),
+    "SQRT": lambda _, inputs: np.sqrt(inputs[0]),
+}
 _BINARY_PARSERS = {"ATAN2": _parse_first_shape, "PRELU": _parse_first_shape}
 TFLITE = (
-    *(TfliteOp(name, partial(_parse_unary, name=name), max_version=5, max_rank=LARGEST_RANK) for name in UNARY),
+    *(
+        TfliteOp(
+            name, partial(_parse_unary, name=name), max_version=5, max_rank=LARGEST_RANK, fold=_UNARY_FOLDS.get(name)
+        )
+        for name in UNARY
+    ),
     *(
         TfliteOp(
             name, partial(_BINARY_PARSERS.get(name, _parse_binary), name=name), max_version=8, inputs=2,

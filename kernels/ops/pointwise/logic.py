@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
+from typing import Any
+
+import numpy as np
 
 from ...operation import FusedOp, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import (
-    INTEGER_DTYPES,
-    LARGEST_RANK,
-    QUANTIZED_DTYPES,
-    Bounds,
-    IntegerRange,
-    TensorId,
-    TensorInfo,
-    bounds_of,
-    broadcast_shape,
-)
-from ..arguments import require_type, require_values
+from ...tensor import INTEGER_DTYPES, LARGEST_RANK, QUANTIZED_DTYPES, IntegerRange, TensorId, broadcast_shape
+from ..arguments import require_movable, require_type
 from .elementwise import Elementwise
 
 COMPARISONS = ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
@@ -52,7 +46,7 @@ def _parse_binary(node: TfliteNode, *, name: str) -> Parsed:
     if name in LOGICAL:
         require_type(BOOLEAN, *node.inputs)
     else:
-        require_values(node.inputs, [])
+        require_movable(node.inputs, [])
     require_type(BOOLEAN, *node.outputs)
     left, right = node.inputs
     if left is None or right is None:
@@ -72,7 +66,7 @@ def _parse_cast(node: TfliteNode) -> Parsed:
         raise Unsupported("it needs an input")
     source, destination = node.inputs[0].dtype, node.outputs[0].dtype
     if destination in ("float32", source) or source == "bool":
-        return Parsed(Elementwise(), (0,), bounds=(0, 1) if source == "bool" else None)
+        return Parsed(Elementwise(), (0,))
     if destination == "bool":
         return Parsed(Elementwise(), (0,), (FusedOp("TO_BOOL"),))
     if source == "float32":
@@ -81,14 +75,8 @@ def _parse_cast(node: TfliteNode) -> Parsed:
         source not in QUANTIZED_DTYPES or not _fits(QUANTIZED_DTYPES[source], QUANTIZED_DTYPES[destination])
     ):
         raise Unsupported(f"{source} to {destination} wraps around, which a float32 does not")
-    require_values(node.inputs, [])
-    return Parsed(Elementwise(), (0,), bounds=_bounds_of_cast(node.inputs[0]))
-
-
-def _bounds_of_cast(source: TensorInfo) -> Bounds | None:
-    """The bounds of integers made of integers."""
-    kind = QUANTIZED_DTYPES.get(source.dtype)
-    return bounds_of(source) if kind is None else (kind.lowest, kind.highest)
+    require_movable(node.inputs, [])
+    return Parsed(Elementwise(), (0,))
 
 
 def _fits(source: IntegerRange, destination: IntegerRange) -> bool:
@@ -97,7 +85,7 @@ def _fits(source: IntegerRange, destination: IntegerRange) -> bool:
 
 def _parse_select(node: TfliteNode, *, by_rows: bool) -> Parsed:
     require_type(BOOLEAN, node.inputs[0])
-    require_values(node.inputs[1:], node.outputs)
+    require_movable(node.inputs[1:], node.outputs)
     shapes = [tensor.shape for tensor in node.inputs if tensor is not None]
     if len(shapes) < 3:
         raise Unsupported("it needs a condition and two operands")
@@ -107,15 +95,29 @@ def _parse_select(node: TfliteNode, *, by_rows: bool) -> Parsed:
     return Parsed(Select(rows=rows), (0, 1, 2))
 
 
+def _folded(operator: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Callable[[Any, list[np.ndarray]], np.ndarray]:
+    return lambda _, inputs: operator(inputs[0], inputs[1])
+
+
+_FOLDS = {name: _folded(getattr(np, name.lower())) for name in (*COMPARISONS, *LOGICAL)}
+"""NumPy has the same names."""
 TFLITE = (
     *(
-        TfliteOp(name, partial(_parse_binary, name=name), max_version=5, inputs=2, max_rank=LARGEST_RANK)
+        TfliteOp(
+            name, partial(_parse_binary, name=name), max_version=5, inputs=2, max_rank=LARGEST_RANK, fold=_FOLDS[name]
+        )
         for name in (*COMPARISONS, *LOGICAL)
     ),
-    TfliteOp("LOGICAL_NOT", _parse_not, max_version=1, max_rank=LARGEST_RANK),
+    TfliteOp(
+        "LOGICAL_NOT", _parse_not, max_version=1, max_rank=LARGEST_RANK,
+        fold=lambda _, inputs: np.logical_not(inputs[0]),
+    ),
     TfliteOp(
         "CAST", _parse_cast, max_version=9, max_rank=LARGEST_RANK, takes_integers=True, fold=lambda _, inputs: inputs[0]
     ),
     TfliteOp("SELECT", partial(_parse_select, by_rows=True), max_version=4, inputs=3, max_rank=LARGEST_RANK),
-    TfliteOp("SELECT_V2", partial(_parse_select, by_rows=False), max_version=2, inputs=3, max_rank=LARGEST_RANK),
-)
+    TfliteOp(
+        "SELECT_V2", partial(_parse_select, by_rows=False), max_version=2, inputs=3, max_rank=LARGEST_RANK,
+        fold=lambda _, inputs: np.where(inputs[0], inputs[1], inputs[2]),
+    ),
+)  # fmt: skip

@@ -17,7 +17,7 @@ from ...views import Quantized
 from ..arguments import require_float
 from .elementwise import Elementwise, lower_copy
 
-_CONSTANTS = QUANTIZED_DTYPES.keys() | INDEX_DTYPES
+_CONSTANTS = QUANTIZED_DTYPES.keys() | INDEX_DTYPES | {"int4"}
 """The integer types of quantized constants: weights, operands, and biases, which are wider."""
 
 

@@ -13,12 +13,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ..arguments import constant, require_float
+from ..arguments import constant, member, require_float
 from .full_lstm import TANH, parse_full
 from .lstm_cell import Cell, launch_cell, launch_sums
 
-BASIC = 1
-"""The schema's LSTMKernelType of the basic form; the full form is 0."""
 COLUMNS = (2, 0, 1, 3)
 """The places of the sums of the cell's gates (forget, input, new, output)."""
 
@@ -49,7 +47,7 @@ class BasicLstm(Operation):
 def _parse(node: TfliteNode) -> Parsed:
     if node.options is None:
         raise Unsupported("it has no options")
-    if node.options.KernelType() != BASIC:
+    if member(("full", "basic"), node.options.KernelType(), "LSTM kernel type") == "full":
         return parse_full(node)
     require_float(*node.inputs, *node.outputs)
     if node.options.FusedActivationFunction() != TANH or node.options.CellClip() or node.options.ProjClip():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any
@@ -101,12 +101,20 @@ def _parse(node: TfliteNode, *, kind: str) -> Parsed:
     return Parsed(Reduction(axes, rank, keep=bool(node.options.KeepDims()), kind=kind))
 
 
-def _fold_product(_: Any, inputs: list[np.ndarray]) -> np.ndarray:
-    return np.asarray(np.prod(inputs[0], tuple(inputs[1].reshape(-1).tolist())))
+def _fold(_: Any, inputs: list[np.ndarray], *, reduce: Callable[..., Any]) -> np.ndarray:
+    if inputs[0].dtype.kind == "f":
+        raise ValueError("the order of a sum of floats is the device's")
+    return np.asarray(reduce(inputs[0], tuple(inputs[1].reshape(-1).tolist())))
+
+
+_FOLDS: dict[str, Callable[..., Any]] = {
+    "SUM": np.sum, "REDUCE_MAX": np.max, "REDUCE_MIN": np.min, "REDUCE_PROD": np.prod, "REDUCE_ANY": np.any,
+    "REDUCE_ALL": np.all,
+}  # fmt: skip
 
 
 def _row(kind: str) -> TfliteOp:
-    fold = _fold_product if kind == "REDUCE_PROD" else None
+    fold = partial(_fold, reduce=_FOLDS[kind]) if kind in _FOLDS else None
     return TfliteOp(kind, partial(_parse, kind=kind), max_version=3, inputs=2, max_rank=LARGEST_RANK, fold=fold)
 
 

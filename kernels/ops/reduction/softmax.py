@@ -7,7 +7,7 @@ from functools import partial
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import LARGEST_RANK, slices
-from ..arguments import activation_epilogue, require_float
+from ..arguments import activation_epilogue, finite, require_float
 
 KINDS = ("SOFTMAX", "LOG_SOFTMAX", "L2_NORMALIZATION")
 
@@ -42,7 +42,7 @@ def _parse(node: TfliteNode, *, kind: str) -> Parsed:
     require_float(node.inputs[0], *node.outputs)
     if node.inputs[0] is None or not node.inputs[0].shape:
         raise Unsupported("it needs an input of rank 1 or more")
-    beta = float(node.options.Beta()) if kind == "SOFTMAX" and node.options is not None else 1.0
+    beta = finite(node.options.Beta(), "beta") if kind == "SOFTMAX" and node.options is not None else 1.0
     epilogue = (
         activation_epilogue(node.options.FusedActivationFunction())
         if kind == "L2_NORMALIZATION" and node.options

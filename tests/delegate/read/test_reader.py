@@ -55,6 +55,14 @@ def test_it_reads_what_litert_reads(name: str, model_path: Callable[[str], Path]
     assert subgraph.outputs == tuple(d["index"] for d in litert.get_output_details())
 
 
+def test_two_values_of_int4_lie_in_a_byte() -> None:
+    given = np.array([[-8, 7, 0], [1, -1, 3]], np.int8)
+    model = build(G([T("x", (2, 3)), T("w", (2, 3), given, "int4", scales=[0.5], zero_points=[0])], [], [0], [0]))
+    read = read_model(model).subgraphs[0].tensors[1]
+    assert read.constant is not None and read.dtype == "int4" and not read.constant.flags.writeable
+    np.testing.assert_array_equal(read.constant, given)
+
+
 def test_constants_are_read_only_views_of_the_file() -> None:
     values = np.arange(12, dtype=np.float16).reshape(2, 6)
     tensors = [T("x", (2, 6)), T("w", (2, 6), values, "float16"), T("d", (2, 6)), T("y", (2, 6))]

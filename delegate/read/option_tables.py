@@ -1,0 +1,36 @@
+"""The option table of an operator, if it is of the operator's own kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tflite
+
+_NAMES = {code: name for name, code in vars(tflite.BuiltinOptions).items() if not name.startswith("_")}
+_BY_LOWER = {name.removesuffix("Options").lower(): name for name in _NAMES.values()}
+_SHARED = {
+    **dict.fromkeys("AVERAGE_POOL_2D L2_POOL_2D MAX_POOL_2D".split(), "Pool2DOptions"),
+    **dict.fromkeys("MEAN REDUCE_ALL REDUCE_ANY REDUCE_MAX REDUCE_MIN REDUCE_PROD SUM".split(), "ReducerOptions"),
+    "L2_NORMALIZATION": "L2NormOptions",
+}
+"""The tables of operators that do not have one of their own name."""
+_NO_FIELD = 1 << 14
+"""A place in a table's list of fields that no table has."""
+
+
+def read_options(operator: tflite.Operator, name: str, *, custom: bool) -> Any:
+    """The options of an operator: a table of tflite, the bytes of a custom operator's, or None.
+
+    As in LiteRT, a table of another operator counts as none: its fields would be taken for others.
+    """
+    if custom:
+        data = operator.CustomOptionsAsNumpy()
+        return b"" if isinstance(data, int) else data.tobytes()
+    union, kind = operator.BuiltinOptions(), _NAMES.get(operator.BuiltinOptionsType(), "NONE")
+    own = _SHARED.get(name) or _BY_LOWER.get(name.replace("_", "").lower())
+    if union is None or kind == "NONE" or own not in (None, kind):
+        return None
+    table = getattr(tflite, kind)()
+    table.Init(union.Bytes, union.Pos)
+    table._tab.Offset(_NO_FIELD)  # a table outside the file raises here, not in a parse
+    return table
