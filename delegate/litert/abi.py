@@ -129,8 +129,8 @@ def read_ints(address: int | None) -> tuple[int, ...]:
 
 
 class _Memory:
-    """Reads memory that may not be there: of each page the kernel copies a byte through a pipe first, and says so where
-    we would crash.
+    """Reads memory that may not be there: the kernel copies a byte of each page through a pipe first, and returns an
+    error if reading it here would crash.
     """
 
     def __enter__(self) -> _Memory:

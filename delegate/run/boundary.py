@@ -190,7 +190,7 @@ class BoundaryTensors:
         self.open_device.write(staging, graph.array(tensor), f"input tensor {tensor} '{info.name}' from the CPU")
 
     def upload_state(self, graph: NativeGraph, tensor: int) -> None:
-        """Copy the value of a variable tensor where somebody set it since the last run; else it is here already."""
+        """Copy the value of a variable tensor if somebody set it since the last run; else it is here already."""
         key = (graph.index, tensor)
         if key not in self._variables:
             self._variables[key] = Variable(self.open_device, graph, tensor)

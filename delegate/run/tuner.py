@@ -40,7 +40,7 @@ class Tuner:
         that.
 
         One decision after the other: the dispatches, the size of work-groups, the block or tile of each distinct
-        kernel, the groups of one dispatch. Nothing is measured on a CPU, on a device without a clock, or where the
+        kernel, the groups of one dispatch. Nothing is measured on a CPU, on a device without a clock, or if the
         device is told how to run steps.
         """
         if device.traits.software or device.dispatches != "auto" or not _has_clock(base):
@@ -107,7 +107,7 @@ class _Search:
         return time.monotonic() >= self.until
 
     def challenge(self, **changes: Any) -> None:
-        """Let a program whose tuning has these changes take the place of the best one, where it is faster."""
+        """Let a program whose tuning has these changes take the place of the best one, if it is faster."""
         tuning = replace(self.tuning, **changes)
         if self.is_over or tuning == self.tuning:
             return

@@ -484,8 +484,8 @@ def test_where_nothing_is_shared_the_error_says_what_to_do() -> None:
 def test_copies_are_loud_and_counted(copying: Pair, caplog: pytest.LogCaptureFixture) -> None:
     count, content = Dense(SHAPE).nbytes, random_bytes(Dense(SHAPE).nbytes)
     source, target = fb.GlBuffer(count, content), fb.GlBuffer(count)
-    (said,) = (record for record in caplog.get_records("setup") if record.name == "framebind")
-    assert said.levelno == logging.WARNING and "copies through the CPU" in said.getMessage()
+    warnings = [record.getMessage() for record in caplog.get_records("setup") if record.levelno == logging.WARNING]
+    assert any("copies through the CPU" in text for text in warnings)
     a, b = copying.device.borrow(source), copying.device.borrow(target)
     fb.transfers.reset()
     copy_between(copying.device, a, b)
