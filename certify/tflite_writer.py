@@ -11,8 +11,8 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 _TYPES = {
-    "float32": 0, "float16": 1, "int32": 2, "uint8": 3, "int64": 4, "bool": 6, "int16": 7, "int8": 9, "resource": 13,
-    "int4": 17,
+    "float32": 0, "float16": 1, "int32": 2, "uint8": 3, "int64": 4, "bool": 6, "int16": 7, "complex64": 8,
+    "int8": 9, "resource": 13, "int4": 17,
 }  # fmt: skip
 
 

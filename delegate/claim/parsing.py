@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from ...kernels.cpu_shapes import cpu_shapes
 from ...kernels.operation import TfliteNode, TfliteOp, Unsupported
 from ...kernels.ops.constant.constants import Constant
 from ...kernels.ops.constant.folding import fold
@@ -79,8 +80,11 @@ def _leave_to_cpu(raw: RawOperator, parsed: ParsedSubgraph, shapes: Mapping[int,
     """Find the shapes of what the CPU computes: LiteRT's, the operator's rule, or else what the file declares."""
     row = OPERATORS.get(raw.name)
     found = None
-    if row is not None and row.custom == raw.custom and not parsed.unknown.intersection(raw.inputs):
-        found = rule_shapes(row, parsed.node_of(raw))
+    if not parsed.unknown.intersection(raw.inputs):
+        if row is not None and row.custom == raw.custom:
+            found = rule_shapes(row, parsed.node_of(raw))
+        elif not raw.custom:
+            found = cpu_shapes(raw.name, parsed.node_of(raw))
     if found is None or len(found) != len(raw.outputs):
         parsed.unknown.update(i for i in raw.outputs if i not in shapes and parsed.tensors[i].shape == ())
     else:

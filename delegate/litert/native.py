@@ -93,6 +93,10 @@ class NativeGraph:
         if resize(self._address, ctypes.addressof(self._tensor(tensor)), dims) != OK:
             raise DelegateError(f"LiteRT does not resize {self._label(tensor)} to {shape}")
 
+    def forget_arrays(self) -> None:
+        """Let ``array`` ask anew: shapes may have changed where addresses have not."""
+        self._arrays.clear()
+
     def array(self, tensor: int) -> np.ndarray:
         """The tensor's memory on the CPU, in its current shape. Valid until LiteRT allocates again."""
         native = self._tensor(tensor)
@@ -299,7 +303,11 @@ class NativeDelegate:
             self._guarded(context, kernel.release)
 
     def _prepare_kernel(self, context: int, node: int) -> int:
-        return self._guarded(context, lambda: self._kernels[abi.Node.from_address(node).user_data].prepare())
+        def prepare() -> None:
+            self._graphs[context].forget_arrays()
+            self._kernels[abi.Node.from_address(node).user_data].prepare()
+
+        return self._guarded(context, prepare)
 
     def _invoke_kernel(self, context: int, node: int) -> int:
         try:  # _guarded, without what its action costs in each frame

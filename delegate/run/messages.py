@@ -24,8 +24,9 @@ def inputs_and_outputs(subgraph: Subgraph) -> str:
 
 
 def named_reasons(subgraph: Subgraph, reasons: Mapping[int, str]) -> str:
-    """For messages: the reasons of operators, with their names."""
-    return "; ".join(f"operator {index} {subgraph.operators[index].name}: {why}" for index, why in reasons.items())
+    """For messages: the first reasons of operators, with their names; further ones often follow from them."""
+    first = [f"operator {index} {subgraph.operators[index].name}: {reasons[index]}" for index in sorted(reasons)[:3]]
+    return "; ".join(first) + (f" (and {len(reasons) - 3} more)" if len(reasons) > 3 else "")
 
 
 def why_not_bindable(subgraph: Subgraph, tensor: int) -> str:

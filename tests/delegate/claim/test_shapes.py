@@ -62,6 +62,46 @@ def test_shapes_do_not_depend_on_types(dtype: str) -> None:
     assert [parsed.tensors[i].shape for i in (2, 4, 7)] == [(2, 3, 4), (2, 1, 4), (2, 2, 1)]
 
 
+def lengths(*values: int) -> T:
+    return T(f"lengths {values}", (len(values),), values, "int32")
+
+
+X = T("x", (2, 6, 5, 3))
+ON_THE_CPU: dict[str, tuple[list[T], Any, str]] = {
+    "L2_POOL_2D": ([X], options("Pool2D", filterHeight=2, filterWidth=3, strideH=2, strideW=1), "float32"),
+    "REVERSE_SEQUENCE": ([X, lengths(2, 3)], options("ReverseSequence", seqDim=1), "float32"),
+    "MATRIX_DIAG": ([X], options("MatrixDiag"), "float32"),
+    "MATRIX_SET_DIAG": ([X, T("diagonal", (2, 6, 3))], options("MatrixSetDiag"), "float32"),
+    "BUCKETIZE": ([X], options("Bucketize", boundaries=[0.0, 1.0]), "int32"),
+    "RANDOM_UNIFORM": ([lengths(2, 3, 4)], options("Random"), "float32"),
+    "UNSORTED_SEGMENT_SUM": ([X, T("ids", (2, 6), 0, "int32"), T("count", (), 4, "int32")],
+                             options("UnsortedSegmentSum"), "float32"),
+    "RFFT2D": ([T("x", (2, 8, 8)), lengths(8, 4)], options("Rfft2d"), "complex64"),
+    "SVDF": ([T("x", (2, 3)), T("features", (4, 3), 1.0), T("times", (4, 5), 1.0), T("bias", (4,), 0.0),
+              T("state", (2, 20), variable=True)], options("SVDF", rank=1), "float32"),
+    "UNIDIRECTIONAL_SEQUENCE_RNN": (
+        [T("x", (2, 6, 3)), T("w", (4, 3), 1.0), T("r", (4, 4), 1.0), T("b", (4,), 0.0),
+         T("state", (2, 4), variable=True)],
+        options("SequenceRNN"), "float32",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ON_THE_CPU)
+def test_shapes_of_operators_that_have_no_kernel(name: str) -> None:
+    inputs, table, dtype = ON_THE_CPU[name]
+    tensors = [*inputs, T("beside", (2,)), T("negated", (2,)), T("y", (), dtype=dtype)]
+    count = len(inputs)
+    operators = [Op(name, range(count), [count + 2], table), Op("NEG", [count], [count + 1])]
+    runtime = [i for i, tensor in enumerate(inputs) if tensor.values is None and not tensor.variable]
+    model = build(G(tensors, operators, [*runtime, count], [count + 2, count + 1]))
+    parsed = parse_operators(read_model(model).subgraphs[0], quantized=True, shapes={})
+    cpu = LiteRt(model_content=model, experimental_op_resolver_type=CPU_KERNELS)
+    cpu.allocate_tensors()
+    assert 0 in parsed.unsupported and parsed.unknown == set()
+    assert parsed.tensors[count + 2].shape == shape_of(cpu.get_output_details()[0])
+
+
 # Resizing -------------------------------------------------------------------------------------------------------------
 
 
@@ -220,6 +260,50 @@ def alone(model: bytes, x: Array) -> Array:
     interpreter.resize_tensor_input(0, x.shape)
     interpreter.allocate_tensors()
     return on(interpreter, x)
+
+
+DEEP = (1, 1, 1, 1, 1, 2, 2, 5, 3)
+"""A shape of a rank that no GPU takes."""
+
+
+def flattened() -> bytes:
+    """The sum of r and of what the CPU makes of it; r is EXP of the input, of any rank, as rows of pixels."""
+    tensors = [T("x", ()), T("e", ()), T("s", (4,), [1, -1, 5, 3], "int32"), T("r", ()), T("c", ()), T("y", ())]
+    operators = [Op("EXP", [0], [1]), Op("RESHAPE", [1, 2], [3], options("Reshape")), Op(CPU_ONLY, [3], [4])]
+    return build(G(tensors, [*operators, Op("ADD", [3, 4], [5], options("Add"))], [0], [5]))
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_a_partition_on_the_cpu_gives_its_results_to_the_next_on_the_gpu(
+    context: fb.GlContext, caplog: pytest.LogCaptureFixture
+) -> None:
+    interpreter = fb.Interpreter(model_content=flattened())
+    interpreter.resize_tensor_input(0, (1, 4, 5, 3))
+    interpreter.modify_graph_with_delegate(fb.GpuDelegate(fb.GpuDelegateOptions(backend="opengl")))
+    where = ["gpu", "gpu", "cpu", "gpu"]
+    for shape, first in (((1, 4, 5, 3), "gpu"), (DEEP, "cpu"), ((4, 15), "gpu"), (DEEP, "cpu")):
+        interpreter.resize_tensor_input(0, shape)
+        interpreter.allocate_tensors()
+        assert [op.runs_on for op in interpreter.delegated_ops()] == [first, first, *where[2:]]
+        for seed in (0, 1):
+            x = np.random.default_rng(seed).uniform(-1, 1, shape).astype(np.float32)
+            np.testing.assert_allclose(on(interpreter, x), alone(flattened(), x), atol=2e-6)
+    assert "a part of the model runs on the CPU: operator 0 EXP: tensor 'x' has rank 9" in caplog.text
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_the_cpu_does_not_reach_what_is_bound(context: fb.GlContext) -> None:
+    interpreter = fb.Interpreter(model_content=chain("EXP", shape=(1, 4, 5, 3)))
+    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend="opengl"))
+    interpreter.modify_graph_with_delegate(delegate)
+    interpreter.allocate_tensors()
+    delegate.bind_buffer_to_tensor(fb.GlBuffer(60 * 4), 0)
+    interpreter.resize_tensor_input(0, DEEP)
+    interpreter.allocate_tensors()
+    with pytest.raises(fb.ModelError, match=r"tensor 0 'x' .* is bound to a GPU object, but the CPU computes"):
+        interpreter.invoke()
+    delegate.unbind(0)
+    np.testing.assert_allclose(on(interpreter, np.zeros(DEEP, np.float32)), np.ones(DEEP), atol=1e-6)
 
 
 def test_nothing_of_shapes_that_are_computed_stays_on_the_cpu() -> None:
