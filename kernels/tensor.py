@@ -64,6 +64,8 @@ UNSCALED_DTYPES: dict[str, IntegerRange] = {
 """Truth values and indices, which stand for themselves. The bounds are the nearest that a float32 holds."""
 INTEGER_DTYPES: dict[str, IntegerRange] = QUANTIZED_DTYPES | UNSCALED_DTYPES
 """All types of integers that a tensor can have outside a partition."""
+RUNTIME_DTYPES = frozenset({"float32", *INTEGER_DTYPES})
+"""All types that a computed tensor can have if an operator on the GPU reads or writes it."""
 INDEX_DTYPES = frozenset({"int32", "int64"})
 """The types of indices, axes and sizes."""
 

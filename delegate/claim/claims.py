@@ -67,7 +67,7 @@ def claim(
     too_large = _unlowered(parsed.nodes, parsed.tensors, target()) if parsed.nodes else {}
     unsupported = parsed.unsupported | too_large
     supported = {index: node for index, node in parsed.nodes.items() if index not in unsupported}
-    unneeded = _unneeded(supported, unsupported, subgraph)
+    unneeded = unneeded_constants(supported, subgraph)
     nodes = {index: node for index, node in supported.items() if index not in unneeded}
     return Claims(nodes, unsupported, unneeded, parsed.tensors, _constant_derived(subgraph))
 
@@ -116,10 +116,13 @@ def _unlowered(nodes: Mapping[int, Node], tensors: Mapping[int, TensorInfo], tar
     return reasons
 
 
-def _unneeded(nodes: Mapping[int, Node], unsupported: Mapping[int, str], subgraph: Subgraph) -> dict[int, str]:
-    """A constant's DEQUANTIZE stays on the CPU if its values are needed there: they are the same for every frame."""
+def unneeded_constants(nodes: Mapping[int, Node], subgraph: Subgraph) -> dict[int, str]:
+    """The reason for each DEQUANTIZE of a constant in ``nodes``, if the CPU runs an operator that needs its values.
+
+    They are the same for every frame: the CPU computes them once, and the GPU has them anyway.
+    """
     reasons: dict[int, str] = {}
-    on_cpu = {i for index in unsupported for i in subgraph.operators[index].inputs} | set(subgraph.outputs)
+    on_cpu = {i for raw in subgraph.operators if raw.index not in nodes for i in raw.inputs} | set(subgraph.outputs)
     for index, node in sorted(nodes.items(), reverse=True):  # a DENSIFY after its DEQUANTIZE
         if isinstance(node.operation, Dequantize) and node.outputs[0] in on_cpu:
             on_cpu.update(node.inputs)

@@ -15,7 +15,7 @@ from ...kernels.ops.constant.constants import Constant
 from ...kernels.ops.constant.folding import fold
 from ...kernels.ops.pointwise.quantize import Dequantize, float_view, rounding_epilogue
 from ...kernels.registry import OPERATORS, why_unsupported
-from ...kernels.tensor import QUANTIZED_DTYPES, TensorInfo
+from ...kernels.tensor import QUANTIZED_DTYPES, RUNTIME_DTYPES, TensorInfo
 from ..read.model import RawOperator, Subgraph
 from ..transform.graph import Node
 from .shape_rules import Shape, rule_shapes
@@ -59,6 +59,7 @@ def parse_operators(subgraph: Subgraph, *, quantized: bool, shapes: Mapping[int,
             _refuse_variable(raw, subgraph)
             _refuse_unknown_shape(raw, parsed)
             node = _parse(raw, parsed.node_of(raw))
+            _refuse_types(raw, tensors)
             found = _output_shapes(node, tensors, _find(raw).max_rank)
         except Unsupported as reason:
             parsed.unsupported[raw.index] = str(reason)
@@ -111,6 +112,13 @@ def _refuse_variable(raw: RawOperator, subgraph: Subgraph) -> None:
         for other in subgraph.operators:
             if other.index != raw.index and index in (*other.inputs, *other.outputs):
                 raise Unsupported(f"its state '{name}' is used by operator {other.index} {other.name} too")
+
+
+def _refuse_types(raw: RawOperator, tensors: Mapping[int, TensorInfo]) -> None:
+    """Only constants may be sparse, of 16 bits and so on: SHAPE and ZEROS_LIKE do not look at the type."""
+    for tensor in (tensors[i] for i in raw.inputs if i >= 0):
+        if tensor.constant is None and tensor.dtype not in RUNTIME_DTYPES:
+            raise Unsupported(f"tensor '{tensor.name}' is {tensor.dtype}, which the GPU has for constants at most")
 
 
 def _refuse_unknown_shape(raw: RawOperator, parsed: ParsedSubgraph) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from ..litert.native import NativeGraph, Partitioned
 from ..options import GpuDelegateOptions
 from ..read.model import Subgraph
-from .claims import Claims
+from .claims import Claims, unneeded_constants
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,10 @@ def select(graph: NativeGraph, claims: Claims, options: GpuDelegateOptions) -> S
     if limit is not None:
         for partition in partitions[limit:]:
             not_selected.update(dict.fromkeys(partition.operators, _beyond_limit(partition, limit)))
-    operators = tuple(sorted(index for partition in partitions[:limit] for index in partition.operators))
+    selected = {index for partition in partitions[:limit] for index in partition.operators}
+    unneeded = unneeded_constants({index: claims.nodes[index] for index in selected}, graph.subgraph)
+    not_selected.update(unneeded)
+    operators = tuple(sorted(selected - unneeded.keys()))
     return Selection(operators if passes(SUBGRAPH_RULES, operators) else (), not_selected, preserves)
 
 

@@ -84,6 +84,14 @@ class NativeGraph:
     def shape(self, tensor: int) -> tuple[int, ...]:
         return read_ints(self._tensor(tensor).dims)
 
+    def dtype(self, tensor: int) -> str:
+        """The name of the type that LiteRT computes, which need not be the one that the file declares."""
+        return abi.TYPE_NAMES[self._tensor(tensor).type]
+
+    def set_dtype(self, tensor: int, dtype: str) -> None:
+        """Set the type of an output; ``set_shape`` makes LiteRT count its bytes anew."""
+        self._tensor(tensor).type = list[str](abi.TYPE_NAMES).index(dtype)
+
     def set_shape(self, tensor: int, shape: tuple[int, ...]) -> None:
         """Resize an output; LiteRT allocates its memory after all kernels are prepared."""
         resize = abi.RESIZE(self._context.resize_tensor)
@@ -107,7 +115,7 @@ class NativeGraph:
         if not address:
             raise DelegateError(f"{self._label(tensor)} has no CPU memory yet: call allocate_tensors()")
         memory = np.frombuffer((ctypes.c_uint8 * nbytes).from_address(address), np.uint8)
-        array = memory.view(self.subgraph.tensors[tensor].dtype).reshape(self.shape(tensor))
+        array = memory.view(self.dtype(tensor)).reshape(self.shape(tensor))
         self._arrays[tensor] = (address, nbytes, array)
         return array
 

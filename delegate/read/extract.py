@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import tflite
 
@@ -11,14 +11,21 @@ from ...interop.errors import ModelError
 
 _SUBGRAPHS, _METADATA, _SIGNATURES = 8, 16, 18
 """The fields of the table Model that change, by their place in its vtable."""
-_INPUTS, _OUTPUTS, _OPERATORS = 6, 8, 10
+_TENSORS, _INPUTS, _OUTPUTS, _OPERATORS = 4, 6, 8, 10
 """The fields of the table SubGraph that change."""
 
 
 def extract_operators(
-    content: bytes, subgraph: int, operators: Sequence[int], inputs: Sequence[int], outputs: Sequence[int]
+    content: bytes,
+    subgraph: int,
+    operators: Sequence[int],
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    types: Mapping[int, str],
 ) -> bytes:
     """The file of a model whose only subgraph has these operators, inputs and outputs; tensors keep their numbers.
+
+    ``types`` are those of inputs that are not as the file says.
 
     The bytes are copied and changed in place: vectors lose entries, or stand anew at the end of the file, because the
     offsets of a flatbuffer point forwards. Raises ModelError if the file leaves out a vector that would be needed.
@@ -40,7 +47,20 @@ def extract_operators(
         data += bytes(-len(data) % 4)
         struct.pack_into("<I", data, table.Pos + offset, len(data) - table.Pos - offset)
         data += struct.pack(f"<{len(numbers) + 1}i", len(numbers), *numbers)
+    for tensor, dtype in types.items():
+        _replace_tensor(data, table.Vector(table.Offset(_TENSORS)) + 4 * tensor, dtype)
     return bytes(data)
+
+
+def _replace_tensor(data: bytearray, place: int, dtype: str) -> None:
+    """Let an entry of the vector of tensors be a computed tensor of this type, of rank 0 until it is resized."""
+    data += bytes(-len(data) % 4)
+    # A list of two fields (shape, type), the table, and an empty vector for the shape.
+    fields, table = len(data), len(data) + 8
+    data += struct.pack("<HHHH", 8, 12, 4, 8)
+    data += struct.pack("<iIbxxx", table - fields, 8, getattr(tflite.TensorType, dtype.upper()))
+    data += struct.pack("<I", 0)
+    struct.pack_into("<I", data, place, table - place)
 
 
 def _keep_entries(data: bytearray, table: tflite.flatbuffers.table.Table, field: int, kept: Sequence[int]) -> None:

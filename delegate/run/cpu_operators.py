@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from ai_edge_litert import interpreter as litert
 
 from ...interop.errors import ModelError
@@ -31,7 +32,8 @@ class CpuOperators:
         computed = {i for index in operators for i in native.subgraph.operators[index].outputs}
         read = {i for index in operators for i in native.subgraph.operators[index].inputs if i >= 0}
         self._inputs = tuple(sorted(i for i in read - computed if tensors[i].constant is None))
-        extracted = extract_operators(content, native.index, operators, self._inputs, self._outputs)
+        types = {i: native.dtype(i) for i in self._inputs if native.dtype(i) != tensors[i].dtype}
+        extracted = extract_operators(content, native.index, operators, self._inputs, self._outputs, types)
         resolver = litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
         self._interpreter: Any = litert.Interpreter(model_content=extracted, experimental_op_resolver_type=resolver)
 
@@ -51,6 +53,8 @@ class CpuOperators:
             raise ModelError(
                 f"the model does not take input shapes {shapes}: {reason}. LiteRT says: {text_of(error)}"
             ) from error
+        for tensor in self._outputs:
+            native.set_dtype(tensor, np.dtype(self._interpreter._interpreter.TensorType(tensor, 0)).name)
         log.warning(f"for inputs of shapes {shapes} a part of the model runs on the CPU: {reason}")
 
     def shape(self, tensor: int) -> tuple[int, ...]:

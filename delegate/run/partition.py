@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ...interop.errors import DelegateError, ModelError
-from ...kernels.tensor import INTEGER_DTYPES, TensorInfo
+from ...kernels.tensor import RUNTIME_DTYPES, TensorInfo
 from ..claim.claims import Claims
 from ..claim.partition_graph import build_graph
 from ..litert.native import NativeGraph, Partitioned
@@ -58,7 +58,9 @@ class Partition:
         self._is_empty = False
         """No output has elements, so there is nothing to compute."""
         self._cpu: CpuOperators | None = None
-        """Set if operators cannot run on the GPU with the shapes that there are now."""
+        """Set if operators cannot run on the GPU with the shapes and types that there are now."""
+        self._reasons: Mapping[int, str] = {}
+        """The reason for each of these operators."""
         self.program: Program | None = None
         self.was_called = False
         """LiteRT has called ``invoke`` since the flag was cleared."""
@@ -76,7 +78,7 @@ class Partition:
     def _check_types(self) -> None:
         for tensor in (*self.inputs, *self.outputs):
             info = self._claims.tensors[tensor]
-            if info.dtype not in {"float32", *INTEGER_DTYPES}:
+            if info.dtype not in RUNTIME_DTYPES:
                 raise DelegateError(
                     f"{tensor_label(tensor, info)} enters or leaves the GPU as {info.dtype}, which none can: this is a "
                     "defect of framebind, please report it"
@@ -88,22 +90,34 @@ class Partition:
         """Set the outputs' shapes from the inputs'; drop a program that was made for others."""
         native = self._native
         shapes = {tensor: native.shape(tensor) for tensor in self._sources}
-        if any(self._shape(tensor) != shape for tensor, shape in shapes.items()):
-            self._adopt(self._claim_again(shapes))
+        others = self._other_types()
+        if others or any(self._shape(tensor) != shape for tensor, shape in shapes.items()):
+            self._adopt(self._claim_again(shapes), others)
         self._prepared_for = self._model_shapes()
         for tensor in self._announced:
             self.input_set(tensor)  # LiteRT may have moved its memory
         for tensor in self.outputs:
             shape = self._output_shape(tensor)
-            if native.shape(tensor) != shape:
+            if native.shape(tensor) != shape or others:
                 native.set_shape(tensor, shape)
 
-    def _adopt(self, claims: Claims) -> None:
+    def _other_types(self) -> dict[int, str]:
+        """The reason for each operator that reads a tensor from the CPU of another type than the file declares."""
+        native, reasons = self._native, dict[int, str]()
+        for index in self.operators:
+            for tensor in set(self.inputs).intersection(native.subgraph.operators[index].inputs):
+                declared, dtype = native.subgraph.tensors[tensor], native.dtype(tensor)
+                if dtype != declared.dtype:
+                    reasons[index] = f"tensor '{declared.name}' is {dtype}, not {declared.dtype} as the file says"
+        return reasons
+
+    def _adopt(self, claims: Claims, others: Mapping[int, str]) -> None:
         """Take over claims for other shapes. The CPU computes if the GPU does not run every operator with these.
 
+        It does so too if there are ``others``, the reasons of operators on tensors of other types than the file says.
         Raises ModelError, and changes nothing, if nobody does.
         """
-        reasons, cpu = claims.unsupported, None
+        reasons, cpu = {**claims.unsupported, **others}, None
         is_empty = all(0 in claims.tensors[tensor].shape for tensor in self.outputs)
         if reasons and not is_empty:
             if self._states:
@@ -113,7 +127,7 @@ class Partition:
                 )
             cpu = self._make_cpu()
             cpu.prepare(reasons)
-        self._claims, self._cpu, self._is_empty = claims, cpu, is_empty
+        self._claims, self._cpu, self._is_empty, self._reasons = claims, cpu, is_empty, reasons
         self.release()
 
     @property
@@ -121,7 +135,7 @@ class Partition:
         """The reason for each operator that is on the CPU because of the shapes that there are now."""
         if self._cpu is None:
             return {}
-        reasons = self._claims.unsupported
+        reasons = self._reasons
         return {
             i: reasons.get(i, f"operator {min(reasons)}, of the same partition, is on the CPU") for i in self.operators
         }

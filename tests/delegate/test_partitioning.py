@@ -8,6 +8,7 @@ import ai_edge_litert.interpreter as litert
 import numpy as np
 import pytest
 import tflite
+from ai_edge_litert import schema_py_generated as schema
 
 import framebind as fb
 from framebind.delegate.litert.native import NativeDelegate, NativeGraph
@@ -173,6 +174,41 @@ def test_what_unpacks_constants_for_operators_that_a_limit_leaves_out_stays_with
     operators = [Op("DEQUANTIZE", [1], [2]), Op("ADD", [0, 2], [3]), Op(CPU_ONLY, [3], [4]), Op("NEG", [4], [5])]
     interpreter, _ = delegated(build(G(tensors, operators, [0], [5])), first_delegate_node_index=3)
     assert [op.runs_on for op in interpreter.delegated_ops()] == ["cpu", "cpu", "cpu", "gpu"]
+
+
+def test_constants_that_operators_behind_a_limit_need_are_not_downloaded() -> None:
+    """A DEQUANTIZE within the limits gave its constant to the CPU in each frame."""
+    tensors = [T("x", SHAPE), T("w", SHAPE, 2.0, "float16"), T("d", SHAPE), T("a", SHAPE), T("b", SHAPE), T("y", SHAPE)]
+    operators = [Op("DEQUANTIZE", [1], [2]), Op("EXP", [0], [3]), Op("ADD", [3, 2], [4]), Op("MUL", [4, 2], [5])]
+    interpreter, delegate = delegated(build(G(tensors, operators, [0], [5])), last_delegate_node_index=2)
+    assert [op.runs_on for op in interpreter.delegated_ops()] == ["cpu", "gpu", "gpu", "cpu"]
+    assert interpreter.delegated_ops()[0].reason.startswith("the CPU needs its result, which is constant")
+    assert [partition.outputs for partition in delegate.partitions()] == [(4,)]
+
+
+def test_a_computed_tensor_of_a_type_that_no_operator_takes_stays_on_the_cpu() -> None:
+    """SHAPE, RANK and ZEROS_LIKE do not look at the values."""
+    sparsity = schema.SparsityParametersT()
+    sparsity.traversalOrder, sparsity.blockMap, sparsity.dimMetadata = [0, 1], [], []
+    for size in (1, 4):
+        dimension = schema.DimensionMetadataT()
+        dimension.format, dimension.denseSize = schema.DimensionType.DENSE, size
+        sparsity.dimMetadata.append(dimension)
+    tensors = [T("x", (1, 4), sparsity=sparsity), T("y", (1, 4)), T("z", (1, 4))]
+    content = build(G(tensors, [Op("ZEROS_LIKE", [0], [1]), Op("NEG", [1], [2])], [0], [2]))
+    interpreter, _ = delegated(content)
+    zeros, _ = interpreter.delegated_ops()
+    assert (zeros.runs_on, zeros.reason.startswith("tensor 'x' is sparse float32")) == ("cpu", True)
+
+
+def test_a_declared_shape_takes_no_memory() -> None:
+    """The file says that x * x has 2^30 values."""
+    huge = T("t", (1 << 29, 2))
+    content = build(G([T("x", (2, 2)), huge, T("y", (2, 2))], [Op("MUL", [0, 0], [1]), Op("EXP", [1], [2])], [0], [2]))
+    interpreter, delegate = delegated(content)
+    delegate.record()
+    assert [op.runs_on for op in interpreter.delegated_ops()] == ["gpu", "gpu"]
+    assert delegate.statistics().arena_nbytes < 1024
 
 
 # Records and the log -------------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ def test_shapes_do_not_depend_on_types(dtype: str) -> None:
                T("axes", (1,), [1], "int32"), T("r", (), dtype=dtype), T("first", (3,), [0, 0, 1], "int32"),
                T("size", (3,), [-1, 2, 1], "int32"), T("s", (), dtype=dtype)]  # fmt: skip
     operators = [
-        Op("ADD", [0, 1], [2], options("Add")),
+        Op("MUL", [0, 1], [2], options("Mul")),
         Op("REDUCE_MAX", [2, 3], [4], options("Reducer", keepDims=True)),
         Op("SLICE", [2, 5, 6], [7]),
     ]

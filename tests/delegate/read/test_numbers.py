@@ -9,7 +9,7 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 import framebind as fb
-from framebind.certify.cases.operator_models import options
+from framebind.certify.cases.operator_models import CPU_KERNELS, options
 from framebind.delegate.read.reader import read_model
 from framebind.interop.device import Device
 from framebind.kernels.codegen.macro import literal
@@ -101,3 +101,28 @@ def test_numbers_that_are_not_finite_are_written_as_bits() -> None:
     values = (1.5, INFINITY, -INFINITY, float("nan"))
     shown = "(1.5f) FLOAT_OF_BITS(0x7f800000u) FLOAT_OF_BITS(0xff800000u) FLOAT_OF_BITS(0x7fc00000u)"
     assert " ".join(map(literal, values)) == shown
+
+
+@pytest.mark.parametrize("names", [("NEG", "CAST"), ("NEG", "RELU", "CAST"), ("NEG", "ABS"), ("NEG", "ABS", "NEG")])
+def test_a_tensor_has_the_type_that_litert_computes(names: tuple[str, ...]) -> None:
+    """The file declares float32 for the negative of an integer. LiteRT's own kernels are asked: XNNPACK misreads it."""
+    tensors = [T("x", (1, 4), dtype="int32"), *(T(f"t{i}", (1, 4)) for i in range(len(names)))]
+    cast = options("Cast", inDataType=schema.TensorType.FLOAT32, outDataType=schema.TensorType.FLOAT32)
+    operators = [Op(name, [i], [i + 1], cast if name == "CAST" else None) for i, name in enumerate(names)]
+    content = build(G(tensors, operators, [0], [len(names)]))
+    seen: list[Any] = []
+    for delegates in ([], [fb.GpuDelegate(fb.GpuDelegateOptions(backend="opengl"))]):
+        interpreter = fb.Interpreter(
+            model_content=content, experimental_delegates=delegates, experimental_op_resolver_type=CPU_KERNELS
+        )
+        for shape in ((1, 4), (2, 4)):
+            interpreter.resize_tensor_input(0, shape)
+            try:
+                interpreter.allocate_tensors()
+                interpreter.set_tensor(0, np.array([[1, 2, 3, -4]] * shape[0], np.int32))
+                interpreter.invoke()
+                found = interpreter.get_tensor(len(names))
+                seen.append((found.tolist(), found.dtype))
+            except fb.ModelError as error:
+                seen.append("refused" if "LiteRT" in str(error) else str(error))
+    assert seen[:2] == seen[2:]
