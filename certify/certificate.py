@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from .devices import Device
-from .outcomes import FAILURES, Outcome, worst
+from .outcomes import FAILURES, Outcome, without_folders, worst
 
 FORMAT = 1
 MAX_FAILURES = 100
@@ -96,7 +96,12 @@ def device_result(device: Device, outcomes: Sequence[Outcome], planned: int) -> 
     groups = [_group(kind, name, found) for (kind, name), found in sorted(by_group.items())]
     failed = [outcome for outcome in outcomes if outcome.status != "passed"]
     messages = [
-        {"case": _label(outcome), "status": outcome.status, "reason": outcome.reason, "error": _number(outcome.error)}
+        {
+            "case": _label(outcome),
+            "status": outcome.status,
+            "reason": without_folders(outcome.reason),
+            "error": _number(outcome.error),
+        }
         for outcome in failed[:MAX_FAILURES]
     ]
     passed, seconds = len(outcomes) - len(failed), round(sum(outcome.seconds for outcome in outcomes), 1)

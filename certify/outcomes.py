@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,6 +13,8 @@ from .checks import Subject
 from .devices import Device
 
 Status = Literal["passed", "wrong", "error", "left to the CPU", "crashed", "hung"]
+FOLDERS = re.compile(r"(?<![\w.])(?:[A-Za-z]:[\\/]|/)(?:[^\\/\n'\",:]+[\\/])+")
+"""The folders of a path in a text."""
 FAILURES: tuple[Status, ...] = ("wrong", "error", "left to the CPU", "crashed", "hung")
 
 
@@ -32,6 +35,11 @@ class Outcome:
     def row(self) -> dict[str, Any]:
         """The outcome as JSON's types."""
         return asdict(self)
+
+
+def without_folders(text: str) -> str:
+    """A message with the names of files alone: folders may have the name of a user."""
+    return FOLDERS.sub("", text)
 
 
 def outcome_from(row: dict[str, Any]) -> Outcome:

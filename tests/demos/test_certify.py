@@ -26,7 +26,7 @@ MISSING = Subject("model", "/nowhere/missing.tflite")
 OUTCOMES = [
     Outcome(EXP, "passed", 1e-7, 1e-5, 0.5),
     Outcome(Subject("operator", "EXP (5,) halves", True), "wrong", 0.5, 1e-2, 0.25, "differs from LiteRT"),
-    Outcome(MISSING, "crashed", reason="SIGSEGV"),
+    Outcome(MISSING, "crashed", reason="SIGSEGV: there is no '/nowhere/missing.tflite' or C:\\nowhere\\x.dll, 3 m/s"),
 ]
 
 
@@ -74,8 +74,9 @@ def test_a_certificate_counts_by_operator_and_status() -> None:
     exp = next(group for group in result.groups if group.name == "EXP")
     assert (exp.checks, exp.passed, exp.error, exp.case) == (2, 1, 0.5, "EXP (5,) halves")
     page = text(certificate)
-    assert "1 of 3 checks passed (1 wrong, 1 crashed)" in page and "CRASHED missing.tflite: SIGSEGV" in page
-    assert "/nowhere" not in page + json.dumps(certificate.to_json()), "a folder is nobody's business"
+    assert "1 of 3 checks passed (1 wrong, 1 crashed)" in page
+    assert "CRASHED missing.tflite: SIGSEGV: there is no 'missing.tflite' or x.dll, 3 m/s" in page
+    assert "nowhere" not in page + json.dumps(certificate.to_json()), "a folder is nobody's business"
     with pytest.raises(ValueError, match="format 99"):
         certificate_from({**certificate.to_json(), "format": 99})
 
