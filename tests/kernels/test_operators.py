@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import framebind as fb
 from framebind.interop.device import Device
 from framebind.kernels.ops.convolution.blocks import Block, block_candidates, choose_block
 from framebind.kernels.ops.convolution.heuristics import BLOCK_SIZES
@@ -16,6 +17,7 @@ from support.cases.node_cases import NodeCase, convolution_cases, fully_connecte
 from support.cases.operator_runs import run
 from support.graphs import target_of
 from support.models import OPERATOR_TOLERANCE, relative_error
+from support.tiny_models import chain
 
 
 def name_of(case: NodeCase) -> str:
@@ -32,6 +34,20 @@ def test_operator(device: Device, case: NodeCase, storage: Storage) -> None:
         assert result.shape == case.expected(*case.inputs).shape
         return
     assert relative_error(result, case.expected(*case.inputs)) <= OPERATOR_TOLERANCE[storage]
+
+
+@pytest.mark.parametrize("names", [("TANH",), ("EXP", "TANH"), ("RELU",)], ids="-".join)
+def test_nan_stays_nan_but_where_a_bound_takes_its_place(gpu: Device, names: tuple[str, ...]) -> None:
+    interpreter = fb.Interpreter(model_content=chain(*names, shape=(1, 1, 1, 4)))
+    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend="opencl" if gpu.traits.api == "opencl" else "opengl"))
+    interpreter.modify_graph_with_delegate(delegate)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(0, np.array([np.nan, np.inf, -np.inf, 0.5], np.float32).reshape(1, 1, 1, 4))
+    interpreter.invoke()
+    nan, infinity, _, _ = interpreter.get_tensor(len(names)).ravel()
+    assert nan == 0 if names == ("RELU",) else np.isnan(nan)
+    assert infinity == np.inf if names == ("RELU",) else abs(infinity - 1) < 1e-6
+    delegate.close()
 
 
 def test_cases_have_names_of_their_own() -> None:

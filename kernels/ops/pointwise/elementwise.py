@@ -38,7 +38,7 @@ UNARY: dict[str, str] = {
     "SIN": "sin(v)",
     "SQRT": "sqrt(v)",
     "SQUARE": "v * v",
-    "TANH": "tanh(v)",
+    "TANH": "saturating_tanh(v)",
 }
 BINARY: dict[str, str] = {
     "ADD": "v + w",
