@@ -66,6 +66,8 @@ INTEGER_DTYPES: dict[str, IntegerRange] = QUANTIZED_DTYPES | UNSCALED_DTYPES
 """All types of integers that a tensor can have outside a partition."""
 RUNTIME_DTYPES = frozenset({"float32", *INTEGER_DTYPES})
 """All types that a computed tensor can have if an operator on the GPU reads or writes it."""
+STORED_BYTES: dict[str, int] = {"float16": 2, **{name: kind.nbytes for name, kind in INTEGER_DTYPES.items()}}
+"""Bytes of a value by the types, other than float32, that a tensor can have outside a partition."""
 INDEX_DTYPES = frozenset({"int32", "int64"})
 """The types of indices, axes and sizes."""
 
@@ -116,9 +118,9 @@ class Quantization:
 class TensorInfo:
     """Facts about a tensor of a model: its TFLite shape, the name of its dtype and, if it is constant, its values.
 
-    ``variable`` marks a tensor that keeps its value from one invoke to the next. ``stored_dtype`` is the integer type
-    of the model's tensor if this is its float view (see ops/pointwise/quantize.py), else "". ``exact_in_f32``: the
-    integers come from an operator on the GPU, which computes only those that a float32 holds.
+    ``variable`` marks a tensor that keeps its value from one invoke to the next. ``stored_dtype`` is the type (of
+    integers, or float16) of the model's tensor if this is its float view (see ops/pointwise/quantize.py), else "".
+    ``exact_in_f32``: the integers come from an operator on the GPU, which computes only those that a float32 holds.
     """
 
     name: str

@@ -10,7 +10,7 @@ import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
-from .tensor import INTEGER_DTYPES, Shape, slices
+from .tensor import STORED_BYTES, Shape, slices
 
 Storage = Literal["f32", "f16"]
 SLICE_BYTES: dict[str, int] = {"f32": 16, "f16": 8}
@@ -69,8 +69,8 @@ class Dense:
 class Quantized:
     """A tensor as the model stores it: BHWC integers without padding; value = scale * (stored - zero_point).
 
-    ``dtype`` is a key of INTEGER_DTYPES; truth values and indices have scale 1 and zero point 0. The buffer holds a
-    multiple of four integers.
+    ``dtype`` is a key of STORED_BYTES; truth values, indices and float16 have scale 1 and zero point 0. The buffer
+    holds a multiple of four values.
     """
 
     shape: Shape
@@ -85,7 +85,7 @@ class Quantized:
 
     @property
     def nbytes(self) -> int:
-        return self.fours * 4 * INTEGER_DTYPES[self.dtype].nbytes
+        return self.fours * 4 * STORED_BYTES[self.dtype]
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,8 @@ choose values also take truth values, and integers that a float32 holds. Two ope
 sizes and the like are constants. Newer versions of an operator add types, which are looked at one by one.
 
 Constants may also be float16, or int4, int8, uint8 and int16 with scales, one for each channel too: they are made real
-numbers once. LiteRT's kernels round activations to 8 bits beside such weights, which the GPU does not.
+numbers once. LiteRT's kernels round activations to 8 bits beside such weights, which the GPU does not. Computed tensors
+may be float16: the GPU computes in float32, and rounds each result to the nearest half.
 
 An LSTM's states are variable tensors. Where no other operator uses them, their values stay on the GPU between invokes.
 After `reset_all_variables()`, `allocate_tensors()` or `set_tensor` the new values are copied there;

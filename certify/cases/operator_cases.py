@@ -183,6 +183,7 @@ CASTS = (
     ("float32", "int32"), ("float32", "bool"), ("bool", "float32"), ("int32", "float32"), ("float32", "int64"),
     ("bool", "int32"), ("int32", "bool"), ("uint8", "float32"), ("int8", "float32"), ("int16", "float32"),
     ("int64", "float32"), ("bool", "bool"), ("uint8", "int32"), ("int8", "int16"), ("int16", "int64"),
+    ("float32", "float16"), ("float16", "float32"), ("float16", "int32"), ("bool", "float16"),
 )  # fmt: skip
 
 COMPARISONS = {

@@ -13,7 +13,7 @@ from ...kernels.cpu_shapes import cpu_shapes
 from ...kernels.operation import TfliteNode, TfliteOp, Unsupported
 from ...kernels.ops.constant.constants import Constant
 from ...kernels.ops.constant.folding import fold
-from ...kernels.ops.pointwise.quantize import Dequantize, float_view, rounding_epilogue
+from ...kernels.ops.pointwise.quantize import Dequantize, float_view, half_view, rounding_epilogue
 from ...kernels.registry import OPERATORS, why_unsupported
 from ...kernels.tensor import QUANTIZED_DTYPES, RUNTIME_DTYPES, TensorInfo
 from ..read.model import RawOperator, Subgraph
@@ -49,7 +49,7 @@ class ParsedSubgraph:
 
 def parse_operators(subgraph: Subgraph, *, quantized: bool, shapes: Mapping[int, Shape]) -> ParsedSubgraph:
     """Parse every operator, in order. See ``claim`` for the parameters."""
-    tensors = {i: float_view(tensor) if quantized else tensor for i, tensor in enumerate(subgraph.tensors)}
+    tensors = {i: float_view(tensor) if quantized else half_view(tensor) for i, tensor in enumerate(subgraph.tensors)}
     parsed = ParsedSubgraph(tensors)
     parsed.set_shapes(shapes.keys(), shapes.values())
     for raw in subgraph.operators:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..tensor import INTEGER_DTYPES
+from ..tensor import INTEGER_DTYPES, STORED_BYTES
 from ..views import SLICE_BYTES, Dense, Picture, Quantized
 from .one_dispatch import HEAD, ProgramSource, pool_names
 from .source import Argument, Buffer, KernelSource, TileText
@@ -146,12 +146,15 @@ GLSL, GLSL_ES = Glsl("430 core"), Glsl("310 es")
 
 
 def _words(memory: str, dtype: str, index: str) -> list[str]:
-    nbytes = INTEGER_DTYPES[dtype].nbytes
+    nbytes = STORED_BYTES[dtype]
     return [f"{memory}[({index}) * {nbytes} + {word}]" for word in range(nbytes)]
 
 
 def _load_integers(memory: str, dtype: str, index: str) -> str:
-    kind, words = INTEGER_DTYPES[dtype], _words(memory, dtype, index)
+    words = _words(memory, dtype, index)
+    if dtype == "float16":
+        return f"UNPACK_HALF4(uvec2({', '.join(words)}))"
+    kind = INTEGER_DTYPES[dtype]
     if kind.nbytes > 2:
         return f"UNPACK_{'INTS' if kind.nbytes == 4 else 'LONGS'}({', '.join(words)})"
     packed = ", ".join(f"{'int' if kind.lowest else 'uint'}({word})" for word in words)
@@ -159,7 +162,10 @@ def _load_integers(memory: str, dtype: str, index: str) -> str:
 
 
 def _store_integers(memory: str, dtype: str, index: str, value: str) -> str:
-    kind, words = INTEGER_DTYPES[dtype], _words(memory, dtype, index)
+    words = _words(memory, dtype, index)
+    if dtype == "float16":
+        return f"{words[0]} = packHalf2x16({value}.xy); {words[1]} = packHalf2x16({value}.zw)"
+    kind = INTEGER_DTYPES[dtype]
     if kind.nbytes == 1:
         return f"{words[0]} = PACK_BYTES({value})"
     if kind.nbytes == 2:

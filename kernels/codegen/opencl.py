@@ -35,6 +35,8 @@ class OpenCl:
     def load(self, argument: Argument, buffer: Buffer, index: str) -> str:
         """See Dialect."""
         if isinstance(argument.view, Quantized):
+            if argument.view.dtype == "float16":
+                return f"vload_half4({index}, {_cast(buffer, 'half')})"
             kind = _INTEGERS[argument.view.dtype]
             return f"convert_float4(vload4({index}, (__global const {kind}*){buffer.name}))"
         if argument.unit == SLICE_BYTES["f16"]:
@@ -44,6 +46,8 @@ class OpenCl:
     def store(self, argument: Argument, buffer: Buffer, index: str, value: str) -> str:
         """See Dialect."""
         if isinstance(argument.view, Quantized):
+            if argument.view.dtype == "float16":
+                return f"vstore_half4_rte({value}, {index}, {_cast(buffer, 'half')})"
             kind = _INTEGERS[argument.view.dtype]
             return f"vstore4(convert_{kind}4({value}), {index}, (__global {kind}*){buffer.name})"
         if argument.unit == SLICE_BYTES["f16"]:

@@ -8,6 +8,11 @@
 #define RSQRT(x) rsqrt(x)
 #define RINT(x) rint(x)
 #define FLOAT_OF_BITS(x) as_float(x)
+float4 NEAREST_HALF4(float4 v) {
+  ushort halves[4];
+  vstore_half4_rte(v, 0, (__private half*)halves);
+  return vload_half4(0, (__private half*)halves);
+}
 #if defined(NVIDIA)
 // LOCAL, read again. Otherwise a compiler computes what depends on it once for all kernels of a program, and keeps that
 // in registers throughout.

@@ -21,6 +21,7 @@
 #define UNPACK_BYTES(w) vec4(bitfieldExtract(w, 0, 8), bitfieldExtract(w, 8, 8), bitfieldExtract(w, 16, 8), bitfieldExtract(w, 24, 8))
 #define UNPACK_SHORTS(a, b) vec4(bitfieldExtract(a, 0, 16), bitfieldExtract(a, 16, 16), bitfieldExtract(b, 0, 16), bitfieldExtract(b, 16, 16))
 #define PACK_HALF4(v) uvec2(packHalf2x16((v).xy), packHalf2x16((v).zw))
+#define NEAREST_HALF4(v) UNPACK_HALF4(PACK_HALF4(v))
 
 // 64-bit integers are two words, the lower one first.
 float unpack_long(uint low, uint high) {

@@ -76,9 +76,11 @@ def _store_dense(argument: Argument, view: Dense) -> list[str]:
 
 
 def _store_integers(argument: Argument, view: Quantized, dialect: Dialect, buffer: Buffer) -> Macro:
+    store = dialect.store(argument, buffer, "(i_)", "store_v")
+    if view.dtype == "float16":
+        return Macro(f"STORE4_{argument.name}", ("i_", "v_"), f"{{ float4 store_v = v_; {store}; }}")
     kind = INTEGER_DTYPES[view.dtype]
     stored = f"RINT((v_) / F4({literal(view.scale)})) + F4({literal(float(view.zero_point))})"
     limits = f"F4({literal(float(kind.lowest))}), F4({literal(float(kind.highest))})"
-    store = dialect.store(argument, buffer, "(i_)", "store_v")
     block = f"{{ float4 store_v = clamp({stored}, {limits}); {store}; }}"
     return Macro(f"STORE4_{argument.name}", ("i_", "v_"), block)

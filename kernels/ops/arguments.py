@@ -67,8 +67,6 @@ def require_float(*tensors: TensorInfo | None) -> None:
 
 def _no_float(tensor: TensorInfo) -> str:
     """The type of a tensor that stands for no float32 numbers on the GPU, and those that do."""
-    if tensor.dtype == "float16":
-        return "float16 and computed; of float16 the GPU takes constants only"
     if tensor.dtype in QUANTIZED_DTYPES and tensor.quantization is not None:
         return f"{tensor.dtype} with {len(tensor.quantization.scales)} scales; a computed tensor needs one"
     if tensor.dtype in QUANTIZED_DTYPES:

@@ -116,6 +116,33 @@ def test_integer_weights_of_a_float_model_are_dequantized_once(gpu: Device, dtyp
     delegate.close()
 
 
+def test_float16_tensors_cross_as_halves_and_are_rounded_as_such(gpu: Device) -> None:
+    """A chain in float16, which is float32 on the GPU and rounded after each operator; its input is float16 too."""
+    shape, half = (2, 3, 5, 7), "float16"
+    order, turned = [0, 2, 1, 3], (2, 5, 3, 7)
+    tensors = [
+        T("x", shape, dtype=half), T("one", (7,), np.linspace(0, 3, 7), half), T("sum", shape, dtype=half),
+        T("curve", shape, dtype=half), T("order", (4,), order, "int32"), T("turned", turned, dtype=half),
+        T("y", turned),
+    ]  # fmt: skip
+    operators = [
+        Op("ADD", [0, 1], [2], schema.AddOptionsT()), Op("TANH", [2], [3]), Op("TRANSPOSE", [3, 4], [5]),
+        Op("CAST", [5], [6], schema.CastOptionsT()),
+    ]  # fmt: skip
+    model = build(G(tensors, operators, [0], [5, 6]))
+    interpreter, delegate = on_gpu(gpu, model)
+    x = np.random.default_rng(0).uniform(-3, 3, shape).astype(np.float16)
+    result = run(interpreter, {0: x})
+    assert on_the_cpu(delegate) == {}
+    total = (x + np.linspace(0, 3, 7).astype(np.float16)).astype(np.float16)
+    expected = np.tanh(total.astype(np.float32)).astype(np.float16).transpose(order)
+    assert result[5].dtype == np.float16 and result[6].dtype == np.float32
+    np.testing.assert_array_equal(result[5].astype(np.float32), result[6])
+    np.testing.assert_allclose(result[6], expected.astype(np.float32), rtol=2**-10)  # one step of a half
+    np.testing.assert_allclose(result[6], on_cpu(model, {0: x})[6], rtol=2**-9)
+    delegate.close()
+
+
 ADD = binary("ADD", "int8", (SHAPE, SHAPE))
 COUNT = int(np.prod(SHAPE))
 

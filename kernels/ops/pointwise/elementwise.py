@@ -76,7 +76,9 @@ LOGIC: dict[str, str] = {
     "TO_WHOLE": "trunc(v)",
 }
 """The expressions of logic.py and shifts.py."""
-OF_KERNELS: dict[str, str] = {"CLIP": "clamp(v, F4(p.x), F4(p.y))", "QUANTIZE": "round_to_steps(v, p)"}
+OF_KERNELS: dict[str, str] = {
+    "CLIP": "clamp(v, F4(p.x), F4(p.y))", "QUANTIZE": "round_to_steps(v, p)", "TO_HALF": "NEAREST_HALF4(v)",
+}  # fmt: skip
 """Expressions that end the results of other kernels, and are no TensorFlow Lite operators."""
 EXPRESSIONS = UNARY | BINARY | WITH_OPTIONS | LOGIC | OF_KERNELS
 

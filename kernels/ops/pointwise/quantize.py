@@ -34,13 +34,22 @@ class Dequantize(Operation):
         return lower_copy(lowering)
 
 
+def half_view(tensor: TensorInfo) -> TensorInfo:
+    """The float32 tensor that stands for a computed one of float16; any other tensor as it is."""
+    if tensor.dtype == "float16" and tensor.constant is None:
+        return replace(tensor, dtype="float32", stored_dtype="float16", quantization=None)
+    return tensor
+
+
 def float_view(tensor: TensorInfo) -> TensorInfo:
-    """The float32 tensor that stands for a quantized one; any other tensor as it is.
+    """The float32 tensor that stands for a quantized one, or for one of float16; any other tensor as it is.
 
     A constant becomes its values, and has no quantization any more. A computed one keeps its quantization, and its
     integer type as ``stored_dtype``; with one scale per channel it has no float view, and stays as it is.
     """
     quantization = tensor.quantization
+    if tensor.dtype == "float16":
+        return half_view(tensor)
     if quantization is None or not _is_valid(quantization.scales):
         return tensor
     if tensor.constant is not None:
@@ -75,6 +84,8 @@ def stored_view(tensor: TensorInfo) -> Quantized | None:
         return Quantized(tensor.bhwc, tensor.dtype, 1.0, 0)
     if tensor.stored_dtype == "":
         return None
+    if tensor.stored_dtype == "float16":
+        return Quantized(tensor.bhwc, "float16", 1.0, 0)
     assert tensor.quantization is not None
     return Quantized(
         tensor.bhwc, tensor.stored_dtype, tensor.quantization.scales[0], tensor.quantization.zero_points[0]
@@ -82,7 +93,9 @@ def stored_view(tensor: TensorInfo) -> Quantized | None:
 
 
 def stored_values(tensor: TensorInfo, values: np.ndarray) -> np.ndarray:
-    """The integers that stand for float32 values in a tensor of the model (not its float view)."""
+    """The integers, or halves, that stand for float32 values in a tensor of the model (not its float view)."""
+    if tensor.dtype == "float16":
+        return values.astype(np.float16)
     assert tensor.quantization is not None
     kind = QUANTIZED_DTYPES[tensor.dtype]
     stored = np.rint(values / np.float32(tensor.quantization.scales[0])) + tensor.quantization.zero_points[0]
@@ -90,9 +103,13 @@ def stored_values(tensor: TensorInfo, values: np.ndarray) -> np.ndarray:
 
 
 def rounding_op(tensor: TensorInfo) -> FusedOp | None:
-    """The operation that rounds a computed tensor to the values that its integers can hold; None if it has none."""
+    """The operation that rounds a computed tensor to the values that its integers, or halves, can hold; None if it has
+    neither.
+    """
     if tensor.stored_dtype == "":
         return None
+    if tensor.stored_dtype == "float16":
+        return FusedOp("TO_HALF")
     assert tensor.quantization is not None
     zero_point = tensor.quantization.zero_points[0]
     kind = QUANTIZED_DTYPES[tensor.stored_dtype]
@@ -108,7 +125,7 @@ def rounding_epilogue(row: TfliteOp, node: TfliteNode, parsed: Parsed) -> tuple[
     float view.
     """
     inputs, outputs = node.inputs, node.outputs
-    if row.takes_integers and any(t is not None and t.stored_dtype for t in (*inputs, *outputs)):
+    if row.takes_integers and any(t is not None and t.stored_dtype in QUANTIZED_DTYPES for t in (*inputs, *outputs)):
         raise Unsupported("it works on the integers of quantized tensors, which the GPU does not have")
     if all(tensor.stored_dtype == "" for tensor in outputs):
         return ()
