@@ -45,6 +45,15 @@ def member(members: Sequence[T], number: int, what: str) -> T:
     return members[number]
 
 
+def require_declared(output: TensorInfo, number: int) -> None:
+    """Raise Unsupported unless an output is of the type that an option says, which LiteRT takes, whatever the file
+    declares.
+    """
+    dtype = member(("float32", "float16", "int32", "uint8", "int64"), number, "output type")
+    if dtype != output.dtype:
+        raise Unsupported(f"tensor '{output.name}' is {output.dtype}, but the operator's options say {dtype}")
+
+
 def finite(value: float, what: str) -> float:
     """A number of an option table that becomes part of a kernel's text. Raises Unsupported unless it is finite."""
     if not math.isfinite(value):

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import INDEX_DTYPES, INTEGER_DTYPES, LARGEST_RANK, TensorInfo
-from ..arguments import constant, require_movable, require_type
+from ..arguments import constant, require_declared, require_movable, require_type
 
 LARGEST_FILLED = 1 << 24
 """The size of the largest constant that is filled with one number. Without a limit, a few bytes of a file could ask for
@@ -37,6 +37,7 @@ class Constant(Operation):
 
 def _parse_shape(node: TfliteNode) -> Parsed:
     require_type(INDEX_DTYPES, *node.outputs)
+    require_declared(node.outputs[0], node.options.OutType())
     return Parsed(_measured(node.inputs[0], lambda shape: np.array(shape, node.outputs[0].dtype)))
 
 

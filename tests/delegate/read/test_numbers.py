@@ -57,6 +57,18 @@ ODD = [
         one(Op("GATHER", [0, 1], [2], options("Gather", axis=3, batchDims=-7)), T("i", (1, 2), 0, "int32")),
         "-5 batch dimensions are not those of indices",
     ),
+    (
+        one(Op("SHAPE", [0], [1], options("Shape", outType=2)), output=T("y", (4,), dtype="int64")),
+        "tensor 'y' is int64, but the operator's options say int32",
+    ),
+    (
+        one(
+            Op("ARG_MAX", [0, 1], [2], options("ArgMax", outputType=4)),
+            T("a", (1,), [3], "int32"),
+            output=T("y", (1, 2, 3), dtype="int32"),
+        ),
+        "tensor 'y' is int32, but the operator's options say int64",
+    ),
     (one(Op("MIRROR_PAD", [0, 1], [2], options("MirrorPad", mode=-1)), T("p", (4, 2), 0, "int32")), "mirroring -1"),
 ]
 
