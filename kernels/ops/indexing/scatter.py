@@ -36,7 +36,8 @@ class Scatter(Operation):
         numbers = indices[:-1] if self.adds or len(indices) > 1 else indices
         if math.prod(indices) != math.prod(numbers) * depth:
             raise ValueError(f"indices of shape {indices} have not {depth} coordinates each")
-        if math.prod(values) != (1 if self.single else math.prod(numbers) * math.prod(self.destination[depth:])):
+        parts = (*numbers, *self.destination[depth:]) if self.adds else () if self.single else (math.prod(numbers),)
+        if values != parts:
             raise ValueError(f"values of shape {values} do not fit indices of shape {indices}")
         return [self.destination]
 

@@ -142,6 +142,8 @@ def dense_slice(rank: int, begins: list[int], ends: list[int], steps: list[int],
     used = count - len(added) - (ellipsis < count)
     if used > rank:
         raise Unsupported(f"{used} ranges for {rank} dimensions")
+    if ellipsis < count and used == rank:
+        raise Unsupported("its ellipsis stands for no dimension, and LiteRT takes it for one")
     cuts: list[Cut] = []
     new: list[int] = []
     place = 0

@@ -132,6 +132,8 @@ def _parse_transposed(node: TfliteNode) -> Parsed:
     strides, dilations = _checked(node.options, node.inputs[2], weights.shape[4])
     if dilations != (1, 1, 1) or shape.size != 5:
         raise Unsupported(f"dilations {dilations} are not 1, or its output shape {shape.tolist()} has not rank 5")
+    if node.inputs[2] is None or shape[0] != node.inputs[2].shape[0]:
+        raise Unsupported(f"its output shape {shape.tolist()} has not the batch of its input")
     size = (int(shape[1]), int(shape[2]), int(shape[3]))
     out, activation = weights.shape[3], activation_epilogue(node.options.FusedActivationFunction())
     bias = optional_bias([None, None, *node.inputs[3:4]], out)

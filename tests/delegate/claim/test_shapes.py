@@ -102,6 +102,16 @@ def test_shapes_of_operators_that_have_no_kernel(name: str) -> None:
     assert parsed.tensors[count + 2].shape == shape_of(cpu.get_output_details()[0])
 
 
+def test_an_ellipsis_for_no_dimension_is_litert_s() -> None:
+    """LiteRT takes it for one dimension, and leaves out the last range."""
+    index = [T("begin", (2,), [0, 1], "int32"), T("end", (2,), [2, 2], "int32"), T("step", (2,), [1, 1], "int32")]
+    table = options("StridedSlice", ellipsisMask=1)
+    model = build(G([T("x", (3,)), *index, T("y", ())], [Op("STRIDED_SLICE", [0, 1, 2, 3], [4], table)], [0], [4]))
+    assert "ellipsis" in parse_operators(read_model(model).subgraphs[0], quantized=True, shapes={}).unsupported[0]
+    x = np.array([1, 2, 3], np.float32)
+    np.testing.assert_array_equal(on(applied(model), x), alone(model, x))
+
+
 # Resizing -------------------------------------------------------------------------------------------------------------
 
 
