@@ -49,6 +49,8 @@ RESIDENT = 2 << 30
 """Memory that a mutant may take on top of what its process had before, in bytes."""
 SECONDS = {"null": 10, "gl": 30, "cl": 60}
 """Limit for one mutant: PoCL compiles slowly."""
+PATIENCE = 5
+"""A mutant that seems to hang is given as many times its limit in a process of its own."""
 BATCH = 100
 FAULTS = ("crash", "hang", "odd exception", "wrong result", "memory")
 NUMBERS = (0, -1, 1, 2, 3, 5, 7, 100, 127, 128, 2**15, 2**16, 2**31 - 1, -(2**31), -2, 2**40)
@@ -280,25 +282,32 @@ def batches(mutants: Sequence[bytes], road: str) -> Iterator[tuple[int, str]]:
                 last = number + 1
                 yield number, outcome
         if status and last < min(first + BATCH, len(mutants)):
-            yield last, _blame(mutants[last], signal.Signals(status).name if status > 0 else "an exit")
+            yield last, _blame(mutants[last], road, signal.Signals(status).name if status > 0 else "an exit")
             last += 1
         first = last
 
 
-def _blame(content: bytes, name: str) -> str:
-    """Whose fault a dead process is: LiteRT's if it dies on the model by itself."""
+def _blame(content: bytes, road: str, name: str) -> str:
+    """The outcome of a mutant whose process died: LiteRT's fault if it dies on the model by itself.
+
+    A hang is tried again by itself with more time: the machine may have been busy.
+    """
+    if name == "SIGALRM":
+        again = dict(_apart([(0, content)], road, patience=PATIENCE))
+        if 0 in again:
+            return again[0]
     alone = list(_apart([(0, content)], "LiteRT"))
     kind = "hang" if name == "SIGALRM" else "crash"
     return f"LiteRT's own {kind}" if not any(number == 0 for number, _ in alone) else f"{kind}: {name}"
 
 
-def _apart(mutants: Sequence[tuple[int, bytes]], road: str) -> Iterator[tuple[int, str]]:
+def _apart(mutants: Sequence[tuple[int, bytes]], road: str, patience: int = 1) -> Iterator[tuple[int, str]]:
     """Outcomes from a forked process, then (-1, the signal that ended it, or 0)."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reader)
-        _serve(mutants, road, writer)
+        _serve(mutants, road, writer, patience)
     os.close(writer)
     with os.fdopen(reader, encoding="utf-8", errors="replace") as lines:
         for line in lines:
@@ -308,7 +317,7 @@ def _apart(mutants: Sequence[tuple[int, bytes]], road: str) -> Iterator[tuple[in
     yield -1, str(os.WTERMSIG(status) if os.WIFSIGNALED(status) else -os.WEXITSTATUS(status))
 
 
-def _serve(mutants: Sequence[tuple[int, bytes]], road: str, writer: int) -> None:
+def _serve(mutants: Sequence[tuple[int, bytes]], road: str, writer: int, patience: int) -> None:
     """Run mutants in this process and end it; it ends early if one takes too much memory."""
     faulthandler.disable()  # the parent tells of it
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
@@ -320,7 +329,7 @@ def _serve(mutants: Sequence[tuple[int, bytes]], road: str, writer: int) -> None
     context = open_context(road) if road in ("gl", "cl") else None
     for number, content in mutants:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        signal.alarm(SECONDS.get(road, 30))
+        signal.alarm(SECONDS.get(road, 30) * patience)
         outcome = str(on_litert(content)) if road == "LiteRT" else outcome_of(content, road)
         signal.alarm(0)
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
