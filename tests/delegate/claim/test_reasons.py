@@ -67,3 +67,15 @@ def test_indices_outside_a_tensor_are_refused() -> None:
     tensors = [T("x", (2, 3)), T("indices", (1, 2), np.array([[1, 3]]), "int32"), T("y", (1,))]
     found = _reasons(build(G(tensors, [Op("GATHER_ND", [0, 1], [2])], [0], [2])))
     assert found == {0: "tensor 'indices' has indices outside the shape (2, 3)"}
+
+
+@pytest.mark.parametrize("scale", [0.5, 0.25])
+def test_integers_of_another_scale_are_not_put_into_a_tensor(scale: float) -> None:
+    """LiteRT copies the integers of the part as they are, whatever they stand for."""
+    tensors = [
+        T("x", (2, 5), dtype="int8", scales=[0.5], zero_points=[0]),
+        T("part", (1, 5), dtype="int8", scales=[scale], zero_points=[0]), T("starts", (2,), [1, 0], "int32"),
+        T("y", (2, 5), dtype="int8", scales=[0.5], zero_points=[0]),
+    ]  # fmt: skip
+    found = _reasons(build(G(tensors, [Op("DYNAMIC_UPDATE_SLICE", [0, 1, 2], [3])], [0, 1], [3])))
+    assert found == ({} if scale == 0.5 else {0: "tensor 'part' has not the scale of 'x', whose integers it replaces"})
