@@ -227,8 +227,30 @@ def through_ours(model: bytes, backend: Backend) -> tuple[LiteRt, Callable[[], N
     return interpreter, lambda: interpreter.modify_graph_with_delegate(delegate)
 
 
+def places_of_positive_values() -> bytes:
+    """The negated places of values above 0, whose number is known while the model runs, in a shape from SHAPE."""
+    rows, columns = {"signature": (-1, 4)}, {"signature": (4, -1)}
+    tensors = [
+        T("x", (1, 4, 5, 3)), T("zero", (), 0.0), T("above", (), dtype="bool"),
+        T("places", (1, 4), dtype="int64", **rows), T("c", (1, 4), **rows), T("s", (2,), dtype="int32"),
+        T("n", (1, 4), **rows), T("axis", (1,), [0], "int32"), T("turned", (2,), dtype="int32"),
+        T("y", (4, 1), **columns),
+    ]  # fmt: skip
+    operators = [
+        Op("GREATER", [0, 1], [2]),
+        Op("WHERE", [2], [3]),
+        Op("CAST", [3], [4], options("Cast")),
+        Op("SHAPE", [4], [5], options("Shape", outType=2)),
+        Op("NEG", [4], [6]),
+        Op("REVERSE_V2", [5, 7], [8], options("ReverseV2")),
+        Op("RESHAPE", [6, 8], [9], options("Reshape")),
+    ]
+    return build(G(tensors, operators, [0], [9]))
+
+
 MODELS: dict[str, tuple[bytes, Sequence[Shape]]] = {
     "SHAPE": (scaled_by_shape(), [(1, 4, 6, 3), (3, 2, 2, 1), (1, 4, 6, 3)]),
+    "places": (places_of_positive_values(), [(1, 4, 5, 3), (2, 3, 4, 5), (1, 2, 1, 3)]),
     "unknown rank": (convolution(), [(1, 4, 5, 3), (2, 3, 3, 3), (1, 4, 5, 3)]),
     "any rank": (chain("EXP", "NEG", shape=()), [(2, 3), (1, 2, 3, 4), (4,), (2, 1, 2, 1, 2, 1, 2), (0, 3), (3, 4)]),
     "between partitions": (chain("EXP", CPU_ONLY, "NEG"), [(2, 4, 5, 3), (1, 2, 3, 4)]),
