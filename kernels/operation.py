@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .target import Target, TuningChoice
-from .tensor import Shape, TensorId, TensorInfo, slices
+from .tensor import Bounds, Shape, TensorId, TensorInfo, slices
 from .views import Resize
 
 
@@ -208,6 +208,10 @@ class Parsed:
     operation: Operation
     inputs: tuple[int, ...] = (0,)
     epilogue: tuple[FusedOp, ...] = ()
+    integers: bool = False
+    """Whether it computes on int32. One that merely moves, chooses or compares does so if a float32 is not enough."""
+    bounds: Bounds | None = None
+    """Those of the integers in the output; None: they are among those of the inputs, or 0."""
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,10 @@ STORED_BYTES: dict[str, int] = {"float16": 2, **{name: kind.nbytes for name, kin
 """Bytes of a value by the types, other than float32, that a tensor can have outside a partition."""
 INDEX_DTYPES = frozenset({"int32", "int64"})
 """The types of indices, axes and sizes."""
+Bounds = tuple[int, int]
+"""The smallest and the largest integer."""
+INT32_BOUNDS: Bounds = (-(1 << 31), (1 << 31) - 1)
+"""The bounds of exact integers on the GPU, whatever type they have in the model."""
 
 
 def slices(channels: int) -> int:
@@ -121,6 +125,8 @@ class TensorInfo:
     ``variable`` marks a tensor that keeps its value from one invoke to the next. ``stored_dtype`` is the type (of
     integers, or float16) of the model's tensor if this is its float view (see ops/pointwise/quantize.py), else "".
     ``exact_in_f32``: the integers come from an operator on the GPU, which computes only those that a float32 holds.
+    ``bounds``: the smallest and largest integer that it may hold, if an operator on the GPU computes it; None: all of
+    its type.
     """
 
     name: str
@@ -131,10 +137,18 @@ class TensorInfo:
     variable: bool = False
     stored_dtype: str = ""
     exact_in_f32: bool = False
+    bounds: Bounds | None = None
 
     @cached_property
     def bhwc(self) -> Shape:
         return bhwc(self.shape)
+
+
+def bounds_of(tensor: TensorInfo) -> Bounds | None:
+    """The smallest and the largest integer that a tensor of indices may hold; None if they may not fit 32 bits."""
+    if tensor.constant is not None and tensor.constant.size:
+        return int(tensor.constant.min()), int(tensor.constant.max())
+    return tensor.bounds or (INT32_BOUNDS if tensor.dtype == "int32" else None)
 
 
 FLOAT_MAX = 3.4028234663852886e38

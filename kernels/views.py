@@ -12,8 +12,8 @@ from typing import Literal
 
 from .tensor import STORED_BYTES, Shape, slices
 
-Storage = Literal["f32", "f16"]
-SLICE_BYTES: dict[str, int] = {"f32": 16, "f16": 8}
+Storage = Literal["f32", "f16", "i32"]
+SLICE_BYTES: dict[str, int] = {"f32": 16, "f16": 8, "i32": 16}
 """Bytes of one slice (four channels of one pixel) by storage."""
 TEXTURE_CHANNELS: dict[str, int] = {
     "rgba8": 4, "rgba16f": 4, "rgba32f": 4, "r8": 1, "r32f": 1,
@@ -30,7 +30,7 @@ bytes of photographs, which are encoded, and sees of an sRGB texture what it wou
 
 @dataclass(frozen=True)
 class Sliced:
-    """A tensor in a buffer, channels in slices of four: one float4 (f32) or four halves (f16) per slice.
+    """A tensor in a buffer, channels in slices of four: a float4 (f32), four halves (f16) or an int4 (i32) per slice.
 
     The channels after the last real one are zero: every kernel's WRITE keeps that. ``pixel_stride`` is the number of
     slices from a pixel to the next. It is larger than the tensor's own number of slices if the tensor is a range of

@@ -31,9 +31,11 @@ own interpreter has a kernel. An operator that gives one of its reasons below ("
 runs there, in the same interpreter.
 
 For every operator: tensors have no empty or dynamic dimension, and no rank above the one in the table. They are
-float32, or, with quantization enabled, integers of 8 or 16 bits that stand for real numbers; operators that move or
-choose values also take truth values, and integers that a float32 holds. Two operands broadcast by NumPy's rules. Axes,
-sizes and the like are constants. Newer versions of an operator add types, which are looked at one by one.
+float32, or, with quantization enabled, integers of 8 or 16 bits that stand for real numbers. Operators that move,
+choose or compare values also take truth values and integers of 32 bits; so do ADD, SUB, MUL, MAXIMUM and MINIMUM, if an
+operator on the GPU reads the result. Of int64 the bounds must be known, and fit 32 bits. Two operands broadcast by
+NumPy's rules. Axes, sizes and the like are constants. Newer versions of an operator add types, which are looked at one
+by one.
 
 Constants may also be float16, or int4, int8, uint8 and int16 with scales, one for each channel too: they are made real
 numbers once. LiteRT's kernels round activations to 8 bits beside such weights, which the GPU does not. Computed tensors

@@ -23,6 +23,7 @@ def features(sources: Iterable[KernelSource]) -> set[Feature]:
         found |= {(source.name, "epilogue", text) for text, _ in source.epilogue}
         found |= {(source.name, "input ops", text) for text, _ in source.input_ops}
         found.add((source.name, "epilogue length", len(source.epilogue)))
+        found.add((source.name, "integers", source.integers))
     return found
 
 
@@ -50,6 +51,7 @@ def signatures(sources: Iterable[KernelSource]) -> set[Feature]:
         found |= {(source.name, _name(a), _kind(a)) for a in source.arguments}
         found |= {(source.name, name, value) for name, value in source.constants if value in (0, 1)}
         found |= {(source.name, text) for text, _ in (*source.input_ops, *source.epilogue)}
+        found.add((source.name, "integers", source.integers))
     return found
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from .high_rank_cases import high_rank_cases
 from .indexing_cases import indexing_cases
+from .integer_cases import integer_cases
 from .movement_cases import movement_cases
 from .operator_models import SHAPES, Const, ModelCase, ints, options, values
 from .reduction_cases import reduction_cases
@@ -229,5 +230,6 @@ CASES: list[ModelCase] = [
     *whole_numbers(),
     *window_cases(),
     *high_rank_cases(),
+    *integer_cases(),
 ]
 """Every case. The cover chooses those that run on a device (cover.py)."""

@@ -48,6 +48,8 @@ class ModelCase:
     """Their types, where they differ."""
     known: bool = False
     """Its result is known before anything runs: a NEG stands beside it, since constants alone do not go to the GPU."""
+    read: bool = False
+    """A CAST to float32 reads each output: integers that no operator on the GPU reads are computed on the CPU."""
     exact: bool = False
     """It only moves values."""
     halves: bool = True
@@ -91,6 +93,10 @@ def case_model(case: ModelCase, shapes: Sequence[Sequence[int]], *, negated: boo
     if negated:
         plain, outputs = outputs, [tensor(f"negated_output{i}", shape) for i, shape in enumerate(shapes)]
         operators += [Op("NEG", [a], [b]) for a, b in zip(plain, outputs, strict=True)]
+    if case.read:
+        floats = [tensor(f"float{i}", shape) for i, shape in enumerate(shapes)]
+        operators += [Op("CAST", [a], [b], options("Cast")) for a, b in zip(outputs, floats, strict=True)]
+        outputs = [*outputs, *floats]
     if case.known:
         inputs.append(tensor("beside", BESIDE.shape))
         outputs = [*outputs, tensor("negated_beside", BESIDE.shape)]

@@ -20,6 +20,7 @@ import numpy as np
 
 from ...interop.device import Traits
 from ...interop.errors import ModelError
+from ...kernels.views import SLICE_BYTES
 from ..lower.pack import Constants, Key, PackedConstant
 from ..lower.tuning import Tuning, TuningError, decode, encode
 from ..options import GpuDelegateOptions
@@ -245,7 +246,7 @@ def _decode(data: memoryview) -> Constants:
     block = np.frombuffer(data[end:], np.uint8)
     places: dict[Key, PackedConstant] = {}
     for key, offset, nbytes, storage in json.loads(bytes(data[8:end])):
-        if storage not in ("f32", "f16"):
+        if storage not in SLICE_BYTES:
             raise ValueError(f"constant {key} is kept as {storage}")
         places[(key[0], key[1]) if isinstance(key, list) else int(key)] = PackedConstant(offset, nbytes, storage)
     return block, places

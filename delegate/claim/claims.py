@@ -12,6 +12,7 @@ from ...kernels.tensor import TensorInfo
 from ..lower.lowering import check_lowering
 from ..read.model import Subgraph
 from ..transform.graph import Node
+from .integers import unread_integers
 from .parsing import parse_operators
 from .shape_rules import Shape
 
@@ -67,7 +68,7 @@ def claim(
     too_large = _unlowered(parsed.nodes, parsed.tensors, target()) if parsed.nodes else {}
     unsupported = parsed.unsupported | too_large
     supported = {index: node for index, node in parsed.nodes.items() if index not in unsupported}
-    unneeded = unneeded_constants(supported, subgraph)
+    unneeded = unneeded_constants(supported, subgraph) | unread_integers(supported)
     nodes = {index: node for index, node in supported.items() if index not in unneeded}
     return Claims(nodes, unsupported, unneeded, parsed.tensors, _constant_derived(subgraph))
 

@@ -15,9 +15,10 @@ from ...kernels.ops.constant.constants import Constant
 from ...kernels.ops.constant.folding import fold
 from ...kernels.ops.pointwise.quantize import Dequantize, float_view, half_view, rounding_epilogue
 from ...kernels.registry import OPERATORS, why_unsupported
-from ...kernels.tensor import QUANTIZED_DTYPES, RUNTIME_DTYPES, TensorInfo
+from ...kernels.tensor import QUANTIZED_DTYPES, RUNTIME_DTYPES, Bounds, TensorInfo
 from ..read.model import RawOperator, Subgraph
 from ..transform.graph import Node
+from .integers import check_integers, common_bounds, needs_integers
 from .shape_rules import Shape, rule_shapes
 
 
@@ -58,7 +59,7 @@ def parse_operators(subgraph: Subgraph, *, quantized: bool, shapes: Mapping[int,
                 _refuse_quantized(raw, subgraph)
             _refuse_variable(raw, subgraph)
             _refuse_unknown_shape(raw, parsed)
-            node = _parse(raw, parsed.node_of(raw))
+            node, bounds = _parse(raw, parsed.node_of(raw), tensors)
             _refuse_types(raw, tensors)
             found = _output_shapes(node, tensors, _find(raw).max_rank)
         except Unsupported as reason:
@@ -67,8 +68,9 @@ def parse_operators(subgraph: Subgraph, *, quantized: bool, shapes: Mapping[int,
             continue
         parsed.nodes[raw.index] = node
         parsed.set_shapes(raw.outputs, found, unless=shapes)
+        exact = not node.integers and not isinstance(node.operation, Constant)
         for output in raw.outputs:
-            tensors[output] = replace(tensors[output], exact_in_f32=True)
+            tensors[output] = replace(tensors[output], exact_in_f32=exact, bounds=bounds)
         if isinstance(node.operation, Dequantize):
             tensors[node.outputs[0]] = replace(tensors[node.outputs[0]], constant=tensors[node.inputs[0]].constant)
         elif isinstance(node.operation, Constant):
@@ -127,11 +129,12 @@ def _refuse_unknown_shape(raw: RawOperator, parsed: ParsedSubgraph) -> None:
         raise Unsupported(f"tensor '{tensor.name}' comes from the CPU, and has no rank before the model runs")
 
 
-def _parse(raw: RawOperator, given: TfliteNode) -> Node:
+def _parse(raw: RawOperator, given: TfliteNode, tensors: Mapping[int, TensorInfo]) -> tuple[Node, Bounds | None]:
+    """The operator as a node, and the bounds of the integers that it computes, if they are known."""
     row = _find(raw)
     folded = fold(row, given, lambda: rule_shapes(row, given))
     if folded is not None:
-        return Node("CONSTANT", Constant(tuple(folded)), raw.inputs[:1], raw.outputs, (), (raw.index,))
+        return Node("CONSTANT", Constant(tuple(folded)), raw.inputs[:1], raw.outputs, (), (raw.index,)), None
     try:
         parsed = row.parse(given)
     except Unsupported:
@@ -146,7 +149,11 @@ def _parse(raw: RawOperator, given: TfliteNode) -> Node:
         for op in (*parsed.epilogue, *rounding_epilogue(row, given, parsed))
     )
     picked = tuple(raw.inputs[i] for i in parsed.inputs)
-    return Node(raw.name, parsed.operation, picked, raw.outputs, epilogue, (raw.index,))
+    node = Node(raw.name, parsed.operation, picked, raw.outputs, epilogue, (raw.index,))
+    node = replace(node, integers=parsed.integers or needs_integers(node, tensors))
+    if node.integers:
+        check_integers(node, tensors)
+    return node, parsed.bounds or (common_bounds(node, tensors) if node.integers or row.moves_values else None)
 
 
 def _find(raw: RawOperator) -> TfliteOp:

@@ -52,6 +52,8 @@ class LabelledLaunch:
     partial_sums: tuple[FusedOp, ...] | None = None
     """If not None, it also writes sums of what it writes, as "partial_sums", after these operations."""
     prologue: PrologueLaunch | None = None
+    integers: bool = False
+    """It computes on int32."""
 
     @property
     def destination(self) -> TensorId:
@@ -103,6 +105,8 @@ class Lowered:
     outputs: frozenset[TensorId] = frozenset()
     """The tensors that are read outside of the graph."""
     launches: list[LabelledLaunch] = field(default_factory=list)
+    integers: set[TensorId] = field(default_factory=set)
+    """The tensors that lie in memory as int32."""
     count: int = 0
     """The number of launches that were ever added, which is the number of the next one."""
 
@@ -127,10 +131,17 @@ class Lowered:
         return tensor
 
     def add(
-        self, launch: Launch, label: str, epilogue: tuple[FusedOp, ...] = (), input_ops: tuple[FusedOp, ...] = ()
+        self,
+        launch: Launch,
+        label: str,
+        epilogue: tuple[FusedOp, ...] = (),
+        input_ops: tuple[FusedOp, ...] = (),
+        *,
+        integers: bool = False,
     ) -> None:
         """Append a launch."""
-        self.launches.append(LabelledLaunch(launch, epilogue, label, self.count, input_ops))
+        entry = LabelledLaunch(launch, epilogue, label, self.count, input_ops, integers=integers)
+        self.launches.append(entry)
         self.count += 1
 
     def only_writer(self, tensor: TensorId) -> LabelledLaunch | None:

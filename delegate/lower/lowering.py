@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
 
+from ...kernels.codegen.texts import INTEGER_KERNELS
 from ...kernels.operation import Lowering, Unsupported
+from ...kernels.ops.arguments import is_exact
 from ...kernels.target import Target
-from ...kernels.tensor import Shape, TensorId, TensorInfo
+from ...kernels.tensor import INDEX_DTYPES, Shape, TensorId, TensorInfo
 from ...kernels.views import Sliced
 from ..transform.graph import Graph, Node
 from ..transform.ranks import align_ranks, collapse_ranks
@@ -18,10 +20,22 @@ def lower(graph: Graph, target: Target) -> Lowered:
     """Ask every node's operation for its launches on a device of this ``target``."""
     constants = frozenset(i for i, tensor in graph.tensors.items() if tensor.constant is not None)
     shapes: dict[TensorId, Shape] = {i: tensor.bhwc for i, tensor in graph.tensors.items()}
-    lowered = Lowered(target, shapes, graph.aliases, constants, frozenset(graph.outputs))
+    lowered = Lowered(target, shapes, graph.aliases, constants, frozenset(graph.outputs), integers=_integers(graph))
     for node in graph.nodes:
         lower_node(node, lowered)
     return lowered
+
+
+def _integers(graph: Graph) -> set[TensorId]:
+    """The tensors that lie in memory as int32: integers that a node computes as such, and constants that need it.
+
+    Tensors that share memory are all of one kind.
+    """
+    exact = {tensor for node in graph.nodes if node.integers for tensor in (*node.operands, *node.outputs)}
+    found: set[TensorId] = {tensor for tensor in exact if graph.tensors[tensor].dtype in INDEX_DTYPES}
+    found |= {i for i, tensor in graph.tensors.items() if tensor.constant is not None and not is_exact(tensor)}
+    parents = {alias.parent for tensor, alias in graph.aliases.items() if {tensor, alias.parent} & found}
+    return found | parents | {tensor for tensor, alias in graph.aliases.items() if alias.parent in parents}
 
 
 def lower_node(node: Node, lowered: Lowered) -> None:
@@ -32,12 +46,18 @@ def lower_node(node: Node, lowered: Lowered) -> None:
     if any(op.expression == QUANTIZE for op in node.epilogue):  # weights of 16 bits would move its sums across steps
         target = replace(target, matrix_units=False)
     lowering = Lowering(node.inputs, node.outputs, lowered.shapes.__getitem__, lowered.scratch, target)
+    known = set(lowered.shapes)
     launches = node.operation.lower(lowering)
+    if node.integers:
+        lowered.integers |= lowered.shapes.keys() - known  # intermediate results of an operator
+    foreign = [launch.kernel for launch in launches if launch.kernel not in INTEGER_KERNELS]
+    if node.integers and foreign:
+        raise Unsupported(f"its kernel '{foreign[0]}' computes in float32, and integers may need more bits")
     label = f"{node.name} {','.join(map(str, node.indices))}"
     for launch in launches:
         epilogue = (*launch.epilogue, *(node.epilogue if launch is launches[-1] else ()))
         input_ops = node.input_ops if launch is launches[0] else ()
-        lowered.add(launch, label, epilogue, input_ops)
+        lowered.add(launch, label, epilogue, input_ops, integers=node.integers)
 
 
 def check_lowering(node: Node, tensors: Mapping[int, TensorInfo], target: Target) -> dict[Hashable, int]:

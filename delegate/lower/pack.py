@@ -17,6 +17,7 @@ Key = int | tuple[int, str]
 """A constant tensor's number, or a launch's number and the name of one of its arrays."""
 
 LARGEST_HALF = 65504.0
+_DTYPES: dict[Storage, type] = {"f32": np.float32, "f16": np.float16, "i32": np.int32}
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,8 @@ def list_constants(lowered: Lowered, graph: Graph) -> Wanted:
     for tensor in dict.fromkeys((*sorted(read), *graph.outputs)):  # an output that is constant is copied out
         info = graph.tensors[tensor]
         if info.constant is not None:
-            wanted.arrays[tensor] = pack_slices(info.constant, lowered.shapes[tensor])
+            kind = np.int32 if tensor in lowered.integers else np.float32
+            wanted.arrays[tensor] = pack_slices(info.constant, lowered.shapes[tensor], kind)
             if info.constant.dtype.kind != "f":  # indices are exact
                 wanted.keep_f32.add(tensor)
     return wanted
@@ -80,8 +82,8 @@ def pack_constants(wanted: Wanted, storage: Storage, alignment: int) -> Constant
     for key, packed in wanted.arrays.items():
         array = packed.make()
         fits = storage == "f16" and key not in wanted.keep_f32 and float(np.abs(array).max(initial=0.0)) <= LARGEST_HALF
-        kept: Storage = "f16" if fits else "f32"
-        part = array.astype(np.float16 if fits else np.float32).tobytes()
+        kept: Storage = "i32" if array.dtype == np.int32 else "f16" if fits else "f32"
+        part = array.astype(_DTYPES[kept]).tobytes()
         assert len(part) == packed.rows * SLICE_BYTES[kept]
         places[key] = PackedConstant(end, len(part), kept)
         parts.append(part + bytes(-len(part) % alignment))
@@ -89,12 +91,12 @@ def pack_constants(wanted: Wanted, storage: Storage, alignment: int) -> Constant
     return np.frombuffer(b"".join(parts), np.uint8), places
 
 
-def pack_slices(values: np.ndarray, shape: Shape) -> PackedArray:
-    """A constant tensor as (n, 4) float32 in slices of four channels, padded with zeros."""
+def pack_slices(values: np.ndarray, shape: Shape, kind: type[np.float32 | np.int32] = np.float32) -> PackedArray:
+    """A constant tensor as (n, 4) numbers of this kind in slices of four channels, padded with zeros."""
     batch, height, width, channels = shape
 
     def pack() -> np.ndarray:
-        packed = np.zeros((batch * height * width, slices(channels) * 4), np.float32)
+        packed = np.zeros((batch * height * width, slices(channels) * 4), kind)
         packed[:, :channels] = values.reshape(-1, channels)
         return packed.reshape(-1, 4)
 

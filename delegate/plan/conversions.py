@@ -83,5 +83,6 @@ def _add_copy(copies: Lowered, source: TensorId, destination: TensorId, *, store
             copies.shapes[tensor] = copies.shapes[tensor.tensor]
     name, operation = ("STORE", Store()) if stored else ("COPY", Elementwise())
     lowering = Lowering((source,), (destination,), copies.shapes.__getitem__, copies.scratch, copies.target)
+    integers = any(tensor in copies.integers for tensor in (source, destination))
     for launch in operation.lower(lowering):
-        copies.add(launch, f"{name} ")
+        copies.add(launch, f"{name} ", integers=integers)

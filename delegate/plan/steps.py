@@ -11,6 +11,7 @@ from ...interop.device import Kernel, Operand, Resource, Slot, Step
 from ...kernels.codegen.source import Argument, FusedTexts, KernelSource, Prologue
 from ...kernels.operation import FusedOp
 from ...kernels.ops.pointwise.elementwise import EXPRESSIONS
+from ...kernels.ops.pointwise.integers import INTEGER_EXPRESSIONS
 from ...kernels.tensor import TensorId
 from ...kernels.views import Access, Local, Picture, Table
 from ..lower.launches import EPILOGUE, GATE, VALUES, LabelledLaunch
@@ -120,24 +121,28 @@ def _kernel_source(entry: LabelledLaunch, arguments: Sequence[Argument], group_s
     vectors = tuple(argument for argument in arguments if isinstance(argument.view, Local))
     return KernelSource(
         launch.kernel, in_memory, group_size, launch.group_count, tuple(launch.constants.items()), launch.local,
-        epilogue=_texts(EPILOGUE, entry.epilogue),
+        epilogue=_texts(EPILOGUE, entry.epilogue, INTEGER_EXPRESSIONS if entry.integers else EXPRESSIONS),
         input_ops=_texts(INPUT_OP, entry.input_ops),
         partial_sums=None if sums is None else _texts(PARTIAL_SUM, sums),
         prologue=None if prologue is None else Prologue(prologue.kernel, vectors, _texts(GATE, prologue.epilogue)),
+        integers=entry.integers,
     )  # fmt: skip
 
 
-def _texts(name: str, ops: Sequence[FusedOp]) -> FusedTexts:
+def _texts(name: str, ops: Sequence[FusedOp], expressions: Mapping[str, str] = EXPRESSIONS) -> FusedTexts:
     """Fused operations as text, each with the name of its operand."""
     return tuple(
-        (_expression(op, f"LOAD4_{name}{VALUES}{i}(0)"), f"{name}{i}" if op.operand is not None else "")
+        (
+            _expression(expressions[op.expression], op, f"LOAD4_{name}{VALUES}{i}(0)"),
+            f"{name}{i}" if op.operand is not None else "",
+        )
         for i, op in enumerate(ops)
     )
 
 
-def _expression(op: FusedOp, values: str) -> str:
-    """The text in v and w; swapped, the written value is the right-hand operand. ``values`` stands for p."""
-    text = re.sub(r"\bp\b", values, EXPRESSIONS[op.expression])
+def _expression(expression: str, op: FusedOp, values: str) -> str:
+    """The expression in v and w; swapped, the written value is the right-hand operand. ``values`` stands for p."""
+    text = re.sub(r"\bp\b", values, expression)
     if not op.swapped:
         return text
     return re.sub(r"\b[vw]\b", lambda found: "w" if found[0] == "v" else "v", text)

@@ -49,6 +49,8 @@ def _ways(graph: Graph, node: Node) -> list[tuple[int, tuple[FusedOp, ...]]]:
 
 
 def _may_absorb(graph: Graph, producer: Node, node: Node, value: int) -> bool:
+    if producer.integers != node.integers:
+        return False
     if len({*producer.operands, *node.operands} & set(graph.inputs)) > MOST_BOUND_INPUTS:
         return False
     same = graph.tensors[value].bhwc == graph.tensors[node.outputs[0]].bhwc
@@ -58,7 +60,7 @@ def _may_absorb(graph: Graph, producer: Node, node: Node, value: int) -> bool:
 def fuse_input_ops(graph: Graph) -> None:
     """Let 1x1 convolutions and means apply sums and products to what they read, if nobody else needs those."""
     for node in graph.forwards():
-        if not isinstance(node.operation, Elementwise) or not node.epilogue or node.input_ops:
+        if not isinstance(node.operation, Elementwise) or not node.epilogue or node.input_ops or node.integers:
             continue
         output = node.outputs[0]
         same = graph.tensors[node.inputs[0]].bhwc == graph.tensors[output].bhwc

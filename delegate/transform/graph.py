@@ -34,6 +34,8 @@ class Node:
     epilogue: tuple[FusedOp, ...] = ()
     indices: tuple[int, ...] = ()
     input_ops: tuple[FusedOp, ...] = ()
+    integers: bool = False
+    """It computes on int32: its kernels, and its epilogue."""
 
     @cached_property
     def operands(self) -> tuple[int, ...]:

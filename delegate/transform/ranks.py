@@ -59,22 +59,23 @@ def _nodes(graph: Graph, node: Node, steps: Sequence[Collapsed]) -> list[Node]:
     current = node.inputs
     for number, step in enumerate(steps):
         is_last = number == len(steps) - 1
-        inputs = tuple(_viewed(graph, nodes, tensor, shape) for tensor, shape in zip(current, step.inputs, strict=True))
+        inputs = tuple(_viewed(graph, node, nodes, *view) for view in zip(current, step.inputs, strict=True))
         made = tuple(graph.new_tensor(node.outputs[i], shape) for i, shape in enumerate(step.outputs))
         if is_last:
             pairs = zip(node.outputs, made, strict=True)
             made = tuple(old if graph.tensors[old].bhwc == graph.tensors[new].bhwc else new for old, new in pairs)
-        nodes.append(Node(node.name, step.operation, inputs, made, node.epilogue if is_last else (), node.indices))
+        epilogue = node.epilogue if is_last else ()
+        nodes.append(replace(node, operation=step.operation, inputs=inputs, outputs=made, epilogue=epilogue))
         current = made
     for old, new in zip(node.outputs, current, strict=True):
         if old != new:
-            nodes.append(Node("RESHAPE", Reshape(graph.tensors[old].shape), (new,), (old,), (), node.indices))
+            nodes.append(_reshape(node, new, old, graph.tensors[old].shape))
     return nodes
 
 
-def _viewed(graph: Graph, nodes: list[Node], tensor: int, shape: tuple[int, ...]) -> int:
-    """The tensor if it has this shape for kernels, else a new one with its values, which a new node of ``nodes``
-    computes.
+def _viewed(graph: Graph, node: Node, nodes: list[Node], tensor: int, shape: tuple[int, ...]) -> int:
+    """The tensor if it has this shape for kernels, else a new one with its values, which a new node of ``nodes``, the
+    nodes that stand for ``node``, computes.
     """
     info = graph.tensors[tensor]
     if info.bhwc == bhwc(shape):
@@ -82,8 +83,13 @@ def _viewed(graph: Graph, nodes: list[Node], tensor: int, shape: tuple[int, ...]
     if info.constant is not None:
         return graph.new_tensor(tensor, shape, info.constant.reshape(shape))
     new = graph.new_tensor(tensor, shape)
-    nodes.append(Node("RESHAPE", Reshape(shape), (tensor,), (new,)))
+    nodes.append(_reshape(node, tensor, new, shape))
     return new
+
+
+def _reshape(node: Node, source: int, destination: int, shape: tuple[int, ...]) -> Node:
+    """A reshape that computes on what ``node`` computes on."""
+    return Node("RESHAPE", Reshape(shape), (source,), (destination,), integers=node.integers)
 
 
 def _is_plain_reshape(node: Node) -> bool:
@@ -125,7 +131,7 @@ def _aligned(graph: Graph, reader: Node, tensor: int, rank: int, *, ones_last: b
     if info.constant is not None:
         return graph.new_tensor(tensor, shape, info.constant.reshape(shape))
     new = graph.new_tensor(tensor, shape)
-    graph.insert_before(reader, Node("RESHAPE", Reshape(shape), (tensor,), (new,)))
+    graph.insert_before(reader, _reshape(reader, tensor, new, shape))
     graph.changes.append(f"reshaped tensor {tensor} {info.shape} to {shape}, to broadcast it")
     return new
 
@@ -137,6 +143,6 @@ def _repeated(graph: Graph, reader: Node, tensor: int, shape: tuple[int, ...], w
         return graph.new_tensor(tensor, wide, np.broadcast_to(values.reshape(shape), wide))
     new = graph.new_tensor(tensor, wide)
     (copy,) = BroadcastTo(wide, len(shape)).collapsed([shape])
-    graph.insert_before(reader, Node("BROADCAST_TO", copy.operation, (tensor,), (new,)))
+    graph.insert_before(reader, Node("BROADCAST_TO", copy.operation, (tensor,), (new,), integers=reader.integers))
     graph.changes.append(f"repeated tensor {tensor} {shape} to {wide}, to broadcast it")
     return new

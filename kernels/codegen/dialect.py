@@ -44,6 +44,21 @@ class Dialect(Protocol):
         """
         ...
 
+    @property
+    def integer_words(self) -> Sequence[str]:
+        """Macros of kernels that compute on int32: I4 and I4V make an int4 of one or four; IS_LESS and IS_EQUAL compare
+        to 0 and 1; WRAP_ADD, WRAP_SUB and WRAP_MUL keep the low 32 bits.
+        """
+        ...
+
+    def load_integers(self, argument: Argument, buffer: Buffer, index: str) -> str:
+        """The same as ``load``, as int4; floats are whole numbers then."""
+        ...
+
+    def store_integers(self, argument: Argument, buffer: Buffer, index: str, value: str) -> str:
+        """The statements that store an int4, without the last semicolon. ``value`` is a variable."""
+        ...
+
     def store(self, argument: Argument, buffer: Buffer, index: str, value: str) -> str:
         """The statements that store a float4, without the last semicolon. ``value`` is a variable."""
         ...

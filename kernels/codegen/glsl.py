@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..tensor import INTEGER_DTYPES, STORED_BYTES
 from ..views import SLICE_BYTES, Dense, Picture, Quantized
 from .one_dispatch import HEAD, ProgramSource, pool_names
-from .source import Argument, Buffer, KernelSource, TileText
+from .source import Argument, Buffer, KernelSource, TileText, holds_integers
 from .texts import barrier, prelude
 
 UNIFORMS = ("rows", "groups", "max_spins")
@@ -35,14 +35,18 @@ class Glsl:
     words = None
 
     def element(self, arguments: Sequence[Argument]) -> str:
-        """vec4 if all is f32, pairs of words if an argument has halves, words for integers, floats for Dense."""
+        """vec4 if all is f32, pairs of words if an argument has halves, four words if one has int32, words for
+        the integers of a model, floats for Dense.
+        """
         if any(isinstance(a.view, Dense) for a in arguments):
             if not all(isinstance(a.view, Dense) for a in arguments):
                 raise ValueError(f"memory '{arguments[0].memory}' mixes a user's float32 layout with slices")
             return "float"
         if any(isinstance(a.view, Quantized) for a in arguments):
             return "uint"
-        return "uvec2" if any(a.unit == SLICE_BYTES["f16"] for a in arguments) else "vec4"
+        if any(a.unit == SLICE_BYTES["f16"] for a in arguments):
+            return "uvec2"
+        return "uvec4" if any(holds_integers(a) for a in arguments) else "vec4"
 
     def load(self, argument: Argument, buffer: Buffer, index: str) -> str:
         """See Dialect."""
@@ -53,8 +57,16 @@ class Glsl:
             return f"UNPACK_HALF4({memory}[{index}])"
         if buffer.element == "vec4":
             return f"{memory}[{index}]"
-        # f32 slices in a block that also holds halves: two elements of two words each.
-        return f"uintBitsToFloat(uvec4({memory}[({index}) * 2], {memory}[({index}) * 2 + 1]))"
+        words = _four_words(buffer, index)
+        return f"vec4(ivec4({words}))" if holds_integers(argument) else f"uintBitsToFloat({words})"
+
+    def load_integers(self, argument: Argument, buffer: Buffer, index: str) -> str:
+        """See Dialect."""
+        if isinstance(argument.view, Quantized):
+            return _load_stored(buffer.name, argument.view.dtype, index)
+        if holds_integers(argument):
+            return f"ivec4({_four_words(buffer, index)})"
+        return f"ivec4({self.load(argument, buffer, index)})"
 
     def store(self, argument: Argument, buffer: Buffer, index: str, value: str) -> str:
         """See Dialect."""
@@ -65,8 +77,30 @@ class Glsl:
             return f"{memory}[{index}] = PACK_HALF4({value})"
         if buffer.element == "vec4":
             return f"{memory}[{index}] = {value}"
-        bits = f"uvec4 store_bits = floatBitsToUint({value}); int store_i = ({index}) * 2"
-        return f"{bits}; {memory}[store_i] = store_bits.xy; {memory}[store_i + 1] = store_bits.zw"
+        return _store_words(
+            buffer, index, f"uvec4(ivec4({value}))" if holds_integers(argument) else f"floatBitsToUint({value})"
+        )
+
+    @property
+    def integer_words(self) -> Sequence[str]:
+        """See Dialect. Sums and products wrap around by themselves."""
+        return (
+            "#define I4(x) ivec4(x)",
+            "#define I4V(a, b, c, d) ivec4(a, b, c, d)",
+            "#define IS_LESS(v, w) ivec4(lessThan(v, w))",
+            "#define IS_EQUAL(v, w) ivec4(equal(v, w))",
+            "#define WRAP_ADD(v, w) ((v) + (w))",
+            "#define WRAP_SUB(v, w) ((v) - (w))",
+            "#define WRAP_MUL(v, w) ((v) * (w))",
+        )
+
+    def store_integers(self, argument: Argument, buffer: Buffer, index: str, value: str) -> str:
+        """See Dialect."""
+        if isinstance(argument.view, Quantized):
+            return _store_stored(buffer.name, argument.view.dtype, index, value)
+        if holds_integers(argument):
+            return _store_words(buffer, index, f"uvec4({value})")
+        return f"vec4 store_floats = vec4({value}); {self.store(argument, buffer, index, 'store_floats')}"
 
     def load_words(self, argument: Argument, buffer: Buffer, index: str) -> str:
         """See Dialect."""
@@ -148,6 +182,38 @@ GLSL, GLSL_ES = Glsl("430 core"), Glsl("310 es")
 def _words(memory: str, dtype: str, index: str) -> list[str]:
     nbytes = STORED_BYTES[dtype]
     return [f"{memory}[({index}) * {nbytes} + {word}]" for word in range(nbytes)]
+
+
+def _four_words(buffer: Buffer, index: str) -> str:
+    """A slice of four words; in a block that also holds halves, of two elements of two words each."""
+    if buffer.element == "uvec4":
+        return f"{buffer.name}[{index}]"
+    return f"uvec4({buffer.name}[({index}) * 2], {buffer.name}[({index}) * 2 + 1])"
+
+
+def _store_words(buffer: Buffer, index: str, words: str) -> str:
+    if buffer.element == "uvec4":
+        return f"{buffer.name}[{index}] = {words}"
+    bits = f"uvec4 store_bits = {words}; int store_i = ({index}) * 2"
+    return f"{bits}; {buffer.name}[store_i] = store_bits.xy; {buffer.name}[store_i + 1] = store_bits.zw"
+
+
+def _load_stored(memory: str, dtype: str, index: str) -> str:
+    """Four integers of a model as an ivec4; of 64 bits the low words."""
+    kind, words = INTEGER_DTYPES[dtype], _words(memory, dtype, index)
+    if kind.nbytes < 4:
+        return f"ivec4({_load_integers(memory, dtype, index)})"
+    return f"ivec4({', '.join(words[:: kind.nbytes // 4])})"
+
+
+def _store_stored(memory: str, dtype: str, index: str, value: str) -> str:
+    """Four integers of a model from an ivec4; of 64 bits the high words repeat the sign."""
+    kind, words = INTEGER_DTYPES[dtype], _words(memory, dtype, index)
+    if kind.nbytes < 4:
+        return f"vec4 store_floats = vec4({value}); {_store_integers(memory, dtype, index, 'store_floats')}"
+    shifts = ("", " >> 31")[: kind.nbytes // 4]
+    values = [f"uint({value}.{lane}{shift})" for lane in "xyzw" for shift in shifts]
+    return "; ".join(f"{word} = {stored}" for word, stored in zip(words, values, strict=True))
 
 
 def _load_integers(memory: str, dtype: str, index: str) -> str:

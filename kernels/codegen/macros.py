@@ -10,7 +10,7 @@ from .macro import Macro, constant, literal
 from .reads import read_lines, with_input_ops
 from .shapes import shape_lines
 from .source import Argument, Buffer, KernelSource
-from .texts import loads_fragments
+from .texts import loads_fragments, with_integers
 from .writes import write_macro
 
 
@@ -24,14 +24,19 @@ def definitions(source: KernelSource, dialect: Dialect, elements: Mapping[str, s
         for memory, arguments in source.memories.items()
     }
     lines: list[Macro | str] = [constant("GROUP", source.group_size), constant("GROUP_COUNT", source.group_count)]
-    lines += [constant(name, literal(value)) for name, value in source.constants]
+    if source.integers:
+        lines += dialect.integer_words
+    lines += [constant(name, literal(int(value) if source.integers else value)) for name, value in source.constants]
+    load = dialect.load_integers if source.integers else dialect.load
+    accesses: list[Macro | str] = []
     for argument in (*source.arguments, *(source.prologue.arguments if source.prologue else ())):
-        lines += shape_lines(argument)
+        accesses += shape_lines(argument)
         if "r" in argument.access:
             input_ops = source.input_ops if argument.name == "src" else ()
-            lines += with_input_ops(read_lines(argument, buffers, dialect.load), input_ops)
+            accesses += with_input_ops(read_lines(argument, buffers, load), input_ops)
         if "w" in argument.access:
-            lines.append(write_macro(argument, source, dialect, buffers))
+            accesses.append(write_macro(argument, source, dialect, buffers))
+    lines += [with_integers(str(line)) for line in accesses] if source.integers else accesses
     if loads_fragments(source.name):
         lines += _fragment_macros(source, dialect, buffers)
     return [str(line) for line in lines]

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from ..views import SLICE_BYTES, Quantized
 from .one_dispatch import HEAD, ProgramSource, pool_names
-from .source import Argument, Buffer, KernelSource, TileText
+from .source import Argument, Buffer, KernelSource, TileText, holds_integers
 from .texts import barrier, prelude
 
+_WRAPPING = (("ADD", "+"), ("SUB", "-"), ("MUL", "*"))
 _INTEGERS = {"int8": "char", "uint8": "uchar", "int16": "short", "bool": "uchar", "int32": "int", "int64": "long"}
 
 
@@ -41,7 +42,44 @@ class OpenCl:
             return f"convert_float4(vload4({index}, (__global const {kind}*){buffer.name}))"
         if argument.unit == SLICE_BYTES["f16"]:
             return f"LOAD_HALF4({index}, {_cast(buffer, 'half')})"
+        if holds_integers(argument):
+            return f"convert_float4(({_cast(buffer, 'int4')})[{index}])"
         return f"({_cast(buffer, 'float4')})[{index}]"
+
+    @property
+    def integer_words(self) -> Sequence[str]:
+        """See Dialect. Sums and products of signed integers must not overflow: they are of unsigned ones. FLOATS is a
+        float4 where the kernel's text has an int4.
+        """
+        return (
+            "#define FLOATS float4",
+            "#define I4(x) ((int4)(x))",
+            "#define I4V(a, b, c, d) ((int4)(a, b, c, d))",
+            "#define IS_LESS(v, w) (((v) < (w)) & 1)",
+            "#define IS_EQUAL(v, w) (((v) == (w)) & 1)",
+            *(f"#define WRAP_{n}(v, w) as_int4(as_uint4(v) {o} as_uint4(w))" for n, o in _WRAPPING),
+        )
+
+    def load_integers(self, argument: Argument, buffer: Buffer, index: str) -> str:
+        """See Dialect."""
+        if isinstance(argument.view, Quantized):
+            kind = _INTEGERS[argument.view.dtype]
+            return f"convert_int4(vload4({index}, (__global const {kind}*){buffer.name}))"
+        if holds_integers(argument):
+            return f"({_cast(buffer, 'int4')})[{index}]"
+        if argument.unit == SLICE_BYTES["f16"]:
+            return f"convert_int4({self.load(argument, buffer, index)})"
+        return f"convert_int4(({_cast(buffer, 'FLOATS')})[{index}])"
+
+    def store_integers(self, argument: Argument, buffer: Buffer, index: str, value: str) -> str:
+        """See Dialect."""
+        if holds_integers(argument):
+            return f"({_cast(buffer, 'int4')})[{index}] = {value}"
+        if isinstance(argument.view, Quantized):
+            return self.store(argument, buffer, index, value)
+        if argument.unit == SLICE_BYTES["f16"]:
+            return self.store(argument, buffer, index, f"convert_float4({value})")
+        return f"({_cast(buffer, 'FLOATS')})[{index}] = convert_float4({value})"
 
     def store(self, argument: Argument, buffer: Buffer, index: str, value: str) -> str:
         """See Dialect."""
@@ -52,6 +90,8 @@ class OpenCl:
             return f"vstore4(convert_{kind}4({value}), {index}, (__global {kind}*){buffer.name})"
         if argument.unit == SLICE_BYTES["f16"]:
             return f"vstorea_half4({value}, {index}, {_cast(buffer, 'half')})"
+        if holds_integers(argument):
+            return f"({_cast(buffer, 'int4')})[{index}] = convert_int4({value})"
         return f"({_cast(buffer, 'float4')})[{index}] = {value}"
 
     def load_words(self, argument: Argument, buffer: Buffer, index: str) -> str:

@@ -36,6 +36,11 @@ class Argument:
         return 4
 
 
+def holds_integers(argument: Argument) -> bool:
+    """Whether a tensor lies in memory as int32, one int4 per slice."""
+    return isinstance(argument.view, Sliced) and argument.view.storage == "i32"
+
+
 @dataclass(frozen=True)
 class Buffer:
     """A buffer as a kernel's text names it: the type of its elements, and whether the kernel only reads it."""
@@ -93,6 +98,8 @@ class KernelSource:
     sums are row GROUP_ID of the argument "partial_sums" (see partial_sums.kern).
     """
     prologue: Prologue | None = None
+    integers: bool = False
+    """It computes on int32: its text, its epilogue and its accesses have int4 in the place of float4."""
 
     @property
     def destination(self) -> str:

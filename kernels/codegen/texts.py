@@ -71,9 +71,22 @@ def loads_fragments(name: str) -> bool:
     return "FRAGMENT_" in tile_function(name).body
 
 
+INTEGER_KERNELS = frozenset({"choose", "concat", "copy", "gather", "pad", "quantize", "reshape", "strided_copy"})
+"""The kernels that move or choose values: their text is right for int32 too."""
+
+
+def with_integers(text: str) -> str:
+    """A text that moves or chooses values, for int32: int4 in the place of float4, whole numbers in that of floats."""
+    words = {"float": "int", "float4": "int4", "F4": "I4", "F4V": "I4V"}
+    text = re.sub(r"\b(float4?|F4V?)\b", lambda word: words[word[0]], text)
+    return re.sub(r"\b(\d+)\.0f\b", r"\1", text)
+
+
 def tile_text(source: KernelSource) -> TileText:
     """The same with the code before and after the kernel's own tile: its prologue, and its partial sums."""
     helpers, body = tile_function(source.name)
+    if source.integers:
+        return TileText(with_integers(helpers), with_integers(body))
     parts = [body]
     if source.prologue is not None:
         before, prologue = tile_function(source.prologue.name)

@@ -16,7 +16,7 @@ def write_macro(argument: Argument, source: KernelSource, dialect: Dialect, buff
     """WRITE of an argument, or STORE4 of one that is Quantized: a block of statements."""
     view = argument.view
     if isinstance(view, Quantized):
-        return _store_integers(argument, view, dialect, buffers[argument.memory])
+        return _store_integers(argument, view, dialect, buffers[argument.memory], exact=source.integers)
     if isinstance(view, Table):
         raise ValueError(f"{argument.name}: a table of constants is read only")
     statements = ["float4 store_v = (v_)", *_apply(_epilogue_of(argument, source), "store_v")]
@@ -33,7 +33,8 @@ def write_macro(argument: Argument, source: KernelSource, dialect: Dialect, buff
             statements.append(f"{place} = store_v")
         else:
             index = f"{argument.name}_offset + ({pixel_number(view.shape)}) * {view.stride} + (s_)"
-            statements.append(dialect.store(argument, buffers[argument.memory], index, "store_v"))
+            store = dialect.store_integers if source.integers else dialect.store
+            statements.append(store(argument, buffers[argument.memory], index, "store_v"))
     return Macro(f"WRITE_{argument.name}", (*SLICE, "v_"), f"{{ {'; '.join(statements)}; }}")
 
 
@@ -75,7 +76,11 @@ def _store_dense(argument: Argument, view: Dense) -> list[str]:
     return statements
 
 
-def _store_integers(argument: Argument, view: Quantized, dialect: Dialect, buffer: Buffer) -> Macro:
+def _store_integers(argument: Argument, view: Quantized, dialect: Dialect, buffer: Buffer, *, exact: bool) -> Macro:
+    """STORE4 of values that are floats, or, if they are ``exact``, int32."""
+    if exact:
+        store = dialect.store_integers(argument, buffer, "(i_)", "store_v")
+        return Macro(f"STORE4_{argument.name}", ("i_", "v_"), f"{{ int4 store_v = (v_); {store}; }}")
     store = dialect.store(argument, buffer, "(i_)", "store_v")
     if view.dtype == "float16":
         return Macro(f"STORE4_{argument.name}", ("i_", "v_"), f"{{ float4 store_v = v_; {store}; }}")

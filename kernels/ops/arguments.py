@@ -90,7 +90,7 @@ def require_movable(sources: Sequence[TensorInfo | None], outputs: Sequence[Tens
     for tensor in sources:
         if tensor and (tensor.dtype not in INTEGER_DTYPES or (tensor.quantization and tensor.dtype != "float32")):
             require_float(tensor)
-        elif tensor and not _is_exact(tensor):
+        elif tensor and not is_exact(tensor):
             raise Unsupported(
                 f"tensor '{tensor.name}' is {tensor.dtype}, and may hold integers that a float32 does not"
             )
@@ -99,11 +99,25 @@ def require_movable(sources: Sequence[TensorInfo | None], outputs: Sequence[Tens
             require_float(tensor)
 
 
-def _is_exact(tensor: TensorInfo) -> bool:
+def require_values(sources: Sequence[TensorInfo | None], outputs: Sequence[TensorInfo]) -> None:
+    """Raise Unsupported unless an operator whose kernels also take int32 can move values from sources to outputs."""
+    indices = [tensor for tensor in sources if tensor and tensor.dtype in INDEX_DTYPES and tensor.quantization is None]
+    require_movable([tensor for tensor in sources if tensor not in indices], [])
+    for tensor in outputs:
+        if not sources or sources[0] is None or tensor.dtype != sources[0].dtype:
+            require_float(tensor)
+
+
+def is_exact(tensor: TensorInfo) -> bool:
     """Whether a float32 holds every value of a tensor of truth values or integers."""
     if tensor.dtype not in INDEX_DTYPES or tensor.exact_in_f32:
         return True
     return tensor.constant is not None and int(np.abs(tensor.constant).max(initial=0)) <= LARGEST_EXACT_INTEGER
+
+
+def is_index(tensor: TensorInfo | None, dtype: str) -> bool:
+    """Whether a tensor has this type, one of indices, and its integers stand for themselves."""
+    return tensor is not None and tensor.dtype == dtype and dtype in INDEX_DTYPES and tensor.quantization is None
 
 
 def require_type(dtypes: Collection[str], *tensors: TensorInfo | None) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import LARGEST_RANK, TensorId, around_axis, bhwc, bhwc_axis, ranked
-from ..arguments import activation_epilogue, axis_of, require_movable
+from ..arguments import activation_epilogue, axis_of, require_values
 from ..pointwise.elementwise import lower_copy
 from .reshape import launch_reshape
 
@@ -99,7 +99,7 @@ def _join(lowering: Lowering, parts: Sequence[TensorId], axis: int) -> list[Laun
 
 
 def _parse_concatenation(node: TfliteNode) -> Parsed:
-    require_movable(node.inputs, node.outputs)
+    require_values(node.inputs, node.outputs)
     if node.inputs[0] is None or any(tensor is None for tensor in node.inputs):
         raise Unsupported("an input is missing")
     rank = len(node.inputs[0].shape)
@@ -110,7 +110,7 @@ def _parse_concatenation(node: TfliteNode) -> Parsed:
 
 
 def _parse_pack(node: TfliteNode) -> Parsed:
-    require_movable(node.inputs, node.outputs)
+    require_values(node.inputs, node.outputs)
     first = node.inputs[0]
     if first is None or any(tensor is None or tensor.shape != first.shape for tensor in node.inputs):
         raise Unsupported("it needs inputs of one shape")

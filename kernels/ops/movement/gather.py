@@ -11,7 +11,7 @@ import numpy as np
 
 from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import INDEX_DTYPES, LARGEST_RANK, around_axis, ranked
-from ..arguments import axis_of, constant, require_float, require_movable, require_type
+from ..arguments import axis_of, constant, require_float, require_type, require_values
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _parse_one_hot(node: TfliteNode) -> Parsed:
 
 
 def _parse_gather(node: TfliteNode) -> Parsed:
-    require_movable(node.inputs[:1], node.outputs)
+    require_values(node.inputs[:1], node.outputs)
     require_type(INDEX_DTYPES, node.inputs[1])
     source, indices = node.inputs[0], node.inputs[1]
     if source is None or indices is None or not source.shape:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import LARGEST_RANK, TensorId, around_axis, bhwc_axis, merged_runs
-from ..arguments import constant, member, require_movable
+from ...tensor import LARGEST_RANK, TensorId, around_axis, bhwc_axis, bounds_of, merged_runs
+from ..arguments import constant, is_exact, member, require_values
 
 MODES = ("constant", "reflect", "symmetric")
 
@@ -66,7 +66,7 @@ def launch_pad(
 
 
 def _amounts(node: TfliteNode) -> tuple[tuple[int, int], ...]:
-    require_movable(node.inputs[:1], node.outputs)
+    require_values(node.inputs[:1], node.outputs)
     source, table = node.inputs[0], constant(node.inputs[1], "paddings")
     if source is None or table.shape != (len(source.shape), 2) or table.min() < 0:
         raise Unsupported(f"paddings of shape {table.shape} do not fit the input, or are negative")
@@ -76,7 +76,10 @@ def _amounts(node: TfliteNode) -> tuple[tuple[int, int], ...]:
 def _parse(node: TfliteNode) -> Parsed:
     amounts, given = _amounts(node), node.inputs[2] if len(node.inputs) > 2 else None
     value = 0.0 if given is None else float(constant(given, "padding value").reshape(-1)[0])
-    return Parsed(Pad(amounts, "constant", value))
+    source = bounds_of(node.inputs[0]) if node.inputs[0] is not None else None
+    bounds = None if source is None else (min(source[0], int(value)), max(source[1], int(value)))
+    integers = given is not None and not is_exact(given)
+    return Parsed(Pad(amounts, "constant", value), integers=integers, bounds=bounds)
 
 
 def _parse_mirror(node: TfliteNode) -> Parsed:

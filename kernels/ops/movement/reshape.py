@@ -9,7 +9,7 @@ import numpy as np
 
 from ...operation import Fusion, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import LARGEST_RANK, TensorId
-from ..arguments import axis_of, constant, require_movable
+from ..arguments import axis_of, constant, require_values
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Reshape(Operation):
 
 
 def _parse_reshape(node: TfliteNode) -> Parsed:
-    require_movable(node.inputs[:1], node.outputs)
+    require_values(node.inputs[:1], node.outputs)
     destination = node.inputs[1] if len(node.inputs) > 1 else None
     if destination is not None and destination.constant is not None:
         return Parsed(Reshape(tuple(int(n) for n in destination.constant.reshape(-1))))
@@ -89,7 +89,7 @@ def launch_reshape(lowering: Lowering, source: TensorId, destination: TensorId) 
 
 
 def _parse_squeeze(node: TfliteNode) -> Parsed:
-    require_movable(node.inputs[:1], node.outputs)
+    require_values(node.inputs[:1], node.outputs)
     if node.inputs[0] is None:
         raise Unsupported("it needs an input")
     rank = len(node.inputs[0].shape)
@@ -98,7 +98,7 @@ def _parse_squeeze(node: TfliteNode) -> Parsed:
 
 
 def _parse_expand(node: TfliteNode) -> Parsed:
-    require_movable(node.inputs[:1], node.outputs)
+    require_values(node.inputs[:1], node.outputs)
     if node.inputs[0] is None:
         raise Unsupported("it needs an input")
     places = len(node.inputs[0].shape) + 1

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import LARGEST_RANK, around_axis, ranked, strides_of
-from ..arguments import axis_of, constant, require_movable
+from ..arguments import axis_of, constant, require_values
 from .strided_copy import Digit, Rearrangement, launch_strided_copy
 
 
@@ -105,7 +105,7 @@ class Split(Operation):
 
 
 def _parse_slice(node: TfliteNode) -> Parsed:
-    require_movable(node.inputs[:1], node.outputs)
+    require_values(node.inputs[:1], node.outputs)
     begins, sizes = (constant(node.inputs[i], what).reshape(-1).tolist() for i, what in ((1, "begin"), (2, "size")))
     if node.inputs[0] is None or not len(begins) == len(sizes) == len(node.inputs[0].shape):
         raise Unsupported("begin and size must have a value for each dimension")
@@ -116,7 +116,7 @@ def _parse_slice(node: TfliteNode) -> Parsed:
 
 
 def _parse_strided(node: TfliteNode) -> Parsed:
-    require_movable(node.inputs[:1], node.outputs)
+    require_values(node.inputs[:1], node.outputs)
     if node.inputs[0] is None:
         raise Unsupported("it needs an input")
     begins, ends, steps = (
@@ -184,7 +184,7 @@ def _fold_strided(options: Any, inputs: list[np.ndarray]) -> np.ndarray:
 
 
 def _parse_split(node: TfliteNode) -> Parsed:
-    require_movable(node.inputs[1:2], node.outputs)
+    require_values(node.inputs[1:2], node.outputs)
     source, axis = node.inputs[1], int(constant(node.inputs[0], "axis").reshape(-1)[0])
     if source is None:
         raise Unsupported("it needs an input")
@@ -196,7 +196,7 @@ def _parse_split(node: TfliteNode) -> Parsed:
 
 
 def _parse_split_v(node: TfliteNode) -> Parsed:
-    require_movable(node.inputs[:1], node.outputs)
+    require_values(node.inputs[:1], node.outputs)
     source, sizes = node.inputs[0], constant(node.inputs[1], "sizes").reshape(-1).tolist()
     if source is None or len(sizes) != len(node.outputs) or sizes.count(-1) > 1:
         raise Unsupported(f"sizes {sizes} do not fit the {len(node.outputs)} outputs")
@@ -207,7 +207,7 @@ def _parse_split_v(node: TfliteNode) -> Parsed:
 
 
 def _parse_unpack(node: TfliteNode) -> Parsed:
-    require_movable(node.inputs[:1], node.outputs)
+    require_values(node.inputs[:1], node.outputs)
     if node.inputs[0] is None:
         raise Unsupported("it needs an input")
     rank = len(node.inputs[0].shape)

@@ -15,7 +15,8 @@ import numpy as np
 
 from ...operation import FusedOp, Fusion, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import LARGEST_RANK, TensorInfo, broadcast_shape
-from ..arguments import activation_epilogue, require_float
+from ..arguments import activation_epilogue, is_index, require_float
+from .integers import ARITHMETIC, arithmetic_bounds
 
 UNARY: dict[str, str] = {
     "ABS": "fabs(v)",
@@ -112,7 +113,10 @@ def _parse_unary(node: TfliteNode, *, name: str) -> Parsed:
 
 
 def _parse_binary(node: TfliteNode, *, name: str) -> Parsed:
-    require_float(*node.inputs, *node.outputs)
+    tensors = (*node.inputs, *node.outputs)
+    integers = name in ARITHMETIC and all(is_index(tensor, node.outputs[0].dtype) for tensor in tensors)
+    if not integers:
+        require_float(*tensors)
     left, right = node.inputs
     if left is None or right is None:
         raise Unsupported("it needs two operands")
@@ -126,7 +130,9 @@ def _parse_binary(node: TfliteNode, *, name: str) -> Parsed:
     if right.constant is not None and left.constant is None:
         swapped = False
     op = FusedOp(name, operand=0 if swapped else 1, swapped=swapped)
-    return Parsed(Elementwise(), (1 if swapped else 0,), (op, *activation_epilogue(activation)))
+    bounds = arithmetic_bounds(name, left, right, node.outputs[0].dtype) if integers else None
+    epilogue = (op, *activation_epilogue(activation))
+    return Parsed(Elementwise(), (1 if swapped else 0,), epilogue, integers=integers, bounds=bounds)
 
 
 def _parse_first_shape(node: TfliteNode, *, name: str) -> Parsed:

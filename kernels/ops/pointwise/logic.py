@@ -10,8 +10,18 @@ from typing import Any
 import numpy as np
 
 from ...operation import FusedOp, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import INTEGER_DTYPES, LARGEST_RANK, QUANTIZED_DTYPES, IntegerRange, TensorId, broadcast_shape
-from ..arguments import require_movable, require_type
+from ...tensor import (
+    INTEGER_DTYPES,
+    LARGEST_RANK,
+    QUANTIZED_DTYPES,
+    Bounds,
+    IntegerRange,
+    TensorId,
+    TensorInfo,
+    bounds_of,
+    broadcast_shape,
+)
+from ..arguments import require_type, require_values
 from .elementwise import Elementwise
 
 COMPARISONS = ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
@@ -46,7 +56,7 @@ def _parse_binary(node: TfliteNode, *, name: str) -> Parsed:
     if name in LOGICAL:
         require_type(BOOLEAN, *node.inputs)
     else:
-        require_movable(node.inputs, [])
+        require_values(node.inputs, [])
     require_type(BOOLEAN, *node.outputs)
     left, right = node.inputs
     if left is None or right is None:
@@ -66,7 +76,7 @@ def _parse_cast(node: TfliteNode) -> Parsed:
         raise Unsupported("it needs an input")
     source, destination = node.inputs[0].dtype, node.outputs[0].dtype
     if destination in ("float32", source) or source == "bool":
-        return Parsed(Elementwise(), (0,))
+        return Parsed(Elementwise(), (0,), bounds=(0, 1) if source == "bool" else None)
     if destination == "bool":
         return Parsed(Elementwise(), (0,), (FusedOp("TO_BOOL"),))
     if source == "float32":
@@ -75,8 +85,14 @@ def _parse_cast(node: TfliteNode) -> Parsed:
         source not in QUANTIZED_DTYPES or not _fits(QUANTIZED_DTYPES[source], QUANTIZED_DTYPES[destination])
     ):
         raise Unsupported(f"{source} to {destination} wraps around, which a float32 does not")
-    require_movable(node.inputs, [])
-    return Parsed(Elementwise(), (0,))
+    require_values(node.inputs, [])
+    return Parsed(Elementwise(), (0,), bounds=_bounds_of_cast(node.inputs[0]))
+
+
+def _bounds_of_cast(source: TensorInfo) -> Bounds | None:
+    """The bounds of integers made of integers."""
+    kind = QUANTIZED_DTYPES.get(source.dtype)
+    return bounds_of(source) if kind is None else (kind.lowest, kind.highest)
 
 
 def _fits(source: IntegerRange, destination: IntegerRange) -> bool:
@@ -85,7 +101,7 @@ def _fits(source: IntegerRange, destination: IntegerRange) -> bool:
 
 def _parse_select(node: TfliteNode, *, by_rows: bool) -> Parsed:
     require_type(BOOLEAN, node.inputs[0])
-    require_movable(node.inputs[1:], node.outputs)
+    require_values(node.inputs[1:], node.outputs)
     shapes = [tensor.shape for tensor in node.inputs if tensor is not None]
     if len(shapes) < 3:
         raise Unsupported("it needs a condition and two operands")

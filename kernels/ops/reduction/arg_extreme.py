@@ -11,6 +11,9 @@ from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteN
 from ...tensor import INDEX_DTYPES, LARGEST_RANK, around_axis, ranked
 from ..arguments import axis_of, constant, require_declared, require_float, require_type
 
+LONGEST_AXIS = 1 << 30
+"""More values than an axis has, however a model's inputs are resized."""
+
 
 @dataclass(frozen=True)
 class ArgExtreme(Operation):
@@ -45,7 +48,7 @@ def _parse(node: TfliteNode, *, maximum: bool) -> Parsed:
     require_declared(node.outputs[0], node.options.OutputType())
     rank = len(node.inputs[0].shape) if node.inputs[0] else 0
     axis = axis_of(constant(node.inputs[1], "axis").reshape(-1)[0], rank)
-    return Parsed(ArgExtreme(axis, rank, maximum=maximum))
+    return Parsed(ArgExtreme(axis, rank, maximum=maximum), bounds=(0, LONGEST_AXIS))
 
 
 TFLITE = (

@@ -1,0 +1,113 @@
+"""The integers that the GPU computes, and why others stay on the CPU. Their bits are cases of certify/."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import framebind as fb
+from framebind.certify.cases.compiled import program_on_null
+from framebind.certify.cases.operator_models import options, run_model, run_on_cpu, values
+from framebind.delegate.claim.claims import Claims, claim
+from framebind.delegate.read.reader import read_model
+from framebind.interop.record.null import NullDevice
+from framebind.interop.record.one_dispatch import merge
+from framebind.kernels.codegen.glsl import GLSL
+from framebind.kernels.codegen.render import render_program
+from support.tiny_models import G, Op, T, build
+
+
+class Integers:
+    """A model whose inputs are int32: each result is an output, and a CAST on the GPU reads it."""
+
+    def __init__(self, *inputs: npt.NDArray[Any]) -> None:
+        self.given = inputs
+        self.tensors = [T(f"x{i}", x.shape, None, str(x.dtype)) for i, x in enumerate(inputs)]
+        self.operators, self.outputs = list[Op](), list[int]()
+
+    def constant(self, given: Any, dtype: str = "int32") -> int:
+        array = np.asarray(given, dtype)
+        self.tensors.append(T(f"constant {len(self.tensors)}", array.shape, array, dtype))
+        return len(self.tensors) - 1
+
+    def add(self, name: str, inputs: list[int], shape: Any, table: Any = None, dtype: str = "int32") -> int:
+        self.tensors += [T(name, shape, None, dtype), T(f"float of {name}", shape)]
+        result = len(self.tensors) - 2
+        self.operators.append(Op(name, inputs, [result], table))
+        self.operators.append(Op("CAST", [result], [result + 1], options("Cast")))
+        self.outputs += [result, result + 1]
+        return result
+
+    def model(self) -> bytes:
+        return build(G(self.tensors, self.operators, range(len(self.given)), self.outputs))
+
+    def claims(self) -> Claims:
+        return claim(read_model(self.model()).subgraphs[0], lambda: NullDevice().traits.target)
+
+
+def embedding() -> Integers:
+    """Ids below zero count from the end, as Keras and NumPy have it: LESS, ADD, SELECT and GATHER."""
+    model = Integers(np.array([[3, -1, 0], [-7, 6, 2]], np.int32))
+    below = model.add("LESS", [0, model.constant(0)], (2, 3), options("Less"), "bool")
+    from_end = model.add("ADD", [0, model.constant(7)], (2, 3), options("Add"))
+    ids = model.add("SELECT_V2", [below, from_end, 0], (2, 3), options("SelectV2"))
+    model.tensors.append(T("rows", (2, 3, 5)))
+    rows = len(model.tensors) - 1
+    model.operators.append(Op("GATHER", [model.constant(values(7, 5), "float32"), ids], [rows], options("Gather")))
+    model.outputs = [rows]
+    return model
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_ids_of_an_embedding_stay_on_the_gpu(context: fb.GlContext) -> None:
+    case = embedding()
+    interpreter = fb.Interpreter(model_content=case.model())
+    interpreter.modify_graph_with_delegate(fb.GpuDelegate(fb.GpuDelegateOptions(is_precision_loss_allowed=False)))
+    (result,), (expected,) = run_model(interpreter, case.given), run_on_cpu(case.model(), case.given)
+    np.testing.assert_array_equal(result, expected)
+    assert {operator.runs_on for operator in interpreter.delegated_ops()} == {"gpu"}
+
+
+def test_integers_and_halves_share_a_buffer() -> None:
+    """In one text: words hold both, and each access converts for itself."""
+    _, program = program_on_null(embedding().model(), "f16")
+    assert program is not None
+    text = render_program(merge(program.record().steps, 1 << 15).source, GLSL)
+    assert "ivec4" in text and "uintBitsToFloat" in text
+
+
+@pytest.mark.parametrize(
+    "name, table, dtype, says",
+    [
+        ("ADD", options("Add"), "int64", "is int64, and may hold more than the 32 bits of integers on the GPU"),
+        ("DIV", options("Div"), "int32", "is int32; the operator takes float32"),
+        ("SUB", options("Sub", fusedActivationFunction=4), "int32", "TANH has no form for integers on the GPU"),
+    ],
+)
+def test_other_integers_stay_on_the_cpu(name: str, table: Any, dtype: str, says: str) -> None:
+    model = Integers(np.zeros(4, dtype), np.zeros(4, dtype))
+    model.add(name, [0, 1], (4,), table, dtype)
+    assert says in model.claims().unsupported[0]
+
+
+def test_bounds_of_int64_follow_from_its_operators() -> None:
+    """From int32 and a constant, 33 bits: the first sum fits, the second may not."""
+    model = Integers(np.zeros(4, np.int32))
+    small = model.add("MINIMUM", [0, model.constant(9)], (4,), options("MaximumMinimum"))
+    large = model.add("MAXIMUM", [small, model.constant(-9)], (4,), options("MaximumMinimum"))
+    wide = model.add("CAST", [large], (4,), options("Cast"), "int64")
+    near = model.add("ADD", [wide, model.constant(1 << 30, "int64")], (4,), options("Add"), "int64")
+    model.add("MUL", [near, model.constant(2, "int64")], (4,), options("Mul"), "int64")
+    assert list(model.claims().unsupported) == [8]
+    assert "its result is int64, and may have more than the 32 bits" in model.claims().unsupported[8]
+
+
+def test_integers_that_only_the_cpu_reads_are_computed_there() -> None:
+    model = Integers(np.zeros(4, np.int32))
+    model.add("ADD", [0, model.constant(1)], (4,), options("Add"))
+    model.operators[1:] = [Op("NEG", [2], [3])]  # an int32 NEG has no kernel here
+    model.tensors[3] = T("negated", (4,), None, "int32")
+    assert model.claims().unneeded == {0: "it computes integers that no operator on the GPU reads"}
