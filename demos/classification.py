@@ -24,8 +24,6 @@ Array = npt.NDArray[Any]
 
 SHOWN = 5
 """Number of classes that are shown."""
-BOTTOM = 0.85
-"""Bottom of the lines as a fraction of the picture's height: a window has its keys below."""
 BAR: Color = (0.15, 0.45, 0.85)
 
 
@@ -69,14 +67,13 @@ def best(scores: Array) -> list[tuple[int, float]]:
 
 
 def draw_best(overlay: fb.Overlay, found: list[tuple[int, float]], names: list[str], size: tuple[int, int]) -> None:
-    """Draw a line for each class at the left, with a bar as long as the class is likely."""
+    """Draw a line for each class at the top left, with a bar as long as the class is likely."""
     line = min(size[1] / 16, 28.0)
     wide = min(size[0], max(overlay.text_width(names[number], line) for number, _ in found) + 5 * line)
     tall = line * (len(found) + 0.5)
-    top = BOTTOM * size[1] - tall
-    overlay.fill(0, top, wide, tall, (0.0, 0.0, 0.0, 0.6))
+    overlay.fill(0, 0, wide, tall, (0.0, 0.0, 0.0, 0.6))
     for place, (number, probability) in enumerate(found):
-        y = top + line * (place + 0.25)
+        y = line * (place + 0.25)
         overlay.fill(0, y + 0.05 * line, max(probability * wide, 1.0), 0.9 * line, (*BAR, 0.8))
         overlay.text(f"{probability:4.0%}  {names[number]}", 0.4 * line, y, height=line)
 

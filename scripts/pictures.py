@@ -64,11 +64,11 @@ def demos(folder: Path) -> None:
 
 
 def window(folder: Path) -> None:
-    """A demo's window with its figures, ten seconds after it opened, on a virtual screen."""
+    """A demo's window with its figures, half a minute after it opened, on a virtual screen."""
     screen = runpy.run_path(str(ROOT / "tests" / "support" / "screen.py"))["Screen"]
     command = (sys.executable, "-m", "framebind", "demo", "style_transfer", "--size", "640x480")
     with screen(folder) as shown, shown.run(*command, cwd=folder):
-        time.sleep(10)
+        time.sleep(30)
         picture = shown.picture()[:480, :640]
     cv2.imwrite(str(DOCS / "window.jpg"), np.ascontiguousarray(picture[:, :, ::-1]), QUALITY)
 

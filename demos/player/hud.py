@@ -1,4 +1,7 @@
-"""Head-up display: lines of text over the picture in a window, figures at the top and keys at the bottom."""
+"""Head-up display: lines of text at the bottom of the picture in a window, figures and below them keys.
+
+Faces are in the upper half of most pictures, and labels of what is found there as well: both stay visible.
+"""
 
 from __future__ import annotations
 
@@ -56,29 +59,26 @@ class Hud:
         """
         size = window.framebuffer_size
         note = self._note if time.perf_counter() < self._note_until else ""
-        top = figures if self.shows_figures else ()
-        bottom = (status, note, *(keys if self.shows_figures and self.shows_keys else ()))
-        draw_lines(self._overlay, size, free_width(column, picture.size, size), window.scale, top, bottom)
+        shown = figures if self.shows_figures else ()
+        lines = (*shown, status, note, *(keys if self.shows_figures and self.shows_keys else ()))
+        draw_lines(self._overlay, size, free_width(column, picture.size, size), window.scale, lines)
         window.show(picture, self._overlay)
 
 
-def draw_lines(
-    overlay: fb.Overlay, size: tuple[int, int], right: float, scale: float, top: Sequence[str], bottom: Sequence[str]
-) -> None:
-    """Draw lines on dark ground at the top left and at the bottom left of a window.
+def draw_lines(overlay: fb.Overlay, size: tuple[int, int], right: float, scale: float, texts: Sequence[str]) -> None:
+    """Draw lines on dark ground at the bottom left of a window.
 
     ``size`` is the window's (width, height) in pixels, ``right`` the x that no line goes beyond, ``scale`` the
     number of pixels per screen unit. Empty lines are left out.
     """
     height = max(min(_LINE * scale, size[1] / 24), _READABLE)
-    for texts, at_top in ((top, True), (bottom, False)):
-        lines = [line for text in texts if text for line in _fit(overlay, text, height, right - height)]
-        if lines:
-            width, tall = max(line.width for line in lines) + height, height * (len(lines) + 0.5)
-            y = 0.0 if at_top else size[1] - tall
-            overlay.fill(0, y, width, tall, (0.0, 0.0, 0.0, 0.45))
-            for number, line in enumerate(lines):
-                overlay.text(line.text, height / 2, y + height * (number + 0.25), height=line.height)
+    lines = [line for text in texts if text for line in _fit(overlay, text, height, right - height)]
+    if lines:
+        width, tall = max(line.width for line in lines) + height, height * (len(lines) + 0.5)
+        top = size[1] - tall
+        overlay.fill(0, top, width, tall, (0.0, 0.0, 0.0, 0.45))
+        for number, line in enumerate(lines):
+            overlay.text(line.text, height / 2, top + height * (number + 0.25), height=line.height)
 
 
 class _Line(NamedTuple):
