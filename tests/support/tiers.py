@@ -33,7 +33,7 @@ SLOW_FILES = frozenset({"test_cache_key.py", "test_tune.py", "test_doctests.py",
 SMALLEST_MODEL = "face_detection_front"
 
 
-GRAPHS = {"gl": 25, "cl:pocl": 10}
+GRAPHS = {"gl": 25, "cl:pocl": 5}
 """By device: the number of random graphs that run there. All are lowered on the null device."""
 
 
