@@ -150,8 +150,9 @@ class Engine:
             return
         self.closed = True
         self._partitions_by_tensor.clear()
-        if self._cache is not None:
-            self._cache.save()
+        if self._cache is not None and self.device is not None:
+            with self.device.entered():
+                self._cache.save()
         for partition in self.partitions:
             partition.release()
         self.boundary.release()
@@ -216,7 +217,8 @@ class Engine:
         """Copy what the GPU computed to the CPU's memory of a tensor, counted."""
         if self.closed:
             raise DelegateError("this GpuDelegate is closed, and with it what the model computed on the GPU")
-        self.boundary.download(graph, tensor)
+        with self.boundary.open_device.entered():
+            self.boundary.download(graph, tensor)
 
     def _save(self) -> None:
         """Save the cache, once all programs have run: drivers compile as late as that."""

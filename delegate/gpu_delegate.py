@@ -138,11 +138,15 @@ class GpuDelegate:
 
     def event(self) -> Any:
         """An event that completes when all runs so far have: a ``pyopencl.Event``; None on OpenGL."""
-        return self.engine.running_device().event()
+        device = self.engine.running_device()
+        with device.entered():
+            return device.event()
 
     def fence(self) -> Fence:
         """A point behind all runs so far: ``wait()`` blocks until the GPU has passed it, ``done`` only asks."""
-        return self.engine.running_device().fence()
+        device = self.engine.running_device()
+        with device.entered():
+            return device.fence()
 
     # Figures ----------------------------------------------------------------------------------------------------------
 
@@ -173,7 +177,8 @@ class GpuDelegate:
         """
         if not self.engine.programs:
             raise DelegateError("nothing has run on the GPU yet: call invoke() first")
-        return step_times(self.engine.programs)
+        with self.engine.running_device().entered():
+            return step_times(self.engine.programs)
 
     # Binding ----------------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -260,6 +261,15 @@ class Device(Protocol):
 
     def event(self) -> Any:
         """An event of the API that completes when everything submitted so far has; None if the API has none."""
+        ...
+
+    @property
+    def needs_entering(self) -> bool:
+        """Whether it has a context of its own that may not be current: use it inside ``with entered()`` only."""
+        ...
+
+    def entered(self) -> AbstractContextManager[None]:
+        """Within the block its own context is current, and afterwards whichever was before."""
         ...
 
     def check(self) -> None:

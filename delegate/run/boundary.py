@@ -40,6 +40,8 @@ class BoundaryTensors:
 
     def __init__(self, wait_type: WaitType) -> None:
         self.keep_outputs = False
+        self.needs_entering = False
+        """The device is one that is entered before it is used: see interop/device.py."""
         self.preserves_tensors = False
         """The interpreter shows the results of all operators, so the CPU's memory holds them after each run."""
         self.inputs_are_announced = False
@@ -80,7 +82,7 @@ class BoundaryTensors:
     def use(self, device: Device) -> None:
         """Let the tensors be on ``device`` from now on; nothing may be on another one."""
         assert self._device is None or self.is_empty
-        self._device = device
+        self._device, self.needs_entering = device, device.needs_entering
 
     def begin_subgraph(self, number: int, on_cpu: Iterable[RawOperator]) -> None:
         """Start anew with a subgraph whose operators ``on_cpu`` do not run on the GPU. The user's bindings stay."""

@@ -208,6 +208,13 @@ class Partition:
     def invoke(self) -> None:
         """Bind what changed, copy what comes from the CPU, run, and say that the outputs are on the GPU."""
         self.was_called = True
+        if self._boundary.needs_entering:
+            with self._boundary.open_device.entered():
+                self._invoke()
+        else:
+            self._invoke()
+
+    def _invoke(self) -> None:
         if self._is_empty:
             return
         if self._cpu is not None:
@@ -241,7 +248,8 @@ class Partition:
         """Build, bind and record what a run needs, and return the number of its dispatches."""
         if self._is_empty or self._cpu is not None:
             return 0
-        return self._bound_program().record().dispatches
+        with self._boundary.open_device.entered():
+            return self._bound_program().record().dispatches
 
     def _bound_program(self) -> Program:
         """The program, built if it was not, with everything bound that is bound now."""

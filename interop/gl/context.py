@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from ..errors import DeviceError
@@ -78,6 +79,10 @@ class GlContext:
         self._thread_id = threading.get_ident()
         self._previous: GlContext | None = None
         self.closed = False
+        self.is_foreign = owner is None
+        """Somebody else made it. We then put its state back after each call, and never destroy it."""
+        self.is_private = False
+        """It was made for a model that runs in no context of the user's, and whose calls make it current themselves."""
         self.closing: list[Callable[[], None]] = []
         """Functions that ``close`` calls first: they stop threads that write to memory that is freed then."""
         self.parts_kept: list[object] = []
@@ -181,11 +186,6 @@ class GlContext:
         context._thread_id = threading.get_ident()
         return context
 
-    @property
-    def is_foreign(self) -> bool:
-        """Whether somebody else made it. We then put its state back after each call, and never destroy it."""
-        return self._owner is None
-
     def exists(self) -> bool:
         """Whether it is the context that is current under its handle. Call it while that one is.
 
@@ -240,6 +240,29 @@ class GlContext:
             self._owner.make_current()
         self._thread_id = threading.get_ident()
         _thread.context = self
+
+    @contextlib.contextmanager
+    def made_current(self) -> Iterator[None]:
+        """Within the block it is current on the calling thread; afterwards the one that was before, whoever made it.
+
+        Raises DeviceError if it is closed, current on another thread, or somebody else's.
+        """
+        if self.closed or self._owner is None or self._find_current() == self._handle:
+            self.check()
+            yield
+            return
+        found, before = current_platform(), _thread.context
+        restore = found[0].hold() if found is not None and found[0].hold is not None else None
+        try:
+            self._owner.make_current()
+            self._thread_id, _thread.context = threading.get_ident(), self
+            yield
+        finally:
+            if not self.closed:
+                self._owner.release()
+            _thread.context = before
+            if restore is not None:
+                restore()
 
     def release(self) -> None:
         """Make it not current on the calling thread, so that another thread may make it current."""

@@ -19,6 +19,8 @@ class Platform:
     current: GetHandle
     find: Callable[[str], int]
     """The API's get_proc_address: it returns the address of a GL entry point, or 0."""
+    hold: Callable[[], Callable[[], object]] | None = None
+    """Lets a context of EGL take the place of the current one; what it returns makes that one current again."""
 
 
 @functools.cache
@@ -70,14 +72,38 @@ def _egl() -> Platform | None:
     library = egl_library()
     if library is None:
         return None
-    return Platform("EGL", handle_getter(library, "eglGetCurrentContext"), proc_getter(library, "eglGetProcAddress"))
+    find = proc_getter(library, "eglGetProcAddress")
+    return Platform("EGL", handle_getter(library, "eglGetCurrentContext"), find, lambda: _hold_egl(library))
 
 
 def _glx() -> Platform | None:
     library = load("libGL.so.1", "libGLX.so.0")
     if library is None or not hasattr(library, "glXGetCurrentContext"):
         return None
-    return Platform("GLX", handle_getter(library, "glXGetCurrentContext"), proc_getter(library, "glXGetProcAddressARB"))
+    find = proc_getter(library, "glXGetProcAddressARB")
+    return Platform("GLX", handle_getter(library, "glXGetCurrentContext"), find, lambda: _hold_glx(library))
+
+
+_P, _DRAW, _READ = ctypes.c_void_p, 0x3059, 0x305A
+
+
+def _hold_egl(library: ctypes.CDLL) -> Callable[[], object]:
+    surface = ctypes.CFUNCTYPE(_P, ctypes.c_int)(("eglGetCurrentSurface", library))
+    make_current = ctypes.CFUNCTYPE(ctypes.c_uint, _P, _P, _P, _P)(("eglMakeCurrent", library))
+    display, handle = (handle_getter(library, f"eglGetCurrent{what}")() for what in ("Display", "Context"))
+    place = display, surface(_DRAW), surface(_READ), handle
+    return lambda: make_current(*place)
+
+
+def _hold_glx(library: ctypes.CDLL) -> Callable[[], object]:
+    """EGL cannot replace a context of GLX, so that it is left."""
+    make_current = ctypes.CFUNCTYPE(ctypes.c_int, _P, ctypes.c_ulong, ctypes.c_ulong, _P)(
+        ("glXMakeContextCurrent", library)
+    )
+    names = ("Display", "Drawable", "ReadDrawable", "Context")
+    place = [handle_getter(library, f"glXGetCurrent{name}")() or 0 for name in names]
+    make_current(place[0], 0, 0, None)
+    return lambda: make_current(*place)
 
 
 def _wgl() -> Platform | None:

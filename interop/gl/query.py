@@ -40,8 +40,10 @@ INPUT_FORMATS: dict[str, int] = {
     "rgb8": GL.RGB8, "rg8": GL.RG8, "r16f": GL.R16F, "srgb8_alpha8": GL.SRGB8_ALPHA8, "rgb10_a2": GL.RGB10_A2,
 }  # fmt: skip
 """The formats of textures of somebody else's that kernels read as well, with GL's enumerants."""
-_BY_INTERNAL = {pixels.internal: name for name, pixels in FORMATS.items()}
-_BY_INTERNAL |= {internal: name for name, internal in INPUT_FORMATS.items()}
+_BY_INTERNAL = {
+    **{pixels.internal: name for name, pixels in FORMATS.items()},
+    **{internal: name for name, internal in INPUT_FORMATS.items()},
+}
 _UNSIZED = {GL.RGBA: "rgba8", GL.RGB: "rgb8", GL.RED: "r8", GL.RG: "rg8"}
 """Formats of textures made by glTexImage2D(..., GL_RGBA, ...) and the like, if a channel has 8 bits."""
 _CLEAR = """layout(local_size_x = 64) in;

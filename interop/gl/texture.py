@@ -74,7 +74,7 @@ class GlTexture(GlObject):
     ((4, 2), array([4., 5., 6., 7.], dtype=float32))
     """
 
-    nbytes = 0
+    nbytes = bound_nbytes = 0
 
     def __init__(
         self, width: int, height: int, format: str = "rgba8", data: np.ndarray | None = None, *, label: str = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Generic, TypeVar
 
 from ...kernels.codegen.source import KernelSource
@@ -35,6 +36,8 @@ class BaseDevice(ABC, Generic[K, L, B]):
         self.users = 0
         """The number of users that opened it (discovery/devices.py: open_device). The last to close it closes it."""
         self.closed = False
+        self.needs_entering = False
+        """See interop.device.Device."""
 
     @abstractmethod
     def _make_kernel(self, source: KernelSource) -> K:
@@ -103,6 +106,10 @@ class BaseDevice(ABC, Generic[K, L, B]):
                 f"'{label}' needs {nbytes} bytes, and kernels on {self.traits.name} address at most "
                 f"{self.traits.max_buffer_bytes} in one buffer: use a smaller input, or f16 storage"
             )
+
+    def entered(self) -> AbstractContextManager[None]:
+        """See interop.device.Device."""
+        return nullcontext()
 
     def check(self) -> None:
         """See interop.device.Device."""

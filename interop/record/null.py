@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -150,6 +151,11 @@ class NullDevice:
 
     def event(self) -> None:
         return None
+
+    needs_entering = False
+
+    def entered(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def check(self) -> None:
         return

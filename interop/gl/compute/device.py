@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -39,6 +40,7 @@ class GlDevice(BaseDevice[GlKernel, GlCommandList, GlBarrier]):
     def __init__(self, context: GlContext, *, owns_context: bool = False) -> None:
         super().__init__(context, GlBarrier(context), owns_context=owns_context)
         self.context = context
+        context.is_private = self.needs_entering = owns_context
         gl = context.gl
         writable = {"rgba8", "rgba16f", "rgba32f", "r32f"} | (set() if context.is_es else {"r8"})
         self.traits = Traits(
@@ -131,6 +133,9 @@ class GlDevice(BaseDevice[GlKernel, GlCommandList, GlBarrier]):
 
     def event(self) -> None:
         return None
+
+    def entered(self) -> contextlib.AbstractContextManager[None]:
+        return self.context.made_current() if self.context.is_private else contextlib.nullcontext()
 
     def finish(self) -> None:
         self.check()

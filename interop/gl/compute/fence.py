@@ -39,8 +39,12 @@ class GlFence:
         self._watch.waited(self._made)
 
     def _passed(self, flags: int, nanoseconds: int) -> bool:
-        self._context.check()
-        status = self._context.gl.glClientWaitSync(self._sync, flags, nanoseconds)
+        if self._context.is_private:
+            with self._context.made_current():
+                status = self._context.gl.glClientWaitSync(self._sync, flags, nanoseconds)
+        else:
+            self._context.check()
+            status = self._context.gl.glClientWaitSync(self._sync, flags, nanoseconds)
         if status == GL.WAIT_FAILED:
             raise DeviceError(
                 f"waiting for {self._context} failed: the GPU was reset or the context lost; make a new one"

@@ -74,8 +74,7 @@ class GlRecording:
         """Put a resource into the calls of a slot."""
         place = self.slots[slot]
         place.name.value = resource.id
-        if isinstance(resource, GlBuffer):
-            place.offset.value, place.nbytes.value = resource.offset, resource.bound_nbytes
+        place.offset.value, place.nbytes.value = resource.offset, resource.bound_nbytes
 
     def set_parameters(self, step: int, argument: str, values: Sequence[float]) -> None:
         """Change the floats that a step passes for a picture."""

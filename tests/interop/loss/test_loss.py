@@ -136,6 +136,37 @@ def test_a_new_context_under_the_handle_of_a_destroyed_one_is_another(
     again.destroy()
 
 
+def test_a_delegate_in_its_own_context_runs_whichever_context_is_current() -> None:
+    """Nobody knows of that context, so nobody can make it current again."""
+    if not is_wanted("gl"):
+        pytest.skip("FRAMEBIND_DEVICES leaves out gl")
+    with fb.GlContext.headless() as before:
+        before.release()
+        interpreter, delegate = running("opengl")
+        made = egl.create(False, None)
+        made.make_current()  # the host's own context, made later
+        host = fb.GlContext.current()
+        interpreter.set_tensor(0, np.full(SHAPE, -3, np.float32))
+        interpreter.invoke()
+        assert (interpreter.get_tensor(1) == 3).all()
+        interpreter.set_allow_buffer_handle_output(True)
+        interpreter.invoke()
+        interpreter.ensure_tensor_data_is_readable(1)
+        delegate.fence().wait()
+        assert len(delegate.profile()) == 1 and delegate.statistics().dispatches == 1
+        host.check()  # it is current as before
+        texture = fb.GlTexture(5, 4, "rgba32f")
+        with pytest.raises(fb.DeviceError, match="is not current on this thread"):
+            delegate.bind_buffer_to_tensor(texture, 0)
+        delegate.close()
+        host.check()
+        assert texture.read().shape == (4, 5, 4)
+        host.close()
+        made.release()
+        made.destroy()
+        before.make_current()
+
+
 # Devices --------------------------------------------------------------------------------------------------------------
 
 
