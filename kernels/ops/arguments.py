@@ -14,8 +14,12 @@ from ..tensor import INDEX_DTYPES, INTEGER_DTYPES, QUANTIZED_DTYPES, TensorInfo
 
 def constant(tensor: TensorInfo | None, what: str) -> np.ndarray:
     """The values of a constant input. Raises Unsupported if it is computed at run time."""
-    if tensor is None or tensor.constant is None:
-        raise Unsupported(f"{what} must be constant")
+    if tensor is None:
+        raise Unsupported(f"{what} must be given")
+    if tensor.constant is None:
+        raise Unsupported(
+            f"{what} must be constant: kernels are made for one value, and tensor '{tensor.name}' is known only later"
+        )
     return tensor.constant
 
 
