@@ -26,8 +26,10 @@ def add(**changes: Any) -> bytes:
     parts: dict[str, Any] = {
         "tensors": [T("x", (1, 4)), T("w", (1, 4), 1.0), T("y", (1, 4))],
         "operators": [Op("ADD", [0, 1], [2])],
+        "inputs": [0],
+        "outputs": [2],
     }
-    return build(G(**{**parts, "inputs": [0], "outputs": [2], **changes}))
+    return build(G(**(parts | changes)))
 
 
 def weight(name: str = "w", shape: Sequence[int] = (1, 4), **changes: Any) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,7 +44,7 @@ def test_it_reads_what_litert_reads(name: str, model_path: Callable[[str], Path]
         assert tensor.dtype == np.dtype(detail["dtype"]).name
         scales = detail["quantization_parameters"]["scales"]
         assert (tensor.quantization.scales if tensor.quantization else ()) == tuple(map(float, scales))
-    operators = litert._get_ops_details()
+    operators: list[dict[str, Any]] = litert._get_ops_details()
     assert len(operators) == len(subgraph.operators)
     for raw, detail in zip(subgraph.operators, operators, strict=True):
         assert (raw.name, raw.inputs, raw.outputs) == (
