@@ -26,7 +26,13 @@ def indices_into(shape: tuple[int, ...], indices: tuple[int, ...]) -> npt.NDArra
 
 
 def gathers() -> Iterable[ModelCase]:
-    for number, (shape, indices) in enumerate(INDEXED):
+    deep = (
+        ((2, 3, 2, 4, 5), (3, 2)),
+        ((2, 3, 2, 4, 5), (2, 2, 3)),
+        ((1, 2, 3, 2, 2, 4), (4, 1)),
+        ((4, 3), (2, 1, 2, 3, 1)),
+    )
+    for number, (shape, indices) in enumerate((*INDEXED, *deep)):
         places, label = indices_into(shape, indices), f"{shape} {indices}"
         inputs = (values(*shape), Const(places))
         yield ModelCase("GATHER_ND", label, inputs, options("GatherNd"), exact=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import INDEX_DTYPES, ranked, strides_of
+from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
+from ...tensor import INDEX_DTYPES, LARGEST_RANK, ranked, strides_of
 from ..arguments import require_movable, require_type
 
 MOST_COORDINATES = 4
@@ -36,6 +37,15 @@ class GatherNd(Operation):
         reads, writes = {"src": source, "indices": indices}, {"dst": lowering.outputs[0]}
         return [Launch("gather_nd", reads, writes, lowering.groups_for(lowering.outputs[0]), constants)]
 
+    def collapsed(self, shapes: list[tuple[int, ...]]) -> Sequence[Collapsed]:
+        """Indices in a row, and parts that are vectors."""
+        (shape, indices), depth = shapes, self.depth
+        source = (*shape[:depth], math.prod(shape[depth:])) if len(shape) > depth else shape
+        if len(source) > MOST_COORDINATES:
+            raise Unsupported(f"an input of shape {shape} has parts behind {depth} coordinates")
+        gather, inputs = GatherNd(depth, (len(source), 2)), (source, (math.prod(indices[:-1]), depth))
+        return [Collapsed(gather, inputs, tuple(gather.output_shapes(list(inputs))))]
+
 
 def coordinate_constants(sizes: tuple[int, ...], strides: tuple[int, ...]) -> dict[str, int | float]:
     """The size and stride of the dimension of each coordinate, by the names that kernels know."""
@@ -61,4 +71,4 @@ def _parse(node: TfliteNode) -> Parsed:
     return Parsed(GatherNd(depth, (len(source.shape), len(indices.shape))), (0, 1))
 
 
-TFLITE = (TfliteOp("GATHER_ND", _parse, max_version=5, inputs=2, moves_values=True),)
+TFLITE = (TfliteOp("GATHER_ND", _parse, max_version=5, inputs=2, max_rank=LARGEST_RANK, moves_values=True),)

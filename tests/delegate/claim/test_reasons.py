@@ -79,3 +79,9 @@ def test_integers_of_another_scale_are_not_put_into_a_tensor(scale: float) -> No
     ]  # fmt: skip
     found = _reasons(build(G(tensors, [Op("DYNAMIC_UPDATE_SLICE", [0, 1, 2], [3])], [0, 1], [3])))
     assert found == ({} if scale == 0.5 else {0: "tensor 'part' has not the scale of 'x', whose integers it replaces"})
+
+
+def test_four_coordinates_are_the_most_into_a_tensor_of_rank_5() -> None:
+    tensors = [T("x", (2, 2, 2, 2, 3)), T("indices", (1, 4), [[1, 0, 1, 0]], "int32"), T("y", (1, 3))]
+    found = _reasons(build(G(tensors, [Op("GATHER_ND", [0, 1], [2])], [0], [2])))
+    assert found == {0: "an input of shape (2, 2, 2, 2, 3) has parts behind 4 coordinates"}
