@@ -138,7 +138,8 @@ def keep(content: dict[str, object], commit: str) -> Path:
     certificate = certificate_from(dict(content))
     gpus = sorted({result.device.gpu for result in certificate.devices}, key=len)
     machine = re.sub(r"\W+", "-", gpus[0].lower()).strip("-")[:32] if gpus else "none"
-    path = RESULTS / f"{machine}-{certificate.date}.json"
+    apis = "-".join(dict.fromkeys(result.device.name.partition(":")[0] for result in certificate.devices))
+    path = RESULTS / f"{machine}-{apis}-{certificate.date}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"commit": commit, **content}, indent=1) + "\n", encoding="utf-8")
     write_page()

@@ -66,8 +66,13 @@ def finite(value: float, what: str) -> float:
 
 
 def activation_epilogue(number: int) -> tuple[FusedOp, ...]:
-    """The epilogue that is a fused activation function. Raises Unsupported if the GPU has no form of it."""
+    """The epilogue that is a fused activation function. Raises Unsupported if the GPU has no form of it.
+
+    TANH is left to the CPU: LiteRT's kernels take it and compute no activation, and its results are the reference.
+    """
     name = member(ACTIVATIONS, number, "fused activation function")
+    if name == "TANH":
+        raise Unsupported("its fused activation function is TANH, which LiteRT's kernels leave out")
     return (FusedOp(name),) if name else ()
 
 

@@ -138,3 +138,9 @@ def test_a_tensor_has_the_type_that_litert_computes(names: tuple[str, ...]) -> N
             except fb.ModelError as error:
                 seen.append("refused" if "LiteRT" in str(error) else str(error))
     assert seen[:2] == seen[2:]
+
+
+def test_a_fused_tanh_is_litert_s() -> None:
+    """LiteRT's kernels take a fused TANH and compute no activation; their results are the reference."""
+    with pytest.raises(Unsupported, match="TANH, which LiteRT's kernels leave out"):
+        activation_epilogue(ACTIVATIONS.index("TANH"))
