@@ -125,12 +125,15 @@ class Engine:
 
     def lost_call(self, error: Exception) -> bool:
         """Whether LiteRT's ``invoke`` failed with this error because a callback did not arrive: see ``completed``."""
+        called = all(partition.was_called for partition in self.partitions if partition.subgraph == 0)
+        not_fetched = bool(self.boundary.awaited)
+        self.completed()  # which forgets this run
+        self.boundary.awaited.clear()
         if self._native is None or self._native.has_error:
             return False
         failed = (str(error).strip().splitlines() or [""])[-1]
-        if "lacks data" in failed:  # an input that nobody sets or computes: LiteRT looks before it calls anything
-            return False
-        return KERNEL_NAME in failed or ("failed to invoke" not in failed and not self.completed())
+        # An error before LiteRT calls anything, and one of an operator on the CPU, are no lost calls.
+        return KERNEL_NAME in failed or (called and not_fetched and "failed to invoke" not in failed)
 
     def input_set(self, tensor: int) -> None:
         """Somebody has set an input of the model in the interpreter."""

@@ -250,6 +250,7 @@ class GpuDelegate:
     def set_allow_buffer_handle_output(self, allow: bool) -> None:
         """True: outputs stay on the GPU after ``invoke`` and are read after ``ensure_tensor_data_is_readable``."""
         self.engine.boundary.keep_outputs = allow
+        self.engine.boundary.awaited.clear()
 
     def is_readable(self, tensor_index: int, subgraph_index: int = 0) -> bool:
         """Whether the CPU's memory of the tensor holds what was computed last."""

@@ -33,10 +33,11 @@ def open_device(backend: str) -> Device:
     ----------
     backend : str
         "opengl" runs in the GL context that is current on this thread. Without one it makes a headless context, which
-        is current from then on and closed with the device. "opencl" runs in the current ClContext, or in one of its
-        own. "auto" takes the API whose context is current, OpenCL's first, because nobody makes a ClContext current
-        without meaning it. Without a current context it takes a GPU before a CPU, and OpenCL before OpenGL. If its
-        first choice does not work it takes the other one, and logs why in one line. "null" computes nothing.
+        is current from then on and closed with the device; once another one is current, runs change to it and back.
+        "opencl" runs in the current ClContext, or in one of its own. "auto" takes the API whose context is current,
+        OpenCL's first, because nobody makes a ClContext current without meaning it. Without a current context it takes
+        a GPU before a CPU, and OpenCL before OpenGL. If its first choice does not work it takes the other one, and logs
+        why in one line. "null" computes nothing.
 
     Raises
     ------

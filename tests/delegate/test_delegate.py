@@ -805,6 +805,20 @@ def test_an_input_that_nobody_sets_is_no_interrupt() -> None:
     delegate.close()
 
 
+def test_a_failed_frame_interrupts_no_later_one() -> None:
+    interpreter, delegate = null_pair(chain("ABS"))
+    interpreter.set_allow_buffer_handle_output(False)
+    interpreter.set_tensor(0, X)
+    allowed = ("input tensor 0 'x' from the CPU",)
+    with fb.transfer_guard("disallow", exempt=allowed), pytest.raises(fb.TransferError, match="output tensor"):
+        interpreter.invoke()
+    interpreter.set_allow_buffer_handle_output(True)
+    interpreter.invoke()
+    interpreter.set_allow_buffer_handle_output(False)
+    interpreter.invoke()
+    delegate.close()
+
+
 def test_tensors_have_names_where_they_are_bound() -> None:
     interpreter, delegate = null_pair(TWO_INPUTS)
     delegate.bind_buffer_to_tensor(NullResource("mine", 64), "b")
