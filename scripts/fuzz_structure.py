@@ -33,12 +33,12 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 import framebind as fb
-from framebind.certify.cases.compiled import program_on_null
-from framebind.certify.cases.operator_cases import CASES
-from framebind.certify.cases.operator_models import case_model, output_shapes
-from framebind.certify.devices import backend_of, open_context
-from framebind.certify.graphs.comparison import case_of
-from framebind.certify.graphs.recipe import draw
+from framebind.delegate.certify.cases.compiled import program_on_null
+from framebind.delegate.certify.cases.operator_cases import CASES
+from framebind.delegate.certify.cases.operator_models import case_model, output_shapes
+from framebind.delegate.certify.devices import backend_of, open_context
+from framebind.delegate.certify.graphs.comparison import case_of
+from framebind.delegate.certify.graphs.recipe import draw
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.reader import read_model
 from framebind.demos.commands.inspect import inspect

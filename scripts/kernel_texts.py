@@ -25,9 +25,9 @@ os.environ.setdefault("EGL_PLATFORM", "surfaceless")
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from framebind.certify.cases.compiled import program_on_null  # noqa: E402
-from framebind.certify.cases.operator_cases import CASES  # noqa: E402
-from framebind.certify.cases.operator_models import case_model, output_shapes  # noqa: E402
+from framebind.delegate.certify.cases.compiled import program_on_null  # noqa: E402
+from framebind.delegate.certify.cases.operator_cases import CASES  # noqa: E402
+from framebind.delegate.certify.cases.operator_models import case_model, output_shapes  # noqa: E402
 from framebind.interop.record.null import NullDevice  # noqa: E402
 from framebind.interop.record.one_dispatch import merge  # noqa: E402
 from framebind.kernels.codegen.glsl import GLSL  # noqa: E402

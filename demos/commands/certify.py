@@ -15,12 +15,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 import framebind as fb
 
-from ...certify.certificate import PRIVACY, Certificate, device_result, text
-from ...certify.checks import Subject
-from ...certify.devices import usable_devices, versions
-from ...certify.outcomes import Journal, Outcome
-from ...certify.plan import subjects
-from ...certify.runner import run
+from ...delegate.certify.certificate import PRIVACY, Certificate, device_result, text
+from ...delegate.certify.checks import Subject
+from ...delegate.certify.devices import usable_devices, versions
+from ...delegate.certify.outcomes import Journal, Outcome
+from ...delegate.certify.plan import subjects
+from ...delegate.certify.runner import run
 from ..console import make_console
 from ..models import BUNDLED, MODELS, find_local, find_model
 from .output import print_line

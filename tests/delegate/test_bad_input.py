@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import framebind as fb
-from framebind.certify.cases.operator_models import options
+from framebind.delegate.certify.cases.operator_models import options
 from framebind.delegate.read.reader import read_model
 from support.tiny_models import CPU_ONLY, G, Op, T, build, chain, cpu_only, named, pack, unpack
 

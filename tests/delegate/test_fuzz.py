@@ -18,8 +18,8 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 import framebind as fb
-from framebind.certify.cases.operator_cases import CASES
-from framebind.certify.cases.operator_models import case_model, output_shapes
+from framebind.delegate.certify.cases.operator_cases import CASES
+from framebind.delegate.certify.cases.operator_models import case_model, output_shapes
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.model import Model
 from framebind.delegate.read.reader import read_model

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from framebind.certify.cases.compiled import program_on_null
-from framebind.certify.devices import backend_of
-from framebind.certify.execution import run_on_device
-from framebind.certify.graphs.comparison import case_of, compare
-from framebind.certify.graphs.recipe import Recipe, drafted, draw, recipe_from, to_text
-from framebind.certify.graphs.shrink import shrink
+from framebind.delegate.certify.cases.compiled import program_on_null
+from framebind.delegate.certify.devices import backend_of
+from framebind.delegate.certify.execution import run_on_device
+from framebind.delegate.certify.graphs.comparison import case_of, compare
+from framebind.delegate.certify.graphs.recipe import Recipe, drafted, draw, recipe_from, to_text
+from framebind.delegate.certify.graphs.shrink import shrink
 from framebind.interop.cl.compute.device import ClDevice
 from framebind.interop.device import Device
 from framebind.kernels.registry import OPERATORS

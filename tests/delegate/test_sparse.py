@@ -14,7 +14,7 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 import framebind as fb
-from framebind.certify.cases.operator_models import CPU_KERNELS
+from framebind.delegate.certify.cases.operator_models import CPU_KERNELS
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.reader import read_model
 from framebind.interop.record.null import NullDevice

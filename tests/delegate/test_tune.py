@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import framebind as fb
-from framebind.certify.cases.operator_models import Array, options
 from framebind.delegate.cache import file as cache_file
 from framebind.delegate.cache.file import MAGIC
+from framebind.delegate.certify.cases.operator_models import Array, options
 from framebind.delegate.lower.tuning import GROUPS, GROUPS_PER_UNIT, Tuning, TuningError, decode, encode
 from framebind.delegate.run.program import Program
 from framebind.delegate.run.tuner import Tuner

@@ -13,11 +13,11 @@ from types import ModuleType
 import pytest
 
 import framebind as fb
-from framebind.certify.certificate import Certificate, certificate_from, device_result, text
-from framebind.certify.checks import Subject
-from framebind.certify.devices import Device, versions
-from framebind.certify.outcomes import Journal, Outcome
-from framebind.certify.runner import run
+from framebind.delegate.certify.certificate import Certificate, certificate_from, device_result, text
+from framebind.delegate.certify.checks import Subject
+from framebind.delegate.certify.devices import Device, versions
+from framebind.delegate.certify.outcomes import Journal, Outcome
+from framebind.delegate.certify.runner import run
 from support.environment import ROOT
 
 LLVMPIPE = Device("gl", "llvmpipe", "Mesa", True)
@@ -85,7 +85,7 @@ def test_the_command_says_what_the_file_holds_before_it_writes(tmp_path: Path) -
     """It goes on with a plan of its own that has no time left: nothing is checked, and nothing fails."""
     output = tmp_path / "mine.json"
     program = (
-        "import typer; from framebind.certify.checks import Subject\n"
+        "import typer; from framebind.delegate.certify.checks import Subject\n"
         "from framebind.demos.commands import certify as c\n"
         f"c.subjects = lambda *_, **__: [Subject('operator', {EXP.name!r})]\n"
         "typer.run(c.certify)"

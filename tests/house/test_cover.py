@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from framebind.certify.cases.compiled import Run, compile_run
-from framebind.certify.cases.cover import cover, runs_of, unreached
-from framebind.certify.cases.operator_cases import CASES
+from framebind.delegate.certify.cases.compiled import Run, compile_run
+from framebind.delegate.certify.cases.cover import cover, runs_of, unreached
+from framebind.delegate.certify.cases.operator_cases import CASES
 from support.cases import required
 from support.cases.cover import ROOT, chosen_runs
 from support.tiers import Tier

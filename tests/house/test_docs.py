@@ -28,8 +28,8 @@ from ai_edge_litert import schema_py_generated as schema
 
 import framebind as fb
 from framebind.__main__ import app
-from framebind.certify.cases.quantized_models import convolution
 from framebind.delegate.cache.stopwatch import Phase
+from framebind.delegate.certify.cases.quantized_models import convolution
 from framebind.demos.models import BUNDLED, DEFAULT_STYLE
 from support.environment import photograph_path
 from support.tiny_models import G, Op, T, build
@@ -117,7 +117,7 @@ def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, tool: Callable[[s
 def test_the_tutorial_adds_an_operator(tmp_path: Path) -> None:
     """Its files, written into a copy of the package, are an operator there: nothing else is edited."""
     package = tmp_path / "framebind"
-    for folder in ("certify", "delegate", "interop", "kernels"):
+    for folder in ("delegate", "interop", "kernels"):
         shutil.copytree(ROOT / folder, package / folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "__init__.py", package)
     *files, (_, program) = FENCE.findall(ADDING_AN_OPERATOR.read_text(encoding="utf-8"))
@@ -264,7 +264,7 @@ def test_every_page_is_in_an_index_and_links_to_no_page_outside() -> None:
 
 # Paths ----------------------------------------------------------------------------------------------------------------
 
-FOLDERS = ("benchmarks", "certify", "delegate", "demos", "docs", "interop", "kernels", "scripts", "tests")
+FOLDERS = ("benchmarks", "delegate", "demos", "docs", "interop", "kernels", "scripts", "tests")
 SUFFIXES = (".py", ".kern", ".fragments", ".glsl", ".cl", ".sh", ".toml")
 PATH = re.compile(r"\w[\w.*-]*(?:/[\w.*-]+)*/?")
 
@@ -298,7 +298,7 @@ def test_the_files_that_comments_name_exist() -> None:
     files = [path for path in ROOT.rglob("*") if path.suffix in {".py", ".kern", ".md", ".fragments"}]
     known = {part for path in files for part in (path.name, name_of(path))}
     missing: list[str] = []
-    for package in ("kernels", "interop", "delegate", "certify", "demos", "benchmarks"):
+    for package in ("kernels", "interop", "delegate", "demos", "benchmarks"):
         for path in (ROOT / package).rglob("*.py"):
             for word in re.findall(r"(?<![\w/*.-])[\w/-]+\.(?:py|kern|md|fragments)\b", "\n".join(remarks(path))):
                 named = any(file.endswith(f"/{word}") for file in known) if "/" in word else word in known

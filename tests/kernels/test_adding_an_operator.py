@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import framebind as fb
-from framebind.certify.cases.operator_models import run_model
+from framebind.delegate.certify.cases.operator_models import run_model
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.claim.partition_graph import build_graph
 from framebind.delegate.compiler import compile_program

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
-from framebind.certify.cases.operator_models import Array, run_model, values
+from framebind.delegate.certify.cases.operator_models import Array, run_model, values
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.reader import read_model
 from framebind.interop.device import Device

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 import framebind as fb
-from framebind.certify.cases.compiled import program_on_null
-from framebind.certify.cases.operator_models import options, run_model, run_on_cpu, values
-from framebind.certify.tflite_writer import G, Op, T, build
+from framebind.delegate.certify.cases.compiled import program_on_null
+from framebind.delegate.certify.cases.operator_models import options, run_model, run_on_cpu, values
+from framebind.delegate.certify.tflite_writer import G, Op, T, build
 from framebind.delegate.run.program import Program
 from framebind.interop.device import Device
 from framebind.kernels.operation import FusedOp

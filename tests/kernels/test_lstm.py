@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import framebind as fb
-from framebind.certify.cases.lstm_models import ACTIVATION, CELL, FORMS, Form, X, graph, lstm
-from framebind.certify.cases.operator_models import CPU_KERNELS, Array, options, values
+from framebind.delegate.certify.cases.lstm_models import ACTIVATION, CELL, FORMS, Form, X, graph, lstm
+from framebind.delegate.certify.cases.operator_models import CPU_KERNELS, Array, options, values
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.lower.tuning import Tuning
 from framebind.delegate.read.reader import read_model

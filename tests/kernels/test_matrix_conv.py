@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from framebind.certify.cases.operator_models import values
+from framebind.delegate.certify.cases.operator_models import values
 from framebind.delegate.lower.launches import Lowered
 from framebind.delegate.lower.lowering import lower
 from framebind.delegate.lower.precision import choose_storage
@@ -18,11 +18,7 @@ from framebind.interop.device import Device
 from framebind.interop.record.null import NullDevice
 from framebind.kernels.operation import FusedOp, Fusion, Launch
 from framebind.kernels.ops.convolution.conv import Convolution
-from framebind.kernels.ops.convolution.matrix_conv import (
-    choose_matrix_tile,
-    matrix_tile_candidates,
-    uses_matrix_units,
-)
+from framebind.kernels.ops.convolution.matrix_conv import choose_matrix_tile, matrix_tile_candidates, uses_matrix_units
 from framebind.kernels.ops.convolution.matrix_tiles import MatrixTile
 from framebind.kernels.ops.window import VALID, Window
 from framebind.kernels.target import Target

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import framebind as fb
-from framebind.certify.cases.compiled import Run, all_halves
-from framebind.certify.cases.operator_cases import CASES
-from framebind.certify.cases.operator_models import (
+from framebind.delegate.certify.cases.compiled import Run, all_halves
+from framebind.delegate.certify.cases.operator_cases import CASES
+from framebind.delegate.certify.cases.operator_models import (
     Array,
     ModelCase,
     options,

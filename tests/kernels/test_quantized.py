@@ -13,7 +13,7 @@ from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 import framebind as fb
-from framebind.certify.cases.quantized_models import (
+from framebind.delegate.certify.cases.quantized_models import (
     SHAPE,
     Quantized,
     binary,

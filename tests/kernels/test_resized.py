@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from framebind.certify.cases.compiled import all_halves
-from framebind.certify.cases.operator_models import values
+from framebind.delegate.certify.cases.compiled import all_halves
+from framebind.delegate.certify.cases.operator_models import values
 from framebind.delegate.transform.graph import Node
 from framebind.interop.device import Device
 from framebind.kernels.operation import FusedOp

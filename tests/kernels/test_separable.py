@@ -15,13 +15,7 @@ from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.depthwise import Depthwise
 from framebind.kernels.ops.convolution.heuristics import PAIR_LOCAL_SLICES
-from framebind.kernels.ops.convolution.separable import (
-    Pair,
-    SeparableTile,
-    divide_window,
-    is_one_step,
-    tile_candidates,
-)
+from framebind.kernels.ops.convolution.separable import Pair, SeparableTile, divide_window, is_one_step, tile_candidates
 from framebind.kernels.ops.window import SAME, VALID, Window
 from framebind.kernels.target import Target
 from framebind.kernels.views import Storage

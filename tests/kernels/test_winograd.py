@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from framebind.certify.cases.operator_models import Array
+from framebind.delegate.certify.cases.operator_models import Array
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.claim.partition_graph import build_graph
 from framebind.delegate.compiler import CompiledProgram, compile_program

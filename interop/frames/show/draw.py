@@ -24,7 +24,7 @@ from ...gl.state import (
     storage_buffer_at,
     texture_units,
     vertex_array,
-)  # fmt: skip
+)
 from ...gl.texture import GlTexture, linear_sampler, nearest_sampler
 
 _INTEGER_SETTERS = {GL.INT: "glUniform1i", GL.UNSIGNED_INT: "glUniform1ui", GL.BOOL: "glUniform1i"}

@@ -9,14 +9,7 @@ import numpy as np
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import TensorInfo
-from ..arguments import (
-    activation_epilogue,
-    bias_epilogue,
-    computed_bias,
-    constant,
-    optional_bias,
-    require_float,
-)
+from ..arguments import activation_epilogue, bias_epilogue, computed_bias, constant, optional_bias, require_float
 from ..window import SAME, VALID, Window
 from .computed_conv import ComputedTranspose, cut_before
 from .packing import pack_bias, pack_weights

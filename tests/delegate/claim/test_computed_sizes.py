@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from framebind.certify.cases.operator_models import Const, ModelCase, case_model, values
+from framebind.delegate.certify.cases.operator_models import Const, ModelCase, case_model, values
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.reader import read_model
 from framebind.interop.record.null import NullDevice

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 
-from framebind.certify.cases.operator_models import CPU_KERNELS, options
+from framebind.delegate.certify.cases.operator_models import CPU_KERNELS, options
 from framebind.delegate.claim.parsing import parse_operators
 from framebind.delegate.read.reader import read_model
 from support.tiny_models import G, Op, T, build

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
-from framebind.certify.cases.compiled import program_on_null
-from framebind.certify.cases.operator_models import options, run_model, run_on_cpu, values
+from framebind.delegate.certify.cases.compiled import program_on_null
+from framebind.delegate.certify.cases.operator_models import options, run_model, run_on_cpu, values
 from framebind.delegate.claim.claims import Claims, claim
 from framebind.delegate.read.reader import read_model
 from framebind.interop.record.null import NullDevice

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from framebind.certify.tflite_writer import G, Op, T, build
+from framebind.delegate.certify.tflite_writer import G, Op, T, build
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.reader import read_model
 from framebind.interop.record.null import NullDevice

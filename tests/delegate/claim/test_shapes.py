@@ -15,8 +15,8 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 import framebind as fb
-from framebind.certify.cases.operator_cases import CASES
-from framebind.certify.cases.operator_models import CPU_KERNELS, ModelCase, case_model, options, output_shapes
+from framebind.delegate.certify.cases.operator_cases import CASES
+from framebind.delegate.certify.cases.operator_models import CPU_KERNELS, ModelCase, case_model, options, output_shapes
 from framebind.delegate.claim.parsing import parse_operators
 from framebind.delegate.read.reader import read_model
 from support.tiny_models import CPU_ONLY, G, Op, T, build, chain

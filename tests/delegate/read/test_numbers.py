@@ -9,7 +9,7 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 import framebind as fb
-from framebind.certify.cases.operator_models import CPU_KERNELS, options
+from framebind.delegate.certify.cases.operator_models import CPU_KERNELS, options
 from framebind.delegate.read.reader import read_model
 from framebind.interop.device import Device
 from framebind.kernels.codegen.macro import literal

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from framebind.certify.cases.compiled import Run
-from framebind.certify.cases.cover import all_runs, kept_cover
+from framebind.delegate.certify.cases.compiled import Run
+from framebind.delegate.certify.cases.cover import all_runs, kept_cover
 from support.environment import CL_DEVICES, GL_DEVICES
 from support.tiers import Tier
 

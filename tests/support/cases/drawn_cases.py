@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from hypothesis import strategies as st
 
-from framebind.certify.cases.operator_cases import BINARY, CASES, COMPARISONS, POSITIVE, UNARY
-from framebind.certify.cases.operator_models import Const, ModelCase, ints, options, values
+from framebind.delegate.certify.cases.operator_cases import BINARY, CASES, COMPARISONS, POSITIVE, UNARY
+from framebind.delegate.certify.cases.operator_models import Const, ModelCase, ints, options, values
 from framebind.kernels.registry import OPERATORS
 
 Shape = tuple[int, ...]

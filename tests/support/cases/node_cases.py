@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from framebind.certify.cases.operator_models import Array, values
+from framebind.delegate.certify.cases.operator_models import Array, values
 from framebind.kernels.operation import FusedOp, Operation
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.depthwise import Depthwise

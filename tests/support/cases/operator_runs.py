@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from framebind.certify.cases.compiled import all_halves
-from framebind.certify.cases.operator_models import Array
+from framebind.delegate.certify.cases.compiled import all_halves
+from framebind.delegate.certify.cases.operator_models import Array
 from framebind.delegate.compiler import compile_program
 from framebind.delegate.lower.precision import choose_storage
 from framebind.delegate.plan.binding import Binding

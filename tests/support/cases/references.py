@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from framebind.certify.cases.operator_models import Array
+from framebind.delegate.certify.cases.operator_models import Array
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.depthwise import Depthwise
 from framebind.kernels.ops.convolution.transpose_conv import TransposeConvolution

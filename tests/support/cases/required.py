@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
-from framebind.certify.cases.compiled import compile_on_null, compile_run
-from framebind.certify.cases.cover import kept_cover
-from framebind.certify.cases.features import Feature
-from framebind.certify.cases.lstm_models import FORMS, lstm
+from framebind.delegate.certify.cases.compiled import compile_on_null, compile_run
+from framebind.delegate.certify.cases.cover import kept_cover
+from framebind.delegate.certify.cases.features import Feature
+from framebind.delegate.certify.cases.lstm_models import FORMS, lstm
 from framebind.interop.record.null import NullDevice
 from framebind.kernels.codegen.source import KernelSource
 from framebind.kernels.ops.pointwise.elementwise import EXPRESSIONS

@@ -16,9 +16,9 @@ import ai_edge_litert.interpreter as litert
 import numpy as np
 import numpy.typing as npt
 
-from ..delegate.compiler import StorageRule
-from ..delegate.lower.precision import choose_storage
-from ..delegate.read.reader import read_model
+from ..compiler import StorageRule
+from ..lower.precision import choose_storage
+from ..read.reader import read_model
 from .cases.compiled import Run, all_halves
 from .cases.cover import all_runs
 from .cases.lstm_models import FORMS, Form, lstm

@@ -31,7 +31,7 @@ class Worker:
     def __init__(self, device: str) -> None:
         self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "framebind.certify.worker", device],
+            [sys.executable, "-m", "framebind.delegate.certify.worker", device],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, encoding="utf-8",
         )  # fmt: skip
         self._answers: queue.Queue[str] = queue.Queue()

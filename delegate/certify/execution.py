@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 import framebind as fb
 
-from ..delegate.compiler import StorageRule
-from ..delegate.lower.precision import choose_storage
+from ..compiler import StorageRule
+from ..lower.precision import choose_storage
 from .devices import Backend
 
 Array = npt.NDArray[np.generic]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ...kernels.codegen.source import Argument, KernelSource
+from ....kernels.codegen.source import Argument, KernelSource
 from .operator_models import Const, ModelCase
 
 Feature = tuple[Any, ...]

@@ -6,19 +6,19 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ...delegate.claim.claims import claim
-from ...delegate.claim.partition_graph import build_graph
-from ...delegate.compiler import StorageRule, compile_program
-from ...delegate.lower.launches import Lowered
-from ...delegate.lower.precision import choose_storage
-from ...delegate.plan.binding import Binding
-from ...delegate.read.reader import read_model
-from ...delegate.run.program import Program
-from ...interop.record.null import NullDevice
-from ...kernels.codegen.source import KernelSource
-from ...kernels.ops.pointwise.quantize import stored_view
-from ...kernels.tensor import TensorId
-from ...kernels.views import Dense, Storage
+from ....interop.record.null import NullDevice
+from ....kernels.codegen.source import KernelSource
+from ....kernels.ops.pointwise.quantize import stored_view
+from ....kernels.tensor import TensorId
+from ....kernels.views import Dense, Storage
+from ...claim.claims import claim
+from ...claim.partition_graph import build_graph
+from ...compiler import StorageRule, compile_program
+from ...lower.launches import Lowered
+from ...lower.precision import choose_storage
+from ...plan.binding import Binding
+from ...read.reader import read_model
+from ...run.program import Program
 from .operator_models import ModelCase, case_model, output_shapes
 
 

@@ -1,4 +1,4 @@
-"""A process that runs checks on one device: ``python -m framebind.certify.worker DEVICE``.
+"""A process that runs checks on one device: ``python -m framebind.delegate.certify.worker DEVICE``.
 
 It writes a line that describes the device. Then it reads a subject per line from standard input, as JSON, and writes
 its outcome. A driver that crashes or hangs takes
@@ -16,7 +16,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from ..interop.discovery.devices import open_device
+from ...interop.discovery.devices import open_device
 from .checks import Subject, check_of
 from .devices import Backend, Device, backend_of, open_context
 from .execution import run_on_device
