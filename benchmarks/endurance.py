@@ -63,6 +63,7 @@ class Findings:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
         # gc.get_objects() would hold a reference to each, which LiteRT takes for a user's view of a tensor.
         self.samples.append((self.frames, pages * os.sysconf("SC_PAGE_SIZE") / 2**20, sys.getallocatedblocks()))
+        print("{:9d} frames {:9.1f} MiB {:8d} Python blocks".format(*self.samples[-1]), flush=True)
 
 
 class Lane:
@@ -191,8 +192,6 @@ def main(
         thread.start()
     watch(running, frames, findings)
     seconds = time.perf_counter() - started
-    for count, resident, blocks in findings.samples:
-        print(f"{count:9d} frames {resident:9.1f} MiB {blocks:8d} Python blocks")
     mib, blocks = growth(findings, frames)
     print(f"{backend}, {model}, {threads} threads: {findings.frames} frames in {seconds:.0f} s, {findings.wrong} wrong")
     print(f"{findings.mistakes} mistakes raised; {findings.resizes} resizes of {resized}, wrong if far from LiteRT")

@@ -21,6 +21,9 @@ from ..transform.graph import Node
 from .integers import check_integers, common_bounds, needs_integers
 from .shape_rules import Shape, rule_shapes
 
+CHANNEL_AXES = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 0, "TRANSPOSE_CONV": 0}
+"""By operator: the dimension of its weights, the second input, that is the output's channels."""
+
 
 @dataclass
 class ParsedSubgraph:
@@ -58,6 +61,7 @@ def parse_operators(subgraph: Subgraph, *, quantized: bool, shapes: Mapping[int,
             if not quantized:
                 _refuse_quantized(raw, subgraph)
             _refuse_variable(raw, subgraph)
+            _refuse_scales(raw, subgraph)
             _refuse_unknown_shape(raw, parsed)
             node, bounds = _parse(raw, parsed.node_of(raw), tensors)
             _refuse_types(raw, tensors)
@@ -98,6 +102,19 @@ def _refuse_quantized(raw: RawOperator, subgraph: Subgraph) -> None:
     for tensor in (subgraph.tensors[i] for i in (*raw.inputs, *raw.outputs) if i >= 0):
         if tensor.quantization is not None and tensor.dtype in QUANTIZED_DTYPES:
             raise Unsupported(f"tensor '{tensor.name}' is quantized {tensor.dtype}, and enable_quantization is False")
+
+
+def _refuse_scales(raw: RawOperator, subgraph: Subgraph) -> None:
+    """LiteRT's kernels take the scales of weights for those of the output's channels, whatever the file says."""
+    axis, weights = CHANNEL_AXES.get(raw.name), raw.inputs[1] if len(raw.inputs) > 1 else -1
+    if axis is None or weights < 0:
+        return
+    name, quantization = subgraph.tensors[weights].name, subgraph.tensors[weights].quantization
+    if quantization is not None and len(quantization.scales) > 1 and quantization.axis != axis:
+        raise Unsupported(
+            f"the scales of its weights '{name}' are those of dimension {quantization.axis}, and LiteRT's kernels read "
+            f"them as those of dimension {axis}"
+        )
 
 
 def _refuse_variable(raw: RawOperator, subgraph: Subgraph) -> None:

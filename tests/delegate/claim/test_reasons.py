@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from framebind.delegate.certify.cases.operator_models import options
 from framebind.delegate.certify.tflite_writer import G, Op, T, build
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.reader import read_model
@@ -79,6 +80,22 @@ def test_integers_of_another_scale_are_not_put_into_a_tensor(scale: float) -> No
     ]  # fmt: skip
     found = _reasons(build(G(tensors, [Op("DYNAMIC_UPDATE_SLICE", [0, 1, 2], [3])], [0, 1], [3])))
     assert found == ({} if scale == 0.5 else {0: "tensor 'part' has not the scale of 'x', whose integers it replaces"})
+
+
+@pytest.mark.parametrize("axis", [2, 3])
+def test_scales_along_another_dimension_than_the_channels_stay_on_the_cpu(axis: int) -> None:
+    """LiteRT takes them for those of the output's channels all the same."""
+    scales = {"scales": [0.5, 0.25, 0.125], "zero_points": [0] * 3}
+    tensors = [
+        T("x", (1, 4, 4, 3), dtype="int8", scales=[0.5], zero_points=[0]),
+        T("w", (1, 3, 3, 3), np.ones((1, 3, 3, 3), np.int8), "int8", **scales, axis=axis),
+        T("bias", (3,), np.zeros(3, np.int32), "int32", **scales),
+        T("y", (1, 4, 4, 3), dtype="int8", scales=[0.5], zero_points=[0]),
+    ]
+    given = options("DepthwiseConv2D", strideH=1, strideW=1, depthMultiplier=1)
+    found = _reasons(build(G(tensors, [Op("DEPTHWISE_CONV_2D", [0, 1, 2], [3], given)], [0], [3])))
+    expected = "the scales of its weights 'w' are those of dimension 2, and LiteRT's kernels read them as those of "
+    assert found == ({} if axis == 3 else {0: f"{expected}dimension 3"})
 
 
 def test_four_coordinates_are_the_most_into_a_tensor_of_rank_5() -> None:
