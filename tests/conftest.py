@@ -49,9 +49,8 @@ def pytest_configure(config: pytest.Config) -> None:
         listed(variable)  # which checks the names
     tier = config.getoption("--tier")
     tiers.load_profile(tier)
-    if tier != "all":  # the drivers for the CPU compile a fifth to two fifths faster so, and the texts are the same
+    if tier != "all":  # PoCL compiles a fifth to two fifths faster so, and the texts are the same
         os.environ.setdefault("POCL_EXTRA_BUILD_FLAGS", "-cl-opt-disable")
-        os.environ.setdefault("GALLIVM_PERF", "nopt")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

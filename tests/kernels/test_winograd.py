@@ -128,7 +128,7 @@ def test_a_model_keeps_its_bounds(gpu: Device, model_path: Callable[[str], Path]
     claims = claim(subgraph, lambda: gpu.traits.target)
 
     def compiled(tuning: Tuning) -> CompiledProgram:
-        graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs, {})
+        graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs)
         return compile_program(graph, gpu.traits, storage, tuning, target=target_of(gpu, storage, matrix_units=False))
 
     tuned: dict[str, int] = {}

@@ -1,8 +1,8 @@
 """The operator cases that a device runs in a session, chosen by cover.
 
 A device's runs are chosen for what it can show. Desktop GL runs the cases that reach every feature of every operator,
-in f32 and in halves. OpenCL gets the same text with other words for access: it runs a case of every kernel signature.
-GL ES and Mesa's OpenCL run one of every kernel and kind of views.
+in f32 and in halves. GL ES and OpenCL get the same text with other words for access: they run one of every kernel and
+kind of views.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from support.tiers import Tier
 ROOT = Path(__file__).parents[3]
 DEVICES = tuple(dict.fromkeys([*GL_DEVICES, *CL_DEVICES, "cl:rusticl"]))
 """The devices that run operator cases."""
-COVERS = {"gl": "features", "gles": "outlines", "cl:rusticl": "outlines"}
-"""By device: the cover that ``make test`` runs there. Other devices, OpenCL's, run "signatures"."""
+COVERS = {"gl": "features"}
+"""By device: the cover that ``make test`` runs there. Others run "outlines"."""
 
 
 def chosen_runs(tier: Tier, device: str) -> list[Run]:
@@ -29,4 +29,4 @@ def chosen_runs(tier: Tier, device: str) -> list[Run]:
         return all_runs()
     if tier == "quick":
         return list({run.case.operator: run for run in reversed(all_runs())}.values()) if device == "gl" else []
-    return kept_cover(COVERS.get(device, "signatures"))
+    return kept_cover(COVERS.get(device, "outlines"))
