@@ -48,7 +48,7 @@ def test_a_thousand_frames_take_no_more_than_two_hundred(context: fb.GlContext, 
 
 def test_frames_leave_no_python_objects(context: fb.GlContext, model_path: FindModel) -> None:
     pipeline = traced_pipeline.make_pipeline(model_path("face_detection_front"))
-    frames, measured = traced_pipeline.camera(context, photograph_path(), 60), 40
+    frames, measured = traced_pipeline.camera(context, photograph_path(), 120), 100
     for frame in islice(frames, 10):
         pipeline.draw(frame)
     tracemalloc.start(8)
