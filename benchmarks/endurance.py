@@ -17,7 +17,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -74,13 +74,14 @@ class Lane:
         self.delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=api.backend, is_precision_loss_allowed=False))
         self.interpreter.modify_graph_with_delegate(self.delegate)
         self.interpreter.allocate_tensors()
-        (detail,) = self.interpreter.get_input_details()
-        outputs = sorted(self.interpreter.get_output_details(), key=lambda output: int(np.prod(output["shape"])))
+        (detail,) = cast("list[dict[str, Any]]", self.interpreter.get_input_details())
+        details = cast("list[dict[str, Any]]", self.interpreter.get_output_details())
+        outputs = sorted(details, key=lambda output: int(np.prod(output["shape"])))
         random = np.random.default_rng(0)
         values = [random.random(tuple(detail["shape"]), np.float32) for _ in range(INPUTS)]
-        self.input, self.inputs = detail["index"], [api.buffer(value) for value in values]
+        self.input, self.inputs = int(detail["index"]), [api.buffer(value) for value in values]
         self.outputs = [api.buffer(np.zeros(tuple(output["shape"]), np.float32)) for output in outputs]
-        self.output = outputs[0]["index"]
+        self.output = int(outputs[0]["index"])
         for output, buffer in zip(outputs, self.outputs, strict=True):
             self.delegate.bind_buffer_to_tensor(buffer, output["index"])
         self.too_small = api.buffer(np.zeros(4, np.float32))
