@@ -55,7 +55,7 @@ def chosen(tier: Tier, items: Sequence[pytest.Item], *, after: Tier | None = Non
     if tier == "all":
         return list(items)
     if tier == "quick":
-        return [item for item in items if _takes_run(item) or _is_quick(item)]
+        return [item for item in items if _takes_run(item) or (_is_quick(item) and not _is_repeated(item))]
     dropped = _repeated_of_kernels(items)
     return [item for item in items if _takes_run(item) or not (item in dropped or _is_repeated(item))]
 
@@ -177,6 +177,7 @@ def _is_later_graph(parameters: Mapping[str, Any]) -> bool:
 
 
 REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
+    "test_shapes.py::test_shapes_that_no_file_declares_are_litert_s": _on("step", 1),
     "test_cache_key.py::test_another_text_of_a_file_is_another_cache_file": _on(
         "changed", "interop/record/hazards.py", "delegate/lower/pack.py"
     ),
