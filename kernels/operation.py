@@ -233,6 +233,8 @@ class TfliteOp:
     """The highest rank of its tensors."""
     optional: Sequence[int] = ()
     """The positions of inputs that a model may leave out."""
+    channel_axis: int | None = None
+    """The dimension of the second input, weights with a scale for each channel, that is the output's channels."""
     custom: bool = False
     """Whether TensorFlow Lite knows it by name only."""
     stateful: bool = False

@@ -18,9 +18,8 @@ GRAPHS = {False: 60, True: 1000}
 def subjects(models: Sequence[Path], *, everything: bool) -> list[Subject]:
     """The subjects to check on each device. ``models`` are compared in 32 bits and in 16.
 
-    First comes a case of each operator, then a case of each kernel signature, quantized operators, random
-    graphs and models, then the
-    cases that reach every feature of the kernels; with ``everything`` all other cases follow.
+    First comes a case of each operator, then a case of each kernel signature, quantized operators, random graphs and
+    models, then the cases that reach every feature of the kernels; with ``everything`` all other cases follow.
     """
     first = {run.case.operator: run for run in reversed(kept_cover("features"))}
     ordered: list[Subject] = [

@@ -21,9 +21,6 @@ from ..transform.graph import Node
 from .integers import check_integers, common_bounds, needs_integers
 from .shape_rules import Shape, rule_shapes
 
-CHANNEL_AXES = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 0, "TRANSPOSE_CONV": 0}
-"""By operator: the dimension of its weights, the second input, that is the output's channels."""
-
 
 @dataclass
 class ParsedSubgraph:
@@ -106,10 +103,11 @@ def _refuse_quantized(raw: RawOperator, subgraph: Subgraph) -> None:
 
 def _refuse_scales(raw: RawOperator, subgraph: Subgraph) -> None:
     """LiteRT's kernels take the scales of weights for those of the output's channels, whatever the file says."""
-    axis, weights = CHANNEL_AXES.get(raw.name), raw.inputs[1] if len(raw.inputs) > 1 else -1
-    if axis is None or weights < 0:
+    row = OPERATORS.get(raw.name)
+    if row is None or row.channel_axis is None:
         return
-    name, quantization = subgraph.tensors[weights].name, subgraph.tensors[weights].quantization
+    axis, weights = row.channel_axis, subgraph.tensors[raw.inputs[1]]
+    name, quantization = weights.name, weights.quantization
     if quantization is not None and len(quantization.scales) > 1 and quantization.axis != axis:
         raise Unsupported(
             f"the scales of its weights '{name}' are those of dimension {quantization.axis}, and LiteRT's kernels read "

@@ -172,4 +172,4 @@ def _constant_convolution(window: Window, groups: int, weights: np.ndarray, bias
     return GroupedConvolution(window, weights, bias, groups=groups)
 
 
-TFLITE = (TfliteOp("CONV_2D", _parse_convolution, max_version=8, inputs=2, optional=(2,)),)
+TFLITE = (TfliteOp("CONV_2D", _parse_convolution, max_version=8, inputs=2, optional=(2,), channel_axis=0),)

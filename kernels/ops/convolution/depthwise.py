@@ -97,4 +97,4 @@ def choose_parts(count: int, taps: int, target: Target) -> int:
     return parts if parts * MOST_TAPS >= taps else 1
 
 
-TFLITE = (TfliteOp("DEPTHWISE_CONV_2D", _parse, max_version=7, inputs=3, optional=(2,)),)
+TFLITE = (TfliteOp("DEPTHWISE_CONV_2D", _parse, max_version=7, inputs=3, optional=(2,), channel_axis=3),)

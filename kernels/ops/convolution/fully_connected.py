@@ -74,4 +74,4 @@ def _flat(shape: tuple[int, ...]) -> tuple[int, int]:
     return shape[0], shape[3]
 
 
-TFLITE = (TfliteOp("FULLY_CONNECTED", _parse, max_version=14, inputs=2, optional=(2,)),)
+TFLITE = (TfliteOp("FULLY_CONNECTED", _parse, max_version=14, inputs=2, optional=(2,), channel_axis=0),)

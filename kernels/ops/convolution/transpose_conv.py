@@ -108,6 +108,6 @@ def _parse_custom(node: TfliteNode) -> Parsed:
 
 
 TFLITE = (
-    TfliteOp("TRANSPOSE_CONV", _parse, max_version=5, inputs=3, optional=(3,)),
+    TfliteOp("TRANSPOSE_CONV", _parse, max_version=5, inputs=3, optional=(3,), channel_axis=0),
     TfliteOp("Convolution2DTransposeBias", _parse_custom, custom=True),
 )
