@@ -86,6 +86,40 @@ def test_text_is_as_wide_and_high_as_it_says(context: fb.GlContext, height: int)
     assert drawn(overlay)[28:52, 5:20, 0].any(), "the second line is below the first"
 
 
+def test_text_at_whole_pixels_is_what_the_font_renderer_drew(context: fb.GlContext) -> None:
+    from PIL import Image, ImageDraw, ImageFont
+
+    expected = Image.new("L", (128, 64))
+    ImageDraw.Draw(expected).text((7, 9), "R", 255, ImageFont.load_default(0.8 * 24))
+    overlay = fb.Overlay()
+    overlay.text("R", 7, 9, height=24)
+    assert np.abs(drawn(overlay)[..., 0].astype(int) - np.asarray(expected)).max() <= 1
+
+
+def test_digits_are_equally_wide_so_that_figures_stand_still(context: fb.GlContext) -> None:
+    overlay = fb.Overlay()
+    for height in (10, 15, 24, 40):
+        assert len({overlay.text_width(digit, height) for digit in "0123456789"}) == 1
+
+
+def test_corners_are_round_and_their_edges_are_antialiased(context: fb.GlContext) -> None:
+    overlay = fb.Overlay()
+    overlay.fill(10, 10, 40, 30, RED, radius=8)
+    overlay.box(70, 12, 40, 30, RED, thickness=4, radius=8)
+    red = drawn(overlay)[..., 0]
+    ys, xs = np.mgrid[0:64, 0:128] + 0.5
+    for left, top, right, bottom in ((10, 10, 50, 40), (68, 10, 112, 44)):
+        from_corners = np.hypot(
+            np.maximum(np.abs(xs - (left + right) / 2) - (right - left) / 2 + 8, 0),
+            np.maximum(np.abs(ys - (top + bottom) / 2) - (bottom - top) / 2 + 8, 0),
+        )
+        here = (xs > left - 2) & (xs < right + 2)
+        edge = here & (np.abs(from_corners - 8) < 0.49)
+        assert not red[here & (from_corners > 8.6)].any()
+        assert ((red[edge] > 0) & (red[edge] < 255)).mean() > 0.9
+    assert red[25, 30] == 255 and red[25, 90] == 0, "filled, and an outline"
+
+
 def test_many_strokes_are_a_few_calls_and_allocate_nothing(context: fb.GlContext) -> None:
     overlay, texture = fb.Overlay(), canvas()
     texture.framebuffer()

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import weakref
-
-import numpy as np
 
 from ...gl.context import GlContext
 from ...gl.khronos import GL
 from ...gl.program import build_program
 from ...gl.state import framebuffers, kept, pixel_operations, prepare_to_draw, program, texture_units, vertex_array
 from ...gl.texture import GlTexture, linear_sampler
-from ..capture.opencv import load_cv2
 from .draw import Surface
+from .font import MARGIN, font
 
 _BATCH = 64
 """Strokes a draw call: three vec4 each, of the 256 that every driver has room for."""
-_FIRST, _LAST, _CELL, _BASELINE = 32, 126, (32, 48), 36
-"""First and last character of the font; width and height of each in the atlas, and the baseline in it, in texels."""
 
-# Everything is a stroke: a segment with a thickness. A glyph is one as thick as a line of text is high.
+# Everything is a stroke: a segment with a thickness. A glyph is one as thick as its line of text is high.
 _VERTEX = """
 uniform vec4 strokes[STROKES * 3];
 uniform vec2 size;
@@ -37,15 +32,16 @@ void main() {
   along = vec2(float(gl_VertexID & 1), float(gl_VertexID >> 1));
   vec2 direction = ends.zw - ends.xy;
   direction = dot(direction, direction) > 0.0 ? normalize(direction) : vec2(1.0, 0.0);
-  float margin = look.y == -1.0 ? 0.5 : 0.0;  // the edges of a plain stroke fade over one pixel
-  vec2 cap = direction * (look.y < -1.0 ? look.x * 0.5 : margin);
+  float margin = look.y < 0.0 ? 0.5 : 0.0;  // the edges of a shape fade over one pixel
   extent = vec2(length(ends.zw - ends.xy), look.x) + 2.0 * margin;
-  vec2 middle = mix(ends.xy - cap, ends.zw + cap, along.x);
+  vec2 middle = mix(ends.xy - direction * margin, ends.zw + direction * margin, along.x);
   vec2 place = (middle + vec2(-direction.y, direction.x) * extent.y * (along.y - 0.5)) / size * 2.0 - 1.0;
   gl_Position = vec4(place.x, bottom_up > 0.5 ? -place.y : place.y, 0.0, 1.0);
 }
 """
-# look is the thickness, then the glyph's column in the atlas (-1 for a plain stroke, -2 for a disc), its width.
+# look is the thickness, and for a glyph its place in the atlas and the number of texels per pixel; for a shape -1, the
+# radius of its corners, and the thickness of its outline or 0 if it is filled. A shape covers a pixel by the distance
+# of the pixel's centre from its edge ("signed distance"): that is its antialiasing.
 _FRAGMENT = """
 uniform sampler2D font;
 in vec2 along;
@@ -56,12 +52,12 @@ out vec4 color;
 void main() {
   float cover;
   if (look.y >= 0.0) {
-    cover = texture(font, vec2(look.y + along.x * look.z, along.y)).r;
-  } else if (look.y < -1.0) {
-    cover = clamp((0.5 - length(along - 0.5)) * look.x, 0.0, 1.0);
+    cover = texture(font, (look.yz + along * extent * look.w) / vec2(textureSize(font, 0))).r;
   } else {
-    vec2 inside = clamp((0.5 - abs(along - 0.5)) * extent, 0.0, 1.0);
-    cover = inside.x * inside.y;
+    vec2 beyond = abs((along - 0.5) * extent) - 0.5 * (extent - 1.0) + look.z;
+    float distance = length(max(beyond, 0.0)) + min(max(beyond.x, beyond.y), 0.0) - look.z;
+    cover = clamp(0.5 - distance, 0.0, 1.0);
+    if (look.w > 0.0) cover -= clamp(0.5 - distance - look.w, 0.0, 1.0);
   }
   color = vec4(tint.rgb, tint.a * cover);
 }
@@ -75,13 +71,9 @@ class Overlay:
     """Lines, points, boxes and text, collected and then drawn over a texture or window.
 
     It belongs to the context that is current when it is made. Places and sizes are in pixels of the target, from its
-    top left corner. Colours are (red, green, blue) or (red, green, blue, alpha), each from 0 to 1. Strokes go to the
-    GPU as uniforms of the draw call; the font is one texture, uploaded when the overlay is made.
-
-    Raises
-    ------
-    SourceError
-        If OpenCV, whose font it uses, cannot be loaded.
+    top left corner. Colours are (red, green, blue) or (red, green, blue, alpha), each from 0 to 1. Edges are
+    antialiased. Strokes go to the GPU as uniforms of the draw call; the font is one texture, uploaded when the overlay
+    is made.
 
     Examples
     --------
@@ -109,50 +101,68 @@ class Overlay:
         )
         objects = context.objects
         self._vertex_array = objects.once("vertex array", "empty", lambda: objects.generate("vertex array"))
-        atlas, self._widths = _font()
-        self._font = GlTexture(atlas.shape[1], atlas.shape[0], "r8", label="the overlay's font")
-        self._font.write(atlas, "font")
+        self._font = font()
+        rows, columns = self._font.atlas.shape
+        self._atlas = GlTexture(columns, rows, "r8", label="the overlay's font")
+        self._atlas.write(self._font.atlas, "font")
         self._values = (ctypes.c_float * (_BATCH * 12))()
         self._waiting: list[float] = []
 
     def line(self, x0: float, y0: float, x1: float, y1: float, color: Color, thickness: float = 2.0) -> None:
         """Add a straight line. Its edges fade over one pixel, so that a slight move changes it slightly."""
-        self._add((x0, y0, x1, y1), thickness, -1.0, 0.0, color)
+        self._add((x0, y0, x1, y1), (thickness, -1.0, 0.0, 0.0), color)
 
     def point(self, x: float, y: float, color: Color, diameter: float = 8.0) -> None:
         """Add a disc around a place."""
-        self._add((x, y, x, y), diameter, -2.0, 0.0, color)
+        radius = diameter / 2
+        self._add((x - radius, y, x + radius, y), (diameter, -1.0, radius, 0.0), color)
 
-    def fill(self, x: float, y: float, width: float, height: float, color: Color) -> None:
-        """Add a filled rectangle; x and y are its top left corner."""
-        self._add((x, y + height / 2, x + width, y + height / 2), height, -1.0, 0.0, color)
+    def fill(self, x: float, y: float, width: float, height: float, color: Color, radius: float = 0.0) -> None:
+        """Add a filled rectangle; x and y are its top left corner, ``radius`` is that of its rounded corners."""
+        self._add((x, y + height / 2, x + width, y + height / 2), (height, -1.0, radius, 0.0), color)
 
-    def box(self, x: float, y: float, width: float, height: float, color: Color, thickness: float = 2.0) -> None:
-        """Add the outline of a rectangle; x and y are its top left corner, in the middle of the outline."""
-        half = thickness / 2
-        for edge in (y, y + height):
-            self.line(x - half, edge, x + width + half, edge, color, thickness)
-        for edge in (x, x + width):
-            self.line(edge, y + half, edge, y + height - half, color, thickness)
+    def box(
+        self,
+        x: float,
+        y: float,
+        width: float,
+        height: float,
+        color: Color,
+        thickness: float = 2.0,
+        radius: float = 0.0,
+    ) -> None:
+        """Add the outline of a rectangle; x and y are its top left corner, in the middle of the outline.
+
+        ``radius`` is that of the rounded corners, at the outside of the outline.
+        """
+        half, middle = thickness / 2, y + height / 2
+        shape = (height + thickness, -1.0, radius, thickness)
+        self._add((x - half, middle, x + width + half, middle), shape, color)
 
     def text(self, text: str, x: float, y: float, color: Color = (1.0, 1.0, 1.0), height: float = 20.0) -> None:
-        """Add lines of ASCII text, separated by newlines; other characters are shown as "?".
+        """Add lines of text, separated by newlines.
 
-        ``x`` and ``y`` are the top left corner of the first line, ``height`` is the height of a line.
+        ``x`` and ``y`` are the top left corner of the first line, ``height`` is the height of a line. Text is sharpest
+        if all three are whole numbers. The font has ASCII, "·", "°" and "…"; other characters are shown as "?".
         """
+        drawn, glyphs = self._font.at(height)
+        scale, other = height / drawn, glyphs["?"]
         for number, line in enumerate(text.split("\n")):
             left, middle = x, y + (number + 0.5) * height
-            for glyph in map(_glyph, line):
-                width = self._widths[glyph]
-                right = left + width * height / _CELL[1]
-                if glyph:
-                    column = glyph * _CELL[0] / self._font.size[0]
-                    self._add((left, middle, right, middle), height, column, width / self._font.size[0], color)
-                left = right
+            for character in line:
+                glyph = glyphs.get(character, other)
+                if character != " ":
+                    start = left - MARGIN * scale
+                    place = (start, middle, start + glyph.width * scale, middle)
+                    self._add(place, (height, glyph.x, glyph.y, 1 / scale), color)
+                left += glyph.advance * scale
 
     def text_width(self, text: str, height: float = 20.0) -> float:
         """Width of the longest line of ``text`` in pixels."""
-        return max(sum(self._widths[_glyph(c)] for c in line) for line in text.split("\n")) * height / _CELL[1]
+        drawn, glyphs = self._font.at(height)
+        other = glyphs["?"]
+        widest = max(sum(glyphs.get(c, other).advance for c in line) for line in text.split("\n"))
+        return widest * height / drawn
 
     def draw(self, target: GlTexture | Surface) -> None:
         """Draw everything added since the last draw, in that order, over a texture or window.
@@ -168,7 +178,7 @@ class Overlay:
             gl.glUniform2f(self._size, width, height)
             gl.glUniform1f(self._bottom_up, float(not on_texture))
             gl.glActiveTexture(GL.TEXTURE0)
-            gl.glBindTexture(GL.TEXTURE_2D, self._font.id)
+            gl.glBindTexture(GL.TEXTURE_2D, self._atlas.id)
             gl.glBindSampler(0, linear_sampler(context))
             gl.glBindFramebuffer(GL.FRAMEBUFFER, target.framebuffer() if isinstance(target, GlTexture) else 0)
             prepare_to_draw(context, 0, 0, width, height, blended=True)
@@ -182,24 +192,5 @@ class Overlay:
             gl.glBindSampler(0, 0)
         self._waiting.clear()
 
-    def _add(self, ends: tuple[float, ...], thickness: float, column: float, width: float, color: Color) -> None:
-        self._waiting += (*ends, thickness, column, width, 0.0, *color, *(1.0,) * (4 - len(color)))
-
-
-def _glyph(character: str) -> int:
-    code = ord(character)
-    return (code if _FIRST <= code <= _LAST else ord("?")) - _FIRST
-
-
-@functools.cache
-def _font() -> tuple[np.ndarray, list[int]]:
-    """The atlas, with the cells of all characters side by side, and the width of each character in texels."""
-    cv2, (width, height) = load_cv2(), _CELL
-    atlas, widths = np.zeros((height, (_LAST - _FIRST + 1) * width), np.uint8), list[int]()
-    for glyph in range(_LAST - _FIRST + 1):
-        cell, character = np.zeros((height, width), np.uint8), chr(_FIRST + glyph)
-        (advance, _), _ = cv2.getTextSize(character, cv2.FONT_HERSHEY_DUPLEX, 1.1, 2)
-        cv2.putText(cell, character, (1, _BASELINE), cv2.FONT_HERSHEY_DUPLEX, 1.1, 255, 2, cv2.LINE_AA)
-        atlas[:, glyph * width : (glyph + 1) * width] = cell
-        widths.append(min(advance + 2, width))
-    return atlas, widths
+    def _add(self, ends: tuple[float, ...], look: tuple[float, ...], color: Color) -> None:
+        self._waiting += (*ends, *look, *color, *(1.0,) * (4 - len(color)))
