@@ -54,6 +54,12 @@ class Network:
     def outputs(self) -> dict[int, tuple[int, ...]]:
         return shapes(self._interpreter.get_output_details())
 
+    @property
+    def names(self) -> dict[int, str]:
+        """The names of inputs and outputs."""
+        details = [*self._interpreter.get_input_details(), *self._interpreter.get_output_details()]
+        return {int(detail["index"]): str(detail["name"]) for detail in details}
+
     def takes_any_size(self, tensor: int) -> bool:
         """Whether ``resize`` may change an input: sides in its signature are unknown."""
         details: list[dict[str, Any]] = self._interpreter.get_input_details()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -72,8 +73,11 @@ def chain(*names: str, shape: Sequence[int] = (1, 4, 5, 3), signature: str = "")
     return build(G(tensors, operators, [0], [len(names)], signature=signature))
 
 
-def constants(*outputs: npt.NDArray[np.float32], side: int = 8) -> bytes:
-    """A picture (1, side, side, 3) in, ``outputs`` out, whatever it shows: its mean times 0, and the values added."""
+def constants(*outputs: npt.NDArray[np.float32], side: int = 8, names: Sequence[str] = ()) -> bytes:
+    """A picture (1, side, side, 3) in, ``outputs`` out, whatever it shows: its mean times 0, and the values added.
+
+    ``names`` are those of the outputs; "output" and a number if there are none.
+    """
     options = schema.ReducerOptionsT()
     options.keepDims = True
     tensors = [
@@ -82,11 +86,11 @@ def constants(*outputs: npt.NDArray[np.float32], side: int = 8) -> bytes:
     ]  # fmt: skip
     operators = [Op("MEAN", [0, 1], [2], options), Op("MUL", [2, 3], [4], schema.MulOptionsT())]
     results: list[int] = []
-    for values in outputs:
+    for values, name in itertools.zip_longest(outputs, names):
         number, flat = len(tensors), (1, 1, 1, values.size)
         tensors += [T(f"values {number}", flat, values.reshape(flat)), T(f"sum {number}", flat),
                     T(f"shape {number}", (values.ndim,), values.shape, "int32"),
-                    T(f"output {number}", values.shape)]  # fmt: skip
+                    T(name or f"output {number}", values.shape)]  # fmt: skip
         operators.append(Op("ADD", [4, number], [number + 1], schema.AddOptionsT()))
         operators.append(Op("RESHAPE", [number + 1, number + 2], [number + 3], schema.ReshapeOptionsT()))
         results.append(number + 3)
