@@ -33,7 +33,7 @@ MOST_PEOPLE = 10
 SAME_POINT = 20.0
 """Distance, in pixels of the model's input, within which two key points of a kind are the same person's."""
 REFINEMENTS = 2
-"""How often the offset of the cell at the end of a displacement corrects that end."""
+"""Number of times that the end of a displacement is corrected by the offset of the cell there."""
 
 
 @dataclass(frozen=True)
