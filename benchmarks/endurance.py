@@ -1,23 +1,29 @@
-"""Runs a model's bound frames by the hundred thousand on several threads, and says if one is wrong or if memory grows.
+"""Runs models' bound frames by the hundred thousand on several threads, and says if one is wrong or if memory grows.
 
-    python benchmarks/endurance.py --backend opencl --frames 1000000 --threads 2
+    python benchmarks/endurance.py --backend opencl --frames 1000000 --threads 2 --contexts one
+    python benchmarks/endurance.py --model selfie_segmentation --model face_detection_front --threads 4 --rate
 
-Each thread has a context, an interpreter and a delegate of its own. Each frame binds another of a few inputs and reads
-the model's smallest output, which must have the very bits of the first time. Each thousandth frame first makes a
-mistake, which must raise; a second model is resized and compared with LiteRT now and then. Exit code 1 if a frame is
-wrong, or if memory grows after the first fifth.
+Each thread has an interpreter, a delegate and a queue of its own, in a context of its own or, on OpenCL, in one that is
+shared. Each frame binds another input, and as the output the next part of one buffer. Whenever that is full it is read:
+every frame must have the very bits of the first with its input. Each thousandth frame first makes a mistake, which must
+raise; a second model is resized and compared with LiteRT now and then.
+
+With ``--rate`` each frame is waited for, only the last frames of each thousand are compared, and nothing is resized.
+Exit code 1 if a frame is wrong, or if memory grows after the first fifth. An interrupt ends the frames, not the report.
 """
 
 from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -28,9 +34,18 @@ import framebind as fb
 from framebind.demos.apis import BY_NAME, Api
 from framebind.demos.models import find_model
 
-INPUTS = 4
-"""Buffers that take turns as the model's input."""
+INPUTS = 5
+"""Buffers that take turns as the model's input. They divide no number of parts: what an earlier frame left in the part
+of a frame that writes nothing is wrong.
+"""
+PARTS = 256
+MAX_BYTES = 4 << 20
+"""Frames that are read at once: so many, or fewer if their outputs have more bytes."""
+ALIGNMENT = 4096
+"""Bytes from one part to the next: more than any driver asks for."""
 MISTAKE_EVERY = 1000
+RATE_CHECKS = 1000
+"""Frames from one comparison to the next if the rate is measured."""
 RESIZES = 50
 """Resizes of the second model during a thread's frames."""
 SAMPLES = 20
@@ -50,7 +65,11 @@ class Findings:
     """Counts and samples of all threads. Only whoever holds the lock writes."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
+    stop: threading.Event = field(default_factory=threading.Event)
+    began: float = 0.0
+    """The time of the first frame, by time.perf_counter()."""
     frames: int = 0
+    compared: int = 0
     wrong: int = 0
     mistakes: int = 0
     resizes: int = 0
@@ -63,13 +82,42 @@ class Findings:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
         # gc.get_objects() would hold a reference to each, which LiteRT takes for a user's view of a tensor.
         self.samples.append((self.frames, pages * os.sysconf("SC_PAGE_SIZE") / 2**20, sys.getallocatedblocks()))
-        print("{:9d} frames {:9.1f} MiB {:8d} Python blocks".format(*self.samples[-1]), flush=True)
+        seconds = time.perf_counter() - self.began
+        print("{:7.1f} s {:9d} frames {:9.1f} MiB {:8d} blocks".format(seconds, *self.samples[-1]), flush=True)
+
+
+class Log:
+    """A buffer with a part for the output of each of the last frames, so that many are read at once."""
+
+    def __init__(self, api: Api, size: int) -> None:
+        stride = -(-4 * size // ALIGNMENT) * ALIGNMENT
+        self.size, self.rows = size, max(1, min(PARTS, MAX_BYTES // stride))
+        if self.rows % INPUTS == 0:
+            self.rows -= 1
+        self.content = np.zeros((self.rows, stride // 4), np.float32)
+        self.buffer = api.buffer(self.content)
+        self.parts = [self._part(row * stride) for row in range(self.rows)]
+
+    def _part(self, offset: int) -> fb.GlBuffer | fb.ClBuffer:
+        if isinstance(self.buffer, fb.GlBuffer):
+            return fb.GlBuffer.from_id(self.buffer.id, offset, 4 * self.size)
+        part = self.buffer.memory.get_sub_region(offset, 4 * self.size)
+        return fb.ClBuffer.from_int_ptr(part.int_ptr)
+
+    def read(self) -> Array:
+        """The outputs of the last frames, one per row."""
+        if isinstance(self.buffer, fb.GlBuffer):
+            self.buffer.read_into(self.content)
+        else:
+            self.buffer.read(fb.ClContext.current().queue, self.content, "endurance")
+        return self.content[:, : self.size]
 
 
 class Lane:
     """One thread's model on a context that is current: inputs, outputs, and the bits that each input gives."""
 
-    def __init__(self, path: Path, api: Api) -> None:
+    def __init__(self, path: Path, api: Api, *, waits: bool) -> None:
+        self.waits = waits
         self.interpreter = fb.Interpreter(model_path=path)
         self.delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=api.backend, is_precision_loss_allowed=False))
         self.interpreter.modify_graph_with_delegate(self.delegate)
@@ -80,13 +128,20 @@ class Lane:
         random = np.random.default_rng(0)
         values = [random.random(tuple(detail["shape"]), np.float32) for _ in range(INPUTS)]
         self.input, self.inputs = int(detail["index"]), [api.buffer(value) for value in values]
-        self.outputs = [api.buffer(np.zeros(tuple(output["shape"]), np.float32)) for output in outputs]
-        self.output = int(outputs[0]["index"])
-        for output, buffer in zip(outputs, self.outputs, strict=True):
+        self.output, self.log = int(outputs[0]["index"]), Log(api, int(np.prod(outputs[0]["shape"])))
+        self.others = [api.buffer(np.zeros(tuple(output["shape"]), np.float32)) for output in outputs[1:]]
+        for output, buffer in zip(outputs[1:], self.others, strict=True):
             self.delegate.bind_buffer_to_tensor(buffer, output["index"])
         self.too_small = api.buffer(np.zeros(4, np.float32))
-        self.expected = [self.frame(number) for number in range(INPUTS)]
+        self.checked = 0
+        """Frames that were compared, or whose part was written again before."""
+        self.expected = np.stack([self._first(number) for number in range(INPUTS)])
         self._check_against_litert(path, values)
+
+    def _first(self, number: int) -> Array:
+        self.frame(number)
+        self.delegate.ensure_tensor_data_is_readable(self.output)
+        return self.interpreter.get_tensor(self.output).ravel()
 
     def _check_against_litert(self, path: Path, values: list[Array]) -> None:
         reference = LiteRt(model_path=str(path))
@@ -98,12 +153,26 @@ class Lane:
             error = np.abs(found - wanted).max() / np.abs(wanted).max()
             assert error <= TOLERANCE, f"the first frames are {error:.1e} from LiteRT's"
 
-    def frame(self, number: int) -> Array:
-        """Run on the input of that number; the smallest output, flat."""
+    def frame(self, number: int) -> None:
+        """Run on the input of that number, into the part of that number."""
         self.delegate.bind_buffer_to_tensor(self.inputs[number % INPUTS], self.input)
+        self.delegate.bind_buffer_to_tensor(self.log.parts[number % self.log.rows], self.output)
         self.interpreter.invoke()
+        if self.waits:
+            self.delegate.fence().wait()
+
+    def check(self, count: int) -> tuple[int, int]:
+        """Compare the frames since the last check that are still in the log, after ``count`` frames. Returns how many
+        there were, and how many were wrong. The last one is read by way of the tensor too.
+        """
+        numbers = np.arange(max(self.checked, count - self.log.rows), count)
+        self.checked = count
+        same = (self.log.read()[numbers % self.log.rows] == self.expected[numbers % INPUTS]).all(axis=1)
         self.delegate.ensure_tensor_data_is_readable(self.output)
-        return self.interpreter.get_tensor(self.output).ravel()
+        same[-1] &= np.array_equal(
+            self.interpreter.get_tensor(self.output).ravel(), self.expected[(count - 1) % INPUTS]
+        )
+        return len(numbers), int((~same).sum())
 
     def make_a_mistake(self) -> None:
         """Bind a buffer that is too small. The object must stay usable."""
@@ -139,33 +208,57 @@ class Resized:
         return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
 
 
-def run_thread(path: Path, resized: Path, api: Api, frames: int, findings: Findings) -> None:
-    """Run one thread's frames; what fails is noted, not raised."""
-    try:
-        with api.new_context():
-            lane, second = Lane(path, api), Resized(resized, api)
-            for number in range(frames):
-                if number % MISTAKE_EVERY == MISTAKE_EVERY - 1:
-                    lane.make_a_mistake()
-                wrong = not np.array_equal(lane.frame(number), lane.expected[number % INPUTS])
-                if number % max(frames // RESIZES, 1) == 0:
-                    wrong |= not second.check(number // max(frames // RESIZES, 1))
-                    with findings.lock:
-                        findings.resizes += 1
+@dataclass
+class Thread:
+    """One thread's work: ``frames`` of a model, and resizes of another if there is one."""
+
+    model: Path
+    resized: Path | None
+    frames: int
+    rate: bool
+
+    def run(self, api: Api, shared: fb.ClContext | None, start: threading.Barrier, findings: Findings) -> None:
+        """Run the frames in a context of its own, or on a queue of the shared one. What fails is noted, not raised."""
+        try:
+            with fb.ClContext(context=shared.context) if shared else api.new_context():
+                lane = Lane(self.model, api, waits=self.rate)
+                second = Resized(self.resized, api) if self.resized else None
+                start.wait()
+                self._frames(lane, second, findings)
+        except Exception as error:
+            start.abort()
+            with findings.lock:
+                findings.errors.append(f"{type(error).__name__}: {error}")
+
+    def _frames(self, lane: Lane, second: Resized | None, findings: Findings) -> None:
+        checks = RATE_CHECKS if self.rate else lane.log.rows
+        resizes = max(self.frames // RESIZES, 1)
+        for number in range(self.frames):
+            if number % MISTAKE_EVERY == MISTAKE_EVERY - 1:
+                lane.make_a_mistake()
+                findings.mistakes += 1
+            lane.frame(number)
+            if second and number % resizes == 0:
+                findings.wrong += not second.check(number // resizes)
+                findings.resizes += 1
+            if number % checks == checks - 1 or number == self.frames - 1 or findings.stop.is_set():
+                before = lane.checked
+                compared, wrong = lane.check(number + 1)
                 with findings.lock:
-                    findings.frames += 1
+                    findings.frames += number + 1 - before
+                    findings.compared += compared
                     findings.wrong += wrong
-                    findings.mistakes += number % MISTAKE_EVERY == MISTAKE_EVERY - 1
-    except Exception as error:
-        with findings.lock:
-            findings.errors.append(f"{type(error).__name__}: {error}")
+                if findings.stop.is_set():
+                    return
 
 
-def watch(threads: list[threading.Thread], frames: int, findings: Findings) -> None:
-    """Take samples, evenly by frames, until the threads have ended."""
+def watch(threads: list[threading.Thread], frames: int, seconds: float, findings: Findings) -> None:
+    """Take samples, evenly by frames, until the threads have ended or the time is over."""
     while any(thread.is_alive() for thread in threads):
         if findings.frames >= len(findings.samples) * frames / SAMPLES:
             findings.sample()
+        if time.perf_counter() - findings.began > seconds:
+            findings.stop.set()
         time.sleep(0.05)
     findings.sample()
 
@@ -180,28 +273,51 @@ def growth(findings: Findings, frames: int) -> tuple[float, int]:
 def main(
     backend: Annotated[str, typer.Option(help="gl, cl, opengl or opencl.")] = "opencl",
     frames: Annotated[int, typer.Option(min=100, help="Frames of all threads together.")] = 1_000_000,
-    threads: Annotated[int, typer.Option(min=1, help="Threads, each with a context of its own.")] = 2,
-    model: Annotated[str, typer.Option(help="A model with one float input.")] = "face_detection_front",
+    seconds: Annotated[float, typer.Option(help="End after so many seconds of frames.")] = 1e9,
+    threads: Annotated[int, typer.Option(min=1, help="Threads; models take turns.")] = 2,
+    contexts: Annotated[
+        Literal["each", "one"], typer.Option(help="A context for each thread, or one OpenCL context for all.")
+    ] = "each",
+    model: Annotated[list[str], typer.Option(help="Models with one float input.")] = ["face_detection_front"],  # noqa: B006
     resized: Annotated[str, typer.Option(help="A model whose picture may have any size.")] = "style_transfer",
+    rate: Annotated[bool, typer.Option("--rate", help="Measure frames per second, each waited for.")] = False,
 ) -> None:
     """Run bound frames, and look for wrong ones and for growth."""
     api, findings = BY_NAME[backend], Findings()
-    given = (find_model(model), find_model(resized), api, frames // threads, findings)
-    running = [threading.Thread(target=run_thread, args=given) for _ in range(threads)]
-    started = time.perf_counter()
-    for thread in running:
-        thread.start()
-    watch(running, frames, findings)
-    seconds = time.perf_counter() - started
-    mib, blocks = growth(findings, frames)
-    print(f"{backend}, {model}, {threads} threads: {findings.frames} frames in {seconds:.0f} s, {findings.wrong} wrong")
-    print(f"{findings.mistakes} mistakes raised; {findings.resizes} resizes of {resized}, wrong if far from LiteRT")
+    if contexts == "one" and api.backend != "opencl":
+        raise typer.BadParameter("an OpenGL context is current on one thread only: take --contexts each")
+    shared = fb.ClContext() if contexts == "one" else None
+    start = threading.Barrier(threads + 1)
+    running: list[threading.Thread] = []
+    opened = time.perf_counter()
+    for number in range(threads):
+        path = find_model(model[number % len(model)])
+        thread = Thread(path, None if rate else find_model(resized), frames // threads, rate)
+        running.append(threading.Thread(target=thread.run, args=(api, shared, start, findings)))
+        running[-1].start()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: findings.stop.set())
+    with suppress(threading.BrokenBarrierError):
+        start.wait()
+    findings.began = time.perf_counter()
+    print(f"{backend}, {', '.join(model)}, {threads} threads, {contexts}: ready after {findings.began - opened:.1f} s")
+    watch(running, frames, seconds, findings)
+    raise typer.Exit(0 if report(findings, frames // threads * threads) else 1)
+
+
+def report(findings: Findings, frames: int) -> bool:
+    """Print what was found; whether all is well. Frames that were not reached are said, and no fault."""
+    seconds = time.perf_counter() - findings.began
+    mib, blocks = growth(findings, findings.frames)
+    rate = findings.frames / seconds
+    print(f"{findings.frames} of {frames} frames in {seconds:.1f} s, {rate:.0f} per s")
+    print(f"{findings.compared} compared bit by bit, {findings.wrong} wrong; {findings.mistakes} mistakes raised")
+    print(f"{findings.resizes} resizes, wrong if far from LiteRT")
     print(
         f"after the first fifth: {mib:+.1f} MiB (at most {MAX_GROWTH:.0f}), {blocks:+d} blocks (at most {MAX_BLOCKS})"
     )
     print("\n".join(findings.errors))
-    well = not (findings.wrong or findings.errors) and findings.frames == frames // threads * threads
-    raise typer.Exit(0 if well and mib <= MAX_GROWTH and blocks <= MAX_BLOCKS else 1)
+    return not (findings.wrong or findings.errors) and mib <= MAX_GROWTH and blocks <= MAX_BLOCKS
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ also allocated, run, and compared with LiteRT. Batches run in processes of their
 
 Counted apart, and kept in ``--keep`` with their reason: crashes, hangs, odd exceptions, wrong results, and more than 2
 GB of memory. A crash or hang of LiteRT alone on the same file is counted as LiteRT's. The exit status is 1 if anything
-is framebind's. POSIX only.
+is framebind's. With ``--processes`` that many batches run at once. An interrupt ends the run with the counts so far.
+POSIX only.
 """
 
 from __future__ import annotations
@@ -16,46 +17,47 @@ import faulthandler
 import hashlib
 import json
 import logging
+import multiprocessing
 import os
 import random
 import resource
 import signal
 import sys
 import tempfile
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import ai_edge_litert.interpreter as litert
-import flatbuffers
 import numpy as np
-from ai_edge_litert import schema_py_generated as schema
 
 import framebind as fb
 from framebind.delegate.certify.cases.compiled import program_on_null
-from framebind.delegate.certify.cases.operator_cases import CASES
-from framebind.delegate.certify.cases.operator_models import case_model, output_shapes
 from framebind.delegate.certify.devices import backend_of, open_context
-from framebind.delegate.certify.graphs.comparison import case_of
-from framebind.delegate.certify.graphs.recipe import draw
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.reader import read_model
 from framebind.demos.commands.inspect import inspect
 from framebind.interop.record.null import NullDevice
+from mutants import mutant, sources
 
 ADDRESS_SPACE = 24 << 30
+"""Limit of the address space that mutants take on top of what a process with an open device has: CUDA reserves more
+than the machine has memory.
+"""
 RESIDENT = 2 << 30
 """Memory that a mutant may take on top of what its process had before, in bytes."""
 SECONDS = {"null": 10, "gl": 30, "cl": 60}
 """Limit for one mutant: PoCL compiles slowly."""
 PATIENCE = 5
 """A mutant that seems to hang is given as many times its limit in a process of its own."""
-BATCH = 100
+BATCH = 50
+"""Mutants of one process."""
+EVERY_SECONDS = 10
+"""Time between two lines of progress."""
 FAULTS = ("crash", "hang", "odd exception", "wrong result", "memory")
-NUMBERS = (0, -1, 1, 2, 3, 5, 7, 100, 127, 128, 2**15, 2**16, 2**31 - 1, -(2**31), -2, 2**40)
-FLOATS = (float("nan"), float("inf"), -float("inf"), 0.0, -1.0, 1e38, 1e-38, 0.5, 300.0)
-TEXTS = (b"", b"\xff\xfe\xfd", b"a\x1b[31mb\x00c", b"x" * 3000, "\u202e\U0001f600".encode(), b"[/bold]")
 KNOWN = (fb.FramebindError,)
 CHAIN_STEPS = {"int8": 8.0, "uint8": 8.0, "int16": 1024.0}
 """Steps that quantized outputs of several operators may be off: scales that a mutant changed enlarge one step. Random
@@ -63,91 +65,6 @@ graphs (test_random_graphs.py) measure what is right.
 """
 UNDEFINED = {"RIGHT_SHIFT", "STABLEHLO_SHIFT_LEFT"}
 """Operators whose results are undefined for random inputs: C does not say what a shift by more than the width is."""
-
-
-# Mutants --------------------------------------------------------------------------------------------------------------
-
-
-def sources(extra: Sequence[Path]) -> list[bytes]:
-    """The models to change: one per operator, random graphs in every storage, and files."""
-    first = {case.operator: case for case in reversed(CASES)}
-    models = [case_model(case, output_shapes(case)) for case in first.values()]
-    return [*models, *(case_of(draw(seed)).model for seed in range(20)), *(path.read_bytes() for path in extra)]
-
-
-def mutant(content: bytes, generator: random.Random) -> bytes:
-    """The model with one to three changed fields."""
-    while True:
-        model: Any = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
-        for _ in range(generator.choice((1, 1, 1, 2, 3))):
-            change(model, generator)
-        flat = flatbuffers.Builder(1024)
-        try:
-            flat.Finish(model.Pack(flat), b"TFL3")
-        except Exception:  # a value that the format cannot hold: another one then
-            continue
-        return bytes(flat.Output())
-
-
-def change(model: Any, generator: random.Random) -> None:
-    """Give one field another value. Every kind of table is as likely, and every field of it."""
-    by_kind: dict[str, list[Any]] = {}
-    for table in tables(model):
-        if vars(table):
-            by_kind.setdefault(type(table).__name__, []).append(table)
-    table = generator.choice(by_kind[generator.choice(sorted(by_kind))])
-    name = generator.choice(sorted(vars(table)))
-    others = [getattr(other, name) for other in by_kind[type(table).__name__]]
-    setattr(table, name, changed(getattr(table, name), others, generator))
-
-
-def tables(value: Any) -> Iterator[Any]:
-    """A table and all below it."""
-    if hasattr(value, "__dict__"):
-        yield value
-        for below in vars(value).values():
-            yield from tables(below)
-    elif isinstance(value, list) and value and hasattr(value[0], "__dict__"):
-        for below in value:
-            yield from tables(below)
-
-
-def changed(value: Any, others: Sequence[Any], generator: random.Random) -> Any:
-    """Another value for a field. ``others`` are those of the same field in other tables."""
-    if generator.random() < 0.25:
-        return generator.choice(others)
-    if isinstance(value, bool | np.bool_):
-        return not value
-    if isinstance(value, int | np.integer):
-        return generator.choice((*NUMBERS, int(value) + 1, int(value) - 1))
-    if isinstance(value, float | np.floating):
-        return generator.choice(FLOATS)
-    if isinstance(value, bytes | str):
-        return generator.choice(TEXTS)
-    if isinstance(value, list | np.ndarray):
-        return changed_list(list(value), generator)
-    if value is None:
-        return generator.choice([0, 1, -1, [0], [1, 2], b"x", None])
-    return None  # a table
-
-
-def changed_list(values: list[Any], generator: random.Random) -> list[Any] | None:
-    """Another list: shorter, longer, in another order, or with another element."""
-    kind = generator.randrange(7)
-    if not values or kind == 0:
-        return generator.choice([[], None, [0], [1, 1]])
-    place = generator.randrange(len(values))
-    if kind == 1:
-        values.pop(place)
-    elif kind == 2:
-        values.append(values[place])
-    elif kind == 3:
-        values = values[: len(values) // 2]
-    elif kind == 4:
-        generator.shuffle(values)
-    elif not hasattr(values[0], "__dict__"):
-        values[place] = changed(values[place], values, generator)
-    return values
 
 
 # The road of one mutant -----------------------------------------------------------------------------------------------
@@ -195,7 +112,7 @@ def _without_gpu(content: bytes) -> str:
 
 def _through_invoke(content: bytes, road: str) -> str:
     expected = on_litert(content)
-    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend_of(road)))
+    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend_of(road), is_precision_loss_allowed=False))
     try:
         interpreter = fb.Interpreter(model_content=content, num_threads=1)
         interpreter.modify_graph_with_delegate(delegate)
@@ -326,46 +243,128 @@ def _apart(mutants: Sequence[tuple[int, bytes]], road: str, patience: int = 1) -
 def _serve(mutants: Sequence[tuple[int, bytes]], road: str, writer: int, patience: int) -> None:
     """Run mutants in this process and end it; it ends early if one takes too much memory."""
     faulthandler.disable()  # the parent tells of it
-    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
     logging.disable(logging.CRITICAL)
-    context = open_context(road) if road in ("gl", "cl") else None
-    for number, content in mutants:
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        signal.alarm(SECONDS.get(road, 30) * patience)
-        outcome = str(on_litert(content)) if road == "LiteRT" else outcome_of(content, road)
-        signal.alarm(0)
-        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
-        if grown > RESIDENT:
-            outcome = f"memory: {grown >> 20} MB ({outcome})"
-        os.write(writer, (json.dumps([number, outcome]) + "\n").encode())
-        if grown > RESIDENT // 4:
-            os._exit(0)
-    del context
-    os._exit(0)
+    try:
+        context = open_context(road) if road in ("gl", "cl") else None
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        limit = pages * resource.getpagesize() + ADDRESS_SPACE
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        for number, content in mutants:
+            if not _serve_one(number, content, road, writer, patience):
+                break
+        del context
+        os._exit(0)
+    finally:
+        os._exit(1)  # no device, or the reader has gone: nothing of this copy of the parent may go on
+
+
+def _serve_one(number: int, content: bytes, road: str, writer: int, patience: int) -> bool:
+    """Run a mutant and write its outcome; whether the process may go on with another."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    signal.alarm(SECONDS.get(road, 30) * patience)
+    outcome = str(on_litert(content)) if road == "LiteRT" else outcome_of(content, road)
+    signal.alarm(0)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
+    if grown > RESIDENT:
+        outcome = f"memory: {grown >> 20} MB ({outcome})"
+    os.write(writer, (json.dumps([number, outcome]) + "\n").encode())
+    return grown <= RESIDENT // 4
 
 
 # Command --------------------------------------------------------------------------------------------------------------
 
 
-def fuzz(
-    models: Sequence[bytes], seed: int, count: int, road: str, report: Callable[[bytes, str], Any]
-) -> Counter[str]:
-    """Run ``count`` mutants; returns how many ended how. ``report`` is given each fault."""
-    counts: Counter[str] = Counter()
-    for start in range(0, count, BATCH):
-        numbers = range(start, min(start + BATCH, count))
-        generators = [random.Random(f"{seed} {number}") for number in numbers]
-        mutants = [mutant(generator.choice(models), generator) for generator in generators]
-        for number, outcome in batches(mutants, road):
-            kind = outcome.split(":")[0]
-            counts[kind] += 1
-            if kind in FAULTS:
-                report(mutants[number], outcome)
-    return counts
+@dataclass(frozen=True)
+class Plan:
+    """The mutants to run: the models they are made from, and the numbers that each is drawn by."""
+
+    models: Sequence[bytes]
+    seed: int
+    count: int
+    road: str
+
+    def batch(self, first: int) -> list[tuple[str, bytes]]:
+        """The outcome of each mutant from ``first`` to the end of its batch, and the mutant if it is a fault."""
+        numbers = range(first, min(first + BATCH, self.count))
+        generators = [random.Random(f"{self.seed} {number}") for number in numbers]
+        mutants = [mutant(generator.choice(self.models), generator) for generator in generators]
+        return [
+            (outcome, mutants[number] if outcome.split(":")[0] in FAULTS else b"")
+            for number, outcome in batches(mutants, self.road)
+        ]
+
+
+class Findings:
+    """Counts of outcomes, printed now and then and written to a file; faults are kept in a folder."""
+
+    def __init__(self, plan: Plan, folder: Path, summary: Path | None) -> None:
+        self.plan, self.folder, self.summary = plan, folder, summary
+        self.counts: Counter[str] = Counter()
+        self.faults: list[str] = []
+        self.started = self.printed = time.monotonic()
+
+    def add(self, outcomes: Sequence[tuple[str, bytes]]) -> None:
+        for outcome, content in outcomes:
+            self.counts[outcome.split(":")[0]] += 1
+            if content:
+                self._keep(content, outcome)
+        if time.monotonic() - self.printed >= EVERY_SECONDS:
+            self.printed = time.monotonic()
+            print(
+                f"{self.counts.total():7d} of {self.plan.count}, {self._rate():.0f} per s: {dict(self.counts)}",
+                flush=True,
+            )
+            self.write()
+
+    def _rate(self) -> float:
+        return self.counts.total() / (time.monotonic() - self.started)
+
+    def _keep(self, content: bytes, outcome: str) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        kind = outcome.split(":")[0].replace(" ", "-")
+        path = self.folder / f"{kind}-{hashlib.sha256(content).hexdigest()[:8]}.tflite"
+        path.write_bytes(content)
+        path.with_suffix(".txt").write_text(outcome + "\n", encoding="utf-8")
+        self.faults.append(f"{path.name}: {outcome}")
+        print(f"{path}: {outcome}", flush=True)
+
+    def write(self) -> None:
+        """Write the summary, whole or not at all."""
+        if self.summary is None:
+            return
+        content = {
+            "road": self.plan.road,
+            "seed": self.plan.seed,
+            "asked": self.plan.count,
+            "run": self.counts.total(),
+            "seconds": round(time.monotonic() - self.started, 1),
+            "outcomes": dict(self.counts.most_common()),
+            "faults": self.faults,
+        }
+        beside = self.summary.with_name(self.summary.name + ".part")
+        beside.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        beside.replace(self.summary)
+
+
+def fuzz(plan: Plan, findings: Findings, processes: int, seconds: float) -> None:
+    """Run the batches, as many at once as there are processes, until all are run or the seconds are over."""
+    late = time.monotonic() + seconds
+    with multiprocessing.get_context("fork").Pool(processes, _leave_interrupts_to_the_parent) as pool:
+        results = pool.imap_unordered(plan.batch, range(0, plan.count, BATCH))
+        while True:
+            try:
+                findings.add(results.next(timeout=max(late - time.monotonic(), 0)))
+            except (StopIteration, multiprocessing.TimeoutError):
+                return
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def main() -> int:
@@ -374,23 +373,23 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--road", choices=("null", "gl", "cl"), default="null")
+    parser.add_argument("--processes", type=int, default=1, help="batches at once")
+    parser.add_argument("--seconds", type=float, default=1e9, help="end after this time, with what was run till then")
     parser.add_argument("--keep", type=Path, default=Path("faults"), help="a folder for the files that are at fault")
+    parser.add_argument("--summary", type=Path, help="a file for the counts as JSON, written as it goes")
     arguments = parser.parse_args()
-
-    def keep(content: bytes, outcome: str) -> None:
-        arguments.keep.mkdir(parents=True, exist_ok=True)
-        path = (
-            arguments.keep
-            / f"{outcome.split(':')[0].replace(' ', '-')}-{hashlib.sha256(content).hexdigest()[:8]}.tflite"
-        )
-        path.write_bytes(content)
-        path.with_suffix(".txt").write_text(outcome + "\n", encoding="utf-8")
-        print(f"{path}: {outcome}", flush=True)
-
-    counts = fuzz(sources(arguments.models), arguments.seed, arguments.count, arguments.road, keep)
-    for kind, count in counts.most_common():
+    plan = Plan(sources(arguments.models), arguments.seed, arguments.count, arguments.road)
+    findings = Findings(plan, arguments.keep, arguments.summary)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        fuzz(plan, findings, arguments.processes, arguments.seconds)
+    except KeyboardInterrupt:
+        print("interrupted")
+    findings.write()
+    print(f"{findings.counts.total()} of {plan.count} mutants on the road {plan.road}")
+    for kind, count in findings.counts.most_common():
         print(f"{count:8d} {kind}")
-    return int(any(kind in counts for kind in FAULTS))
+    return int(bool(findings.faults))
 
 
 if __name__ == "__main__":
