@@ -27,10 +27,13 @@ from .demos.commands.doctor import doctor
 from .demos.commands.inspect import inspect
 from .demos.commands.models import models
 from .demos.console import printable
+from .demos.flags import canonical
 
 COMMANDS = (doctor, devices, inspect, models, benchmark, diff, certify)
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(
+    no_args_is_help=True, pretty_exceptions_enable=False, context_settings={"token_normalize_func": canonical}
+)
 for command in COMMANDS:
     app.command()(command)
 app.add_typer(demo, name="demo")

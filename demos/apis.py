@@ -14,6 +14,8 @@ import framebind as fb
 
 Backend = Literal["opengl", "opencl"]
 """The ``backend`` of each row of APIS, as a type: command lines and GpuDelegateOptions want one."""
+AnyBackend = Literal["null", "auto", Backend]
+"""All that GpuDelegateOptions takes."""
 
 
 @dataclass(frozen=True)
@@ -29,27 +31,45 @@ class Api:
     loader: str
     packages: str
     context: type[fb.GlContext] | type[fb.ClContext]
-    new_context: Callable[[], AbstractContextManager[Any]]
+    new_context: Callable[..., AbstractContextManager[Any]]
+    """Makes a context; its argument is the device, as ``--device`` takes it, "" for the first that works."""
     buffer: Callable[[npt.NDArray[np.float32]], Any]
     """Makes a buffer of float32 values on the context that is current."""
     texture: Callable[[npt.NDArray[np.uint8]], Any]
     """Makes a texture of pixels (height, width, 4) on the context that is current."""
 
-    def open_context(self) -> AbstractContextManager[Any]:
-        """The context that is current on the thread, which stays open, or else a new one, which is closed."""
-        return nullcontext(self.context.current()) if self.context.is_current() else self.new_context()
+    def open_context(self, device: str = "") -> AbstractContextManager[Any]:
+        """The context that is current on the thread, which stays open, or else a new one, which is closed.
+
+        If a device is named, the context is a new one in any case.
+        """
+        if self.context.is_current() and not device:
+            return nullcontext(self.context.current())
+        return self.new_context(device)
+
+
+def _new_gl_context(device: str = "") -> fb.GlContext:
+    if device and not device.isdecimal():
+        raise fb.DeviceError(
+            f"OpenGL's devices are named by their EGL number, 0 for the first; '{device}' is none. OpenCL's have names"
+        )
+    return fb.GlContext.headless(device_index=int(device) if device else None)
+
+
+def _new_cl_context(device: str = "") -> fb.ClContext:
+    return fb.ClContext(int(device) if device.isdecimal() else device or None)
 
 
 GL = Api(
     "opengl", "gl", "EGL",
     "Debian, Ubuntu: apt-get install libegl1 libgl1 libgl1-mesa-dri. Fedora: dnf install mesa-libEGL mesa-dri-drivers",
-    fb.GlContext, fb.GlContext.headless, lambda values: fb.GlBuffer(values.nbytes, values), fb.GlTexture.from_array,
+    fb.GlContext, _new_gl_context, lambda values: fb.GlBuffer(values.nbytes, values), fb.GlTexture.from_array,
 )  # fmt: skip
 """The API that demos draw with."""
 CL = Api(
     "opencl", "cl", "OpenCL",
     "for the CPU: Debian, Ubuntu: apt-get install pocl-opencl-icd. Fedora: dnf install pocl",
-    fb.ClContext, fb.ClContext, fb.ClBuffer.from_array, fb.ClImage.from_array,
+    fb.ClContext, _new_cl_context, fb.ClBuffer.from_array, fb.ClImage.from_array,
 )  # fmt: skip
 APIS = (GL, CL)
 BY_NAME = {name: api for api in APIS for name in (api.short, api.backend)}

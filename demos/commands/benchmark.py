@@ -8,38 +8,43 @@ import json
 import os
 import platform
 import sys
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, Any
 
 import typer
 
-import framebind as fb
-
-from ..apis import APIS, BY_NAME, GL, Api
+from ..apis import APIS, BY_NAME, GL
+from ..flags import AUTO, PRECISIONS, DelegateFlags, api_of, with_flags
 from ..models import find_model
-from .measure import Measurement, Precision, measure_on_gpu
+from .inputs import InputFlags, Inputs
+from .measure import Measurement, Schedule, measure_on_gpu
 from .output import AsJson, print_figures, print_json, print_line
 from .peers import PEERS, litert_cpu
 
-BACKENDS: dict[str, Api | None] = {**BY_NAME, "cpu": None}
+CPU = "cpu"
+BACKENDS = (*BY_NAME, AUTO, CPU)
 SHORT_NAMES = ", ".join(api.short for api in APIS)
 CPUS = os.cpu_count() or 1
 LONGEST = 10
 """Number of dispatches in the table of a profile: those that take longest."""
 
 Models = Annotated[list[str], typer.Argument(metavar="MODEL", help=".tflite files, or names that `models` lists.")]
-Backends = Annotated[str, typer.Option("--backend", help=f"{SHORT_NAMES}, cpu, or several: gl,cl.")]
+Backends = Annotated[str, typer.Option("--backend", help=f"{SHORT_NAMES}, auto, cpu, or several: gl,cl.")]
 Precisions = Annotated[str, typer.Option("--precision", help="f32, f16, or both: f32,f16.")]
-Runs = Annotated[int, typer.Option("--runs", "--num_runs", min=1, help="Timed frames.")]
+Runs = Annotated[int, typer.Option("--runs", min=1, help="Timed frames.")]
 WarmUpRuns = Annotated[
     int,
-    typer.Option("--warmup-runs", "--warmup_runs", min=0, help="Frames before them, for half a second at least."),
+    typer.Option("--warmup-runs", min=0, help="Frames before them, for half a second at least."),
 ]
+MaxSecs = Annotated[float, typer.Option("--max-secs", min=0.0, help="No frame begins after so many seconds of frames.")]
+RunDelay = Annotated[float, typer.Option("--run-delay", help="Seconds of pause before each timed frame.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Time initialization alone, and run nothing.")]
 Bound = Annotated[
     bool, typer.Option("--bound/--read", help="Inputs and outputs on the GPU and nothing copied, or in CPU memory.")
 ]
-Threads = Annotated[int, typer.Option("--threads", "--num_threads", min=1, help="Threads of the CPU interpreter.")]
+Threads = Annotated[int, typer.Option("--threads", min=1, help="Threads of the CPU interpreter.")]
 Compare = Annotated[str, typer.Option(help="Peers in the same run: litert-cpu,litert-gpu.")]
 Profile = Annotated[
     bool, typer.Option("--profile", help="Also the time of each step as a dispatch, by the GPU's own clock.")
@@ -47,26 +52,29 @@ Profile = Annotated[
 Trace = Annotated[
     Path | None, typer.Option(help="Write the dispatches' times there, for chrome://tracing or ui.perfetto.dev.")
 ]
-Sustained = Annotated[
-    bool, typer.Option("--sustained", help="Measure first what is fastest on the device (SUSTAINED_SPEED).")
-]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV instead of tables.")]
 
 
+@with_flags
 def benchmark(
     models: Models,
     backend: Backends = GL.short,
     precision: Precisions = "f32",
     runs: Runs = 50,
     warmup_runs: WarmUpRuns = 1,
+    max_secs: MaxSecs = 150.0,
+    run_delay: RunDelay = -1.0,
+    dry_run: DryRun = False,
     bound: Bound = True,
     threads: Threads = CPUS,
     compare: Compare = "",
     profile: Profile = False,
     trace: Trace = None,
-    sustained: Sustained = False,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
+    *,
+    flags: DelegateFlags,
+    given: InputFlags,
 ) -> None:
     """Time models: latency, initialization, memory, dispatches and API calls, on one backend or several.
 
@@ -74,25 +82,20 @@ def benchmark(
 
     Example: python -m framebind benchmark model.tflite --read --profile --trace trace.json
     """
-    apis = [BACKENDS[name] for name in _listed("--backend", backend, tuple(BACKENDS))]
-    precisions = _listed("--precision", precision, get_args(Precision))
+    backends = _listed("--backend", backend, BACKENDS)
+    precisions = list(dict.fromkeys(PRECISIONS[name] for name in _listed("--precision", precision, tuple(PRECISIONS))))
     peers = _listed("--compare", compare, tuple(PEERS)) if compare else []
-    preference = fb.InferencePreference.SUSTAINED_SPEED if sustained else fb.InferencePreference.FAST_SINGLE_ANSWER
+    inputs, schedule = given.read(), Schedule(warmup_runs, runs, max_secs, run_delay, dry_run)
     rows: list[Measurement] = []
     for path in [find_model(name) for name in models]:
-        for api in apis:
-            if api is None:
-                rows.append(litert_cpu(path, threads, warmup_runs, runs))
-                continue
-            with api.open_context():
-                rows += [
-                    measure_on_gpu(
-                        path, api, precision=cast(Precision, name), bound=bound, warm_up_runs=warmup_runs, runs=runs,
-                        profiled=profile or trace is not None, preference=preference,
-                    )
-                    for name in precisions
-                ]  # fmt: skip
-        rows += [PEERS[name](path, threads, warmup_runs, runs) for name in peers]
+        for name in backends:
+            if name == CPU:
+                rows.append(litert_cpu(path, threads, schedule, inputs))
+            else:
+                rows += _on_gpu(
+                    path, name, precisions, flags, schedule, inputs, bound=bound, profiled=profile or trace is not None
+                )
+        rows += [PEERS[name](path, threads, schedule, inputs) for name in peers]
     if trace is not None:
         trace.write_text(json.dumps(_trace(rows)) + "\n")
     if as_json:
@@ -101,6 +104,29 @@ def benchmark(
         _print_csv(rows)
     else:
         _print_tables(rows, profiled=profile)
+
+
+def _on_gpu(
+    path: Path,
+    backend: str,
+    precisions: Sequence[str],
+    flags: DelegateFlags,
+    schedule: Schedule,
+    inputs: Inputs,
+    *,
+    bound: bool,
+    profiled: bool,
+) -> list[Measurement]:
+    """A row for each precision, on one backend."""
+    api = api_of(backend)
+    with api.open_context(flags.device):
+        return [
+            measure_on_gpu(
+                path, api, flags.options_for(path, api.backend, precision), schedule, inputs,
+                bound=bound, profiled=profiled,
+            )
+            for precision in precisions
+        ]  # fmt: skip
 
 
 def _listed(option: str, text: str, known: tuple[str, ...]) -> list[str]:
@@ -180,7 +206,7 @@ def _print_story(row: Measurement) -> None:
         for line in figures.tuning:
             print_line(f"  Measured to be faster: {line}")
     if row.latency is None:
-        print_line(f"  {row.error}")
+        print_line(f"  {row.error or f'Initialized session in {row.init:.3f}ms. Nothing was run.'}")
         return
     microseconds = [row.init, row.latency.first, row.latency.warm_up, row.latency.avg]
     init, first, warm_up, average = (f"{time * 1e3:.1f}" for time in microseconds)

@@ -15,7 +15,7 @@ import typer
 
 import framebind as fb
 
-from ..apis import APIS, BY_NAME, GL
+from ..flags import GpuFlags, with_flags
 from ..models import find_model
 from ..player.network import shapes
 from .output import AsJson, print_figures, print_json, print_line
@@ -24,9 +24,7 @@ Array = npt.NDArray[Any]
 Outputs = list[Array]
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A .tflite file, or a name that `models` lists.")]
-BackendName = Annotated[str, typer.Option("--backend", help=f"{' or '.join(api.short for api in APIS)}.")]
-HalfPrecision = Annotated[bool, typer.Option("--f16/--f32", help="Allow 16-bit storage, or none.")]
-Runs = Annotated[int, typer.Option("--runs", "--num_runs", min=1, help="Number of random inputs; each is run on both.")]
+Runs = Annotated[int, typer.Option("--runs", min=1, help="Number of random inputs; each is run on both.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same random inputs.")]
 Tolerance = Annotated[
     float | None, typer.Option(min=0.0, help="Exit with 1 if an element of an output is off by more than this.")
@@ -55,14 +53,15 @@ class Times:
     std_dev: float
 
 
+@with_flags
 def diff(
     model: Model,
-    backend: BackendName = GL.short,
-    half: HalfPrecision = False,
     runs: Runs = 50,
     seed: Seed = 0,
     tolerance: Tolerance = None,
     as_json: AsJson = False,
+    *,
+    flags: GpuFlags,
 ) -> None:
     """Compare a model on the GPU with LiteRT's CPU interpreter on one thread: errors of each output, latency of both.
 
@@ -71,11 +70,9 @@ def diff(
 
     Example: python -m framebind diff selfie_segmentation --backend cl --tolerance 1e-4
     """
-    if backend not in BY_NAME:
-        raise typer.BadParameter(f"'{backend}' is none of {', '.join(BY_NAME)}", param_hint="--backend")
-    path, api = find_model(model), BY_NAME[backend]
-    with api.open_context():
-        delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=api.backend, is_precision_loss_allowed=half))
+    path = find_model(model)
+    with flags.api.open_context(flags.device):
+        delegate = fb.GpuDelegate(flags.options(path))
         try:
             reference, test, differences = _compare(path, delegate, runs, seed)
             device = delegate.statistics().device

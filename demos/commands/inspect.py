@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,26 +14,44 @@ from rich.table import Table
 
 import framebind as fb
 
-from ..apis import Backend
+from ..apis import BY_NAME, AnyBackend
+from ..flags import AUTO, DelegateFlags, with_flags
 from ..models import find_model
 from .output import AsJson, add_row, make_table, print_json, print_line, print_table
 
 ModelName = Annotated[str, typer.Argument(metavar="MODEL", help="A .tflite file, or the name of a known model.")]
-AnyBackend = Annotated[
-    Literal["null", "auto", Backend],
+Precision = Annotated[
+    Literal["f32", "f16", "false", "true"], typer.Option(help="Storage of weights and of some intermediate tensors.")
+]
+BACKENDS: dict[str, AnyBackend] = {"null": "null", AUTO: AUTO, **{name: api.backend for name, api in BY_NAME.items()}}
+Backend = Annotated[
+    str,
     typer.Option(
-        help="The API whose commands are recorded. null needs no GPU: it compiles nothing and stands for any."
+        help="gl, cl or auto: the API whose commands are recorded. null needs no GPU: it compiles nothing and stands "
+        "for any."
     ),
 ]
 
 
-def inspect(model: ModelName, backend: AnyBackend = "null", as_json: AsJson = False) -> None:
+@with_flags
+def inspect(
+    model: ModelName,
+    backend: Backend = "null",
+    precision: Precision = "f32",
+    as_json: AsJson = False,
+    *,
+    flags: DelegateFlags,
+) -> None:
     """Show a model's inputs and outputs, which operators run on the GPU, and why the others do not.
 
     Example: python -m framebind inspect style_transfer
     """
     logging.getLogger("framebind").setLevel(logging.ERROR)  # the tables contain the warnings
-    content, failure = _inspected(find_model(model), backend)
+    if backend not in BACKENDS:
+        raise typer.BadParameter(f"'{backend}' is none of {', '.join(BACKENDS)}", param_hint="--backend")
+    path = find_model(model)
+    with BY_NAME[backend].open_context(flags.device) if backend in BY_NAME else nullcontext():
+        content, failure = _inspected(path, flags.options_for(path, BACKENDS[backend], precision))
     if as_json:
         print_json(content)
     else:
@@ -41,10 +60,10 @@ def inspect(model: ModelName, backend: AnyBackend = "null", as_json: AsJson = Fa
         raise fb.ModelError(f"the model does not run: {failure}") from failure
 
 
-def _inspected(path: Path, backend: AnyBackend) -> tuple[dict[str, Any], Exception | None]:
+def _inspected(path: Path, options: fb.GpuDelegateOptions) -> tuple[dict[str, Any], Exception | None]:
     """A description of the model, and the error if it cannot be made ready to run."""
     interpreter = fb.Interpreter(path)
-    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend))
+    delegate = fb.GpuDelegate(options)
     interpreter.modify_graph_with_delegate(delegate)
     failure: Exception | None = None
     try:

@@ -8,15 +8,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import framebind as fb
 
 from ..apis import Api
 from ..player.network import shapes
+from .inputs import Inputs
 
 FRAME = (640, 480)
 """Width and height of the camera's frames in texels."""
@@ -25,8 +25,19 @@ WARM_UP_SECONDS = 0.5
 PROFILES = 20
 """Number of profiled runs; each dispatch's median is reported."""
 
-Precision = Literal["f32", "f16"]
-Array = npt.NDArray[Any]
+
+@dataclass(frozen=True)
+class Schedule:
+    """The frames of a measurement: ``warm_up`` of them at least, then ``runs``, or as many as ``seconds`` allow.
+
+    ``delay`` is a pause before each timed frame, in seconds. ``dry``: nothing is run, initialization alone is timed.
+    """
+
+    warm_up: int = 1
+    runs: int = 50
+    seconds: float = math.inf
+    delay: float = 0.0
+    dry: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,39 +92,33 @@ def milliseconds(work: Callable[[], Any]) -> float:
     return (time.perf_counter() - started) * 1e3
 
 
-def time_frames(subject: Subject, warm_up_runs: int, runs: int) -> tuple[Latency, float]:
-    """The latency of ``runs`` frames after a warm-up, with a wait after each, and the median of their CPU part."""
+def time_frames(subject: Subject, schedule: Schedule) -> tuple[Latency, float]:
+    """The latency of a schedule's frames, with a wait after each, and the median of their CPU part."""
 
     def frame() -> None:
         subject.frame()
         subject.wait()
 
-    first, warm, until = milliseconds(frame), list[float](), time.perf_counter() + WARM_UP_SECONDS
-    while warm_up_runs and (len(warm) < warm_up_runs or time.perf_counter() < until):
+    first, warm, began = milliseconds(frame), list[float](), time.perf_counter()
+    least = min(WARM_UP_SECONDS, schedule.seconds) if schedule.warm_up else 0.0
+    while len(warm) < schedule.warm_up or time.perf_counter() < began + least:
         warm.append(milliseconds(frame))
-    times, submits = list[float](), list[float]()
-    for _ in range(runs):
+        if time.perf_counter() > began + schedule.seconds:
+            break
+    times, submits, began = list[float](), list[float](), time.perf_counter()
+    while len(times) < schedule.runs and (not times or time.perf_counter() < began + schedule.seconds):
+        if schedule.delay > 0:
+            time.sleep(schedule.delay)
         started = time.perf_counter()
         submits.append(milliseconds(subject.frame))
         subject.wait()
         times.append((time.perf_counter() - started) * 1e3)
     latency = Latency(
-        count=runs, first=first, warm_up=float(np.mean(warm or [first])), min=min(times),
+        count=len(times), first=first, warm_up=float(np.mean(warm or [first])), min=min(times),
         median=float(np.median(times)), p95=float(np.percentile(times, 95)), max=max(times),
         avg=float(np.mean(times)), std=float(np.std(times)),
     )  # fmt: skip
     return latency, float(np.median(submits))
-
-
-def random_input(detail: dict[str, Any], random: np.random.Generator) -> Array:
-    """Random values as benchmark_model's: floats from -0.5 to 0.5, booleans, integers from 0 to 99 or of 8 bits."""
-    shape, dtype = tuple(int(n) for n in detail["shape"]), np.dtype(detail["dtype"])
-    if dtype.kind == "f":
-        return random.uniform(-0.5, 0.5, shape).astype(dtype)
-    if dtype.kind == "b":
-        return random.integers(0, 2, shape).astype(dtype)
-    low, high = {"int8": (-127, 128), "uint8": (0, 255)}.get(dtype.name, (0, 100))
-    return random.integers(low, high, shape).astype(dtype)
 
 
 # framebind ------------------------------------------------------------------------------------------------------------
@@ -122,40 +127,38 @@ def random_input(detail: dict[str, Any], random: np.random.Generator) -> Array:
 def measure_on_gpu(
     path: Path,
     api: Api,
+    options: fb.GpuDelegateOptions,
+    schedule: Schedule,
+    inputs: Inputs,
     *,
-    precision: Precision,
     bound: bool,
-    warm_up_runs: int,
-    runs: int,
     profiled: bool = False,
-    preference: fb.InferencePreference = fb.InferencePreference.FAST_SINGLE_ANSWER,
 ) -> Measurement:
     """Measure framebind on the context that is current.
 
-    ``bound``: inputs and outputs are objects on the GPU, and nothing is copied; else both are in CPU memory.
-    ``profiled``: also time each dispatch. Raises BindingError for a model whose tensors cannot be bound.
+    ``bound``: inputs and outputs are objects on the GPU, and nothing is copied; else both are in CPU memory, as those
+    of a signature always are. ``profiled``: also time each dispatch. Raises BindingError for a model whose tensors
+    cannot be bound.
     """
+    bound = bound and not inputs.signature
+    row = Measurement(path.stem, f"{api.short} {options.storage}", "bound" if bound else "read")
     started = time.perf_counter()
-    interpreter = fb.Interpreter(model_path=path)
-    options = fb.GpuDelegateOptions(
-        backend=api.backend, is_precision_loss_allowed=precision == "f16", inference_preference=preference
-    )
-    delegate = fb.GpuDelegate(options)
+    interpreter, delegate = fb.Interpreter(model_path=path), fb.GpuDelegate(options)
     interpreter.modify_graph_with_delegate(delegate)
-    interpreter.allocate_tensors()
-    init = (time.perf_counter() - started) * 1e3
     try:
-        subject = _bound(interpreter, delegate, api) if bound else read_and_write(interpreter)
-        init += milliseconds(delegate.record)
-        latency, submit = time_frames(subject, warm_up_runs, runs)
-        statistics = delegate.statistics()
-        row = Measurement(path.stem, f"{api.short} {precision}", "bound" if bound else "read")
-        row.init, row.latency, row.statistics = init, latency, statistics
-        row.initialization = {phase: seconds * 1e3 for phase, seconds in statistics.initialization.items()}
-        if bound:
-            row.submit, row.stream = submit, _stream(subject, runs)
-        if profiled:
-            row.steps = _profile(delegate)
+        inputs.resize(interpreter)
+        interpreter.allocate_tensors()
+        row.init = (time.perf_counter() - started) * 1e3
+        subject = _bound(interpreter, delegate, api, inputs) if bound else read_and_write(interpreter, inputs)
+        row.init += milliseconds(delegate.record)
+        if not schedule.dry:
+            row.latency, submit = time_frames(subject, schedule)
+            if bound:
+                row.submit, row.stream = submit, _stream(subject, row.latency.count)
+            if profiled:
+                row.steps = _profile(delegate)
+        row.statistics = delegate.statistics()
+        row.initialization = {phase: seconds * 1e3 for phase, seconds in row.statistics.initialization.items()}
         return row
     finally:
         delegate.close()
@@ -170,20 +173,22 @@ def _stream(subject: Subject, runs: int) -> float:
     return milliseconds(frames) / runs
 
 
-def _bound(interpreter: fb.Interpreter, delegate: fb.GpuDelegate, api: Api) -> Subject:
+def _bound(interpreter: fb.Interpreter, delegate: fb.GpuDelegate, api: Api, inputs: Inputs) -> Subject:
     """A subject whose tensors are all bound.
 
-    A frame binds the next texture of a ring to the first input that is a picture (1 to 4 channels), and runs.
+    A frame binds the next texture of a ring to the first input that is a picture (1 to 4 channels) and comes from no
+    file, and runs.
     """
     random, picture = np.random.default_rng(0), -1
     interpreter.set_allow_buffer_handle_output(True)
 
     details: list[dict[str, Any]] = interpreter.get_input_details()
     for (tensor, shape), detail in zip(shapes(details).items(), details, strict=True):
-        if picture < 0 and len(shape) == 4 and shape[0] == 1 and shape[3] <= 4:
+        is_picture = len(shape) == 4 and shape[0] == 1 and shape[3] <= 4
+        if picture < 0 and is_picture and not inputs.has_file(detail):
             picture = tensor
         else:
-            values = random_input(detail, random).astype(np.float32)
+            values = inputs.values(detail, random).astype(np.float32)
             delegate.bind_buffer_to_tensor(api.buffer(values), tensor)
     for tensor, shape in shapes(interpreter.get_output_details()).items():
         delegate.bind_buffer_to_tensor(api.buffer(np.zeros(math.prod(shape), np.float32)), tensor)
@@ -201,12 +206,16 @@ def _bound(interpreter: fb.Interpreter, delegate: fb.GpuDelegate, api: Api) -> S
     return Subject(frame, lambda: delegate.fence().wait())
 
 
-def read_and_write(interpreter: fb.Interpreter) -> Subject:
+def read_and_write(interpreter: fb.Interpreter, inputs: Inputs) -> Subject:
     """A subject that writes every input, runs, and reads every output, as a script does without a GPU."""
     random = np.random.default_rng(0)
-    inputs: list[dict[str, Any]] = interpreter.get_input_details()
+    if inputs.signature:
+        runner = interpreter.get_signature_runner(inputs.signature)
+        arguments = inputs.arguments(runner, random)
+        return Subject(lambda: runner(**arguments))
+    details: list[dict[str, Any]] = interpreter.get_input_details()
     outputs = tuple(shapes(interpreter.get_output_details()))
-    values = {tensor: random_input(detail, random) for tensor, detail in zip(shapes(inputs), inputs, strict=True)}
+    values = {tensor: inputs.values(detail, random) for tensor, detail in zip(shapes(details), details, strict=True)}
 
     def frame() -> None:
         for tensor, value in values.items():

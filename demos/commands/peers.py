@@ -11,51 +11,62 @@ import numpy as np
 
 import framebind as fb
 
-from .measure import Measurement, Subject, random_input, read_and_write, time_frames
+from .inputs import Inputs
+from .measure import Measurement, Schedule, Subject, read_and_write, time_frames
 
 
-def litert_cpu(path: Path, threads: int, warm_up_runs: int, runs: int) -> Measurement:
+def litert_cpu(path: Path, threads: int, schedule: Schedule, inputs: Inputs) -> Measurement:
     """Measure LiteRT's CPU interpreter (XNNPACK). A frame writes every input, runs and reads every output."""
+    row = Measurement(path.stem, f"litert-cpu, {threads} threads", "read")
     started = time.perf_counter()
     interpreter = fb.Interpreter(model_path=path, num_threads=threads)
+    inputs.resize(interpreter)
     interpreter.allocate_tensors()
-    init = (time.perf_counter() - started) * 1e3
-    latency, _ = time_frames(read_and_write(interpreter), warm_up_runs, runs)
-    return Measurement(path.stem, f"litert-cpu, {threads} threads", "read", init=init, latency=latency)
+    row.init = (time.perf_counter() - started) * 1e3
+    if not schedule.dry:
+        row.latency, _ = time_frames(read_and_write(interpreter, inputs), schedule)
+    return row
 
 
-def litert_gpu(path: Path, threads: int, warm_up_runs: int, runs: int) -> Measurement:
+def litert_gpu(path: Path, threads: int, schedule: Schedule, inputs: Inputs) -> Measurement:
     """Measure LiteRT's own GPU accelerator (CompiledModel), with its defaults.
 
     A frame writes every input, runs and reads every output. If it does not run on this machine, ``error`` says so.
-    ``threads`` is ignored.
+    ``threads`` is ignored; other shapes than the model's own are not measured.
     """
     row = Measurement(path.stem, "litert-gpu", "read")
+    if inputs.shapes or inputs.signature:
+        row.error = "not measured: it is given neither other shapes nor a signature here"
+        return row
     try:
         from ai_edge_litert.compiled_model import CompiledModel
         from ai_edge_litert.hardware_accelerator import HardwareAccelerator
 
         started = time.perf_counter()
         model = CompiledModel.from_file(str(path), HardwareAccelerator.GPU)
-        inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
+        written, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
         row.init = (time.perf_counter() - started) * 1e3
     except (ImportError, RuntimeError, OSError) as error:
         row.error = f"not available here ({type(error).__name__}; LiteRT's own log says more)"
         return row
     random = np.random.default_rng(0)
-    values = [random_input(buffer.get_tensor_details(), random) for buffer in inputs]
+    values = [inputs.values(buffer.get_tensor_details(), random) for buffer in written]
     results = [buffer.get_tensor_details() for buffer in outputs]
 
     def frame() -> None:
-        for buffer, value in zip(inputs, values, strict=True):
+        for buffer, value in zip(written, values, strict=True):
             buffer.write(value)
-        model.run_by_index(0, inputs, outputs)
+        model.run_by_index(0, written, outputs)
         for buffer, result in zip(outputs, results, strict=True):
             buffer.read(math.prod(result["shape"]), np.dtype(result["dtype"]).type)
 
-    row.latency, _ = time_frames(Subject(frame), warm_up_runs, runs)
+    if not schedule.dry:
+        row.latency, _ = time_frames(Subject(frame), schedule)
     return row
 
 
-PEERS: dict[str, Callable[[Path, int, int, int], Measurement]] = {"litert-cpu": litert_cpu, "litert-gpu": litert_gpu}
-"""Functions by name; their arguments are model, threads, warm-up runs and runs."""
+PEERS: dict[str, Callable[[Path, int, Schedule, Inputs], Measurement]] = {
+    "litert-cpu": litert_cpu,
+    "litert-gpu": litert_gpu,
+}
+"""Functions by name; their arguments are model, threads, schedule and inputs."""

@@ -11,13 +11,13 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
-from ..apis import GL, Backend
+from ..flags import GpuFlags, field_parameters, set_parameters
 
 Option = typer.Option
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(GpuFlags):
     """The options of the command line that all demos have."""
 
     model: Annotated[str, Option(help="A .tflite file, or the name of a known model; the demo's own if not given.")]
@@ -59,7 +59,6 @@ class Options:
     profile: Annotated[
         Path | None, Option(help="Write when each stage of each frame ran to this file, for chrome://tracing.")
     ] = None
-    backend: Annotated[Backend, Option(help="The API that runs the model.")] = GL.backend
 
 
 def demo(model: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -71,21 +70,16 @@ def demo(model: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         hints = get_type_hints(function, include_extras=True)
-        shared = get_type_hints(Options, include_extras=True)
-        shared["source"] = Annotated[list[str], shared["source"].__metadata__[0]]
         own = [
             p.replace(annotation=hints[p.name])
             for p in inspect.signature(function).parameters.values()
             if p.name != "options"
         ]
-        defaults: dict[str, Any] = {"model": model, "output": [], "source": [Options.source]}
+        defaults: dict[str, Any] = {"model": model, "source": [Options.source]}
         parameters = [
-            inspect.Parameter(
-                f.name, inspect.Parameter.KEYWORD_ONLY, annotation=shared[f.name],
-                default=defaults.get(f.name, f.default),
-            )
-            for f in fields(Options)
-        ]  # fmt: skip
+            p.replace(annotation=Annotated[list[str], p.annotation.__metadata__[0]]) if p.name == "source" else p
+            for p in field_parameters(Options, defaults)
+        ]
 
         @functools.wraps(function)
         def command(**given: Any) -> None:
@@ -96,8 +90,7 @@ def demo(model: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
             function(Options(**of_all | {"source": source}), **given)
 
         own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
-        command.__signature__ = inspect.Signature([*own, *parameters])  # pyright: ignore[reportAttributeAccessIssue]
-        command.__annotations__ = {p.name: p.annotation for p in (*own, *parameters)}
+        set_parameters(command, [*own, *parameters])
         return command
 
     return decorate

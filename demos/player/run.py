@@ -18,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 import framebind as fb
 
+from ..apis import GL
 from ..console import make_console, plain
 from ..models import find_model
 from .files import check_written
@@ -54,12 +55,12 @@ def run(prepare: Callable[[Scene], Task], options: Options) -> Report:
         name = Path(options.model).stem
         opened = fb.Window(*source.size, f"framebind: {name}", vsync=options.vsync) if shown else None
         window = stack.enter_context(opened) if opened else None
-        context = window.context if window else stack.enter_context(fb.GlContext.headless())
+        context = _contexts(options, window, stack)
         timer, networks = fb.GlTimer(), list[Network]()
         picture = fb.GlTexture(*source.size, "rgba8", label="the picture")
 
         def load(model: str) -> Network:
-            network = Network(find_model(model), fb.GpuDelegateOptions(backend=options.backend), timer)
+            network = Network(path := find_model(model), options.options(path), timer)
             networks.append(network)
             return network
 
@@ -82,6 +83,17 @@ def run(prepare: Callable[[Scene], Task], options: Options) -> Report:
         length = min((n for n in (frames, source.length) if n is not None), default=None)
         with _progress(length) as advance:
             return player.play(frames=frames, duration=seconds, advance=advance)
+
+
+def _contexts(options: Options, window: fb.Window | None, stack: contextlib.ExitStack) -> fb.GlContext:
+    """The GL context that draws. If --device names the model's OpenCL device, its context is current as well."""
+    on_gl = options.device and options.api is GL
+    if on_gl and window is not None:
+        raise typer.BadParameter("--device of OpenGL needs --headless: a window is on the GPU of its screen")
+    context = window.context if window else stack.enter_context(GL.new_context(options.device if on_gl else ""))
+    if options.device and not on_gl:
+        stack.enter_context(options.api.new_context(options.device))
+    return context
 
 
 def _limits(options: Options, source: fb.Source) -> tuple[int | None, float | None]:

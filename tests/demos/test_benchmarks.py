@@ -20,7 +20,8 @@ from framebind.__main__ import app
 from framebind.delegate.lower.tuning import Tuning
 from framebind.delegate.run.tuner import Tuner
 from framebind.demos.commands import peers
-from framebind.demos.commands.measure import Measurement
+from framebind.demos.commands.inputs import Inputs
+from framebind.demos.commands.measure import Measurement, Schedule
 from framebind.interop.cl.compute.device import ClDevice
 from framebind.interop.discovery.devices import open_device
 from support.gl_calls import counted_calls
@@ -122,8 +123,8 @@ def test_what_was_measured_to_be_faster_is_printed(tmp_path: Path, monkeypatch: 
         device.traits = replace(device.traits, software=False)  # a CPU is not tuned
         monkeypatch.setattr(Tuner, "is_faster", lambda *given: given[2].tuning == Tuning(dispatches="one"))
         options = (model, "--backend", "cl", "--runs", 1, "--warmup-runs", 0)
-        (rules,), (tuned,) = rows(*options), rows(*options, "--sustained")
-        told = run("benchmark", *options, "--sustained").stdout
+        (rules,), (tuned,) = rows(*options), rows(*options, "--preference", "sustained-speed")
+        told = run("benchmark", *options, "--preference", "sustained-speed").stdout
         device.close()
     assert rules["statistics"]["tuning"] == [] and rules["statistics"]["dispatches"] > 1
     assert tuned["statistics"]["tuning"] == ["one dispatch for all steps"] and tuned["statistics"]["dispatches"] == 1
@@ -176,6 +177,14 @@ def test_a_trace_has_every_dispatch_in_order(model_path: FindModel, context: fb.
 
 
 @desktop
+def test_a_signature_is_measured(context: fb.GlContext, tmp_path: Path) -> None:
+    model = tmp_path / "tiny.tflite"
+    model.write_bytes(chain("EXP", "TANH", signature="serve"))
+    (row,) = rows(model, "--runs", 2, "--warmup-runs", 0, "--signature_to_run_for=serve", "--input-shape", "x:2,4,5,3")
+    assert row["io"] == "read" and row["latency"]["count"] == 2 and row["statistics"]["operators_on_gpu"] == 2
+
+
+@desktop
 def test_csv_has_a_line_for_each_row(model_path: FindModel, context: fb.GlContext) -> None:
     options = ("--backend", "gl,cpu", "--read", "--runs", 1, "--warmup-runs", 0, "--threads", 1, "--csv")
     done = run("benchmark", model_path(MODEL), *options)
@@ -196,9 +205,9 @@ def test_models_run_on_opencl(model_path: FindModel, cl_context: fb.ClContext) -
 def test_a_peer_that_is_not_there_is_said_to_be_missing(
     model_path: FindModel, context: fb.GlContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def missing(path: Path, threads: int, warm_up_runs: int, runs: int) -> Measurement:
+    def missing(path: Path, threads: int, schedule: Schedule, inputs: Inputs) -> Measurement:
         monkeypatch.setitem(__import__("sys").modules, "ai_edge_litert.compiled_model", None)
-        return peers.litert_gpu(path, threads, warm_up_runs, runs)
+        return peers.litert_gpu(path, threads, schedule, inputs)
 
     monkeypatch.setitem(peers.PEERS, "litert-gpu", missing)
     options = ("--runs", 1, "--warmup-runs", 0, "--compare", "litert-gpu")
@@ -211,8 +220,8 @@ def test_a_peer_that_is_not_there_is_said_to_be_missing(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--backend", "metal"), "'metal' is none of gl, opengl, cl, opencl, cpu"),
-        (("--precision", "f64"), "'f64' is none of f32, f16"),
+        (("--backend", "metal"), "'metal' is none of gl, opengl, cl, opencl, auto, cpu"),
+        (("--precision", "f64"), "'f64' is none of f32, f16, false, true"),
         (("--compare", "torch"), "'torch' is none of litert-cpu, litert-gpu"),
         (("--runs", "0"), "Invalid value for '--runs'"),
     ],

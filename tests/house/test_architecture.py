@@ -29,7 +29,7 @@ FLOORS = {
     "delegate": "options read report litert transform lower cache compiler plan claim run statistics engine "
     "gpu_delegate interpreter",
     "delegate.certify": "tflite_writer cases graphs *",
-    "demos": "console models apis player vision hosts * commands",
+    "demos": "console models apis flags player vision hosts * commands",
 }
 """By package: its folders and top-level files, from the ground up. Each imports itself and those before it only.
 "*" is every file that is not named: a demo is a file that no list names.

@@ -1,0 +1,212 @@
+"""Options of the delegate on command lines: one declaration for benchmark, diff, culprit, demos and all that follow.
+
+Options of TensorFlow Lite's tools are taken by their names there, too, with their values: see TFLITE_NAMES.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast, get_type_hints
+
+import typer
+
+import framebind as fb
+
+from .apis import BY_NAME, CL, GL, AnyBackend, Api
+
+Option = functools.partial(typer.Option, rich_help_panel="Delegate")
+AUTO = "auto"
+BACKEND_NAMES = (*BY_NAME, AUTO)
+PRECISIONS = {"f32": "f32", "f16": "f16", "false": "f32", "true": "f16"}
+"""Precisions by framebind's names, and by the values of TensorFlow Lite's gpu_precision_loss_allowed."""
+PREFERENCES = {preference.name.lower().replace("_", "-"): preference for preference in fb.InferencePreference} | {
+    "false": fb.InferencePreference.FAST_SINGLE_ANSWER,
+    "true": fb.InferencePreference.SUSTAINED_SPEED,
+}
+"""Preferences by name, and by the values of TensorFlow Lite's gpu_inference_for_sustained_speed."""
+
+
+TFLITE_NAMES = {
+    "delegate-serialize-dir": "serialization-dir",
+    "delegate-serialize-token": "model-token",
+    "first-delegate-node-index": "first-node",
+    "gpu-backend": "backend",
+    "gpu-experimental-enable-quant": "quantization",
+    "gpu-inference-for-sustained-speed": "preference",
+    "gpu-precision-loss-allowed": "precision",
+    "gpu-wait-type": "wait-type",
+    "input-layer-value-files": "input-file",
+    "last-delegate-node-index": "last-node",
+    "max-delegated-partitions": "max-partitions",
+    "num-runs": "runs",
+    "num-threads": "threads",
+    "signature-to-run-for": "signature",
+    "cache": "serialization-dir",
+}
+"""Names of options here, by their names in TensorFlow Lite's tools, and the short one of the folder that is kept."""
+
+
+def canonical(name: str) -> str:
+    """The name of an option here; underscores are as good as hyphens. typer asks for each word that may be a name."""
+    name = name.replace("_", "-")
+    return TFLITE_NAMES.get(name, name)
+
+
+def checked_backend(name: str) -> str:
+    """The name, if it is one of an API's names or "auto"; else an error of the command line."""
+    if name not in BACKEND_NAMES:
+        raise typer.BadParameter(f"'{name}' is none of {', '.join(BACKEND_NAMES)}", param_hint="--backend")
+    return name
+
+
+@dataclass(frozen=True, kw_only=True)
+class DelegateFlags:
+    """The options that all programs have which run models on the GPU, but for the API and the precision."""
+
+    device: Annotated[
+        str, Option(help="The device: a part of an OpenCL device's name, or its number; of OpenGL the EGL number.")
+    ] = ""
+    max_partitions: Annotated[
+        int | None,
+        Option(
+            min=0,
+            help="Only the largest parts of the model; 0, as not given, is all.",
+        ),
+    ] = None
+    first_delegate_node_index: Annotated[
+        int, Option("--first-node", min=0, help="The first operator that may be on it.")
+    ] = 0
+    last_delegate_node_index: Annotated[int | None, Option("--last-node", min=0, help="The last one.")] = None
+    quantization: Annotated[
+        Literal["true", "false"],
+        Option(
+            help="Run operators of quantized tensors, too, or leave them to the CPU.",
+        ),
+    ] = "true"
+    wait_type: Annotated[
+        Literal["do-not-wait", "passive", "active", "aggressive"],
+        Option(help="What invoke does until the GPU is done."),
+    ] = "do-not-wait"
+    preference: Annotated[
+        Literal["fast-single-answer", "sustained-speed", "balanced", "false", "true"],
+        Option(
+            help="sustained-speed (true) measures at the first frame what is fastest.",
+        ),
+    ] = "fast-single-answer"
+    serialization_dir: Annotated[
+        Path | None,
+        Option(
+            help="The folder that keeps compiled programs and packed weights for the next start.",
+        ),
+    ] = None
+    model_token: Annotated[
+        str | None,
+        Option(
+            help="The model's name in that folder; without it, its fingerprint.",
+        ),
+    ] = None
+
+    def options_for(self, model: Path, backend: AnyBackend, precision: str) -> fb.GpuDelegateOptions:
+        """The delegate's options for a model file on one backend ("auto" and "null" as well), with one precision."""
+        folder, token = self.serialization_dir, self.model_token
+        if folder is not None and token is None:
+            token = fb.fingerprint(model)
+        return fb.GpuDelegateOptions(
+            backend=backend,
+            is_precision_loss_allowed=PRECISIONS[precision] == "f16",
+            max_delegated_partitions=self.max_partitions or None,
+            enable_quantization=self.quantization == "true",
+            inference_preference=PREFERENCES[self.preference],
+            first_delegate_node_index=self.first_delegate_node_index,
+            last_delegate_node_index=self.last_delegate_node_index,
+            wait_type=fb.WaitType[self.wait_type.upper().replace("-", "_")],
+            serialization_dir=folder,
+            model_token=token,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuFlags(DelegateFlags):
+    """The options of programs that run models on one API, with one precision."""
+
+    backend: Annotated[str, Option(callback=checked_backend, help="gl, cl or auto.")] = GL.short
+    precision: Annotated[
+        Literal["f32", "f16", "false", "true"],
+        Option(
+            help="Storage of weights and of some intermediate tensors; f16 (true) is half as large.",
+        ),
+    ] = "f32"
+    f16: Annotated[bool, Option("--f16", help="The same as --precision f16.")] = False
+
+    def options(self, model: Path) -> fb.GpuDelegateOptions:
+        """The delegate's options for a model file."""
+        backend = BY_NAME[self.backend].backend if self.backend in BY_NAME else AUTO
+        return self.options_for(model, backend, "f16" if self.f16 else self.precision)
+
+    @property
+    def api(self) -> Api:
+        """The API that is meant: see ``api_of``."""
+        return api_of(self.backend)
+
+
+def api_of(backend: str) -> Api:
+    """The API of that name. "auto" is the one whose context is current, or else the best on this machine."""
+    if backend in BY_NAME:
+        return BY_NAME[backend]
+    current = [api for api in (CL, GL) if api.context.is_current()]
+    if current:
+        return current[0]
+    found = fb.CompatibilityList()
+    best = found.best_options_for_this_device().backend
+    if best is not None:
+        return BY_NAME[best]
+    usable = {device.api for device in found.devices if not device.unusable}
+    return CL if "OpenCL" in usable else GL
+
+
+def with_flags(function: Callable[..., None]) -> Callable[..., None]:
+    """Make a command for typer: a parameter of ``function`` that is a dataclass becomes its fields, each an option."""
+    hints = get_type_hints(function, include_extras=True)
+    parameters: list[inspect.Parameter] = []
+    flags: dict[str, type[Any]] = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if is_dataclass(hints[name]):
+            flags[name] = cast(type[Any], hints[name])
+            parameters += field_parameters(flags[name])
+        else:
+            parameters.append(parameter.replace(annotation=hints[name]))
+
+    @functools.wraps(function)
+    def command(*positional: Any, **given: Any) -> None:
+        for name, kind in flags.items():
+            given[name] = kind(**{f.name: given.pop(f.name) for f in fields(kind) if f.name in given})
+        function(*positional, **given)
+
+    set_parameters(command, parameters)
+    return command
+
+
+def field_parameters(kind: type[Any], defaults: Mapping[str, Any] | None = None) -> list[inspect.Parameter]:
+    """The fields of a dataclass as keyword parameters; ``defaults`` replace those of the fields."""
+    hints = get_type_hints(kind, include_extras=True)
+    found: list[inspect.Parameter] = []
+    for f in fields(kind):
+        own = inspect.Parameter.empty if f.default is MISSING else f.default
+        if f.default_factory is not MISSING:
+            own = f.default_factory()
+        default = (defaults or {}).get(f.name, own)
+        found.append(
+            inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, annotation=hints[f.name], default=default)
+        )
+    return found
+
+
+def set_parameters(command: Callable[..., None], parameters: list[inspect.Parameter]) -> None:
+    """Let typer see these parameters of a command, positional ones first."""
+    ordered = sorted(parameters, key=lambda parameter: parameter.kind)
+    command.__signature__ = inspect.Signature(ordered)  # pyright: ignore[reportFunctionMemberAccess]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in ordered}
