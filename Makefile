@@ -2,6 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
+# The tests start a hundred Python processes: each would compile every module anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: setup test test-quick test-all demo docs lint types clean
 
 setup: .venv/.ready

@@ -22,6 +22,8 @@ from support.models import MODELS
 Tier = Literal["quick", "default", "all"]
 Values = frozenset[tuple[str, str]]
 """The parameters of a test without its device: names and values."""
+SIMPLE = (str, bytes, int, float, tuple, list, dict, type(None))
+"""Types of a parameter's values that are compared by their text. Others hold arrays, whose text takes long to make."""
 TIERS: tuple[Tier, ...] = ("quick", "default", "all")
 EXAMPLES: dict[Tier, int] = {"quick": 20, "default": 100, "all": 3000}
 """How many examples hypothesis draws for each property."""
@@ -78,9 +80,9 @@ def _repeated_of_kernels(items: Sequence[pytest.Item]) -> set[pytest.Item]:
     """
     functions: dict[str, list[tuple[pytest.Item, str, Values]]] = {}
     for item in items:
-        device = _real_device(item)
-        if device and is_wanted(device) and Path(item.path).parent.name == "kernels":
-            values = {(name, str(value)) for name, value in _parameters(item).items() if str(value) != device}
+        device = _real_device(item) if Path(item.path).parent.name == "kernels" else ""
+        if device and is_wanted(device):
+            values = {(name, _key(value)) for name, value in _parameters(item).items() if value is not device}
             functions.setdefault(_name(item), []).append((item, _api(device), frozenset(values)))
     dropped: set[pytest.Item] = set()
     for found in functions.values():
@@ -107,8 +109,13 @@ def _deal(combinations: Iterable[Values], apis: Sequence[str]) -> dict[Values, S
 
 def _real_device(item: pytest.Item) -> str:
     """The device with a driver among the test's parameters, or ""."""
-    named = [str(value) for value in _parameters(item).values()]
+    named = [value for value in _parameters(item).values() if isinstance(value, str)]
     return next((name for name in named if name in GL_DEVICES or name.startswith("cl:")), "")
+
+
+def _key(value: object) -> str:
+    """Text that tells the values of a parameter apart."""
+    return str(value) if isinstance(value, SIMPLE) else str(id(value))
 
 
 def _api(device: str) -> str:
