@@ -33,6 +33,8 @@ from .interop.gl.timer import GlTimer, StageTime
 from .interop.share.sharing import SharingReport, sharing_report
 from .interop.transfers import transfer_guard, transfers
 
+__version__ = "0.1.0"
+
 __all__ = [
     "BestOptions",
     "BindingError",

@@ -7,16 +7,11 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib import import_module
-
-import framebind as fb
-
-try:
-    import_module("framebind.demos")
-except ImportError as error:  # its message names the missing packages, and how to install them
-    sys.exit(str(error))
+from typing import Annotated
 
 import typer
+
+import framebind as fb
 
 from .demos.commands.benchmark import benchmark
 from .demos.commands.certify import certify
@@ -39,8 +34,17 @@ for command in COMMANDS:
 app.add_typer(demo, name="demo")
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"framebind {fb.__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")]
+
+
 @app.callback()
-def framebind() -> None:
+def framebind(version: Version = False) -> None:
     """TensorFlow Lite models on the GPU, on your own GL textures and buffers."""
 
 

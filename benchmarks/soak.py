@@ -26,8 +26,9 @@ import typer
 
 import framebind as fb
 from framebind.demos import segmentation, style_transfer
+from framebind.demos.assets import PHOTOGRAPH
 from framebind.demos.player.options import Options
-from framebind.demos.player.run import PHOTOGRAPH, run
+from framebind.demos.player.run import run
 from framebind.demos.player.task import Scene, Task
 
 VIDEO_FRAMES = 120

@@ -14,6 +14,8 @@ import pooch
 
 import framebind as fb
 
+from .assets import STYLE_MODEL
+
 
 class Known(NamedTuple):
     """A model that is offered for download.
@@ -79,9 +81,9 @@ MODELS = {
     ),
 }
 """Models by name. The four in ``gpu/`` are the examples of TensorFlow Lite's guide to its GPU delegate."""
-BUNDLED = {path.stem: path for path in sorted(Path(__file__).with_name("assets").glob("*.tflite"))}
+BUNDLED = {path.stem: path for path in (STYLE_MODEL,)}
 """The models that come with the package, by name; ``scripts/training`` made them."""
-DEFAULT_STYLE = "style_transfer"
+DEFAULT_STYLE = STYLE_MODEL.stem
 """One of BUNDLED: one style, pictures of any size."""
 SHARED = Path(__file__).parents[2] / "shared" / "models"
 _IDENTIFIER = b"TFL3"

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +24,7 @@ import framebind as fb
 from .models import DEFAULT_STYLE, find_model
 from .player.network import Network, shapes
 from .player.options import Options, demo
-from .player.run import PHOTOGRAPHS, main
+from .player.run import main
 from .player.task import Scene, Task, Variant
 from .vision.pictures import read_picture, shrink
 
@@ -31,8 +32,10 @@ Array = npt.NDArray[Any]
 
 _NAMES = ("coffee.png", "rocket.jpg", "ihc.png", "retina.jpg", "brick.png", "hubble_deep_field.jpg", "chelsea.png",
           "gravel.png", "color.png")  # fmt: skip
-STYLES = [path for path in (PHOTOGRAPHS / name for name in _NAMES) if path.is_file()]
-"""Pictures that scikit-image ships: the styles if the user names none. The first is a cup of coffee on grained wood,
+_SKIMAGE = find_spec("skimage")
+_FOLDER = Path(_SKIMAGE.origin).parent / "data" if _SKIMAGE and _SKIMAGE.origin else None
+STYLES = [path for name in _NAMES if _FOLDER and (path := _FOLDER / name).is_file()]
+"""Pictures of scikit-image's wheel: the styles if the user names none. The first is a cup of coffee on grained wood,
 whose browns and grain make warm brush strokes.
 """
 ANY_STYLE = "style_transfer_f16_384"
@@ -47,13 +50,13 @@ def prepare(scene: Scene, styles: Sequence[Path] = ()) -> Task:
     """Bind the painted picture once; bind each frame, with the style's vector if the model takes one, and paint it.
 
     Raises ModelError for a model that paints no pictures, or for ``styles`` given to a model that has one of its own;
-    SourceError for a style that is no picture.
+    SourceError for a style that is no picture, or if there is none.
     """
     network = scene.network
     inputs = {shape[-1]: index for index, shape in network.inputs.items()}
     style, variants = None, list[Variant]()
     if set(inputs) == {3, 100}:
-        style, variants = _styles(styles or STYLES)
+        style, variants = prepare_styles(styles or STYLES)
     elif set(inputs) != {3}:
         raise fb.ModelError(f"the model takes {sorted(inputs)} channels, not 3 (picture), or 3 and 100 (style)")
     elif styles:
@@ -76,12 +79,14 @@ def prepare(scene: Scene, styles: Sequence[Path] = ()) -> Task:
     return Task(draw, variants)
 
 
-def _styles(pictures: Sequence[Path]) -> tuple[Callable[[], fb.GlBuffer], list[Variant]]:
+def prepare_styles(pictures: Sequence[Path]) -> tuple[Callable[[], fb.GlBuffer], list[Variant]]:
     """Make a function that returns the buffer of the current style, and a variant for each picture.
 
     The current style is the first picture's, or a blend of the last two that were chosen. All blends are written when
     a style is chosen, so that nothing is copied while frames are drawn.
     """
+    if not pictures:
+        raise fb.SourceError("name pictures with --style, or install the default ones: pip install scikit-image")
     if len(pictures) > 9:
         raise fb.SourceError(f"{len(pictures)} pictures of a style are too many: there are keys for 9")
     vectors = [style_vector(picture) for picture in pictures]

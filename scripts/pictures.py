@@ -1,7 +1,7 @@
 """Makes the pictures of README and documentation anew: ``python scripts/pictures.py [tutorial] [demos] [window]``.
 
-The demos make them from scikit-image's photographs. ``demos`` needs the models that are not in the package, ``window``
-Xvfb and xdotool.
+The demos make them from photographs of the package and of scikit-image. ``demos`` needs the models that are not in the
+package, ``window`` Xvfb and xdotool.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from framebind.demos.player.run import PHOTOGRAPHS
+from framebind.demos.assets import PHOTOGRAPH
+from framebind.demos.style_transfer import STYLES
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PHOTOGRAPH = PHOTOGRAPHS / "astronaut.png"
 QUALITY = [cv2.IMWRITE_JPEG_QUALITY, 88]
 
 
@@ -52,7 +52,7 @@ def demos(folder: Path) -> None:
     """Eight pictures: the photograph, two styles, DeepLab's classes, the person cut out, a blurred background, a face,
     a skeleton.
     """
-    coffee, rocket = (("--style", str(PHOTOGRAPHS / name)) for name in ("coffee.png", "rocket.jpg"))
+    coffee, rocket = (("--style", str(picture)) for picture in STYLES[:2])
     selfie = ("--model", "selfie_segmentation", "--effect")
     made = [
         read(PHOTOGRAPH), demo(folder, "style_transfer", *coffee), demo(folder, "style_transfer", *rocket),

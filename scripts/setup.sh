@@ -1,15 +1,20 @@
 #!/bin/sh
-# Makes .venv with the package and its extras in it and, on Debian or Ubuntu, installs the system packages that are missing:
-# software GL and OpenCL drivers, the libraries that opencv-python (libgl1 libglib2.0-0 libxcb1) and GLFW load, and what the
-# tests run (a virtual screen, an API tracer, the libraries that Qt loads).
+# Makes .venv: `setup.sh demo` with what the package itself needs, `setup.sh all` with the tools and tests as well. On Debian
+# or Ubuntu it installs the system packages that are missing: a software GL driver and the libraries that opencv-python and
+# GLFW load; for `all` also software OpenCL, and what the tests run (a virtual screen, an API tracer, the libraries of Qt).
 set -eu
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
 
-packages="libegl1 libgl1 libgl1-mesa-dri libgles2 ocl-icd-libopencl1 pocl-opencl-icd
-libxcb1 libx11-6 libxcursor1 libxi6 libxinerama1 libxrandr2 xvfb xauth xdotool apitrace
+packages="libegl1 libgl1 libgl1-mesa-dri libgles2
+libxcb1 libx11-6 libxcursor1 libxi6 libxinerama1 libxrandr2 libglib2.0-0"
+requirement="."
+if [ "$1" = all ]; then
+    packages="$packages ocl-icd-libopencl1 pocl-opencl-icd xvfb xauth xdotool apitrace
 libxcb-cursor0 libxcb-icccm4 libxcb-keysyms1 libxcb-image0 libxcb-render-util0 libxcb-shape0 libxkbcommon-x11-0
-libdbus-1-3 libfontconfig1 libglib2.0-0"
+libdbus-1-3 libfontconfig1"
+    requirement=".[dev]"
+fi
 
 installed() { dpkg-query -W -f '${Status}' "$1" 2>/dev/null | grep -q '^install ok installed'; }
 
@@ -20,8 +25,10 @@ if command -v dpkg-query >/dev/null; then
     if [ -n "$missing" ]; then
         install="apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends$missing"
         if [ "$(id -u)" = 0 ]; then
+            echo "setup: installing the system packages$missing"
             sh -c "$install"
         elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+            echo "setup: installing the system packages$missing"
             sudo -n sh -c "$install"
         else
             echo "setup: these packages are missing, and installing them needs root. Run this line, then make again:" >&2
@@ -33,7 +40,15 @@ else
 fi
 
 [ -x .venv/bin/python ] || "$python" -m venv .venv
-.venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+if [ "$1" = all ]; then
+    echo "setup: installing framebind with its tools and tests into .venv (1.4 GB, one or two minutes)"
+else
+    echo "setup: installing framebind into .venv (400 MB, half a minute to two minutes)"
+fi
+# pip's bars are for people. Python compiles a module when it is first imported: compiling all of them takes longer.
+quiet=--quiet
+[ -t 1 ] && quiet=
+.venv/bin/python -m pip install $quiet --no-compile --disable-pip-version-check -e "$requirement"
 
 # Where type checkers find the package by its name (see pyproject.toml).
 mkdir -p .venv/typing && ln -sfn ../.. .venv/typing/framebind

@@ -130,7 +130,7 @@ def _extras() -> Iterator[Finding]:
     if packages:
         missing = [package for package in packages if _version(package) is None]
         found = f"without {', '.join(missing)}" if missing else ", ".join(packages)
-        advice = "only for demos/hosts: pip install 'framebind[hosts]'" if missing else ""
+        advice = f"only for demos/hosts: pip install {' '.join(missing)}" if missing else ""
         yield Finding("extra 'hosts'", "missing" if missing else "ok", found, advice)
 
 

@@ -11,8 +11,8 @@ import typer
 import framebind as fb
 
 from ..apis import GL
+from ..assets import PHOTOGRAPH
 from ..models import DEFAULT_STYLE, find_model
-from ..player.run import PHOTOGRAPH
 from ..vision.pictures import read_picture
 
 Picture = Annotated[Path, typer.Option(help="The picture to paint; its sides are multiples of 4, 128 at least.")]

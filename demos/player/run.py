@@ -12,13 +12,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import skimage
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 import framebind as fb
 
 from ..apis import GL
+from ..assets import PHOTOGRAPH
 from ..console import make_console, plain
 from ..models import find_model
 from .files import check_written
@@ -31,10 +31,6 @@ from .recorder import Recorder
 from .report import Report
 from .task import Scene, Task
 from .trace import Trace
-
-PHOTOGRAPHS = Path(skimage.__file__).parent / "data"
-PHOTOGRAPH = PHOTOGRAPHS / "astronaut.png"
-"""The photograph under the synthetic source, from scikit-image's wheel."""
 
 TAKES = {"--size": "cameras and synthetic motion", "--fps": "cameras", "--fourcc": "cameras"}
 """The sources that take an option; others would ignore it."""

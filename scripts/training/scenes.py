@@ -40,7 +40,7 @@ def load(names: dict[str, tuple[str, ...]]) -> list[Picture]:
         package, _, below = folder.partition("/")
         spec = find_spec(package)
         if spec is None or spec.origin is None:
-            raise FileNotFoundError(f"the pictures of {package} are missing: pip install 'framebind[training]'")
+            raise FileNotFoundError(f"no pictures of {package}: pip install scikit-image scikit-learn matplotlib")
         for file in files:
             path = Path(spec.origin).parent / below / file
             bgr = cv2.imread(str(path), cv2.IMREAD_COLOR)

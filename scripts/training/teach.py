@@ -1,6 +1,6 @@
 """Trains a small network to give the answers of a big model: PYTHONPATH=scripts python -m training.teach style_transfer
 
-It needs PyTorch, and nothing else here does: pip install 'framebind[training]'.
+It needs PyTorch, and nothing else here does: pip install torch scikit-learn matplotlib.
 """
 
 # pyright: reportMissingImports=false

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,6 +22,8 @@ from framebind.demos.commands.benchmark import benchmark
 from framebind.demos.commands.diff import diff
 from framebind.demos.commands.inspect import inspect
 from support.tiny_models import CPU_ONLY, G, Op, T, build, chain, named
+
+ROOT = Path(__file__).parents[2]
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -125,15 +128,25 @@ def test_a_terminal_gets_colours(tmp_path: Path) -> None:
     assert b"\x1b[33m" in text, "yellow"
 
 
-@pytest.mark.parametrize("package", ["typer", "rich"])
-def test_without_the_extra_packages_it_says_what_to_install(package: str, tmp_path: Path) -> None:
-    """A finder that does not see the package stands for an environment without it."""
-    hide = "import importlib.util as u; real = u.find_spec\n"
-    hide += f"u.find_spec = lambda name, *rest: None if name == {package!r} else real(name, *rest)\n"
-    (tmp_path / "sitecustomize.py").write_text(hide)
-    done = run("devices", PYTHONPATH=os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
-    assert done.returncode == 1
-    assert done.stderr == (f"the command line and the demos need {package} as well: pip install 'framebind[demos]'\n")
+def test_the_version_is_the_packages() -> None:
+    done = run("--version")
+    assert (done.returncode, done.stdout) == (0, f"framebind {fb.__version__}\n"), done.stderr
+    assert f"## {fb.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_the_command_line_needs_no_extra() -> None:
+    """Of the extra there are only pictures: whoever wants them is told what to install."""
+    program = "import sys; sys.modules['skimage'] = None\nfrom framebind.demos.style_transfer import prepare_styles\n"
+    program += "from framebind.__main__ import app\nprepare_styles(())"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    assert "SourceError: name pictures with --style" in done.stderr and "pip install scikit-image" in done.stderr
+
+
+def test_no_message_names_a_project_of_a_package_index_that_is_not_ours() -> None:
+    """Anyone could register that name there."""
+    sources = [path for path in ROOT.rglob("*.py") if not {".venv", "tests", "build"} & set(path.parts)]
+    assert len(sources) > 200
+    assert not [path for path in sources if re.search(r"install[^\n]*framebind\[", path.read_text(encoding="utf-8"))]
 
 
 # inspect -------------------------------------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ def test_styles_are_blended_over_half_a_second(monkeypatch: pytest.MonkeyPatch, 
     pictures = style_transfer.STYLES[:2]
     one, two = (style_transfer.style_vector(picture) for picture in pictures)
     assert np.abs(one - two).max() > 0.1
-    style, variants = style_transfer._styles(pictures)
+    style, variants = style_transfer.prepare_styles(pictures)
     assert [variant.name for variant in variants] == ["coffee", "rocket"]
     np.testing.assert_array_equal(style().read(), one)
     fb.transfers.reset()

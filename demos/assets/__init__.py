@@ -1,0 +1,12 @@
+"""Files that come with the package.
+
+The model is what ``scripts/training`` taught. The photograph is NASA's portrait of Eileen Collins, astronaut, which is
+in the public domain.
+"""
+
+from pathlib import Path
+
+STYLE_MODEL = Path(__file__).with_name("style_transfer.tflite")
+"""The model that paints: one style, pictures of any size whose sides are multiples of 4."""
+PHOTOGRAPH = Path(__file__).with_name("astronaut.jpg")
+"""A photograph of a person, 512 x 512 pixels."""
