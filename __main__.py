@@ -15,6 +15,7 @@ import framebind as fb
 
 from .demos.commands.benchmark import benchmark
 from .demos.commands.certify import certify
+from .demos.commands.culprit import culprit
 from .demos.commands.demo import demo
 from .demos.commands.devices import devices
 from .demos.commands.diff import diff
@@ -24,7 +25,7 @@ from .demos.commands.models import models
 from .demos.console import printable
 from .demos.flags import canonical
 
-COMMANDS = (doctor, devices, inspect, models, benchmark, diff, certify)
+COMMANDS = (doctor, devices, inspect, models, benchmark, diff, culprit, certify)
 
 app = typer.Typer(
     no_args_is_help=True, pretty_exceptions_enable=False, context_settings={"token_normalize_func": canonical}

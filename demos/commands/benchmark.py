@@ -38,6 +38,7 @@ WarmUpRuns = Annotated[
     int,
     typer.Option("--warmup-runs", min=0, help="Frames before them, for half a second at least."),
 ]
+Signature = Annotated[str, typer.Option(help="Run this signature, with --read, by its name.")]
 MaxSecs = Annotated[float, typer.Option("--max-secs", min=0.0, help="No frame begins after so many seconds of frames.")]
 RunDelay = Annotated[float, typer.Option("--run-delay", help="Seconds of pause before each timed frame.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Time initialization alone, and run nothing.")]
@@ -62,6 +63,7 @@ def benchmark(
     precision: Precisions = "f32",
     runs: Runs = 50,
     warmup_runs: WarmUpRuns = 1,
+    signature: Signature = "",
     max_secs: MaxSecs = 150.0,
     run_delay: RunDelay = -1.0,
     dry_run: DryRun = False,
@@ -85,7 +87,7 @@ def benchmark(
     backends = _listed("--backend", backend, BACKENDS)
     precisions = list(dict.fromkeys(PRECISIONS[name] for name in _listed("--precision", precision, tuple(PRECISIONS))))
     peers = _listed("--compare", compare, tuple(PEERS)) if compare else []
-    inputs, schedule = given.read(), Schedule(warmup_runs, runs, max_secs, run_delay, dry_run)
+    inputs, schedule = given.read(signature), Schedule(warmup_runs, runs, max_secs, run_delay, dry_run)
     rows: list[Measurement] = []
     for path in [find_model(name) for name in models]:
         for name in backends:

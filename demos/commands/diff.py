@@ -18,6 +18,7 @@ import framebind as fb
 from ..flags import GpuFlags, with_flags
 from ..models import find_model
 from ..player.network import shapes
+from .inputs import gaussian_input
 from .output import AsJson, print_figures, print_json, print_line
 
 Array = npt.NDArray[Any]
@@ -116,7 +117,7 @@ def _compare(path: Path, delegate: fb.GpuDelegate, runs: int, seed: int) -> tupl
     random = np.random.default_rng(seed)
     averages, largest = np.zeros((runs, len(names))), np.zeros(len(names))
     for run in range(runs):
-        values = [_gaussian(detail, random) for detail in inputs]
+        values = [gaussian_input(detail, random) for detail in inputs]
         for number, (expected, found) in enumerate(zip(run_reference(values), run_test(values), strict=True)):
             errors = np.abs(expected.astype(np.float64) - found.astype(np.float64))
             averages[run, number] = errors.mean()
@@ -150,19 +151,3 @@ def _runner(interpreter: fb.Interpreter) -> tuple[Callable[[list[Array]], Output
         return found
 
     return run, seconds
-
-
-def _gaussian(detail: dict[str, Any], random: np.random.Generator) -> Array:
-    """Random values as inference_diff's: a Gaussian around the middle of the type's range.
-
-    Its standard deviation is a sixth of the range; values beyond the range are clipped.
-    """
-    shape, dtype = tuple(int(n) for n in detail["shape"]), np.dtype(detail["dtype"])
-    values = np.clip(random.normal(0.0, 1 / 3, shape), -1.0, 1.0)
-    if dtype.kind == "f":
-        return values.astype(dtype)
-    if dtype.kind == "b":
-        return values > 0
-    limits = np.iinfo(dtype)
-    low, high = (limits.min, limits.max) if limits.bits == 8 else (0, 99)  # indices stay small
-    return np.rint(low + (values + 1) / 2 * (high - low)).astype(dtype)

@@ -1,8 +1,8 @@
-"""Inputs of models that are timed: their shapes and values, by name, as in TFLite's benchmark_model."""
+"""Inputs of models that are timed and compared: their shapes and values, by name, as in TFLite's benchmark_model."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +16,8 @@ import framebind as fb
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
 Details = list[dict[str, Any]]
+Draw = Callable[[dict[str, Any], np.random.Generator], Array]
+"""Draws random values of an input from LiteRT's details of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,9 +36,8 @@ class InputFlags:
             help="An input's values: a .npy file, or the bytes of its elements; several with commas between.",
         ),
     ] = field(default_factory=list)
-    signature: Annotated[str, typer.Option("--signature", help="Run this signature, with --read, by its name.")] = ""
 
-    def read(self) -> Inputs:
+    def read(self, signature: str = "") -> Inputs:
         """The inputs that these options describe. Raises typer.BadParameter if they cannot be read."""
         shapes = dict(_shape_of(text) for text in self.input_shape)
         names = [name for name in self.input_layer.split(",") if name]
@@ -47,7 +48,7 @@ class InputFlags:
             )
         shapes |= {name: _sizes(text) for name, text in zip(names, given, strict=True)}
         files = dict(_file_of(text) for many in self.input_file for text in many.split(","))
-        return Inputs(shapes, files, self.signature)
+        return Inputs(shapes, files, signature)
 
 
 def _shape_of(text: str) -> tuple[str, Shape]:
@@ -107,10 +108,10 @@ class Inputs:
         """Whether an input's values come from a file."""
         return detail["name"] in self.files
 
-    def values(self, detail: dict[str, Any], random: np.random.Generator) -> Array:
-        """The values of an input: those of its file, or random ones."""
+    def values(self, detail: dict[str, Any], random: np.random.Generator, otherwise: Draw | None = None) -> Array:
+        """The values of an input: those of its file, or random ones, which ``otherwise`` draws."""
         name = detail["name"]
-        return _read(self.files[name], detail) if name in self.files else random_input(detail, random)
+        return _read(self.files[name], detail) if name in self.files else (otherwise or random_input)(detail, random)
 
     def arguments(self, runner: Any, random: np.random.Generator) -> dict[str, Array]:
         """The values of a signature's arguments."""
@@ -146,3 +147,19 @@ def random_input(detail: dict[str, Any], random: np.random.Generator) -> Array:
         return random.integers(0, 2, shape).astype(dtype)
     low, high = {"int8": (-127, 128), "uint8": (0, 255)}.get(dtype.name, (0, 100))
     return random.integers(low, high, shape).astype(dtype)
+
+
+def gaussian_input(detail: dict[str, Any], random: np.random.Generator) -> Array:
+    """Random values as inference_diff's: a Gaussian around the middle of the type's range.
+
+    Its standard deviation is a sixth of the range; values beyond the range are clipped.
+    """
+    shape, dtype = tuple(int(n) for n in detail["shape"]), np.dtype(detail["dtype"])
+    values = np.clip(random.normal(0.0, 1 / 3, shape), -1.0, 1.0)
+    if dtype.kind == "f":
+        return values.astype(dtype)
+    if dtype.kind == "b":
+        return values > 0
+    limits = np.iinfo(dtype)
+    low, high = (limits.min, limits.max) if limits.bits == 8 else (0, 99)  # indices stay small
+    return np.rint(low + (values + 1) / 2 * (high - low)).astype(dtype)
