@@ -24,7 +24,8 @@ class GpuDelegate:
 
     Give it to ``framebind.Interpreter`` (``modify_graph_with_delegate`` or ``experimental_delegates``), or, with
     ``model_path`` or ``model_content``, to LiteRT's own ``Interpreter(experimental_delegates=[delegate])``. One
-    delegate serves one interpreter, in the GlContext or ClContext where it was applied, and with GL on that thread.
+    delegate serves one interpreter, in the GlContext or ClContext where it was applied, and with GL on that thread. It
+    is a context manager, which closes it at the end.
 
     Parameters
     ----------
@@ -75,6 +76,19 @@ class GpuDelegate:
             model_content = read_file(model_path)
         if model_content is not None:
             self.engine.model = self.engine.stopwatch.time("read", read_model, model_content, model_path)
+
+    def __enter__(self) -> GpuDelegate:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        engine = self.engine
+        state = f"{sum(len(p.operators) for p in engine.partitions)} operators in {len(engine.partitions)} partitions"
+        if engine.closed or not engine.is_attached:
+            state = "closed" if engine.closed else "serves no interpreter"
+        return f"<GpuDelegate: backend '{self.options.backend}', {state}>"
 
     def _get_native_delegate_pointer(self) -> int:
         """The address of the TfLiteDelegate: LiteRT's Interpreter asks each of its experimental_delegates for it."""

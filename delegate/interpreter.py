@@ -95,6 +95,14 @@ class Interpreter(litert.Interpreter):
         for delegate in experimental_delegates or ():
             self.modify_graph_with_delegate(delegate)
 
+    def __repr__(self) -> str:
+        graph = self._model.subgraphs[0]
+        sides = [
+            ", ".join(f"{graph.tensors[i].name}" for i in side if i >= 0) for side in (graph.inputs, graph.outputs)
+        ]
+        with_gpu = f", {self._gpu_delegate!r}" if self._gpu_delegate is not None else ""
+        return f"<Interpreter: {len(graph.operators)} operators from {sides[0]} to {sides[1]}{with_gpu}>"
+
     # Delegates --------------------------------------------------------------------------------------------------------
 
     def modify_graph_with_delegate(self, delegate: Any) -> None:

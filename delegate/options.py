@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Literal, get_args
 
@@ -153,6 +153,11 @@ class GpuDelegateOptions:
     wait_type: WaitType = WaitType.DO_NOT_WAIT
     serialization_dir: str | os.PathLike[str] | None = None
     model_token: str | None = None
+
+    def __repr__(self) -> str:
+        """The options that differ from the defaults."""
+        given = [f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if getattr(self, f.name) != f.default]
+        return f"GpuDelegateOptions({', '.join(given)})"
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:

@@ -80,6 +80,10 @@ class PartitionReport:
     arena_nbytes: int | None
     """Bytes of GPU memory for intermediate tensors."""
 
+    def __repr__(self) -> str:
+        cost = "not recorded yet" if self.dispatches is None else f"{self.dispatches} dispatches"
+        return f"<PartitionReport {self.number}: {len(self.operators)} operators, {cost}>"
+
 
 def describe_operators(
     model: Model, partitions: Mapping[Location, int], reasons: Mapping[Location, str], otherwise: str

@@ -58,6 +58,12 @@ class Statistics:
     tuning: tuple[str, ...]
     """Lines that describe the decisions that were measured (SUSTAINED_SPEED) to be faster than the rules'."""
 
+    def __repr__(self) -> str:
+        return (
+            f"<Statistics: {self.operators_on_gpu} of {self.operators} operators on {self.device} ({self.api}), "
+            f"{self.partitions} partitions, {self.dispatches} dispatches>"
+        )
+
 
 @dataclass(frozen=True)
 class StepTime:

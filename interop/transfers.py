@@ -110,6 +110,9 @@ class Transfers:
         with self._lock:
             self.by_reason.clear()
 
+    def __repr__(self) -> str:
+        return f"<Transfers: {self.calls} copies, {self.bytes} bytes>"
+
     def __str__(self) -> str:
         hops = self.by_reason.items()
         rows = [f"{way:8} {reason}: {hop.calls} calls, {hop.bytes} bytes" for (way, reason), hop in hops]

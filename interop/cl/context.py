@@ -184,6 +184,9 @@ class ClContext:
     def __str__(self) -> str:
         return f"the OpenCL context on '{self.name}' ({self.device.platform.name.strip()})"
 
+    def __repr__(self) -> str:
+        return f"<ClContext: {self.name}{', closed' if self.closed else ''}>"
+
 
 def wait_for_all(queue: cl.CommandQueue) -> None:
     """Wait until everything submitted to an in-order queue is done."""

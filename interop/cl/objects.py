@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyopencl as cl
@@ -15,6 +15,9 @@ from ..errors import BindingError
 from ..transfers import transfers
 from .api import is_object, own_errors
 from .context import ClContext
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 log = logging.getLogger("framebind")
 
@@ -39,7 +42,7 @@ class Partner(Protocol):
 
 
 class _ClObject:
-    """Base of buffers and images: a reference to the memory, given up on release.
+    """Base of buffers and images: a reference to the memory, given up on release or at the end of a ``with`` block.
 
     OpenCL counts references: memory of somebody else stays alive as long as we hold it, and is never freed by us.
     """
@@ -79,6 +82,15 @@ class _ClObject:
     def release(self) -> None:
         """Let go of it; OpenCL frees it when nobody else holds it and no submitted work uses it. More than once."""
         self._memory = self._keep = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.release()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.label}{', released' if self.released else ''}>"
 
     def belongs_to(self, context: ClContext) -> bool:
         """Whether it was made in the OpenCL context of ``context``."""

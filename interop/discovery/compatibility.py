@@ -90,6 +90,10 @@ class CompatibilityList:
     def __init__(self) -> None:
         self.devices, self.sharing = survey()
 
+    def __repr__(self) -> str:
+        found = [f"{device.api} {device.name}" for device in self.devices]
+        return f"<CompatibilityList: {'; '.join(found) or 'no GL and no OpenCL device'}>"
+
     def is_delegate_supported_on_this_device(self) -> bool:
         """Whether a GPU runs models here.
 

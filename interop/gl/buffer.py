@@ -81,6 +81,9 @@ class GlBuffer(GlObject):
         if data is not None:
             self.write(data)
 
+    def _content(self) -> str:
+        return f"{self.nbytes} bytes" if self.is_whole else f"{self.nbytes} bytes from byte {self.offset}"
+
     @staticmethod
     def from_id(id: int, offset: int = 0, nbytes: int | None = None) -> GlBuffer:
         """Wrap a buffer that somebody else made, or a part of it. It is never deleted by us.

@@ -312,6 +312,10 @@ class GlContext:
     def __str__(self) -> str:
         return f"the GL context '{self.gl.version}' ({self.renderer})"
 
+    def __repr__(self) -> str:
+        made_by = ", somebody else's" if self.is_foreign else ""
+        return f"<GlContext: {self.gl.version}, {self.renderer}{made_by}{', closed' if self.closed else ''}>"
+
     def _string(self, name: int) -> str:
         text = self.gl.glGetString(name)
         if text is None:

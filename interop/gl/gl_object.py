@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import BindingError
 from .context import GlContext
 from .owned_objects import Kind
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 
 class GlObject:
-    """A GL object that we made, or one of somebody else's that we use.
+    """A GL object that we made, or one of somebody else's that we use. A ``with`` block releases it at its end.
 
     Attributes
     ----------
@@ -56,6 +59,19 @@ class GlObject:
         self._let_go = True
         for finalizer in self._finalizers:
             finalizer()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.release()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id}: {self._content()}{', released' if self.released else ''}>"
+
+    def _content(self) -> str:
+        """Its size in words, for people."""
+        raise NotImplementedError
 
     def _check_usable(self) -> None:
         if self.released:

@@ -101,6 +101,9 @@ class GlTexture(GlObject):
         self.size, self.format = size, format
         self._framebuffer = 0
 
+    def _content(self) -> str:
+        return f"{self.size[0]}x{self.size[1]} {self.format}"
+
     @staticmethod
     def from_array(array: np.ndarray) -> GlTexture:
         """Make a texture with the content of an array.

@@ -84,6 +84,9 @@ class GlTimer:
             every = [query for frame in self._frames for query in frame.queries]
             weakref.finalize(self, _free, context, every).atexit = False
 
+    def __repr__(self) -> str:
+        return f"<GlTimer: times of {'CPU and GPU' if self.has_gpu else 'the CPU'}, {self.depth} frames late>"
+
     def mark(self, name: str) -> None:
         """Begin the stage ``name`` and end the one before. A name may come more than once."""
         frame = self._frames[self._number % len(self._frames)]

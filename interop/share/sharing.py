@@ -57,6 +57,9 @@ class SharingReport:
     host_waits: int
     same_device: bool | None = None
 
+    def __repr__(self) -> str:
+        return f"<SharingReport: {self.gl} and {self.cl} share by {self.strategy}>"
+
     def __str__(self) -> str:
         lines = [f"{self.gl} and {self.cl} share memory by: {self.strategy or 'nothing'}"]
         lines += [f"  not by {name}: {reason}" for name, reason in self.refused.items()]

@@ -246,6 +246,11 @@ class Source:
             if self._worker.is_alive():
                 raise SourceError(f"{self.name} does not answer: its driver hangs in a read that cannot be interrupted")
 
+    def __repr__(self) -> str:
+        rate = f", {self.fps:g} fps" if self.fps else ""
+        frames = f", {self.length} frames" if self.length is not None else ""
+        return f"<Source: {self.name}, {self.size[0]}x{self.size[1]}{rate}{frames}>"
+
     def __enter__(self) -> Source:
         return self
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import textwrap
 import weakref
 from collections.abc import Mapping
 from typing import Protocol
@@ -101,6 +102,10 @@ class FragmentProgram:
         self._bindings: dict[str, int] = {}
         self._units: dict[str, int] = {}
         self._values: dict[str, Value] = {}
+        self._source = source
+
+    def __repr__(self) -> str:
+        return f"<FragmentProgram: {textwrap.shorten(self._source, 80)}>"
 
     def draw(
         self,

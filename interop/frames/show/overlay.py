@@ -108,6 +108,9 @@ class Overlay:
         self._values = (ctypes.c_float * (_BATCH * 12))()
         self._waiting: list[float] = []
 
+    def __repr__(self) -> str:
+        return f"<Overlay: {len(self._waiting) // 12} shapes and letters to draw>"
+
     def line(self, x0: float, y0: float, x1: float, y1: float, color: Color, thickness: float = 2.0) -> None:
         """Add a straight line. Its edges fade over one pixel, so that a slight move changes it slightly."""
         self._add((x0, y0, x1, y1), (thickness, -1.0, 0.0, 0.0), color)

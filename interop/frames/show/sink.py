@@ -27,14 +27,20 @@ PICTURE_FILE = "picture file"
 class Sink(Protocol):
     """A place for pictures: a window, a video, a picture file or nothing. ``open_sink`` makes one.
 
+    Use it as a context manager, or call ``close()``.
+
     Examples
     --------
-    >>> with fb.GlContext.headless() as context:
-    ...     sink = fb.open_sink("result.avi", context, (64, 48), fps=25)
+    >>> with fb.GlContext.headless() as context, fb.open_sink("result.avi", context, (64, 48), fps=25) as sink:
     ...     for brightness in range(3):
     ...         shown = sink.put(fb.GlTexture.from_array(np.full((48, 64, 3), 80 * brightness, np.uint8)))
-    ...     sink.close()
     """
+
+    def __enter__(self) -> Sink:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
     def put(self, texture: GlTexture) -> bool:
         """Take the texture's picture as it is now.
@@ -97,10 +103,8 @@ def open_sink(
 
     Examples
     --------
-    >>> with fb.GlContext.headless() as context:
-    ...     sink = fb.open_sink("result.png", context, (64, 48))
+    >>> with fb.GlContext.headless() as context, fb.open_sink("result.png", context, (64, 48)) as sink:
     ...     sink.put(fb.GlTexture.from_array(np.zeros((48, 64, 3), np.uint8)))
-    ...     sink.close()
     True
     """
     if target is None:
@@ -114,8 +118,11 @@ def open_sink(
     return PictureSink(path) if suffix == ".png" else VideoSink(path, context, size, fps, live)
 
 
-class Offscreen:
+class Offscreen(Sink):
     """Leaves every picture on the GPU."""
+
+    def __repr__(self) -> str:
+        return "<Sink: pictures stay on the GPU>"
 
     def put(self, texture: GlTexture) -> bool:
         return True
@@ -124,11 +131,14 @@ class Offscreen:
         return
 
 
-class WindowSink:
+class WindowSink(Sink):
     """Shows every picture until the window is closed, or q or Escape is pressed. Its owner closes the window."""
 
     def __init__(self, window: Window) -> None:
         self._window = window
+
+    def __repr__(self) -> str:
+        return f"<Sink: {self._window!r}>"
 
     def put(self, texture: GlTexture) -> bool:
         self._window.show(texture)
@@ -138,7 +148,7 @@ class WindowSink:
         return
 
 
-class VideoSink:
+class VideoSink(Sink):
     """Encodes every picture two frames late, so that the GPU never waits. With ``live`` it repeats or drops some."""
 
     def __init__(self, path: Path, context: GlContext, size: tuple[int, int], fps: float, live: bool) -> None:
@@ -149,6 +159,9 @@ class VideoSink:
         weakref.finalize(self, self._file.finish)  # if nobody closes it, also at the end of the process
         self._ring = ReadbackRing(context, *size)
         self._bgr = np.empty((size[1], size[0], 3), np.uint8)
+
+    def __repr__(self) -> str:
+        return f"<Sink: video '{self._path}', {self._size[0]}x{self._size[1]}, {self._fps:g} fps>"
 
     def put(self, texture: GlTexture) -> bool:
         _check_size(texture, self._size, self._path)
@@ -188,13 +201,16 @@ class VideoSink:
             self._file.write(self._bgr)
 
 
-class PictureSink:
+class PictureSink(Sink):
     """Writes the last picture to a file when it is closed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._last: GlTexture | None = None
         Replacement(path, "picture").discard()  # raises now if the folder takes no files
+
+    def __repr__(self) -> str:
+        return f"<Sink: picture '{self._path}'>"
 
     def put(self, texture: GlTexture) -> bool:
         self._last = texture

@@ -99,6 +99,11 @@ class Window:
             glfw.set_char_callback(self._handle, self._on_character)
         self._presenter = Presenter()
         self._placed: tuple[int, int, int, int] | None = None
+        self._title = title
+
+    def __repr__(self) -> str:
+        state = "closed" if self.context.closed else "{}x{} pixels".format(*self.framebuffer_size)
+        return f"<Window: '{self._title}', {state}>"
 
     def show(self, texture: GlTexture, overlay: Overlay | None = None) -> None:
         """Show a texture as large as fits, with black around it, and process the window's events.

@@ -1,0 +1,133 @@
+"""Every public object says in one short line what it is: in a notebook, a debugger and a test's message."""
+
+from __future__ import annotations
+
+import enum
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import framebind as fb
+from support.tiny_models import chain
+
+LONGEST = 200
+
+
+def interpreter_with(delegate: fb.GpuDelegate) -> fb.Interpreter:
+    interpreter = fb.Interpreter(model_content=chain("EXP", "TANH"), experimental_delegates=[delegate])
+    interpreter.allocate_tensors()
+    delegate.record()
+    return interpreter
+
+
+def delegate() -> fb.GpuDelegate:
+    return fb.GpuDelegate(fb.GpuDelegateOptions(backend="null"))
+
+
+WITHOUT_DEVICE: dict[str, tuple[Callable[[], object], str]] = {
+    "BestOptions": (lambda: fb.BestOptions(None, False, 4, "no GPU"), "no GPU"),
+    "Camera": (lambda: fb.Camera(0, "a webcam"), "a webcam"),
+    "DelegatedOp": (lambda: interpreter_with(delegate()).delegated_ops()[0], "EXP"),
+    "GpuDelegate": (delegate, "backend 'null', serves no interpreter"),
+    "GpuDelegateOptions": (lambda: fb.GpuDelegateOptions(backend="null"), "backend='null'"),
+    "Interpreter": (
+        lambda: interpreter_with(delegate()),
+        "2 operators from x to t2, <GpuDelegate: backend 'null', 2 op",
+    ),
+    "PartitionReport": (lambda: _served().partitions()[0], "2 operators, 1 dispatches"),
+    "SharingReport": (lambda: fb.SharingReport("a", "b", None, {"way": "long" * 99}, 0), "a and b share by None"),
+    "StageTime": (lambda: fb.StageTime("upload", (0, 1), None), "upload"),
+    "Statistics": (lambda: _served().statistics(), "2 of 2 operators"),
+    "StepTime": (lambda: fb.StepTime("0 EXP 0", "copy", 12), "0 EXP 0"),
+    "transfers": (lambda: fb.transfers, "copies"),
+}
+"""By public name: how one is made, and a part of its repr."""
+
+
+def _served() -> fb.GpuDelegate:
+    served = delegate()
+    _alive.append(interpreter_with(served))
+    return served
+
+
+_alive: list[fb.Interpreter] = []
+
+
+def with_gl(tmp_path: Path) -> dict[str, tuple[object, str]]:
+    """The same for objects of the GL context that is current."""
+    context = fb.GlContext.current()
+    return {
+        "CompatibilityList": (fb.CompatibilityList(), "OpenGL"),
+        "FragmentProgram": (fb.FragmentProgram("void main() {\n  color = vec4(uv, 0.0, 1.0);\n}"), "color = vec4(uv"),
+        "GlBuffer": (fb.GlBuffer(16), "16 bytes"),
+        "GlContext": (context, context.renderer),
+        "GlTexture": (fb.GlTexture(64, 48, label="mine"), "64x48 rgba8"),
+        "GlTimer": (fb.GlTimer(), "frames late"),
+        "Overlay": (fb.Overlay(), "0 shapes"),
+        "Sink": (fb.open_sink(tmp_path / "a.png", context, (64, 48)), "a.png"),
+        "Source": (fb.open_source("synthetic", size=(64, 48)), "64x48"),
+    }
+
+
+WITH_CL: dict[str, tuple[Callable[[], object], str]] = {
+    "ClBuffer": (lambda: fb.ClBuffer.from_array(np.zeros(4, np.float32)), "16 bytes"),
+    "ClContext": (fb.ClContext.current, "ClContext"),
+    "ClImage": (lambda: fb.ClImage.from_array(np.zeros((48, 64, 4), np.uint8)), "64x48 rgba8"),
+}
+ON_A_DISPLAY = {"Window"}
+
+
+def check(name: str, value: object, part: str) -> None:
+    said = repr(value)
+    assert part in said and " object at 0x" not in said, f"fb.{name}: {said}"
+    assert len(said) <= LONGEST and said.isprintable(), f"fb.{name} is long: {said}"
+
+
+def is_error_or_enum(value: Any) -> bool:
+    """Python's own reprs of these say what they are."""
+    return inspect.isclass(value) and issubclass(value, Exception | enum.Enum)
+
+
+def test_every_public_object_is_tested_here(context: fb.GlContext, tmp_path: Path) -> None:
+    named = {name for name in fb.__all__ if not inspect.isroutine(getattr(fb, name))}
+    named -= {name for name in named if is_error_or_enum(getattr(fb, name))}
+    objects = with_gl(tmp_path)
+    assert named == {*WITHOUT_DEVICE, *objects, *WITH_CL, *ON_A_DISPLAY}
+    for name, (value, part) in objects.items():
+        check(name, value, part)
+
+
+@pytest.mark.parametrize("name", WITHOUT_DEVICE)
+def test_what_needs_no_device_says_what_it_is(name: str) -> None:
+    make, part = WITHOUT_DEVICE[name]
+    check(name, make(), part)
+
+
+def test_objects_of_opencl_say_what_they_are(cl_context: fb.ClContext) -> None:
+    for name, (make, part) in WITH_CL.items():
+        check(name, make(), part)
+
+
+def test_a_window_says_what_it_is(display: object) -> None:
+    window = fb.Window(64, 48, "pictures", vsync=False)
+    check("Window", window, "'pictures', 64x48 pixels")
+    window.close()
+    check("Window", window, "closed")
+
+
+def test_what_is_closed_is_a_context_manager(context: fb.GlContext, tmp_path: Path) -> None:
+    """A public class with ``close``, ``stop`` or ``release`` has ``__exit__``, which calls it."""
+    for name in fb.__all__:
+        value = getattr(fb, name)
+        if inspect.isclass(value) and any(hasattr(value, closing) for closing in ("close", "stop", "release")):
+            assert hasattr(value, "__enter__") and hasattr(value, "__exit__"), name
+    with fb.GlTexture(64, 48) as texture, fb.open_sink(tmp_path / "a.png", context, (64, 48)) as sink:
+        sink.put(texture)
+    assert texture.released and "released" in repr(texture) and (tmp_path / "a.png").is_file()
+    with delegate() as served:
+        interpreter_with(served)
+    assert "closed" in repr(served)
