@@ -32,10 +32,11 @@ runs there, in the same interpreter.
 
 For every operator: tensors have no empty or dynamic dimension, and no rank above the one in the table. They are
 float32, or, with quantization enabled, integers of 8 or 16 bits that stand for real numbers. Operators that move,
-choose or compare values also take truth values and integers of 32 bits; so do ADD, SUB, MUL, MAXIMUM and MINIMUM, if an
-operator on the GPU reads the result. Of int64 the bounds must be known, and fit 32 bits. Two operands broadcast by
-NumPy's rules. Axes, sizes and the like are constants. Newer versions of an operator add types, which are looked at one
-by one.
+choose or compare values also take truth values and integers of 32 bits; so do arithmetic (ADD, SUB, MUL, DIV,
+FLOOR_DIV, FLOOR_MOD, MAXIMUM, MINIMUM, SQUARED_DIFFERENCE, ADD_N, ABS, NEG, SIGN), reductions and CUMSUM, if an
+operator on the GPU reads the result: it has LiteRT's bits. Of int64 the bounds must be known, and fit 32 bits. Two
+operands broadcast by NumPy's rules. Axes, sizes and the like are constants. Newer versions of an operator add types,
+which are looked at one by one.
 
 Constants may also be float16, or int4, int8, uint8 and int16 with scales, one for each channel too: they are made real
 numbers once. LiteRT's kernels round activations to 8 bits beside such weights, which the GPU does not. Computed tensors
@@ -106,43 +107,70 @@ def _reasons_for_the_cpu(names: set[str]) -> str:
 
 def _row(operator: TfliteOp, *, on_cpu: bool) -> str:
     versions = f"1 to {operator.max_version}" if operator.max_version > 1 else "1" if operator.max_version else "all"
-    found = dict.fromkeys(_reasons(operator.parse, set()))
+    found = dict.fromkeys(_reasons(operator.parse, {}, set()))
     custom = " (custom)" if operator.custom else ""
     where = f"yes | yes | {'yes' if on_cpu else 'no'}"
     return f"| {operator.name}{custom} | {versions} | {operator.max_rank} | {where} | {'; '.join(found)} |\n"
 
 
-def _reasons(function: Callable[..., Any], seen: set[Callable[..., Any]]) -> Iterator[str]:
-    """The texts of every Unsupported or ValueError that the function, or one of ours that it calls, raises."""
+Words = dict[str, str]
+"""The texts that a function is called with, by parameter."""
+
+
+def _reasons(function: Callable[..., Any], words: Words, seen: set[Any]) -> Iterator[str]:
+    """The texts of every Unsupported or ValueError that the function, called with these words, or one of ours that it
+    calls, raises.
+    """
     if isinstance(function, partial):
         function = function.func
-    if function in seen or function.__name__ in COMMON or not function.__module__.startswith("framebind."):
+    called_so = (function, *sorted(words.items()))
+    if called_so in seen or function.__name__ in COMMON or not function.__module__.startswith("framebind."):
         return
-    seen.add(function)
+    seen.add(called_so)
     nodes = list(ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function)))))
-    for name in dict.fromkeys(node.id for node in nodes if isinstance(node, ast.Name)):
-        called = function.__globals__.get(name)
+    calls = {id(node.func): node for node in nodes if isinstance(node, ast.Call)}
+    for node in nodes:
+        called = function.__globals__.get(node.id) if isinstance(node, ast.Name) else None
         if inspect.isfunction(called):
-            yield from _reasons(called, seen)
+            yield from _reasons(called, _words(called, calls.get(id(node)), words), seen)
         elif inspect.isclass(called):
             checks = [getattr(called, "__post_init__", None), getattr(called, "output_shapes", None)]
             for check in checks if issubclass(called, Operation) else checks[:1]:
                 if inspect.isfunction(check):
-                    yield from _reasons(check, seen)
+                    yield from _reasons(check, {}, seen)
     for node in nodes:
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
-            text = _text(node.exc.args[0])
+            text = _text(node.exc.args[0], words)
             if getattr(node.exc.func, "id", "") in ("Unsupported", "ValueError") and text:
                 yield text
 
 
-def _text(node: ast.expr) -> str:
-    """A message with "..." for what is filled in."""
-    if isinstance(node, ast.Constant):
-        return str(node.value)
+def _words(called: Callable[..., Any], call: ast.Call | None, words: Words) -> Words:
+    """The texts that a call passes, by parameter; those of the caller are passed on."""
+    if call is None:
+        return {}
+    given = dict(zip(inspect.signature(called).parameters, call.args, strict=False))
+    given |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
+    texts = {name: _text(value, words) for name, value in given.items()}
+    names = {name: value.id for name, value in given.items() if isinstance(value, ast.Name)}
+    passed_on = {name: words[own] for name, own in names.items() if own in words}
+    return {name: text for name, text in texts.items() if text} | passed_on
+
+
+def _text(node: ast.expr, words: Words) -> str:
+    """A text with "..." for what is filled in, except ``words``."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
     if isinstance(node, ast.JoinedStr):
-        return "".join(str(part.value) if isinstance(part, ast.Constant) else "..." for part in node.values)
+        return "".join(_part(part, words) for part in node.values)
     return ""
+
+
+def _part(part: ast.expr, words: Words) -> str:
+    if isinstance(part, ast.Constant):
+        return str(part.value)
+    name = getattr(part.value, "id", "") if isinstance(part, ast.FormattedValue) else ""
+    return words.get(name, "...")
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ def literal(value: int | float) -> str:
     if isinstance(value, float):
         text = repr(value)
         return f"({text}f)" if "." in text or "e" in text else f"({text}.0f)"
-    return f"({int(value)})"
+    return f"({int(value)})" if value > -(1 << 31) else f"({int(value) + 1} - 1)"  # C has no negative literals
 
 
 def pixel_number(shape: Shape) -> str:

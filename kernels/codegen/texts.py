@@ -71,14 +71,17 @@ def loads_fragments(name: str) -> bool:
     return "FRAGMENT_" in tile_function(name).body
 
 
-INTEGER_KERNELS = frozenset({"choose", "concat", "copy", "gather", "pad", "quantize", "reshape", "strided_copy"})
-"""The kernels that move or choose values: their text is right for int32 too."""
+INTEGER_KERNELS = frozenset(
+    "arg_extreme choose concat copy cumsum gather gather_nd integer_reduce one_hot pad quantize reshape strided_copy "
+    "update_slice".split()
+)
+"""The kernels whose text is right for int32 too, most of which move or choose values, and those of int32 alone."""
 
 
 def with_integers(text: str) -> str:
     """A text that moves or chooses values, for int32: int4 in the place of float4, whole numbers in that of floats."""
-    words = {"float": "int", "float4": "int4", "F4": "I4", "F4V": "I4V"}
-    text = re.sub(r"\b(float4?|F4V?)\b", lambda word: words[word[0]], text)
+    words = {"float": "int", "float4": "int4", "F4": "I4", "F4V": "I4V", "TO_F": "TO_I"}
+    text = re.sub(r"\b(float4?|F4V?|TO_F)\b", lambda word: words[word[0]], text)
     return re.sub(r"\b(\d+)\.0f\b", r"\1", text)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import INDEX_DTYPES, LARGEST_RANK, ranked, strides_of
-from ..arguments import require_movable, require_type
+from ..arguments import require_type, require_values
 
 MOST_COORDINATES = 4
 
@@ -58,7 +58,7 @@ def coordinate_constants(sizes: tuple[int, ...], strides: tuple[int, ...]) -> di
 
 def _parse(node: TfliteNode) -> Parsed:
     source, indices = node.inputs[:2]
-    require_movable([source], node.outputs)
+    require_values([source], node.outputs)
     require_type(INDEX_DTYPES, indices)
     if source is None or indices is None or not indices.shape:
         raise Unsupported("it needs an input, and indices of rank 1 or more")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import INDEX_DTYPES, bhwc_axis
-from ..arguments import require_movable, require_type
+from ..arguments import require_type, require_values
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class UpdateSlice(Operation):
 
 def _parse(node: TfliteNode) -> Parsed:
     source, part, starts = node.inputs[:3]
-    require_movable([source, part], node.outputs)
+    require_values([source, part], node.outputs)
     require_type(INDEX_DTYPES, starts)
     if source is None or part is None or starts is None or not source.shape or source.dtype != part.dtype:
         raise Unsupported("it needs a tensor of rank 1 or more, a part of the same type, and starts")

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import INDEX_DTYPES, LARGEST_RANK, around_axis, ranked
-from ..arguments import axis_of, constant, require_float, require_type, require_values
+from ..arguments import axis_of, constant, is_index, require_float, require_type, require_values
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class OneHot(Operation):
     axis: int
     rank: int
     depth: int
-    on: float
-    off: float
+    on: float | int
+    off: float | int
 
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
         return [(*shapes[0][: self.axis], self.depth, *shapes[0][self.axis :])]
@@ -82,14 +82,20 @@ class Gather(Operation):
 
 def _parse_one_hot(node: TfliteNode) -> Parsed:
     require_type(INDEX_DTYPES, node.inputs[0])
-    require_float(*node.inputs[2:], *node.outputs)
+    integers = all(is_index(tensor, node.outputs[0].dtype) for tensor in node.inputs[2:])
+    if not integers:
+        require_float(*node.inputs[2:], *node.outputs)
     depth, on, off = (
         constant(node.inputs[i], what).reshape(-1)[0] for i, what in ((1, "depth"), (2, "on"), (3, "off"))
     )
     rank = len(node.inputs[0].shape) + 1 if node.inputs[0] else 1
     if depth < 1:
         raise Unsupported(f"depth {depth} must be positive")
-    return Parsed(OneHot(axis_of(node.options.Axis(), rank), rank, int(depth), float(on), float(off)))
+    axis = axis_of(node.options.Axis(), rank)
+    if integers:
+        bounds = min(int(on), int(off)), max(int(on), int(off))
+        return Parsed(OneHot(axis, rank, int(depth), int(on), int(off)), integers=True, bounds=bounds)
+    return Parsed(OneHot(axis, rank, int(depth), float(on), float(off)))
 
 
 def _parse_gather(node: TfliteNode) -> Parsed:

@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...operation import FusedOp, Fusion, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import LARGEST_RANK, TensorInfo, broadcast_shape
+from ...tensor import INDEX_DTYPES, INT32_BOUNDS, LARGEST_RANK, Bounds, TensorInfo, broadcast_shape
 from ..arguments import activation_epilogue, is_index, require_float
-from .integers import ARITHMETIC, arithmetic_bounds
+from .integers import ARITHMETIC, DIVISIONS, SIGNS, arithmetic_bounds, require_nonzero, sign_bounds
 
 UNARY: dict[str, str] = {
     "ABS": "fabs(v)",
@@ -112,14 +112,45 @@ def _parse_unary(node: TfliteNode, *, name: str) -> Parsed:
     return Parsed(Elementwise(), (0,), (FusedOp(name),))
 
 
+def _parse_sign(node: TfliteNode, *, name: str) -> Parsed:
+    """An operator of one operand that LiteRT has for integers too."""
+    source, dtype = node.inputs[0], node.outputs[0].dtype
+    if source is None or not is_index(source, dtype):
+        return _parse_unary(node, name=name)
+    return Parsed(Elementwise(), (0,), (FusedOp(name),), integers=True, bounds=sign_bounds(name, source, dtype))
+
+
 def _parse_binary(node: TfliteNode, *, name: str) -> Parsed:
-    tensors = (*node.inputs, *node.outputs)
-    integers = name in ARITHMETIC and all(is_index(tensor, node.outputs[0].dtype) for tensor in tensors)
-    if not integers:
-        require_float(*tensors)
+    require_float(*node.inputs, *node.outputs)
+    return _binary(node, name)
+
+
+def _parse_arithmetic(node: TfliteNode, *, name: str) -> Parsed:
+    """A binary operator that LiteRT has for integers too."""
+    dtype = node.outputs[0].dtype
+    left, right = _operands(node)
+    if not (is_index(left, dtype) and is_index(right, dtype)):
+        return _parse_binary(node, name=name)
+    return _binary(node, name, arithmetic_bounds(name, left, right, dtype))
+
+
+def _parse_division(node: TfliteNode, *, name: str) -> Parsed:
+    _, right = _operands(node)
+    if right.dtype in INDEX_DTYPES:
+        require_nonzero(right)
+    return _parse_arithmetic(node, name=name)
+
+
+def _operands(node: TfliteNode) -> tuple[TensorInfo, TensorInfo]:
     left, right = node.inputs
     if left is None or right is None:
         raise Unsupported("it needs two operands")
+    return left, right
+
+
+def _binary(node: TfliteNode, name: str, bounds: Bounds | None = None) -> Parsed:
+    """The operator; ``bounds`` are those of its result if it is one of integers."""
+    left, right = _operands(node)
     try:
         broadcast_shape([left.shape, right.shape])
     except ValueError as error:
@@ -130,7 +161,9 @@ def _parse_binary(node: TfliteNode, *, name: str) -> Parsed:
     if right.constant is not None and left.constant is None:
         swapped = False
     op = FusedOp(name, operand=0 if swapped else 1, swapped=swapped)
-    bounds = arithmetic_bounds(name, left, right, node.outputs[0].dtype) if integers else None
+    integers = bounds is not None
+    if bounds is not None and activation:
+        bounds = min(bounds[0], 0), max(bounds[1], 0)
     epilogue = (op, *activation_epilogue(activation))
     return Parsed(Elementwise(), (1 if swapped else 0,), epilogue, integers=integers, bounds=bounds)
 
@@ -164,12 +197,16 @@ def _parse_leaky_relu(node: TfliteNode) -> Parsed:
 
 
 def _parse_add_n(node: TfliteNode) -> Parsed:
-    require_float(*node.inputs, *node.outputs)
+    integers = all(is_index(tensor, "int32") for tensor in (*node.inputs, *node.outputs))
+    if not integers:
+        require_float(*node.inputs, *node.outputs)
     runtime = [i for i, tensor in enumerate(node.inputs) if tensor is not None and tensor.constant is None]
     if not runtime or len({tensor.shape for tensor in node.inputs if tensor is not None}) > 1 or None in node.inputs:
         raise Unsupported("it needs inputs of one shape, and one at least that is not constant")
     others = (i for i in range(len(node.inputs)) if i != runtime[0])
-    return Parsed(Elementwise(), (runtime[0],), tuple(FusedOp("ADD", operand=i) for i in others))
+    epilogue = tuple(FusedOp("ADD", operand=i) for i in others)
+    bounds = INT32_BOUNDS if integers else None
+    return Parsed(Elementwise(), (runtime[0],), epilogue, integers=integers, bounds=bounds)
 
 
 def _folded(operator: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Callable[[Any, list[np.ndarray]], np.ndarray]:
@@ -215,11 +252,16 @@ _UNARY_FOLDS: dict[str, Callable[[Any, list[np.ndarray]], np.ndarray]] = {
     "ROUND": lambda _, inputs: np.rint(inputs[0]),
     "SQRT": lambda _, inputs: np.sqrt(inputs[0]),
 }
-_BINARY_PARSERS = {"ATAN2": _parse_first_shape, "PRELU": _parse_first_shape}
+_BINARY_PARSERS = {
+    **dict.fromkeys(ARITHMETIC, _parse_arithmetic),
+    **dict.fromkeys(DIVISIONS, _parse_division),
+    **dict.fromkeys(("ATAN2", "PRELU"), _parse_first_shape),
+}
 TFLITE = (
     *(
         TfliteOp(
-            name, partial(_parse_unary, name=name), max_version=5, max_rank=LARGEST_RANK, fold=_UNARY_FOLDS.get(name)
+            name, partial(_parse_sign if name in SIGNS else _parse_unary, name=name), max_version=5,
+            max_rank=LARGEST_RANK, fold=_UNARY_FOLDS.get(name),
         )
         for name in UNARY
     ),

@@ -9,7 +9,7 @@ from functools import partial
 
 from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp
 from ...tensor import INDEX_DTYPES, LARGEST_RANK, around_axis, ranked
-from ..arguments import axis_of, constant, require_declared, require_float, require_type
+from ..arguments import axis_of, constant, require_declared, require_type, require_values
 
 LONGEST_AXIS = 1 << 30
 """More values than an axis has, however a model's inputs are resized."""
@@ -43,7 +43,7 @@ class ArgExtreme(Operation):
 
 
 def _parse(node: TfliteNode, *, maximum: bool) -> Parsed:
-    require_float(node.inputs[0])
+    require_values(node.inputs[:1], [])
     require_type(INDEX_DTYPES, *node.outputs)
     require_declared(node.outputs[0], node.options.OutputType())
     rank = len(node.inputs[0].shape) if node.inputs[0] else 0

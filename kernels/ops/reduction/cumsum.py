@@ -8,7 +8,8 @@ from dataclasses import KW_ONLY, dataclass, replace
 
 from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import LARGEST_RANK, around_axis, bhwc_axis, slices
-from ..arguments import axis_of, constant, require_float
+from ..arguments import axis_of, constant, is_index, require_float
+from ..pointwise.integers import known_bounds, wrapped
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,21 @@ class CumulativeSum(Operation):
 
 
 def _parse(node: TfliteNode) -> Parsed:
-    require_float(node.inputs[0], *node.outputs)
-    if node.inputs[0] is None or not node.inputs[0].shape:
+    source, dtype = node.inputs[0], node.outputs[0].dtype
+    integers = is_index(source, dtype)
+    if not integers:
+        require_float(source, *node.outputs)
+    if source is None or not source.shape:
         raise Unsupported("it needs an input of rank 1 or more")
-    rank = len(node.inputs[0].shape)
+    rank = len(source.shape)
     axis = axis_of(constant(node.inputs[1], "axis").reshape(-1)[0], rank)
     exclusive, reverse = bool(node.options.Exclusive()), bool(node.options.Reverse())
-    return Parsed(CumulativeSum(axis, rank, exclusive=exclusive, reverse=reverse))
+    operation = CumulativeSum(axis, rank, exclusive=exclusive, reverse=reverse)
+    if not integers:
+        return Parsed(operation)
+    lowest, highest = (min(known_bounds(source)[0], 0), max(known_bounds(source)[1], 0))
+    count = source.shape[axis]
+    return Parsed(operation, integers=True, bounds=wrapped((lowest * count, highest * count), dtype))
 
 
 TFLITE = (TfliteOp("CUMSUM", _parse, max_version=1, inputs=2, max_rank=LARGEST_RANK),)

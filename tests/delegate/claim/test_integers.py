@@ -83,7 +83,8 @@ def test_integers_and_halves_share_a_buffer() -> None:
     "name, table, dtype, says",
     [
         ("ADD", options("Add"), "int64", "is int64, and may hold more than the 32 bits of integers on the GPU"),
-        ("DIV", options("Div"), "int32", "is int32; the operator takes float32"),
+        ("DIV", options("Div"), "int32", "its divisor 'x1' may be 0, at which LiteRT stops and the GPU cannot"),
+        ("FLOOR_MOD", None, "int64", "is int64, and may hold more than the 32 bits of integers on the GPU"),
         (
             "SUB",
             options("Sub", fusedActivationFunction=4),
@@ -113,6 +114,46 @@ def test_bounds_of_int64_follow_from_its_operators() -> None:
 def test_integers_that_only_the_cpu_reads_are_computed_there() -> None:
     model = Integers(np.zeros(4, np.int32))
     model.add("ADD", [0, model.constant(1)], (4,), options("Add"))
-    model.operators[1:] = [Op("NEG", [2], [3])]  # an int32 NEG has no kernel here
-    model.tensors[3] = T("negated", (4,), None, "int32")
+    model.operators[1:] = [Op("BITWISE_XOR", [2, 2], [3])]  # it has no kernel here
+    model.tensors[3] = T("bits", (4,), None, "int32")
     assert model.claims().unneeded == {0: "it computes integers that no operator on the GPU reads"}
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_a_divisor_that_is_never_zero_is_computed(context: fb.GlContext) -> None:
+    """Its bounds exclude zero; LiteRT's own quotient, and the smallest integer as the dividend."""
+    model = Integers(np.array([-(1 << 31), 7, -7, 0], np.int32), np.array([-5, 2, 3, 9], np.int32))
+    divisor = model.add("MAXIMUM", [1, model.constant(1)], (4,), options("MaximumMinimum"))
+    model.add("DIV", [0, divisor], (4,), options("Div"))
+    model.add("FLOOR_MOD", [0, divisor], (4,))
+    assert not model.claims().unsupported
+    interpreter = fb.Interpreter(model_content=model.model())
+    interpreter.modify_graph_with_delegate(fb.GpuDelegate(fb.GpuDelegateOptions(is_precision_loss_allowed=False)))
+    results, expected = run_model(interpreter, model.given), run_on_cpu(model.model(), model.given)
+    for result, wanted in zip(results, expected, strict=True):
+        np.testing.assert_array_equal(result, wanted)
+
+
+@pytest.mark.parametrize(
+    "name, shape, axes, says",
+    [
+        ("MEAN", (40000,), [0], "its mean is that of 40000 integers; 32767 at most are supported"),
+        ("MEAN", (2, 3, 2, 3, 2, 3, 2), [1, 3, 5], "its mean of integers is taken in several steps"),
+    ],
+)
+def test_means_of_integers_that_would_round_twice(name: str, shape: Any, axes: Any, says: str) -> None:
+    model = Integers(np.zeros(shape, np.int32))
+    left = [size for axis, size in enumerate(shape) if axis not in axes]
+    model.add(name, [0, model.constant(axes)], left, options("Reducer"))
+    assert says in model.claims().unsupported[0]
+
+
+def test_a_sum_of_int64_fits_or_is_refused() -> None:
+    """Ten thousand truth values fit 32 bits, and ten thousand integers of 32 bits do not."""
+    model = Integers(np.zeros(10000, np.int32))
+    truth = model.add("LESS", [0, model.constant(3)], (10000,), options("Less"), "bool")
+    for source in (truth, 0):
+        wide = model.add("CAST", [source], (10000,), options("Cast"), "int64")
+        model.add("SUM", [wide, model.constant([0])], (1,), options("Reducer", keepDims=True), "int64")
+    (reason,) = model.claims().unsupported.values()
+    assert "its result is int64, and may have more than the 32 bits" in reason

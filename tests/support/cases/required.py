@@ -70,6 +70,7 @@ EXEMPT: dict[Feature, str] = {
     ("gather_nd", "indices", "Dense"): INTEGERS, ("scatter", "indices", "Dense"): INTEGERS,
     ("update_slice", "starts", "Dense"): INTEGERS,
     ("top_k", "indices", "Dense"): INTEGERS, ("quantize", "src", "Dense"): INTEGERS,
+    ("integer_reduce", "src", "Dense"): INTEGERS, ("integer_reduce", "dst", "Dense"): INTEGERS,
     ("lstm", "gates", "Dense"): "the matrix product before it writes them to the arena",
     ("lstm", "state", "Dense"): "it is written to the arena, then copied to the variable",
     ("RANK", "channels % 4", 0): VECTOR, ("RANK", "channels % 4", 2): VECTOR,
