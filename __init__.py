@@ -5,7 +5,7 @@ from .delegate.gpu_delegate import GpuDelegate
 from .delegate.interpreter import Interpreter
 from .delegate.options import GpuDelegateOptions, InferencePreference, InferencePriority, WaitType
 from .delegate.report import DelegatedOp, PartitionReport
-from .delegate.statistics import Statistics, StepTime
+from .delegate.statistics import Statistics, StepCost, StepTime, TensorMemory
 from .interop.cl.context import ClContext
 from .interop.cl.objects import ClBuffer, ClImage
 from .interop.discovery.compatibility import BestOptions, CompatibilityList
@@ -67,7 +67,9 @@ __all__ = [
     "SourceError",
     "StageTime",
     "Statistics",
+    "StepCost",
     "StepTime",
+    "TensorMemory",
     "TransferError",
     "WaitType",
     "Window",

@@ -20,6 +20,7 @@ from framebind.delegate.claim.claims import claim
 from framebind.delegate.claim.partition_graph import build_graph
 from framebind.delegate.compiler import compile_program
 from framebind.delegate.plan.binding import Binding
+from framebind.delegate.plan.work import work_of
 from framebind.delegate.read.reader import read_model
 from framebind.delegate.run.program import Program
 from framebind.demos.commands.measure import FRAME
@@ -59,18 +60,10 @@ class Work:
 
 
 def work(step: Step) -> Work:
-    """The work of a step, from its views.
-
-    Every weight is used once per pixel of the output; of a transposed convolution, once per pixel of the input.
-    """
-    source = step.kernel.source
-    views = {argument.name: argument.view for argument in source.arguments}
-    counted = views["src"] if source.name == "transpose_conv" else views.get("dst")
-    pixels = 0 if counted is None or isinstance(counted, Constants) else math.prod(counted.shape[:3])
-    factors = sum(4 * v.count for name, v in views.items() if isinstance(v, Constants) and name.endswith("weights"))
-    picture = sum(FRAME[0] * FRAME[1] * 4 for v in views.values() if isinstance(v, Picture))
-    nbytes = sum(view.nbytes for view in views.values()) + picture
-    return Work(f"{source.name} {step.label}", nbytes, pixels * factors, source.group_size * step.group_count)
+    """The work of a step; a texture is a whole frame of the camera's."""
+    found, source = work_of(step, FRAME[0] * FRAME[1] * 4), step.kernel.source
+    invocations = source.group_size * step.group_count
+    return Work(f"{source.name} {step.label}", found.nbytes, found.multiply_adds, invocations)
 
 
 @dataclass(frozen=True)

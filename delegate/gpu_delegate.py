@@ -16,7 +16,9 @@ from .plan.binding import Crop, TextureMapping, Values
 from .read.reader import read_file, read_model
 from .report import DelegatedOp, PartitionReport, describe_operators
 from .run.messages import inputs_and_outputs
-from .statistics import Statistics, StepTime, gather, step_times
+from .run.partition import Partition
+from .run.program import Program
+from .statistics import Statistics, StepCost, StepTime, TensorMemory, gather, step_costs, step_times, tensor_memory
 
 
 class GpuDelegate:
@@ -128,8 +130,10 @@ class GpuDelegate:
 
     def partitions(self) -> list[PartitionReport]:
         """A record for each part of the model that runs on the GPU, numbered in the order of the model's operators."""
-        ordered = sorted(self.engine.partitions, key=lambda partition: (partition.subgraph, partition.operators))
-        return [partition.report(number) for number, partition in enumerate(ordered)]
+        return [partition.report(number) for number, partition in enumerate(self._ordered_partitions())]
+
+    def _ordered_partitions(self) -> list[Partition]:
+        return sorted(self.engine.partitions, key=lambda partition: (partition.subgraph, partition.operators))
 
     def record(self) -> None:
         """Compile, upload the constants and record all commands now, which the first ``invoke`` does otherwise.
@@ -171,6 +175,22 @@ class GpuDelegate:
         operators = sum(len(graph.operators) for graph in graphs), sum(len(p.operators) for p in engine.partitions)
         times = engine.stopwatch.seconds
         return gather(device.traits, self.engine.programs, operators, len(engine.partitions), times)
+
+    def steps(self) -> list[StepCost]:
+        """The steps of the parts that were recorded (``record`` or ``invoke``), in order: kernel, operators, bytes.
+
+        They are known without a GPU, on the backend "null".
+        """
+        return [cost for number, program in self._recorded() for cost in step_costs(number, program)]
+
+    def memory(self) -> list[TensorMemory]:
+        """The intermediate tensors of the parts that were recorded: when each lives, and where in their memory."""
+        return [use for number, program in self._recorded() for use in tensor_memory(number, program)]
+
+    def _recorded(self) -> list[tuple[int, Program]]:
+        """The programs that were recorded, by their partition's number."""
+        parts = enumerate(self._ordered_partitions())
+        return [(number, part.program) for number, part in parts if part.program is not None]
 
     def profile(self) -> list[StepTime]:
         """Run the model's part on the GPU once, each step as a dispatch of its own, and time each.

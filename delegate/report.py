@@ -42,6 +42,10 @@ class DelegatedOp:
     """The number of the part of the model that runs on the GPU; None on the CPU."""
     reason: str
     """Why it is not on the GPU; "" if it is."""
+    inputs: tuple[int, ...] = ()
+    """The tensors that it reads, by number in the subgraph; -1 is an optional one that is left out."""
+    outputs: tuple[int, ...] = ()
+    """The tensors that it writes."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,11 @@ def describe_operators(
             partition = partitions.get(where)
             reason = "" if partition is not None else reasons.get(where, otherwise)
             runs_on = "cpu" if partition is None else "gpu"
-            found.append(DelegatedOp(operator.index, operator.name, number, runs_on, partition, reason))
+            found.append(
+                DelegatedOp(
+                    operator.index, operator.name, number, runs_on, partition, reason, operator.inputs, operator.outputs
+                )
+            )
     return found
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..interop.device import Traits
 from .cache.stopwatch import Phase
 from .lower.tuning import describe
+from .plan.work import work_of
 from .run.program import Program
 
 
@@ -88,6 +89,63 @@ class StepTime:
     """Nanoseconds on the GPU."""
 
 
+@dataclass(frozen=True)
+class StepCost:
+    """A step of a part of the model, one kernel, and what it costs at least. See ``GpuDelegate.steps``.
+
+    Examples
+    --------
+    >>> delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend="null"))
+    >>> interpreter = fb.Interpreter(model_path="model.tflite", experimental_delegates=[delegate])
+    >>> interpreter.allocate_tensors()
+    >>> delegate.record()
+    >>> (step,) = delegate.steps()
+    >>> step.label, step.operators, step.nbytes
+    ('0 EXP 0', (0,), 480)
+    """
+
+    partition: int
+    """The number of the part of the model that it belongs to."""
+    label: str
+    """The step's number, its operator, and the numbers of the model's operators in it."""
+    kernel: str
+    """The kernel's name."""
+    operators: tuple[int, ...]
+    """The numbers of the model's operators in it; none, if it converts an input or output."""
+    nbytes: int
+    """Bytes that it reads and writes at least: each of its tensors, and its weights, once."""
+    multiply_adds: int
+    """Multiply-adds of a convolution or matrix product with constant weights; 0 for others."""
+
+
+@dataclass(frozen=True)
+class TensorMemory:
+    """An intermediate tensor in the GPU's memory, which others share before and after it. See ``GpuDelegate.memory``.
+
+    Examples
+    --------
+    >>> delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend="null"))
+    >>> interpreter = fb.Interpreter(model_path="model.tflite", experimental_delegates=[delegate])
+    >>> interpreter.allocate_tensors()
+    >>> delegate.record()
+    >>> delegate.memory()  # a model of one operator has no intermediate tensor
+    []
+    """
+
+    partition: int
+    """The number of the part of the model that it belongs to."""
+    tensor: int | None
+    """Its number in the subgraph; None for an intermediate result of one operator."""
+    offset: int
+    """Bytes before it in the part's memory."""
+    nbytes: int
+    """Its bytes."""
+    first_step: int
+    """The number of the step that writes it first, in its part."""
+    last_step: int
+    """The number of the last step that reads it."""
+
+
 def gather(
     traits: Traits,
     programs: Sequence[Program],
@@ -120,3 +178,29 @@ def step_times(programs: Sequence[Program]) -> list[StepTime]:
         for (label, nanoseconds), name in zip(timings, names, strict=True):
             times.append(StepTime(label, name, nanoseconds))
     return times
+
+
+def step_costs(number: int, program: Program) -> list[StepCost]:
+    """The cost of each step of a program that was recorded; ``number`` is its partition's."""
+    costs: list[StepCost] = []
+    for step in program.steps:
+        numbers = step.label.rsplit(" ", 1)[-1]
+        operators = tuple(int(word) for word in numbers.split(",")) if numbers else ()
+        nbytes, multiply_adds = work_of(step)
+        costs.append(StepCost(number, step.label, step.kernel.source.name, operators, nbytes, multiply_adds))
+    return costs
+
+
+def tensor_memory(number: int, program: Program) -> list[TensorMemory]:
+    """The intermediate tensors of a program that was recorded, by the step that writes them first."""
+    layout = program.layout
+    if layout is None:
+        return []
+    found = [
+        TensorMemory(
+            number, tensor if isinstance(tensor, int) else None, layout.arena.offsets[tensor], life.nbytes,
+            life.first, life.last,
+        )
+        for tensor, life in layout.lifetimes.items()
+    ]  # fmt: skip
+    return sorted(found, key=lambda use: (use.first_step, use.offset))

@@ -39,6 +39,8 @@ class Layout:
     storages: Mapping[TensorId, Storage]
     dense: Ranges
     arena: Plan
+    lifetimes: Mapping[TensorId, Lifetime]
+    """The steps that need each tensor in the arena."""
 
     def place(self, tensor: TensorId, access: Access) -> Place:
         """The place of a tensor for a kernel that reads ("r") or writes ("w") it."""
@@ -87,7 +89,7 @@ def plan_layout(
             nbytes = Sliced(lowered.shapes[tensor], compiled.storages[tensor]).nbytes
             lifetimes[tensor] = Lifetime(nbytes, first, number)
     arena = plan_memory(lifetimes, alignment)
-    return Layout(lowered, tensors, bindings, compiled.constants, compiled.storages, dense, arena)
+    return Layout(lowered, tensors, bindings, compiled.constants, compiled.storages, dense, arena, lifetimes)
 
 
 def _touched(entry: LabelledLaunch) -> Iterable[TensorId]:

@@ -16,7 +16,7 @@ from ..compiler import CompiledProgram
 from ..lower.tuning import choices_by_key
 from ..plan.binding import Binding
 from ..plan.conversions import add_conversions
-from ..plan.placement import plan_layout, slot_name
+from ..plan.placement import Layout, plan_layout, slot_name
 from ..plan.steps import build_steps
 
 log = logging.getLogger("framebind")
@@ -43,6 +43,8 @@ class Program:
         """The dispatches of a run, in order; none before ``record``."""
         self.step_choices: tuple[TuningChoice[Any] | None, ...] = ()
         """The decision that each of ``steps`` follows, if there is one."""
+        self.layout: Layout | None = None
+        """The places of the tensors of ``steps``."""
         self.has_run = False
         """Whether the commands ran since they were recorded."""
         self._device, self._store, self._stopwatch = device, store, stopwatch or Stopwatch()
@@ -132,6 +134,7 @@ class Program:
         if self._commands is not None:
             self._commands.release()
         self._commands, self.steps, self.step_choices, self.has_run = None, (), (), False
+        self.layout = None
 
     def _buffer(self, what: str, nbytes: int) -> Resource:
         traits = self._device.traits
@@ -151,6 +154,7 @@ class Program:
         launches, dense = add_conversions(self.graph, compiled.lowered, views)
         self.step_choices = tuple(entry.launch.choice for entry in launches)
         layout = plan_layout(compiled, bindings, launches, dense, self._device.traits.offset_alignment)
+        self.layout = layout
         arena = self._grown_arena(layout.arena.nbytes)
         memories = {"weights": self._weights, "arena": arena}
         return build_steps(launches, layout, memories, self._kernel)

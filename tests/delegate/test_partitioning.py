@@ -277,7 +277,7 @@ def test_a_partition_tells_what_it_takes_once_it_is_recorded() -> None:
 def test_without_a_delegate_all_is_on_the_cpu() -> None:
     interpreter = fb.Interpreter(model_content=chain("EXP"))
     (op,) = interpreter.delegated_ops()
-    assert op == fb.DelegatedOp(0, "EXP", 0, "cpu", None, "this interpreter has no GpuDelegate")
+    assert op == fb.DelegatedOp(0, "EXP", 0, "cpu", None, "this interpreter has no GpuDelegate", (0,), (1,))
 
 
 def test_a_delegate_applied_late_is_reported_too() -> None:

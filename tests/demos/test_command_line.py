@@ -231,7 +231,16 @@ def test_inspect_prints_json(inspected: Callable[..., Any]) -> None:
         ],
         "outputs": [{**content["inputs"][0], "index": 1, "name": "y"}],
         "operators": [
-            {"index": 0, "name": "RELU", "subgraph": 0, "runs_on": "gpu", "partition": 0, "reason": ""},
+            {
+                "index": 0,
+                "name": "RELU",
+                "subgraph": 0,
+                "runs_on": "gpu",
+                "partition": 0,
+                "reason": "",
+                "inputs": [0],
+                "outputs": [1],
+            },
         ],
         "partitions": [{**partition, "number": 0, "operators": [0], "inputs": [0], "outputs": [1]}],
         "error": None,
