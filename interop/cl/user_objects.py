@@ -9,6 +9,7 @@ import numpy as np
 import pyopencl as cl
 
 from ..errors import BindingError
+from .api import own_errors
 from .objects import ClBuffer, ClImage
 
 
@@ -62,15 +63,15 @@ def _array(array: Any) -> ClBuffer:
 
 
 def _part(buffer: ClBuffer, offset: int, nbytes: int, what: str) -> ClBuffer:
-    """A part of a buffer as a buffer of its own."""
-    try:
-        memory = buffer.memory.get_sub_region(offset, nbytes)
-    except cl.Error as error:
-        alignment = max(device.mem_base_addr_align for device in buffer.memory.context.devices) // 8
+    """A part of a buffer as a buffer of its own. rusticl 22.3 would take any offset, and kernels read float4."""
+    alignment = max(device.mem_base_addr_align for device in buffer.memory.context.devices) // 8
+    if offset % alignment:
         raise BindingError(
             f"{what} cannot be bound: it begins at byte {offset} of its buffer, and OpenCL takes parts that begin at "
-            f"multiples of {alignment} ({error}); use array.copy()"
-        ) from error
+            f"multiples of {alignment}; use array.copy()"
+        )
+    with own_errors(f"taking bytes {offset} to {offset + nbytes} of {buffer.label}"):
+        memory = buffer.memory.get_sub_region(offset, nbytes)
     part = ClBuffer(memory, nbytes, what)
     part.handle, part.offset = buffer.handle, buffer.offset + offset
     return part

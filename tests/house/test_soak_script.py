@@ -14,18 +14,24 @@ import pytest
 import framebind as fb
 from framebind.demos.player.options import Options
 from framebind.demos.player.run import run
+from framebind.interop.device import Device
 from support.tiny_models import chain
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, BENCHMARKS / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their own module up
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture
 def soak() -> ModuleType:
-    path = Path(__file__).parents[2] / "benchmarks" / "soak.py"
-    spec = importlib.util.spec_from_file_location("soak", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["soak"] = module  # dataclasses look their own module up
-    spec.loader.exec_module(module)
-    return module
+    return script("soak")
 
 
 def test_what_grows_and_what_stutters_is_told(soak: ModuleType) -> None:
@@ -62,9 +68,23 @@ def test_a_short_run_is_watched(soak: ModuleType, context: fb.GlContext, tmp_pat
 def test_a_hundred_bound_frames_of_two_threads(tmp_path: Path) -> None:
     """The models stand in for real ones: a picture in, a picture out, any size."""
     (tmp_path / "a.tflite").write_bytes(chain("EXP", "ABS", shape=(1, 8, 8, 3)))
-    script = Path(__file__).parents[2] / "benchmarks" / "endurance.py"
     models = ["--model", str(tmp_path / "a.tflite"), "--resized", str(tmp_path / "a.tflite")]
-    command = [sys.executable, str(script), "--backend", "gl", "--frames", "200", *models]
+    command = [sys.executable, str(BENCHMARKS / "endurance.py"), "--backend", "gl", "--frames", "200", *models]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-    assert "200 frames in" in done.stdout and " 0 wrong" in done.stdout, done.stdout + done.stderr
+    assert "200 of 200 frames" in done.stdout and "200 compared bit by bit, 0 wrong" in done.stdout, (
+        done.stdout + done.stderr
+    )
     assert "100 resizes" in done.stdout and "Error" not in done.stdout
+
+
+@pytest.mark.parametrize("gpu", ["gl"], indirect=True)
+def test_endurance_counts_each_wrong_frame(gpu: Device, tmp_path: Path) -> None:
+    endurance = script("endurance")
+    (tmp_path / "a.tflite").write_bytes(chain("EXP", "ABS", shape=(1, 8, 8, 3)))
+    lane = endurance.Lane(tmp_path / "a.tflite", endurance.BY_NAME[gpu.traits.api], waits=True)
+    for number in range(6):
+        lane.frame(number)
+    assert lane.check(6) == (6, 0)
+    for number in range(6, lane.log.rows + 5):
+        lane.frame(number)
+    assert lane.check(lane.log.rows + 6) == (lane.log.rows, 1), "frame 'rows + 5' was not run: its part is frame 5's"
