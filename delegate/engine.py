@@ -18,8 +18,9 @@ from .claim.selection import Selection, select
 from .litert.native import KERNEL_NAME, NativeDelegate, NativeGraph, Partitioned, log
 from .options import GpuDelegateOptions
 from .plan.binding import TextureMapping
-from .read.model import Model
-from .report import warn_of_software, warning_text
+from .read.checks import called_subgraphs
+from .read.model import Model, Subgraph
+from .report import Location, warn_of_software, warning_text
 from .run.boundary import BoundaryTensors
 from .run.cpu_operators import CpuOperators
 from .run.maker import ProgramMaker
@@ -45,6 +46,8 @@ class Engine:
         self.claims: dict[int, Claims] = {}
         self.selections: dict[int, Selection] = {}
         """Both by the number of the subgraph."""
+        self.unrolled: dict[int, Location] = {}
+        """The subgraphs that LiteRT does not run, and the operator on the GPU that runs each: a loop."""
         self.closed = False
         self.stopwatch = Stopwatch()
         self._cache: Cache | None = None
@@ -95,7 +98,7 @@ class Engine:
             partition.release()
         self.partitions.clear()
         self._partitions_by_tensor.clear()
-        for known in (self.claims, self.selections, self._reported):
+        for known in (self.claims, self.selections, self.unrolled, self._reported):
             known.clear()
         self.boundary.release()
         self.boundary.forget_variables()
@@ -168,9 +171,14 @@ class Engine:
     def claim(self, graph: NativeGraph) -> Sequence[int]:
         """Choose the operators of a subgraph that go to the GPU. Logs the others with the reasons, once."""
         subgraph = graph.subgraph
+        loop = self._loop_around(graph.index)
+        if loop is not None:
+            self.unrolled[graph.index] = loop
+            return ()
         shapes = {tensor: graph.shape(tensor) for tensor in subgraph.inputs}
         with self.stopwatch.phase("claim"):
-            claims = claim(subgraph, self._target, quantized=self.options.enable_quantization, shapes=shapes)
+            quantized, subgraphs = self.options.enable_quantization, self._subgraphs
+            claims = claim(subgraph, self._target, quantized=quantized, shapes=shapes, subgraphs=subgraphs)
         self.claims[graph.index] = claims
         # LiteRT applies its delegates to a subgraph again after inputs were resized.
         self.partitions = [partition for partition in self.partitions if partition.subgraph != graph.index]
@@ -182,6 +190,20 @@ class Engine:
         self.boundary.begin_subgraph(graph.index, [o for o in subgraph.operators if o.index not in on_gpu])
         self._report(graph, claims, len(selection.operators))
         return selection.operators
+
+    def _loop_around(self, number: int) -> Location | None:
+        """An operator on the GPU that runs a subgraph, if no other one does; LiteRT shows callers before."""
+        callers = [
+            (caller, operator.index)
+            for caller, subgraph in enumerate(self._subgraphs)
+            for operator in subgraph.operators
+            if number in called_subgraphs(operator)
+        ]
+        on_gpu = [
+            caller in self.unrolled or (caller in self.selections and operator in self.selections[caller].operators)
+            for caller, operator in callers
+        ]
+        return callers[0] if callers and all(on_gpu) else None
 
     def _report(self, graph: NativeGraph, claims: Claims, taken: int) -> None:
         """Log once for each subgraph: LiteRT asks again whenever inputs were resized."""
@@ -208,9 +230,15 @@ class Engine:
 
     def _claim_again(self, graph: NativeGraph, operators: Sequence[int], shapes: Mapping[int, Shape]) -> Claims:
         """Claims of a partition's operators, after shapes have changed."""
-        quantized = self.options.enable_quantization
+        quantized, subgraphs = self.options.enable_quantization, self._subgraphs
         with self.stopwatch.phase("claim"):
-            return claim_again(graph.subgraph, self._target, operators, quantized=quantized, shapes=shapes)
+            return claim_again(
+                graph.subgraph, self._target, operators, quantized=quantized, shapes=shapes, subgraphs=subgraphs
+            )
+
+    @property
+    def _subgraphs(self) -> tuple[Subgraph, ...]:
+        return self.model.subgraphs if self.model is not None else ()
 
     def _cpu_operators(self, graph: NativeGraph, partition: Partitioned) -> CpuOperators:
         assert self.model is not None, "LiteRT calls a delegate that was attached with its model"

@@ -126,6 +126,12 @@ class GpuDelegate:
         on_cpu = {(part.subgraph, i): reason for part in engine.partitions for i, reason in part.cpu_reasons.items()}
         numbers = {(report.subgraph, i): report.number for report in self.partitions() for i in report.operators}
         numbers = {place: number for place, number in numbers.items() if place not in on_cpu}
+        for subgraph, loop in engine.unrolled.items():  # a loop's before those of loops inside it
+            steps = {(subgraph, operator.index) for operator in engine.model.subgraphs[subgraph].operators}
+            if loop in numbers:
+                numbers.update(dict.fromkeys(steps, numbers[loop]))
+            else:
+                on_cpu.update(dict.fromkeys(steps, on_cpu.get(loop, "its loop is on the CPU")))
         return describe_operators(engine.model, numbers, reasons | on_cpu, "LiteRT does not delegate this subgraph")
 
     def partitions(self) -> list[PartitionReport]:
@@ -172,7 +178,10 @@ class GpuDelegate:
         """Figures of the model's programs: see Statistics. Raises DelegateError if nothing runs on the GPU."""
         device, engine = self.engine.running_device(), self.engine
         graphs = engine.model.subgraphs if engine.model else ()
-        operators = sum(len(graph.operators) for graph in graphs), sum(len(p.operators) for p in engine.partitions)
+        on_gpu = sum(len(p.operators) for p in engine.partitions) + sum(
+            len(graphs[i].operators) for i in engine.unrolled
+        )
+        operators = sum(len(graph.operators) for graph in graphs), on_gpu
         times = engine.stopwatch.seconds
         return gather(device.traits, self.engine.programs, operators, len(engine.partitions), times)
 

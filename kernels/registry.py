@@ -27,7 +27,8 @@ OPERATORS = discover(ops)
 CPU_ONLY = {
     "the sizes of its results are known only while it runs": "MULTINOMIAL NON_MAX_SUPPRESSION_V4 "
     "NON_MAX_SUPPRESSION_V5 UNIQUE WHERE",
-    "it runs other subgraphs": "CALL_ONCE IF STABLEHLO_CASE STABLEHLO_COMPOSITE WHILE",
+    "it runs other subgraphs": "CALL_ONCE IF STABLEHLO_CASE STABLEHLO_COMPOSITE",
+    "it runs other subgraphs, and this is one whose number of steps does not follow from constants and shapes": "WHILE",
     "it keeps a state between invokes, which the CPU does": "ASSIGN_VARIABLE BIDIRECTIONAL_SEQUENCE_LSTM "
     "BIDIRECTIONAL_SEQUENCE_RNN READ_VARIABLE RNN SVDF UNIDIRECTIONAL_SEQUENCE_LSTM UNIDIRECTIONAL_SEQUENCE_RNN "
     "VAR_HANDLE",

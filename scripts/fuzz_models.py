@@ -79,7 +79,7 @@ def try_model(content: bytes) -> str:
     except fb.ModelError:
         return "refused"
     for subgraph in model.subgraphs:
-        claim(subgraph, lambda: NullDevice().traits.target)
+        claim(subgraph, lambda: NullDevice().traits.target, subgraphs=model.subgraphs)
     try:
         interpreter = fb.Interpreter(model_content=content, num_threads=1)
     except fb.ModelError:

@@ -100,7 +100,7 @@ def _without_gpu(content: bytes) -> str:
     except fb.ModelError:
         return "refused by the reader"
     for subgraph in model.subgraphs[1:]:
-        claim(subgraph, lambda: NullDevice().traits.target)
+        claim(subgraph, lambda: NullDevice().traits.target, subgraphs=model.subgraphs)
     try:
         _, program = program_on_null(content)
         if program is not None:

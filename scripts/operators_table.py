@@ -47,6 +47,9 @@ After `reset_all_variables()`, `allocate_tensors()` or `set_tensor` the new valu
 `framebind.Interpreter.get_tensor` copies a state from there. LiteRT's own Python interpreter does not ask for it: it
 shows NaN.
 
+A WHILE runs on the GPU, with all its steps, if their number follows from constants and shapes, as in the layers LSTM,
+GRU and SimpleRNN of Keras. Its steps may have 8192 operators in all; those of its body are ones of the table.
+
 | operator | versions | rank up to | GL | CL | CPU | stays on the CPU where |
 | --- | --- | --- | --- | --- | --- | --- |
 """

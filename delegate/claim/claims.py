@@ -13,8 +13,8 @@ from ..lower.lowering import check_lowering
 from ..read.model import Subgraph
 from ..transform.graph import Node
 from .integers import unread_integers
-from .parsing import parse_operators
 from .shape_rules import Shape
+from .subgraphs import parse_operators
 
 _VARYING = frozenset(
     "CALL CALL_ONCE HASHTABLE HASHTABLE_FIND HASHTABLE_IMPORT HASHTABLE_SIZE IF MULTINOMIAL RANDOM_STANDARD_NORMAL "
@@ -28,8 +28,10 @@ _VARYING = frozenset(
 class Claims:
     """The result of ``claim``; operators and tensors go by their numbers in the subgraph."""
 
-    nodes: Mapping[int, Node]
-    """The operators that the GPU can run, and has a use for."""
+    nodes: Mapping[int, tuple[Node, ...]]
+    """The operators that the GPU can run, and has a use for. Each is one node, but for loops, whose steps have their
+    own.
+    """
     unsupported: Mapping[int, str]
     """The reason for each operator that the GPU cannot run."""
     unneeded: Mapping[int, str]
@@ -48,6 +50,7 @@ def claim(
     *,
     quantized: bool = True,
     shapes: Mapping[int, Shape] | None = None,
+    subgraphs: Sequence[Subgraph] = (),
 ) -> Claims:
     """Find out which operators of a subgraph the GPU can run.
 
@@ -63,13 +66,15 @@ def claim(
     shapes
         The shapes that LiteRT has now, by tensor: those of the inputs, which may be resized, and of what the CPU
         computes. All others follow from them; None stands for the file's.
+    subgraphs
+        All subgraphs of the model: loops run them.
     """
-    parsed = parse_operators(subgraph, quantized=quantized, shapes=shapes or {})
+    parsed = parse_operators(subgraph, quantized=quantized, shapes=shapes or {}, subgraphs=subgraphs)
     too_large = _unlowered(parsed.nodes, parsed.tensors, target()) if parsed.nodes else {}
     unsupported = parsed.unsupported | too_large
-    supported = {index: node for index, node in parsed.nodes.items() if index not in unsupported}
+    supported = {index: nodes for index, nodes in parsed.nodes.items() if index not in unsupported}
     unneeded = unneeded_constants(supported, subgraph) | unread_integers(supported)
-    nodes = {index: node for index, node in supported.items() if index not in unneeded}
+    nodes = {index: nodes for index, nodes in supported.items() if index not in unneeded}
     return Claims(nodes, unsupported, unneeded, parsed.tensors, _constant_derived(subgraph))
 
 
@@ -80,19 +85,22 @@ def claim_again(
     *,
     quantized: bool,
     shapes: Mapping[int, Shape],
+    subgraphs: Sequence[Subgraph] = (),
 ) -> Claims:
     """Claims of these ``operators`` for other shapes than those for which they were claimed. See ``claim``.
 
     ``unsupported`` has those of them that the GPU cannot run with these shapes.
     """
-    parsed = parse_operators(subgraph, quantized=quantized, shapes=shapes)
+    parsed = parse_operators(subgraph, quantized=quantized, shapes=shapes, subgraphs=subgraphs)
     nodes = {index: parsed.nodes[index] for index in operators if index in parsed.nodes}
     unsupported = {index: parsed.unsupported[index] for index in operators if index in parsed.unsupported}
     unsupported |= _unlowered(nodes, parsed.tensors, target())
     return Claims(nodes, unsupported, {}, parsed.tensors, _constant_derived(subgraph))
 
 
-def _unlowered(nodes: Mapping[int, Node], tensors: Mapping[int, TensorInfo], target: Target) -> dict[int, str]:
+def _unlowered(
+    claimed: Mapping[int, tuple[Node, ...]], tensors: Mapping[int, TensorInfo], target: Target
+) -> dict[int, str]:
     """The reason for each operator that cannot be lowered for the device.
 
     A program's constants lie in one buffer: an operator whose constants would overfill it stays on the CPU too.
@@ -100,9 +108,11 @@ def _unlowered(nodes: Mapping[int, Node], tensors: Mapping[int, TensorInfo], tar
     reasons: dict[int, str] = {}
     known: set[Hashable] = set()
     total = 0
-    for index, node in nodes.items():
+    for index, nodes in claimed.items():
         try:
-            constants = check_lowering(node, tensors, target)
+            constants: dict[Hashable, int] = {}
+            for node in nodes if len(nodes) == 1 else _distinct(nodes, tensors):
+                constants |= check_lowering(node, tensors, target)
             more = sum(nbytes for key, nbytes in constants.items() if key not in known)
             if total + more > target.max_buffer_bytes:
                 raise Unsupported(
@@ -117,16 +127,28 @@ def _unlowered(nodes: Mapping[int, Node], tensors: Mapping[int, TensorInfo], tar
     return reasons
 
 
-def unneeded_constants(nodes: Mapping[int, Node], subgraph: Subgraph) -> dict[int, str]:
-    """The reason for each DEQUANTIZE of a constant in ``nodes``, if the CPU runs an operator that needs its values.
+def _distinct(nodes: Sequence[Node], tensors: Mapping[int, TensorInfo]) -> list[Node]:
+    """One of the nodes of a loop for each set of facts on which launches depend. The same in each step has one name."""
+
+    def facts(node: Node) -> Hashable:
+        touched = [(i, tensors[i]) for i in (*node.operands, *node.outputs)]
+        shapes = [(info.shape, info.dtype, i if info.constant is not None else None) for i, info in touched]
+        expressions = [(op.expression, op.swapped, op.values) for op in node.epilogue]
+        return node.name, node.operation, node.integers, *shapes, *expressions
+
+    return list({facts(node): node for node in nodes}.values())
+
+
+def unneeded_constants(claimed: Mapping[int, tuple[Node, ...]], subgraph: Subgraph) -> dict[int, str]:
+    """The reason for each DEQUANTIZE of a constant that is ``claimed``, if the CPU runs an operator that needs it.
 
     They are the same for every frame: the CPU computes them once, and the GPU has them anyway.
     """
     reasons: dict[int, str] = {}
-    on_cpu = {i for raw in subgraph.operators if raw.index not in nodes for i in raw.inputs} | set(subgraph.outputs)
-    for index, node in sorted(nodes.items(), reverse=True):  # a DENSIFY after its DEQUANTIZE
-        if isinstance(node.operation, Dequantize) and node.outputs[0] in on_cpu:
-            on_cpu.update(node.inputs)
+    on_cpu = {i for raw in subgraph.operators if raw.index not in claimed for i in raw.inputs} | set(subgraph.outputs)
+    for index, nodes in sorted(claimed.items(), reverse=True):  # a DENSIFY after its DEQUANTIZE
+        if isinstance(nodes[0].operation, Dequantize) and nodes[0].outputs[0] in on_cpu:
+            on_cpu.update(nodes[0].inputs)
             reasons[index] = "the CPU needs its result, which is constant; operators on the GPU have it already"
     return reasons
 

@@ -36,15 +36,15 @@ def common_bounds(node: Node, tensors: Mapping[int, TensorInfo]) -> Bounds | Non
     return (min(*known, 0), max(*known, 0)) if given and None not in given else None
 
 
-def unread_integers(nodes: Mapping[int, Node]) -> dict[int, str]:
-    """The reason for each node that computes on integers, if no operator on the GPU reads them: a few of them, such as
+def unread_integers(claimed: Mapping[int, tuple[Node, ...]]) -> dict[int, str]:
+    """The reason for each operator that computes on integers, if none on the GPU reads them: a few of them, such as
     loop counters, cost less on the CPU than their way to the GPU and back.
     """
     reasons: dict[int, str] = {}
     read: set[int] = set()
-    for index, node in sorted(nodes.items(), reverse=True):
-        if node.integers and not read & set(node.outputs):
+    for index, nodes in sorted(claimed.items(), reverse=True):
+        if all(node.integers and not read & set(node.outputs) for node in nodes):
             reasons[index] = "it computes integers that no operator on the GPU reads"
         else:
-            read.update(node.operands)
+            read.update(i for node in nodes for i in node.operands)
     return reasons

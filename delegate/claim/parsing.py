@@ -1,15 +1,10 @@
-"""Parsing of a subgraph's operators: each becomes a node, or there is a reason why it stays on the CPU.
-
-The shapes that the file declares for computed tensors are not used if they follow from the inputs: a file may
-declare none, and inputs may be resized. LiteRT computes them anew too.
-"""
+"""Parsing of one operator behind others: it becomes a node, or there is a reason why it stays on the CPU."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 
-from ...kernels.cpu_shapes import cpu_shapes
 from ...kernels.operation import TfliteNode, TfliteOp, Unsupported
 from ...kernels.ops.constant.constants import Constant
 from ...kernels.ops.constant.folding import fold
@@ -26,12 +21,18 @@ from .shape_rules import Shape, rule_shapes
 class ParsedSubgraph:
     """The nodes of the operators that could be parsed, by operator number, and a reason for each other operator.
 
-    ``tensors`` are the subgraph's tensors with their shapes now, quantized ones as their float views. Those that follow
-    from constants and shapes have values.
+    ``stored`` are the subgraph's tensors as the file has them, and ``tensors`` are they with their shapes now,
+    quantized ones as their float views. Those that follow from constants and shapes have values. Behind the subgraph's
+    own tensors come those of the steps of its loops.
     """
 
+    stored: dict[int, TensorInfo]
     tensors: dict[int, TensorInfo]
-    nodes: dict[int, Node] = field(default_factory=dict)
+    _: KW_ONLY
+    quantized: bool
+    """Whether operators are taken whose integer tensors stand for real numbers."""
+    nodes: dict[int, tuple[Node, ...]] = field(default_factory=dict)
+    """One for each operator, and for a loop those of all its steps."""
     unsupported: dict[int, str] = field(default_factory=dict)
     unknown: set[int] = field(default_factory=set)
     """Tensors whose shapes are not known before the model runs."""
@@ -41,6 +42,13 @@ class ParsedSubgraph:
         inputs = [self.tensors[i] if i >= 0 else None for i in raw.inputs]
         return TfliteNode(raw.options, inputs, [self.tensors[i] for i in raw.outputs])
 
+    def add(self, tensor: TensorInfo) -> int:
+        """Add a tensor, and return its number."""
+        number = len(self.stored)
+        self.stored[number] = tensor
+        self.tensors[number] = float_view(tensor) if self.quantized else half_view(tensor)
+        return number
+
     def set_shapes(self, outputs: Iterable[int], shapes: Iterable[Shape], *, unless: Collection[int] = ()) -> None:
         """Give tensors their shapes, ``unless`` they have LiteRT's."""
         for output, shape in zip(outputs, shapes, strict=True):
@@ -48,65 +56,52 @@ class ParsedSubgraph:
                 self.tensors[output] = replace(self.tensors[output], shape=tuple(int(size) for size in shape))
 
 
-def parse_operators(subgraph: Subgraph, *, quantized: bool, shapes: Mapping[int, Shape]) -> ParsedSubgraph:
-    """Parse every operator, in order. See ``claim`` for the parameters."""
-    tensors = {i: float_view(tensor) if quantized else half_view(tensor) for i, tensor in enumerate(subgraph.tensors)}
-    parsed = ParsedSubgraph(tensors)
+def unparsed(subgraph: Subgraph, *, quantized: bool, shapes: Mapping[int, Shape]) -> ParsedSubgraph:
+    """A subgraph of which no operator is parsed yet. See ``claim`` for the parameters."""
+    stored = dict(enumerate(subgraph.tensors))
+    tensors = {i: float_view(tensor) if quantized else half_view(tensor) for i, tensor in stored.items()}
+    parsed = ParsedSubgraph(stored, tensors, quantized=quantized)
     parsed.set_shapes(shapes.keys(), shapes.values())
-    for raw in subgraph.operators:
-        try:
-            if not quantized:
-                _refuse_quantized(raw, subgraph)
-            _refuse_variable(raw, subgraph)
-            _refuse_scales(raw, subgraph)
-            _refuse_unknown_shape(raw, parsed)
-            node, bounds = _parse(raw, parsed.node_of(raw), tensors)
-            _refuse_types(raw, tensors)
-            found = _output_shapes(node, tensors, _find(raw).max_rank)
-        except Unsupported as reason:
-            parsed.unsupported[raw.index] = str(reason)
-            _leave_to_cpu(raw, parsed, shapes)
-            continue
-        parsed.nodes[raw.index] = node
-        parsed.set_shapes(raw.outputs, found, unless=shapes)
-        exact = not node.integers and not isinstance(node.operation, Constant)
-        for output in raw.outputs:
-            tensors[output] = replace(tensors[output], exact_in_f32=exact, bounds=bounds)
-        if isinstance(node.operation, Dequantize):
-            tensors[node.outputs[0]] = replace(tensors[node.outputs[0]], constant=tensors[node.inputs[0]].constant)
-        elif isinstance(node.operation, Constant):
-            for output, values in zip(node.outputs, node.operation.values, strict=True):
-                tensors[output] = replace(tensors[output], constant=values)
     return parsed
 
 
-def _leave_to_cpu(raw: RawOperator, parsed: ParsedSubgraph, shapes: Mapping[int, Shape]) -> None:
-    """Find the shapes of what the CPU computes: LiteRT's, the operator's rule, or else what the file declares."""
-    row = OPERATORS.get(raw.name)
-    found = None
-    if not parsed.unknown.intersection(raw.inputs):
-        if row is not None and row.custom == raw.custom:
-            found = rule_shapes(row, parsed.node_of(raw))
-        elif not raw.custom:
-            found = cpu_shapes(raw.name, parsed.node_of(raw))
-    if found is None or len(found) != len(raw.outputs):
-        parsed.unknown.update(i for i in raw.outputs if i not in shapes and parsed.tensors[i].shape == ())
-    else:
-        parsed.set_shapes(raw.outputs, found, unless=shapes)
+def parse_operator(raw: RawOperator, parsed: ParsedSubgraph, *, unless: Collection[int] = ()) -> Node:
+    """Parse an operator behind those that compute its inputs, and keep what is known of its outputs then.
+
+    Outputs in ``unless`` have their shapes already. Raises Unsupported, and changes nothing.
+    """
+    tensors = parsed.tensors
+    if not parsed.quantized:
+        _refuse_quantized(raw, parsed.stored)
+    _refuse_scales(raw, parsed.stored)
+    _refuse_unknown_shape(raw, parsed)
+    node, bounds = _parse(raw, parsed.node_of(raw), tensors)
+    _refuse_types(raw, tensors)
+    found = _output_shapes(node, tensors, _find(raw).max_rank)
+    parsed.set_shapes(raw.outputs, found, unless=unless)
+    exact = not node.integers and not isinstance(node.operation, Constant)
+    for output in raw.outputs:
+        tensors[output] = replace(tensors[output], exact_in_f32=exact, bounds=bounds)
+    if isinstance(node.operation, Dequantize):
+        tensors[node.outputs[0]] = replace(tensors[node.outputs[0]], constant=tensors[node.inputs[0]].constant)
+    elif isinstance(node.operation, Constant):
+        for output, values in zip(node.outputs, node.operation.values, strict=True):
+            tensors[output] = replace(tensors[output], constant=values)
+    return node
 
 
-def _refuse_quantized(raw: RawOperator, subgraph: Subgraph) -> None:
-    for tensor in (subgraph.tensors[i] for i in (*raw.inputs, *raw.outputs) if i >= 0):
+def _refuse_quantized(raw: RawOperator, stored: Mapping[int, TensorInfo]) -> None:
+    for tensor in (stored[i] for i in (*raw.inputs, *raw.outputs) if i >= 0):
         if tensor.quantization is not None and tensor.dtype in QUANTIZED_DTYPES:
             raise Unsupported(f"tensor '{tensor.name}' is quantized {tensor.dtype}, and enable_quantization is False")
 
 
-def _refuse_scales(raw: RawOperator, subgraph: Subgraph) -> None:
+def _refuse_scales(raw: RawOperator, stored: Mapping[int, TensorInfo]) -> None:
     """LiteRT's kernels take the scales of weights for those of the output's channels, whatever the file says."""
     row = OPERATORS.get(raw.name)
     if row is None or row.channel_axis is None:
         return
-    axis, weights = row.channel_axis, subgraph.tensors[raw.inputs[1]]
+    axis, weights = row.channel_axis, stored[raw.inputs[1]]
     name, quantization = weights.name, weights.quantization
     if quantization is not None and len(quantization.scales) > 1 and quantization.axis != axis:
         raise Unsupported(
@@ -115,8 +110,10 @@ def _refuse_scales(raw: RawOperator, subgraph: Subgraph) -> None:
         )
 
 
-def _refuse_variable(raw: RawOperator, subgraph: Subgraph) -> None:
-    """A variable tensor is updated in place by operators that LiteRT does not order against those that read it.
+def refuse_variable(raw: RawOperator, subgraph: Subgraph) -> None:
+    """Refuse an operator with a variable that others use too, or that it does not know how to keep.
+
+    A variable tensor is updated in place by operators that LiteRT does not order against those that read it.
 
     So one on the GPU has one operator, which knows how to keep a state.
     """

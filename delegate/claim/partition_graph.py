@@ -10,7 +10,7 @@ from .claims import Claims
 
 def build_graph(claims: Claims, indices: Sequence[int], inputs: Sequence[int], outputs: Sequence[int]) -> Graph:
     """The graph of one partition: operators ``indices`` in execution order, and its boundary tensors."""
-    nodes = [claims.nodes[index] for index in indices]
+    nodes = [node for index in indices for node in claims.nodes[index]]
     used = {i for node in nodes for i in (*node.operands, *node.outputs)} | set(inputs) | set(outputs)
     tensors = {i: claims.tensors[i] for i in used}
     return Graph(tensors, nodes, tuple(i for i in inputs if tensors[i].constant is None and i in used), tuple(outputs))

@@ -78,6 +78,8 @@ def pack_constants(wanted: Wanted, storage: Storage, alignment: int) -> Constant
     """The block (uint8), and the place of each constant in it; offsets are multiples of ``alignment`` bytes."""
     places: dict[Key, PackedConstant] = {}
     parts: list[bytes] = []
+    alike: dict[int, list[tuple[int, bytes]]] = {}
+    """The constants of each size, and where they lie: the steps of a loop have the same."""
     end = 0
     for key, packed in wanted.arrays.items():
         array = packed.make()
@@ -85,9 +87,13 @@ def pack_constants(wanted: Wanted, storage: Storage, alignment: int) -> Constant
         kept: Storage = "i32" if array.dtype == np.int32 else "f16" if fits else "f32"
         part = array.astype(_DTYPES[kept]).tobytes()
         assert len(part) == packed.rows * SLICE_BYTES[kept]
-        places[key] = PackedConstant(end, len(part), kept)
-        parts.append(part + bytes(-len(part) % alignment))
-        end += len(parts[-1])
+        same = alike.setdefault(len(part), [])
+        offset = next((place for place, padded in same if padded.startswith(part)), end)
+        places[key] = PackedConstant(offset, len(part), kept)
+        if offset == end:
+            parts.append(part + bytes(-len(part) % alignment))
+            same.append((end, parts[-1]))
+            end += len(parts[-1])
     return np.frombuffer(b"".join(parts), np.uint8), places
 
 

@@ -118,7 +118,11 @@ def _check_unpacked(where: str, subgraph: Subgraph) -> None:
 def check_calls(subgraphs: Sequence[Subgraph]) -> None:
     """Raise ModelError where an operator runs a subgraph that is not there, or that it is in itself."""
     called = [
-        {(operator.index, operator.name, number) for operator in subgraph.operators for number in _callees(operator)}
+        {
+            (operator.index, operator.name, number)
+            for operator in subgraph.operators
+            for number in called_subgraphs(operator)
+        }
         for subgraph in subgraphs
     ]
     for index, calls in enumerate(called):
@@ -134,7 +138,7 @@ def check_calls(subgraphs: Sequence[Subgraph]) -> None:
         raise ModelError(f"subgraphs run one another without end: {around}") from error
 
 
-def _callees(operator: RawOperator) -> list[int]:
+def called_subgraphs(operator: RawOperator) -> list[int]:
     """The numbers of the subgraphs that an operator runs; 0 if it does not say which, as in LiteRT."""
     options: Any = operator.options
     return [getattr(options, field)() if options is not None else 0 for field in _CALLS.get(operator.name, ())]

@@ -22,10 +22,13 @@ def extract_operators(
     inputs: Sequence[int],
     outputs: Sequence[int],
     types: Mapping[int, str],
+    *,
+    calls: bool = False,
 ) -> bytes:
-    """The file of a model whose only subgraph has these operators, inputs and outputs; tensors keep their numbers.
+    """The file of a model whose first subgraph has these operators, inputs and outputs; tensors keep their numbers.
 
-    ``types`` are those of inputs that are not as the file says.
+    It is the only one, unless an operator ``calls`` others, which keep their numbers too. ``types`` are those of inputs
+    that are not as the file says.
 
     The bytes are copied and changed in place: vectors lose entries, or stand anew at the end of the file, because the
     offsets of a flatbuffer point forwards. Raises ModelError if the file leaves out a vector that would be needed.
@@ -35,10 +38,14 @@ def extract_operators(
     for field in (_METADATA, _SIGNATURES):
         if model._tab.Offset(field):
             _keep_entries(data, model._tab, field, ())
-    _keep_entries(data, model._tab, _SUBGRAPHS, (subgraph,))
-    kept = tflite.Model.GetRootAs(data, 0).Subgraphs(0)
-    assert kept is not None, "LiteRT has read the file's subgraph"
-    table = kept._tab
+    kept = [subgraph]
+    if calls:
+        kept = list(range(model.SubgraphsLength()))
+        kept[0], kept[subgraph] = subgraph, 0  # which nothing runs
+    _keep_entries(data, model._tab, _SUBGRAPHS, kept)
+    first = tflite.Model.GetRootAs(data, 0).Subgraphs(0)
+    assert first is not None, "LiteRT has read the file's subgraph"
+    table = first._tab
     _keep_entries(data, table, _OPERATORS, operators)
     for field, numbers in ((_INPUTS, inputs), (_OUTPUTS, outputs)):
         offset = table.Offset(field)
@@ -64,11 +71,13 @@ def _replace_tensor(data: bytearray, place: int, dtype: str) -> None:
 
 
 def _keep_entries(data: bytearray, table: tflite.flatbuffers.table.Table, field: int, kept: Sequence[int]) -> None:
-    """Let a vector of tables have these entries only, in ascending order."""
+    """Let a vector of tables have these entries only, in this order."""
     start = table.Vector(table.Offset(field))
     places = [start + 4 * number for number in kept]
     targets = [place + struct.unpack_from("<I", data, place)[0] for place in places]
     struct.pack_into("<I", data, start - 4, len(kept))
     for number, target in enumerate(targets):
         place = start + 4 * number
+        if target <= place:
+            raise ModelError("the file's tables overlap: it is damaged; get it again")
         struct.pack_into("<I", data, place, target - place)

@@ -13,6 +13,7 @@ from ...interop.errors import ModelError
 from ...kernels.tensor import TensorInfo
 from ..litert.native import NativeGraph
 from ..litert.python_layer import text_of
+from ..read.checks import called_subgraphs
 from ..read.extract import extract_operators
 from .boundary import BoundaryTensors
 from .messages import named_reasons, tensor_label
@@ -33,7 +34,8 @@ class CpuOperators:
         read = {i for index in operators for i in native.subgraph.operators[index].inputs if i >= 0}
         self._inputs = tuple(sorted(i for i in read - computed if tensors[i].constant is None))
         types = {i: native.dtype(i) for i in self._inputs if native.dtype(i) != tensors[i].dtype}
-        extracted = extract_operators(content, native.index, operators, self._inputs, self._outputs, types)
+        calls = any(called_subgraphs(native.subgraph.operators[index]) for index in operators)
+        extracted = extract_operators(content, native.index, operators, self._inputs, self._outputs, types, calls=calls)
         resolver = litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
         self._interpreter: Any = litert.Interpreter(model_content=extracted, experimental_op_resolver_type=resolver)
 

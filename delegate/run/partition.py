@@ -141,8 +141,7 @@ class Partition:
         }
 
     def _output_shape(self, tensor: int) -> Shape:
-        shape = self._shape(tensor)
-        return self._cpu.shape(tensor) if self._cpu is not None and shape == () else shape
+        return self._shape(tensor) if self._cpu is None else self._cpu.shape(tensor)
 
     def _shape(self, tensor: int) -> Shape:
         return self._claims.tensors[tensor].shape

@@ -39,7 +39,7 @@ def outcome(content: bytes) -> str:
         assert str(error)
         return "refused"
     for subgraph in model.subgraphs:
-        claim(subgraph, lambda: TARGET)
+        claim(subgraph, lambda: TARGET, subgraphs=model.subgraphs)
     return "accepted"
 
 

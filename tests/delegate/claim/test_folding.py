@@ -9,7 +9,7 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 from framebind.delegate.certify.cases.operator_models import CPU_KERNELS, options
-from framebind.delegate.claim.parsing import parse_operators
+from framebind.delegate.claim.subgraphs import parse_operators
 from framebind.delegate.read.reader import read_model
 from support.tiny_models import G, Op, T, build
 

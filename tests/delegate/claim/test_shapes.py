@@ -17,7 +17,7 @@ from ai_edge_litert.interpreter import Interpreter as LiteRt
 import framebind as fb
 from framebind.delegate.certify.cases.operator_cases import CASES
 from framebind.delegate.certify.cases.operator_models import CPU_KERNELS, ModelCase, case_model, options, output_shapes
-from framebind.delegate.claim.parsing import parse_operators
+from framebind.delegate.claim.subgraphs import parse_operators
 from framebind.delegate.read.reader import read_model
 from support.tiny_models import CPU_ONLY, G, Op, T, build, chain
 

@@ -1,0 +1,57 @@
+"""The count of a loop's steps from its counters alone, before its steps are made: a long loop is refused at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...kernels.ops.constant.folding import MOST_VALUES
+from ...kernels.registry import OPERATORS
+from ..read.model import RawOperator, Subgraph
+
+Values = Sequence[np.ndarray | None]
+"""The values of tensors; None for those that are not known before the model runs, or are not looked at."""
+
+
+def takes_more(condition: Subgraph, body: Subgraph, values: Values, limit: int) -> bool:
+    """Whether the steps of a loop have more than ``limit`` operators. False if that is not found out here.
+
+    ``values`` are those of the loop's variables before its first step.
+    """
+    left = limit
+    with np.errstate(all="ignore"):
+        while left >= 0:
+            (more,) = _results(condition, values)
+            if more is None or not more.any():
+                return False
+            values = _results(body, values)
+            left -= len(condition.operators) + len(body.operators) + 2
+    return True
+
+
+def _results(subgraph: Subgraph, arguments: Values) -> list[np.ndarray | None]:
+    """The outputs of a subgraph, as far as small constants give them."""
+    known = dict(zip(subgraph.inputs, arguments, strict=True))
+    for raw in subgraph.operators:
+        inputs = [known[i] if i in known else _constant(subgraph, i) for i in raw.inputs]
+        given = [values for values in inputs if values is not None]
+        results = _folded(raw, given) if len(given) == len(inputs) else [None] * len(raw.outputs)
+        for output, values in zip(raw.outputs, results, strict=True):
+            known[output] = None if values is None else np.asarray(values).astype(subgraph.tensors[output].dtype)
+    return [known[i] if i in known else _constant(subgraph, i) for i in subgraph.outputs]
+
+
+def _constant(subgraph: Subgraph, tensor: int) -> np.ndarray | None:
+    values = subgraph.tensors[tensor].constant if tensor >= 0 else None
+    return values if values is not None and values.size <= MOST_VALUES else None
+
+
+def _folded(raw: RawOperator, inputs: list[np.ndarray]) -> list[np.ndarray | None]:
+    row = OPERATORS.get(raw.name)
+    try:
+        folded = row.fold(raw.options, inputs) if row is not None and row.fold is not None else None
+    except (AttributeError, IndexError, TypeError, ValueError):
+        folded = None
+    results = folded if isinstance(folded, list) else [folded]
+    return [*results] if len(results) == len(raw.outputs) else [None] * len(raw.outputs)

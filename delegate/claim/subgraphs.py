@@ -1,0 +1,50 @@
+"""Parsing of a subgraph's operators, in order: nodes of those that the GPU can run, and reasons of the others.
+
+The shapes that the file declares for computed tensors are not used if they follow from the inputs: a file may
+declare none, and inputs may be resized. LiteRT computes them anew too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...kernels.cpu_shapes import cpu_shapes
+from ...kernels.operation import Unsupported
+from ...kernels.registry import OPERATORS
+from ..read.model import RawOperator, Subgraph
+from .loops import is_loop, unroll
+from .parsing import ParsedSubgraph, parse_operator, refuse_variable, unparsed
+from .shape_rules import Shape, rule_shapes
+
+
+def parse_operators(
+    subgraph: Subgraph, *, quantized: bool, shapes: Mapping[int, Shape], subgraphs: Sequence[Subgraph] = ()
+) -> ParsedSubgraph:
+    """Parse every operator, in order. See ``claim`` for the parameters."""
+    parsed = unparsed(subgraph, quantized=quantized, shapes=shapes)
+    for raw in subgraph.operators:
+        try:
+            if is_loop(raw):
+                parsed.nodes[raw.index] = unroll(raw, parsed, subgraphs, unless=shapes)
+            else:
+                refuse_variable(raw, subgraph)
+                parsed.nodes[raw.index] = (parse_operator(raw, parsed, unless=shapes),)
+        except Unsupported as reason:
+            parsed.unsupported[raw.index] = str(reason)
+            _leave_to_cpu(raw, parsed, shapes)
+    return parsed
+
+
+def _leave_to_cpu(raw: RawOperator, parsed: ParsedSubgraph, shapes: Mapping[int, Shape]) -> None:
+    """Find the shapes of what the CPU computes: LiteRT's, the operator's rule, or else what the file declares."""
+    row = OPERATORS.get(raw.name)
+    found = None
+    if not parsed.unknown.intersection(raw.inputs):
+        if row is not None and row.custom == raw.custom:
+            found = rule_shapes(row, parsed.node_of(raw))
+        elif not raw.custom:
+            found = cpu_shapes(raw.name, parsed.node_of(raw))
+    if found is None or len(found) != len(raw.outputs):
+        parsed.unknown.update(i for i in raw.outputs if i not in shapes and parsed.tensors[i].shape == ())
+    else:
+        parsed.set_shapes(raw.outputs, found, unless=shapes)
