@@ -17,6 +17,7 @@ import framebind as fb
 from ..apis import BY_NAME, AnyBackend
 from ..flags import AUTO, DelegateFlags, with_flags
 from ..models import find_model
+from .advice import advise, facts_of
 from .output import AsJson, add_row, make_table, print_json, print_line, print_table
 
 ModelName = Annotated[str, typer.Argument(metavar="MODEL", help="A .tflite file, or the name of a known model.")]
@@ -42,7 +43,7 @@ def inspect(
     *,
     flags: DelegateFlags,
 ) -> None:
-    """Show a model's inputs and outputs, which operators run on the GPU, and why the others do not.
+    """Show a model's inputs and outputs, which operators run on the GPU, why the others do not, and what costs most.
 
     Example: python -m framebind inspect style_transfer
     """
@@ -77,6 +78,8 @@ def _inspected(path: Path, options: fb.GpuDelegateOptions) -> tuple[dict[str, An
         "outputs": [_tensor(detail) for detail in interpreter.get_output_details()],
         "operators": [dataclasses.asdict(operator) for operator in interpreter.delegated_ops()],
         "partitions": [dataclasses.asdict(partition) for partition in delegate.partitions()],
+        "steps": [dataclasses.asdict(step) for step in delegate.steps()],
+        "advice": [] if failure else [dataclasses.asdict(advice) for advice in advise(facts_of(interpreter, delegate))],
         "error": None if failure is None else str(failure),
     }
     delegate.close()
@@ -107,6 +110,14 @@ def _print(content: dict[str, Any]) -> None:
     on_gpu = sum(operator["runs_on"] == "gpu" for operator in operators)
     parts = f"{len(partitions)} partition{'' if len(partitions) == 1 else 's'}"
     on_cpu = len(operators) - on_gpu
+    if content["advice"]:
+        print_table(_advice_table(content["advice"]))
+    if content["steps"]:
+        nbytes, multiply_adds = (sum(step[name] for step in content["steps"]) for name in ("nbytes", "multiply_adds"))
+        print_line(
+            f"A frame is {len(content['steps'])} steps on the GPU, which move {decimal(nbytes)} at least and multiply "
+            f"and add {multiply_adds / 1e6:,.0f} million times."
+        )
     print_line(f"{content['model']}: operators on the GPU: {on_gpu}, in {parts}; on the CPU: {on_cpu}.")
 
 
@@ -139,6 +150,14 @@ def _operator_table(operators: list[dict[str, Any]]) -> Table:
         cells = [operator["index"], operator["name"], operator["runs_on"].upper()]
         cells += [operator["partition"], ""] if on_gpu else ["", operator["reason"]]
         add_row(table, *([operator["subgraph"]] if several else []), *cells, style="" if on_gpu else "yellow")
+    return table
+
+
+def _advice_table(advice: list[dict[str, Any]]) -> Table:
+    table = make_table("What costs, and what to change", "", "where", "steps", "bytes", "change", lines=True)
+    for row in advice:
+        nbytes = decimal(row["nbytes"]) if row["nbytes"] else ""
+        add_row(table, row["topic"], row["where"], row["steps"] or "", nbytes, row["change"])
     return table
 
 

@@ -243,6 +243,8 @@ def test_inspect_prints_json(inspected: Callable[..., Any]) -> None:
             },
         ],
         "partitions": [{**partition, "number": 0, "operators": [0], "inputs": [0], "outputs": [1]}],
+        "steps": content["steps"],
+        "advice": content["advice"],
         "error": None,
     }
     assert partition["dispatches"] >= 1 and partition["constants_nbytes"] > 0
