@@ -1,10 +1,14 @@
 """TensorFlow Lite models on the GPU, on your own GL textures and buffers. Use: ``import framebind as fb``."""
 
+from ai_edge_litert.interpreter import Delegate, OpResolverType, load_delegate
+
 from .delegate.cache.cache import fingerprint
+from .delegate.custom_operators import InterpreterWithCustomOps
 from .delegate.gpu_delegate import GpuDelegate
 from .delegate.interpreter import Interpreter
 from .delegate.options import GpuDelegateOptions, InferencePreference, InferencePriority, WaitType
 from .delegate.report import DelegatedOp, PartitionReport
+from .delegate.signature_runner import SignatureRunner
 from .delegate.statistics import Statistics, StepCost, StepTime, TensorMemory
 from .interop.cl.context import ClContext
 from .interop.cl.objects import ClBuffer, ClImage
@@ -43,6 +47,7 @@ __all__ = [
     "ClContext",
     "ClImage",
     "CompatibilityList",
+    "Delegate",
     "DelegateError",
     "DelegatedOp",
     "DeviceError",
@@ -57,11 +62,14 @@ __all__ = [
     "InferencePreference",
     "InferencePriority",
     "Interpreter",
+    "InterpreterWithCustomOps",
     "KernelError",
     "ModelError",
+    "OpResolverType",
     "Overlay",
     "PartitionReport",
     "SharingReport",
+    "SignatureRunner",
     "Sink",
     "Source",
     "SourceError",
@@ -76,6 +84,7 @@ __all__ = [
     "fingerprint",
     "installed_apis",
     "list_cameras",
+    "load_delegate",
     "open_sink",
     "open_source",
     "sharing_report",

@@ -49,6 +49,10 @@ class Engine:
         self.unrolled: dict[int, Location] = {}
         """The subgraphs that LiteRT does not run, and the operator on the GPU that runs each: a loop."""
         self.closed = False
+        self.least_multiply_adds: float | None = None
+        """Multiply-adds per run from which on a subgraph is taken, if the GPU can run nearly all of it in few
+        partitions; None takes whatever the GPU can run.
+        """
         self.stopwatch = Stopwatch()
         self._cache: Cache | None = None
         self.maker = ProgramMaker(options.storage, self.stopwatch, tuned=options.is_tuned)
@@ -183,12 +187,13 @@ class Engine:
         # LiteRT applies its delegates to a subgraph again after inputs were resized.
         self.partitions = [partition for partition in self.partitions if partition.subgraph != graph.index]
         self._partitions_by_tensor.clear()
-        selection = self.selections[graph.index] = select(graph, claims, self.options)
+        selection = self.selections[graph.index] = select(graph, claims, self.options, self.least_multiply_adds)
         on_gpu = set(selection.operators)
         if selection.preserves_tensors:
             self.boundary.preserves_tensors = True
         self.boundary.begin_subgraph(graph.index, [o for o in subgraph.operators if o.index not in on_gpu])
-        self._report(graph, claims, len(selection.operators))
+        if not selection.does_not_pay:
+            self._report(graph, claims, len(selection.operators))
         return selection.operators
 
     def _loop_around(self, number: int) -> Location | None:
@@ -277,10 +282,11 @@ class Engine:
             if self.device is None:
                 if device.traits.software:
                     warn_of_software(device.traits.name)
-                self._use(device)
+                self.use(device)
         return device.traits.target
 
-    def _use(self, device: Device) -> None:
+    def use(self, device: Device) -> None:
+        """Run on a device that the caller has opened, and close it at the end."""
         self.boundary.use(device)
         if self.options.serialization_dir is not None and self.model is not None:
             self._cache = self.stopwatch.time("read", Cache, self.options, self.model.content, device.traits)
@@ -293,7 +299,7 @@ class Engine:
             other = device_of(obj, self.device)
             if other is not None:
                 self.device.close()
-                self._use(other)
+                self.use(other)
 
     # Binding ----------------------------------------------------------------------------------------------------------
 

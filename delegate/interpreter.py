@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 from ai_edge_litert import interpreter as litert
+from ai_edge_litert.interpreter import Delegate, OpResolverType
 
-from ..interop.errors import BindingError, DelegateError, FramebindError, ModelError
+from ..interop.discovery.devices import ChosenDevice, choose_device
+from ..interop.errors import BindingError, DelegateError, FramebindError
+from .automatic import checked_choice, delegate_on_gpu, why_it_took_nothing
 from .gpu_delegate import GpuDelegate
-from .litert.python_layer import describe_tensor, is_about_the_model, text_of
+from .litert.python_layer import check_taken, describe_tensor
+from .own_errors import application_errors, own_errors, raise_own
 from .read.names import printable
-from .read.reader import read_file, read_model
-from .report import DelegatedOp, describe_operators
+from .read.reader import read_content, read_model
+from .report import CPU_LINE, DelegatedOp, describe_operators, say_once
+from .signature_runner import SignatureRunner
 
 
 class Interpreter(litert.Interpreter):
     """ai_edge_litert.interpreter.Interpreter: the same arguments and methods, and more that the C++ interpreter has.
 
-    Without a delegate it is LiteRT's CPU interpreter. Errors of a GpuDelegate come out as framebind's own, and the
-    interpreter stays usable.
+    Without a delegate it is LiteRT's CPU interpreter, and says so in one line of the log, once per process. Errors of a
+    GpuDelegate come out as framebind's own, and the interpreter stays usable.
 
     Parameters
     ----------
@@ -32,16 +37,23 @@ class Interpreter(litert.Interpreter):
     experimental_delegates
         Delegates to apply, in order: a GpuDelegate, or any of LiteRT's.
     num_threads
-        Threads of the operators on the CPU. All further arguments are LiteRT's own. With
+        Threads of the operators on the CPU. All arguments before ``delegate`` are LiteRT's own. With
         ``experimental_preserve_all_tensors`` every operator on the GPU is a program of its own, and its results are
         copied to the CPU, counted.
+    delegate
+        None is what LiteRT does: the CPU, unless there are ``experimental_delegates``. "cpu" means it, so that nothing
+        is said. "auto" takes the GPU if it pays for many runs, with a GpuDelegate of default options, and else the CPU,
+        and says in one line which and why. It pays if the device that the backend "auto" finds is a GPU, not a driver
+        that computes on the CPU (llvmpipe, PoCL); if at least 90% of the model's arithmetic runs there, in at most two
+        partitions; and if this is at least 10 million multiply-adds per run. Nothing is timed. The first run compiles,
+        which takes seconds. On OpenGL, run the model on the thread that made the interpreter.
 
     Raises
     ------
     ModelError
         If the model is missing, truncated or no TensorFlow Lite model.
     DelegateError, DeviceError
-        If a delegate cannot be applied.
+        If a delegate cannot be applied. With "auto" the model then runs on the CPU, and the line says why.
 
     Examples
     --------
@@ -53,47 +65,64 @@ class Interpreter(litert.Interpreter):
     >>> float(interpreter.get_tensor(interpreter.outputs()[0])[0, 0, 0, 0])
     1.0
     >>> delegate.close()
+
+    >>> interpreter = fb.Interpreter("model.tflite", delegate="auto")  # a small model: it stays on the CPU
+    >>> interpreter.delegated_ops()[0].runs_on
+    'cpu'
     """
 
     _interpreter: Any
     _delegates: list[Any]
+    _custom_op_registerers: list[Any]
 
     def __init__(
         self,
-        model_path: str | os.PathLike[str] | None = None,
+        model_path: str | bytes | os.PathLike[str] | None = None,
         model_content: bytes | None = None,
-        experimental_delegates: list[Any] | None = None,
+        experimental_delegates: Sequence[GpuDelegate | Delegate] | None = None,
         num_threads: int | None = None,
-        *args: Any,
-        **kwargs: Any,
+        experimental_op_resolver_type: OpResolverType = OpResolverType.AUTO,
+        experimental_preserve_all_tensors: bool = False,
+        experimental_disable_delegate_clustering: bool = False,
+        experimental_default_delegate_latest_features: bool = False,
+        experimental_compress_quantization_zero_points: bool = False,
+        experimental_disable_delegate_node_fusion: bool = False,
+        experimental_force_delegate_node_profiling: bool = False,
+        *,
+        delegate: Literal["auto", "cpu"] | None = None,
     ) -> None:
+        flags = {
+            "experimental_preserve_all_tensors": experimental_preserve_all_tensors,
+            "experimental_disable_delegate_clustering": experimental_disable_delegate_clustering,
+            "experimental_default_delegate_latest_features": experimental_default_delegate_latest_features,
+            "experimental_compress_quantization_zero_points": experimental_compress_quantization_zero_points,
+            "experimental_disable_delegate_node_fusion": experimental_disable_delegate_node_fusion,
+            "experimental_force_delegate_node_profiling": experimental_force_delegate_node_profiling,
+        }
         self._interpreter = None
         self._gpu_delegate: GpuDelegate | None = None
-        if model_path is not None and model_content is not None:
-            raise ModelError("give Interpreter model_path or model_content, not both")
-        if model_path is None and model_content is None:
-            raise ModelError("give Interpreter a model: model_path or model_content")
-        content = read_file(model_path) if model_path is not None else model_content
-        assert content is not None
+        self._choice = checked_choice(delegate, experimental_delegates)
+        content = read_content(model_path, model_content)
         started = time.perf_counter()
-        self._model = read_model(content, model_path)
+        if isinstance(content, bytes):  # or LiteRT raises its TypeError below
+            self._model = read_model(content, model_path or None)
         self._read_seconds = time.perf_counter() - started
-        self._preserves_tensors = bool(kwargs.get("experimental_preserve_all_tensors", len(args) > 1 and args[1]))
-        self._make: Callable[[litert.Interpreter], None] = lambda interpreter: litert.Interpreter.__init__(
-            interpreter, None, content, None, num_threads, *args, **kwargs
+        self._model_name = printable(os.path.basename(os.fsdecode(model_path))) if model_path else "the model"
+        self._preserves_tensors = bool(experimental_preserve_all_tensors)
+        self._make: Callable[[litert.Interpreter], None] = partial(
+            litert.Interpreter.__init__,
+            model_content=content,
+            num_threads=num_threads,
+            experimental_op_resolver_type=experimental_op_resolver_type,
+            **{name: value for name, value in flags.items() if value},  # an older LiteRT has not all of them
         )
-        try:
+        with check_taken():
             self._make(self)
-        except ValueError as error:
-            if "num_threads" in str(error) or "op resolver" in str(error):  # the arguments' fault, not the model's
-                raise
-            newer = "Install a newer ai-edge-litert, or convert the model for this one"
-            cure = newer if "Didn't find op" in str(error) else "Download the file again"
-            raise ModelError(f"LiteRT does not take the model: {text_of(error)} {cure}") from error
-        self._allocated = False
-        self._keep_outputs_later = False
-        for delegate in experimental_delegates or ():
-            self.modify_graph_with_delegate(delegate)
+        self._allocated = self._has_run = self._keep_outputs_later = False
+        for each in experimental_delegates or ():
+            self.modify_graph_with_delegate(each)
+        if delegate == "auto":
+            self._apply_if_it_pays()
 
     def __repr__(self) -> str:
         graph = self._model.subgraphs[0]
@@ -114,7 +143,7 @@ class Interpreter(litert.Interpreter):
         """
         if isinstance(delegate, GpuDelegate) and self._gpu_delegate is not None:
             raise DelegateError("this interpreter already has a GpuDelegate; one runs all that the GPU can")
-        with self._application_errors(delegate):
+        with application_errors(delegate):
             if self._allocated:
                 self._rebuild([*self._delegates, delegate])
             else:
@@ -122,6 +151,23 @@ class Interpreter(litert.Interpreter):
         self._delegates = [*self._delegates, delegate]
         if isinstance(delegate, GpuDelegate):
             self._gpu_delegate = delegate
+
+    def _apply_if_it_pays(self, choose: Callable[[], ChosenDevice] = choose_device) -> None:
+        """Run on the GPU if that is faster, and say in one line which processor it is and why."""
+        signatures = [self._interpreter.TensorSizeSignature(tensor, 0) for tensor in self.inputs() if tensor >= 0]
+        delegate, about = delegate_on_gpu(choose, sizes_are_known=all(-1 not in sizes for sizes in signatures))
+        if delegate is not None:
+            try:
+                self.modify_graph_with_delegate(delegate)
+                reason = why_it_took_nothing(delegate)
+            except FramebindError as error:
+                reason = str(error)
+            if reason:
+                self._delegates, self._gpu_delegate = [], None
+                self._make(self)  # LiteRT would ask a delegate again whenever inputs are resized
+                delegate.close()
+                delegate, about = None, reason
+        say_once(f"framebind: {self._model_name} runs on the {'CPU' if delegate is None else 'GPU'}: {about}")
 
     def _apply(self, destination: Any, delegate: Any) -> None:
         """Apply a delegate to this interpreter, or to the one that is about to take its place."""
@@ -141,6 +187,7 @@ class Interpreter(litert.Interpreter):
         kept = [*inputs, *(i for i, tensor in enumerate(self._model.subgraphs[0].tensors) if tensor.variable)]
         values = [self._value(i) for i in kept]
         fresh: Any = litert.Interpreter.__new__(litert.Interpreter)
+        fresh._custom_op_registerers = self._custom_op_registerers
         self._make(fresh)
         for index, shape in zip(inputs, shapes, strict=True):
             fresh._interpreter.ResizeInputTensor(index, np.array(shape, np.int32), False)
@@ -158,41 +205,6 @@ class Interpreter(litert.Interpreter):
         except ValueError:  # no memory, as long as a resized input was not allocated
             return None
 
-    @contextmanager
-    def _application_errors(self, delegate: Any) -> Iterator[None]:
-        """Raise the error of a delegate's callbacks while it is applied, and let go of it."""
-        try:
-            yield
-        except FramebindError:
-            raise
-        except (RuntimeError, ValueError) as error:
-            original = None
-            if isinstance(delegate, GpuDelegate):
-                original = delegate.engine.take_error()
-                delegate.engine.detach()
-            raise original or DelegateError(f"LiteRT does not apply the delegate: {text_of(error)}") from error
-
-    @contextmanager
-    def _own_errors(self, action: str) -> Iterator[None]:
-        """Raise the error of the delegate's callbacks in place of the text that LiteRT made of it, or a ModelError.
-
-        ``action`` is what LiteRT is to do with the model.
-        """
-        try:
-            yield
-        except (RuntimeError, ValueError) as error:
-            self._raise_own(error, action)
-            raise
-        self._raise_own(None, action)
-
-    def _raise_own(self, cause: Exception | None, action: str) -> None:
-        delegate = self._gpu_delegate
-        original = delegate.engine.take_error() if delegate is not None else None
-        if original is not None:
-            raise original from cause
-        if cause is not None and is_about_the_model(cause):
-            raise ModelError(f"LiteRT cannot {action} the model: {text_of(cause)}") from cause
-
     def delegated_ops(self) -> list[DelegatedOp]:
         """A record for each operator of the model: whether it runs on the GPU or the CPU, and why not on the GPU.
 
@@ -207,14 +219,15 @@ class Interpreter(litert.Interpreter):
 
     def allocate_tensors(self) -> None:
         """Allocate as LiteRT does; also sets the shapes of tensors on the GPU after inputs were resized."""
-        with self._own_errors("prepare"):
+        with own_errors(self._gpu_delegate, "prepare"):
             super().allocate_tensors()
         self._allocated = True
 
-    def invoke(self, wait_for: Any = None) -> Any:
+    def invoke(self, *, wait_for: Any = None) -> Any:
         """Run the model once; on OpenGL, on the thread and in the context where the delegate was applied.
 
-        Allocates the tensors first if ``allocate_tensors`` was not called yet.
+        With a GpuDelegate that the program has applied itself, tensors are allocated if they were not yet. Otherwise
+        that is an error, as LiteRT's is, whatever ``delegate="auto"`` has chosen.
 
         Parameters
         ----------
@@ -235,25 +248,41 @@ class Interpreter(litert.Interpreter):
             For ``wait_for`` without a GpuDelegate.
         DeviceError
             Off the thread or context of the model.
+        ModelError
+            If LiteRT cannot run the model, for instance because the tensors are not allocated.
         """
-        if not self._allocated:
-            self.allocate_tensors()
+        if not self._has_run:
+            if self._gpu_delegate is not None and self._choice is None and not self._allocated:
+                self.allocate_tensors()
+            self._note_run()
         delegate = self._gpu_delegate
         if wait_for is not None:
             if delegate is None:
                 raise DelegateError("this interpreter has no GpuDelegate: nothing can wait for wait_for's events")
             delegate.wait_for(wait_for)
-        try:  # _own_errors, without what a context manager costs in each frame
+        try:  # own_errors, without what a context manager costs in each frame
             super().invoke()
         except (RuntimeError, ValueError) as error:
             if delegate is not None and delegate.engine.lost_call(error):
                 raise KeyboardInterrupt from error
-            self._raise_own(error, "run")
+            raise_own(delegate, error, "run")
             raise
-        self._raise_own(None, "run")
+        raise_own(delegate, None, "run")
         if delegate is not None and not delegate.engine.completed():
             raise KeyboardInterrupt  # or what else a signal handler raised, which ctypes has printed
         return delegate.event() if delegate is not None and wait_for is not None else None
+
+    def _note_run(self) -> None:
+        """Note that the model begins to run: the first time, say so if it is on the CPU and nobody asked for that."""
+        if not (self._has_run or self._delegates or self._choice):
+            say_once(CPU_LINE)
+        self._has_run = True
+
+    def _announce_inputs(self) -> None:
+        """Say that all inputs are set: a signature's runner sets them in LiteRT itself."""
+        if self._gpu_delegate is not None:
+            for tensor in self.inputs():
+                self._gpu_delegate.engine.input_set(tensor)
 
     def inputs(self) -> list[int]:
         """The indices of the model's input tensors."""
@@ -263,19 +292,13 @@ class Interpreter(litert.Interpreter):
         """The indices of the model's output tensors."""
         return [int(i) for i in self._interpreter.OutputIndices()]
 
-    def get_signature_runner(self, signature_key: str | None = None) -> litert.SignatureRunner:
+    def get_signature_runner(self, signature_key: str | None = None) -> SignatureRunner:
         """A runner as LiteRT's. Its results are copied to the CPU, whatever ``set_allow_buffer_handle_output`` says."""
         if signature_key is None:
             if len(self._signature_defs) != 1:
                 raise ValueError(f"the model has the signatures {list(self._signature_defs)}: give signature_key")
             signature_key = next(iter(self._signature_defs))
-        return _SignatureRunner(self, signature_key)
-
-    def _announce_inputs(self) -> None:
-        """Say that all inputs are set: a signature's runner sets them in LiteRT itself."""
-        if self._gpu_delegate is not None:
-            for tensor in self.inputs():
-                self._gpu_delegate.engine.input_set(tensor)
+        return SignatureRunner(self, signature_key)
 
     def _get_tensor_details(self, tensor_index: int, subgraph_index: int) -> dict[str, Any]:
         """LiteRT's record of a tensor, also of one whose name or type LiteRT cannot show. The name is printable."""
@@ -342,38 +365,11 @@ class Interpreter(litert.Interpreter):
     def set_tensor(self, tensor_index: int, value: Any) -> None:
         """Set a tensor as LiteRT does. Raises BindingError if an object is bound to it: nobody would read the value."""
         delegate = self._gpu_delegate
-        if delegate is not None and delegate.is_bound(tensor_index):
+        # LiteRT raises its TypeError below for what is no index.
+        if delegate is not None and hasattr(tensor_index, "__index__") and delegate.is_bound(tensor_index):
             raise BindingError(
                 f"tensor {tensor_index} is bound to a GPU object: write to that object, or unbind({tensor_index}) first"
             )
         super().set_tensor(tensor_index, value)
         if delegate is not None:
             delegate.engine.input_set(tensor_index)
-
-
-class _SignatureRunner(litert.SignatureRunner):
-    """LiteRT's runner on our interpreter, also after that was made anew."""
-
-    def __init__(self, interpreter: Interpreter, signature_key: str) -> None:
-        super().__init__(interpreter, signature_key)
-
-    @property
-    def _interpreter_wrapper(self) -> Any:
-        return self._interpreter._interpreter
-
-    @_interpreter_wrapper.setter
-    def _interpreter_wrapper(self, _: Any) -> None:
-        # LiteRT keeps the native interpreter here; it would count as a view of its memory, and outlive a rebuild.
-        pass
-
-    def __call__(self, **kwargs: Any) -> dict[str, np.ndarray]:
-        interpreter = self._interpreter
-        keep = interpreter._keeps_outputs
-        interpreter.set_allow_buffer_handle_output(False)
-        try:
-            with interpreter._own_errors("run"):
-                interpreter._announce_inputs()
-                return super().__call__(**kwargs)
-        finally:
-            interpreter._allocated = True
-            interpreter.set_allow_buffer_handle_output(keep)

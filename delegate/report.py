@@ -129,7 +129,23 @@ def warning_text(number: int, subgraph: Subgraph, unsupported: Mapping[int, str]
     )
 
 
+CPU_LINE = (
+    "framebind: the model runs on the CPU, as in LiteRT. Interpreter(..., delegate='auto') takes a GPU if that is "
+    "faster; delegate='cpu' keeps the CPU, and this line away"
+)
+"""The line for programs whose only change is the import."""
+
+
 @functools.cache
+def say_once(line: str) -> None:
+    """Show a line, once per process.
+
+    It is a warning because Python shows those of programs that configure no logging, on stderr. The logger "framebind"
+    takes a higher level to silence it.
+    """
+    log.warning(line)
+
+
 def warn_of_software(name: str) -> None:
     """Warn once per process that the device is the CPU."""
-    log.warning(f"{name} runs on the CPU: without a GPU, LiteRT's CPU interpreter alone is faster")
+    say_once(f"{name} runs on the CPU: without a GPU, LiteRT's CPU interpreter alone is faster")

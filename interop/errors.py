@@ -1,4 +1,9 @@
-"""The errors that the library raises. Each message says what failed, names the object, and says what to do next."""
+"""The errors that the library raises. Each message says what failed, names the object, and says what to do next.
+
+LiteRT raises ValueError for arguments and files that it refuses, and RuntimeError if a delegate, an allocation or a run
+fails. Errors that come out of an Interpreter or GpuDelegate are also those, so that a program that was written for
+LiteRT catches them.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +21,11 @@ class FramebindError(Exception):
     """
 
 
-class DeviceError(FramebindError):
+class DeviceError(FramebindError, ValueError, RuntimeError):
     """A GPU context or device is missing, lost, not the object's own, or used from the wrong thread.
+
+    Also a ValueError, as LiteRT's is if ``load_delegate`` finds no device, and a RuntimeError, as LiteRT's is if a
+    delegate fails later.
 
     Examples
     --------
@@ -27,8 +35,8 @@ class DeviceError(FramebindError):
     """
 
 
-class KernelError(FramebindError):
-    """A kernel did not compile.
+class KernelError(FramebindError, RuntimeError):
+    """A kernel did not compile. Also a RuntimeError, as a failed run of LiteRT's is.
 
     Attributes
     ----------
@@ -69,8 +77,11 @@ class ModelError(FramebindError, ValueError, RuntimeError):
     """
 
 
-class BindingError(FramebindError):
+class BindingError(FramebindError, ValueError, RuntimeError):
     """An object cannot be bound to a tensor (kind, size, format, released), or a bound tensor is used the wrong way.
+
+    Also a ValueError, as LiteRT's is for a tensor or value that does not fit, and a RuntimeError, as a failed run of
+    LiteRT's is.
 
     Examples
     --------
@@ -81,8 +92,10 @@ class BindingError(FramebindError):
     """
 
 
-class TransferError(FramebindError):
+class TransferError(FramebindError, RuntimeError):
     """A copy between host and GPU was attempted under ``transfer_guard("disallow")``. Names direction and reason.
+
+    Also a RuntimeError, as a failed run of LiteRT's is.
 
     Examples
     --------
@@ -93,8 +106,11 @@ class TransferError(FramebindError):
     """
 
 
-class DelegateError(FramebindError):
+class DelegateError(FramebindError, ValueError, RuntimeError):
     """The delegate cannot be applied: unknown LiteRT ABI, applied twice, wrong options, or a failure inside LiteRT.
+
+    Also a ValueError, as LiteRT's is if a delegate cannot be loaded, and a RuntimeError, as LiteRT's is if it cannot be
+    applied.
 
     Examples
     --------

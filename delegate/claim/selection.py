@@ -12,6 +12,7 @@ from ..litert.native import NativeGraph, Partitioned
 from ..options import GpuDelegateOptions
 from ..read.model import Subgraph
 from .claims import Claims, unneeded_constants
+from .payoff import why_it_does_not_pay
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class Selection:
     not_selected: dict[int, str] = field(default_factory=dict)
     preserves_tensors: bool = False
     """LiteRT makes a partition of each operator: its interpreter shows the results of all of them."""
+    does_not_pay: str = ""
+    """Why nothing was selected, if the GPU has to be faster and is not likely to be; else ""."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,13 @@ class Request:
 Rule = Callable[[Request, Sequence[int]], str | None]
 
 
-def select(graph: NativeGraph, claims: Claims, options: GpuDelegateOptions) -> Selection:
-    """Select the largest partitions of a subgraph's supported operators; of two of one size, the earlier one."""
+def select(
+    graph: NativeGraph, claims: Claims, options: GpuDelegateOptions, least_multiply_adds: float | None = None
+) -> Selection:
+    """Select the largest partitions of a subgraph's supported operators; of two of one size, the earlier one.
+
+    With ``least_multiply_adds``, nothing is selected of a subgraph that the CPU is likely to run as fast (payoff.py).
+    """
     request = Request(graph, graph.plan(), claims, options)
     not_selected = dict(claims.unneeded)
 
@@ -61,6 +69,11 @@ def select(graph: NativeGraph, claims: Claims, options: GpuDelegateOptions) -> S
     unneeded = unneeded_constants({index: claims.nodes[index] for index in selected}, graph.subgraph)
     not_selected.update(unneeded)
     operators = tuple(sorted(selected - unneeded.keys()))
+    if least_multiply_adds is not None:
+        count = len(partitions[:limit])
+        reason = why_it_does_not_pay(graph.subgraph, claims.tensors, operators, count, least_multiply_adds)
+        if reason:
+            return Selection(not_selected=not_selected | dict.fromkeys(operators, reason), does_not_pay=reason)
     return Selection(operators if passes(SUBGRAPH_RULES, operators) else (), not_selected, preserves)
 
 

@@ -6,12 +6,14 @@ has no int4.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from ...interop.errors import FramebindError
+from ...interop.errors import FramebindError, ModelError
 from ..read.model import Model
 from ..read.names import printable
 
@@ -24,6 +26,23 @@ def text_of(error: Exception) -> str:
     raw = error.object if isinstance(error, UnicodeDecodeError) else str(error)
     text = raw if isinstance(raw, str) else bytes(raw).decode("utf-8", "backslashreplace")
     return printable(" ".join(text.split("\n")).strip())[:_MAX_LENGTH]
+
+
+_ABOUT_ARGUMENTS = ("num_threads", "op resolver", "Looking up symbol", "custom_op_registerers")
+"""Words in the ValueErrors that LiteRT's interpreter raises for its arguments, not for the model."""
+
+
+@contextmanager
+def check_taken() -> Iterator[None]:
+    """Raise a ModelError if LiteRT does not take the model, with which it makes an interpreter in this block."""
+    try:
+        yield
+    except ValueError as error:
+        if any(words in str(error) for words in _ABOUT_ARGUMENTS):
+            raise
+        newer = "Install a newer ai-edge-litert, or convert the model for this one"
+        cure = newer if "Didn't find op" in str(error) else "Download the file again"
+        raise ModelError(f"LiteRT does not take the model: {text_of(error)} {cure}") from error
 
 
 def is_about_the_model(error: Exception) -> bool:

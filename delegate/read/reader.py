@@ -45,16 +45,28 @@ _DAMAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError, Attri
 """Exceptions that flatbuffers and NumPy raise on bytes that are not what they claim to be."""
 
 
-def read_file(path: str | os.PathLike[str]) -> bytes:
+def read_file(path: str | bytes | os.PathLike[str]) -> bytes:
     """A model's bytes. Raises ModelError where the file cannot be read."""
     try:
-        return Path(path).read_bytes()
+        return Path(os.fsdecode(path)).read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a null character
         reason = getattr(error, "strerror", None) or error
         raise ModelError(f"the model {_shown(path)} cannot be read: {reason}. Check the path") from error
 
 
-def read_model(content: bytes, path: str | os.PathLike[str] | None = None) -> Model:
+def read_content(path: str | bytes | os.PathLike[str] | None, content: bytes | None) -> bytes | None:
+    """A model's bytes, of a file or as they are. An empty path is none, as for LiteRT, and so is content beside a path.
+
+    Raises ModelError if both or neither are given, or the file cannot be read.
+    """
+    if path and content:
+        raise ModelError("give Interpreter model_path or model_content, not both")
+    if not path and content is None:
+        raise ModelError("give Interpreter a model: model_path or model_content")
+    return read_file(path) if path else content
+
+
+def read_model(content: bytes, path: str | bytes | os.PathLike[str] | None = None) -> Model:
     """Read a TensorFlow Lite flatbuffer. Constants are read-only views of ``content``, which they keep alive.
 
     ``path`` is the file that the bytes are from, for messages. Raises ModelError where the bytes are truncated, foreign
@@ -68,7 +80,7 @@ def read_model(content: bytes, path: str | os.PathLike[str] | None = None) -> Mo
         raise ModelError(f"{_shown(path)}: {error}") from error
 
 
-def _shown(path: str | os.PathLike[str]) -> str:
+def _shown(path: str | bytes | os.PathLike[str]) -> str:
     return printable(os.fsdecode(path))
 
 

@@ -107,7 +107,7 @@ def _print(
 
 
 def _compare(path: Path, delegate: fb.GpuDelegate, runs: int, seed: int) -> tuple[Times, Times, list[OutputDifference]]:
-    on_cpu = fb.Interpreter(model_path=path, num_threads=1)
+    on_cpu = fb.Interpreter(model_path=path, num_threads=1, delegate="cpu")
     on_gpu = fb.Interpreter(model_path=path)
     on_gpu.modify_graph_with_delegate(delegate)
     inputs: list[dict[str, Any]] = on_cpu.get_input_details()

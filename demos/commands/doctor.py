@@ -46,9 +46,7 @@ VENDORS = {
 }
 """PCI vendors: the name, and the packages with the drivers."""
 OPENCV = ("opencv-python", "opencv-contrib-python", "opencv-python-headless", "opencv-contrib-python-headless")
-CPU_ADVICE = (
-    "no GPU is on the PCI bus: here models run faster without the delegate, fb.Interpreter(path, num_threads=4)"
-)
+CPU_ADVICE = "no GPU is on the PCI bus: here models run faster without the delegate"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +81,8 @@ def doctor(as_json: AsJson = False) -> None:
             cells = (finding.state, finding.check, finding.found, finding.advice)
             add_row(table, *cells, style=STYLES[finding.state])
         print_table(table)
-        print_line(f"Run models {f'with {best.backend}' if best.backend else 'on the CPU'}: {best.reason}.")
+        way = f"with {best.backend}" if best.backend else f"on the CPU, with num_threads={best.num_threads}"
+        print_line(f"Run models {way}: {best.reason}.")
     if not usable:
         raise typer.Exit(1)
 
@@ -224,7 +223,7 @@ def _sharing(machine: fb.CompatibilityList) -> Iterator[Finding]:
 def _display() -> Finding:
     headless = "without a window: demos with --output FILE, programs with fb.GlContext.headless()"
     if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
-        advice = f"{headless}. A window needs a desktop session, ssh -X, or xvfb-run"
+        advice = f"{headless}. A window needs a desktop session, or xvfb-run"
         return Finding("display", "missing", "neither DISPLAY nor WAYLAND_DISPLAY is set", advice)
     try:
         with fb.Window(64, 64, visible=False) as window:

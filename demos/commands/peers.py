@@ -19,7 +19,7 @@ def litert_cpu(path: Path, threads: int, schedule: Schedule, inputs: Inputs) -> 
     """Measure LiteRT's CPU interpreter (XNNPACK). A frame writes every input, runs and reads every output."""
     row = Measurement(path.stem, f"litert-cpu, {threads} threads", "read")
     started = time.perf_counter()
-    interpreter = fb.Interpreter(model_path=path, num_threads=threads)
+    interpreter = fb.Interpreter(model_path=path, num_threads=threads, delegate="cpu")
     inputs.resize(interpreter)
     interpreter.allocate_tensors()
     row.init = (time.perf_counter() - started) * 1e3

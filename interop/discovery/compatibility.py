@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -14,8 +15,8 @@ from ..gl import egl
 from ..gl.context import GlContext
 from ..share.sharing import SharingReport, sharing_report
 
-CPU_THREADS = 4
-"""Threads for the CPU interpreter: the number that TensorFlow Lite's CompatibilityList advises."""
+MOST_CPU_THREADS = 4
+"""Threads for the CPU interpreter at most: the number in TensorFlow Lite's documents, for phones of eight cores."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class BestOptions:
     is_precision_loss_allowed : bool
         For GpuDelegateOptions.
     num_threads : int or None
-        For the interpreter on the CPU; None if a GPU runs the model.
+        For the interpreter on the CPU, 4 or as many as this process may use; None if a GPU runs the model.
     reason : str
         Why, in one sentence.
 
@@ -81,10 +82,10 @@ class CompatibilityList:
     >>> any(device.api == "OpenGL" for device in found.devices)
     True
     >>> best = found.best_options_for_this_device()
-    >>> if best.backend is None:
-    ...     interpreter = fb.Interpreter("model.tflite", num_threads=best.num_threads)
+    >>> if found.is_delegate_supported_on_this_device():
+    ...     interpreter = fb.Interpreter("model.tflite", experimental_delegates=[fb.GpuDelegate(best)])
     ... else:
-    ...     options = fb.GpuDelegateOptions(backend=best.backend)
+    ...     interpreter = fb.Interpreter("model.tflite", num_threads=best.num_threads, delegate="cpu")
     """
 
     def __init__(self) -> None:
@@ -123,7 +124,15 @@ def best_options(devices: Sequence[FoundDevice], sharing: Sequence[SharingReport
         return BestOptions("opengl", False, None, f"{gl_gpu.name} is a GPU, and OpenCL {why}")
     software = ", ".join(device.name for device in devices if device.software and not device.unusable)
     reason = f"no GPU was found, and {software} run on the CPU" if software else "no GPU driver was found"
-    return BestOptions(None, False, CPU_THREADS, f"{reason}: LiteRT's CPU interpreter is faster")
+    threads = min(MOST_CPU_THREADS, _usable_cpus())
+    return BestOptions(None, False, threads, f"{reason}: LiteRT's CPU interpreter is faster")
+
+
+def _usable_cpus() -> int:
+    """The number of CPUs that this process may use, which a container or taskset may have limited."""
+    if hasattr(os, "sched_getaffinity"):  # not on Windows and macOS
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def survey() -> tuple[list[FoundDevice], list[SharingReport]]:

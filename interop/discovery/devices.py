@@ -6,7 +6,7 @@ import logging
 import weakref
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..cl.compute.device import ClDevice
 from ..cl.context import ClContext
@@ -68,7 +68,17 @@ _open_gl = partial(_open_in, GlContext, GlContext.headless, GlDevice)
 _open_cl = partial(_open_in, ClContext, ClContext, ClDevice)
 
 
-def _open_auto() -> Device:
+class ChosenDevice(NamedTuple):
+    """The device that the backend "auto" takes, and why."""
+
+    device: Device
+    reason: str = ""
+    """Why it was not simply the API that is asked first; "" if it was."""
+    both_work: bool = True
+
+
+def choose_device() -> ChosenDevice:
+    """Open the device of the backend "auto": see open_device. Nothing is logged."""
     current = ClContext.is_current() or GlContext.is_current()
     gl_first = current and not ClContext.is_current()
     # OpenCL's dispatches and kernels are the faster ones, on an H200 as on the CPU (PoCL against llvmpipe).
@@ -77,7 +87,7 @@ def _open_auto() -> Device:
     try:
         device = first()
         if current or not device.traits.software:
-            return device
+            return ChosenDevice(device)
         reason = f"{device.traits.name} is the CPU"
     except DeviceError as error:
         reason = str(error)
@@ -86,18 +96,20 @@ def _open_auto() -> Device:
     except DeviceError as error:
         if device is None:
             raise DeviceError(f"neither OpenGL nor OpenCL works here: {reason}; {error}") from error
-        return _chosen(device, None, str(error))
+        return ChosenDevice(device, str(error), both_work=False)
     if device is not None and other.traits.software:
-        return _chosen(device, other, f"{other.traits.name} is the CPU as well")
-    return _chosen(other, device, reason)
-
-
-def _chosen(device: Device, other: Device | None, reason: str) -> Device:
-    """Close the other device, and log why: as a warning if the other one does not work at all."""
-    level = logging.WARNING if other is None else logging.INFO
-    log.log(level, f"backend auto: {device.traits.api} on {device.traits.name}, because {reason}")
-    if other is not None:
         other.close()
+        return ChosenDevice(device, f"{other.traits.name} is the CPU as well")
+    if device is not None:
+        device.close()
+    return ChosenDevice(other, reason, both_work=device is not None)
+
+
+def _open_auto() -> Device:
+    device, reason, both_work = choose_device()
+    if reason:
+        level = logging.INFO if both_work else logging.WARNING
+        log.log(level, f"backend auto: {device.traits.api} on {device.traits.name}, because {reason}")
     return device
 
 

@@ -27,7 +27,7 @@ FLOORS = {
     "interop": "errors forks transfers binaries device record gl gl.compute cl share cl.compute frames.capture "
     "frames.show frames discovery",
     "delegate": "options read report litert transform lower cache compiler plan claim run statistics engine "
-    "gpu_delegate interpreter",
+    "gpu_delegate automatic own_errors signature_runner interpreter custom_operators",
     "delegate.certify": "tflite_writer cases graphs *",
     "demos": "assets console models apis flags player vision hosts * commands",
 }

@@ -1,0 +1,61 @@
+"""The choice of ``Interpreter(..., delegate="auto")``: a GPU, if one is here and the model gains by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from ..interop.discovery.devices import ChosenDevice
+from ..interop.errors import DelegateError, DeviceError
+from .claim.payoff import LEAST_MULTIPLY_ADDS
+from .gpu_delegate import GpuDelegate
+
+DelegateChoice = Literal["auto", "cpu"]
+
+
+def checked_choice(choice: DelegateChoice | None, delegates: Any) -> DelegateChoice | None:
+    """The argument ``delegate`` of an interpreter. Raises DelegateError if it is unknown or contradicts the others."""
+    if choice not in (None, "auto", "cpu"):
+        raise DelegateError(f"delegate is {choice!r}: take 'auto' or 'cpu'; experimental_delegates takes a GpuDelegate")
+    if choice is not None and delegates:
+        raise DelegateError(f"give Interpreter delegate={choice!r} or experimental_delegates, not both")
+    return choice
+
+
+def delegate_on_gpu(choose: Callable[[], ChosenDevice], *, sizes_are_known: bool) -> tuple[GpuDelegate | None, str]:
+    """A delegate that takes a model only if it pays, on the GPU of this machine, and the name of the GPU.
+
+    None, and the reason, if there is no GPU. The delegate has opened its device: close it if it is not used.
+
+    Parameters
+    ----------
+    choose
+        ``choose_device``.
+    sizes_are_known
+        Whether the model's inputs have the sizes that they will have in runs, so that its arithmetic can be counted.
+    """
+    try:
+        device, reason, _ = choose()
+    except DeviceError as error:
+        return None, str(error)
+    name = f"{device.traits.api} on {device.traits.name}"
+    if device.traits.software:
+        device.close()
+        return None, f"no GPU was found ({name} is the CPU), and LiteRT's own kernels are faster there"
+    delegate = GpuDelegate()
+    delegate.engine.use(device)
+    delegate.engine.least_multiply_adds = LEAST_MULTIPLY_ADDS if sizes_are_known else 0.0
+    return delegate, f"{name}, because {reason}" if reason else name
+
+
+def why_it_took_nothing(delegate: GpuDelegate) -> str:
+    """Why a delegate of ``delegate_on_gpu`` took nothing of the model that it was given; "" if it took something.
+
+    What it took it keeps, whatever sizes inputs are given later.
+    """
+    engine = delegate.engine
+    engine.least_multiply_adds = None
+    if engine.partitions:
+        return ""
+    selection = engine.selections[0]
+    return selection.does_not_pay or next(iter(selection.not_selected.values()), "no operator of it runs on a GPU")

@@ -1,0 +1,54 @@
+"""framebind's errors in place of what LiteRT makes of them: the text of an exception of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..interop.errors import DelegateError, FramebindError, ModelError
+from .gpu_delegate import GpuDelegate
+from .litert.python_layer import is_about_the_model, text_of
+
+
+@contextmanager
+def application_errors(delegate: Any) -> Iterator[None]:
+    """Raise the error of a delegate's callbacks if it is applied in this block and fails, and let go of it."""
+    try:
+        yield
+    except FramebindError:
+        raise
+    except (RuntimeError, ValueError) as error:
+        original = None
+        if isinstance(delegate, GpuDelegate):
+            original = delegate.engine.take_error()
+            delegate.engine.detach()
+        raise original or DelegateError(f"LiteRT does not apply the delegate: {text_of(error)}") from error
+
+
+@contextmanager
+def own_errors(delegate: GpuDelegate | None, action: str) -> Iterator[None]:
+    """Raise the error of the delegate's callbacks in place of the text that LiteRT made of it, or a ModelError.
+
+    ``action`` is what LiteRT is to do with the model in this block.
+    """
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        raise_own(delegate, error, action)
+        raise
+    raise_own(delegate, None, action)
+
+
+def raise_own(delegate: GpuDelegate | None, cause: Exception | None, action: str) -> None:
+    """Raise what ``own_errors`` does after LiteRT raised ``cause``, or nothing; return if there is no such error."""
+    original = delegate.engine.take_error() if delegate is not None else None
+    if original is not None:
+        raise original from cause
+    if cause is not None and is_about_the_model(cause):
+        cure = "; call allocate_tensors() first, also after resize_tensor_input()" if _NOT_READY in str(cause) else ""
+        raise ModelError(f"LiteRT cannot {action} the model: {text_of(cause)}{cure}") from cause
+
+
+_NOT_READY = "model that is not ready"
+"""Words of LiteRT if tensors are not allocated."""
