@@ -123,7 +123,7 @@ def style_vector(picture: Path) -> Array:
     pixels = read_picture(picture)
     if pixels is None:
         raise fb.SourceError(f"the style '{picture}' is no picture that can be read")
-    interpreter = fb.Interpreter(model_path=str(find_model("style_predict_quantized_256")))
+    interpreter = fb.Interpreter(str(find_model("style_predict_quantized_256")), delegate="cpu")
     interpreter.allocate_tensors()
     ((image, (_, height, width, _)),) = shapes(interpreter.get_input_details()).items()
     interpreter.set_tensor(image, shrink(pixels, (width, height))[None].astype(np.float32) / 255)

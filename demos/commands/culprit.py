@@ -127,7 +127,7 @@ def comparison(
     path: Path, options: fb.GpuDelegateOptions, inputs: Inputs, seed: int, tolerance: float | None
 ) -> tuple[list[fb.DelegatedOp], Measure]:
     """The model's operators, and the function that compares it with LiteRT's CPU interpreter on the same inputs."""
-    reference = fb.Interpreter(path, num_threads=1)
+    reference = fb.Interpreter(path, num_threads=1, delegate="cpu")
     inputs.resize(reference)
     reference.allocate_tensors()
     details: list[dict[str, Any]] = reference.get_input_details()
