@@ -1,0 +1,75 @@
+"""Runs a set of pictures through a model on the CPU and on the GPU, side by side."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+import framebind as fb
+
+from .preprocessing import to_tensor
+
+Array = npt.NDArray[Any]
+Prepare = Callable[[Path, tuple[int, int]], Array]
+"""Makes pixels (height, width, 3), from 0 to 255, of a picture file for an input of a size (height, width)."""
+
+
+class Collect(Protocol):
+    """Takes the outputs of one picture, in the model's order."""
+
+    def __call__(self, path: Path, outputs: Sequence[Array]) -> None: ...
+
+
+@dataclass
+class Side:
+    """An interpreter on the CPU or on the GPU: its name, where its results go, and the seconds of each invoke."""
+
+    name: str
+    interpreter: fb.Interpreter
+    collect: Collect
+    seconds: list[float] = field(default_factory=list)
+
+    def run(self, path: Path, tensor: Array) -> None:
+        """Compute the outputs of one picture and collect them."""
+        (image,) = self.interpreter.get_input_details()
+        self.interpreter.set_tensor(image["index"], tensor)
+        started = time.perf_counter()
+        self.interpreter.invoke()
+        outputs = [self.interpreter.get_tensor(each["index"]) for each in self.interpreter.get_output_details()]
+        self.seconds.append(time.perf_counter() - started)
+        self.collect(path, outputs)
+
+    def microseconds(self) -> tuple[float, float]:
+        """Mean and standard deviation of the time of a picture, without the first, which compiles and loads."""
+        counted = np.array(self.seconds[1:] or self.seconds) * 1e6
+        return float(counted.mean()), float(counted.std())
+
+
+def open_side(name: str, model: Path, collect: Collect, delegate: fb.GpuDelegate | None, threads: int | None) -> Side:
+    """Make the interpreter of one side. Raises ModelError for a model that takes no single picture (1xHxWx3)."""
+    interpreter = fb.Interpreter(model_path=model, num_threads=threads)
+    if delegate is not None:
+        interpreter.modify_graph_with_delegate(delegate)
+    interpreter.allocate_tensors()
+    details: list[dict[str, Any]] = interpreter.get_input_details()
+    shapes = [tuple(int(n) for n in each["shape"]) for each in details]
+    if len(shapes) != 1 or len(shapes[0]) != 4 or shapes[0][0] != 1 or shapes[0][3] != 3:
+        raise fb.ModelError(f"{model.name} takes {shapes}, not one picture (1xHxWx3)")
+    return Side(name, interpreter, collect)
+
+
+def run(sides: Sequence[Side], pictures: Iterable[Path], prepare: Prepare, advance: Callable[[], Any]) -> None:
+    """Run each picture on each side; ``advance`` is called after each picture."""
+    (image,) = sides[0].interpreter.get_input_details()
+    size = int(image["shape"][1]), int(image["shape"][2])
+    for path in pictures:
+        tensor = to_tensor(prepare(path, size), image["dtype"])
+        for side in sides:
+            side.run(path, tensor)
+        advance()
