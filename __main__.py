@@ -20,6 +20,7 @@ from .demos.commands.demo import demo
 from .demos.commands.devices import devices
 from .demos.commands.diff import diff
 from .demos.commands.doctor import doctor
+from .demos.commands.evaluate import evaluate
 from .demos.commands.inspect import inspect
 from .demos.commands.models import models
 from .demos.console import printable
@@ -32,6 +33,7 @@ app = typer.Typer(
 )
 for command in COMMANDS:
     app.command()(command)
+app.add_typer(evaluate, name="evaluate")
 app.add_typer(demo, name="demo")
 
 

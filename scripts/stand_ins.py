@@ -3,9 +3,10 @@
     python scripts/stand_ins.py out/          # mobilenet_v1.tflite and ssd_mobilenet_v1.tflite
     python scripts/stand_ins.py out/ --blocks 3 --width 0.25
 
-``mobilenet_v1`` is mobilenet_v1_1.0_224: a picture (1, 224, 224, 3) in, probabilities (1, 1001) out. ``ssd_mobilenet_v1``
-is SSD MobileNet v1 for COCO: a picture (1, 300, 300, 3) in, boxes (1, 10, 4), classes (1, 10), scores (1, 10) and their
-number (1) out, of TFLite_Detection_PostProcess. Both after "MobileNets" (Howard et al., 2017, table 1).
+``mobilenet_v1`` is mobilenet_v1_1.0_224: a picture (1, 224, 224, 3) in, probabilities (1, 1001) out.
+``ssd_mobilenet_v1`` is SSD MobileNet v1 for COCO: a picture (1, 300, 300, 3) in, boxes (1, 10, 4), classes (1, 10),
+scores (1, 10) and their number (1) out, of TFLite_Detection_PostProcess. Both after "MobileNets" (Howard et al., 2017,
+table 1).
 """
 
 from __future__ import annotations
@@ -148,7 +149,7 @@ def _post_process(writer: Writer, boxes: int, probabilities: int, anchors: Seque
 
 def post_process_options(classes: int, boxes: int) -> bytes:
     """The options of TFLite_Detection_PostProcess, a FlexBuffer: fast suppression, the coder's usual scales."""
-    builder = flexbuffers.Builder()
+    builder: Any = flexbuffers.Builder()
     with builder.Map():
         for name, value in (("max_detections", boxes), ("max_classes_per_detection", 1), ("num_classes", classes)):
             builder.Int(name, value)
@@ -167,7 +168,7 @@ def _channels(full: int, width: float) -> int:
 
 def main() -> None:
     """Write both models to a folder."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description="Writes stand-ins for MobileNet v1 and SSD MobileNet v1.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--blocks", type=int, default=len(BLOCKS), help="separable convolutions, 2 to 13")
     parser.add_argument("--width", type=float, default=1.0, help="factor of the numbers of channels")

@@ -1,4 +1,4 @@
-"""``python -m framebind evaluate``: accuracy of a model on a set of pictures, on the GPU and on the CPU side by side."""
+"""``python -m framebind evaluate``: accuracy of a model on a set of pictures, on the GPU and beside it on the CPU."""
 
 from __future__ import annotations
 
@@ -53,13 +53,14 @@ def imagenet(
     images: Images,
     truth: Truth,
     labels: Labels,
-    gpu: GpuFlags,
     denylist: Denylist = None,
     limit: Limit = 0,
     top: Most = 10,
     threads: Threads = 1,
     output: Output = None,
     as_json: AsJson = False,
+    *,
+    flags: GpuFlags,
 ) -> None:
     """Top-1 to top-K accuracy of a classifier: the part of the pictures whose class is among its K likeliest.
 
@@ -73,7 +74,7 @@ def imagenet(
     pictures = _first(imagenet_task.without_denied(listed, denylist), limit)
     path = find_model(model)
     counts = {name: imagenet_task.Accuracy(classes, len(names), top) for name in ("GPU", "CPU")}
-    device, sides = _run(path, gpu, threads, counts, pictures, imagenet_task.prepare)
+    device, sides = _run(path, flags, threads, counts, pictures, imagenet_task.prepare)
     tops = {name: count.top() for name, count in counts.items()}
     content = {**_content(path, device, pictures, sides), "top_k_accuracies": tops}
     rows = [[f"top-{k}", *(f"{tops[side.name][k - 1]:.4f}" for side in sides)] for k in range(1, len(tops["GPU"]) + 1)]
@@ -86,24 +87,25 @@ def coco(
     model: Model,
     images: Images,
     annotations: Annotations,
-    gpu: GpuFlags,
     class_offset: ClassOffset = 1,
     limit: Limit = 0,
     threads: Threads = 1,
     output: Output = None,
     as_json: AsJson = False,
+    *,
+    flags: GpuFlags,
 ) -> None:
     """Mean average precision of a detector whose last operator is TFLite_Detection_PostProcess, as SSD MobileNet's is.
 
     Pictures are resized and normalized as TensorFlow Lite's coco_object_detection does; pycocotools judges the boxes.
 
-    Example: python -m framebind evaluate coco ssd_mobilenet.tflite --images val2014 --annotations instances_val2014.json
+    Example: python -m framebind evaluate coco ssd.tflite --images val2014 --annotations instances_val2014.json
     """
     known = coco_task.read_truth(annotations)
     pictures = _first(coco_task.choose_pictures(images, known), limit)
     path = find_model(model)
     boxes = {name: coco_task.Detections(known, class_offset) for name in ("GPU", "CPU")}
-    device, sides = _run(path, gpu, threads, boxes, pictures, coco_task.prepare)
+    device, sides = _run(path, flags, threads, boxes, pictures, coco_task.prepare)
     found = {name: coco_task.precision(known, detections.rows, pictures) for name, detections in boxes.items()}
     averages = {
         name: {"mAP": each.mean, "average_precision": dict(zip(map(str, each.thresholds), each.average, strict=True))}
@@ -126,7 +128,7 @@ def _first(pictures: list[Path], limit: int) -> list[Path]:
 
 def _run(
     model: Path,
-    gpu: GpuFlags,
+    flags: GpuFlags,
     threads: int,
     collect: dict[str, Any],
     pictures: list[Path],
@@ -134,8 +136,8 @@ def _run(
 ) -> tuple[str, list[Side]]:
     """Run the pictures on both sides; returns the GPU's name, and the sides."""
     collectors: dict[str, Collect] = collect
-    with gpu.api.open_context():
-        delegate = fb.GpuDelegate(gpu.options(model))
+    with flags.api.open_context():
+        delegate = fb.GpuDelegate(flags.options(model))
         try:
             sides = [
                 open_side("GPU", model, collectors["GPU"], delegate, None),

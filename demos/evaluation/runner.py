@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -32,16 +32,19 @@ class Side:
 
     name: str
     interpreter: fb.Interpreter
+    input: dict[str, Any]
+    """LiteRT's details of the picture's tensor."""
+    outputs: Sequence[int]
+    """The tensors of the outputs, in the model's order."""
     collect: Collect
     seconds: list[float] = field(default_factory=list)
 
     def run(self, path: Path, tensor: Array) -> None:
         """Compute the outputs of one picture and collect them."""
-        (image,) = self.interpreter.get_input_details()
-        self.interpreter.set_tensor(image["index"], tensor)
+        self.interpreter.set_tensor(self.input["index"], tensor)
         started = time.perf_counter()
         self.interpreter.invoke()
-        outputs = [self.interpreter.get_tensor(each["index"]) for each in self.interpreter.get_output_details()]
+        outputs = [self.interpreter.get_tensor(number) for number in self.outputs]
         self.seconds.append(time.perf_counter() - started)
         self.collect(path, outputs)
 
@@ -57,16 +60,17 @@ def open_side(name: str, model: Path, collect: Collect, delegate: fb.GpuDelegate
     if delegate is not None:
         interpreter.modify_graph_with_delegate(delegate)
     interpreter.allocate_tensors()
-    details: list[dict[str, Any]] = interpreter.get_input_details()
+    details = cast("list[dict[str, Any]]", interpreter.get_input_details())
+    outputs = cast("list[dict[str, Any]]", interpreter.get_output_details())
     shapes = [tuple(int(n) for n in each["shape"]) for each in details]
     if len(shapes) != 1 or len(shapes[0]) != 4 or shapes[0][0] != 1 or shapes[0][3] != 3:
         raise fb.ModelError(f"{model.name} takes {shapes}, not one picture (1xHxWx3)")
-    return Side(name, interpreter, collect)
+    return Side(name, interpreter, details[0], [int(each["index"]) for each in outputs], collect)
 
 
 def run(sides: Sequence[Side], pictures: Iterable[Path], prepare: Prepare, advance: Callable[[], Any]) -> None:
     """Run each picture on each side; ``advance`` is called after each picture."""
-    (image,) = sides[0].interpreter.get_input_details()
+    image = sides[0].input
     size = int(image["shape"][1]), int(image["shape"][2])
     for path in pictures:
         tensor = to_tensor(prepare(path, size), image["dtype"])
