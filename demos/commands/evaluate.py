@@ -159,7 +159,7 @@ def _progress(pictures: int) -> Iterator[Callable[[], Any]]:
 
 
 def _content(model: Path, device: str, pictures: list[Path], sides: list[Side]) -> dict[str, Any]:
-    """What both tasks put in their JSON."""
+    """Make the part of the JSON that both tasks have."""
     times = {side.name: dict(zip(("avg", "std_dev"), side.microseconds(), strict=True)) for side in sides}
     return {"model": model.stem, "device": device, "pictures": len(pictures), "inference_us": times}
 

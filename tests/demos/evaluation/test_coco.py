@@ -51,8 +51,8 @@ ANNOTATIONS = {
     ],
 }
 # The cat: the first of two boxes of one score is right, so the precision is 1 at every recall. The dog: up to an
-# overlap of 0.6 the first box is right, and one of two dogs is found: the precision is 1 at 51 of the 101 recalls, those
-# from 0 to 0.5.
+# overlap of 0.6 the first box is right, and one of two dogs is found: the precision is 1 at 51 of the 101 recalls:
+# those from 0 to 0.5.
 AVERAGE = [(1 + 51 / 101) / 2] * 3 + [1 / 2] * 7
 
 
