@@ -167,7 +167,8 @@ class Interpreter(litert.Interpreter):
                 self._make(self)  # LiteRT would ask a delegate again whenever inputs are resized
                 delegate.close()
                 delegate, about = None, reason
-        say_once(f"framebind: {self._model_name} runs on the {'CPU' if delegate is None else 'GPU'}: {about}")
+        said = " ".join(about.split())  # a driver's text may have several lines
+        say_once(f"framebind: {self._model_name} runs on the {'CPU' if delegate is None else 'GPU'}: {said}")
 
     def _apply(self, destination: Any, delegate: Any) -> None:
         """Apply a delegate to this interpreter, or to the one that is about to take its place."""

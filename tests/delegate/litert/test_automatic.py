@@ -133,7 +133,7 @@ def test_sizes_that_the_file_leaves_open_are_not_counted(caplog: pytest.LogCaptu
 
 def test_without_a_gpu_it_is_the_cpu_and_says_why(caplog: pytest.LogCaptureFixture) -> None:
     def no_driver() -> ChosenDevice:
-        raise DeviceError("neither OpenGL nor OpenCL works here: no driver")
+        raise DeviceError("neither OpenGL nor OpenCL works here:\nno driver")
 
     interpreter = fb.Interpreter(model_content=convolutions(), delegate="cpu")
     interpreter._apply_if_it_pays(no_driver)
@@ -173,6 +173,29 @@ def test_a_script_whose_import_was_changed_is_told_once_that_it_is_on_the_cpu(ca
     first.invoke()
     second.invoke()
     assert lines(caplog) == []
+
+
+def test_a_program_that_configures_no_logging_sees_the_line_on_stderr(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # pytest's
+    log = logging.getLogger("framebind")
+
+    def said() -> list[str]:
+        interpreter = fb.Interpreter(model_content=chain("EXP"))
+        interpreter.allocate_tensors()
+        interpreter.invoke()
+        return [line for line in capfd.readouterr().err.splitlines() if line.startswith("framebind: ")]
+
+    (line,) = said()
+    assert "runs on the CPU, as in LiteRT" in line
+    say_once.cache_clear()
+    before = log.level
+    try:
+        log.setLevel("ERROR")
+        assert said() == []
+    finally:
+        log.setLevel(before)
 
 
 def test_a_signature_tells_it_too(caplog: pytest.LogCaptureFixture) -> None:
