@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import weakref
 from collections.abc import Callable
 from functools import partial
@@ -24,6 +25,16 @@ _devices: weakref.WeakValueDictionary[GlContext | ClContext, GlDevice | ClDevice
 """The device of each context, as long as somebody uses it."""
 
 
+class _Own(threading.local):
+    """The devices in contexts of their own that this thread has opened, as long as somebody uses them."""
+
+    def __init__(self) -> None:
+        self.devices: weakref.WeakValueDictionary[type, GlDevice | ClDevice] = weakref.WeakValueDictionary()
+
+
+_own = _Own()
+
+
 def open_device(backend: str) -> Device:
     """Open a device of that backend; call its ``close()`` once when done.
 
@@ -33,7 +44,8 @@ def open_device(backend: str) -> Device:
     ----------
     backend : str
         "opengl" runs in the GL context that is current on this thread. Without one it makes a headless context, which
-        is current from then on and closed with the device; once another one is current, runs change to it and back.
+        is closed with the device; it is current during runs only, because a window of GLX cannot make its own context
+        current, and ends the process, while one of EGL is.
         "opencl" runs in the current ClContext, or in one of its own. "auto" takes the API whose context is current,
         OpenCL's first, because nobody makes a ClContext current without meaning it. Without a current context it takes
         a GPU before a CPU, and OpenCL before OpenGL. If its first choice does not work it takes the other one, and logs
@@ -56,10 +68,13 @@ def _open_in(
 ) -> Device:
     """The device of the API's context that is current on this thread; of one of its own if there is none."""
     owns_context = not api.is_current()
-    context = make_context() if owns_context else api.current()
-    device = _devices.get(context)
+    device = _own.devices.get(api) if owns_context else _devices.get(api.current())
     if device is None or device.closed:
+        context = make_context() if owns_context else api.current()
         device = _devices[context] = make_device(context, owns_context=owns_context)
+        if device.needs_entering:
+            _own.devices[api] = device
+            context.release()
     device.users += 1
     return device
 

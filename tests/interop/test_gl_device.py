@@ -304,15 +304,16 @@ def test_a_device_makes_its_own_context_where_none_is_current() -> None:
     def work() -> None:
         assert not fb.GlContext.is_current()
         device = open_device("opengl")
-        buffer = device.buffer(16, "b")
-        results.append(buffer.nbytes)
+        results.append(fb.GlContext.is_current())
+        with device.entered():
+            results.append(device.buffer(16, "b").nbytes)
         device.close()
         results.append(fb.GlContext.is_current())
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert results == [16, False]
+    assert results == [False, 16, False]
 
 
 def test_an_unknown_backend_is_refused_with_the_known_ones() -> None:
