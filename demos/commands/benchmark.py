@@ -20,7 +20,7 @@ from ..flags import AUTO, PRECISIONS, DelegateFlags, api_of, with_flags
 from ..models import find_model
 from .inputs import InputFlags, Inputs
 from .measure import Measurement, Schedule, measure_on_gpu
-from .output import AsJson, print_figures, print_json, print_line
+from .output import AsJson, print_figures, print_json, print_line, write_file
 from .peers import PEERS, litert_cpu
 
 CPU = "cpu"
@@ -99,7 +99,7 @@ def benchmark(
                 )
         rows += [PEERS[name](path, threads, schedule, inputs) for name in peers]
     if trace is not None:
-        trace.write_text(json.dumps(_trace(rows)) + "\n")
+        write_file(trace, json.dumps(_trace(rows)) + "\n")
     if as_json:
         print_json({"environment": _environment(), "runs": [dataclasses.asdict(row) for row in rows]})
     elif as_csv:

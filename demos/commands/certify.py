@@ -23,7 +23,7 @@ from ...delegate.certify.plan import subjects
 from ...delegate.certify.runner import run
 from ..console import make_console
 from ..models import BUNDLED, MODELS, find_local, find_model
-from .output import print_line
+from .output import print_line, write_file
 
 MINUTES = {False: 3.0, True: 30.0}
 """By --all: the time that a certification may take, in minutes."""
@@ -67,9 +67,9 @@ def certify(
     results = [device_result(device, outcomes.get(name, []), len(planned)) for name, device in devices.items()]
     today = datetime.datetime.now(tz=datetime.timezone.utc).date().isoformat()
     certificate = Certificate(today, "all" if everything else "default", versions(), results)
-    output.write_text(json.dumps(certificate.to_json(), indent=1) + "\n", encoding="utf-8")
+    write_file(output, json.dumps(certificate.to_json(), indent=1) + "\n")
     page = text(certificate)
-    output.with_suffix(".txt").write_text(page, encoding="utf-8")
+    write_file(output.with_suffix(".txt"), page)
     print_line(page)
     if len(results) == len(names) and not any(result.not_run for result in results):
         journal.path.unlink()

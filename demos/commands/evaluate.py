@@ -20,7 +20,7 @@ from ..evaluation.preprocessing import list_pictures
 from ..evaluation.runner import Collect, Prepare, Side, open_side, run
 from ..flags import GpuFlags, with_flags
 from ..models import find_model
-from .output import AsJson, print_figures, print_json, print_line
+from .output import AsJson, print_figures, print_json, print_line, write_file
 
 evaluate = typer.Typer(no_args_is_help=True, help="Accuracy of a model on a set of pictures, on the GPU and the CPU.")
 
@@ -168,7 +168,7 @@ def _report(
     content: dict[str, Any], title: str, rows: list[list[str]], sides: list[Side], *, output: Path | None, as_json: bool
 ) -> None:
     if output is not None:
-        output.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        write_file(output, json.dumps(content, indent=2) + "\n")
     if as_json:
         print_json(content)
         return

@@ -1,13 +1,19 @@
-"""Output of commands: tables for people, in colours if the output is a terminal, and JSON for programs."""
+"""Output of commands: tables for people, in colours if the output is a terminal, JSON for programs, and files."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import secrets
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.box import SIMPLE
 from rich.table import Table
+
+import framebind as fb
 
 from ..console import make_console, plain
 
@@ -17,6 +23,28 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tabl
 def print_json(content: Any) -> None:
     """Print dicts, lists, strings, numbers and None as JSON."""
     print(json.dumps(content, indent=2))
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a file beside its place, and rename it when the disk has all of it: one that was there stays until then.
+
+    Raises SourceError if it cannot be written.
+    """
+    place = path.resolve()  # a symbolic link stays one
+    if place.exists() and not place.is_file():
+        raise fb.SourceError(f"the file '{path}' cannot be written: something else than a file is there")
+    unfinished = place.with_name(f"{place.stem[:40]}.{secrets.token_hex(4)}.unfinished{place.suffix}")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with unfinished.open("x", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(place)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+        raise fb.SourceError(f"the file '{path}' cannot be written: {error.strerror}") from error
 
 
 def print_table(table: Table) -> None:

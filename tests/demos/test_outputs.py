@@ -145,6 +145,17 @@ def test_a_profile_is_complete_or_the_one_before(tmp_path: Path, full_disk: Call
     assert len(json.loads(path.read_text())) == 4 and list(tmp_path.iterdir()) == [path]
 
 
+def test_a_file_of_a_command_is_complete_or_the_one_before(tmp_path: Path, full_disk: Callable[[int], None]) -> None:
+    path = tmp_path / "new" / "trace.json"
+    output.write_file(path, "before")
+    full_disk(2000)
+    with pytest.raises(fb.SourceError, match=r"trace\.json' cannot be written: File too large"):
+        output.write_file(path, "x" * 5000)
+    with pytest.raises(fb.SourceError, match="something else than a file is there"):
+        output.write_file(path.parent, "x")
+    assert path.read_text() == "before" and list(path.parent.iterdir()) == [path]
+
+
 # Names ----------------------------------------------------------------------------------------------------------------
 
 
