@@ -1,26 +1,34 @@
-"""Figures of the last frames, as lines of text: frame rate, time of each stage, bytes copied, latency."""
+"""Figures of the last frames, as sentences: frames per second, time of the model, bytes copied, latency."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Literal
 
 import framebind as fb
 
-from .report import copied_bytes
+from .report import copied_bytes, describe_copies
 
-STAGES = ("upload", "inference", "draw", "record", "show")
+STAGES = {"inference": "the model takes", "copy": "copying", "draw": "drawing"}
+"""The stages in the text, and their words. The others are in the file that --profile writes."""
 _REFRESH_SECONDS = 0.25
 """Time between two changes of the text: figures that change with every frame cannot be read."""
 
 
 class Figures:
-    """Averages over the frames since the text was last written."""
+    """Averages over the frames since the text was last written.
 
-    def __init__(self, timer: fb.GlTimer) -> None:
-        self.clock = "GPU ms" if timer.has_gpu else "CPU ms (this driver has no GPU timers)"
+    ``runs_on`` says in words where the model runs; it is called once, after the first frames. ``clock`` is the one
+    whose times are shown: the CPU's for work of the CPU, which the GPU's clock does not see, and for a driver without
+    timers.
+    """
+
+    def __init__(self, timer: fb.GlTimer, *, runs_on: Callable[[], str], clock: Literal["cpu", "gpu"]) -> None:
         self.text: list[str] = []
+        self._runs_on, self._where = runs_on, ""
+        self._uses_gpu_clock = clock == "gpu" and timer.has_gpu
         self._latency: float | None = None
         """Milliseconds from capture to the end of drawing; None if the source is not live."""
         self._captured: deque[float | None] = deque([None] * timer.depth)
@@ -37,7 +45,7 @@ class Figures:
         self._captured.append(captured)
         captured_then = self._captured.popleft()
         for stage in stages:
-            start, end = stage.gpu or stage.cpu
+            start, end = (stage.gpu if self._uses_gpu_clock else None) or stage.cpu
             self._stages[stage.name] += end - start
         if stages:
             self._timed += 1
@@ -49,17 +57,29 @@ class Figures:
 
     def _write(self) -> None:
         now, copied = time.perf_counter(), copied_bytes()
-        mean = (now - self._since) / self._frames
-        stages = (f"{name} {self._stages[name] / self._timed / 1e6:.2f}" for name in STAGES if self._stages[name])
-        per_frame = {name: (copied[name] - self._bytes[name]) // self._frames for name in copied}
-        parts = ", ".join(f"{count:,} {name}" for name, count in per_frame.items() if count or name == "anything else")
+        self._where = self._where or self._runs_on()
         self.text = [
-            f"{1 / mean:.1f} fps   {mean * 1e3:.1f} ms a frame",
-            f"{self.clock}: {'   '.join(stages) or 'not known yet'}",
-            f"host bytes a frame: {sum(per_frame.values()):,} ({parts})",
+            f"{self._frames / (now - self._since):.1f} frames per second. {self._describe_stages()}",
+            describe_copies({name: (copied[name] - self._bytes[name]) // self._frames for name in copied}),
         ]
         if self._latency is not None:
-            self.text.append(f"capture to screen: {self._latency:.0f} ms")
+            self.text.append(f"{self._latency:.0f} ms from camera to screen.")
         self._stages.clear()
         self._frames = self._timed = 0
         self._since, self._bytes = now, copied
+
+    def _describe_stages(self) -> str:
+        words = [
+            f"{word} {milliseconds(self._stages[name] / self._timed / 1e6)}"
+            for name, word in STAGES.items()
+            if self._stages[name]
+        ]
+        if not words:
+            return f"The model runs {self._where}."
+        first, *others = words
+        return f"{first[0].upper()}{', '.join([f'{first[1:]} {self._where}', *others])}."
+
+
+def milliseconds(value: float) -> str:
+    """A time with about three digits: "0.52 ms", "31.2 ms", "312 ms"."""
+    return f"{value:.{0 if value >= 100 else 1 if value >= 1 else 2}f} ms"

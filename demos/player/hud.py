@@ -1,22 +1,28 @@
-"""Head-up display: lines of text at the bottom of the picture in a window, figures and below them keys.
-
-Faces are in the upper half of most pictures, and labels of what is found there as well: both stay visible.
-"""
+"""Head-up display: a bar below the picture in a window, with figures, choices and keys. It covers nothing."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import framebind as fb
 
-_LINE = 15
-"""Height of a line in screen units; less in a small window."""
-_READABLE = 9.0
-"""Height in pixels below which a line cannot be read."""
-_GAP = "   "
-"""Separates the parts of a line."""
+Color = tuple[float, float, float]
+Words = tuple[str, Color]
+"""Text in one colour."""
+Part = tuple[Words, ...]
+"""Words that stay together in a line."""
+Line = list[tuple[float, Words]]
+"""Words with the place of their left end in pixels."""
+
+BRIGHT, DIM, ACCENT = (1.0, 1.0, 1.0), (0.62, 0.65, 0.7), (1.0, 0.74, 0.3)
+GROUND = (0.075, 0.085, 0.1)
+LINES = 3
+"""Number of lines for which a window has room at first."""
+_MOST = 0.4
+"""Largest share of the window's height for more lines than these; lines that do not fit are left out."""
+_GAP = 0.9
+"""Distance between parts, as a share of a line's height."""
 _NOTE_SECONDS = 4.0
 """Time that a note stays on screen."""
 
@@ -25,12 +31,14 @@ class Hud:
     """The display's state: what it shows, and the note that is on it for some seconds."""
 
     def __init__(self) -> None:
-        self.shows_figures = self.shows_keys = True
+        self.shows_figures, self.shows_keys = True, False
         self._overlay = fb.Overlay()
         self._note, self._note_until = "", 0.0
+        self._kept: tuple[object, int] = None, 0
+        """The window's size and what is switched on, and the number of lines that the bar had with it at most."""
 
     def say(self, note: str) -> None:
-        """Show a note at the bottom for some seconds."""
+        """Show a note for some seconds."""
         self._note, self._note_until = note, time.perf_counter() + _NOTE_SECONDS
 
     def toggle_figures(self) -> None:
@@ -47,68 +55,91 @@ class Hud:
         window: fb.Window,
         picture: fb.GlTexture,
         *,
-        figures: Sequence[str],
-        keys: Sequence[str],
+        figures: Sequence[Sequence[Part]],
+        keys: Sequence[Part],
         status: str,
-        column: float,
     ) -> None:
-        """Show the picture in the window, with the lines over it.
+        """Show the picture in the window, and the bar below it.
 
-        ``status`` and a note are always shown. ``column`` is the width in pixels of the picture, at its right edge,
-        that the lines leave free.
+        ``figures`` are paragraphs: each begins a line, and goes on in the next one if it is too long. ``status`` and a
+        note are always shown.
         """
-        size = window.framebuffer_size
+        size, height = window.framebuffer_size, line_height(window.framebuffer_size, window.scale)
         note = self._note if time.perf_counter() < self._note_until else ""
-        shown = figures if self.shows_figures else ()
-        lines = (*shown, status, note, *(keys if self.shows_figures and self.shows_keys else ()))
-        draw_lines(self._overlay, size, free_width(column, picture.size, size), window.scale, lines)
-        window.show(picture, self._overlay)
+        paragraphs = [[((text, ACCENT),)] for text in (status, note) if text]
+        if self.shows_figures:
+            paragraphs += [*([list(keys)] if self.shows_keys else []), *map(list, figures)]
+        lines = flow(self._overlay, paragraphs, size[0] - height, height)
+        lines = lines[: max(LINES, int(size[1] * _MOST / height))]
+        tall = bar_height(self._room(len(lines), size), height)
+        draw_bar(self._overlay, size, lines, tall=tall, height=height)
+        window.show(picture, self._overlay, below=tall)
+
+    def _room(self, lines: int, size: tuple[int, int]) -> int:
+        """The number of lines to make room for: a line that comes and goes must not move the picture."""
+        if not self.shows_figures:
+            return lines
+        state = size, self.shows_keys
+        kept = self._kept[1] if self._kept[0] == state else LINES
+        self._kept = state, max(lines, kept)
+        return self._kept[1]
 
 
-def draw_lines(overlay: fb.Overlay, size: tuple[int, int], right: float, scale: float, texts: Sequence[str]) -> None:
-    """Draw lines on dark ground at the bottom left of a window.
+def line_height(size: tuple[int, int], scale: float) -> int:
+    """Height of a line in pixels of a window of ``size`` (width, height) with ``scale`` pixels per screen unit.
 
-    ``size`` is the window's (width, height) in pixels, ``right`` the x that no line goes beyond, ``scale`` the
-    number of pixels per screen unit. Empty lines are left out.
+    It is 16 units at 640x480, 20 at 1280x720 and 26 at 1920x1080.
     """
-    height = max(min(_LINE * scale, size[1] / 24), _READABLE)
-    lines = [line for text in texts if text for line in _fit(overlay, text, height, right - height)]
-    if lines:
-        width, tall = max(line.width for line in lines) + height, height * (len(lines) + 0.5)
-        top = size[1] - tall
-        overlay.fill(0, top, width, tall, (0.0, 0.0, 0.0, 0.45))
-        for number, line in enumerate(lines):
-            overlay.text(line.text, height / 2, top + height * (number + 0.25), height=line.height)
+    width, height = size[0] / scale, size[1] / scale
+    return round(scale * max(round(8 + min(height / 60, width / 75)), 9))
 
 
-class _Line(NamedTuple):
-    text: str
-    height: float
-    width: float
+def bar_height(lines: int, height: int) -> int:
+    """Height in pixels of a bar with so many lines of ``height`` pixels."""
+    return lines * height + (height + 1) // 2 if lines else 0
 
 
-def _fit(overlay: fb.Overlay, text: str, height: float, width: float) -> list[_Line]:
-    """Shrink the text to ``width``; break it into two lines if it would be too small to read."""
-
-    def fitted(part: str) -> _Line:
-        natural = overlay.text_width(part, height)
-        shrunk = min(1.0, width / natural)
-        return _Line(part, height * shrunk, natural * shrunk)
-
-    line = fitted(text)
-    if line.height >= _READABLE or height == _READABLE or _GAP not in text:
-        return [line]
-    gaps = [at for at in range(len(text)) if text.startswith(_GAP, at)]
-    middle = min(gaps, key=lambda at: abs(at - len(text) / 2))
-    return [fitted(text[:middle]), fitted(text[middle:].strip())]
+def with_bar(size: tuple[int, int]) -> tuple[int, int]:
+    """Size in screen units of a window that shows a picture of ``size`` (width, height) as it is, and a bar below."""
+    width, height = size
+    tall = next(t for t in range(2 * height) if t >= bar_height(LINES, line_height((width, height + t), 1.0)))
+    return width, height + tall
 
 
-def free_width(column: float, picture: tuple[int, int], window: tuple[int, int]) -> float:
-    """Width of the window, in pixels, to the left of a column at the right edge of the picture.
+def flow(overlay: fb.Overlay, paragraphs: Sequence[Sequence[Part]], width: float, height: int) -> list[Line]:
+    """Break paragraphs into lines of at most ``width`` pixels. Parts are broken only if they are wider than that."""
+    lines: list[Line] = []
+    for paragraph in paragraphs:
+        lines.append([])
+        x = 0.0
+        for part in paragraph:
+            wide = sum(overlay.text_width(text, height) for text, _ in part)
+            pieces = (
+                [part] if wide <= width else [((f"{word} ", color),) for text, color in part for word in text.split()]
+            )
+            for piece in pieces:
+                if x and x + sum(overlay.text_width(text.rstrip(), height) for text, _ in piece) > width:
+                    lines.append([])
+                    x = 0.0
+                for words in piece:
+                    lines[-1].append((x, words))
+                    x += overlay.text_width(words[0], height)
+            x = round(x + _GAP * height)
+    return lines
 
-    The window shows the picture as large as fits. Sizes are (width, height) in pixels, ``column`` is a width in pixels
-    of the picture. The result is the window's whole width if there is no column, or if it takes more than half.
-    """
-    scale = min(window[0] / picture[0], window[1] / picture[1])
-    left_of_column = window[0] / 2 + (picture[0] / 2 - column) * scale
-    return left_of_column if column and left_of_column >= window[0] / 2 else float(window[0])
+
+def draw_bar(
+    overlay: fb.Overlay,
+    size: tuple[int, int],
+    lines: Sequence[Line],
+    *,
+    tall: int,
+    height: int,
+) -> None:
+    """Draw lines of ``height`` pixels on dark ground, ``tall`` pixels high, at the bottom of a window of ``size``."""
+    top, margin = size[1] - tall, height // 2
+    overlay.fill(0, top, size[0], tall, GROUND)
+    for number, line in enumerate(lines):
+        y = top + height // 4 + number * height
+        for x, (text, color) in line:
+            overlay.text(text, margin + round(x), y, color, height)

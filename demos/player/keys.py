@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import framebind as fb
 
+from .hud import ACCENT, DIM, Part
 from .player import Player
 
 
@@ -16,7 +17,7 @@ class Key:
 
     names: tuple[str, ...]
     action: Callable[[Player], None]
-    label: str = ""
+    label: str
 
 
 def _pause(player: Player) -> None:
@@ -40,16 +41,17 @@ KEYS = (
     Key(("space",), _pause, "pause"),
     Key(("s",), lambda player: player.hud.say(player.recorder.take_screenshot()), "screenshot"),
     Key(("r",), lambda player: player.hud.say(player.recorder.toggle_recording()), "record"),
-    Key(("c",), Player.switch_mode, "copying mode"),
-    Key(("h",), lambda player: player.hud.toggle_figures(), "figures"),
-    Key(("f",), _full_screen, "full screen"),
+    Key(("p",), lambda player: player.switch_mode("cpu"), "model on CPU or GPU"),
+    Key(("c",), lambda player: player.switch_mode("copying"), "with or without copies"),
     Key(("m",), _mirror, "mirror"),
+    Key(("f",), _full_screen, "full screen"),
+    Key(("i",), lambda player: player.hud.toggle_figures(), "these lines"),
+    Key(("h", "?", "f1"), lambda player: player.hud.toggle_keys(), "keys"),
     Key(("q", "escape"), _quit, "quit"),
-    Key(("?", "f1"), lambda player: player.hud.toggle_keys()),
 )
 """The keys 1 to 9 are not here: they choose the task's variants."""
 KEYMAP = {name: key.action for key in KEYS for name in key.names}
-LEGEND = "   ".join(f"{key.names[0]} {key.label}" for key in KEYS if key.label)
+LEGEND: list[Part] = [((key.names[0], ACCENT), (f" {key.label}", DIM)) for key in KEYS]
 
 
 def press(player: Player, key: str) -> None:

@@ -1,11 +1,12 @@
-"""A model on the GPU that reads and writes GL objects: bound to its tensors, or, for comparison, copied."""
+"""A model that reads and writes GL objects: bound to its tensors, or, for comparison, copied, on the GPU or the CPU."""
 
 from __future__ import annotations
 
 import functools
 import math
+import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,13 @@ import framebind as fb
 
 COPYING = "copying mode"
 """The reason in ``fb.transfers`` for the copying mode's copies from and to GL objects."""
+
+Mode = Literal["gpu", "copying", "cpu"]
+MODES: dict[Mode, str] = {"gpu": "without copies", "copying": "copying mode", "cpu": "on the CPU"}
+"""Modes of a network and their names."""
+THREADS = os.cpu_count() or 1
+"""Threads of LiteRT's CPU interpreter."""
+_APIS = {"opengl": "OpenGL", "opengl es": "OpenGL ES", "opencl": "OpenCL"}
 
 Values = float | tuple[float, ...]
 Crop = tuple[float, float, float, float]
@@ -32,19 +40,31 @@ class Sampling(NamedTuple):
 class Network:
     """A model whose inputs and outputs are GL objects of the context that is current at its construction.
 
-    ``bind`` an object to each input and output, then ``run``. Normally nothing is copied. While ``copying`` is True,
+    ``bind`` an object to each input and output, then ``run``. In the mode "gpu" nothing is copied. In "copying",
     ``run`` does as programs without bindings do: it reads the inputs' objects back, resamples and normalizes pictures
     with NumPy, sets the tensors, invokes an interpreter of its own without bindings, and uploads its outputs to the
-    same objects. ``inputs`` and ``outputs`` map tensor indices to shapes.
+    same objects. "cpu" is the same with LiteRT's CPU interpreter. ``inputs`` and ``outputs`` map tensor indices to
+    shapes.
     """
 
     def __init__(self, path: Path, options: fb.GpuDelegateOptions, timer: fb.GlTimer) -> None:
-        self.path, self.copying = path, False
+        self.path = path
+        self.mode: Mode = "gpu"
         self._options, self._timer = options, timer
         self._interpreter, self._delegate = self._make()
         self._interpreter.set_allow_buffer_handle_output(True)
-        self._unbound: fb.Interpreter | None = None
+        self._unbound: dict[Mode, fb.Interpreter] = {}
         self._bound: dict[int, tuple[fb.GlTexture | fb.GlBuffer, Sampling]] = {}
+
+    @property
+    def runs_on(self) -> str:
+        """Place of the model in the mode that is on, in words; after the first run."""
+        cpu = f"on the CPU (LiteRT, {THREADS} {'thread' if THREADS == 1 else 'threads'})"
+        if self.mode == "cpu" or all(operator.runs_on == "cpu" for operator in self._interpreter.delegated_ops()):
+            return cpu
+        figures = self._delegate.statistics()
+        where = f"by {_APIS[figures.api]} on the CPU" if figures.software else f"on the GPU ({_APIS[figures.api]})"
+        return f"{where} with copies" if self.mode == "copying" else where
 
     @property
     def inputs(self) -> dict[int, tuple[int, ...]]:
@@ -89,25 +109,38 @@ class Network:
 
     def run(self) -> None:
         """Compute the outputs from the inputs."""
-        self._timer.mark("inference")
-        if self.copying:
+        if self.mode == "gpu":
+            self._timer.mark("inference")
+            self._interpreter.invoke()
+        else:
             with fb.transfer_guard("allow"):
                 self._copy()
-        else:
-            self._interpreter.invoke()
         self._timer.mark("draw")
 
     def _copy(self) -> None:
-        if self._unbound is None:
-            self._unbound, _ = self._make()
-            for tensor, shape in self.inputs.items():
-                self._unbound.resize_tensor_input(tensor, list(shape))
-            self._unbound.allocate_tensors()
+        interpreter = self._without_bindings()
+        self._timer.mark("copy")
         for tensor, shape in self.inputs.items():
-            self._unbound.set_tensor(tensor, _read(*self._bound[tensor], shape))
-        self._unbound.invoke()
+            interpreter.set_tensor(tensor, _read(*self._bound[tensor], shape))
+        self._timer.mark("inference")
+        interpreter.invoke()
+        self._timer.mark("copy")
         for tensor in self.outputs:
-            _write(*self._bound[tensor], self._unbound.get_tensor(tensor))
+            _write(*self._bound[tensor], interpreter.get_tensor(tensor))
+
+    def _without_bindings(self) -> fb.Interpreter:
+        """The interpreter of the mode, made when it is first used."""
+        if self.mode not in self._unbound:
+            interpreter = (
+                fb.Interpreter(model_path=str(self.path), num_threads=THREADS)
+                if self.mode == "cpu"
+                else self._make()[0]
+            )
+            for tensor, shape in self.inputs.items():
+                interpreter.resize_tensor_input(tensor, list(shape))
+            interpreter.allocate_tensors()
+            self._unbound[self.mode] = interpreter
+        return self._unbound[self.mode]
 
     def _make(self) -> tuple[fb.Interpreter, fb.GpuDelegate]:
         interpreter, delegate = fb.Interpreter(model_path=str(self.path)), fb.GpuDelegate(self._options)

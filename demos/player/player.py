@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import framebind as fb
 
-from .hud import Hud
+from .hud import ACCENT, BRIGHT, DIM, Hud, Part
 from .laps import Laps
+from .network import Mode
 from .recorder import Recorder
 from .report import ALLOWED_COPIES, Report
 from .task import Task
@@ -20,8 +21,8 @@ from .trace import Trace
 class Player:
     """The loop over frames. Keys change its state between two frames (see keys.py).
 
-    ``title`` names the run on screen and ``legend`` the keys. ``on_key(player, key)`` is called for each key that is
-    pressed in the window. ``seconds_per_frame`` is the least time that a frame takes.
+    ``title`` has the names of model and renderer, and ``legend`` the keys. ``on_key(player, key)`` is called for each
+    key that is pressed in the window. ``seconds_per_frame`` is the least time that a frame takes.
     """
 
     def __init__(
@@ -36,8 +37,8 @@ class Player:
         recorder: Recorder,
         trace: Trace | None,
         seconds_per_frame: float,
-        title: str,
-        legend: str,
+        title: Sequence[str],
+        legend: Sequence[Part],
         on_key: Callable[[Player, str], None],
     ) -> None:
         self.task, self.source, self.window = task, source, window
@@ -70,10 +71,10 @@ class Player:
             self._picture.context.finish()
         return self.laps.finish(dropped=self.source.dropped)
 
-    def switch_mode(self) -> None:
-        """Change between the bound and the copying mode. Frames that are under way belong to the mode before."""
+    def switch_mode(self, mode: Mode) -> None:
+        """Change to a mode of the networks, or from it to "gpu". Frames under way belong to the mode before."""
         self._picture.context.finish()
-        self.laps.switch_mode()
+        self.laps.switch_mode("gpu" if self.laps.mode == mode else mode)
 
     def choose_variant(self, number: int) -> None:
         """Put a variant of the task in force."""
@@ -101,44 +102,47 @@ class Player:
         self.laps.count_frame()
         self._timer.mark("draw")
         self.task.draw(frame)
-        column = 0.0
         if self.task.overlay is not None:
-            column = self.task.overlay(self._overlay) or 0.0
+            self.task.overlay(self._overlay)
             self._overlay.draw(self._picture)
         if self.recorder.is_recording and not self.paused:
             self._timer.mark("record")
             self.recorder.put()
         if self.window is not None:
             self._timer.mark("show")
-            self._show(self.window, column)
+            self._show(self.window)
         stages = self._timer.end()
         self.laps.figures.add(stages, self.source.captured if self.source.live else None)
         if self._trace is not None:
             self._trace.add(number - self._timer.depth, stages)
 
-    def _show(self, window: fb.Window, column: float) -> None:
-        keys = (self._variants(), self._legend)
+    def _show(self, window: fb.Window) -> None:
+        figures = [*self._figures(), self._details(), self._variants()]
         self.hud.show(
-            window, self._picture, figures=self._figures(), keys=keys, status=self.source.status, column=column
-        )
+            window, self._picture, figures=[parts for parts in figures if parts], keys=self._legend,
+            status=self.source.status,
+        )  # fmt: skip
         for key in window.keys():
             self._on_key(self, key)
         self.going_on = self.going_on and not window.should_close
 
-    def _figures(self) -> list[str]:
-        width, height = self.source.size
-        name = self.source.name if self.source.live else f"{file_name(self.source.name)}   {width}x{height}"
-        states = (
-            ("paused", self.paused), ("recording", self.recorder.is_recording), ("copying mode", self.laps.copying),
-        )  # fmt: skip
-        state = "   ".join(name for name, on in states if on)
-        return [self._title, name, *self.laps.figures.text, self.laps.compared, state]
+    def _figures(self) -> list[list[Part]]:
+        speed, *others = self.laps.figures.text or ["Starting ..."]
+        states = (("Paused.", self.paused), ("Recording.", self.recorder.is_recording))
+        first = [((name, ACCENT),) for name, on in states if on]
+        compared = [[((self.laps.compared, DIM),)]] if self.laps.compared else []
+        return [[*first, *(((text, BRIGHT),) for text in (speed, *others))], *compared]
 
-    def _variants(self) -> str:
-        return "   ".join(
-            f"[{number + 1} {variant.name}]" if number == self.variant else f"{number + 1} {variant.name}"
+    def _details(self) -> list[Part]:
+        width, height = self.source.size
+        name = self.source.name if self.source.live else f"{file_name(self.source.name)}, {width}x{height}"
+        return [*(((text, DIM),) for text in (name, *self._title)), (("h", ACCENT), (" keys", DIM))]
+
+    def _variants(self) -> list[Part]:
+        return [
+            ((str(number + 1), ACCENT), (f" {variant.name}", BRIGHT if number == self.variant else DIM))
             for number, variant in enumerate(self.task.variants)
-        )
+        ]
 
 
 def file_name(source: str) -> str:

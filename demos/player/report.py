@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import framebind as fb
+
+from .network import MODES, Mode
 
 UPLOAD, RECORDING, SCREENSHOT, DETECTIONS = "camera frame", "video frame", "picture file", "detections"
 ALLOWED_COPIES = (UPLOAD, RECORDING, SCREENSHOT, DETECTIONS)
@@ -28,40 +30,43 @@ class Report:
     detected: int = 0
     copied: int = 0
     dropped: int = 0
-    copying: Report | None = None
-    """Totals of the copying mode if both modes were on; the other fields are then those of the bound mode."""
+    others: dict[Mode, Report] = field(default_factory=dict["Mode", "Report"])
+    """Totals of the other modes (see Network) that were on as well; the fields above are then those of "gpu"."""
 
     def add(self, frames: int, seconds: float, copied: dict[str, int]) -> None:
         """Add frames, their time, and their bytes by the names of ``copied_bytes``."""
         self.frames, self.seconds = self.frames + frames, self.seconds + seconds
-        self.uploaded, self.recorded = self.uploaded + copied["upload"], self.recorded + copied["recording"]
-        self.detected, self.copied = self.detected + copied["detections"], self.copied + copied["anything else"]
+        self.uploaded, self.recorded = self.uploaded + copied["source"], self.recorded + copied["recording"]
+        self.detected, self.copied = self.detected + copied["results"], self.copied + copied["else"]
 
     def __str__(self) -> str:
-        if self.copying is not None:
-            alone = replace(self, copying=None)
-            return f"without copies: {alone}\ncopying mode: {self.copying}"
+        if self.others:
+            alone = f"{MODES['gpu']}: {replace(self, others={})}"
+            return "\n".join([alone, *(f"{MODES[mode]}: {report}" for mode, report in self.others.items())])
         if not self.frames:
             return "one frame: too few to measure"
-        mean, dropped = self.seconds / self.frames, f", {self.dropped} dropped" if self.dropped else ""
-        frames = "1 frame" if self.frames == 1 else f"{self.frames} frames"
-        upload, recorded, detected, copied = (
-            n // self.frames for n in (self.uploaded, self.recorded, self.detected, self.copied)
-        )
-        detections = f"{detected} detections, " if detected else ""
-        total = upload + recorded + detected + copied
+        mean, frames = self.seconds / self.frames, "1 frame" if self.frames == 1 else f"{self.frames} frames"
+        dropped = f" {self.dropped} frames of the source came too fast and were dropped." if self.dropped else ""
+        totals = {"source": self.uploaded, "recording": self.recorded, "results": self.detected, "else": self.copied}
         return (
-            f"{frames} after the first{dropped}: {1 / mean:.1f} fps, {mean * 1000:.1f} ms a frame\n"
-            f"bytes between host and GPU a frame: {total} in all, of which {upload} the source's upload, "
-            f"{recorded} the recording, {detections}{copied} anything else"
+            f"{frames} after the first: {1 / mean:.1f} per second, {mean * 1000:.1f} ms each.{dropped}\n"
+            + describe_copies({name: count // self.frames for name, count in totals.items()})
         )
+
+
+def describe_copies(per_frame: dict[str, int]) -> str:
+    """A sentence on the bytes that go between CPU and GPU per frame, by the names of ``copied_bytes``."""
+    words = {"source": "of the source", "recording": "of the recording", "results": "of results"}
+    parts = [f"{per_frame[name]:,} bytes {word}" for name, word in words.items() if per_frame[name]]
+    rest = f"{per_frame['else']:,} bytes for the model" if per_frame["else"] else "nothing else" if parts else "nothing"
+    return f"Copied per frame: {', '.join([*parts, rest])}."
 
 
 def copied_bytes() -> dict[str, int]:
     """Bytes copied since the last reset of ``fb.transfers``, by purpose."""
     return {
-        "upload": copied_for(UPLOAD), "recording": copied_for(RECORDING) + copied_for(SCREENSHOT),
-        "detections": copied_for(DETECTIONS), "anything else": fb.transfers.bytes_except(*ALLOWED_COPIES),
+        "source": copied_for(UPLOAD), "recording": copied_for(RECORDING) + copied_for(SCREENSHOT),
+        "results": copied_for(DETECTIONS), "else": fb.transfers.bytes_except(*ALLOWED_COPIES),
     }  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from ..assets import PHOTOGRAPH
 from ..console import make_console, plain
 from ..models import find_model
 from .files import check_written
+from .hud import with_bar
 from .keys import LEGEND, press
 from .laps import Laps
 from .network import Network
@@ -49,7 +50,7 @@ def run(prepare: Callable[[Scene], Task], options: Options) -> Report:
         if endless and options.output and not shown:
             raise fb.SourceError(f"{source.name} has no end: say how many --frames to write, or the --duration")
         name = Path(options.model).stem
-        opened = fb.Window(*source.size, f"framebind: {name}", vsync=options.vsync) if shown else None
+        opened = fb.Window(*with_bar(source.size), f"framebind: {name}", vsync=options.vsync) if shown else None
         window = stack.enter_context(opened) if opened else None
         context = _contexts(options, window, stack)
         timer, networks = fb.GlTimer(), list[Network]()
@@ -69,11 +70,11 @@ def run(prepare: Callable[[Scene], Task], options: Options) -> Report:
         player = Player(
             task, source, picture, window=window, timer=timer, laps=Laps(networks, timer), recorder=recorder,
             trace=trace, seconds_per_frame=1 / (source.fps or 30) if paced else 0.0,
-            title=f"{name} on {options.backend}   {context.renderer}", legend=LEGEND, on_key=press,
+            title=(name, context.renderer), legend=LEGEND, on_key=press,
         )  # fmt: skip
         for path in options.output:
             recorder.open(path)
-        player.laps.copying = options.copying
+        player.laps.mode = "copying" if options.copying else "gpu"
         source.mirror = options.mirror
         frames, seconds = _limits(options, source)
         length = min((n for n in (frames, source.length) if n is not None), default=None)

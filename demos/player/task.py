@@ -9,7 +9,7 @@ A demo is a file in demos/ with
 
 ``task.draw(frame)`` binds the frame, runs the model and draws ``scene.picture``, with GPU work only: a copy between
 host and GPU is an error while frames are drawn, but for the few numbers that are read as ``report.DETECTIONS``. The
-same draw serves the copying mode (see Network).
+same draw serves the modes with copies (see Network).
 """
 
 from __future__ import annotations
@@ -49,8 +49,5 @@ class Task:
 
     draw: Callable[[fb.GlTexture], None]
     variants: Sequence[Variant] = ()
-    overlay: Callable[[fb.Overlay], float | None] | None = None
-    """Adds text, boxes and points, in pixels of the picture, after each draw; the runner draws them over it.
-
-    Returns the width of a column at the picture's right edge that the figures in a window leave free, if there is one.
-    """
+    overlay: Callable[[fb.Overlay], None] | None = None
+    """Adds text, boxes and points, in pixels of the picture, after each draw; the runner draws them over it."""

@@ -19,9 +19,9 @@ import framebind as fb
 from framebind.demos import detection, landmarks, segmentation, style_transfer
 from framebind.demos.player import run as runner
 from framebind.demos.player.figures import Figures
-from framebind.demos.player.hud import draw_lines, free_width
-from framebind.demos.player.keys import LEGEND
-from framebind.demos.player.network import Network, resample
+from framebind.demos.player.hud import BRIGHT, bar_height, draw_bar, flow, line_height, with_bar
+from framebind.demos.player.keys import KEYS, LEGEND
+from framebind.demos.player.network import Mode, Network, resample
 from framebind.demos.player.options import Options
 from framebind.demos.player.report import Report
 from framebind.demos.player.run import run
@@ -65,8 +65,9 @@ def test_numpy_samples_as_the_gpu_does(identity: Path, size: tuple[int, int], pl
     buffer = fb.GlBuffer(24 * 40 * 3 * FLOAT)
     network.bind(output, buffer)
     network.bind(image, frame, **place)
-    for copying in (False, True):
-        network.copying = copying
+    modes: tuple[Mode, ...] = ("gpu", "copying", "cpu")
+    for mode in modes:
+        network.mode = mode
         network.run()
         results.append(buffer.read())
         buffer.write(np.zeros(24 * 40 * 3, np.float32))
@@ -74,6 +75,7 @@ def test_numpy_samples_as_the_gpu_does(identity: Path, size: tuple[int, int], pl
     # A GPU's sampler rounds each weight to 1/256, so it is off by 1/512 across and down; a CPU's is as exact as NumPy.
     step = 0 if fb.GlContext.current().software else 2 / 512 / np.min(place.get("std", 1.0))
     np.testing.assert_allclose(results[1], results[0], atol=2e-5 + step)
+    np.testing.assert_array_equal(results[2], results[1], "LiteRT's CPU interpreter")
 
 
 def test_halving_a_picture_takes_means_of_four() -> None:
@@ -147,25 +149,25 @@ def test_the_copying_mode_counts_all_that_it_copies(identity: Path) -> None:
     assert (report.frames, report.uploaded, report.recorded) == (3, 3 * 64 * 32 * 3, 0)
     # read the frame, set the input, get the output, write the texture
     assert report.copied == 3 * (frame + tensor + tensor + texture)
-    assert f"{frame + 2 * tensor + texture} anything else" in str(report)
+    assert f"{frame + 2 * tensor + texture:,} bytes for the model." in str(report)
     report = run(prepare, Options(str(identity), "synthetic", frames=4, size="64x32", headless=True))
     assert (report.uploaded, report.copied) == (3 * 64 * 32 * 3, 0)
 
 
 def test_the_summary_tells_the_modes_apart() -> None:
-    bytes_of = {"upload": 300, "recording": 0, "detections": 0, "anything else": 0}
+    bytes_of = {"source": 300, "recording": 0, "results": 0, "else": 0}
     report, copying = Report(), Report()
     report.add(2, 0.1, bytes_of)
-    report.add(1, 0.05, {**bytes_of, "upload": 150})
-    copying.add(1, 0.2, {**bytes_of, "anything else": 7000})
-    report.copying = copying
+    report.add(1, 0.05, {**bytes_of, "source": 150})
+    copying.add(1, 0.2, {**bytes_of, "else": 7000})
+    report.others = {"copying": copying, "cpu": copying}
     assert str(report).split("\n") == [
-        "without copies: 3 frames after the first: 20.0 fps, 50.0 ms a frame",
-        "bytes between host and GPU a frame: 150 in all, of which 150 the source's upload, 0 the recording, 0 anything "
-        "else",
-        "copying mode: 1 frame after the first: 5.0 fps, 200.0 ms a frame",
-        "bytes between host and GPU a frame: 7300 in all, of which 300 the source's upload, 0 the recording, 7000 "
-        "anything else",
+        "without copies: 3 frames after the first: 20.0 per second, 50.0 ms each.",
+        "Copied per frame: 150 bytes of the source, nothing else.",
+        "copying mode: 1 frame after the first: 5.0 per second, 200.0 ms each.",
+        "Copied per frame: 300 bytes of the source, 7,000 bytes for the model.",
+        "on the CPU: 1 frame after the first: 5.0 per second, 200.0 ms each.",
+        "Copied per frame: 300 bytes of the source, 7,000 bytes for the model.",
     ]
 
 
@@ -193,46 +195,56 @@ def test_the_figures_say_bytes_stages_and_latency(monkeypatch: pytest.MonkeyPatc
     now = [100.0]
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
     fb.transfers.reset()
-    figures = Figures(timer)
+    figures = Figures(timer, runs_on=lambda: "on the GPU (OpenGL)", clock="gpu")
     for number in range(10):
         now[0] += 0.05
         fb.transfers.count("upload", 3000, "camera frame")
         fb.transfers.count("download", 500, "copying mode")
         end = int((now[0] - 0.02) * 1e9)  # of the frame four before
-        stage = fb.StageTime("inference", (0, 1), (end - 7_000_000, end))
+        stage = fb.StageTime("inference", (end - 9_000_000, end), (end - 7_000_000, end))
         figures.add([stage] if number >= timer.depth else [], now[0] - 0.03)
-    assert figures.text[0] == "20.0 fps   50.0 ms a frame"
-    assert figures.text[1] == "GPU ms: inference 7.00"
-    assert figures.text[2] == "host bytes a frame: 3,500 (3,000 upload, 500 anything else)"
+    assert figures.text[0] == "20.0 frames per second. The model takes 7.0 ms on the GPU (OpenGL)."
+    assert figures.text[1] == "Copied per frame: 3,000 bytes of the source, 500 bytes for the model."
     # Taken 0.03 s before its own frame ended, four frames of 0.05 s ago; done 0.02 s ago.
-    assert figures.text[3] == f"capture to screen: {1000 * (0.05 * timer.depth + 0.03 - 0.02):.0f} ms"
-    timer.has_gpu = False
-    assert Figures(timer).clock == "CPU ms (this driver has no GPU timers)"
+    assert figures.text[2] == f"{1000 * (0.05 * timer.depth + 0.03 - 0.02):.0f} ms from camera to screen."
+    on_cpu = Figures(timer, runs_on=lambda: "on the CPU", clock="cpu")
+    for _ in range(5):
+        now[0] += 0.06
+        on_cpu.add([fb.StageTime("copy", (0, 500_000), (0, 1)), stage], None)
+    assert on_cpu.text[0] == "16.7 frames per second. The model takes 9.0 ms on the CPU, copying 0.50 ms."
 
 
-def test_the_lines_on_screen_stay_within_a_small_window() -> None:
-    overlay, picture = fb.Overlay(), fb.GlTexture(200, 100, "rgba8", np.full((100, 200, 4), 255, np.uint8))
-    lines = ["a line that is much longer than this window is wide" * 3, "b", "", "keys"]
-    draw_lines(overlay, picture.size, 200, 2.0, lines)
+@pytest.mark.parametrize("size", [(200, 150), (640, 538), (1280, 720), (1920, 1080)])
+def test_the_bar_holds_all_lines_in_windows_of_any_size(size: tuple[int, int]) -> None:
+    overlay = fb.Overlay()
+    picture = fb.GlTexture(*size, "rgba8", np.full((size[1], size[0], 4), 255, np.uint8))
+    height = line_height(size, 1.0)
+    paragraphs = [[(("one sentence of many words. " * 5, BRIGHT),)], LEGEND]
+    lines = flow(overlay, paragraphs, size[0] - height, height)
+    words = " ".join(text for line in lines for _, (text, _) in line).split()
+    for key in KEYS:
+        assert key.names[0] in words and set(key.label.split()) <= set(words), "nothing is left out"
+    for line in lines:
+        ends = [x + overlay.text_width(text, height) for x, (text, _) in line]
+        assert all(end <= x for end, (x, _) in zip(ends, line[1:], strict=False)), "no text lies over another"
+        assert ends[-1] <= size[0] - height / 2, "and none is cut off"
+    tall = bar_height(len(lines), height)
+    draw_bar(overlay, size, lines, tall=tall, height=height)
     overlay.draw(picture)
-    texels = picture.read()[..., :3]
-    assert texels[:60].min() == 255, "none where faces are"
-    assert (texels[70:, :190] < 200).mean() > 0.9, "dark ground below"
-    assert texels[70:80, -3:].max() < 200, "the long line is made to fit, and none of it is cut off"
+    texels = picture.read()[..., 0]
+    top = max(size[1] - tall, 0)
+    assert (texels[:top] == 255).all(), "the bar covers nothing above it"
+    assert (texels[top:] < 80).mean() > 0.7 and (texels[top:, -height // 4 :] < 80).all()
 
 
-def test_the_lines_on_screen_leave_a_column_free() -> None:
-    overlay, picture = fb.Overlay(), fb.GlTexture(320, 240, "rgba8", np.full((240, 320, 4), 255, np.uint8))
-    draw_lines(overlay, picture.size, 245, 1.0, ["a line without a gap " * 4, LEGEND])
-    overlay.draw(picture)
-    dark = picture.read()[..., 0] < 200
-    assert dark[210:, 235:245].any(), "as wide as there is room"
-    assert dark[206:, 2].all() and not dark[:200].any(), "a line, and the keys in two below it"
-    assert not dark[:, 245:].any()
-    assert free_width(75, (320, 240), (320, 240)) == 245
-    assert free_width(75, (320, 240), (800, 480)) == 80 + 2 * 245, "black bars of 80 pixels"
-    assert free_width(0, (320, 240), (800, 480)) == 800, "no column: over the black bars too"
-    assert free_width(75, (100, 240), (100, 240)) == 100, "nothing would be left"
+@pytest.mark.parametrize("size", [(64, 48), (640, 480), (1280, 720), (1920, 1080)])
+def test_a_window_has_room_for_the_picture_and_the_bar(size: tuple[int, int]) -> None:
+    width, height = with_bar(size)
+    assert width == size[0]
+    for scale in (1, 2, 3):
+        pixels = (width * scale, height * scale)
+        room = pixels[1] - bar_height(3, line_height(pixels, scale))
+        assert 0 <= room - size[1] * scale <= 3, "each pixel is shown as so many"
 
 
 # Sources that fail in the middle --------------------------------------------------------------------------------------

@@ -144,7 +144,7 @@ def test_the_summary_says_what_was_read(tmp_path: Path) -> None:
     report = run(detection.prepare, Options(str(model), frames=3, size="64x64", headless=True))
     assert (report.copied, report.uploaded) == (0, 2 * 64 * 64 * 3)
     assert report.detected == 2 * MOST_BOXES * 2 * 16
-    assert "1600 detections, 0 anything else" in str(report)
+    assert "1,600 bytes of results, nothing else" in str(report)
 
 
 def test_other_models_and_labels_of_other_models(tmp_path: Path, model_path: ModelPath) -> None:

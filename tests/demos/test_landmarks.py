@@ -119,7 +119,7 @@ def test_a_person_is_found_and_followed(model_path: ModelPath, monkeypatch: pyte
         assert np.abs(nose - [110, 78]).max() < 15, nose
         assert right[0] < nose[0] - 20 and left[0] > nose[0] + 10 and min(right[1], left[1]) > nose[1] + 20
     assert (report.copied, report.uploaded, report.detected) == (0, 5 * 256 * 256 * 3, 5 * (195 + 1) * 4)
-    assert "784 detections, 0 anything else" in str(report)
+    assert "784 bytes of results, nothing else" in str(report)
 
 
 def known(kind: Kind, side: int, sure: float) -> tuple[Array, bytes]:

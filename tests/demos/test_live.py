@@ -24,6 +24,7 @@ import pytest
 from framebind.demos.classification import BAR
 from framebind.demos.landmarks import LEFT
 from framebind.demos.models import BUNDLED
+from framebind.demos.player.hud import ACCENT, GROUND, bar_height, line_height, with_bar
 from framebind.demos.vision.labels import palette
 from support import live_demo
 from support.demo_models import color_classifier, object_model
@@ -79,6 +80,12 @@ def frames_of(video: Path) -> list[Picture]:
     return frames
 
 
+def bar(screen: Screen) -> int:
+    """Height in pixels of the bar with the figures."""
+    ground = np.rint(np.array(GROUND) * 255)
+    return int((np.abs(screen.picture()[:, 1] - ground).max(axis=-1) <= 1).sum())
+
+
 def screenshot(program: Program, folder: Path) -> Picture:
     """Press s; the picture that was saved."""
     before = len(files(folder, ".png"))
@@ -101,7 +108,6 @@ def test_keys_do_what_the_help_line_says(screen: Screen, tmp_path: Path, identit
         def pixel(x: int, y: int) -> list[int]:
             return screen.picture()[y, x].tolist()
 
-        program.press("h")  # the figures cover the picture
         program.until(lambda: pixel(10, 24) == [60] * 3 and pixel(50, 24) == [200] * 3, "picture")
         assert pixel(2, 2) == [0, 255, 0], "the demo's overlay"
         assert pixel(100, 24) == [0] * 3, "beside the window"
@@ -116,22 +122,27 @@ def test_keys_do_what_the_help_line_says(screen: Screen, tmp_path: Path, identit
         plain = screenshot(program, tmp_path)
         assert plain.shape == (48, 64, 3) and plain[24, 10].tolist() == [200] * 3
         program.press("c")
-        program.resize(400, 300)
-        program.until(lambda: pixel(100, 200) == [200] * 3 and pixel(300, 200) == [60] * 3, "larger picture")
-        program.press("h")
+        program.press("i")  # without the figures the picture fills the window
+        program.resize(720, 540)
+        program.until(lambda: pixel(180, 360) == [200] * 3 and pixel(540, 360) == [60] * 3, "larger picture")
+        program.press("i")
+        program.until(lambda: bar(screen) >= 3 * 17, "figures")
 
-        def panel() -> int:
-            """Height in pixels of the dark ground below the picture's bright half."""
-            return int((screen.picture()[:300, 2, 0] < 150).sum())
+        def names_of_keys() -> int:
+            """Pixels in their colour."""
+            return int((np.abs(screen.picture() - np.rint(np.array(ACCENT) * 255)).max(axis=-1) <= 3).sum())
 
-        program.until(lambda: panel() > 7 * 12.5, "figures and keys")
-        both = panel()
+        few, many = range(1, 140), range(180, 1000)
+        program.until(lambda: names_of_keys() in few, "variants, and no note of the screenshot any more")
         program.press("question")
-        program.until(lambda: 2 * 12.5 < panel() < both, f"figures without keys in less than {both} pixels")
+        program.until(lambda: names_of_keys() in many, "keys")
+        assert pixel(300, 539 - bar(screen)) == [200] * 3, "the picture ends where the bar begins"
+        program.press("h")
+        program.until(lambda: names_of_keys() in few, "figures without keys")
         program.press("f")
-        program.until(lambda: pixel(700, 500) == [60] * 3, "full screen")
+        program.until(lambda: pixel(690, 200) == [60] * 3, "full screen")
         program.press("f")
-        program.until(lambda: pixel(700, 500) == [0] * 3, "window again")
+        program.until(lambda: pixel(690, 200) == [0] * 3, "window again")
         program.press("r")
         program.until(lambda: len(unfinished(tmp_path)) == 2, "recording beside --record's")
         screenshot(program, tmp_path)
@@ -162,17 +173,13 @@ def test_on_a_dense_display_window_and_text_have_more_pixels(
             """The right end of the picture's bright half, in pixels of the screen."""
             return int(np.flatnonzero((screen.picture()[24 * scale] == 200).all(axis=-1)).max(initial=0)) + 1
 
-        def lines() -> float:
-            """Lines of text over the dark half, each of 15 screen units, or of a 24th of the window at most."""
-            return (screen.picture()[300:, 3, 0] < 60).sum() / min(15 * scale, 600 / 24) - 0.5
-
-        program.press("h")  # the figures cover the small picture
         program.until(lambda: right_edge() == 64 * scale, "window")
+        program.press("i")  # without the figures the picture fills the window
         program.resize(800, 600)
         program.until(lambda: right_edge() == 800, "larger picture")
-        program.press("h")
-        program.until(lambda: lines() >= 6, "figures and keys")
-        assert lines() == pytest.approx(round(lines()), abs=0.1)
+        program.press("i")
+        heights = [bar_height(lines, line_height((800, 600), scale)) for lines in range(3, 9)]
+        program.until(lambda: bar(screen) in heights, f"bar of one of {heights} pixels")
         program.press("q")
         assert program.wait()[0] == 0
 
@@ -192,14 +199,14 @@ def test_pausing_holds_the_picture_and_what_is_recorded(screen: Screen, tmp_path
         code, output = program.wait()
     assert code == 0 and "Traceback" not in output
     bound, _, copying = output.partition("copying mode: ")
-    assert "without copies: " in bound and " 0 anything else" in bound
-    assert re.search(r" [1-9]\d* anything else", copying), "the summary says what each mode copies"
+    assert "without copies: " in bound and "nothing else" in bound
+    assert re.search(r" [1-9][\d,]* bytes for the model", copying), "the summary says what each mode copies"
     frames = frames_of(tmp_path / "a.avi")
     same = [bool((a == b).all()) for a, b in itertools.pairwise(frames)]
     assert len(frames) > 1 and not any(same), "no frame was recorded twice"
     events = json.loads((tmp_path / "trace.json").read_text())
     names = {event["name"] for event in events if event.get("tid") == 2}
-    assert names == {"thread_name", "upload", "draw", "inference", "record", "show"}
+    assert names == {"thread_name", "upload", "draw", "copy", "inference", "record", "show"}
 
 
 def test_a_window_closed_while_recording_leaves_a_recording_that_plays(
@@ -222,12 +229,12 @@ def test_files_that_cannot_be_written_are_said_and_the_demo_goes_on(
     nowhere = Path("/proc")  # where not even root makes files
     command = (sys.executable, LIVE_DEMO, "--model", identity, "--source", halves, "--window")
     with screen.run(*command, cwd=nowhere) as program:
-        program.press("h")
-        program.until(lambda: screen.picture()[44, 1].tolist() == [60] * 3, "picture")
+        program.press("i")
+        program.until(lambda: screen.picture()[30, 1].tolist() == [60] * 3 and not bar(screen), "picture")
         for key in ("s", "r"):
             program.press(key)
-            program.until(lambda: screen.picture()[44, 1].max() < 60, "message")
-            program.until(lambda: screen.picture()[44, 1].tolist() == [60] * 3, "picture without the message")
+            program.until(lambda: bar(screen), "message")
+            program.until(lambda: not bar(screen), "picture without the message")
         program.press("q")
         code, output = program.wait()
     assert code == 0 and "Traceback" not in output
@@ -289,18 +296,21 @@ def test_each_demo_shows_moving_frames_and_answers_keys(
         model_path(model)  # skips where there are no models
     command = (sys.executable, "-m", "framebind", "demo", name, "--model", model, "--size", "160x120")
     with screen.run(*command, cwd=tmp_path) as program:
-        program.press("h")
-        program.until(lambda: screen.picture()[:120, :160].std() > 20, "picture")
-        first = screen.picture()[:120, :160]
-        program.until(lambda: np.abs(screen.picture()[:120, :160].astype(int) - first).mean() > 2, "motion")
+        program.press("i")
+        program.until(lambda: screen.picture()[:150, :160].std() > 20, "picture")
+        first = screen.picture()[:150, :160]
+        program.until(lambda: np.abs(screen.picture()[:150, :160].astype(int) - first).mean() > 2, "motion")
         bound = screenshot(program, tmp_path)
         assert bound.std() > 20
-        program.press("space", "c")  # test_copying.py compares the pictures of both modes
+        program.press("space", "c")  # test_copying.py compares the pictures of these modes
         screenshot(program, tmp_path)
+        program.press("p")
+        on_cpu = screenshot(program, tmp_path)
+        assert on_cpu.std() > 20
         program.press("q")
         code, output = program.wait()
     assert code == 0 and "Traceback" not in output
-    assert "the source's upload" in output and "copying mode: " in output
+    assert "bytes of the source" in output and "copying mode: " in output and "on the CPU: " in output
 
 
 def test_a_skeleton_is_drawn_over_moving_frames(
@@ -309,30 +319,31 @@ def test_a_skeleton_is_drawn_over_moving_frames(
     model = model_path("pose_landmark_lite")
     command = (sys.executable, "-m", "framebind", "demo", "landmarks", "--model", model, "--size", "240x200")
     with screen.run(*command, cwd=tmp_path) as program:
-        program.press("h")
+        program.press("i")
 
         def left_of_the_person() -> int:
             """Pixels in the colour of a skeleton's left side, which is in no photograph."""
             color = np.array(LEFT) * 255
-            return int((np.abs(screen.picture()[:200, :240] - color).max(axis=-1) < 3).sum())
+            return int((np.abs(screen.picture()[:230, :240] - color).max(axis=-1) < 3).sum())
 
         program.until(lambda: left_of_the_person() > 20, "skeleton")
         first = screen.picture()[:200, :240]
         program.until(lambda: np.abs(screen.picture()[:200, :240].astype(int) - first).mean() > 2, "motion")
         program.press("q")
         code, output = program.wait()
-    assert code == 0 and "Traceback" not in output and "784 detections" in output
+    assert code == 0 and "Traceback" not in output and "784 bytes of results" in output
 
 
 def test_the_likeliest_classes_are_drawn_over_moving_frames(screen: Screen, tmp_path: Path) -> None:
     (tmp_path / "colors.tflite").write_bytes(color_classifier())
     command = (sys.executable, "-m", "framebind", "demo", "classification", "--model", "colors.tflite")
     with screen.run(*command, "--size", "240x200", cwd=tmp_path) as program:
-        program.press("h")
+        program.press("i")
+        top = (with_bar((240, 200))[1] - 200) // 2
 
         def bars() -> list[int]:
             """Lengths in pixels of the bars above the text of the five lines, from the likeliest on."""
-            rows = [screen.picture()[int(200 / 16 * (line + 0.4)), :240] for line in range(5)]
+            rows = [screen.picture()[top + int(200 / 16 * (line + 0.4)), :240] for line in range(5)]
             return [int((np.abs(row[:60] - np.array(BAR) * 255).max(axis=-1) < 60).sum()) for row in rows]
 
         program.until(lambda: (found := bars())[0] > 20 and found == sorted(found, reverse=True), "bars")
@@ -340,7 +351,7 @@ def test_the_likeliest_classes_are_drawn_over_moving_frames(screen: Screen, tmp_
         program.until(lambda: np.abs(screen.picture()[:100, :240].astype(int) - first).mean() > 2, "motion")
         program.press("q")
         code, output = program.wait()
-    assert code == 0 and "Traceback" not in output and "24 detections, 0 anything else" in output
+    assert code == 0 and "Traceback" not in output and "24 bytes of results, nothing else" in output
 
 
 @pytest.mark.parametrize("size", ["320x240", "480x360"])
@@ -357,7 +368,7 @@ def test_figures_and_the_legend_of_classes_lie_beside_each_other(
         return {number for number, color in enumerate(legend, 1) if (np.abs(colors - color) <= 1).all(axis=-1).any()}
 
     with screen.run(*command, cwd=tmp_path) as program:
-        program.until(lambda: screen.picture()[height - height // 16 : height, : width // 2].mean() < 128, "figures")
+        program.until(lambda: bar(screen), "figures")
         program.until(lambda: seen() == set(range(1, 21)), "legend that nothing darkens")
         program.press("q")
         assert program.wait()[0] == 0
@@ -367,7 +378,7 @@ def test_keys_switch_between_effects(screen: Screen, tmp_path: Path, model_path:
     model = model_path("selfie_segmentation")
     command = (sys.executable, "-m", "framebind", "demo", "segmentation", "--model", model, "--size", "160x120")
     with screen.run(*command, "--background", "#00ff00", cwd=tmp_path) as program:
-        program.press("h")
+        program.press("i")
 
         def green() -> float:
             return float((screen.picture()[:120, :160] == [0, 255, 0]).all(axis=-1).mean())

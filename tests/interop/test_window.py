@@ -61,6 +61,18 @@ def test_one_channel_is_shown_in_gray(display: None) -> None:
         assert np.all(shown(window) == 100)
 
 
+def test_below_a_texture_room_is_left_for_the_overlay(display: None) -> None:
+    with Window(40, 50, "test", vsync=False) as window:
+        window._presenter.draw(window, fb.GlTexture.from_array(np.full((4, 4), 100, np.uint8)), below=10)
+        assert np.all(shown(window)[:40] == 100) and not shown(window)[40:].any()
+
+
+def test_a_window_is_not_larger_than_the_screen(display: None) -> None:
+    with Window(20_000, 300, "test", vsync=False) as window:
+        width, height = window.framebuffer_size
+        assert 300 <= width < 20_000 and height == 300
+
+
 def test_showing_many_frames_makes_nothing_new_and_moves_nothing(display: None) -> None:
     with Window(64, 48, "test", vsync=False) as window:
         texture = fb.GlTexture.from_array(picture(48, 64))

@@ -254,7 +254,8 @@ class Presenter:
     def __init__(self) -> None:
         self._copy, self._copy_gray = FragmentProgram(_COPY), FragmentProgram(_COPY_GRAY)
 
-    def draw(self, surface: Surface, texture: GlTexture) -> None:
+    def draw(self, surface: Surface, texture: GlTexture, below: int = 0) -> None:
+        """Draw the texture as large as fits above the lowest ``below`` pixels."""
         gl = texture.context.gl
         texture.context.check()
         with kept(texture.context, framebuffers, pixel_operations, clear_color):
@@ -263,4 +264,6 @@ class Presenter:
             gl.glClearColor(0.0, 0.0, 0.0, 1.0)
             gl.glClear(GL.COLOR_BUFFER_BIT)
             copy = self._copy_gray if TEXTURE_CHANNELS[texture.format] == 1 else self._copy
-            copy.draw(surface, {"picture": texture}, viewport=letterbox(texture.size, surface.framebuffer_size))
+            width, height = surface.framebuffer_size
+            room = width, max(height - below, 1)
+            copy.draw(surface, {"picture": texture}, viewport=letterbox(texture.size, room))

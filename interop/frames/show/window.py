@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 import warnings
 from collections.abc import Iterator
 from typing import Any, cast
@@ -53,7 +54,8 @@ class Window:
     Parameters
     ----------
     width, height : int
-        Size in screen units. A unit is one pixel, or several on a high-density display.
+        Size in screen units. A unit is one pixel, or several on a high-density display. A window that is larger than
+        the screen is made as large as the screen has room for.
     title : str
         Title of the window.
     vsync : bool
@@ -105,7 +107,7 @@ class Window:
         state = "closed" if self.context.closed else "{}x{} pixels".format(*self.framebuffer_size)
         return f"<Window: '{self._title}', {state}>"
 
-    def show(self, texture: GlTexture, overlay: Overlay | None = None) -> None:
+    def show(self, texture: GlTexture, overlay: Overlay | None = None, *, below: int = 0) -> None:
         """Show a texture as large as fits, with black around it, and process the window's events.
 
         Parameters
@@ -114,6 +116,8 @@ class Window:
             The picture, of the window's context.
         overlay : Overlay, optional
             Drawn over it, in pixels of the framebuffer.
+        below : int, optional
+            Height in pixels that is left free below the texture, for the overlay.
 
         Raises
         ------
@@ -123,7 +127,7 @@ class Window:
             On another thread than the window's.
         """
         self.context.check()
-        self._presenter.draw(self, texture)
+        self._presenter.draw(self, texture, below)
         if overlay is not None:
             overlay.draw(self)
         glfw.swap_buffers(self._handle)
@@ -201,7 +205,7 @@ class _GlfwOwner:
                 glfw.window_hint(hint, value)
             try:
                 with _glfw_errors("opening a window with a GL context failed"):
-                    self.handle: Any = glfw.create_window(width, height, title, None, None)
+                    self.handle: Any = glfw.create_window(*_within_screen(width, height), title, None, None)
             except DeviceError as error:
                 tried.append(str(error))
                 continue
@@ -223,6 +227,17 @@ class _GlfwOwner:
         handle, self.handle = self.handle, None
         if handle:
             glfw.destroy_window(handle)
+
+
+def _within_screen(width: int, height: int) -> tuple[int, int]:
+    """The size of a window in screen units, at most that of the primary screen without its panels."""
+    monitor = glfw.get_primary_monitor()
+    if not monitor:
+        return width, height
+    _, _, widest, highest = glfw.get_monitor_workarea(monitor)
+    # X11 and Windows count pixels, and SCALE_TO_MONITOR multiplies the size; macOS counts screen units.
+    scale = 1.0 if sys.platform == "darwin" else glfw.get_monitor_content_scale(monitor)[0]
+    return min(width, int(widest / scale) or width), min(height, int(highest / scale) or height)
 
 
 # Some drivers give exactly the version asked for, so the newest comes first.
