@@ -1,11 +1,14 @@
-"""Makes the pictures of README and documentation anew: ``python scripts/pictures.py [tutorial] [demos] [window]``.
+"""Makes the pictures of README and documentation anew: ``python scripts/pictures.py [NAME ...]``.
+
+The names are those of ``PICTURES``.
 
 The demos make them from photographs of the package and of scikit-image. ``demos`` needs the models that are not in the
-package, ``window`` Xvfb and xdotool.
+package, ``window`` and ``programs`` Xvfb, ``window`` xdotool too.
 """
 
 from __future__ import annotations
 
+import re
 import runpy
 import subprocess
 import sys
@@ -73,7 +76,39 @@ def window(folder: Path) -> None:
     cv2.imwrite(str(DOCS / "window.jpg"), np.ascontiguousarray(picture[:, :, ::-1]), QUALITY)
 
 
-PICTURES: dict[str, Callable[[Path], None]] = {"tutorial": tutorial, "demos": demos, "window": window}
+def programs(folder: Path) -> None:
+    """What each program of demos/hosts shows, of another photograph each, on a virtual screen."""
+    screen = runpy.run_path(str(ROOT / "tests" / "support" / "screen.py"))["Screen"]
+    photographs = [PHOTOGRAPH, *STYLES]
+    picture, shown = folder / "frame0.png", folder / "shown.png"
+    for number, path in enumerate(sorted((ROOT / "demos" / "hosts").glob("[!_]*.py"))):
+        photograph = PHOTOGRAPH if path.stem == "drawing" else photographs[number % len(photographs)]
+        cv2.imwrite(str(picture), cv2.resize(read(photograph), (480, 320), interpolation=cv2.INTER_AREA))
+        source = ("--source", folder / "frame%d.png") if path.stem == "with_opencv" else ("--picture", picture)
+        command = [sys.executable, path, *source, "--frames", "1", "--output", shown]
+        with screen(folder) as server:
+            subprocess.run(list(map(str, command)), cwd=folder, env=server.environment, check=True)
+        scale = 480 if path.stem == "drawing" else 240
+        small = read(shown)
+        size = scale, scale * small.shape[0] // small.shape[1]
+        cv2.imwrite(
+            str(DOCS / "programs" / f"{path.stem}.jpg"), cv2.resize(small, size, interpolation=cv2.INTER_AREA), QUALITY
+        )
+
+
+def drawing(folder: Path) -> None:
+    """The pictures that the code of docs/drawing.md makes of the photograph."""
+    cv2.imwrite(str(folder / "photograph.png"), read(PHOTOGRAPH))
+    code = re.findall(r"^```python\n(.*?)^```", (DOCS / "drawing.md").read_text(), re.MULTILINE | re.DOTALL)
+    subprocess.run([sys.executable, "-c", "\n".join(code)], cwd=folder, check=True)
+    for name in ("shader", "overlay"):
+        small = cv2.resize(read(folder / f"{name}.png"), (384, 384), interpolation=cv2.INTER_AREA)
+        cv2.imwrite(str(DOCS / f"drawing-{name}.jpg"), small, QUALITY)
+
+
+PICTURES: dict[str, Callable[[Path], None]] = {
+    "tutorial": tutorial, "demos": demos, "window": window, "programs": programs, "drawing": drawing,
+}  # fmt: skip
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as temporary:

@@ -1,6 +1,6 @@
-"""Worked examples: a model reads and writes the textures of another library's program, in that library's own context.
+"""Programs of other libraries into which framebind is bound: a model reads and writes their own textures.
 
-Each is a whole program of about fifty lines: ``python -m framebind.demos.hosts.with_moderngl`` and so on, after
-``pip install`` of the library. The library makes the window, the context and both textures,
-and draws; framebind only binds the textures.
+Each file is a whole program: ``python demos/hosts/with_moderngl.py`` runs it from any folder, once framebind and the
+library are installed. The library makes window, context and textures, moves a photograph through one of them in each
+frame, and shows the other, in which a model has painted it. docs/programs.md has a picture of each.
 """

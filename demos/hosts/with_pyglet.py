@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyglet
 import typer
+from pyglet.image.buffer import Framebuffer
 
 import framebind as fb
+from framebind.demos.assets import PHOTOGRAPH, STYLE_MODEL
 
-from .style import DEFAULT_STYLE, PHOTOGRAPH, Frames, Model, Output, Picture, style_model
 
-
-def main(
-    picture: Picture = PHOTOGRAPH, model: Model = DEFAULT_STYLE, frames: Frames = 0, output: Output = None
-) -> None:
-    """Paint a picture in a pyglet program."""
-    image = pyglet.image.load(str(picture)).get_image_data()
+def main(picture: Path = PHOTOGRAPH, model: Path = STYLE_MODEL, frames: int = 0, output: Path | None = None) -> None:
+    """Paint a moving photograph. With --frames N it ends after N frames, and --output PNG gets the last one."""
+    photograph = pyglet.image.load(str(picture))
+    width, height = photograph.width, photograph.height
     config = pyglet.gl.Config(major_version=4, minor_version=3, double_buffer=True)
-    window = pyglet.window.Window(image.width, image.height, "pyglet and framebind", config=config)
-    pixels = image.get_data("RGBA", image.width * 4)  # models can read RGBA textures, not RGB ones
-    source = pyglet.image.ImageData(image.width, image.height, "RGBA", pixels).get_texture()
-    painted = pyglet.image.Texture.create(image.width, image.height)
+    window = pyglet.window.Window(width, height, "pyglet and framebind", config=config)
+    source = photograph.get_texture()
+    mirrored = source.get_transform(flip_x=True)
+    mirrored.anchor_x = 0
+    # Models read RGBA textures, which pyglet makes by default, and no RGB ones.
+    frame, painted = (pyglet.image.Texture.create(width, height) for _ in range(2))
+    canvas = Framebuffer()
+    canvas.attach_texture(frame)
 
-    interpreter, delegate = style_model(model, image.width, image.height)
-    for texture, tensor in ((source, interpreter.inputs()[0]), (painted, interpreter.outputs()[0])):
+    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend="opengl"))  # in the context that is current
+    interpreter = fb.Interpreter(model, experimental_delegates=[delegate])
+    interpreter.resize_tensor_input(interpreter.inputs()[0], (1, height, width, 3))
+    interpreter.set_allow_buffer_handle_output(True)  # the result stays on the GPU
+    for texture, tensor in ((frame, interpreter.inputs()[0]), (painted, interpreter.outputs()[0])):
         assert texture.id is not None
         delegate.bind_buffer_to_tensor(fb.GlTexture.from_id(texture.id), tensor, flip="vertical")
 
@@ -31,6 +39,11 @@ def main(
     @window.event
     def on_draw() -> None:
         nonlocal done
+        canvas.bind()
+        left = -2 * done % (2 * width) - 2 * width  # the photograph moves two pixels per frame
+        for column, part in enumerate((source, mirrored, source, mirrored)):
+            part.blit(left + column * width, 0)
+        canvas.unbind()
         interpreter.invoke()
         window.clear()
         painted.blit(0, 0)

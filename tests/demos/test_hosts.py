@@ -1,4 +1,4 @@
-"""The examples in other libraries' programs: what is on their screen is what LiteRT makes of the picture."""
+"""The programs of other libraries: what is on their screen is what LiteRT makes of the moving photograph."""
 
 from __future__ import annotations
 
@@ -9,36 +9,68 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+import numpy.typing as npt
 import pytest
 import skimage.data
 from ai_edge_litert.interpreter import Interpreter
 
 from support import tiny_models
+from support.environment import ROOT
 from support.screen import Screen
 
-HOSTS = ("moderngl", "pyglet", "pygame", "pyside6", "vispy")
+FOLDER = ROOT / "demos" / "hosts"
+HOSTS = sorted(path.stem.removeprefix("with_") for path in FOLDER.glob("with_*.py"))
 SIZE = (192, 128)
+FRAMES, STEP = 3, 2
+"""Frames that are shown, and the pixels by which each shows the photograph farther to the right."""
+
+Picture = npt.NDArray[np.uint8]
+
+
+def moved(rgb: Picture, frame: int) -> Picture:
+    """The photograph in a frame. Beyond its edge it is mirrored."""
+    return np.roll(np.hstack([rgb, rgb[:, ::-1]]), -STEP * frame, axis=1)[:, : rgb.shape[1]]
+
+
+def arguments(host: str, rgb: Picture, folder: Path) -> list[str]:
+    """The program's picture; of OpenCV's, numbered pictures, which VideoCapture reads as a video."""
+    if host == "opencv":
+        for frame in range(FRAMES):
+            cv2.imwrite(str(folder / f"frame{frame}.png"), moved(rgb, frame)[:, :, ::-1])
+        return ["--source", str(folder / "frame%d.png")]
+    cv2.imwrite(str(folder / "picture.png"), rgb[:, :, ::-1])
+    return ["--picture", str(folder / "picture.png"), *(["--device", "pocl"] if host == "pyopencl" else [])]
+
+
+def test_the_programs_that_people_ask_for_are_there() -> None:
+    assert HOSTS == ["moderngl", "opencv", "pygame", "pyglet", "pyopencl", "pyopengl", "pyside6", "vispy"]
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_a_model_reads_and_writes_the_textures_of(host: str, tool: Callable[[str], str], tmp_path: Path) -> None:
-    picture, model, screen = (tmp_path / name for name in ("picture.png", "model.tflite", "screen.png"))
+def test_a_model_reads_and_writes_the_textures_of(
+    host: str, tool: Callable[[str], str], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Started as a plain script, from another folder."""
+    if host == "pyopencl":
+        request.getfixturevalue("gl_and_cl")  # skips, or fails where they are promised
+    model, screen = tmp_path / "model.tflite", tmp_path / "screen.png"
     rgb = skimage.data.astronaut()[20 : 20 + SIZE[1], 100 : 100 + SIZE[0]]
-    cv2.imwrite(str(picture), rgb[:, :, ::-1])
     model.write_bytes(tiny_models.chain("NEG", "LOGISTIC", "NEG", "EXP", shape=(1, 64, 64, 3)))
-    arguments = ["--picture", picture, "--model", model, "--frames", "3", "--output", screen]
-    command = [sys.executable, "-m", f"framebind.demos.hosts.with_{host}", *map(str, arguments)]
+    options = ["--model", str(model), "--frames", str(FRAMES), "--output", str(screen)]
+    command = [sys.executable, str(FOLDER / f"with_{host}.py"), *arguments(host, rgb, tmp_path), *options]
     tool("xvfb-run")  # skips, or fails where it is promised
     with Screen(tmp_path) as server:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=server.environment)
+        done = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env=server.environment, check=False
+        )
     assert done.returncode == 0, done.stderr
-    expected = run_on_cpu(model, rgb.astype(np.float32)[None] / 255)[0] * 255
-    shown = cv2.imread(str(screen))[:, :, ::-1]
-    assert shown.shape == rgb.shape
-    assert np.abs(shown - expected).max() <= 1, "no row or column is elsewhere, and rounding is within a step"
+    expected = run_on_cpu(model, (moved(rgb, FRAMES - 1)[None] / 255).astype(np.float32))[0] * 255
+    shown = cv2.imread(str(screen))
+    assert shown is not None and shown.shape == rgb.shape
+    assert np.abs(shown[:, :, ::-1] - expected).max() <= 1, "no row or column is elsewhere, rounding is within a step"
 
 
-def run_on_cpu(model: Path, x: np.ndarray) -> np.ndarray:
+def run_on_cpu(model: Path, x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     interpreter = Interpreter(model_path=str(model))
     interpreter.resize_tensor_input(0, x.shape)
     interpreter.allocate_tensors()

@@ -114,6 +114,18 @@ def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, tool: Callable[[s
     assert done.returncode == 0, done.stderr
 
 
+def test_the_main_code_of_the_readme_runs_as_printed(tmp_path: Path, gl_and_cl: object) -> None:
+    """In an empty folder, with nothing before it."""
+    first = next(fence[2] for fence in FENCE.finditer(PAGES[0].read_text(encoding="utf-8")) if fence[1] == "python")
+    (tmp_path / "main.py").write_text(first)
+    done = subprocess.run(
+        [sys.executable, "main.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    painted = cv2.imread(str(tmp_path / "painted.png"))
+    assert painted is not None and painted.std() > 30, "a picture of one colour is no painting"
+
+
 def test_the_tutorial_adds_an_operator(tmp_path: Path) -> None:
     """Its files, written into a copy of the package, are an operator there: nothing else is edited."""
     package = tmp_path / "framebind"
