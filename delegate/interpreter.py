@@ -130,7 +130,7 @@ class Interpreter(litert.Interpreter):
             ", ".join(f"{graph.tensors[i].name}" for i in side if i >= 0) for side in (graph.inputs, graph.outputs)
         ]
         with_gpu = f", {self._gpu_delegate!r}" if self._gpu_delegate is not None else ""
-        return f"<Interpreter: {len(graph.operators)} operators from {sides[0]} to {sides[1]}{with_gpu}>"
+        return f"<{type(self).__name__}: {len(graph.operators)} operators from {sides[0]} to {sides[1]}{with_gpu}>"
 
     # Delegates --------------------------------------------------------------------------------------------------------
 

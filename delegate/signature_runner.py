@@ -41,6 +41,9 @@ class SignatureRunner(litert.SignatureRunner):
     def __init__(self, interpreter: Any = None, signature_key: str | None = None) -> None:
         super().__init__(interpreter, signature_key)
 
+    def __repr__(self) -> str:
+        return f"<SignatureRunner: '{self._signature_key}' of {self._interpreter!r}>"
+
     @property
     def _interpreter_wrapper(self) -> Any:
         return self._interpreter._interpreter
