@@ -243,6 +243,8 @@ class TfliteOp:
     """Whether outputs hold values of the inputs: quantized ones of the same scale need no rounding."""
     takes_integers: bool = False
     """Whether it computes on stored integers whatever real numbers they stand for, so that it has no float view."""
+    unlike_litert: str = ""
+    """The inputs for which results differ from LiteRT's, and what they are: a sentence of docs/operators.md."""
     fold: Callable[[Any, list[np.ndarray]], np.ndarray | list[np.ndarray]] | None = None
     """The value of the output, or a list of those of several, for an option table and small constants; but for their
     shapes and types. Raises ValueError for what is not folded."""

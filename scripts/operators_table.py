@@ -35,8 +35,8 @@ float32, or, with quantization enabled, integers of 8 or 16 bits that stand for 
 choose or compare values also take truth values and integers of 32 bits; so do arithmetic (ADD, SUB, MUL, DIV,
 FLOOR_DIV, FLOOR_MOD, MAXIMUM, MINIMUM, SQUARED_DIFFERENCE, ADD_N, ABS, NEG, SIGN), reductions and CUMSUM, if an
 operator on the GPU reads the result: it has LiteRT's bits. Of int64 the bounds must be known, and fit 32 bits. Two
-operands broadcast by NumPy's rules. Axes, sizes and the like are constants. Newer versions of an operator add types,
-which are looked at one by one.
+operands broadcast by NumPy's rules. Axes, sizes and the like are constants; the places at which slices and gathers
+begin may be computed. Newer versions of an operator add types, which are looked at one by one.
 
 Constants may also be float16, or int4, int8, uint8 and int16 with scales, one for each channel too: they are made real
 numbers once. LiteRT's kernels round activations to 8 bits beside such weights, which the GPU does not. Computed tensors
@@ -50,8 +50,8 @@ shows NaN.
 A WHILE runs on the GPU, with all its steps, if their number follows from constants and shapes, as in the layers LSTM,
 GRU and SimpleRNN of Keras. Its steps may have 8192 operators in all; those of its body are ones of the table.
 
-| operator | versions | rank up to | GL | CL | CPU | stays on the CPU where |
-| --- | --- | --- | --- | --- | --- | --- |
+| operator | versions | rank up to | GL | CL | CPU | stays on the CPU where | unlike LiteRT |
+| --- | --- | --- | --- | --- | --- | --- | --- |
 """
 
 CPU_HEADER = """
@@ -113,7 +113,8 @@ def _row(operator: TfliteOp, *, on_cpu: bool) -> str:
     found = dict.fromkeys(_reasons(operator.parse, {}, set()))
     custom = " (custom)" if operator.custom else ""
     where = f"yes | yes | {'yes' if on_cpu else 'no'}"
-    return f"| {operator.name}{custom} | {versions} | {operator.max_rank} | {where} | {'; '.join(found)} |\n"
+    cells = (operator.name + custom, versions, operator.max_rank, where, "; ".join(found), operator.unlike_litert)
+    return f"| {' | '.join(map(str, cells))} |\n"
 
 
 Words = dict[str, str]

@@ -72,8 +72,8 @@ def loads_fragments(name: str) -> bool:
 
 
 INTEGER_KERNELS = frozenset(
-    "arg_extreme choose concat copy cumsum gather gather_nd integer_reduce one_hot pad quantize reshape strided_copy "
-    "update_slice".split()
+    "arg_extreme choose concat copy cumsum gather gather_nd integer_reduce one_hot pad quantize reshape slice_at "
+    "strided_copy update_slice".split()
 )
 """The kernels whose text is right for int32 too, most of which move or choose values, and those of int32 alone."""
 

@@ -14,19 +14,39 @@ from ..tensor import INDEX_DTYPES, INTEGER_DTYPES, QUANTIZED_DTYPES, TensorInfo
 
 def constant(tensor: TensorInfo | None, what: str) -> np.ndarray:
     """The values of a constant input. Raises Unsupported if it is computed at run time."""
+    given = _given(tensor, what)
+    if given.constant is None:
+        raise Unsupported(
+            f"{what} must be constant: kernels are made for one value, and tensor '{given.name}' is known only later"
+        )
+    return given.constant
+
+
+def shape_constant(tensor: TensorInfo | None, what: str) -> np.ndarray:
+    """The values of an input from which the shape of the result follows. Raises Unsupported if it is computed."""
+    given = _given(tensor, what)
+    if given.constant is None:
+        raise Unsupported(
+            f"{what} must be constant: the shape of the result follows from it, and tensor '{given.name}' is known only "
+            "while the model runs"
+        )
+    return given.constant
+
+
+def _given(tensor: TensorInfo | None, what: str) -> TensorInfo:
     if tensor is None:
         raise Unsupported(f"{what} must be given")
-    if tensor.constant is None:
-        raise Unsupported(
-            f"{what} must be constant: kernels are made for one value, and tensor '{tensor.name}' is known only later"
-        )
-    return tensor.constant
+    return tensor
 
 
 LARGEST_EXACT_INTEGER = 1 << 24
 """A float32 holds every integer up to this one."""
 ACTIVATIONS = (None, "RELU", "RELU_N1_TO_1", "RELU6", "TANH")
 """The fused activation functions of the schema, by number; 5 (SIGN_BIT) has no GPU form."""
+
+
+NEAREST_PLACE = "LiteRT stops at a computed place outside the tensor; the GPU cannot, and takes the nearest one"
+"""The ``unlike_litert`` of operators that read values at places that may be computed while the model runs."""
 
 
 def axis_of(axis: int, rank: int) -> int:

@@ -8,6 +8,14 @@ import numpy as np
 import pytest
 
 import framebind as fb
+from framebind.delegate.certify.cases.operator_models import (
+    Const,
+    ModelCase,
+    case_model,
+    options,
+    run_model,
+    run_on_cpu,
+)
 from framebind.interop.device import Device
 from framebind.kernels.ops.convolution.blocks import Block, block_candidates, choose_block
 from framebind.kernels.ops.convolution.heuristics import BLOCK_SIZES
@@ -34,6 +42,19 @@ def test_operator(device: Device, case: NodeCase, storage: Storage) -> None:
         assert result.shape == case.expected(*case.inputs).shape
         return
     assert relative_error(result, case.expected(*case.inputs)) <= OPERATOR_TOLERANCE[storage]
+
+
+@pytest.mark.parametrize("operator", ["MAXIMUM", "MINIMUM", "LEAKY_RELU", "PRELU"])
+def test_choices_between_a_number_and_nan_are_those_of_litert(gpu: Device, operator: str) -> None:
+    x = np.array([[1, np.nan, np.nan, 1, -1, -1, 0, np.inf, -np.inf]], np.float32)
+    y = np.array([np.nan, 1, np.nan, -1, np.nan, 0, np.nan, np.nan, np.nan], np.float32)
+    kind = {"LEAKY_RELU": options("LeakyRelu", alpha=float("nan")), "PRELU": None}
+    inputs = (x,) if operator == "LEAKY_RELU" else (x, Const(y))
+    case = ModelCase(operator, "NaN", inputs, kind.get(operator, options("MaximumMinimum")))
+    model = case_model(case, [x.shape])
+    interpreter = fb.Interpreter(model_content=model)
+    interpreter.modify_graph_with_delegate(fb.GpuDelegate())
+    np.testing.assert_array_equal(run_model(interpreter, [x]), run_on_cpu(model, [x]))
 
 
 @pytest.mark.parametrize("names", [("TANH",), ("EXP", "TANH"), ("RELU",)], ids="-".join)

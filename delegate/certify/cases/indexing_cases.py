@@ -90,6 +90,32 @@ def updates() -> Iterable[ModelCase]:
                 yield ModelCase("DYNAMIC_UPDATE_SLICE", label, inputs, table, exact=True, halves=False)
 
 
+def computed_slices() -> Iterable[ModelCase]:
+    """Slices that begin at a place that is computed; their sizes are known."""
+    for shape, begin, size in [
+        ((2, 3, 5, 7), (1, 0, 2, 3), (1, 2, 3, 4)), ((2, 3, 5, 8), (0, 1, 2, 0), (2, 2, 3, 8)), ((9,), (4,), (3,)),
+        ((5, 6), (2, 1), (2, 5)), ((2, 5, 6), (1, 0, 4), (1, 5, 2)), ((3, 4, 1), (1, 2, 0), (2, 1, 1)),
+        ((2, 3, 4, 2, 5), (1, 0, 1, 0, 2), (1, 3, 2, 2, 3)), ((3, 1, 6, 4), (1, 0, 5, 0), (2, 1, 1, 4)),
+        ((2, 2, 3, 6), (0, 1, 2, 3), (2, 1, 1, 2)),
+    ]:  # fmt: skip
+        kind = np.int64 if len(shape) == 3 else np.int32
+        inputs = (values(*shape), np.array(begin, kind), Const(np.array(size, kind)))
+        yield ModelCase("SLICE", f"{shape} {begin} computed", inputs, exact=True, halves=False, shapes=(size,))
+    for shape, begin, masks, left in [
+        ((2, 3, 5, 7), (0, 1, 0, 0), {"beginMask": 13, "endMask": 13, "shrinkAxisMask": 2}, (2, 5, 7)),
+        ((2, 3, 5, 8), (1, 0, -2, 0), {"beginMask": 10, "endMask": 10, "shrinkAxisMask": 5}, (3, 8)),
+        ((4, 9), (0, -1), {"beginMask": 1, "endMask": 1, "shrinkAxisMask": 2}, (4,)),
+        ((9, 6), (7,), {"shrinkAxisMask": 1}, (6,)),
+        ((2, 5, 6), (3,), {"ellipsisMask": 1, "shrinkAxisMask": 2, "newAxisMask": 4}, (2, 5, 1)),
+        ((3, 2, 2, 3, 4), (2,), {"shrinkAxisMask": 1}, (2, 2, 3, 4)),
+    ]:  # fmt: skip
+        begin = (0, *begin, 0) if "ellipsisMask" in masks else begin
+        steps, table = ints(*[1] * len(begin)), options("StridedSlice", **masks)
+        inputs = (values(*shape), np.array(begin, np.int32), np.array(begin, np.int32) + 1, steps)
+        label = f"{shape} {begin} {masks['shrinkAxisMask']} computed"
+        yield ModelCase("STRIDED_SLICE", label, inputs, table, exact=True, halves=False, shapes=(left,))
+
+
 def shifts() -> Iterable[ModelCase]:
     for shape in [*SHAPES, (2, 3, 4, 2, 5)]:
         for dtype in ("int8", "uint8", "int16"):
@@ -131,6 +157,7 @@ def indexing_cases() -> Iterable[ModelCase]:
     yield from gathers()
     yield from scatters()
     yield from updates()
+    yield from computed_slices()
     yield from shifts()
     yield from local_responses()
     yield from shapes_of_both()

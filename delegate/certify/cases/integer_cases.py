@@ -120,6 +120,8 @@ def _moves() -> Iterable[ModelCase]:
     inputs = (x, integers(2, 3, 4, 7, seed=1), np.array([0, 0, 1, 0], np.int32))
     yield _case("DYNAMIC_UPDATE_SLICE", "rows", *inputs, table=options("DynamicUpdateSlice"))
     inputs = (x, integers(1, 2, 4, 3, seed=1), np.array([1, 0, 1, 2], np.int32))
+    size = (1, 2, 5, 3)
+    yield _case("SLICE", "computed", x, np.array([1, 1, 0, 4], np.int32), ints(*size), shapes=(size,))
     yield _case("DYNAMIC_UPDATE_SLICE", "channels", *inputs, table=options("DynamicUpdateSlice"))
     numbers = np.array([3, 0, -1, 5], np.int32)
     for axis in (0, -1):

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import INDEX_DTYPES, INTEGER_DTYPES, LARGEST_RANK, TensorInfo
-from ..arguments import constant, require_declared, require_movable, require_type
+from ..arguments import constant, require_declared, require_movable, require_type, shape_constant
 
 LARGEST_FILLED = 1 << 24
 """The size of the largest constant that is filled with one number. Without a limit, a few bytes of a file could ask for
@@ -54,7 +54,7 @@ def _measured(source: TensorInfo | None, measure: Callable[[tuple[int, ...]], np
 
 def _parse_fill(node: TfliteNode) -> Parsed:
     require_movable(node.inputs[1:2], node.outputs)
-    shape, value = constant(node.inputs[0], "shape").reshape(-1), constant(node.inputs[1], "value")
+    shape, value = shape_constant(node.inputs[0], "shape").reshape(-1), constant(node.inputs[1], "value")
     if value.size != 1:
         raise Unsupported(f"a value of shape {value.shape} does not fill {shape.tolist()}")
     return Parsed(Constant((_filled(value, tuple(shape.tolist())),)))

@@ -8,14 +8,14 @@ import numpy as np
 
 from ...operation import Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import INDEX_DTYPES
-from ..arguments import constant, require_type
+from ..arguments import require_type, shape_constant
 from .constants import LARGEST_FILLED, Constant
 
 
 def _parse(node: TfliteNode) -> Parsed:
     require_type(INDEX_DTYPES | {"float32"}, *node.inputs, *node.outputs)
     start, limit, step = (
-        constant(tensor, what).reshape(-1)[0]
+        shape_constant(tensor, what).reshape(-1)[0]
         for tensor, what in zip(node.inputs, ("start", "limit", "step"), strict=True)
     )
     if not step:

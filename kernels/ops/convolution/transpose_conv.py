@@ -9,7 +9,15 @@ import numpy as np
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import TensorInfo
-from ..arguments import activation_epilogue, bias_epilogue, computed_bias, constant, optional_bias, require_float
+from ..arguments import (
+    activation_epilogue,
+    bias_epilogue,
+    computed_bias,
+    constant,
+    optional_bias,
+    require_float,
+    shape_constant,
+)
 from ..window import SAME, VALID, Window
 from .computed_conv import ComputedTranspose, cut_before
 from .packing import pack_bias, pack_weights
@@ -73,7 +81,7 @@ def _check_size(source: TensorInfo | None, output: list[int], window: Window) ->
 
 def _parse(node: TfliteNode) -> Parsed:
     require_float(*node.inputs[1:], *node.outputs)
-    shape, weights = constant(node.inputs[0], "output shape").reshape(-1), node.inputs[1]
+    shape, weights = shape_constant(node.inputs[0], "output shape").reshape(-1), node.inputs[1]
     if weights is None:
         raise Unsupported("it needs weights")
     strides = node.options.StrideH(), node.options.StrideW()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...operation import Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import INDEX_DTYPES, LARGEST_RANK
-from ..arguments import require_movable, require_type
+from ..arguments import NEAREST_PLACE, require_movable, require_type
 from ..movement.gather import Gather
 
 
@@ -20,4 +20,9 @@ def _parse(node: TfliteNode) -> Parsed:
     return Parsed(Gather(0, 0, (len(table.shape), 1)), (1, 0))
 
 
-TFLITE = (TfliteOp("EMBEDDING_LOOKUP", _parse, max_version=4, inputs=2, max_rank=LARGEST_RANK, moves_values=True),)
+TFLITE = (
+    TfliteOp(
+        "EMBEDDING_LOOKUP", _parse, max_version=4, inputs=2, max_rank=LARGEST_RANK, moves_values=True,
+        unlike_litert=NEAREST_PLACE,
+    ),
+)  # fmt: skip

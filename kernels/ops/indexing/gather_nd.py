@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import INDEX_DTYPES, LARGEST_RANK, ranked, strides_of
-from ..arguments import require_type, require_values
+from ..arguments import NEAREST_PLACE, require_type, require_values
 
 MOST_COORDINATES = 4
 
@@ -71,4 +71,9 @@ def _parse(node: TfliteNode) -> Parsed:
     return Parsed(GatherNd(depth, (len(source.shape), len(indices.shape))), (0, 1))
 
 
-TFLITE = (TfliteOp("GATHER_ND", _parse, max_version=5, inputs=2, max_rank=LARGEST_RANK, moves_values=True),)
+TFLITE = (
+    TfliteOp(
+        "GATHER_ND", _parse, max_version=5, inputs=2, max_rank=LARGEST_RANK, moves_values=True,
+        unlike_litert=NEAREST_PLACE,
+    ),
+)  # fmt: skip

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import INDEX_DTYPES, TensorInfo, slices, strides_of
-from ..arguments import constant, require_float, require_movable, require_type
+from ..arguments import constant, require_float, require_movable, require_type, shape_constant
 from .gather_nd import MOST_COORDINATES, coordinate_constants
 
 MOST_COMPARISONS = 1 << 26
@@ -57,7 +57,7 @@ class Scatter(Operation):
 
 def _shape_of(tensor: TensorInfo | None) -> tuple[int, ...]:
     """The shape of the output, which is a constant input. Raises Unsupported if it is computed, or too long."""
-    return tuple(int(n) for n in constant(tensor, "shape").reshape(-1))
+    return tuple(int(n) for n in shape_constant(tensor, "shape").reshape(-1))
 
 
 def _checked(operation: Scatter, indices: TensorInfo) -> Scatter:
@@ -98,7 +98,8 @@ def _parse_sparse(node: TfliteNode) -> Parsed:
     return Parsed(_checked(scatter, indices), (0, 2))
 
 
+_IGNORED = "LiteRT stops at a computed index outside the result; the GPU cannot, and ignores it"
 TFLITE = (
-    TfliteOp("SCATTER_ND", _parse_scatter, max_version=1, inputs=3, takes_integers=True),
-    TfliteOp("SPARSE_TO_DENSE", _parse_sparse, max_version=3, inputs=4, takes_integers=True),
+    TfliteOp("SCATTER_ND", _parse_scatter, max_version=1, inputs=3, takes_integers=True, unlike_litert=_IGNORED),
+    TfliteOp("SPARSE_TO_DENSE", _parse_sparse, max_version=3, inputs=4, takes_integers=True, unlike_litert=_IGNORED),
 )

@@ -7,7 +7,7 @@ from functools import partial
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import bhwc, ranked, strides_of
-from ..arguments import constant, require_movable
+from ..arguments import require_movable, shape_constant
 from .pad import launch_pad
 from .strided_copy import launch_strided_copy
 
@@ -92,8 +92,8 @@ class BatchToSpace(Operation):
 
 def _parse(node: TfliteNode, *, operation: type[SpaceToBatch | BatchToSpace]) -> Parsed:
     require_movable(node.inputs[:1], node.outputs)
-    block = tuple(int(n) for n in constant(node.inputs[1], "block shape").reshape(-1))
-    table = constant(node.inputs[2], "paddings" if operation is SpaceToBatch else "crops")
+    block = tuple(int(n) for n in shape_constant(node.inputs[1], "block shape").reshape(-1))
+    table = shape_constant(node.inputs[2], "paddings" if operation is SpaceToBatch else "crops")
     rank = len(node.inputs[0].shape) if node.inputs[0] else 0
     if rank not in (3, 4) or len(block) != rank - 2 or table.shape != (rank - 2, 2):
         raise Unsupported(f"a block of {len(block)} dimensions does not fit an input of rank {rank}")

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import INDEX_DTYPES, LARGEST_RANK, around_axis, ranked
-from ..arguments import axis_of, constant, is_index, require_float, require_type, require_values
+from ..arguments import NEAREST_PLACE, axis_of, constant, is_index, require_float, require_type, require_values
 
 
 @dataclass(frozen=True)
@@ -127,6 +127,6 @@ TFLITE = (
     TfliteOp("ONE_HOT", _parse_one_hot, max_version=1, inputs=4, max_rank=LARGEST_RANK),
     TfliteOp(
         "GATHER", _parse_gather, max_version=8, inputs=2, max_rank=LARGEST_RANK, moves_values=True,
-        fold=_fold_gather,
+        fold=_fold_gather, unlike_litert=NEAREST_PLACE,
     ),
 )  # fmt: skip

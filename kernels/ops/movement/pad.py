@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import LARGEST_RANK, TensorId, around_axis, bhwc_axis, bounds_of, merged_runs
-from ..arguments import constant, is_exact, member, require_values
+from ..arguments import constant, is_exact, member, require_values, shape_constant
 
 MODES = ("constant", "reflect", "symmetric")
 
@@ -67,7 +67,7 @@ def launch_pad(
 
 def _amounts(node: TfliteNode) -> tuple[tuple[int, int], ...]:
     require_values(node.inputs[:1], node.outputs)
-    source, table = node.inputs[0], constant(node.inputs[1], "paddings")
+    source, table = node.inputs[0], shape_constant(node.inputs[1], "paddings")
     if source is None or table.shape != (len(source.shape), 2) or table.min() < 0:
         raise Unsupported(f"paddings of shape {table.shape} do not fit the input, or are negative")
     return tuple((int(before), int(after)) for before, after in table)

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from ...operation import Fusion, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...views import Resize
-from ..arguments import constant, require_float
+from ..arguments import require_float, shape_constant
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def _parse(node: TfliteNode, *, bilinear: bool) -> Parsed:
     require_float(source, *node.outputs)
     if source is None or len(source.shape) != 4:
         raise Unsupported("input must have rank 4")
-    height, width = (int(n) for n in constant(node.inputs[1], "size").reshape(-1))
+    height, width = (int(n) for n in shape_constant(node.inputs[1], "size").reshape(-1))
     if min(height, width) < 1:
         raise Unsupported(f"output size {height}x{width} is empty")
     corners, half = bool(options.AlignCorners()), bool(options.HalfPixelCenters())

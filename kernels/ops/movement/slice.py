@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import LARGEST_RANK, around_axis, ranked, strides_of
-from ..arguments import axis_of, constant, require_values
+from ...tensor import INDEX_DTYPES, LARGEST_RANK, TensorInfo, around_axis, ranked, strides_of
+from ..arguments import NEAREST_PLACE, axis_of, constant, require_type, require_values, shape_constant
+from .slice_at import slice_at
 from .strided_copy import Digit, Rearrangement, launch_strided_copy
 
 
@@ -18,13 +20,16 @@ from .strided_copy import Digit, Rearrangement, launch_strided_copy
 class Cut:
     """A range along one dimension: from ``begin`` to before ``end`` (None: from or to the edge) by ``step``.
 
-    Negative bounds count from the end, as in Python. ``drop``: the dimension, of one value, is left out.
+    Negative bounds count from the end, as in Python. ``drop``: the dimension, of one value, is left out. ``computed``:
+    the number of the begin among those that are computed while the model runs; the bounds then say how many values are
+    taken.
     """
 
     begin: int | None
     end: int | None
     step: int = 1
     drop: bool = False
+    computed: int | None = None
 
     def indices(self, size: int) -> tuple[int, int]:
         """The first index and the number of indices. Raises ValueError if there is none."""
@@ -106,36 +111,56 @@ class Split(Operation):
 
 def _parse_slice(node: TfliteNode) -> Parsed:
     require_values(node.inputs[:1], node.outputs)
-    begins, sizes = (constant(node.inputs[i], what).reshape(-1).tolist() for i, what in ((1, "begin"), (2, "size")))
-    if node.inputs[0] is None or not len(begins) == len(sizes) == len(node.inputs[0].shape):
+    source, begin = node.inputs[:2]
+    sizes = shape_constant(node.inputs[2], "size").reshape(-1).tolist()
+    begins = [0] * len(sizes) if begin is None or begin.constant is None else begin.constant.reshape(-1).tolist()
+    if source is None or begin is None or not len(begins) == len(sizes) == len(source.shape) == math.prod(begin.shape):
         raise Unsupported("begin and size must have a value for each dimension")
-    for begin, length, dimension in zip(begins, sizes, node.inputs[0].shape, strict=True):
-        if begin < 0 or length < -1 or begin + max(length, 0) > dimension:
-            raise Unsupported(f"{length} values from {begin} are not inside {dimension}")
-    return Parsed(Slice(tuple(Cut(b, None if n == -1 else b + n) for b, n in zip(begins, sizes, strict=True))))
+    for first, length, dimension in zip(begins, sizes, source.shape, strict=True):
+        if first < 0 or length < -1 or first + max(length, 0) > dimension:
+            raise Unsupported(f"{length} values from {first} are not inside {dimension}")
+    if begin.constant is not None:
+        return Parsed(Slice(tuple(Cut(b, None if n == -1 else b + n) for b, n in zip(begins, sizes, strict=True))))
+    if min(sizes) < 1:
+        raise Unsupported(f"its size {sizes} follows from its begin, which is known only while the model runs")
+    require_type(INDEX_DTYPES, begin)
+    return _cut_at(source, Slice(tuple(Cut(0, n, computed=i) for i, n in enumerate(sizes))), from_end=False)
 
 
 def _parse_strided(node: TfliteNode) -> Parsed:
     require_values(node.inputs[:1], node.outputs)
     if node.inputs[0] is None:
         raise Unsupported("it needs an input")
-    begins, ends, steps = (
-        constant(node.inputs[i], what).reshape(-1).tolist() for i, what in ((1, "begin"), (2, "end"), (3, "strides"))
-    )
-    if not len(begins) == len(ends) == len(steps) or 0 in steps:
+    require_type(INDEX_DTYPES, *node.inputs[1:3])
+    steps = shape_constant(node.inputs[3], "strides").reshape(-1).tolist()
+    if 0 in steps or any(tensor is None or math.prod(tensor.shape) != len(steps) for tensor in node.inputs[1:3]):
         raise Unsupported("begin, end and strides must have one length, and no stride may be 0")
-    if node.options.Offset():
-        ends = [begin + end for begin, end in zip(begins, ends, strict=True)]
-    return Parsed(dense_slice(len(node.inputs[0].shape), begins, ends, steps, node.options))
+    begins, ends = (
+        None if t is None or t.constant is None else t.constant.reshape(-1).tolist() for t in node.inputs[1:3]
+    )
+    if node.options.Offset() and ends is not None:
+        ends = None if begins is None else [begin + end for begin, end in zip(begins, ends, strict=True)]
+    taken = dense_slice(len(node.inputs[0].shape), begins, ends, steps, node.options)
+    computed = any(cut.computed is not None for cut in taken.cuts)
+    return _cut_at(node.inputs[0], taken, from_end=True) if computed else Parsed(taken)
 
 
-def dense_slice(rank: int, begins: list[int], ends: list[int], steps: list[int], options: Any) -> Slice:
-    """The masks spelled out: a cut for every dimension, those of the ellipsis included."""
+def _cut_at(source: TensorInfo, taken: Slice, *, from_end: bool) -> Parsed:
+    """A slice some of whose begins are numbers in the second input."""
+    shape = source.shape
+    fixed = [(*cut.indices(size), cut.step) for cut, size in zip(taken.cuts, shape, strict=True)]
+    places = {axis: cut.computed for axis, cut in enumerate(taken.cuts) if cut.computed is not None}
+    (destination,) = taken.output_shapes([shape])
+    return Parsed(slice_at(shape, fixed, places, destination, from_end=from_end), (0, 1))
+
+
+def dense_slice(rank: int, begins: list[int] | None, ends: list[int] | None, steps: list[int], options: Any) -> Slice:
+    """The masks spelled out: a cut for every dimension, those of the ellipsis included. None: known only later."""
 
     def has(mask: int, i: int) -> bool:
         return bool(mask >> i & 1)
 
-    count = len(begins)
+    count = len(steps)
     ellipsis = next((i for i in range(count) if has(options.EllipsisMask(), i)), count)
     # A dimension after the ellipsis is not added and taken: each entry is one of the three.
     added = [i for i in range(count) if has(options.NewAxisMask(), i) and i != ellipsis]
@@ -156,9 +181,12 @@ def dense_slice(rank: int, begins: list[int], ends: list[int], steps: list[int],
             place += 1
         elif i < count:
             drop = has(options.ShrinkAxisMask(), i)
-            begin = None if has(options.BeginMask(), i) else int(begins[i])
-            end = None if has(options.EndMask(), i) else int(ends[i])
-            cuts.append(Cut(begin, end, int(steps[i]), drop))
+            begin = None if begins is None or has(options.BeginMask(), i) else int(begins[i])
+            end = None if ends is None or has(options.EndMask(), i) else int(ends[i])
+            computed = i if begins is None and not has(options.BeginMask(), i) else None
+            if not drop and (computed is not None or (ends is None and not has(options.EndMask(), i))):
+                raise Unsupported(f"the size of dimension {place} of its result is known only while the model runs")
+            cuts.append(Cut(begin, end, int(steps[i]), drop, computed))
             place += not drop
     return Slice(tuple(cuts), tuple(new))
 
@@ -216,11 +244,12 @@ def _parse_unpack(node: TfliteNode) -> Parsed:
 
 TFLITE = (
     TfliteOp(
-        "SLICE", _parse_slice, max_version=8, inputs=3, max_rank=LARGEST_RANK, moves_values=True, fold=_fold_slice
+        "SLICE", _parse_slice, max_version=8, inputs=3, max_rank=LARGEST_RANK, moves_values=True, fold=_fold_slice,
+        unlike_litert=NEAREST_PLACE,
     ),
     TfliteOp(
         "STRIDED_SLICE", _parse_strided, max_version=8, inputs=4, max_rank=LARGEST_RANK, moves_values=True,
-        fold=_fold_strided,
+        fold=_fold_strided, unlike_litert=NEAREST_PLACE,
     ),
     TfliteOp(
         "SPLIT", _parse_split, max_version=5, inputs=2, max_rank=LARGEST_RANK, moves_values=True,

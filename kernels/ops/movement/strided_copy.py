@@ -60,12 +60,18 @@ class Rearrangement(Operation):
 
 
 def launch_strided_copy(
-    lowering: Lowering, source: TensorId, destination: TensorId, digits: Sequence[Digit], base: int = 0
+    lowering: Lowering,
+    source: TensorId,
+    destination: TensorId,
+    digits: Sequence[Digit],
+    base: int = 0,
+    moves: Sequence[int] = (),
 ) -> Launch:
     """One dispatch. ``digits`` count the values of ``destination``, the outermost first; their sizes multiply to its
     size.
 
-    ``base`` is the number of the input's value that the output's first value shows.
+    ``base`` is the number of the input's value that the output's first value shows; a multiple of each of ``moves`` may
+    be added to it while the model runs.
     """
     batch, rows, columns, channels = lowering.shape(destination)
     kept = [digit for digit in digits if digit[0] != 1] or [(1, 0)]
@@ -74,7 +80,7 @@ def launch_strided_copy(
     if len(kept) > MAX_DIGITS:
         raise Unsupported(f"it moves values along {len(kept)} dimensions; a copy does so along {MAX_DIGITS} at most")
     assert math.prod(size for size, _ in kept) == batch * rows * columns * channels
-    moves_slices = _moves_slices(kept, base, channels, lowering.shape(source)[3])
+    moves_slices = _moves_slices(kept, base, moves, channels, lowering.shape(source)[3])
     constants: dict[str, int | float] = {"BASE": base, "MOVES_SLICES": int(moves_slices)}
     for place, (size, stride) in enumerate([(1, 0)] * (MAX_DIGITS - len(kept)) + kept):
         constants |= {f"SIZE_{place}": size, f"STRIDE_{place}": stride}
@@ -94,13 +100,14 @@ def merged_digits(digits: Sequence[Digit]) -> list[Digit]:
     return merged
 
 
-def _moves_slices(digits: list[Digit], base: int, channels: int, source_channels: int) -> bool:
+def _moves_slices(digits: list[Digit], base: int, moves: Sequence[int], channels: int, source_channels: int) -> bool:
     """Whether every slice of the output is a slice of the input, so that the kernel can copy slices."""
     *outer, (size, stride) = digits
     if (size, stride) != (channels, 1):
         return False
+    strides = [*moves, *(stride for _, stride in outer)]
     if source_channels % 4 == 0:
-        return base % 4 == 0 and all(stride % 4 == 0 for _, stride in outer)
+        return base % 4 == 0 and all(stride % 4 == 0 for stride in strides)
     first = base % source_channels
     inside = first % 4 == 0 and first + channels <= source_channels
-    return inside and all(stride % source_channels == 0 for _, stride in outer)
+    return inside and all(stride % source_channels == 0 for stride in strides)

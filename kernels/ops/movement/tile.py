@@ -10,7 +10,7 @@ import numpy as np
 
 from ...operation import Collapsed, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import LARGEST_RANK, strides_of
-from ..arguments import constant, require_values
+from ..arguments import require_values, shape_constant
 from .strided_copy import MAX_DIGITS, Digit, Rearrangement, StridedCopy, merged_digits
 
 
@@ -77,7 +77,7 @@ class BroadcastTo(Rearrangement):
 
 def _parse_tile(node: TfliteNode) -> Parsed:
     require_values(node.inputs[:1], node.outputs)
-    multiples = tuple(int(n) for n in constant(node.inputs[1], "multiples").reshape(-1))
+    multiples = tuple(int(n) for n in shape_constant(node.inputs[1], "multiples").reshape(-1))
     if node.inputs[0] is None or len(multiples) != len(node.inputs[0].shape) or min(multiples, default=1) < 1:
         raise Unsupported(f"multiples {multiples} do not fit the input")
     return Parsed(Tile(multiples))
@@ -85,7 +85,7 @@ def _parse_tile(node: TfliteNode) -> Parsed:
 
 def _parse_broadcast(node: TfliteNode) -> Parsed:
     require_values(node.inputs[:1], node.outputs)
-    destination = tuple(int(n) for n in constant(node.inputs[1], "shape").reshape(-1))
+    destination = tuple(int(n) for n in shape_constant(node.inputs[1], "shape").reshape(-1))
     if node.inputs[0] is None or len(destination) < len(node.inputs[0].shape):
         raise Unsupported(f"shape {destination} has fewer dimensions than the input")
     return Parsed(BroadcastTo(destination, len(node.inputs[0].shape)))

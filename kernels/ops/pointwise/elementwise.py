@@ -47,11 +47,11 @@ BINARY: dict[str, str] = {
     "DIV": "v / w",
     "FLOOR_DIV": "floor_div(v, w)",
     "FLOOR_MOD": "floor_mod(v, w)",
-    "MAXIMUM": "max(v, w)",
-    "MINIMUM": "min(v, w)",
+    "MAXIMUM": "chosen_or_nan(v, w, max(v, w))",
+    "MINIMUM": "chosen_or_nan(v, w, min(v, w))",
     "MUL": "v * w",
     "POW": "power(v, w)",
-    "PRELU": "max(v, F4(0.0f)) + w * min(v, F4(0.0f))",
+    "PRELU": "prelu(v, w)",
     "SQUARED_DIFFERENCE": "(v - w) * (v - w)",
     "SUB": "v - w",
 }
@@ -59,7 +59,7 @@ COMMUTATIVE = frozenset({"ADD", "MAXIMUM", "MINIMUM", "MUL", "SQUARED_DIFFERENCE
 WITH_OPTIONS: dict[str, str] = {
     "GELU": "F4(0.5f) * v * (F4(1.0f) + error_function(v * F4(0.70710678f)))",
     "GELU_TANH": "F4(0.5f) * v * (F4(1.0f) + saturating_tanh(v * (F4(0.79788456f) + F4(0.03567741f) * v * v)))",
-    "LEAKY_RELU": "max(v, F4(0.0f)) + F4(p.x) * min(v, F4(0.0f))",
+    "LEAKY_RELU": "leaky(v, p.x)",
 }
 LOGIC: dict[str, str] = {
     "EQUAL": "is_equal(v, w)",
@@ -239,8 +239,8 @@ _FOLDS = {
     "DIV": _folded(_quotient),
     "FLOOR_DIV": _folded(lambda dividend, divisor: np.floor_divide(_nonzero(dividend, divisor), divisor)),
     "FLOOR_MOD": _folded(lambda dividend, divisor: np.mod(_nonzero(dividend, divisor), divisor)),
-    "MAXIMUM": _folded(np.maximum),
-    "MINIMUM": _folded(np.minimum),
+    "MAXIMUM": _folded(lambda left, right: np.where(left > right, left, right)),
+    "MINIMUM": _folded(lambda left, right: np.where(left < right, left, right)),
     "MUL": _folded(np.multiply),
     "SUB": _folded(np.subtract),
 }
@@ -252,6 +252,10 @@ _UNARY_FOLDS: dict[str, Callable[[Any, list[np.ndarray]], np.ndarray]] = {
     "ROUND": lambda _, inputs: np.rint(inputs[0]),
     "SQRT": lambda _, inputs: np.sqrt(inputs[0]),
 }
+_OF_NAN: dict[str, str] = dict.fromkeys(
+    ("RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "ELU"), "NaN becomes a bound, or 0"
+)
+"""Bounds by max and min, whose result for NaN is the driver's. They end convolutions, so that they must be short."""
 _BINARY_PARSERS = {
     **dict.fromkeys(ARITHMETIC, _parse_arithmetic),
     **dict.fromkeys(DIVISIONS, _parse_division),
@@ -261,7 +265,7 @@ TFLITE = (
     *(
         TfliteOp(
             name, partial(_parse_sign if name in SIGNS else _parse_unary, name=name), max_version=5,
-            max_rank=LARGEST_RANK, fold=_UNARY_FOLDS.get(name),
+            max_rank=LARGEST_RANK, fold=_UNARY_FOLDS.get(name), unlike_litert=_OF_NAN.get(name, ""),
         )
         for name in UNARY
     ),
