@@ -27,8 +27,8 @@ def shape_constant(tensor: TensorInfo | None, what: str) -> np.ndarray:
     given = _given(tensor, what)
     if given.constant is None:
         raise Unsupported(
-            f"{what} must be constant: the shape of the result follows from it, and tensor '{given.name}' is known only "
-            "while the model runs"
+            f"{what} must be constant: the shape of the result follows from it, and tensor '{given.name}' is known "
+            "only while the model runs"
         )
     return given.constant
 

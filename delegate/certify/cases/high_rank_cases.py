@@ -16,7 +16,7 @@ SHAPES = (FIVE, (1, 2, 3, 3, 8), SIX)
 
 def high_rank_cases() -> Iterable[ModelCase]:
     """In f32 alone: other cases of the same kernels have halves."""
-    for cases in (_moves(), _cuts(), _along_an_axis(), _pads(), _reductions(), _elementwise()):
+    for cases in (_moves(), _cuts(), _along_an_axis(), _pads(), _reductions(), _elementwise(), _products()):
         yield from (replace(case, halves=False) for case in cases)
 
 
@@ -133,3 +133,19 @@ def _elementwise() -> Iterable[ModelCase]:
     for operator in ("NEG", "EXP", "LOGISTIC"):
         yield ModelCase(operator, f"{FIVE}", (values(*FIVE),))
     yield ModelCase("SOFTMAX", f"{FIVE}", (values(*FIVE),), options("Softmax", beta=1.0))
+
+
+def _products() -> Iterable[ModelCase]:
+    for batches, others in [
+        ((2, 1, 3), (2, 1, 3)), ((2, 3, 2), (3, 2)), ((2, 1, 1), (1, 3, 2)), ((1, 2, 2), (3, 1, 1)), ((2, 2, 2), ()),
+    ]:  # fmt: skip
+        for turned in (0, 3):
+            left, right = ((7, 5), (6, 7)) if turned else ((5, 7), (7, 6))
+            table = options("BatchMatMul", adjX=bool(turned), adjY=bool(turned))
+            inputs = (values(*batches, *left), values(*others, *right, seed=7))
+            yield ModelCase("BATCH_MATMUL", f"rank 5 {batches} {others} {turned}", inputs, table)
+    for shape, depth, keep in (FIVE, 5, True), (FIVE, 10, False), (SIX, 4, True):
+        table = options("FullyConnected", keepNumDims=keep, fusedActivationFunction=1)
+        for weights in (Const(values(7, depth)), values(7, depth)):
+            label = f"{shape} {depth} {isinstance(weights, Const)}"
+            yield ModelCase("FULLY_CONNECTED", label, (values(*shape), weights, Const(values(7))), table)

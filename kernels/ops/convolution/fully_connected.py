@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
+from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
+from ...tensor import LARGEST_RANK
 from ..arguments import activation_epilogue, computed_bias, optional_bias, require_float
 from ..movement.reshape import launch_reshape
 from ..window import VALID, Window
@@ -33,6 +36,13 @@ class FullyConnected(Operation):
                 raise ValueError(f"rows of an input of shape {shapes[0]} do not have {length} values")
             return [(*shapes[0][:-1], units)]
         return [(int(np.prod(shapes[0], dtype=np.int64)) // length, units)]
+
+    def collapsed(self, shapes: list[tuple[int, ...]]) -> Sequence[Collapsed]:
+        """Rows of one matrix."""
+        *rows, units = self.output_shapes(shapes)[0]
+        length = (shapes[1] if self.weights is None else self.weights.shape)[1]
+        count = math.prod(rows)
+        return [Collapsed(self, ((count, length), *shapes[1:]), ((count, units),))]
 
     def lower(self, lowering: Lowering) -> list[Launch]:
         """One dispatch, after a reshape unless the rows are the channels of pixels already."""
@@ -74,4 +84,6 @@ def _flat(shape: tuple[int, ...]) -> tuple[int, int]:
     return shape[0], shape[3]
 
 
-TFLITE = (TfliteOp("FULLY_CONNECTED", _parse, max_version=14, inputs=2, optional=(2,), channel_axis=0),)
+TFLITE = (
+    TfliteOp("FULLY_CONNECTED", _parse, max_version=14, inputs=2, optional=(2,), channel_axis=0, max_rank=LARGEST_RANK),
+)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import TensorId, broadcast_shape, ranked
+from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
+from ...tensor import LARGEST_RANK, TensorId, broadcast_shape, ranked
 from ..arguments import require_float
 from .packing import pack_bias
 
@@ -32,6 +35,19 @@ class MatrixProduct(Operation):
     def lower(self, lowering: Lowering) -> list[Launch]:
         first, second = (ranked(lowering.shape(i), rank) for i, rank in zip(lowering.inputs, self.ranks, strict=True))
         return [launch_product(lowering, (lowering.inputs[0], lowering.inputs[1]), (first, second), self.transposed)]
+
+    def collapsed(self, shapes: list[tuple[int, ...]]) -> Sequence[Collapsed]:
+        """Two dimensions of batches: those are merged that are neighbours, and that the same operand repeats."""
+        pairs = itertools.zip_longest(*(shape[-3::-1] for shape in shapes), fillvalue=1)
+        wide = [pair for pair in reversed(list(pairs)) if pair != (1, 1)]
+        runs = [list(run) for _, run in itertools.groupby(wide, lambda pair: (pair[0] == 1, pair[1] == 1))]
+        if len(runs) > 2:
+            raise Unsupported(f"batches of {shapes} are repeated along {len(runs)} dimensions; 2 at most are supported")
+        sizes = [tuple(map(math.prod, zip(*run, strict=True))) for run in runs]
+        merged = [(1, 1)] * (2 - len(runs)) + sizes
+        left, right = ((merged[0][i], merged[1][i], *shape[-2:]) for i, shape in enumerate(shapes))
+        product = MatrixProduct((4, 4), self.transposed)
+        return [Collapsed(product, (left, right), tuple(product.output_shapes([left, right])))]
 
 
 def _parse(node: TfliteNode) -> Parsed:
@@ -71,4 +87,4 @@ def launch_product(
     return Launch("matmul", reads, {"dst": lowering.outputs[0]}, group_count, constants, arrays)
 
 
-TFLITE = (TfliteOp("BATCH_MATMUL", _parse, max_version=4, inputs=2),)
+TFLITE = (TfliteOp("BATCH_MATMUL", _parse, max_version=4, inputs=2, max_rank=LARGEST_RANK),)

@@ -68,7 +68,7 @@ EXEMPT: dict[Feature, str] = {
     ("arg_extreme", "dst", "Dense"): INTEGERS, ("choose", "condition", "Dense"): INTEGERS,
     ("gather", "indices", "Dense"): INTEGERS, ("one_hot", "indices", "Dense"): INTEGERS,
     ("gather_nd", "indices", "Dense"): INTEGERS, ("scatter", "indices", "Dense"): INTEGERS,
-    ("update_slice", "starts", "Dense"): INTEGERS,
+    ("update_slice", "starts", "Dense"): INTEGERS, ("slice_at", "starts", "Dense"): INTEGERS,
     ("top_k", "indices", "Dense"): INTEGERS, ("quantize", "src", "Dense"): INTEGERS,
     ("integer_reduce", "src", "Dense"): INTEGERS, ("integer_reduce", "dst", "Dense"): INTEGERS,
     ("lstm", "gates", "Dense"): "the matrix product before it writes them to the arena",
