@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
+import secrets
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -200,8 +200,12 @@ def _trust(name: str, file: Path) -> None:
         file.unlink()
         raise ValueError("what came is no TensorFlow Lite model")
     record = _record(name)
-    with contextlib.suppress(FileNotFoundError):
-        record.unlink()
-    descriptor = os.open(record, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(descriptor, "w", encoding="ascii") as opened:
-        opened.write(f"{pooch.file_hash(str(file))}  {file.name}\n")
+    unfinished = record.with_name(f"{name}.{secrets.token_hex(4)}.unfinished")
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with open(descriptor, "w", encoding="ascii") as opened:
+            opened.write(f"{pooch.file_hash(str(file))}  {file.name}\n")
+        unfinished.replace(record)  # half a record would end every later use of the model
+    except OSError:
+        unfinished.unlink()
+        raise

@@ -67,7 +67,7 @@ class Journal:
 
     def begin(self, plan: dict[str, Any]) -> None:
         """Start anew."""
-        self.path.write_text(json.dumps(plan) + "\n", encoding="utf-8")
+        self.path.write_text(json.dumps(plan), encoding="utf-8")
 
     def add_device(self, device: Device) -> None:
         """Append a device: the outcomes of its name are its own."""
@@ -79,7 +79,7 @@ class Journal:
 
     def _append(self, line: list[Any]) -> None:
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+            file.write("\n" + json.dumps(line))  # the newline comes first: the line before may have been cut off
 
     def read(self) -> tuple[dict[str, Device], dict[str, list[Outcome]]]:
         """The devices and the outcomes so far, by name of the device. A last line that was cut off is left out."""

@@ -210,6 +210,11 @@ def all_devices() -> list[cl.Device]:
     return _gpus_first(found)
 
 
+def driver_of(device: cl.Device) -> str:
+    """The versions of a device and its driver, and the platform: the texts of rusticl do not name it."""
+    return f"{device.version.strip()}, {device.platform.name.strip()}, driver {device.driver_version.strip()}"
+
+
 def _gpus_first(devices: Sequence[cl.Device]) -> list[cl.Device]:
     return sorted(devices, key=lambda d: 0 if d.type & cl.device_type.GPU else 2 if d.type & cl.device_type.CPU else 1)
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 import pyopencl
 
-from ..cl.context import ClContext, all_devices, why_unusable
+from ..cl.context import ClContext, all_devices, driver_of, why_unusable
 from ..errors import DeviceError
 from ..gl import egl
 from ..gl.context import GlContext
@@ -170,10 +170,9 @@ def _cl_devices(found: list[FoundDevice]) -> Iterator[pyopencl.Device]:
         found.append(FoundDevice("OpenCL", "none", "", unusable=str(error)))
         return
     for device in devices:
-        version = f"{device.version.strip()}, driver {device.driver_version.strip()}"
         f16 = "storage, arithmetic" if "cl_khr_fp16" in device.extensions.split() else "storage"
         software, reason = bool(device.type & pyopencl.device_type.CPU), why_unusable(device)
-        found.append(FoundDevice("OpenCL", device.name.strip(), version, software, f16, reason))
+        found.append(FoundDevice("OpenCL", device.name.strip(), driver_of(device), software, f16, reason))
         if not reason:
             yield device
 

@@ -59,8 +59,10 @@ def test_a_device_that_is_not_there() -> None:
 
 
 def test_a_journal_goes_on_after_a_line_that_was_cut_off(journal: Journal) -> None:
-    journal.path.write_text(journal.path.read_text() + '["gl", "outco')
+    journal.path.write_text(journal.path.read_text() + '\n["gl", "outco')
     assert journal.read() == ({"gl": LLVMPIPE}, {"gl": OUTCOMES[:1]})
+    journal.add("gl", OUTCOMES[1])
+    assert journal.read() == ({"gl": LLVMPIPE}, {"gl": OUTCOMES[:2]})
     assert journal.plan() == {"key": "a plan"}
     assert Journal(journal.path.with_name("none")).plan() is None
 

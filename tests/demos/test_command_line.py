@@ -70,6 +70,16 @@ def test_a_full_disk_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
         main()
 
 
+def test_a_reader_of_the_output_that_vanishes_is_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["framebind", "models"])
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "w") as closed, pytest.raises(SystemExit) as ended:
+        monkeypatch.setattr(sys, "stdout", closed)
+        main()
+    assert ended.value.code == 1
+
+
 def test_hostile_names_are_printed_harmlessly(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "hostile.tflite"
     path.write_bytes(named(chain("EXP", "TANH", shape=(1, 4)), b"\x1b[31mred\xff"))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+import pooch
 import pytest
 import typer.testing
 
@@ -100,6 +101,20 @@ def test_the_first_download_of_an_unpinned_model_is_trusted_and_no_other(
     record.unlink()
     assert models.find_model("free").read_bytes() == OTHER
     assert record.read_text().split()[0] == digest(OTHER)
+
+
+def test_a_full_disk_leaves_no_half_of_a_record(offer: Callable[..., Known], monkeypatch: pytest.MonkeyPatch) -> None:
+    offer("free", MODEL, None)
+
+    def full(path: str) -> str:
+        raise OSError(errno.ENOSPC, "No space left on device", path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pooch, "file_hash", full)
+        with pytest.raises(fb.ModelError, match="No space left"):
+            models.find_model("free")
+    assert models.find_model("free").read_bytes() == MODEL
+    assert len(list(models.cache_folder().iterdir())) == 2, "the model and its record"
 
 
 def test_a_file_that_nothing_vouches_for_is_no_first_download(offer: Callable[..., Known]) -> None:

@@ -20,7 +20,7 @@ from ...record.one_dispatch import prefers_one
 from ...share.gl_partner import GlPartners
 from ..api import own_errors
 from ..build import MATRIX_UNITS, compile_options
-from ..context import ClContext
+from ..context import ClContext, driver_of
 from ..objects import IMAGE_FORMATS, ClBuffer, ClImage, Use
 from ..user_objects import as_cl_object
 from .barrier import ClBarrier
@@ -49,7 +49,7 @@ class ClDevice(BaseDevice[ClKernel, ClCommandList, ClBarrier]):
         self.traits = Traits(
             name=context.name,
             api="opencl",
-            driver=f"{device.version.strip()}, driver {device.driver_version.strip()}",
+            driver=driver_of(device),
             # A CPU runs a group's work-items in turn; GPUs want a few warps to hide memory latency.
             group_size=min(64 if context.software else 256, device.max_work_group_size),
             max_group_size=device.max_work_group_size,
