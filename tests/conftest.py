@@ -54,11 +54,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that takes ``operator_run`` runs the tier's operator cases on each device."""
+    """A test that takes ``operator_run`` runs the tier's operator cases on each device, less those that ran before."""
     if "operator_run" in metafunc.fixturenames:
-        tier = metafunc.config.getoption("--tier")
+        tier, after = metafunc.config.getoption("--tier"), metafunc.config.getoption("--after")
         pairs = [
-            (device, run) for device in cover.DEVICES if is_wanted(device) for run in cover.chosen_runs(tier, device)
+            (device, run)
+            for device in cover.DEVICES
+            if is_wanted(device)
+            for run in cover.chosen_runs(tier, device, after=after)
         ]
         ids = [f"{device} {run}" for device, run in pairs]
         metafunc.parametrize("operator_run", pairs, ids=ids, indirect=True)

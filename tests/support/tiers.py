@@ -48,8 +48,8 @@ def load_profile(tier: Tier) -> None:
 def chosen(tier: Tier, items: Sequence[pytest.Item], *, after: Tier | None = None) -> list[pytest.Item]:
     """The tests that a session of this tier runs, of those that were collected.
 
-    ``after`` is a tier that has run on the same tree: what it ran is left out, except operator cases and properties, of
-    which this tier has more.
+    ``after`` is a tier that has run on the same tree: what it ran is left out, except properties, of which this tier
+    draws more. Operator cases were left out as parameters.
     """
     if after is not None:
         ran = {item for item in chosen(after, items) if not (_takes_run(item) or _draws_examples(item))}

@@ -1,15 +1,21 @@
 """Operator cases chosen by cover: the fewest that together reach every feature that all of them reach.
 
-Three covers differ in what counts as a feature. "features" reaches every fact of every operator, in f32 and in halves;
-"signatures" a case of every kernel signature; "outlines" one of every kernel and kind of views. The choice is kept in a
-file; a test finds what the cases reach and the choice does not.
+Four covers differ in what counts as a feature:
+
+features    every fact of the kernels, each operator on its own, and every option, type and rank of the operator
+facts       every fact of the kernels, reached by any operator, and every option, type and class of ranks of each
+            operator; the first case of each operator is among them
+signatures  a case of every kernel signature
+outlines    one of every kernel, and of every kind of view that is read or written
+
+The choice is kept in a file; a test finds what the cases reach and the choice does not.
 """
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from .compiled import Run, compile_run
@@ -20,8 +26,16 @@ CHOSEN = Path(__file__).with_name("chosen.json")
 """The covers as ``scripts/choose_cases.py`` of the repository wrote them: names of runs by name of the cover."""
 Reasons = dict[Run, list[Feature]]
 """By chosen run, in the order of choice: the features for which it was chosen."""
+
+
+def _rank_class(rank: int) -> int:
+    """The ranks below 4 are one class, so are those above."""
+    return min(max(rank, 3), 5)
+
+
 REACH: Mapping[str, Callable[[Run], set[Feature]]] = {
     "features": lambda run: features(compile_run(run).sources) | option_features(run.case),
+    "facts": lambda run: features(compile_run(run).sources) | option_features(run.case, _rank_class),
     "signatures": lambda run: signatures(compile_run(run).sources),
     "outlines": lambda run: outlines(compile_run(run).sources),
 }
@@ -38,6 +52,11 @@ def runs_of(operator: str) -> list[Run]:
     return [run for run in all_runs() if run.case.operator == operator]
 
 
+def first_runs() -> list[Run]:
+    """The first case of each operator."""
+    return list({run.case.operator: run for run in reversed(all_runs())}.values())
+
+
 @functools.cache
 def kept_cover(name: str) -> list[Run]:
     """The runs of a cover as the file has them. The name of a case that is gone is passed over."""
@@ -48,15 +67,21 @@ def kept_cover(name: str) -> list[Run]:
 def unreached(operator: str) -> list[str]:
     """Features that the operator's cases reach and the kept covers do not, a line each.
 
-    "features" are an operator's own; "signatures" and "outlines" may be reached by any operator's run.
+    "features" are an operator's own; those of the other covers may be reached by any operator's run.
     """
     lines: list[str] = []
     for name, reach in REACH.items():
-        kept = [run for run in kept_cover(name) if name != "features" or run.case.operator == operator]
-        reached = {feature for run in kept for feature in reach(run)}
+        reached = _reached(name, operator if name == "features" else None)
         missing = {feature for run in runs_of(operator) for feature in reach(run)} - reached
         lines += [f"{name}: {feature}" for feature in sorted(missing, key=str)]
     return lines
+
+
+@functools.cache
+def _reached(name: str, operator: str | None) -> set[Feature]:
+    """The features that the runs of a kept cover reach; with ``operator``, only the runs of its cases."""
+    kept = (run for run in kept_cover(name) if operator in (None, run.case.operator))
+    return {feature for run in kept for feature in REACH[name](run)}
 
 
 def covers() -> dict[str, Reasons]:
@@ -65,13 +90,21 @@ def covers() -> dict[str, Reasons]:
     operators = dict.fromkeys(case.operator for case in CASES)
     own = [cover({run: found["features"][run] for run in runs_of(operator)}) for operator in operators]
     features_of_each = {run: reasons for chosen in own for run, reasons in chosen.items()}
-    return {"features": features_of_each} | {name: cover(found[name]) for name in ("signatures", "outlines")}
+    starts = {"facts": first_runs()}
+    shared = {name: cover(found[name], starts.get(name, ())) for name in ("facts", "signatures", "outlines")}
+    return {"features": features_of_each} | shared
 
 
-def cover(reached: Mapping[Run, set[Feature]]) -> Reasons:
-    """The greedy set cover: again and again the run that reaches most of what is missing, the first among equals."""
+def cover(reached: Mapping[Run, set[Feature]], start: Iterable[Run] = ()) -> Reasons:
+    """The greedy set cover: again and again the run that reaches most of what is missing, the first among equals.
+
+    The runs of ``start`` are chosen first.
+    """
     missing = set().union(*reached.values())
     left, chosen = dict(reached), Reasons()
+    for run in start:
+        chosen[run] = sorted(left.pop(run) & missing, key=str)
+        missing -= set(chosen[run])
     while missing:
         best = max(left, key=lambda run: len(left[run] & missing))
         chosen[best] = sorted(left.pop(best) & missing, key=str)

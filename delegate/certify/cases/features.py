@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ....kernels.codegen.source import Argument, KernelSource
@@ -27,8 +27,11 @@ def features(sources: Iterable[KernelSource]) -> set[Feature]:
     return found
 
 
-def option_features(case: ModelCase) -> set[Feature]:
-    """The facts about the operator as the model has it: options, and each input's kind, type and rank."""
+def option_features(case: ModelCase, rank_class: Callable[[int], int] = int) -> set[Feature]:
+    """The facts about the operator as the model has it: options, and each input's kind, type and class of rank.
+
+    Each rank is a class of its own unless ``rank_class`` says otherwise.
+    """
     options = vars(case.options) if case.options is not None else {}
     found: set[Feature] = {(case.operator, "option", name, _class_of(value)) for name, value in options.items()}
     for position, given in enumerate(case.inputs):
@@ -36,7 +39,7 @@ def option_features(case: ModelCase) -> set[Feature]:
         found.add((case.operator, "input", position, kind))
         array = given.values if isinstance(given, Const) else given
         if array is not None:
-            found.add((case.operator, "input", position, str(array.dtype), array.ndim))
+            found.add((case.operator, "input", position, str(array.dtype), rank_class(array.ndim)))
     return found | {(case.operator, "outputs", min(case.outputs, 3)), (case.operator, "output", case.dtype)}
 
 
@@ -56,8 +59,9 @@ def signatures(sources: Iterable[KernelSource]) -> set[Feature]:
 
 
 def outlines(sources: Iterable[KernelSource]) -> set[Feature]:
-    """The kernels by name and the views of their arguments."""
-    return {(s.name, tuple((_name(a), type(a.view).__name__) for a in s.arguments)) for s in sources}
+    """The kernels by name, of floats and of integers; apart from them the views and types that are read and written."""
+    found: set[Feature] = {(source.name, "integers", source.integers) for source in sources}
+    return found | {(_kind(argument), argument.access) for source in sources for argument in source.arguments}
 
 
 def _name(argument: Argument) -> str:
