@@ -23,7 +23,7 @@ from framebind.delegate.plan.binding import Binding
 from framebind.delegate.plan.work import work_of
 from framebind.delegate.read.reader import read_model
 from framebind.delegate.run.program import Program
-from framebind.demos.commands.measure import FRAME
+from framebind.demos.measuring.measure import FRAME
 from framebind.demos.models import find_model
 from framebind.interop.device import Step
 from framebind.interop.record.null import NullDevice

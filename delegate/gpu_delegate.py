@@ -221,7 +221,7 @@ class GpuDelegate:
         if not self.engine.programs:
             raise DelegateError("nothing has run on the GPU yet: call invoke() first")
         with self.engine.running_device().entered():
-            return step_times(self.engine.programs)
+            return step_times([program for _, program in self._recorded()])
 
     # Binding ----------------------------------------------------------------------------------------------------------
 

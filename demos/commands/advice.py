@@ -150,7 +150,7 @@ def _odd_channels(facts: Facts) -> Iterator[Advice]:
     """Tensors in the GPU's memory whose last slice is partly empty. Each is written and read once at least."""
     odd: dict[int, int] = {}
     for use in facts.memory:
-        shape = facts.tensors[use.tensor].shape if use.tensor in facts.tensors else ()
+        shape = () if use.tensor is None or use.tensor not in facts.tensors else facts.tensors[use.tensor].shape
         if use.tensor is not None and len(shape) > 1 and shape[-1] % 4:
             padded = -(-shape[-1] // 4) * 4
             odd[use.tensor] = 2 * use.nbytes * (padded - shape[-1]) // padded

@@ -17,11 +17,12 @@ import typer
 
 from ..apis import APIS, BY_NAME, GL
 from ..flags import AUTO, PRECISIONS, DelegateFlags, api_of, with_flags
+from ..measuring.inputs import InputFlags, Inputs
+from ..measuring.measure import Measurement, Schedule, measure_on_gpu
+from ..measuring.peers import PEERS, litert_cpu
 from ..models import find_model
-from .inputs import InputFlags, Inputs
-from .measure import Measurement, Schedule, measure_on_gpu
+from ..plots.files import chart_option, save
 from .output import AsJson, print_figures, print_json, print_line, write_file
-from .peers import PEERS, litert_cpu
 
 CPU = "cpu"
 BACKENDS = (*BY_NAME, AUTO, CPU)
@@ -53,6 +54,7 @@ Profile = Annotated[
 Trace = Annotated[
     Path | None, typer.Option(help="Write the dispatches' times there, for chrome://tracing or ui.perfetto.dev.")
 ]
+Plot = Annotated[Path | None, chart_option("Draw GPU against CPU, each step with its floor, and memory")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV instead of tables.")]
 
 
@@ -72,6 +74,7 @@ def benchmark(
     compare: Compare = "",
     profile: Profile = False,
     trace: Trace = None,
+    plot: Plot = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     *,
@@ -87,6 +90,9 @@ def benchmark(
     backends = _listed("--backend", backend, BACKENDS)
     precisions = list(dict.fromkeys(PRECISIONS[name] for name in _listed("--precision", precision, tuple(PRECISIONS))))
     peers = _listed("--compare", compare, tuple(PEERS)) if compare else []
+    if plot is not None and CPU not in backends and "litert-cpu" not in peers:
+        peers.append("litert-cpu")
+    profiled = profile or trace is not None or plot is not None
     inputs, schedule = given.read(signature), Schedule(warmup_runs, runs, max_secs, run_delay, dry_run)
     rows: list[Measurement] = []
     for path in [find_model(name) for name in models]:
@@ -94,18 +100,34 @@ def benchmark(
             if name == CPU:
                 rows.append(litert_cpu(path, threads, schedule, inputs))
             else:
-                rows += _on_gpu(
-                    path, name, precisions, flags, schedule, inputs, bound=bound, profiled=profile or trace is not None
-                )
+                rows += _on_gpu(path, name, precisions, flags, schedule, inputs, bound=bound, profiled=profiled)
         rows += [PEERS[name](path, threads, schedule, inputs) for name in peers]
     if trace is not None:
         write_file(trace, json.dumps(_trace(rows)) + "\n")
+    if plot is not None:
+        _plot(rows, plot)
     if as_json:
         print_json({"environment": _environment(), "runs": [dataclasses.asdict(row) for row in rows]})
     elif as_csv:
         _print_csv(rows)
     else:
         _print_tables(rows, profiled=profile)
+
+
+def _plot(rows: Sequence[Measurement], path: Path) -> None:
+    """Draw the rows, by model."""
+    from ..plots.profile import Benchmark, Profile, Timed, benchmark_chart  # packages of the extra `plot`
+
+    found: list[Benchmark] = []
+    for model in dict.fromkeys(row.model for row in rows):
+        own = [row for row in rows if row.model == model and row.latency is not None]
+        devices = dict.fromkeys(row.statistics.device for row in own if row.statistics is not None)
+        timed = [
+            Timed(row.on, row.latency.median, row.latency.p95, row.statistics is not None) for row in own if row.latency
+        ]
+        profiles = [Profile(row.on, row.steps, row.costs, row.memory) for row in own if row.steps]
+        found.append(Benchmark(model, ", ".join(devices), timed, profiles))
+    save(benchmark_chart(found), path)
 
 
 def _on_gpu(

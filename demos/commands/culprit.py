@@ -14,9 +14,9 @@ import typer
 import framebind as fb
 
 from ..flags import GpuFlags, with_flags
+from ..measuring.inputs import InputFlags, Inputs, gaussian_input
 from ..models import find_model
 from ..player.network import shapes
-from .inputs import InputFlags, Inputs, gaussian_input
 from .output import AsJson, print_json, print_line
 
 Array = npt.NDArray[Any]

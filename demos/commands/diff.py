@@ -16,9 +16,11 @@ import typer
 import framebind as fb
 
 from ..flags import GpuFlags, with_flags
+from ..measuring.inputs import gaussian_input
+from ..measuring.tensors import TensorError, tensor_errors
 from ..models import find_model
 from ..player.network import shapes
-from .inputs import gaussian_input
+from ..plots.files import chart_option, save
 from .output import AsJson, print_figures, print_json, print_line
 
 Array = npt.NDArray[Any]
@@ -30,6 +32,7 @@ Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same ran
 Tolerance = Annotated[
     float | None, typer.Option(min=0.0, help="Exit with 1 if an element of an output is off by more than this.")
 ]
+Plot = Annotated[Path | None, chart_option("Draw the errors of the outputs, and of every tensor along the model")]
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ def diff(
     runs: Runs = 50,
     seed: Seed = 0,
     tolerance: Tolerance = None,
+    plot: Plot = None,
     as_json: AsJson = False,
     *,
     flags: GpuFlags,
@@ -79,6 +83,8 @@ def diff(
             device = delegate.statistics().device
         finally:
             delegate.close()
+        if plot is not None:
+            _plot(plot, path, device, differences, tensor_errors(path, flags.options(path), seed))
     exceeded = [d.name for d in differences if tolerance is not None and not d.max_error <= tolerance]
     if as_json:
         content = {"model": path.stem, "device": device, "runs": runs, "seed": seed, "tolerance": tolerance}
@@ -90,6 +96,13 @@ def diff(
         if not as_json:
             print_line(f"Off by more than {tolerance}: {', '.join(exceeded)}")
         raise typer.Exit(1)
+
+
+def _plot(file: Path, path: Path, device: str, outputs: list[OutputDifference], tensors: list[TensorError]) -> None:
+    from ..plots.errors import OutputError, TensorPoint, errors_chart  # packages of the extra `plot`
+
+    errors = [OutputError(output.name, output.avg_error, output.max_error) for output in outputs]
+    save(errors_chart(path.stem, device, errors, [TensorPoint(*tensor) for tensor in tensors]), file)
 
 
 def _print(

@@ -17,13 +17,15 @@ import framebind as fb
 from ..apis import BY_NAME, AnyBackend
 from ..flags import AUTO, DelegateFlags, with_flags
 from ..models import find_model
-from .advice import advise, facts_of
+from ..plots.files import chart_option, save
+from .advice import Facts, advise, facts_of
 from .output import AsJson, add_row, make_table, print_json, print_line, print_table
 
 ModelName = Annotated[str, typer.Argument(metavar="MODEL", help="A .tflite file, or the name of a known model.")]
 Precision = Annotated[
     Literal["f32", "f16", "false", "true"], typer.Option(help="Storage of weights and of some intermediate tensors.")
 ]
+GraphFile = Annotated[Path | None, chart_option("Draw the operators, where each runs, and what is fused")]
 BACKENDS: dict[str, AnyBackend] = {"null": "null", AUTO: AUTO, **{name: api.backend for name, api in BY_NAME.items()}}
 Backend = Annotated[
     str,
@@ -39,6 +41,7 @@ def inspect(
     model: ModelName,
     backend: Backend = "null",
     precision: Precision = "f32",
+    graph: GraphFile = None,
     as_json: AsJson = False,
     *,
     flags: DelegateFlags,
@@ -52,7 +55,7 @@ def inspect(
         raise typer.BadParameter(f"'{backend}' is none of {', '.join(BACKENDS)}", param_hint="--backend")
     path = find_model(model)
     with BY_NAME[backend].open_context(flags.device) if backend in BY_NAME else nullcontext():
-        content, failure = _inspected(path, flags.options_for(path, BACKENDS[backend], precision))
+        content, failure = _inspected(path, flags.options_for(path, BACKENDS[backend], precision), graph)
     if as_json:
         print_json(content)
     else:
@@ -61,8 +64,10 @@ def inspect(
         raise fb.ModelError(f"the model does not run: {failure}") from failure
 
 
-def _inspected(path: Path, options: fb.GpuDelegateOptions) -> tuple[dict[str, Any], Exception | None]:
-    """A description of the model, and the error if it cannot be made ready to run."""
+def _inspected(
+    path: Path, options: fb.GpuDelegateOptions, graph: Path | None
+) -> tuple[dict[str, Any], Exception | None]:
+    """A description of the model, and the error if it cannot be made ready to run; ``graph`` is drawn if named."""
     interpreter = fb.Interpreter(path)
     delegate = fb.GpuDelegate(options)
     interpreter.modify_graph_with_delegate(delegate)
@@ -72,6 +77,9 @@ def _inspected(path: Path, options: fb.GpuDelegateOptions) -> tuple[dict[str, An
         delegate.record()
     except (fb.FramebindError, RuntimeError, ValueError) as error:  # ours, and LiteRT's two
         failure = error
+    facts = None if failure else facts_of(interpreter, delegate)
+    if graph is not None and facts is not None:
+        _draw(path, facts, graph)
     content = {
         "model": path.name,
         "inputs": [_tensor(detail) for detail in interpreter.get_input_details()],
@@ -79,11 +87,18 @@ def _inspected(path: Path, options: fb.GpuDelegateOptions) -> tuple[dict[str, An
         "operators": [dataclasses.asdict(operator) for operator in interpreter.delegated_ops()],
         "partitions": [dataclasses.asdict(partition) for partition in delegate.partitions()],
         "steps": [dataclasses.asdict(step) for step in delegate.steps()],
-        "advice": [] if failure else [dataclasses.asdict(advice) for advice in advise(facts_of(interpreter, delegate))],
+        "advice": [] if facts is None else [dataclasses.asdict(advice) for advice in advise(facts)],
         "error": None if failure is None else str(failure),
     }
     delegate.close()
     return content, failure
+
+
+def _draw(path: Path, facts: Facts, file: Path) -> None:
+    from ..plots.graph import graph_chart  # packages of the extra `plot`
+
+    shapes = {number: tensor.shape for number, tensor in facts.tensors.items()}
+    save(graph_chart(path.stem, facts.operators, facts.steps, shapes, facts.inputs), file)
 
 
 def _tensor(detail: dict[str, Any]) -> dict[str, Any]:

@@ -19,9 +19,9 @@ import framebind as fb
 from framebind.__main__ import app
 from framebind.delegate.lower.tuning import Tuning
 from framebind.delegate.run.tuner import Tuner
-from framebind.demos.commands import peers
-from framebind.demos.commands.inputs import Inputs
-from framebind.demos.commands.measure import Measurement, Schedule
+from framebind.demos.measuring import peers
+from framebind.demos.measuring.inputs import Inputs
+from framebind.demos.measuring.measure import Measurement, Schedule
 from framebind.interop.cl.compute.device import ClDevice
 from framebind.interop.discovery.devices import open_device
 from support.gl_calls import counted_calls

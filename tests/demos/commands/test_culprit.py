@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import framebind as fb
 from framebind.__main__ import app
 from framebind.demos.commands.culprit import NOWHERE, Culprit, Difference, comparison, find, largest_error
-from framebind.demos.commands.inputs import Inputs
+from framebind.demos.measuring.inputs import Inputs
 from support.tiny_models import G, Op, T, build, chain
 
 

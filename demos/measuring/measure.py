@@ -61,7 +61,8 @@ class Measurement:
 
     ``init`` is the time to make interpreter, delegate and GPU programs; ``initialization`` has its phases (see
     fb.Statistics). ``stream`` is the time per frame if ``latency.count`` frames are submitted back to back, with one
-    wait at the end; ``submit`` is the CPU's part of a frame. ``error`` says why there are no figures.
+    wait at the end; ``submit`` is the CPU's part of a frame. ``error`` says why there are no figures. The last
+    three are of a profile.
     """
 
     model: str
@@ -75,6 +76,8 @@ class Measurement:
     initialization: dict[str, float] = field(default_factory=dict)
     statistics: fb.Statistics | None = None
     steps: list[fb.StepTime] = field(default_factory=list)
+    costs: list[fb.StepCost] = field(default_factory=list)
+    memory: list[fb.TensorMemory] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -156,7 +159,7 @@ def measure_on_gpu(
             if bound:
                 row.submit, row.stream = submit, _stream(subject, row.latency.count)
             if profiled:
-                row.steps = _profile(delegate)
+                row.steps, row.costs, row.memory = _profile(delegate), delegate.steps(), delegate.memory()
         row.statistics = delegate.statistics()
         row.initialization = {phase: seconds * 1e3 for phase, seconds in row.statistics.initialization.items()}
         return row

@@ -1,0 +1,81 @@
+"""Errors of all tensors of a model, on the GPU against the CPU, from its first operator to its last one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+import framebind as fb
+
+from .inputs import gaussian_input
+
+Array = npt.NDArray[Any]
+
+
+class TensorError(NamedTuple):
+    """The largest error of a tensor, as a part of the largest value that it has on the CPU.
+
+    ``operator`` computes it; ``name`` is the tensor's, ``shape`` its shape as text.
+    """
+
+    operator: int
+    operator_name: str
+    name: str
+    shape: str
+    on_gpu: bool
+    error: float
+
+
+def tensor_errors(path: Path, options: fb.GpuDelegateOptions, seed: int) -> list[TensorError]:
+    """The errors of the tensors that the main subgraph computes, for one random input.
+
+    Each operator runs by itself, so that its result can be read: nothing is fused, and errors of operators add up as
+    they do in the model.
+    """
+    delegate = fb.GpuDelegate(options)
+    on_cpu = fb.Interpreter(path, num_threads=1, experimental_preserve_all_tensors=True)
+    on_gpu = fb.Interpreter(path, num_threads=1, experimental_preserve_all_tensors=True)
+    try:
+        on_gpu.modify_graph_with_delegate(delegate)
+        random = np.random.default_rng(seed)
+        details: list[dict[str, Any]] = on_cpu.get_input_details()
+        values = {detail["index"]: gaussian_input(detail, random) for detail in details}
+        for interpreter in (on_cpu, on_gpu):
+            interpreter.allocate_tensors()
+            for tensor, value in values.items():
+                interpreter.set_tensor(tensor, value)
+            interpreter.invoke()
+        return _errors(on_cpu, on_gpu)
+    finally:
+        delegate.close()
+
+
+def _errors(on_cpu: fb.Interpreter, on_gpu: fb.Interpreter) -> list[TensorError]:
+    every: list[dict[str, Any]] = on_cpu.get_tensor_details()
+    details = {detail["index"]: detail for detail in every}
+    found: list[TensorError] = []
+    for operator in on_gpu.delegated_ops():
+        for tensor in operator.outputs if operator.subgraph == 0 else ():
+            try:
+                expected, got = on_cpu.get_tensor(tensor), on_gpu.get_tensor(tensor)
+            except (ValueError, fb.FramebindError):  # a state, or a tensor without memory of its own
+                continue
+            name, shape = str(details[tensor]["name"]), " x ".join(map(str, expected.shape))
+            error, on = relative_error(expected, got), operator.runs_on == "gpu"
+            found.append(TensorError(operator.index, operator.name, name, shape, on, error))
+    return found
+
+
+def relative_error(expected: Array, found: Array) -> float:
+    """The largest error as a part of the largest finite value that is expected; infinite if only one is a number."""
+    if expected.dtype.kind not in "fiub" or not expected.size:
+        return 0.0
+    reference, other = expected.astype(np.float64), found.astype(np.float64)
+    same = (reference == other) | (np.isnan(reference) & np.isnan(other))
+    with np.errstate(invalid="ignore", over="ignore"):
+        errors = np.nan_to_num(np.abs(reference - other)[~same], nan=np.inf, posinf=np.inf)
+    largest = float(np.abs(reference[np.isfinite(reference)]).max(initial=0.0)) or 1.0
+    return float(errors.max(initial=0.0)) / largest
