@@ -106,8 +106,15 @@ def drawing(folder: Path) -> None:
         cv2.imwrite(str(DOCS / f"drawing-{name}.jpg"), small, QUALITY)
 
 
+def graph(_: Path) -> None:
+    """The operators of the bundled model; no GPU is needed."""
+    command = ("inspect", "style_transfer", "--graph", str(DOCS / "graph.svg"))
+    subprocess.run([sys.executable, "-m", "framebind", *command], check=True)
+
+
 PICTURES: dict[str, Callable[[Path], None]] = {
     "tutorial": tutorial, "demos": demos, "window": window, "programs": programs, "drawing": drawing,
+    "graph": graph,
 }  # fmt: skip
 
 if __name__ == "__main__":

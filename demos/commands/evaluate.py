@@ -136,7 +136,7 @@ def _run(
 ) -> tuple[str, list[Side]]:
     """Run the pictures on both sides; returns the GPU's name, and the sides."""
     collectors: dict[str, Collect] = collect
-    with flags.api.open_context():
+    with flags.api.open_context(flags.device):
         delegate = fb.GpuDelegate(flags.options(model))
         try:
             sides = [

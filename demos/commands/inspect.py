@@ -128,12 +128,16 @@ def _print(content: dict[str, Any]) -> None:
     if content["advice"]:
         print_table(_advice_table(content["advice"]))
     if content["steps"]:
-        nbytes, multiply_adds = (sum(step[name] for step in content["steps"]) for name in ("nbytes", "multiply_adds"))
-        print_line(
-            f"A frame is {len(content['steps'])} steps on the GPU, which move {decimal(nbytes)} at least and multiply "
-            f"and add {multiply_adds / 1e6:,.0f} million times."
-        )
+        print_line(_frame_text(content["steps"]))
     print_line(f"{content['model']}: operators on the GPU: {on_gpu}, in {parts}; on the CPU: {on_cpu}.")
+
+
+def _frame_text(steps: list[dict[str, Any]]) -> str:
+    nbytes, multiply_adds = (sum(step[name] for step in steps) for name in ("nbytes", "multiply_adds"))
+    count = f"{multiply_adds / 1e6:,.0f} million" if multiply_adds >= 1e6 else f"{multiply_adds:,}"
+    work = f", with {count} multiply-adds in convolutions and matrix products" if multiply_adds else ""
+    several = "step" if len(steps) == 1 else "steps"
+    return f"A frame is {len(steps)} {several} on the GPU, which read and write {decimal(nbytes)} at least{work}."
 
 
 def _tensor_table(content: dict[str, Any]) -> Table:

@@ -67,14 +67,31 @@ def test_a_folder_without_a_token_takes_the_model_s_fingerprint(tmp_path: Path) 
 def commands() -> dict[str, Any]:
     """Every command that runs a model, and every demo."""
     group: Any = typer.main.get_command(app)
-    demos = {f"demo {name}": command for name, command in group.commands["demo"].commands.items()}
-    return {name: group.commands[name] for name in ("benchmark", "diff", "inspect")} | demos
+    inner = {
+        f"{name} {key}": found for name in ("demo", "evaluate") for key, found in group.commands[name].commands.items()
+    }
+    return {name: group.commands[name] for name in ("benchmark", "culprit", "diff", "inspect")} | inner
 
 
 @pytest.mark.parametrize("name", commands())
 def test_every_command_takes_all_of_them(name: str) -> None:
     names = {parameter.name for parameter in commands()[name].params}
     assert {f.name for f in fields(DelegateFlags)} | {"backend", "precision"} <= names
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("benchmark", "style_transfer"),
+        ("culprit", "style_transfer"),
+        ("diff", "style_transfer"),
+        ("inspect", "style_transfer", "--backend", "gl"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_device_is_not_ignored(words: tuple[str, ...]) -> None:
+    with pytest.raises(fb.DeviceError, match="named by their EGL number, 0 for the first; 'nonsense' is none"):
+        CliRunner().invoke(app, [*words, "--device", "nonsense"], catch_exceptions=False)
 
 
 def test_the_names_of_tensorflow_lite_lead_to_options() -> None:
