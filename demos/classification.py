@@ -13,18 +13,24 @@ import typer
 
 import framebind as fb
 
+from .assets import PHOTOGRAPH
 from .player.network import Crop
 from .player.options import Options, demo
 from .player.report import DETECTIONS
 from .player.run import main
 from .player.task import SHOW_FRAME, Scene, Task
+from .vision.captions import GROUND, text_height
 from .vision.labels import Color, read_labels
+from .vision.pictures import photographs_of_skimage
 
 Array = npt.NDArray[Any]
 
 SHOWN = 5
 """Number of classes that are shown."""
-BAR: Color = (0.15, 0.45, 0.85)
+BAR: Color = (0.2, 0.6, 1.0)
+DIM: Color = (0.45, 0.5, 0.58)
+TRACK = (1.0, 1.0, 1.0, 0.15)
+"""Colours of the bars: of the likeliest class, of the others, and of what lies behind them."""
 
 
 def prepare(scene: Scene, labels: Path | None = None) -> Task:
@@ -67,15 +73,22 @@ def best(scores: Array) -> list[tuple[int, float]]:
 
 
 def draw_best(overlay: fb.Overlay, found: list[tuple[int, float]], names: list[str], size: tuple[int, int]) -> None:
-    """Draw a line for each class at the top left, with a bar as long as the class is likely."""
-    line = min(size[1] / 16, 28.0)
-    wide = min(size[0], max(overlay.text_width(names[number], line) for number, _ in found) + 5 * line)
-    tall = line * (len(found) + 0.5)
-    overlay.fill(0, 0, wide, tall, (0.0, 0.0, 0.0, 0.6))
+    """Draw a line for each class at the top left: its probability, also as a bar, and its name."""
+    height = text_height(size)
+    line, margin = height + height // 4, height // 2
+    bar, share = 4 * height, overlay.text_width("100%", height)
+    name = 2 * margin + bar + margin + share + margin
+    widest = max(overlay.text_width(names[number], height) for number, _ in found)
+    wide = min(name + widest, size[0] - 2 * margin)
+    overlay.fill(margin, margin, wide, line * len(found) + margin, GROUND, margin)
     for place, (number, probability) in enumerate(found):
-        y = line * (place + 0.25)
-        overlay.fill(0, y + 0.05 * line, max(probability * wide, 1.0), 0.9 * line, (*BAR, 0.8))
-        overlay.text(f"{probability:4.0%}  {names[number]}", 0.4 * line, y, height=line)
+        y = margin + margin // 2 + place * line
+        color = BAR if place == 0 else DIM
+        overlay.fill(2 * margin, y + line // 4, bar, line - 2 * (line // 4), TRACK, height / 4)
+        overlay.fill(2 * margin, y + line // 4, max(probability * bar, 2.0), line - 2 * (line // 4), color, height / 4)
+        text = f"{probability:.0%}"
+        overlay.text(text, name - margin - overlay.text_width(text, height), y + height // 8, height=height)
+        overlay.text(names[number], name, y + height // 8, height=height)
 
 
 @demo("mobilenet_v1_1.0_224")
@@ -89,7 +102,8 @@ def command(
 
     Example: python -m framebind demo classification --camera 0 --labels imagenet.txt
     """
-    main(partial(prepare, labels=labels), options)
+    folder = photographs_of_skimage()
+    main(partial(prepare, labels=labels), options, photograph=folder / "chelsea.png" if folder else PHOTOGRAPH)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from .player.report import DETECTIONS
 from .player.run import main
 from .player.task import SHOW_FRAME, Scene, Task
 from .vision import ssd
+from .vision.captions import draw_notice, draw_tag
 from .vision.labels import palette, read_labels
 from .vision.one_euro import OneEuro
 from .vision.selection import Boxes, selector
@@ -94,7 +95,7 @@ def prepare(scene: Scene, score: float | None = None, labels: Path | None = None
         show.draw(scene.picture, {"frame": frame})
         found = match(detect(read_boxes(), crop), found)
 
-    return Task(draw, overlay=lambda overlay: draw_boxes(overlay, found, names))
+    return Task(draw, overlay=lambda overlay: draw_boxes(overlay, found, names, scene.picture.size))
 
 
 def square(size: tuple[int, int]) -> Crop:
@@ -132,18 +133,18 @@ def match(found: list[Detection], before: list[Detection]) -> list[Detection]:
     return found
 
 
-def draw_boxes(overlay: fb.Overlay, found: list[Detection], names: list[str]) -> None:
-    """Draw boxes and points, and on the upper edge of each box its class and score."""
-    colors = palette(len(names))
+def draw_boxes(overlay: fb.Overlay, found: list[Detection], names: list[str], size: tuple[int, int]) -> None:
+    """Draw boxes and points, and on the upper edge of each box its class and score; or say that there is none."""
+    if not found:
+        draw_notice(overlay, f"no {names[0] if len(names) == 1 else 'object'} found", size)
+    colors, thick = palette(len(names)), max(min(size) / 200, 2.0)
     for each in found:
         left, top, right, bottom = map(float, each.places[:4])
-        color, line = colors[each.number], 18.0
-        overlay.box(left, top, right - left, bottom - top, color, 3.0)
+        color = colors[each.number]
+        overlay.box(left, top, right - left, bottom - top, color, thick, 3 * thick)
         for x, y in each.places[4:].reshape(-1, 2):
-            overlay.point(float(x), float(y), color, 9.0)
-        text, above = f"{names[each.number]} {each.score:.0%}", max(top - line, 0.0)
-        overlay.fill(left, above, overlay.text_width(text, line) + 6, line, color)
-        overlay.text(text, left + 3, above, height=line)
+            overlay.point(float(x), float(y), color, 3 * thick)
+        draw_tag(overlay, f"{names[each.number]} {each.score:.0%}", left - thick / 2, top, color, size)
 
 
 def _detector(network: Network) -> tuple[Detector, int]:

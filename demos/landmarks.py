@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,13 @@ import typer
 
 import framebind as fb
 
+from .assets import HAND_PICTURE, PHOTOGRAPH
 from .player.network import Network
 from .player.options import Options, demo
 from .player.report import DETECTIONS
 from .player.run import main
 from .player.task import SHOW_FRAME, Scene, Task
+from .vision.captions import draw_notice
 from .vision.one_euro import OneEuro
 from .vision.regions import Region, disagreement, hand_region, pose_region, to_picture, upper_body, whole
 from .vision.ssd import sigmoid
@@ -37,8 +40,9 @@ LEFT, RIGHT, MIDDLE = (1.0, 0.55, 0.1), (0.1, 0.75, 1.0), (1.0, 1.0, 1.0)
 
 @dataclass(frozen=True)
 class Kind:
-    """A known landmark model: the layout of its first output, and the skeleton."""
+    """A known landmark model: what it finds, the layout of its first output, and the skeleton."""
 
+    name: str
     points: int
     numbers: int
     """Values per point: x and y in pixels of the model's input, depth; of five, the fourth is visibility (a logit)."""
@@ -53,7 +57,7 @@ class Kind:
 
 
 POSE = Kind(
-    39, 5, 33, (whole, upper_body), pose_region,
+    "person", 39, 5, 33, (whole, upper_body), pose_region,
     [
         (8, 6, 5, 4, 0, 1, 2, 3, 7), (9, 10), (11, 12, 24, 23, 11), (11, 13, 15, 17, 19, 15, 21),
         (12, 14, 16, 18, 20, 16, 22), (23, 25, 27, 29, 31, 27), (24, 26, 28, 30, 32, 28),
@@ -61,7 +65,7 @@ POSE = Kind(
 )  # fmt: skip
 """pose_landmark_lite: 0 to 10 are the face, 11 to 22 the arms, 23 to 32 the legs; odd ones are left (of the person)."""
 HAND = Kind(
-    21, 3, 21, (whole,), hand_region,
+    "hand", 21, 3, 21, (whole,), hand_region,
     [(0, 1, 2, 3, 4), (0, 5, 6, 7, 8), (5, 9, 10, 11, 12), (9, 13, 14, 15, 16), (13, 17, 18, 19, 20), (0, 17)],
 )  # fmt: skip
 """hand_landmark_lite: the wrist, then four for each finger from the thumb on."""
@@ -127,8 +131,12 @@ def decode(values: Array, kind: Kind, side: int, region: Region) -> Skeleton:
 
 
 def draw_skeleton(overlay: fb.Overlay, skeleton: Skeleton | None, kind: Kind, size: tuple[int, int]) -> None:
-    """Draw the bones and points that are visible; a body's left side in one colour, its right side in another."""
+    """Draw the bones and points that are visible, or say that there is nobody.
+
+    A body's left side has one colour, its right side another.
+    """
     if skeleton is None:
+        draw_notice(overlay, f"no {kind.name} found", size)
         return
     thick = max(min(size) / 160, 2.0)
     shown = skeleton.seen >= THRESHOLD
@@ -188,7 +196,7 @@ def command(options: Options) -> None:
 
     Example: python -m framebind demo landmarks --camera 0 --model hand_landmark_lite
     """
-    main(prepare, options)
+    main(prepare, options, photograph=HAND_PICTURE if "hand" in Path(options.model).stem else PHOTOGRAPH)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from .player.options import Options, demo
 from .player.report import DETECTIONS
 from .player.run import main
 from .player.task import SHOW_FRAME, Scene, Task, Variant
+from .vision.captions import draw_notice
 from .vision.labels import Color, palette
 from .vision.one_euro import OneEuro
 from .vision.posenet import MOST_PEOPLE, TREE, Outputs, Person, decode_one, decode_people, from_tensors
@@ -110,7 +111,12 @@ def match(found: list[Followed], before: list[Followed], reach: float) -> list[F
 
 
 def draw_people(overlay: fb.Overlay, found: list[Followed], size: tuple[int, int], least: float) -> None:
-    """Draw key points of the score ``least`` or more, and bones between them; each person has a colour."""
+    """Draw key points of the score ``least`` or more, and bones between them; each person has a colour.
+
+    If there is nobody, say so.
+    """
+    if not found:
+        draw_notice(overlay, "no person found", size)
     thick = max(min(size) / 160, 2.0)
     for person, color in zip(found, _COLORS, strict=False):
         shown = person.scores >= least

@@ -7,19 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import typer
 
 import framebind as fb
 
 from .player.options import Options, demo
+from .player.report import DETECTIONS
 from .player.run import main
 from .player.task import Scene, Task, Variant
+from .vision.captions import draw_legend, draw_notice
 from .vision.labels import palette
 from .vision.masks import SPREAD, enlarge, smooth_classes, smooth_person
 from .vision.pictures import read_picture
+from .vision.presence import share_counter
 
 VOC = (
     "background", "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "dining table",
@@ -31,7 +35,12 @@ BACKGROUND = "#205080"
 BLURRED_HEIGHT, BLUR = 160, 4.0
 """Height of the blurred background in pixels, and the standard deviation of its blur in these pixels."""
 
+LEGEND_FRAMES, LEAST_SHARE = 10, 0.004
+"""Number of frames for which a legend stays, and the least share of the picture of a class that is in it."""
+
 Effect = Literal["classes", "cutout", "blur"]
+EFFECTS: dict[str, str] = {"classes": "classes in colour", "cutout": "people cut out", "blur": "background blurred"}
+"""Names of the effects on screen."""
 Draw = Callable[[fb.GlTexture], None]
 
 _OVER = """
@@ -107,8 +116,9 @@ def prepare(scene: Scene, effect: Effect | None = None, background: str = BACKGR
     network.bind(output, scores)
     mean, std = (0.0, 1.0) if channels == 1 else (0.5, 0.5)  # selfie models take 0 to 1, DeepLab -1 to 1
     effects: dict[str, Draw] = {}
+    legend: Callable[[fb.Overlay], None] | None = None
     if channels > 1:
-        effects["classes"] = _classes(scene, scores, (width, height), channels)
+        effects["classes"], legend = _classes(scene, scores, (width, height), channels)
     if channels in (1, len(VOC)):
         mask = _mask(scene, scores, (width, height), channels)
         effects["cutout"] = _cutout(scene, mask, _background(background))
@@ -126,36 +136,46 @@ def prepare(scene: Scene, effect: Effect | None = None, background: str = BACKGR
         nonlocal chosen
         chosen = name
 
-    def legend(overlay: fb.Overlay) -> float:
-        return draw_legend(overlay, scene.picture.size, channels) if chosen == "classes" else 0.0
+    def overlay(overlay: fb.Overlay) -> None:
+        if chosen == "classes" and legend is not None:
+            legend(overlay)
 
     names = sorted(effects, key=lambda name: name != chosen)
-    return Task(draw, [Variant(name, partial(choose, name)) for name in names], legend)
+    return Task(draw, [Variant(EFFECTS[name], partial(choose, name)) for name in names], overlay)
 
 
-def draw_legend(overlay: fb.Overlay, size: tuple[int, int], channels: int) -> float:
-    """Draw the colours and names of all classes except the background, at the right edge of a picture of ``size``.
-
-    Returns the width of the legend in pixels.
-    """
+def _classes(
+    scene: Scene, scores: fb.GlBuffer, size: tuple[int, int], channels: int
+) -> tuple[Draw, Callable[[fb.Overlay], None]]:
+    """Make the function that colours the classes, and the one that draws a legend of those in the picture."""
+    smooth, count = smooth_classes(scores, size, channels), share_counter(channels, DETECTIONS)
+    colors = palette(channels)
     names = VOC if channels == len(VOC) else [f"class {number}" for number in range(channels)]
-    line = min(size[1] / channels, 18.0)
-    wide = max(overlay.text_width(name, line) for name in names) + 2 * line
-    left = size[0] - wide
-    overlay.fill(left, 0, wide, line * channels, (0.0, 0.0, 0.0, 0.5))
-    for number, color in enumerate(palette(channels)):
-        if number:
-            y = (number - 0.5) * line
-            overlay.fill(left + 0.4 * line, y + 0.15 * line, 0.7 * line, 0.7 * line, color)
-            overlay.text(names[number], left + 1.5 * line, y, height=line)
-    return wide
+    texts = ", ".join(f"vec3{color}" for color in colors)
+    program = fb.FragmentProgram(f"const vec3 PALETTE[{channels}] = vec3[{channels}]({texts});\n{_CLASSES}")
+    number, shown = 0, list[int]()
+
+    def draw(frame: fb.GlTexture) -> None:
+        nonlocal number
+        small = smooth(frame)
+        program.draw(scene.picture, {"frame": frame, "small": small})
+        if number % LEGEND_FRAMES == 0:
+            shown[:] = present(count(small))
+        number += 1
+
+    def legend(overlay: fb.Overlay) -> None:
+        if shown:
+            draw_legend(overlay, [(names[number], colors[number]) for number in shown], scene.picture.size)
+        else:
+            draw_notice(overlay, f"none of the {channels - 1} classes found", scene.picture.size)
+
+    return draw, legend
 
 
-def _classes(scene: Scene, scores: fb.GlBuffer, size: tuple[int, int], channels: int) -> Draw:
-    smooth = smooth_classes(scores, size, channels)
-    colors = ", ".join(f"vec3{color}" for color in palette(channels))
-    program = fb.FragmentProgram(f"const vec3 PALETTE[{channels}] = vec3[{channels}]({colors});\n{_CLASSES}")
-    return lambda frame: program.draw(scene.picture, {"frame": frame, "small": smooth(frame)})
+def present(shares: npt.NDArray[Any]) -> list[int]:
+    """The classes whose share of the picture is not small, without the background; the largest first."""
+    order = np.argsort(-shares, kind="stable")
+    return [int(number) for number in order if number and shares[number] >= LEAST_SHARE]
 
 
 def _mask(scene: Scene, scores: fb.GlBuffer, size: tuple[int, int], channels: int) -> Callable[..., fb.GlTexture]:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,15 +25,18 @@ from .player.network import Network, shapes
 from .player.options import Options, demo
 from .player.run import main
 from .player.task import Scene, Task, Variant
-from .vision.pictures import read_picture, shrink
+from .vision.pictures import photographs_of_skimage, read_picture, shrink
 
 Array = npt.NDArray[Any]
 
-_NAMES = ("coffee.png", "rocket.jpg", "ihc.png", "retina.jpg", "brick.png", "hubble_deep_field.jpg", "chelsea.png",
-          "gravel.png", "color.png")  # fmt: skip
-_SKIMAGE = find_spec("skimage")
-_FOLDER = Path(_SKIMAGE.origin).parent / "data" if _SKIMAGE and _SKIMAGE.origin else None
-STYLES = [path for name in _NAMES if _FOLDER and (path := _FOLDER / name).is_file()]
+NAMES = {
+    "coffee.png": "coffee cup", "rocket.jpg": "night sky", "ihc.png": "golden tissue", "retina.jpg": "red eye",
+    "brick.png": "gray bricks", "hubble_deep_field.jpg": "galaxies", "chelsea.png": "cat's fur",
+    "gravel.png": "gravel", "color.png": "rainbow",
+}  # fmt: skip
+"""Photographs of scikit-image's wheel, and their names on screen as styles."""
+_FOLDER = photographs_of_skimage()
+STYLES = [path for name in NAMES if _FOLDER and (path := _FOLDER / name).is_file()]
 """Pictures of scikit-image's wheel: the styles if the user names none. The first is a cup of coffee on grained wood,
 whose browns and grain make warm brush strokes.
 """
@@ -104,8 +106,13 @@ def prepare_styles(pictures: Sequence[Path]) -> tuple[Callable[[], fb.GlBuffer],
             buffer.write(blend, "style")
         since = time.perf_counter()
 
-    variants = [Variant(p.stem, partial(choose, v)) for p, v in zip(pictures, vectors, strict=True)]
+    variants = [Variant(style_name(p), partial(choose, v)) for p, v in zip(pictures, vectors, strict=True)]
     return lambda: steps[step()], variants
+
+
+def style_name(picture: Path) -> str:
+    """The name of a style on screen: of one of STYLES what it looks like, else that of its file."""
+    return NAMES[picture.name] if picture in STYLES else picture.stem
 
 
 def _resize(network: Network, image: int, picture: tuple[int, int]) -> None:

@@ -77,7 +77,9 @@ class Network:
     @property
     def names(self) -> dict[int, str]:
         """The names of inputs and outputs."""
-        details = [*self._interpreter.get_input_details(), *self._interpreter.get_output_details()]
+        details: list[dict[str, Any]] = [
+            *self._interpreter.get_input_details(), *self._interpreter.get_output_details(),
+        ]  # fmt: skip
         return {int(detail["index"]): str(detail["name"]) for detail in details}
 
     def takes_any_size(self, tensor: int) -> bool:

@@ -37,7 +37,7 @@ class Options(GpuFlags):
     headless: Annotated[bool, Option("--headless", help="Show no window.")] = False
     frames: Annotated[int | None, Option(min=1, help="Stop after this many frames.")] = None
     duration: Annotated[
-        float | None, Option(min=0, help="Stop after this many seconds, of the recording if there is one.")
+        float | None, Option(min=0, help="Stop after this many seconds of the source, by its own time.")
     ] = None
     loop: Annotated[bool, Option("--loop", help="Begin a video or pictures again at their end.")] = False
     size: Annotated[str | None, Option(help="WIDTHxHEIGHT of camera and synthetic frames.")] = None

@@ -39,12 +39,15 @@ TAKES = {"--size": "cameras and synthetic motion", "--fps": "cameras", "--fourcc
 console = make_console(stderr=True, soft_wrap=True)
 
 
-def run(prepare: Callable[[Scene], Task], options: Options) -> Report:
-    """Run a task over a source until it ends, the options say so, the window is closed, or Ctrl-C."""
-    source, shown = _source(options), options.window or not (options.output or options.headless)
+def run(prepare: Callable[[Scene], Task], options: Options, *, photograph: Path = PHOTOGRAPH) -> Report:
+    """Run a task over a source until it ends, the options say so, the window is closed, or Ctrl-C.
+
+    ``photograph`` is the one that moves if the source is "synthetic".
+    """
+    source, shown = _source(options, photograph), options.window or not (options.output or options.headless)
     if shown and source.length == 1:  # a picture: it stays until the window is closed
         source.stop()
-        source = _source(replace(options, loop=True))
+        source = _source(replace(options, loop=True), photograph)
     with source, contextlib.ExitStack() as stack:
         endless = source.length is None and options.frames is None and options.duration is None
         if endless and options.output and not shown:
@@ -94,11 +97,12 @@ def _contexts(options: Options, window: fb.Window | None, stack: contextlib.Exit
 
 
 def _limits(options: Options, source: fb.Source) -> tuple[int | None, float | None]:
-    """The most frames, and the most seconds, to play. The seconds of a recording are its own.
+    """The most frames, and the most seconds, to play. The seconds of a file or of synthetic motion are its own.
 
-    A recording has one picture for each frame of a file or of synthetic motion, however long that takes to compute.
+    They have one picture for each frame, however long that takes to compute. A picture that stays in a window has no
+    seconds of its own, unless it is recorded.
     """
-    if options.duration is None or source.live or not options.output:
+    if options.duration is None or source.live or not (source.fps or options.output):
         return options.frames, options.duration
     frames = max(round(options.duration * (source.fps or 30.0)), 1)
     return min(frames, options.frames or frames), None
@@ -109,7 +113,7 @@ def _print_written(recorder: Recorder) -> None:
         console.print(plain(f"wrote {path}"))
 
 
-def _source(options: Options) -> fb.Source:
+def _source(options: Options, photograph: Path) -> fb.Source:
     if options.window and options.headless:
         raise typer.BadParameter("--window and --headless exclude each other")
     if options.camera is not None and options.source != Options.source:
@@ -129,7 +133,7 @@ def _source(options: Options) -> fb.Source:
             raise typer.BadParameter(f"{option} is for {TAKES[option]}: '{name}' has its own")
     written = [*options.output, *([options.profile] if options.profile else [])]
     check_written(written, source=name, model=options.model)
-    name = f"synthetic:{PHOTOGRAPH}" if name == "synthetic" else name
+    name = f"synthetic:{photograph}" if name == "synthetic" else name
     return fb.open_source(
         name, size=size, fps=options.fps, fourcc=options.fourcc, matrix=options.matrix, loop=options.loop
     )
@@ -147,7 +151,7 @@ def _progress(length: int | None) -> Iterator[Callable[[], Any]]:
         yield lambda: progress.advance(task)
 
 
-def main(prepare: Callable[[Scene], Task], options: Options) -> None:
+def main(prepare: Callable[[Scene], Task], options: Options, *, photograph: Path = PHOTOGRAPH) -> None:
     """Run a task as a program: print the report at the end, or one line and exit code 1 if it fails."""
     # FFmpeg and OpenCV print a line for each damaged frame, each refused connection and each frame that a full disk
     # does not take; our own message says it once.
@@ -155,7 +159,7 @@ def main(prepare: Callable[[Scene], Task], options: Options) -> None:
     os.environ.setdefault("OPENCV_LOG_LEVEL", "ERROR")
     try:
         with _ended_by_signals():
-            report = run(prepare, options)
+            report = run(prepare, options, photograph=photograph)
     except fb.FramebindError as error:
         console.print(plain(f"{type(error).__name__}: {error}"))
         raise typer.Exit(1) from error

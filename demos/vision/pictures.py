@@ -5,6 +5,7 @@ OpenCV is imported by the functions: the command ``doctor`` runs without it, and
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,12 @@ import numpy.typing as npt
 
 Picture = npt.NDArray[np.uint8]
 """RGB, (height, width, 3)."""
+
+
+def photographs_of_skimage() -> Path | None:
+    """The folder of the photographs in scikit-image's wheel; None if that is not installed."""
+    found = find_spec("skimage")
+    return Path(found.origin).parent / "data" if found and found.origin else None
 
 
 def read_picture(path: Path | str) -> Picture | None:

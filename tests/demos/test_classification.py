@@ -14,6 +14,7 @@ import framebind as fb
 from framebind.demos import classification
 from framebind.demos.player.options import Options
 from framebind.demos.player.run import run
+from framebind.demos.vision.captions import text_height
 from support import tiny_models
 from support.demo_models import color_classifier
 
@@ -44,11 +45,12 @@ def test_what_the_middle_of_a_picture_shows(tmp_path: Path, monkeypatch: pytest.
     np.testing.assert_allclose([p for _, p in found], expected[[1, 3, 4, 5, 0]], rtol=1e-4)
     result = cv2.imread(str(tmp_path / "a.png"))
     assert result is not None
-    assert (result[35:] == picture[35:, :, ::-1]).all(), "below the lines is the frame"
-    row = result[int(100 / 16 * 0.5)].astype(int)
-    wide = np.flatnonzero((row != picture[50, :, ::-1]).any(axis=-1)).max()
-    bar = np.flatnonzero(row[:wide, 0] > (row[1, 0] + row[wide - 1, 0]) / 2).max()  # its last pixel may be half of it
-    assert bar / wide == pytest.approx(expected[1], abs=0.03), "the first bar is as long as it is likely"
+    height = text_height((200, 100))
+    line, margin = height + height // 4, height // 2
+    assert (result[5 * line + 3 * margin :] == picture[5 * line + 3 * margin :, :, ::-1]).all(), "the frame below"
+    row = result[margin + margin // 2 + line // 2].astype(int)
+    bar = (np.abs(row[..., ::-1] - np.array(classification.BAR) * 255).max(axis=-1) < 2).sum()
+    assert bar / (4 * height) == pytest.approx(expected[1], abs=0.06), "the first bar is as long as it is likely"
 
 
 def test_the_summary_says_what_was_read(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_styles_are_blended_over_half_a_second(monkeypatch: pytest.MonkeyPatch, 
     one, two = (style_transfer.style_vector(picture) for picture in pictures)
     assert np.abs(one - two).max() > 0.1
     style, variants = style_transfer.prepare_styles(pictures)
-    assert [variant.name for variant in variants] == ["coffee", "rocket"]
+    assert [variant.name for variant in variants] == ["coffee cup", "night sky"]
     np.testing.assert_array_equal(style().read(), one)
     fb.transfers.reset()
     variants[1].choose()

@@ -38,9 +38,9 @@ def find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[
     drawn: list[list[Detection]] = []
     draw = detection.draw_boxes
 
-    def spy(overlay: fb.Overlay, found: list[Detection], names: list[str]) -> None:
+    def spy(overlay: fb.Overlay, found: list[Detection], names: list[str], size: tuple[int, int]) -> None:
         drawn.append(found)
-        draw(overlay, found, names)
+        draw(overlay, found, names, size)
 
     def find(model: Path, rgb: Array, **options: Any) -> list[Detection]:
         cv2.imwrite(str(tmp_path / "frame.png"), rgb[..., ::-1])

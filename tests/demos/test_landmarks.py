@@ -162,10 +162,12 @@ def test_a_skeleton_of_known_points_is_drawn(kind: Kind, side: int, tmp_path: Pa
 
 def test_where_nobody_is_the_frame_is_shown_and_looked_for_again(tmp_path: Path) -> None:
     (tmp_path / "known.tflite").write_bytes(known(POSE, 256, 0.4)[1])
-    cv2.imwrite(str(tmp_path / "frame.png"), np.full((40, 60, 3), 77, np.uint8))
+    cv2.imwrite(str(tmp_path / "frame.png"), np.full((120, 160, 3), 77, np.uint8))
     options = Options(str(tmp_path / "known.tflite"), str(tmp_path / "frame.png"), output=[tmp_path / "a.png"])
     run(landmarks.prepare, options)
-    assert (cv2.imread(str(tmp_path / "a.png")) == 77).all()
+    picture = cv2.imread(str(tmp_path / "a.png"))
+    assert picture is not None
+    assert (picture[30:] == 77).all() and (picture[:30] > 180).any(), "the frame, and words over it"
     report = run(landmarks.prepare, Options(options.model, frames=3, size="64x64", headless=True))
     assert report.detected == 2 * 2 * 784, "both regions in each frame"
 

@@ -9,6 +9,7 @@ import resource
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,7 @@ def test_a_full_disk_ends_a_demo_with_1_and_loses_no_other_file(
     files = [tmp_path / name for name in ("a.avi", "b.mp4", "c.png")]
     for file in files:
         file.write_bytes(b"of an earlier run")
-    full_disk(15_000)
+    full_disk(10_000)
     code, printed = play(capsys, identity, output=files, frames=20, size="64x48")
     assert code == 1 and "Traceback" not in printed
     for file in files[:2]:
@@ -118,6 +119,9 @@ def test_the_duration_of_a_recording_is_its_own(tmp_path: Path, identity: Path, 
         options = Options(str(identity), source, [path], frames=frames, duration=0.2, loop=source == str(clip))
         runner.run(live_demo.prepare, options)
         assert cv2.VideoCapture(str(path)).get(cv2.CAP_PROP_FRAME_COUNT) == expected
+        if frames is None:  # the same without a recording
+            report = runner.run(live_demo.prepare, replace(options, output=[], headless=True))
+            assert 1 + report.frames == expected
 
 
 def test_a_profile_is_complete_or_the_one_before(tmp_path: Path, full_disk: Callable[[int], None]) -> None:

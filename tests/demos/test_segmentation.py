@@ -20,6 +20,7 @@ from framebind.demos.player.run import run
 from framebind.demos.segmentation import Effect
 from framebind.demos.vision import masks
 from framebind.demos.vision.labels import palette
+from framebind.demos.vision.presence import share_counter
 
 Array = npt.NDArray[Any]
 Photograph = Callable[..., npt.NDArray[np.uint8]]
@@ -184,11 +185,27 @@ def test_classes_are_coloured_as_the_cpu_finds_them(
     best = np.sort(scores, axis=-1)
     unclear = (best[..., -1] - best[..., -2] < 1e-3 * np.abs(scores).max()).astype(np.uint8)
     clear = cv2.dilate(unclear, np.ones((5, 5), np.uint8)) == 0
-    clear[:, 165:] = False  # the legend
+    clear[:40, :110] = False  # the legend
     assert clear.mean() > 0.5
     picture = painted(path, rgb, tmp_path, "classes")
     np.testing.assert_allclose(picture[clear], expected[clear], atol=1.5)
-    assert picture[:, 200:].std() > 20, "the legend and what is behind it"
+    shares = np.bincount(classes.ravel(), minlength=21) / classes.size
+    rows = segmentation.present(shares)
+    assert rows == [segmentation.PERSON]
+    swatch = np.abs(picture[:40, :110] - colors[segmentation.PERSON] * 255).max(axis=-1) < 2
+    assert 40 < swatch.sum() < 150, "a legend of what is in the picture"
+
+
+def test_classes_of_a_picture_are_counted() -> None:
+    numbers = np.zeros((256, 256, 4), np.float32)
+    numbers[:64, :, 3], numbers[64:, :128, 3] = 2, 4
+    count = share_counter(5, "classes")
+    fb.transfers.reset()
+    shares = count(fb.GlTexture(256, 256, "rgba32f", numbers))
+    np.testing.assert_allclose(shares, [0.375, 0, 0.25, 0, 0.375], atol=1e-6)
+    assert segmentation.present(shares) == [4, 2], "the largest first, without the background"
+    assert fb.transfers.by_reason["download", "classes"].bytes <= 5 * 16
+    assert segmentation.present(np.array([0.99, 0.003, 0.007])) == [2]
 
 
 def test_the_blurred_background_has_no_edges_and_the_person_all(
@@ -230,7 +247,8 @@ def test_each_effect_copies_nothing_but_the_upload(name: str, model_path: ModelP
     report = run(prepare, Options(str(model_path(name)), frames=frames, size="96x64", headless=True))
     assert report.frames == frames - 1 and report.uploaded == (frames - 1) * 96 * 64 * 3
     assert report.copied == (frames - 2) * 96 * 64 * 4, "what the test itself reads"
-    assert list(pictures) == (["classes"] if frames == 4 else []) + ["cutout", "blur"]
+    names = [segmentation.EFFECTS[name] for name in ("classes", "cutout", "blur")]
+    assert list(pictures) == names[-(frames - 1) :]
     assert all(picture.std() > 20 for picture in pictures.values())
 
 

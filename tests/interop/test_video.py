@@ -149,6 +149,20 @@ def test_a_damaged_frame_reaches_the_owner(context: fb.GlContext) -> None:
     assert reader.closed
 
 
+@pytest.mark.parametrize("size", [(160, 120), (160, 90), (120, 120), (90, 160)])
+def test_a_head_at_the_top_of_a_photograph_stays_in_the_moving_frame(size: tuple[int, int]) -> None:
+    photograph = np.full((512, 512, 3), 90, np.uint8)
+    corners = ((14, 160), (14, 290), (190, 160), (190, 290))  # y and x of the head in the demos' photograph
+    colors = np.array([(255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 0)], np.uint8)
+    for (y, x), color in zip(corners, colors, strict=True):
+        photograph[y : y + 16, x - 8 : x + 8] = color
+    reader, frame = MotionReader(photograph, size, "motion"), np.empty((size[1], size[0], 3), np.uint8)
+    for _ in range(reader.PERIOD):
+        reader.read(frame)
+        for color in colors:
+            assert (np.abs(frame.astype(int) - color).max(axis=-1) < 60).any(), "each corner of the head is to be seen"
+
+
 def test_leaving_the_loop_early_stops_the_worker(context: fb.GlContext) -> None:
     reader = MotionReader(numbered(3), (32, 16), "motion")
     with Source(reader) as source:

@@ -159,7 +159,10 @@ class PictureReader(_FromFiles):
 
 
 class MotionReader(_FromFiles):
-    """A camera that pans, zooms and turns over one picture, without end: the same frames on every run."""
+    """A camera that pans, zooms and turns over one picture, without end: the same frames on every run.
+
+    The top of the picture, where the heads of people are, stays in the frame.
+    """
 
     length, fps = None, 30.0
     PERIOD = 240
@@ -171,11 +174,14 @@ class MotionReader(_FromFiles):
     def read(self, view: Frame) -> bool:
         cv2, (height, width) = load_cv2(), self._picture.shape[:2]
         phase = 2 * math.pi * self._number / self.PERIOD
-        # At scale 1 the picture just covers the frame. Outside of the picture, at turned corners, it is mirrored.
-        scale = max(self.size[0] / width, self.size[1] / height) * (1.15 + 0.12 * math.sin(2 * phase))
-        # A little above the middle, where faces are.
-        centre = (width * (0.5 + 0.05 * math.sin(phase)), height * (0.46 - 0.05 * math.cos(phase)))
-        matrix = cv2.getRotationMatrix2D(centre, 6 * math.sin(phase), scale)
+        # Without the zoom the picture just covers the frame. Outside of it, at turned corners, it is mirrored.
+        zoom = 1.08 - 0.06 * math.cos(2 * phase)
+        scale = max(self.size[0] / width, self.size[1] / height) * zoom
+        seen = self.size[0] / scale, self.size[1] / scale
+        top = min(0.01 * (1 - math.cos(phase)) * height, height - seen[1])
+        pan = min(0.04 * width, (width - seen[0]) / 2)
+        centre = width / 2 + pan * math.sin(phase), top + seen[1] / 2
+        matrix = cv2.getRotationMatrix2D(centre, 3 * math.sin(phase), scale)
         matrix[:, 2] += (self.size[0] / 2 - centre[0], self.size[1] / 2 - centre[1])
         cv2.warpAffine(
             self._picture, matrix, self.size, dst=view, flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT_101
