@@ -85,7 +85,7 @@ BUNDLED = {path.stem: path for path in (STYLE_MODEL,)}
 """The models that come with the package, by name; ``scripts/training`` made them."""
 DEFAULT_STYLE = STYLE_MODEL.stem
 """One of BUNDLED: one style, pictures of any size."""
-SHARED = Path(__file__).parents[2] / "shared" / "models"
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "models"
 _IDENTIFIER = b"TFL3"
 """Bytes 4 to 7 of a TensorFlow Lite model. A network's log-in page that came in its place has others."""
 

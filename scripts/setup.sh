@@ -49,6 +49,3 @@ fi
 quiet=--quiet
 [ -t 1 ] && quiet=
 .venv/bin/python -m pip install $quiet --no-compile --disable-pip-version-check -e "$requirement"
-
-# Where type checkers find the package by its name (see pyproject.toml).
-mkdir -p .venv/typing && ln -sfn ../.. .venv/typing/framebind
