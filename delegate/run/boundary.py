@@ -54,6 +54,8 @@ class BoundaryTensors:
         """Tensors that partitions read from where earlier ones wrote them."""
         self._uploaded: set[Key] = set()
         """Tensors that a partition copies from the CPU, for all later partitions too."""
+        self._shared: set[Key] = set()
+        """Those of them that later partitions read."""
         self._cpu_readers: dict[Key, list[int]] = {}
         """The numbers of the operators on the CPU that read a tensor."""
         self._unreadable: set[Key] = set()
@@ -86,7 +88,7 @@ class BoundaryTensors:
 
     def begin_subgraph(self, number: int, on_cpu: Iterable[RawOperator]) -> None:
         """Start anew with a subgraph whose operators ``on_cpu`` do not run on the GPU. The user's bindings stay."""
-        for keys in (self._computed, self._read_on_gpu, self._uploaded, self._unreadable):
+        for keys in (self._computed, self._read_on_gpu, self._uploaded, self._shared, self._unreadable):
             keys -= {key for key in keys if key[0] == number}
         for key in [key for key in self._cpu_readers if key[0] == number]:
             del self._cpu_readers[key]
@@ -102,6 +104,7 @@ class BoundaryTensors:
         """
         read = {(subgraph, tensor) for tensor in inputs}
         self._read_on_gpu |= read & self._computed
+        self._shared |= read & self._uploaded
         keys = read - self._computed - self._uploaded
         self._uploaded |= keys
         self._computed |= {(subgraph, tensor) for tensor in outputs}
@@ -191,6 +194,13 @@ class BoundaryTensors:
         staging = self._staging[graph.index, tensor]
         self.open_device.write(staging, graph.array(tensor), f"input tensor {tensor} '{info.name}' from the CPU")
 
+    def upload_for_others(self, graph: NativeGraph, tensor: int, info: TensorInfo) -> None:
+        """Copy a tensor in the place of the partition that copies it and does not run on the GPU now."""
+        key = (graph.index, tensor)
+        if key in self._shared and key not in self._bound:
+            self.binding(key, info)
+            self.upload(graph, tensor)
+
     def upload_state(self, graph: NativeGraph, tensor: int) -> None:
         """Copy the value of a variable tensor if somebody set it since the last run; else it is here already."""
         key = (graph.index, tensor)
@@ -276,7 +286,7 @@ class BoundaryTensors:
             buffer.release()
         for known in (
             self._staging, self._bindings, self._computed, self._read_on_gpu, self._cpu_readers, self._unreadable,
-            self._uploaded, self.awaited,
+            self._uploaded, self._shared, self.awaited,
         ):  # fmt: skip
             known.clear()
 

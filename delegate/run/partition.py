@@ -214,10 +214,11 @@ class Partition:
             self._invoke()
 
     def _invoke(self) -> None:
-        if self._is_empty:
-            return
-        if self._cpu is not None:
-            self._cpu.invoke(self._boundary, self._claims.tensors)
+        if self._is_empty or self._cpu is not None:
+            for tensor in self._from_cpu:
+                self._boundary.upload_for_others(self._native, tensor, self._claims.tensors[tensor])
+            if self._cpu is not None:
+                self._cpu.invoke(self._boundary, self._claims.tensors)
             return
         program = self.program
         if program is None or self._unbound:

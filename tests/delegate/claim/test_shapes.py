@@ -323,6 +323,62 @@ def test_a_partition_on_the_cpu_gives_its_results_to_the_next_on_the_gpu(
     assert "a part of the model runs on the CPU: operator 0 EXP: tensor 'x' has rank 9" in caplog.text
 
 
+def shared() -> bytes:
+    """y is x, times what the CPU makes of z. The first partition has EXP of x too, and the negative of w."""
+    shape = (1, 4, 5, 3)
+    tensors = [T("x", shape), T("w", ()), T("z", shape), *(T(name, ()) for name in "abcy")]
+    operators = [
+        Op("EXP", [0], [3]),
+        Op("NEG", [1], [4]),
+        Op(CPU_ONLY, [2], [5]),
+        Op("MUL", [5, 0], [6], options("Mul")),
+    ]
+    return build(G(tensors, operators, [0, 1, 2], [3, 4, 6]))
+
+
+def gathered() -> bytes:
+    """y is x, times what the CPU makes of z. The first partition has rows of x, of which there may be none."""
+    shape = (1, 4, 5, 3)
+    tensors = [
+        T("x", shape),
+        T("w", (2,), dtype="int32", signature=(-1,)),
+        T("z", shape),
+        *(T(name, ()) for name in "acy"),
+    ]
+    gather = Op("GATHER", [0, 1], [3], options("Gather", axis=1))
+    operators = [gather, Op(CPU_ONLY, [2], [4]), Op("MUL", [4, 0], [5], options("Mul"))]
+    return build(G(tensors, operators, [0, 1, 2], [3, 5]))
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.parametrize(
+    "model, sizes, dtype",
+    [(shared(), [(2,), DEEP, (3,)], np.float32), (gathered(), [(2,), (0,), (3,)], np.int32)],
+    ids=["on the CPU", "empty"],
+)
+def test_an_input_that_a_first_partition_does_not_copy_reaches_the_next_one(
+    model: bytes, sizes: Sequence[Shape], dtype: Any, context: fb.GlContext
+) -> None:
+    """Both read x, which the first one copies to the GPU unless it does not run there."""
+    interpreter, apply = through_ours(model, "opengl")
+    apply()
+    cpu = LiteRt(model_content=model, experimental_op_resolver_type=CPU_KERNELS)
+    for size in sizes:
+        for each in (interpreter, cpu):
+            each.resize_tensor_input(1, size)
+            each.allocate_tensors()
+        for seed in (0, 1):
+            x, z = np.random.default_rng(seed).uniform(-1, 1, (2, 1, 4, 5, 3)).astype(np.float32)
+            for each in (interpreter, cpu):
+                each.set_tensor(0, x)
+                each.set_tensor(1, np.ones(size, dtype))
+                each.set_tensor(2, z)
+                each.invoke()
+            for output in cpu.get_output_details():
+                ours, theirs = (each.get_tensor(output["index"]) for each in (interpreter, cpu))
+                np.testing.assert_allclose(ours, theirs, atol=2e-6)
+
+
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
 def test_the_cpu_does_not_reach_what_is_bound(context: fb.GlContext) -> None:
     interpreter = fb.Interpreter(model_content=chain("EXP", shape=(1, 4, 5, 3)))
