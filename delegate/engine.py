@@ -15,10 +15,11 @@ from .cache.cache import Cache
 from .cache.stopwatch import Stopwatch
 from .claim.claims import Claims, claim, claim_again
 from .claim.selection import Selection, select
+from .claim.variables import Variables, find_variables
 from .litert.native import KERNEL_NAME, NativeDelegate, NativeGraph, Partitioned, log
 from .options import GpuDelegateOptions
 from .plan.binding import TextureMapping
-from .read.checks import called_subgraphs
+from .read.checks import callers_of
 from .read.model import Model, Subgraph
 from .report import Location, warn_of_software, warning_text
 from .run.boundary import BoundaryTensors
@@ -58,6 +59,8 @@ class Engine:
         self.maker = ProgramMaker(options.storage, self.stopwatch, tuned=options.is_tuned)
         self._partitions_by_tensor: dict[int, list[Partition]] = {}
         """The main subgraph's partitions that a tensor enters or leaves; cleared when ``partitions`` changes."""
+        self._variables: Variables | None = None
+        """The variables of the model, once they were looked for."""
         self._reported: set[int] = set()
         self._native: NativeDelegate | None = None
         self._retired: list[NativeDelegate] = []
@@ -105,7 +108,9 @@ class Engine:
         for known in (self.claims, self.selections, self.unrolled, self._reported):
             known.clear()
         self.boundary.release()
-        self.boundary.forget_variables()
+        self.boundary.forget_states()
+        self.boundary.release_variables()
+        self._variables = None
         self.boundary.preserves_tensors = False
         if self._native is not None:
             self._retired.append(self._native)  # LiteRT still calls it when it destroys the interpreter
@@ -166,6 +171,7 @@ class Engine:
         for partition in self.partitions:
             partition.release()
         self.boundary.release()
+        self.boundary.release_variables()
         self.boundary.forget_bound()
         if self.device is not None:
             self.device.close()
@@ -181,8 +187,7 @@ class Engine:
             return ()
         shapes = {tensor: graph.shape(tensor) for tensor in subgraph.inputs}
         with self.stopwatch.phase("claim"):
-            quantized, subgraphs = self.options.enable_quantization, self._subgraphs
-            claims = claim(subgraph, self._target, quantized=quantized, shapes=shapes, subgraphs=subgraphs)
+            claims = claim(subgraph, self._target, shapes=shapes, **self._knowledge(graph))
         self.claims[graph.index] = claims
         # LiteRT applies its delegates to a subgraph again after inputs were resized.
         self.partitions = [partition for partition in self.partitions if partition.subgraph != graph.index]
@@ -198,12 +203,7 @@ class Engine:
 
     def _loop_around(self, number: int) -> Location | None:
         """An operator on the GPU that runs a subgraph, if no other one does; LiteRT shows callers before."""
-        callers = [
-            (caller, operator.index)
-            for caller, subgraph in enumerate(self._subgraphs)
-            for operator in subgraph.operators
-            if number in called_subgraphs(operator)
-        ]
+        callers = callers_of(number, self._subgraphs)
         on_gpu = [
             caller in self.unrolled or (caller in self.selections and operator in self.selections[caller].operators)
             for caller, operator in callers
@@ -235,11 +235,18 @@ class Engine:
 
     def _claim_again(self, graph: NativeGraph, operators: Sequence[int], shapes: Mapping[int, Shape]) -> Claims:
         """Claims of a partition's operators, after shapes have changed."""
-        quantized, subgraphs = self.options.enable_quantization, self._subgraphs
         with self.stopwatch.phase("claim"):
-            return claim_again(
-                graph.subgraph, self._target, operators, quantized=quantized, shapes=shapes, subgraphs=subgraphs
-            )
+            return claim_again(graph.subgraph, self._target, operators, shapes=shapes, **self._knowledge(graph))
+
+    def _knowledge(self, graph: NativeGraph) -> dict[str, Any]:
+        """What claims know of the model beside a subgraph, by the names of their parameters."""
+        if self._variables is None:
+            self._variables = find_variables(self.model) if self.model is not None else Variables()
+        return {
+            "quantized": self.options.enable_quantization,
+            "subgraphs": self._subgraphs,
+            "variables": self._variables if graph.index == 0 else Variables(),
+        }
 
     @property
     def _subgraphs(self) -> tuple[Subgraph, ...]:

@@ -29,9 +29,8 @@ CPU_ONLY = {
     "NON_MAX_SUPPRESSION_V5 UNIQUE WHERE",
     "it runs other subgraphs": "CALL_ONCE IF STABLEHLO_CASE STABLEHLO_COMPOSITE",
     "it runs other subgraphs, and this is one whose number of steps does not follow from constants and shapes": "WHILE",
-    "it keeps a state between invokes, which the CPU does": "ASSIGN_VARIABLE BIDIRECTIONAL_SEQUENCE_LSTM "
-    "BIDIRECTIONAL_SEQUENCE_RNN READ_VARIABLE RNN SVDF UNIDIRECTIONAL_SEQUENCE_LSTM UNIDIRECTIONAL_SEQUENCE_RNN "
-    "VAR_HANDLE",
+    "it keeps a state between invokes, which the CPU does": "BIDIRECTIONAL_SEQUENCE_LSTM "
+    "BIDIRECTIONAL_SEQUENCE_RNN RNN SVDF UNIDIRECTIONAL_SEQUENCE_LSTM UNIDIRECTIONAL_SEQUENCE_RNN",
     "it works on strings, tables or lists": "EMBEDDING_LOOKUP_SPARSE HASHTABLE HASHTABLE_FIND HASHTABLE_IMPORT "
     "HASHTABLE_LOOKUP HASHTABLE_SIZE LSH_PROJECTION SKIP_GRAM",
     "it works on the bits of numbers, which tensors on the GPU keep in another form": "BITCAST BITWISE_XOR "

@@ -47,6 +47,9 @@ After `reset_all_variables()`, `allocate_tensors()` or `set_tensor` the new valu
 `framebind.Interpreter.get_tensor` copies a state from there. LiteRT's own Python interpreter does not ask for it: it
 shows NaN.
 
+A variable that VAR_HANDLE names stays on the GPU if the first subgraph alone uses it, all operators that read and
+assign it run on the GPU, and CALL_ONCE gives it a first value, a float32 constant. CALL_ONCE itself runs on the CPU.
+
 A WHILE runs on the GPU, with all its steps, if their number follows from constants and shapes, as in the layers LSTM,
 GRU and SimpleRNN of Keras. Its steps may have 8192 operators in all; those of its body are ones of the table.
 

@@ -15,6 +15,7 @@ from ..transform.graph import Node
 from .integers import unread_integers
 from .shape_rules import Shape
 from .subgraphs import parse_operators
+from .variables import Variable, Variables, apart
 
 _VARYING = frozenset(
     "CALL CALL_ONCE HASHTABLE HASHTABLE_FIND HASHTABLE_IMPORT HASHTABLE_SIZE IF MULTINOMIAL RANDOM_STANDARD_NORMAL "
@@ -30,7 +31,7 @@ class Claims:
 
     nodes: Mapping[int, tuple[Node, ...]]
     """The operators that the GPU can run, and has a use for. Each is one node, but for loops, whose steps have their
-    own.
+    own, and for the handles of variables, which need none.
     """
     unsupported: Mapping[int, str]
     """The reason for each operator that the GPU cannot run."""
@@ -42,6 +43,8 @@ class Claims:
     """
     constant_derived: frozenset[int]
     """Computed tensors that depend on constants alone, so that they are the same for every frame."""
+    variables: tuple[Variable, ...] = ()
+    """The variables that stay on the GPU if all operators that read and assign them do."""
 
 
 def claim(
@@ -51,6 +54,7 @@ def claim(
     quantized: bool = True,
     shapes: Mapping[int, Shape] | None = None,
     subgraphs: Sequence[Subgraph] = (),
+    variables: Variables = Variables(),  # noqa: B008 - it is frozen
 ) -> Claims:
     """Find out which operators of a subgraph the GPU can run.
 
@@ -68,14 +72,19 @@ def claim(
         computes. All others follow from them; None stands for the file's.
     subgraphs
         All subgraphs of the model: loops run them.
+    variables
+        Those of the subgraph, if it is the main one.
     """
-    parsed = parse_operators(subgraph, quantized=quantized, shapes=shapes or {}, subgraphs=subgraphs)
-    too_large = _unlowered(parsed.nodes, parsed.tensors, target()) if parsed.nodes else {}
+    parsed = parse_operators(
+        subgraph, quantized=quantized, shapes=shapes or {}, subgraphs=subgraphs, variables=variables
+    )
+    too_large = _unlowered(parsed.nodes, parsed.tensors, target()) if any(parsed.nodes.values()) else {}
     unsupported = parsed.unsupported | too_large
+    unsupported = apart(variables.on_gpu, parsed.nodes.keys() - unsupported.keys(), subgraph) | unsupported
     supported = {index: nodes for index, nodes in parsed.nodes.items() if index not in unsupported}
     unneeded = unneeded_constants(supported, subgraph) | unread_integers(supported)
     nodes = {index: nodes for index, nodes in supported.items() if index not in unneeded}
-    return Claims(nodes, unsupported, unneeded, parsed.tensors, _constant_derived(subgraph))
+    return Claims(nodes, unsupported, unneeded, parsed.tensors, _constant_derived(subgraph), variables.on_gpu)
 
 
 def claim_again(
@@ -86,16 +95,17 @@ def claim_again(
     quantized: bool,
     shapes: Mapping[int, Shape],
     subgraphs: Sequence[Subgraph] = (),
+    variables: Variables = Variables(),  # noqa: B008 - it is frozen
 ) -> Claims:
     """Claims of these ``operators`` for other shapes than those for which they were claimed. See ``claim``.
 
     ``unsupported`` has those of them that the GPU cannot run with these shapes.
     """
-    parsed = parse_operators(subgraph, quantized=quantized, shapes=shapes, subgraphs=subgraphs)
+    parsed = parse_operators(subgraph, quantized=quantized, shapes=shapes, subgraphs=subgraphs, variables=variables)
     nodes = {index: parsed.nodes[index] for index in operators if index in parsed.nodes}
     unsupported = {index: parsed.unsupported[index] for index in operators if index in parsed.unsupported}
     unsupported |= _unlowered(nodes, parsed.tensors, target())
-    return Claims(nodes, unsupported, {}, parsed.tensors, _constant_derived(subgraph))
+    return Claims(nodes, unsupported, {}, parsed.tensors, _constant_derived(subgraph), variables.on_gpu)
 
 
 def _unlowered(
@@ -147,7 +157,7 @@ def unneeded_constants(claimed: Mapping[int, tuple[Node, ...]], subgraph: Subgra
     reasons: dict[int, str] = {}
     on_cpu = {i for raw in subgraph.operators if raw.index not in claimed for i in raw.inputs} | set(subgraph.outputs)
     for index, nodes in sorted(claimed.items(), reverse=True):  # a DENSIFY after its DEQUANTIZE
-        if isinstance(nodes[0].operation, Dequantize) and nodes[0].outputs[0] in on_cpu:
+        if nodes and isinstance(nodes[0].operation, Dequantize) and nodes[0].outputs[0] in on_cpu:
             on_cpu.update(nodes[0].inputs)
             reasons[index] = "the CPU needs its result, which is constant; operators on the GPU have it already"
     return reasons

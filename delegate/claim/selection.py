@@ -5,7 +5,7 @@ A rule looks at operators that go to the GPU together, and returns the reason to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..litert.native import NativeGraph, Partitioned
@@ -13,6 +13,7 @@ from ..options import GpuDelegateOptions
 from ..read.model import Subgraph
 from .claims import Claims, unneeded_constants
 from .payoff import why_it_does_not_pay
+from .variables import apart
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,29 @@ def select(
 ) -> Selection:
     """Select the largest partitions of a subgraph's supported operators; of two of one size, the earlier one.
 
-    With ``least_multiply_adds``, nothing is selected of a subgraph that the CPU is likely to run as fast (payoff.py).
+    Of a variable all operators are selected, or none. With ``least_multiply_adds``, nothing is selected of a subgraph
+    that the CPU is likely to run as fast (payoff.py).
     """
+    left_out: dict[int, str] = {}
+    while True:
+        selection = _select(graph, claims, options, least_multiply_adds, left_out)
+        selected = set(selection.operators)
+        found = apart(claims.variables, selected, graph.subgraph)
+        if not selected & found.keys():
+            return selection
+        left_out |= found
+
+
+def _select(
+    graph: NativeGraph,
+    claims: Claims,
+    options: GpuDelegateOptions,
+    least_multiply_adds: float | None,
+    left_out: Mapping[int, str],
+) -> Selection:
+    """``left_out`` has a reason for each operator that is not to be selected."""
     request = Request(graph, graph.plan(), claims, options)
-    not_selected = dict(claims.unneeded)
+    not_selected = {**claims.unneeded, **left_out}
 
     def passes(rules: Sequence[Rule], operators: Sequence[int]) -> bool:
         reason = next((reason for rule in rules if (reason := rule(request, operators)) is not None), None)
@@ -56,7 +76,7 @@ def select(
             not_selected.update(dict.fromkeys(operators, reason))
         return reason is None
 
-    supported = {index for index in claims.nodes if passes(OPERATOR_RULES, (index,))}
+    supported = {index for index in claims.nodes if index not in left_out and passes(OPERATOR_RULES, (index,))}
     found = graph.preview([index for index in request.plan if index in supported])
     preserves = _splits_neighbours(graph.subgraph, found)
     partitions = [partition for partition in found if passes(PARTITION_RULES, partition.operators)]
@@ -118,6 +138,11 @@ def only_constants(request: Request, operators: Sequence[int]) -> str | None:
     return "it computes constants that the CPU alone reads"
 
 
+def only_handles(request: Request, operators: Sequence[int]) -> str | None:
+    """The partition names variables, and does nothing with them."""
+    return None if any(request.claims.nodes[index] for index in operators) else "it would be alone on the GPU"
+
+
 def sparse_constants_on_cpu(request: Request, operators: Sequence[int]) -> str | None:
     """LiteRT's XNNPACK computes with zeros in place of sparse constants if it is given a part of the graph."""
     raw = request.graph.subgraph.operators
@@ -133,7 +158,7 @@ def _beyond_limit(partition: Partitioned, limit: int) -> str:
 
 OPERATOR_RULES: tuple[Rule, ...] = (taken_by_another_delegate, outside_node_range)
 """Applied to each supported operator by itself."""
-PARTITION_RULES: tuple[Rule, ...] = (only_constants,)
+PARTITION_RULES: tuple[Rule, ...] = (only_handles, only_constants)
 """Applied to each partition of those that are left."""
 SUBGRAPH_RULES: tuple[Rule, ...] = (sparse_constants_on_cpu,)
 """Applied to all operators that were selected."""

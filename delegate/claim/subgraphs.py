@@ -15,20 +15,35 @@ from ..read.model import RawOperator, Subgraph
 from .loops import is_loop, unroll
 from .parsing import ParsedSubgraph, parse_operator, refuse_variable, unparsed
 from .shape_rules import Shape, rule_shapes
+from .variables import AccessOrder, Variables, add_tensors
 
 
 def parse_operators(
-    subgraph: Subgraph, *, quantized: bool, shapes: Mapping[int, Shape], subgraphs: Sequence[Subgraph] = ()
+    subgraph: Subgraph,
+    *,
+    quantized: bool,
+    shapes: Mapping[int, Shape],
+    subgraphs: Sequence[Subgraph] = (),
+    variables: Variables = Variables(),  # noqa: B008 - it is frozen
 ) -> ParsedSubgraph:
     """Parse every operator, in order. See ``claim`` for the parameters."""
     parsed = unparsed(subgraph, quantized=quantized, shapes=shapes)
+    add_tensors(variables, parsed)
+    order = AccessOrder(parsed)
     for raw in subgraph.operators:
         try:
+            reason, variable = variables.reason(raw), variables.of(raw)
+            if reason is not None:
+                raise Unsupported(reason)
             if is_loop(raw):
                 parsed.nodes[raw.index] = unroll(raw, parsed, subgraphs, unless=shapes)
-            else:
+            elif variable is None:
                 refuse_variable(raw, subgraph)
                 parsed.nodes[raw.index] = (parse_operator(raw, parsed, unless=shapes),)
+            elif raw.index in variable.handles:
+                parsed.nodes[raw.index] = ()  # a handle is known
+            else:
+                parsed.nodes[raw.index] = (parse_operator(order.ordered(raw, variable), parsed, unless=shapes),)
         except Unsupported as reason:
             parsed.unsupported[raw.index] = str(reason)
             _leave_to_cpu(raw, parsed, shapes)

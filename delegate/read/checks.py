@@ -27,7 +27,7 @@ _OPTIONAL: dict[str, Sequence[int]] = {
 """The inputs that a builtin operator may leave out, of operators that run on the CPU alone. A TfliteOp has its own."""
 
 _NEEDED_INPUTS = {
-    **dict.fromkeys("CALL CALL_ONCE HASHTABLE IF VAR_HANDLE WHILE".split(), 0),
+    **dict.fromkeys("CALL CALL_ONCE HASHTABLE IF WHILE".split(), 0),
     **dict.fromkeys("DYNAMIC_UPDATE_SLICE GATHER_ND REVERSE_SEQUENCE".split(), 2),
     "SCATTER_ND": 3,
     "SPARSE_TO_DENSE": 4,
@@ -136,6 +136,16 @@ def check_calls(subgraphs: Sequence[Subgraph]) -> None:
     except CycleError as error:
         around = " -> ".join(f"subgraph {number}" for number in reversed(error.args[1]))
         raise ModelError(f"subgraphs run one another without end: {around}") from error
+
+
+def callers_of(number: int, subgraphs: Sequence[Subgraph]) -> list[tuple[int, int]]:
+    """The operators that run a subgraph, by the numbers of their subgraphs and their own."""
+    return [
+        (caller, operator.index)
+        for caller, subgraph in enumerate(subgraphs)
+        for operator in subgraph.operators
+        if number in called_subgraphs(operator)
+    ]
 
 
 def called_subgraphs(operator: RawOperator) -> list[int]:

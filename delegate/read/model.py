@@ -46,3 +46,5 @@ class Model:
 
     subgraphs: tuple[Subgraph, ...]
     content: bytes = field(repr=False)
+    entries: frozenset[int] = frozenset()
+    """The subgraphs that a signature runs."""

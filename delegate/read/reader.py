@@ -100,8 +100,7 @@ def _read(content: bytes) -> Model:
         raise ModelError("the model has no subgraph, so there is nothing to run")
     subgraphs = tuple(reader.subgraph(i) for i in range(count))
     check_calls(subgraphs)
-    reader.signatures(subgraphs)
-    return Model(subgraphs, content)
+    return Model(subgraphs, content, reader.signatures(subgraphs))
 
 
 def _guarded(what: str, read: Callable[[], T]) -> T:
@@ -143,8 +142,12 @@ class _Reader:
         check_subgraph(where, subgraph)
         return subgraph
 
-    def signatures(self, subgraphs: Sequence[Subgraph]) -> None:
-        """Check the table of signatures, which LiteRT reads for itself: names, subgraphs and tensors."""
+    def signatures(self, subgraphs: Sequence[Subgraph]) -> frozenset[int]:
+        """Check the table of signatures, which LiteRT reads for itself: names, subgraphs and tensors.
+
+        Returns the numbers of the subgraphs.
+        """
+        numbers: set[int] = set()
         for i in range(self.count("signatures", _guarded("the signatures", self._model.SignatureDefsLength))):
             where = f"signature {i}"
             table = self._item(where, self._model.SignatureDefs, i)
@@ -152,11 +155,13 @@ class _Reader:
             number = _guarded(where, table.SubgraphIndex)
             if number >= len(subgraphs):
                 raise ModelError(f"{where} names subgraph {number}, but there are {len(subgraphs)} subgraphs")
+            numbers.add(number)
             for length, get in ((table.InputsLength, table.Inputs), (table.OutputsLength, table.Outputs)):
                 for j in range(self.count(f"tensors in {where}", _guarded(where, length))):
                     self._signature_tensor(
                         f"{where}, tensor {j}", self._item(f"{where}, tensor {j}", get, j), subgraphs[number]
                     )
+        return frozenset(numbers)
 
     def _signature_tensor(self, where: str, table: tflite.TensorMap, subgraph: Subgraph) -> None:
         _guarded(where, lambda: (table.Name() or b"").decode())

@@ -9,15 +9,16 @@ from typing import Any
 from ...interop.device import Device, Resource
 from ...interop.errors import BindingError
 from ...kernels.ops.pointwise.quantize import stored_view
-from ...kernels.tensor import TensorInfo
+from ...kernels.tensor import TensorInfo, bhwc
 from ...kernels.views import Dense, Quantized
+from ..claim.variables import Variable
 from ..litert.native import NativeGraph
 from ..options import WaitType
 from ..plan.binding import Binding, TextureMapping
 from ..read.model import RawOperator
 from .bindings import make_binding, read_back, rebound
 from .messages import tensor_label
-from .variable import Variable
+from .state import State
 
 Key = tuple[int, int]
 """Number of the subgraph, and of the tensor in it."""
@@ -62,8 +63,10 @@ class BoundaryTensors:
         """Tensors that were computed on the GPU and not copied to the CPU since."""
         self.awaited: set[Key] = set()
         """Tensors that were computed, and that LiteRT has to fetch before ``invoke`` ends."""
-        self._variables: dict[Key, Variable] = {}
+        self._states: dict[Key, State] = {}
         """States that programs have read and written. They outlive ``release``, to say that their values are gone."""
+        self._values: dict[Variable, Binding] = {}
+        """The values of variables that programs read and assign. They outlive ``release``, and LiteRT knows none."""
         self._bound: dict[Key, _Bound] = {}
         self._bindings: dict[Key, Binding] = {}
         self._staging: dict[Key, Resource] = {}
@@ -179,6 +182,15 @@ class BoundaryTensors:
         self._bindings[key] = binding
         return binding
 
+    def variable_binding(self, variable: Variable) -> Binding:
+        """The buffer of a variable's value. It has the first value, copied there, if it was not used before."""
+        if variable not in self._values:
+            view = Dense(bhwc(variable.first.shape))
+            buffer = self.open_device.buffer(view.nbytes, f"variable '{variable.name}'")
+            self.open_device.write(buffer, variable.first, f"first value of variable '{variable.name}'")
+            self._values[variable] = Binding(buffer, view)
+        return self._values[variable]
+
     def _staging_buffer(self, key: Key, tensor: TensorInfo, view: Dense | Quantized) -> Resource:
         buffer = self._staging.get(key)
         if buffer is None or buffer.nbytes != view.nbytes:
@@ -204,21 +216,21 @@ class BoundaryTensors:
     def upload_state(self, graph: NativeGraph, tensor: int) -> None:
         """Copy the value of a variable tensor if somebody set it since the last run; else it is here already."""
         key = (graph.index, tensor)
-        if key not in self._variables:
-            self._variables[key] = Variable(self.open_device, graph, tensor)
-        self._variables[key].before_run(self._staging[key])
+        if key not in self._states:
+            self._states[key] = State(self.open_device, graph, tensor)
+        self._states[key].before_run(self._staging[key])
 
     def state_written(self, graph: NativeGraph, tensor: int) -> None:
         """A partition has written a variable tensor: its value stays here."""
         key = (graph.index, tensor)
-        self._variables[key].after_run(self._staging[key])
+        self._states[key].after_run(self._staging[key])
         if self.keep_outputs and graph.index == 0:
             graph.mark_current(tensor)
 
     def is_readable(self, key: Key) -> bool:
         """Whether the CPU's memory of the tensor holds what was computed last."""
-        variable = self._variables.get(key)
-        return key not in self._unreadable and (variable is None or variable.is_readable)
+        state = self._states.get(key)
+        return key not in self._unreadable and (state is None or state.is_readable)
 
     def written(self, graph: NativeGraph, tensor: int) -> None:
         """A partition has computed the tensor: the CPU's copy is out of date."""
@@ -242,8 +254,8 @@ class BoundaryTensors:
         """Copy what the GPU computed, from wherever it is, to the CPU's memory."""
         info, key = graph.subgraph.tensors[tensor], (graph.index, tensor)
         self.awaited.discard(key)
-        if key in self._variables:
-            self._variables[key].download()
+        if key in self._states:
+            self._states[key].download()
             return
         if key not in self._bindings:
             raise BindingError(f"{tensor_label(tensor, info)} has not been computed: call invoke() first")
@@ -254,8 +266,8 @@ class BoundaryTensors:
     def fetch(self, graph: NativeGraph, tensor: int) -> None:
         """Let the CPU's memory hold a tensor's value before an operator on the CPU reads it."""
         key = (graph.index, tensor)
-        if key in self._variables:
-            self._variables[key].download()
+        if key in self._states:
+            self._states[key].download()
         elif key in self._computed and (graph.is_stale(tensor) or key in self._unreadable):
             self.download(graph, tensor)
             graph.mark_current(tensor)
@@ -290,9 +302,15 @@ class BoundaryTensors:
         ):  # fmt: skip
             known.clear()
 
-    def forget_variables(self) -> None:
+    def forget_states(self) -> None:
         """Forget all states: another interpreter has its own."""
-        self._variables.clear()
+        self._states.clear()
+
+    def release_variables(self) -> None:
+        """Free the values of variables: they begin with their first ones again."""
+        for binding in self._values.values():
+            binding.resource.release()
+        self._values.clear()
 
     def forget_bound(self) -> None:
         """Let go of all objects of the user."""

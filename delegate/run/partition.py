@@ -46,9 +46,14 @@ class Partition:
         self._on_first_run = on_first_run
         self.subgraph, self.operators = native.index, partitioned.operators
         self.inputs = tuple(i for i in partitioned.inputs if i >= 0 and claims.tensors[i].constant is None)
-        self.outputs = partitioned.outputs
+        self.inputs = tuple(i for i in self.inputs if not self._is_handle(i))
+        self.outputs = tuple(i for i in partitioned.outputs if not self._is_handle(i))
         self._check_types()
         self._states = tuple(i for i in self.inputs if claims.tensors[i].variable)
+        """Variable tensors, whose values LiteRT may set."""
+        used = [variable for variable in claims.variables if {*variable.operators} & {*self.operators}]
+        self._variables = {variable.tensor: variable for variable in used}
+        """The variables that the partition reads or assigns, by the tensors that stand for their values."""
         copied = [tensor for tensor in self.inputs if tensor not in self._states]
         self._from_cpu = boundary.add_partition(native.index, copied, self.outputs)
         self._uploads = Uploads()
@@ -74,6 +79,10 @@ class Partition:
         if not self._boundary.inputs_are_announced or self.subgraph != 0:
             return set()
         return set(self._from_cpu) & set(self._native.subgraph.inputs)
+
+    def _is_handle(self, tensor: int) -> bool:
+        """Whether a tensor is the handle of a variable: programs know the variable."""
+        return self._native.subgraph.tensors[tensor].dtype == "resource"
 
     def _check_types(self) -> None:
         for tensor in (*self.inputs, *self.outputs):
@@ -118,12 +127,12 @@ class Partition:
         Raises ModelError, and changes nothing, if nobody does.
         """
         reasons, cpu = {**claims.unsupported, **others}, None
-        is_empty = all(0 in claims.tensors[tensor].shape for tensor in self.outputs)
+        is_empty = bool(self.outputs) and all(0 in claims.tensors[tensor].shape for tensor in self.outputs)
         if reasons and not is_empty:
-            if self._states:
+            if self._states or self._variables:
                 raise ModelError(
                     f"the model does not take input shapes {self._model_shapes()} while its states are on the GPU: "
-                    f"{named_reasons(self._native.subgraph, reasons)}"
+                    f"{named_reasons(self._native.subgraph, reasons)}. Use an interpreter without the delegate for them"
                 )
             cpu = self._make_cpu()
             cpu.prepare(reasons)
@@ -177,7 +186,11 @@ class Partition:
         graph, boundary = program.graph, self._boundary
         for tensor in self._unbound:
             if tensor in graph.inputs or tensor in graph.outputs:
-                binding = boundary.binding((self.subgraph, tensor), graph.tensors[tensor])
+                variable = self._variables.get(tensor)
+                if variable is None:
+                    binding = boundary.binding((self.subgraph, tensor), graph.tensors[tensor])
+                else:
+                    binding = boundary.variable_binding(variable)
                 program.bind(tensor, binding)
                 self._objects.put(tensor, binding.resource)
         self._uploads = plan_uploads(
@@ -256,7 +269,7 @@ class Partition:
         self._boundary.open_device.check()
         if self.program is None:
             # A state is left alone: each run that is measured would move it on.
-            may_measure = not self._states
+            may_measure = not self._states and not self._variables
             self.program, self._untuned = self._maker.first(self._name, self._graph, may_measure=may_measure)
             self._unbound = {*self.program.graph.inputs, *self.program.graph.outputs}
         if self._unbound:
@@ -267,7 +280,7 @@ class Partition:
         return self.program
 
     def _graph(self) -> Graph:
-        return build_graph(self._claims, self.operators, self.inputs, self.outputs)
+        return build_graph(self._claims, self.operators, (*self.inputs, *self._variables), self.outputs)
 
     @property
     def _name(self) -> str:

@@ -11,7 +11,7 @@ MARK = 0x7FC0F8B1
 """The bits of a float32 that is no number, as no computation and no initial value leaves them everywhere."""
 
 
-class Variable:
+class State:
     """A float32 variable tensor: LiteRT's memory of it, and the buffer that programs read and write.
 
     LiteRT resets variables in its own memory and tells no delegate. So after a run that memory is filled with MARK.

@@ -1,0 +1,186 @@
+"""Variables that can stay on the GPU: those that only the main subgraph reads and assigns.
+
+LiteRT keeps a variable in a map of its own, shared by all subgraphs, and shows it to no delegate. So the GPU keeps one
+of which it knows every use: its first value is a constant that CALL_ONCE assigns, in a subgraph that does nothing else
+with it, and each of its reads and assignments is on the GPU. LiteRT resets no variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...kernels.tensor import TensorInfo
+from ..read.checks import called_subgraphs, callers_of
+from ..read.model import Model, RawOperator, Subgraph
+from ..read.names import printable
+from .parsing import ParsedSubgraph
+
+Name = tuple[bytes, bytes]
+"""Container and shared name of a variable, by which LiteRT knows it."""
+Use = tuple[int, RawOperator]
+"""The number of a subgraph, and an operator there."""
+
+
+@dataclass(frozen=True, eq=False)
+class Variable:
+    """A variable that can stay on the GPU.
+
+    ``tensor`` is the number by which its value goes, behind the main subgraph's own tensors, and ``first`` its value
+    before the first run. ``operators`` read and assign it, in order; ``handles`` make its handles.
+    """
+
+    name: str
+    tensor: int
+    first: np.ndarray
+    operators: tuple[int, ...]
+    handles: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Variables:
+    """The main subgraph's variables: those that can stay on the GPU, and the reason for each operator on others."""
+
+    on_gpu: tuple[Variable, ...] = ()
+    refused: Mapping[int, str] | None = None
+
+    def reason(self, raw: RawOperator) -> str | None:
+        """Why an operator reads, assigns or names a variable that the CPU keeps; None if it does not."""
+        if raw.name not in ("READ_VARIABLE", "ASSIGN_VARIABLE", "VAR_HANDLE") or raw.custom:
+            return None
+        if self.refused is None:
+            return "LiteRT keeps the variables of subgraphs that other operators run"
+        return self.refused.get(raw.index)
+
+    def of(self, raw: RawOperator) -> Variable | None:
+        """The variable on the GPU that an operator reads, assigns or names."""
+        return next((v for v in self.on_gpu if raw.index in v.operators or raw.index in v.handles), None)
+
+
+class _Uses:
+    """All uses of a model's variables, by name, and the reasons why some cannot stay on the GPU."""
+
+    def __init__(self, model: Model) -> None:
+        self.names: dict[tuple[int, int], Name] = {}
+        """By subgraph and number of the handle."""
+        self.uses: dict[Name, list[Use]] = {}
+        self.reasons: dict[Name, str] = {}
+        self.all_reason = ""
+        """Why none of them can."""
+        for number, subgraph in enumerate(model.subgraphs):
+            for raw in subgraph.operators:
+                if raw.name == "VAR_HANDLE" and not raw.custom and len(raw.outputs) == 1:
+                    self.names[number, raw.outputs[0]] = _name(raw)
+                    self.uses.setdefault(_name(raw), [])
+        for number, subgraph in enumerate(model.subgraphs):
+            for raw in subgraph.operators:
+                self._add(number, subgraph, raw)
+            for output in subgraph.outputs:
+                self._escape(number, output, f"subgraph '{subgraph.name}' returns its handle")
+
+    def _add(self, number: int, subgraph: Subgraph, raw: RawOperator) -> None:
+        if raw.custom or raw.name not in ("READ_VARIABLE", "ASSIGN_VARIABLE"):
+            for tensor in raw.inputs:
+                self._escape(number, tensor, f"operator {raw.index} {raw.name} takes its handle")
+            return
+        name = self.names.get((number, raw.inputs[0]))
+        if name is None:
+            self.all_reason = f"operator {raw.index} {raw.name} of '{subgraph.name}' may use any variable"
+        else:
+            self.uses[name].append((number, raw))
+
+    def _escape(self, number: int, tensor: int, reason: str) -> None:
+        name = self.names.get((number, tensor))
+        if name is not None:
+            self.reasons.setdefault(name, reason)
+
+
+def _name(raw: RawOperator) -> Name:
+    options = raw.options
+    return (options.Container() or b"", options.SharedName() or b"") if options is not None else (b"", b"")
+
+
+def find_variables(model: Model) -> Variables:
+    """Find the variables of a model's main subgraph that can stay on the GPU, and why others cannot."""
+    main, uses = model.subgraphs[0], _Uses(model)
+    on_gpu: list[Variable] = []
+    refused: dict[int, str] = {}
+    for name, used in uses.uses.items():
+        handles = [raw.index for raw in main.operators if raw.outputs and uses.names.get((0, raw.outputs[0])) == name]
+        operators = [raw.index for number, raw in used if number == 0]
+        label = printable(name[1].decode("utf-8", "backslashreplace"))
+        found = uses.all_reason or uses.reasons.get(name) or _first_value(model, used)
+        if isinstance(found, str):
+            refused.update(dict.fromkeys((*handles, *operators), f"the CPU keeps variable '{label}': {found}"))
+        elif operators:
+            number = len(main.tensors) + len(on_gpu)
+            on_gpu.append(Variable(label, number, found, tuple(operators), tuple(handles)))
+    return Variables(tuple(on_gpu), refused)
+
+
+def _first_value(model: Model, used: Sequence[Use]) -> np.ndarray | str:
+    """The constant that CALL_ONCE assigns to a variable before it is used, or why there is none."""
+    main = model.subgraphs[0]
+    once = {number: raw.index for raw in main.operators if raw.name == "CALL_ONCE" for number in called_subgraphs(raw)}
+    value: np.ndarray | None = None
+    for number, raw in used:
+        graph = model.subgraphs[number]
+        if number == 0:
+            continue
+        shared = len(callers_of(number, model.subgraphs)) > 1 or number in model.entries
+        if number not in once or shared or raw.name != "ASSIGN_VARIABLE":
+            return f"operator {raw.index} {raw.name} of subgraph '{graph.name}' uses it too"
+        tensor = graph.tensors[raw.inputs[1]]
+        if tensor.constant is None or tensor.dtype != "float32" or not tensor.constant.size:
+            return f"its first value '{tensor.name}' is {tensor.dtype}, and no float32 constant"
+        if any(user.index < once[number] for place, user in used if place == 0):
+            return f"it is used before CALL_ONCE, operator {once[number]}, gives it its first value"
+        if value is not None:
+            return "it is given a first value twice"
+        value = tensor.constant
+    return value if value is not None else "no CALL_ONCE gives it a first value"
+
+
+def add_tensors(variables: Variables, parsed: ParsedSubgraph) -> None:
+    """Add the tensors that stand for the values of variables to a main subgraph of which nothing is parsed yet."""
+    for variable in variables.on_gpu:
+        number = parsed.add(TensorInfo(variable.name, variable.first.shape, "float32", variable=True))
+        assert number == variable.tensor
+
+
+class AccessOrder:
+    """The order of reads and assignments of variables, as inputs and outputs of their operators."""
+
+    def __init__(self, parsed: ParsedSubgraph) -> None:
+        self._parsed = parsed
+        self._assigned: dict[int, int] = {}
+        """By variable: the tensor that says that its last assignment is done."""
+        self._reads: dict[int, list[int]] = {}
+        """By variable: the values that were read since."""
+
+    def ordered(self, raw: RawOperator, variable: Variable) -> RawOperator:
+        """A read or assignment with the variable's tensor for its handle, and what has to be done before."""
+        tensor = variable.tensor
+        before = [self._assigned[tensor]] if tensor in self._assigned else []
+        reads = self._reads.setdefault(tensor, [])
+        if raw.name == "READ_VARIABLE":
+            reads.extend(raw.outputs)
+            return replace(raw, inputs=(tensor, *before))
+        done = self._parsed.add(TensorInfo(f"'{variable.name}' is assigned", (1,), "float32"))
+        self._assigned[tensor], self._reads[tensor] = done, []
+        return replace(raw, inputs=(tensor, *raw.inputs[1:], *(reads or before)), outputs=(done,))
+
+
+def apart(variables: Iterable[Variable], on_gpu: Collection[int], subgraph: Subgraph) -> dict[int, str]:
+    """The reason for each operator on a variable of which another operator is not ``on_gpu``: one side keeps it."""
+    reasons: dict[int, str] = {}
+    for variable in variables:
+        other = next((index for index in variable.operators if index not in on_gpu), None)
+        if other is not None:
+            reason = (
+                f"operator {other} {subgraph.operators[other].name}, on the CPU, uses variable '{variable.name}' too"
+            )
+            reasons.update(dict.fromkeys({*variable.operators, *variable.handles} - {other}, reason))
+    return reasons

@@ -1,0 +1,74 @@
+"""READ_VARIABLE and ASSIGN_VARIABLE: copies out of and into the buffer in which a variable stays between runs.
+
+Here the first input is the variable's value itself, a variable tensor; in the file it is a handle, which VAR_HANDLE
+makes of a name. Further inputs are what has to be done before: a variable is assigned after all that reads the value
+before, and read after it was assigned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
+from ...tensor import LARGEST_RANK, TensorInfo
+from ..arguments import require_float
+
+
+@dataclass(frozen=True)
+class ReadVariable(Operation):
+    """The value of a variable. Inputs: the variable, and the results of what has to be done before."""
+
+    def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        return [shapes[0]]
+
+    def lower(self, lowering: Lowering) -> list[Launch]:
+        """One dispatch. It is no copy that others may leave out: the variable changes."""
+        (output,) = lowering.outputs
+        return [Launch("copy", {"src": lowering.inputs[0]}, {"dst": output}, lowering.groups_for(output))]
+
+
+@dataclass(frozen=True)
+class AssignVariable(Operation):
+    """Inputs: the value, the variable, and the results of what has to be done before. The output says that it is done;
+    it has no memory.
+    """
+
+    def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        value, variable = shapes[:2]
+        if value != variable:
+            raise ValueError(f"a value of shape {value} is assigned to a variable of shape {variable}")
+        return [(1,)]
+
+    def lower(self, lowering: Lowering) -> list[Launch]:
+        """One dispatch."""
+        value, variable = lowering.inputs[:2]
+        return [Launch("copy", {"src": value}, {"dst": variable}, lowering.groups_for(variable))]
+
+
+def _parse_read(node: TfliteNode) -> Parsed:
+    _require_value(node.inputs[0])
+    _require_value(node.outputs[0])
+    return Parsed(ReadVariable(), tuple(range(len(node.inputs))))
+
+
+def _parse_assign(node: TfliteNode) -> Parsed:
+    _require_value(node.inputs[0])
+    _require_value(node.inputs[1])
+    return Parsed(AssignVariable(), (1, 0, *range(2, len(node.inputs))))
+
+
+def _require_value(tensor: TensorInfo | None) -> None:
+    require_float(tensor)
+    if tensor is not None and tensor.stored_dtype:
+        raise Unsupported(f"tensor '{tensor.name}' is {tensor.stored_dtype}: only float32 variables are on the GPU")
+
+
+def _parse_handle(_: TfliteNode) -> Parsed:
+    raise Unsupported("the CPU keeps its variable")
+
+
+TFLITE = (
+    TfliteOp("READ_VARIABLE", _parse_read, max_version=1, max_rank=LARGEST_RANK),
+    TfliteOp("ASSIGN_VARIABLE", _parse_assign, max_version=1, inputs=2, max_rank=LARGEST_RANK),
+    TfliteOp("VAR_HANDLE", _parse_handle, max_version=1, inputs=0),
+)
