@@ -239,7 +239,7 @@ class Engine:
             return claim_again(graph.subgraph, self._target, operators, shapes=shapes, **self._knowledge(graph))
 
     def _knowledge(self, graph: NativeGraph) -> dict[str, Any]:
-        """What claims know of the model beside a subgraph, by the names of their parameters."""
+        """The facts that claims take beside a subgraph, by the names of their parameters."""
         if self._variables is None:
             self._variables = find_variables(self.model) if self.model is not None else Variables()
         return {

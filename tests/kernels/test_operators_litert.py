@@ -134,8 +134,8 @@ def test_the_target_of_a_reshape_is_computed_from_a_static_shape(context: fb.GlC
 CUSTOM = {"Convolution2DTransposeBias", "MaxPoolingWithArgmax2D", "MaxUnpooling2D", "Resampler"}
 """LiteRT has no CPU kernel of these: test_custom_operators.py, and test_operators.py for the first, have NumPy."""
 
-ELSEWHERE = {"DENSIFY", "DEQUANTIZE", "QUANTIZE"}
-"""They have tests of their own: test_sparse.py, test_quantized.py."""
+ELSEWHERE = {"DENSIFY", "DEQUANTIZE", "QUANTIZE", "ASSIGN_VARIABLE", "READ_VARIABLE", "VAR_HANDLE"}
+"""They have tests of their own: test_sparse.py, test_quantized.py, test_variables.py."""
 
 
 @pytest.mark.parametrize("name", sorted(set(OPERATORS) - CUSTOM - ELSEWHERE))

@@ -47,6 +47,7 @@ KERNELS_ELSEWHERE = {
 }
 """Kernels that no TFLite operator alone is lowered to, and the file that tests them over their own parameters."""
 OPERATORS_ELSEWHERE = {
+    **dict.fromkeys("ASSIGN_VARIABLE READ_VARIABLE VAR_HANDLE".split(), "tests/delegate/claim/test_variables.py"),
     "Convolution2DTransposeBias": "tests/kernels/test_operators.py",
     "DENSIFY": "tests/delegate/test_sparse.py",
     "DEQUANTIZE": "tests/kernels/test_quantized.py",
