@@ -29,7 +29,7 @@ def add_label(overlay: fb.Overlay, text: str, x: float, y: float) -> None:
     overlay.text(text, round(x - width / 2), y, WHITE, height=22)
 
 
-def main(picture: Path = PHOTOGRAPH, frames: int = 0, output: Path | None = None) -> None:
+def main(picture: Path = PHOTOGRAPH, model: Path = STYLE_MODEL, frames: int = 0, output: Path | None = None) -> None:
     """Wipe between a moving photograph and its painting; --frames N are shown, --output PNG gets the last one."""
     with (
         fb.Window(WIDTH, HEIGHT, "Drawing with framebind") as window,
@@ -37,7 +37,7 @@ def main(picture: Path = PHOTOGRAPH, frames: int = 0, output: Path | None = None
         fb.GpuDelegate(fb.GpuDelegateOptions(backend="opengl")) as delegate,
         fb.open_sink(output, window.context, (WIDTH, HEIGHT)) as sink,
     ):
-        interpreter = fb.Interpreter(STYLE_MODEL, experimental_delegates=[delegate])
+        interpreter = fb.Interpreter(model, experimental_delegates=[delegate])
         interpreter.resize_tensor_input(interpreter.inputs()[0], (1, HEIGHT, WIDTH, 3))
         interpreter.set_allow_buffer_handle_output(True)  # the result stays on the GPU
         painted, shown = fb.GlTexture(WIDTH, HEIGHT), fb.GlTexture(WIDTH, HEIGHT)

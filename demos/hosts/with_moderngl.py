@@ -36,7 +36,8 @@ void main() {
 
 def open_window(width: int, height: int) -> Any:
     """Open a window whose OpenGL context is current."""
-    glfw.init()
+    if not glfw.init():
+        sys.exit("GLFW finds no display")
     glfw.window_hint(glfw.CONTEXT_VERSION_MAJOR, 4)
     glfw.window_hint(glfw.CONTEXT_VERSION_MINOR, 3)
     glfw.window_hint(glfw.OPENGL_PROFILE, glfw.OPENGL_CORE_PROFILE)

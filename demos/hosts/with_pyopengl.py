@@ -67,7 +67,8 @@ def main(picture: Path = PHOTOGRAPH, model: Path = STYLE_MODEL, frames: int = 0,
         sys.exit(f"'{picture}' is no picture")
     photograph = cv2.cvtColor(bgr, cv2.COLOR_BGR2RGBA)
     height, width = photograph.shape[:2]
-    glfw.init()
+    if not glfw.init():
+        sys.exit("GLFW finds no display")
     glfw.window_hint(glfw.CONTEXT_VERSION_MAJOR, 4)
     glfw.window_hint(glfw.CONTEXT_VERSION_MINOR, 3)
     glfw.window_hint(glfw.OPENGL_PROFILE, glfw.OPENGL_CORE_PROFILE)

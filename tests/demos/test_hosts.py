@@ -70,6 +70,33 @@ def test_a_model_reads_and_writes_the_textures_of(
     assert np.abs(shown[:, :, ::-1] - expected).max() <= 1, "no row or column is elsewhere, rounding is within a step"
 
 
+def test_the_program_that_draws_shows_a_photograph_beside_its_painting(
+    tool: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Left of the divider is the photograph; this model's painting, to its right, has few different values."""
+    (tmp_path / "model.tflite").write_bytes(tiny_models.chain("NEG", "LOGISTIC", "NEG", "EXP", shape=(1, 64, 64, 3)))
+    command = [
+        sys.executable,
+        str(FOLDER / "drawing.py"),
+        "--model",
+        "model.tflite",
+        "--frames",
+        "2",
+        "--output",
+        "a.png",
+    ]
+    tool("xvfb-run")
+    with Screen(tmp_path) as server:
+        done = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env=server.environment, check=False
+        )
+    assert done.returncode == 0, done.stderr
+    shown = cv2.imread(str(tmp_path / "a.png"))
+    assert shown is not None and shown.shape == (480, 640, 3)
+    left, right = (shown[160:320, columns].astype(np.float32) for columns in (slice(150, 290), slice(350, 490)))
+    assert left.std() > 3 * right.std() and (shown[240, 325] == 255).all(), "the point on the divider is white"
+
+
 def run_on_cpu(model: Path, x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     interpreter = Interpreter(model_path=str(model))
     interpreter.resize_tensor_input(0, x.shape)
