@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,9 @@ from .cache.stopwatch import Phase
 from .lower.tuning import describe
 from .plan.work import work_of
 from .run.program import Program
+
+_OPERATORS = re.compile(r" (\d+(?:,\d+)*)(?= \+ |$)")
+"""The numbers of operators in a step's label: behind its name, or behind each name of a merged one."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +188,7 @@ def step_costs(number: int, program: Program) -> list[StepCost]:
     """The cost of each step of a program that was recorded; ``number`` is its partition's."""
     costs: list[StepCost] = []
     for step in program.steps:
-        numbers = step.label.rsplit(" ", 1)[-1]
+        numbers = ",".join(_OPERATORS.findall(step.label))
         operators = tuple(int(word) for word in numbers.split(",")) if numbers else ()
         nbytes, multiply_adds = work_of(step)
         costs.append(StepCost(number, step.label, step.kernel.source.name, operators, nbytes, multiply_adds))

@@ -126,8 +126,9 @@ def advise(facts: Facts) -> list[Advice]:
 def _moves(facts: Facts) -> Iterator[Advice]:
     for topic, names, change in MOVES:
         operators = {operator.index for operator in facts.on_gpu() if operator.name in names}
-        # A step is named after the operator that it is made for; others may be fused into it.
-        steps = [step for step in facts.steps if step.label.split(" ")[1] in names]
+        # A step is named after the operator that it is made for; others may be fused into it. A merged one ("+") moves
+        # nothing for their sake.
+        steps = [step for step in facts.steps if step.label.split(" ")[1] in names and " + " not in step.label]
         if steps:
             moving = sorted({index for step in steps for index in step.operators} & operators)
             rest = len(operators) - len(moving)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -41,12 +41,34 @@ def chart_option(help: str) -> Callable[..., object]:
     return typer.Option(metavar="FILE", callback=check_file, help=f"{help}: a .html, .svg or .png file.")
 
 
-PlotFile = Annotated[Path | None, chart_option("Draw it")]
+LESS_THAN = "\ue000"
+"""A character that stands for "<" on the way into a page; Unicode gives it no meaning."""
 
 
 def save(chart: Chart, path: Path) -> None:
     """Write a chart. A .html file has tooltips and needs no network."""
     if path.suffix == ".html":
-        chart.save(path, inline=True, embed_options={"actions": False})
+        path.write_text(_page(chart), encoding="utf-8")
     else:
         chart.save(path, scale_factor=PNG_SCALE if path.suffix == ".png" else 1.0)
+
+
+def _page(chart: Chart) -> str:
+    """The page of a chart, in which no name of a tensor or operator can end the script and begin another one.
+
+    vl-convert writes the chart's texts into a script as they are.
+    """
+    import vl_convert
+
+    content: Any = without_less_than(chart.to_dict())
+    content["usermeta"] = {"embedOptions": {"actions": False}}
+    return vl_convert.vegalite_to_html(content, bundle=True).replace(LESS_THAN, "\\u003c")
+
+
+def without_less_than(content: Any) -> Any:
+    """The same lists and dicts, with LESS_THAN in all strings."""
+    if isinstance(content, str):
+        return content.replace("<", LESS_THAN)
+    if isinstance(content, dict):
+        return {without_less_than(key): without_less_than(value) for key, value in content.items()}
+    return [without_less_than(value) for value in content] if isinstance(content, list) else content

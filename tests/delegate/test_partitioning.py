@@ -315,3 +315,21 @@ def test_quantized_operators_are_left_out_with_the_reason() -> None:
     (op,) = interpreter.delegated_ops()
     assert (op.runs_on, op.reason) == ("cpu", "tensor 'x' is quantized int8, and enable_quantization is False")
     assert delegated(model)[0].delegated_ops()[0].runs_on == "gpu"
+
+
+def test_every_operator_of_a_merged_step_is_in_its_record() -> None:
+    """A resize that the convolution behind it reads through is no step of its own: the label joins both by a plus."""
+    resize, conv = schema.ResizeBilinearOptionsT(), schema.Conv2DOptionsT()
+    conv.strideH = conv.strideW = 1
+    tensors = [
+        T("x", (1, 8, 8, 4)), T("size", (2,), (16, 16), "int32"), T("large", (1, 16, 16, 4)),
+        T("weights", (4, 1, 1, 4), np.eye(4).reshape(4, 1, 1, 4)), T("bias", (4,), np.zeros(4)), T("y", (1, 16, 16, 4)),
+    ]  # fmt: skip
+    operators = [Op("RESIZE_BILINEAR", [0, 1], [2], resize), Op("CONV_2D", [2, 3, 4], [5], conv)]
+    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend="null"))
+    interpreter = fb.Interpreter(
+        model_content=build(G(tensors, operators, [0], [5])), experimental_delegates=[delegate]
+    )
+    interpreter.allocate_tensors()
+    delegate.record()
+    assert [(step.label, step.operators) for step in delegate.steps()] == [("0 RESIZE_BILINEAR 0 + CONV_2D 1", (0, 1))]

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import ast
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from typer.testing import CliRunner, Result
 
 import framebind as fb
 from framebind.__main__ import app
-from framebind.demos.plots.errors import LEAST, MOST, shown
+from framebind.demos.plots.errors import LEAST, MOST, OutputError, errors_chart, shown
+from framebind.demos.plots.files import save, without_less_than
 from framebind.demos.plots.graph import edges_of, graph_chart, live_operators, rows_of
 from framebind.demos.plots.profile import Benchmark, Profile, Timed, benchmark_chart, best_of
 from support.tiny_models import CPU_ONLY, chain
@@ -82,6 +85,23 @@ def test_commands_import_no_plotting_package_before_a_chart_is_drawn() -> None:
             if path.parent.name != "plots":
                 assert not drawing & {name.split(".")[0] for name in [*names, module]}, path
                 assert not module.startswith("plots.") or module == "plots.files", path
+
+
+HOSTILE = "</script><script>alert(1)</script>"
+"""Names of tensors and operators come from a file that somebody else made."""
+
+
+def test_a_hostile_name_is_text_in_a_picture(tmp_path: Path) -> None:
+    chart = errors_chart("model", "a GPU", [OutputError(HOSTILE, 0.1, 0.2)], [])
+    assert "<" not in json.dumps(without_less_than(chart.to_dict()))
+    save(chart, tmp_path / "a.svg")
+    assert HOSTILE in {element.text for element in ElementTree.parse(tmp_path / "a.svg").iter()}
+
+
+def test_a_hostile_name_runs_nothing_in_a_page(tmp_path: Path) -> None:
+    save(errors_chart("model", "a GPU", [OutputError(HOSTILE, 0.1, 0.2)], []), tmp_path / "a.html")
+    page = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert HOSTILE not in page and r"\u003c/script>\u003cscript>alert(1)" in page
 
 
 # Benchmark ------------------------------------------------------------------------------------------------------------
