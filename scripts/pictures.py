@@ -21,6 +21,7 @@ import cv2
 import numpy as np
 
 from framebind.demos.assets import PHOTOGRAPH
+from framebind.demos.player.hud import with_bar
 from framebind.demos.style_transfer import STYLES
 
 ROOT = Path(__file__).parent.parent
@@ -67,12 +68,18 @@ def demos(folder: Path) -> None:
 
 
 def window(folder: Path) -> None:
-    """A demo's window with its figures, half a minute after it opened, on a virtual screen."""
+    """A demo's window with its figures and keys, half a minute after the first frame, on a virtual screen.
+
+    The demo is one that a software GPU draws many times per second. Other work on the machine shows in the figures.
+    """
     screen = runpy.run_path(str(ROOT / "tests" / "support" / "screen.py"))["Screen"]
-    command = (sys.executable, "-m", "framebind", "demo", "style_transfer", "--size", "640x480")
-    with screen(folder) as shown, shown.run(*command, cwd=folder):
+    command = (sys.executable, "-m", "framebind", "demo", "segmentation", "--model", "selfie_segmentation")
+    width, height = with_bar((640, 480))
+    with screen(folder) as shown, shown.run(*command, "--size", "640x480", cwd=folder) as program:
+        program.until(lambda: shown.picture()[:400, :600].std() > 20, "picture")
+        program.press("h", "2")
         time.sleep(30)
-        picture = shown.picture()[:480, :640]
+        picture = shown.picture()[:height, :width]
     cv2.imwrite(str(DOCS / "window.jpg"), np.ascontiguousarray(picture[:, :, ::-1]), QUALITY)
 
 

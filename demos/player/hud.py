@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+import numpy as np
+
 import framebind as fb
 
 Color = tuple[float, float, float]
@@ -17,6 +19,8 @@ Line = list[tuple[float, Words]]
 
 BRIGHT, DIM, ACCENT = (1.0, 1.0, 1.0), (0.62, 0.65, 0.7), (1.0, 0.74, 0.3)
 GROUND = (0.075, 0.085, 0.1)
+STARTING = "Preparing the model for this device ..."
+"""Text of a window until the first frame is drawn: some drivers compile for seconds."""
 LINES = 3
 """Number of lines for which a window has room at first."""
 _MOST = 0.4
@@ -40,6 +44,11 @@ class Hud:
     def say(self, note: str) -> None:
         """Show a note for some seconds."""
         self._note, self._note_until = note, time.perf_counter() + _NOTE_SECONDS
+
+    def announce(self, window: fb.Window, text: str) -> None:
+        """Show a sentence in a window that has no picture yet."""
+        black = fb.GlTexture.from_array(np.zeros((1, 1, 4), np.uint8))
+        self.show(window, black, figures=[[((text, BRIGHT),)]], keys=(), status="")
 
     def toggle_figures(self) -> None:
         """Show figures and keys, or hide both."""

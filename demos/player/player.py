@@ -21,8 +21,8 @@ from .trace import Trace
 class Player:
     """The loop over frames. Keys change its state between two frames (see keys.py).
 
-    ``title`` has the names of model and renderer, and ``legend`` the keys. ``on_key(player, key)`` is called for each
-    key that is pressed in the window. ``seconds_per_frame`` is the least time that a frame takes.
+    ``legend`` has the keys. ``on_key(player, key)`` is called for each key that is pressed in the window.
+    ``seconds_per_frame`` is the least time that a frame takes.
     """
 
     def __init__(
@@ -32,23 +32,23 @@ class Player:
         picture: fb.GlTexture,
         *,
         window: fb.Window | None,
+        hud: Hud,
         timer: fb.GlTimer,
         laps: Laps,
         recorder: Recorder,
         trace: Trace | None,
         seconds_per_frame: float,
-        title: Sequence[str],
         legend: Sequence[Part],
         on_key: Callable[[Player, str], None],
     ) -> None:
         self.task, self.source, self.window = task, source, window
-        self.laps, self.recorder, self.hud = laps, recorder, Hud()
+        self.laps, self.recorder, self.hud = laps, recorder, hud
         self.paused, self.going_on = False, True
         self.variant = 0
         """The number of the task's variant that is in force."""
         self._picture, self._overlay, self._timer, self._trace = picture, fb.Overlay(), timer, trace
         self._seconds_per_frame, self._on_key = seconds_per_frame, on_key
-        self._title, self._legend = title, legend
+        self._legend = legend
 
     def play(self, *, frames: int | None, duration: float | None, advance: Callable[[], None]) -> Report:
         """Play until the source ends, ``frames`` or ``duration`` (seconds) are over, the user quits, or Ctrl-C.
@@ -117,32 +117,28 @@ class Player:
             self._trace.add(number - self._timer.depth, stages)
 
     def _show(self, window: fb.Window) -> None:
-        figures = [*self._figures(), self._details(), self._variants()]
-        self.hud.show(
-            window, self._picture, figures=[parts for parts in figures if parts], keys=self._legend,
-            status=self.source.status,
-        )  # fmt: skip
+        figures = [*self._figures(), self._choices()]
+        self.hud.show(window, self._picture, figures=figures, keys=self._legend, status=self.source.status)
         for key in window.keys():
             self._on_key(self, key)
         self.going_on = self.going_on and not window.should_close
 
     def _figures(self) -> list[list[Part]]:
-        speed, *others = self.laps.figures.text or ["Starting ..."]
+        speed, *others = self.laps.figures.text or ["Measuring ..."]
         states = (("Paused.", self.paused), ("Recording.", self.recorder.is_recording))
         first = [((name, ACCENT),) for name, on in states if on]
         compared = [[((self.laps.compared, DIM),)]] if self.laps.compared else []
         return [[*first, *(((text, BRIGHT),) for text in (speed, *others))], *compared]
 
-    def _details(self) -> list[Part]:
+    def _choices(self) -> list[Part]:
+        """The source, the key that shows the others, and the variants."""
         width, height = self.source.size
         name = self.source.name if self.source.live else f"{file_name(self.source.name)}, {width}x{height}"
-        return [*(((text, DIM),) for text in (name, *self._title)), (("h", ACCENT), (" keys", DIM))]
-
-    def _variants(self) -> list[Part]:
-        return [
+        variants: list[Part] = [
             ((str(number + 1), ACCENT), (f" {variant.name}", BRIGHT if number == self.variant else DIM))
             for number, variant in enumerate(self.task.variants)
         ]
+        return [((name, DIM),), (("h", ACCENT), (" keys", DIM)), *variants]
 
 
 def file_name(source: str) -> str:

@@ -22,7 +22,7 @@ from ..assets import PHOTOGRAPH
 from ..console import make_console, plain
 from ..models import find_model
 from .files import check_written
-from .hud import with_bar
+from .hud import STARTING, Hud, with_bar
 from .keys import LEGEND, press
 from .laps import Laps
 from .network import Network
@@ -55,9 +55,11 @@ def run(prepare: Callable[[Scene], Task], options: Options, *, photograph: Path 
         name = Path(options.model).stem
         opened = fb.Window(*with_bar(source.size), f"framebind: {name}", vsync=options.vsync) if shown else None
         window = stack.enter_context(opened) if opened else None
-        context = _contexts(options, window, stack)
+        _open_contexts(options, window, stack)
         timer, networks = fb.GlTimer(), list[Network]()
-        picture = fb.GlTexture(*source.size, "rgba8", label="the picture")
+        picture, hud = fb.GlTexture(*source.size, "rgba8", label="the picture"), Hud()
+        if window:
+            hud.announce(window, STARTING)
 
         def load(model: str) -> Network:
             network = Network(path := find_model(model), options.options(path), timer)
@@ -71,9 +73,9 @@ def run(prepare: Callable[[Scene], Task], options: Options, *, photograph: Path 
         stack.enter_context(contextlib.closing(recorder))
         paced = window is not None and options.vsync and not source.live
         player = Player(
-            task, source, picture, window=window, timer=timer, laps=Laps(networks, timer), recorder=recorder,
+            task, source, picture, window=window, hud=hud, timer=timer, laps=Laps(networks, timer), recorder=recorder,
             trace=trace, seconds_per_frame=1 / (source.fps or 30) if paced else 0.0,
-            title=(name, context.renderer), legend=LEGEND, on_key=press,
+            legend=LEGEND, on_key=press,
         )  # fmt: skip
         for path in options.output:
             recorder.open(path)
@@ -85,15 +87,18 @@ def run(prepare: Callable[[Scene], Task], options: Options, *, photograph: Path 
             return player.play(frames=frames, duration=seconds, advance=advance)
 
 
-def _contexts(options: Options, window: fb.Window | None, stack: contextlib.ExitStack) -> fb.GlContext:
-    """The GL context that draws. If --device names the model's OpenCL device, its context is current as well."""
+def _open_contexts(options: Options, window: fb.Window | None, stack: contextlib.ExitStack) -> None:
+    """Make the GL context that draws current: the window's, or one of its own.
+
+    If --device names the model's OpenCL device, its context is current as well.
+    """
     on_gl = options.device and options.api is GL
     if on_gl and window is not None:
         raise typer.BadParameter("--device of OpenGL needs --headless: a window is on the GPU of its screen")
-    context = window.context if window else stack.enter_context(GL.new_context(options.device if on_gl else ""))
+    if window is None:
+        stack.enter_context(GL.new_context(options.device if on_gl else ""))
     if options.device and not on_gl:
         stack.enter_context(options.api.new_context(options.device))
-    return context
 
 
 def _limits(options: Options, source: fb.Source) -> tuple[int | None, float | None]:
