@@ -33,12 +33,6 @@ def _segments(node: TfliteNode, inputs: Sequence[TensorInfo]) -> Shape:
     return (_integers(count)[0], *values.shape[len(ids.shape) :])
 
 
-def _spectrum(node: TfliteNode, inputs: Sequence[TensorInfo]) -> Shape:
-    """The frequencies of a real picture, of a constant size."""
-    height, width = _integers(inputs[1])
-    return (*inputs[0].shape[:-2], height, width // 2 + 1)
-
-
 def _filtered(node: TfliteNode, inputs: Sequence[TensorInfo]) -> Shape:
     return (inputs[0].shape[0], inputs[1].shape[0] // node.options.Rank())
 
@@ -55,13 +49,12 @@ def _integers(tensor: TensorInfo) -> list[int]:
 
 
 _RULES: dict[str, Callable[[TfliteNode, Sequence[TensorInfo]], Shape]] = {
-    **dict.fromkeys("BUCKETIZE COMPLEX_ABS FAKE_QUANT IMAG MATRIX_SET_DIAG REAL REVERSE_SEQUENCE".split(), _same),
+    **dict.fromkeys("BUCKETIZE FAKE_QUANT MATRIX_SET_DIAG REVERSE_SEQUENCE".split(), _same),
     **dict.fromkeys("RANDOM_STANDARD_NORMAL RANDOM_UNIFORM".split(), _given),
     **dict.fromkeys("RNN UNIDIRECTIONAL_SEQUENCE_RNN".split(), _recurrent),
     **{f"UNSORTED_SEGMENT_{kind}": _segments for kind in ("MAX", "MIN", "PROD", "SUM")},
     "L2_POOL_2D": _pooled,
     "MATRIX_DIAG": lambda node, inputs: (*inputs[0].shape, inputs[0].shape[-1]),
-    "RFFT2D": _spectrum,
     "SVDF": _filtered,
 }
 """The rules of builtin operators with one output, by name."""

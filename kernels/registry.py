@@ -35,7 +35,6 @@ CPU_ONLY = {
     "HASHTABLE_LOOKUP HASHTABLE_SIZE LSH_PROJECTION SKIP_GRAM",
     "it works on the bits of numbers, which tensors on the GPU keep in another form": "BITCAST BITWISE_XOR "
     "STABLEHLO_AND",
-    "it works on complex numbers, which no tensor on the GPU holds": "COMPLEX_ABS IMAG REAL RFFT2D",
     "it draws random numbers": "RANDOM_STANDARD_NORMAL RANDOM_UNIFORM STABLEHLO_RNG_BIT_GENERATOR",
 }
 """The reasons why the GPU has no kernel for operators of LiteRT; for the others nobody has written one."""

@@ -141,7 +141,9 @@ class TensorInfo:
 
     @cached_property
     def bhwc(self) -> Shape:
-        return bhwc(self.shape)
+        """The shape for kernels. Of complex numbers, slices of all real parts stand before those of imaginary ones."""
+        batch, height, width, channels = bhwc(self.shape)
+        return (batch, height, width, 8 * slices(channels) if self.dtype == "complex64" else channels)
 
 
 def bounds_of(tensor: TensorInfo) -> Bounds | None:

@@ -42,6 +42,9 @@ Constants may also be float16, or int4, int8, uint8 and int16 with scales, one f
 numbers once. LiteRT's kernels round activations to 8 bits beside such weights, which the GPU does not. Computed tensors
 may be float16: the GPU computes in float32, and rounds each result to the nearest half.
 
+Complex numbers exist on the GPU between RFFT2D and COMPLEX_ABS, REAL and IMAG. If another operator writes or reads
+them, all of these stay on the CPU.
+
 An LSTM's states are variable tensors. Where no other operator uses them, their values stay on the GPU between invokes.
 After `reset_all_variables()`, `allocate_tensors()` or `set_tensor` the new values are copied there;
 `framebind.Interpreter.get_tensor` copies a state from there. LiteRT's own Python interpreter does not ask for it: it

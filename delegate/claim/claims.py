@@ -12,6 +12,7 @@ from ...kernels.tensor import TensorInfo
 from ..lower.lowering import check_lowering
 from ..read.model import Subgraph
 from ..transform.graph import Node
+from .complex_numbers import shared_with_cpu
 from .integers import unread_integers
 from .shape_rules import Shape
 from .subgraphs import parse_operators
@@ -81,6 +82,7 @@ def claim(
     too_large = _unlowered(parsed.nodes, parsed.tensors, target()) if any(parsed.nodes.values()) else {}
     unsupported = parsed.unsupported | too_large
     unsupported = apart(variables.on_gpu, parsed.nodes.keys() - unsupported.keys(), subgraph) | unsupported
+    unsupported |= shared_with_cpu(parsed.nodes.keys() - unsupported.keys(), subgraph, parsed.tensors)
     supported = {index: nodes for index, nodes in parsed.nodes.items() if index not in unsupported}
     unneeded = unneeded_constants(supported, subgraph) | unread_integers(supported)
     nodes = {index: nodes for index, nodes in supported.items() if index not in unneeded}

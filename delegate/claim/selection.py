@@ -12,6 +12,7 @@ from ..litert.native import NativeGraph, Partitioned
 from ..options import GpuDelegateOptions
 from ..read.model import Subgraph
 from .claims import Claims, unneeded_constants
+from .complex_numbers import shared_with_cpu
 from .payoff import why_it_does_not_pay
 from .variables import apart
 
@@ -143,6 +144,12 @@ def only_handles(request: Request, operators: Sequence[int]) -> str | None:
     return None if any(request.claims.nodes[index] for index in operators) else "it would be alone on the GPU"
 
 
+def divides_complex_numbers(request: Request, operators: Sequence[int]) -> str | None:
+    """The partition has an operator of complex numbers, and not all of those that write and read them."""
+    reasons = shared_with_cpu(operators, request.graph.subgraph, request.claims.tensors)
+    return next(iter(reasons.values()), None)
+
+
 def sparse_constants_on_cpu(request: Request, operators: Sequence[int]) -> str | None:
     """LiteRT's XNNPACK computes with zeros in place of sparse constants if it is given a part of the graph."""
     raw = request.graph.subgraph.operators
@@ -158,7 +165,7 @@ def _beyond_limit(partition: Partitioned, limit: int) -> str:
 
 OPERATOR_RULES: tuple[Rule, ...] = (taken_by_another_delegate, outside_node_range)
 """Applied to each supported operator by itself."""
-PARTITION_RULES: tuple[Rule, ...] = (only_handles, only_constants)
+PARTITION_RULES: tuple[Rule, ...] = (only_handles, only_constants, divides_complex_numbers)
 """Applied to each partition of those that are left."""
 SUBGRAPH_RULES: tuple[Rule, ...] = (sparse_constants_on_cpu,)
 """Applied to all operators that were selected."""

@@ -35,7 +35,7 @@ def rule_shapes(row: TfliteOp, node: TfliteNode) -> list[Shape] | None:
 
 def _movable(tensor: TensorInfo) -> TensorInfo:
     """The tensor with a type whose values every operator moves, and integers as they are."""
-    dtype = tensor.dtype if tensor.dtype in INTEGER_DTYPES else "float32"
+    dtype = tensor.dtype if tensor.dtype in INTEGER_DTYPES or tensor.dtype == "complex64" else "float32"
     return replace(tensor, dtype=dtype, exact_in_f32=True, quantization=None, stored_dtype="")
 
 

@@ -13,6 +13,7 @@ from .integer_cases import integer_cases
 from .movement_cases import movement_cases
 from .operator_models import SHAPES, Const, ModelCase, ints, options, values
 from .reduction_cases import reduction_cases
+from .spectrum_cases import spectrum_cases
 from .window_cases import window_cases
 
 UNARY = (
@@ -231,5 +232,6 @@ CASES: list[ModelCase] = [
     *window_cases(),
     *high_rank_cases(),
     *integer_cases(),
+    *spectrum_cases(),
 ]
 """Every case. The cover chooses those that run on a device (cover.py)."""

@@ -20,6 +20,9 @@ SHAPES = [(2, 3, 5, 7), (1, 4, 5, 8), (2, 6, 3, 1), (2, 5, 6), (1, 7, 4), (3, 10
 """Shapes of every rank, with channels that fill slices, and that do not."""
 BESIDE = np.arange(6, dtype=np.float32).reshape(2, 3)
 
+SPECTRA = {"RFFT2D": "COMPLEX_ABS", "COMPLEX_ABS": "COMPLEX_ABS", "REAL": "REAL", "IMAG": "IMAG"}
+"""The operators of complex numbers, which stay on the GPU, and the one that reads those of an RFFT2D."""
+
 
 @dataclass(frozen=True)
 class Const:
@@ -89,7 +92,12 @@ def case_model(case: ModelCase, shapes: Sequence[Sequence[int]], *, negated: boo
                 operators.append(Op("NEG", [inputs[-1]], [numbers[-1]]))
     dtypes = case.dtypes or [case.dtype] * len(shapes)
     outputs = [tensor(f"output{i}", shape, dtype=dtypes[i]) for i, shape in enumerate(shapes)]
-    operators.append(Op(case.operator, numbers, outputs, case.options, case.version))
+    if case.operator in SPECTRA:
+        complex_numbers = tensor("complex", shapes[0], dtype="complex64")
+        operators.append(Op("RFFT2D", numbers, [complex_numbers], case.options))
+        operators.append(Op(SPECTRA[case.operator], [complex_numbers], outputs))
+    else:
+        operators.append(Op(case.operator, numbers, outputs, case.options, case.version))
     if negated:
         plain, outputs = outputs, [tensor(f"negated_output{i}", shape) for i, shape in enumerate(shapes)]
         operators += [Op("NEG", [a], [b]) for a, b in zip(plain, outputs, strict=True)]

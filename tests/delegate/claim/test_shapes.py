@@ -76,7 +76,6 @@ ON_THE_CPU: dict[str, tuple[list[T], Any, str]] = {
     "RANDOM_UNIFORM": ([lengths(2, 3, 4)], options("Random"), "float32"),
     "UNSORTED_SEGMENT_SUM": ([X, T("ids", (2, 6), 0, "int32"), T("count", (), 4, "int32")],
                              options("UnsortedSegmentSum"), "float32"),
-    "RFFT2D": ([T("x", (2, 8, 8)), lengths(8, 4)], options("Rfft2d"), "complex64"),
     "SVDF": ([T("x", (2, 3)), T("features", (4, 3), 1.0), T("times", (4, 5), 1.0), T("bias", (4,), 0.0),
               T("state", (2, 20), variable=True)], options("SVDF", rank=1), "float32"),
     "UNIDIRECTIONAL_SEQUENCE_RNN": (

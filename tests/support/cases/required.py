@@ -61,6 +61,7 @@ BLOCKS = "tests/kernels/test_operators.py divides the outputs of convolutions am
 DEPTHWISE = "tests/kernels/test_depthwise.py divides windows among invocations"
 PATCHES = "tests/kernels/test_patch_conv.py tries tiles whose weights are staged or not"
 INTEGERS = "integers and truth values are converted to and from the arena by other kernels"
+COMPLEX = "complex numbers stay in the arena"
 VECTOR = "the result is a vector of one value per dimension"
 EXEMPT: dict[Feature, str] = {
     ("conv", "SPLIT == 1", False): BLOCKS, ("conv", "SPLIT > 1", True): BLOCKS,
@@ -72,6 +73,9 @@ EXEMPT: dict[Feature, str] = {
     ("update_slice", "starts", "Dense"): INTEGERS, ("slice_at", "starts", "Dense"): INTEGERS,
     ("top_k", "indices", "Dense"): INTEGERS, ("quantize", "src", "Dense"): INTEGERS,
     ("integer_reduce", "src", "Dense"): INTEGERS, ("integer_reduce", "dst", "Dense"): INTEGERS,
+    ("row_spectrum", "dst", "Dense"): COMPLEX, ("complex_part", "src", "Dense"): COMPLEX,
+    ("column_spectrum", "src", "Dense"): COMPLEX, ("column_spectrum", "dst", "Dense"): COMPLEX,
+    ("complex_part", "dst", "Sliced"): "half a power of two, and one more, fills no slices",
     ("lstm", "gates", "Dense"): "the matrix product before it writes them to the arena",
     ("lstm", "state", "Dense"): "it is written to the arena, then copied to the variable",
     ("RANK", "channels % 4", 0): VECTOR, ("RANK", "channels % 4", 2): VECTOR,

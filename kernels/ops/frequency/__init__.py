@@ -1,0 +1,1 @@
+"""Spectra of signals and pictures, and the parts of their complex numbers."""
