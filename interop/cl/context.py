@@ -107,7 +107,6 @@ class ClContext:
         self.queue_handle = ctypes.c_void_p(self.queue.int_ptr)
         self.name: str = self.device.name.strip()
         self.software = bool(self.device.type & cl.device_type.CPU)
-        """The device is the CPU."""
         self.copies_allowed = copies_allowed
         self.closed = False
         track(self)
