@@ -34,6 +34,15 @@ def gru(keras: Any) -> Any:
     return _sequence(keras, [keras.layers.GRU(24), keras.layers.Dense(5)])
 
 
+def long_lstm(keras: Any) -> Any:
+    layers = [keras.layers.LSTM(128, return_sequences=True), keras.layers.Dense(4)]
+    return keras.Sequential([keras.Input((100, 32), batch_size=1), *layers])
+
+
+def stateful_lstm(keras: Any) -> Any:
+    return _sequence(keras, [keras.layers.LSTM(8, stateful=True)])
+
+
 def _sequence(keras: Any, layers: list[Any]) -> Any:
     return keras.Sequential([keras.Input((12, 6), batch_size=1), *layers])
 
@@ -71,8 +80,9 @@ def conv_next_block(keras: Any) -> Any:
 
 
 HAND_MADE: dict[str, Callable[[Any], Any]] = {
-    "lstm": lstm, "gru": gru, "attention": attention, "u_net": u_net, "upsampling": upsampling,
-    "group_normalization": group_normalization, "conv_next_block": conv_next_block,
+    "lstm": lstm, "gru": gru, "long_lstm": long_lstm, "stateful_lstm": stateful_lstm, "attention": attention,
+    "u_net": u_net, "upsampling": upsampling, "group_normalization": group_normalization,
+    "conv_next_block": conv_next_block,
 }  # fmt: skip
 
 
@@ -89,6 +99,7 @@ def convert(folder: Path, names: list[str]) -> None:
         for suffix, optimizations in (("", []), ("_dynamic", [tensorflow.lite.Optimize.DEFAULT])):
             converter = tensorflow.lite.TFLiteConverter.from_keras_model(model)
             converter.optimizations = optimizations
+            converter.experimental_enable_resource_variables = True  # for states
             path = folder / f"{name}{suffix}.tflite"
             path.write_bytes(converter.convert())
             print(f"{path} {path.stat().st_size:,} bytes", flush=True)

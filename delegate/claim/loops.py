@@ -21,9 +21,9 @@ from .rows import Part, Rows, rows_of
 from .steps import takes_more
 
 LARGEST_LOOP = 8192
-"""The most operators that the steps of a loop have, those of its condition included: 340 steps of a Keras GRU. Each is
-parsed and lowered by itself, and a file of a few bytes can ask for any number of them. 4,900 operators took 0.6 s to
-claim on one busy CPU core (2026-11-22, ``scripts/zoo.py``'s GRU with 200 steps).
+"""The most operators that the steps of a loop have, those of its condition included: 315 steps of a Keras GRU. Each is
+parsed and lowered by itself, and a file of a few bytes can ask for any number of them. Those of 200 steps take 0.65
+CPU seconds to claim (``scripts/zoo.py``'s GRU with 200 steps, on a core of a Xeon of the Skylake family, 2026-11-22).
 """
 
 

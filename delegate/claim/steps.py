@@ -10,6 +10,8 @@ from ...kernels.ops.constant.folding import MOST_VALUES
 from ...kernels.registry import OPERATORS
 from ..read.model import RawOperator, Subgraph
 
+_ENLARGING = frozenset({"BROADCAST_TO", "TILE"})
+"""Operators that make a result of any size of a few numbers. No counter needs them."""
 Values = Sequence[np.ndarray | None]
 """The values of tensors; None for those that are not known before the model runs, or are not looked at."""
 
@@ -38,7 +40,8 @@ def _results(subgraph: Subgraph, arguments: Values) -> list[np.ndarray | None]:
         given = [values for values in inputs if values is not None]
         results = _folded(raw, given) if len(given) == len(inputs) else [None] * len(raw.outputs)
         for output, values in zip(raw.outputs, results, strict=True):
-            known[output] = None if values is None else np.asarray(values).astype(subgraph.tensors[output].dtype)
+            small = values is not None and np.size(values) <= MOST_VALUES
+            known[output] = np.asarray(values).astype(subgraph.tensors[output].dtype) if small else None
     return [known[i] if i in known else _constant(subgraph, i) for i in subgraph.outputs]
 
 
@@ -49,9 +52,11 @@ def _constant(subgraph: Subgraph, tensor: int) -> np.ndarray | None:
 
 def _folded(raw: RawOperator, inputs: list[np.ndarray]) -> list[np.ndarray | None]:
     row = OPERATORS.get(raw.name)
+    if row is None or row.fold is None or raw.name in _ENLARGING:
+        return [None] * len(raw.outputs)
     try:
-        folded = row.fold(raw.options, inputs) if row is not None and row.fold is not None else None
+        folded = row.fold(raw.options, inputs)
     except (AttributeError, IndexError, TypeError, ValueError):
-        folded = None
+        return [None] * len(raw.outputs)
     results = folded if isinstance(folded, list) else [folded]
     return [*results] if len(results) == len(raw.outputs) else [None] * len(raw.outputs)

@@ -6,6 +6,7 @@ are known, so is the target. Some go through float32, as sizes that are scaled d
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -17,6 +18,8 @@ MOST_VALUES = 64
 """The size of the largest operand that is folded: shapes are short, and a device computes long tensors better."""
 
 
+MOST_RESULTS = MOST_VALUES**2
+"""The size of the largest result. A few bytes of a file could ask TILE for any size."""
 _DTYPES = INDEX_DTYPES | {"float32", "bool"}
 
 
@@ -32,6 +35,8 @@ def fold(
     known = [tensor.constant.astype(tensor.dtype) for tensor in node.inputs if tensor and tensor.constant is not None]
     shapes = output_shapes() if len(known) == len(node.inputs) else None
     if shapes is None or max((array.size for array in known), default=0) > MOST_VALUES:
+        return None
+    if any(math.prod(shape) > MOST_RESULTS for shape in shapes):
         return None
     try:
         with np.errstate(all="ignore"):

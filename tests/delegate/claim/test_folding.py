@@ -118,3 +118,11 @@ def test_integers_are_not_divided_by_zero() -> None:
     model, (output,) = model_of("FLOOR_DIV", [S, scalar(0)], options("FloorDiv"), "int32")
     parsed = parse_operators(read_model(model).subgraphs[0], quantized=True, shapes={})
     assert parsed.tensors[output].constant is None
+
+
+def test_no_large_result_is_folded() -> None:
+    """A few bytes of a file would take gigabytes otherwise."""
+    tensors = [T("one", (1,), [1], "int32"), T("times", (1,), [4097], "int32"), T("y", (4097,), dtype="int32")]
+    model = build(G(tensors, [Op("TILE", [0, 1], [2], options("Tile"))], [], [2]))
+    parsed = parse_operators(read_model(model).subgraphs[0], quantized=True, shapes={})
+    assert parsed.tensors[2].constant is None and parsed.tensors[2].shape == (4097,)

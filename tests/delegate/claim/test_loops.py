@@ -200,6 +200,24 @@ def endless() -> bytes:
     return build(main, G([x, T("c", (), True, "bool")], [], [0], [1], "condition"), G([x], [], [0], [0], "body"))
 
 
+def growing() -> bytes:
+    """Each step doubles the length of a list of constants."""
+    numbers = T("numbers", (2,), [1, 2], "int32")
+    items = T("items", (2,), dtype="int32", signature=(-1,))
+    main = G(
+        [T("x", (1,)), number("zero", 0), numbers, number("i"), items],
+        [Op("WHILE", [1, 2], [3, 4], loop(1, 2))],
+        [0],
+        [4],
+    )
+    body = G(
+        [number("i"), items, number("one", 1), number("j"), T("longer", (4,), dtype="int32", signature=(-1,))],
+        [Op("ADD", [0, 2], [3], options("Add")), Op("CONCATENATION", [1, 1], [4], options("Concatenation"))],
+        [0, 1], [3, 4], "body",
+    )  # fmt: skip
+    return build(main, below(1 << 30, items), body)
+
+
 def by_data() -> bytes:
     """The number of steps is the input."""
     main = G([number("n"), number("zero", 0), number("i")], [Op("WHILE", [1, 0], [2, 3], loop(1, 2))], [0], [2])
@@ -230,11 +248,12 @@ def stateful() -> bytes:
     [
         (by_data(), "the number of its steps is known only while the model runs"),
         (counted("TANH", steps=1 << 30), "its steps have more than 8192 operators"),
+        (growing(), "its steps have more than 8192 operators"),
         (endless(), "its steps have more than 8192 operators"),
         (stateful(), "its subgraphs 'condition' and 'body' keep a state of their own"),
         (counted(CPU_ONLY, shape=(1, 2, 3, 4)), f"operator 1 {CPU_ONLY} of 'body': the operator is not supported"),
     ],
-    ids=["by data", "long", "endless", "a state", "an operator"],
+    ids=["by data", "long", "growing", "endless", "a state", "an operator"],
 )
 def test_loops_that_stay_on_the_cpu(model: bytes, reason: str) -> None:
     interpreter, _ = delegated(model, "null")
