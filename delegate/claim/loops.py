@@ -23,7 +23,7 @@ from .steps import takes_more
 LARGEST_LOOP = 8192
 """The most operators that the steps of a loop have, those of its condition included: 315 steps of a Keras GRU. Each is
 parsed and lowered by itself, and a file of a few bytes can ask for any number of them. Those of 200 steps take 0.65
-CPU seconds to claim (``scripts/zoo.py``'s GRU with 200 steps, on a core of a Xeon of the Skylake family, 2026-11-22).
+CPU seconds to claim (``scripts/zoo.py``'s GRU with 200 steps, on a core of an Intel Xeon, 2026-11-22).
 """
 
 
