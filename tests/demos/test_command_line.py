@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from typer.testing import CliRunner
 
 import framebind as fb
-from framebind.__main__ import COMMANDS, main
+from framebind.__main__ import COMMANDS, app, main
 from framebind.delegate.options import BACKENDS
 from framebind.demos.apis import APIS, BY_NAME, Backend
 from framebind.demos.commands.benchmark import benchmark
@@ -48,9 +49,9 @@ def test_help_lists_every_command() -> None:
 
 @pytest.mark.parametrize("command", [command.__name__ for command in COMMANDS])
 def test_each_command_shows_an_example(command: str) -> None:
-    done = run(command, "--help")
-    assert done.returncode == 0, done.stderr
-    assert f"Example: python -m framebind {command}" in done.stdout
+    done = CliRunner(env={"COLUMNS": "250"}).invoke(app, [command, "--help"])
+    assert done.exit_code == 0, done.output
+    assert f"Example: python -m framebind {command}" in done.output
 
 
 ADDED = '''
