@@ -21,6 +21,12 @@ from .output import AsJson, add_row, make_table, print_json, print_line, print_t
 
 State = Literal["ok", "warning", "missing"]
 STYLES: dict[State, str] = {"ok": "", "warning": "yellow", "missing": "red"}
+EXTRAS = {
+    "hosts": "demos/hosts",
+    "evaluate": "evaluate coco",
+    "plot": "benchmark --plot, diff --plot and inspect --graph",
+}
+"""Extras of pyproject.toml, and what needs them."""
 LOADERS = {api.loader: api.packages for api in APIS} | {
     "Vulkan": "only for GPUs that share no memory otherwise: Debian, Ubuntu: apt-get install libvulkan1, and "
     "mesa-vulkan-drivers or the vendor's driver. Fedora: dnf install vulkan-loader mesa-vulkan-drivers",
@@ -122,15 +128,17 @@ def _version(package: str) -> str | None:
 
 
 def _extras() -> Iterator[Finding]:
-    """The libraries of demos/hosts, an extra of pyproject.toml: those that are missing, or all."""
+    """The packages of each extra that a user may want: those that are missing, or all."""
     requirements = metadata.requires("framebind") if _version("framebind") else None  # None: run from its source alone
-    matches = (re.match(r"""([\w.-]+).*extra == ["']hosts["']""", requirement) for requirement in requirements or [])
-    packages = [match[1] for match in matches if match]
-    if packages:
-        missing = [package for package in packages if _version(package) is None]
-        found = f"without {', '.join(missing)}" if missing else ", ".join(packages)
-        advice = f"only for demos/hosts: pip install {' '.join(missing)}" if missing else ""
-        yield Finding("extra 'hosts'", "missing" if missing else "ok", found, advice)
+    for extra, use in EXTRAS.items():
+        pattern = rf"""([\w.-]+).*extra == ["']{extra}["']"""
+        matches = (re.match(pattern, requirement) for requirement in requirements or [])
+        packages = [match[1] for match in matches if match]
+        if packages:
+            missing = [package for package in packages if _version(package) is None]
+            found = f"without {', '.join(missing)}" if missing else ", ".join(packages)
+            advice = f"only for {use}: pip install {' '.join(missing)}" if missing else ""
+            yield Finding(f"extra '{extra}'", "missing" if missing else "ok", found, advice)
 
 
 def _models() -> Finding:

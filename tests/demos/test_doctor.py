@@ -55,6 +55,7 @@ def test_every_device_of_this_machine_has_its_line() -> None:
         assert bool(line["advice"]) == (line["state"] != "ok")
     assert found["OpenGL"] and len(found["sharing"]) >= len(machine.sharing) >= 1
     assert found["EGL"][0]["state"] == found["OpenCL"][0]["state"] == "ok"
+    assert {"extra 'hosts'", "extra 'evaluate'", "extra 'plot'"} <= found.keys()
     (display,) = found["display"]
     assert display["state"] == "missing" and "--output FILE" in display["advice"] and "xvfb-run" in display["advice"]
     assert "ssh" not in display["advice"]  # its GL is too old: docs/troubleshooting.md
