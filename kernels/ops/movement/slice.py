@@ -161,6 +161,8 @@ def dense_slice(rank: int, begins: list[int] | None, ends: list[int] | None, ste
         return bool(mask >> i & 1)
 
     count = len(steps)
+    if sum(has(options.EllipsisMask(), i) for i in range(count)) > 1:
+        raise Unsupported("it has more than one ellipsis")
     ellipsis = next((i for i in range(count) if has(options.EllipsisMask(), i)), count)
     # A dimension after the ellipsis is not added and taken: each entry is one of the three.
     added = [i for i in range(count) if has(options.NewAxisMask(), i) and i != ellipsis]
@@ -181,6 +183,8 @@ def dense_slice(rank: int, begins: list[int] | None, ends: list[int] | None, ste
             place += 1
         elif i < count:
             drop = has(options.ShrinkAxisMask(), i)
+            if drop and steps[i] < 0:
+                raise Unsupported(f"it takes one value of dimension {place} backwards, which LiteRT's result is not")
             begin = None if begins is None or has(options.BeginMask(), i) else int(begins[i])
             end = None if ends is None or has(options.EndMask(), i) else int(ends[i])
             computed = i if begins is None and not has(options.BeginMask(), i) else None
@@ -201,10 +205,12 @@ def _fold_strided(options: Any, inputs: list[np.ndarray]) -> np.ndarray:
     if options.Offset():
         ends = [begin + end for begin, end in zip(begins, ends, strict=True)]
     taken = dense_slice(inputs[0].ndim, begins, ends, steps, options)
-    index = tuple(cut.begin if cut.drop else slice(cut.begin, cut.end, cut.step) for cut in taken.cuts)
+    index = tuple(cut.begin or 0 if cut.drop else slice(cut.begin, cut.end, cut.step) for cut in taken.cuts)
     result = np.asarray(inputs[0][index])
     for place in taken.new:
         result = np.expand_dims(result, place)
+    if result.size == 0 and options.BeginMask():
+        raise ValueError("LiteRT takes some ranges of no value, whose begin is masked, for whole ones")
     return result
 
 

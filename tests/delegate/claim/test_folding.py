@@ -53,6 +53,7 @@ CASES: list[tuple[str, list[Any], Any, str]] = [
     ("STRIDED_SLICE", [S, whole(1), whole(3), whole(1)], options("StridedSlice"), "int32"),
     ("STRIDED_SLICE", [S, whole(-1), whole(0), whole(-2)], options("StridedSlice", endMask=1), "int32"),
     ("STRIDED_SLICE", [S, whole(-2), whole(9), whole(1)], options("StridedSlice", shrinkAxisMask=1), "int32"),
+    ("STRIDED_SLICE", [S, *3 * [whole(2)]], options("StridedSlice", beginMask=1, shrinkAxisMask=1), "int32"),
     ("SLICE", [S, whole(1), whole(-1)], options("Slice"), "int32"),
     ("SLICE", [S, whole(1), whole(2)], options("Slice"), "int32"),
     ("GATHER", [S, whole(3, 0)], options("Gather"), "int32"), ("GATHER", [S, scalar(2)], options("Gather"), "int32"),

@@ -97,6 +97,27 @@ def test_scales_along_another_dimension_than_the_channels_stay_on_the_cpu(axis: 
     assert found == ({} if axis == 3 else {0: f"{expected}dimension 3"})
 
 
+@pytest.mark.parametrize(
+    ("weight", "kind", "value", "fits"),
+    [(0, "int32", 2**31 - 1, True), (1, "int32", 2**31 - 1, False), (1, "int32", 2**30, True),
+     (1, "int64", 2**40, True), (1, "int64", -(2**60), False)],
+)  # fmt: skip
+def test_a_bias_that_makes_litert_s_sums_overflow_stays_on_the_cpu(
+    weight: int, kind: str, value: int, fits: bool
+) -> None:
+    stored = {"dtype": "int8" if kind == "int32" else "int16", "scales": [0.5], "zero_points": [0]}
+    tensors = [
+        T("x", (1, 2, 2, 3), **stored),
+        T("w", (2, 1, 1, 3), np.full((2, 1, 1, 3), weight, np.int8), "int8", scales=[0.5], zero_points=[0]),
+        T("bias", (2,), np.array([0, value], kind), kind, scales=[0.25], zero_points=[0]),
+        T("y", (1, 2, 2, 2), **stored),
+    ]
+    found = _reasons(
+        build(G(tensors, [Op("CONV_2D", [0, 1, 2], [3], options("Conv2D", strideH=1, strideW=1))], [0], [3]))
+    )
+    assert found == ({} if fits else {0: "its bias 'bias' is so large that LiteRT's sums of integers overflow"})
+
+
 def test_four_coordinates_are_the_most_into_a_tensor_of_rank_5() -> None:
     tensors = [T("x", (2, 2, 2, 2, 3)), T("indices", (1, 4), [[1, 0, 1, 0]], "int32"), T("y", (1, 3))]
     found = _reasons(build(G(tensors, [Op("GATHER_ND", [0, 1], [2])], [0], [2])))

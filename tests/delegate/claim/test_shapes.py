@@ -111,6 +111,18 @@ def test_an_ellipsis_for_no_dimension_is_litert_s() -> None:
     np.testing.assert_array_equal(on(applied(model), x), alone(model, x))
 
 
+@pytest.mark.parametrize(
+    ("masks", "begin", "reason"),
+    [({"ellipsisMask": 3}, 1, "more than one ellipsis"), ({"shrinkAxisMask": 2}, 1, "dimension 1 backwards")],
+)
+def test_masks_that_litert_reads_in_a_way_of_its_own_are_litert_s(masks: Any, begin: int, reason: str) -> None:
+    index = [T("begin", (2,), [0, begin], "int32"), T("end", (2,), [1, 2], "int32"), T("step", (2,), [1, -1], "int32")]
+    graph = G([T("x", (3, 4)), *index, T("y", ())], [], [0], [4])
+    graph.operators.append(Op("STRIDED_SLICE", [0, 1, 2, 3], [4], options("StridedSlice", **masks)))
+    parsed = parse_operators(read_model(build(graph)).subgraphs[0], quantized=True, shapes={})
+    assert reason in parsed.unsupported[0]
+
+
 # Resizing -------------------------------------------------------------------------------------------------------------
 
 
