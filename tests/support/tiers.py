@@ -34,6 +34,8 @@ SLOW_FILES = frozenset({"test_cache_key.py", "test_tune.py", "test_doctests.py",
 """Files of these folders that make a context of their own, start processes or run models: they are not quick either."""
 DEALT_FILES = frozenset({"test_graphs.py", "test_devices.py"})
 """Files beside those of tests/kernels whose parameters show the same on each API. All APIs run the first of these."""
+UNDEALT = frozenset({"test_quantized.py::test_model_is_within_four_steps_of_litert"})
+"""Tests whose devices are dealt out elsewhere here."""
 SMALLEST_MODEL = "face_detection_front"
 
 
@@ -60,8 +62,9 @@ def chosen(tier: Tier, items: Sequence[pytest.Item], *, after: Tier | None = Non
         return list(items)
     if tier == "quick":
         return [item for item in items if _takes_run(item) or (_is_quick(item) and not _is_repeated(item))]
-    dropped = _repeated_of_kernels(items)
-    return [item for item in items if _takes_run(item) or not (item in dropped or _is_repeated(item))]
+    kept = [item for item in items if _takes_run(item) or not _is_repeated(item)]
+    dropped = _repeated_of_kernels(kept)
+    return [item for item in kept if _takes_run(item) or item not in dropped]
 
 
 def _draws_examples(item: pytest.Item) -> bool:
@@ -98,7 +101,7 @@ def _repeated_of_kernels(items: Sequence[pytest.Item]) -> set[pytest.Item]:
 
 def _is_dealt(item: pytest.Item) -> bool:
     path = Path(item.path)
-    return (path.parent.name == "kernels" or path.name in DEALT_FILES) and _name(item) not in REPEATED
+    return (path.parent.name == "kernels" or path.name in DEALT_FILES) and _name(item) not in UNDEALT
 
 
 def _deal(combinations: Iterable[Values], first: Iterable[str], later: Sequence[str]) -> dict[Values, Iterable[str]]:
@@ -184,6 +187,18 @@ def _is_other_quantized(parameters: Mapping[str, Any]) -> bool:
     return parameters["half"] or ("posenet" in parameters["name"]) != (_api(parameters["gpu"]) == "cl")
 
 
+def _is_other_resize(parameters: Mapping[str, Any]) -> bool:
+    """On a device with a driver each pair of a size, a way to place pixels and a filter is run once."""
+    change = parameters["change"]
+    number = change.size[0] + change.align_corners + change.half_pixel_centers
+    return parameters["device"] != "null" and number % 2 != change.bilinear
+
+
+def _is_larger_tile(parameters: Mapping[str, Any]) -> bool:
+    """llvmpipe takes seven seconds to compile it; test_matrix_conv.py runs the tile without sums."""
+    return parameters["device"] != "null" and parameters["tile"].batch > 1
+
+
 def _always(_: Mapping[str, Any]) -> bool:
     return True
 
@@ -209,6 +224,9 @@ REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "test_share.py::test_a_hundred_thousand_hand_overs_leak_nothing": _always,
     "test_tune.py::test_what_is_kept_and_strange_is_measured_anew": _always,  # decoding is tested without a GPU
     "test_tune.py::test_what_was_kept_for_a_device_with_more_room_is_refused": _always,
+    "test_live.py::test_on_a_dense_display_window_and_text_have_more_pixels": _on("dots_per_inch", 96),
+    "test_resized.py::test_a_convolution_resizes_what_it_reads": _is_other_resize,
+    "test_squeeze_excite.py::test_matrix_units_add_up_what_they_write": _is_larger_tile,
     "test_winograd.py::test_a_model_keeps_its_bounds": _on("storage", "f32"),
     "test_cl_device.py::test_auto_falls_back_with_one_line_saying_why": _on("context", "gles"),
     "test_compatibility.py::test_the_command_prints_tables": _on("context", "gles"),
