@@ -81,7 +81,7 @@ def test_a_hundred_bound_frames_of_two_threads(tmp_path: Path) -> None:
 def test_endurance_counts_each_wrong_frame(gpu: Device, tmp_path: Path) -> None:
     endurance = script("endurance")
     (tmp_path / "a.tflite").write_bytes(chain("EXP", "ABS", shape=(1, 8, 8, 3)))
-    lane = endurance.Lane(tmp_path / "a.tflite", endurance.BY_NAME[gpu.traits.api], waits=True)
+    lane = endurance.Lane(tmp_path / "a.tflite", endurance.BY_NAME[gpu.traits.api], rate=False)
     for number in range(6):
         lane.frame(number)
     assert lane.check(6) == (6, 0)
