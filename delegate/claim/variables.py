@@ -74,6 +74,9 @@ class _Uses:
                 if raw.name == "VAR_HANDLE" and not raw.custom and len(raw.outputs) == 1:
                     self.names[number, raw.outputs[0]] = _name(raw)
                     self.uses.setdefault(_name(raw), [])
+                    handle = subgraph.tensors[raw.outputs[0]]
+                    if handle.dtype != "resource":
+                        self.reasons[_name(raw)] = f"its handle '{handle.name}' is {handle.dtype}"
         for number, subgraph in enumerate(model.subgraphs):
             for raw in subgraph.operators:
                 self._add(number, subgraph, raw)

@@ -155,6 +155,10 @@ def used_elsewhere() -> bytes:
 
 
 UNINITIALIZED = build(G([X, H, T("y", SHAPE)], [HANDLE, Op(ASSIGN, [1, 0], []), Op(READ, [1], [2])], [0], [2]))
+ODD = build(
+    G([X, H, T("y", SHAPE)], [ONCE, HANDLE, Op(READ, [1], [2])], [0], [2]),
+    G([T("first", SHAPE, FIRST), T("h", ())], [HANDLE, Op(ASSIGN, [1, 0], [])], [], [], "first values"),
+)
 LATE = build(G([X, H, T("y", SHAPE)], [HANDLE, Op(ASSIGN, [1, 0], []), ONCE, Op(READ, [1], [2])], [0], [2]), first())
 INTEGER = build(
     G([T("x", (2,), dtype="int32"), H, T("y", (2,), dtype="int32")], [ONCE, HANDLE, Op(READ, [1], [2])], [0], [2]),
@@ -168,9 +172,10 @@ INTEGER = build(
         (used_elsewhere(), "operator 1 READ_VARIABLE of subgraph 'other' uses it too"),
         (UNINITIALIZED, "no CALL_ONCE gives it a first value"),
         (LATE, "it is used before CALL_ONCE, operator 2, gives it its first value"),
+        (ODD, "its handle 'h' is float32"),
         (INTEGER, "its first value 'first' is int32, and no float32 constant"),
     ],
-    ids=["elsewhere", "uninitialized", "late", "integers"],
+    ids=["elsewhere", "uninitialized", "late", "odd", "integers"],
 )
 def test_variables_that_stay_on_the_cpu(content: bytes, reason: str) -> None:
     interpreter, _ = delegated(content, "null")
