@@ -38,6 +38,8 @@ class Hud:
         self.shows_figures, self.shows_keys = True, False
         self._overlay = fb.Overlay()
         self._note, self._note_until = "", 0.0
+        self._content: object = None
+        self._lines: list[Line] = []
         self._kept: tuple[object, int] = None, 0
         """The window's size and what is switched on, and the number of lines that the bar had with it at most."""
 
@@ -78,8 +80,10 @@ class Hud:
         paragraphs = [[((text, ACCENT),)] for text in (status, note) if text]
         if self.shows_figures:
             paragraphs += [*([list(keys)] if self.shows_keys else []), *map(list, figures)]
-        lines = flow(self._overlay, paragraphs, size[0] - height, height)
-        lines = lines[: max(LINES, int(size[1] * _MOST / height))]
+        content = paragraphs, size, height
+        if content != self._content:  # it changes four times per second, not with every frame
+            self._content, self._lines = content, flow(self._overlay, paragraphs, size[0] - height, height)
+        lines = self._lines[: max(LINES, int(size[1] * _MOST / height))]
         tall = bar_height(self._room(len(lines), size), height)
         draw_bar(self._overlay, size, lines, tall=tall, height=height)
         window.show(picture, self._overlay, below=tall)
