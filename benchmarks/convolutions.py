@@ -119,7 +119,7 @@ def bind(device: Device, layer: Layer) -> Bound:
 
 
 def launches(device: Device, bound: Bound) -> Iterator[tuple[str, Launch]]:
-    """The general kernel's launch by its rule, and that of each tile where the device has matrix units."""
+    """The general kernel's launch by its rule, and that of each tile if the device has matrix units."""
     shapes: dict[TensorId, Shape] = {0: bound.src.shape, 1: bound.dst.shape}
 
     def no_scratch(shape: Shape) -> TensorId:

@@ -330,7 +330,7 @@ class Engine:
         return found[0]
 
     def bind(self, obj: Any, tensor: int, mapping: TextureMapping) -> None:
-        """Let ``obj`` be a tensor of the main subgraph from now on. Raises BindingError where it does not fit."""
+        """Let ``obj`` be a tensor of the main subgraph from now on. Raises BindingError if it does not fit."""
         if self._rebind(obj, tensor, mapping):
             return
         partitions = self._partitions_with(tensor)

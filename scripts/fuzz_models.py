@@ -1,6 +1,6 @@
 """Damages models and looks for crashes: ``python scripts/fuzz_models.py --seconds 600 MODEL.tflite ...``.
 
-Each damaged file is read, claimed and, where it is accepted, loaded and allocated by LiteRT, in a process of its own
+Each damaged file is read, claimed and, if it is accepted, loaded and allocated by LiteRT, in a process of its own
 with bounded time and memory. What ends in a signal, in a hang or in any exception but ModelError (and LiteRT's own
 RuntimeError) is kept in ``--keep``, and the exit status is 1. POSIX only.
 """

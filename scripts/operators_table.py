@@ -76,7 +76,7 @@ def litert_has(number: int) -> bool:
 
 
 def _resolves(number: int, version: int) -> bool:
-    """LiteRT refuses a model that names an operator without a kernel, also where nothing uses it."""
+    """LiteRT refuses a model that names an operator without a kernel, even if nothing uses it."""
     code, subgraph, model = schema.OperatorCodeT(), schema.SubGraphT(), schema.ModelT()
     code.builtinCode, code.deprecatedBuiltinCode, code.version = number, min(number, 127), version
     subgraph.tensors, subgraph.operators, subgraph.inputs, subgraph.outputs = [], [], [], []

@@ -208,7 +208,7 @@ def _fresh_counter() -> None:
 
 @pytest.fixture(scope="session")
 def model_path() -> Callable[[str], Path]:
-    """``model_path("deeplabv3_257_mv_gpu")`` is the model's file; skips, saying so, where no models are there."""
+    """``model_path("deeplabv3_257_mv_gpu")`` is the model's file; skips, saying so, if no models are there."""
     given = os.environ.get("FRAMEBIND_MODELS")
     folder = Path(given) if given else ROOT.parent / "shared" / "models"
 
@@ -224,7 +224,7 @@ def model_path() -> Callable[[str], Path]:
 
 @pytest.fixture(scope="session")
 def tool() -> Callable[[str], str]:
-    """``tool("xvfb-run")`` is the path of a program of that name; skips, saying so, where it is not installed."""
+    """``tool("xvfb-run")`` is the path of a program of that name; skips, saying so, if it is not installed."""
 
     def find(name: str) -> str:
         path = shutil.which(name)

@@ -102,7 +102,7 @@ class NativeGraph:
             raise DelegateError(f"LiteRT does not resize {self._label(tensor)} to {shape}")
 
     def forget_arrays(self) -> None:
-        """Let ``array`` ask anew: shapes may have changed where addresses have not."""
+        """Let ``array`` ask anew: shapes may have changed although addresses have not."""
         self._arrays.clear()
 
     def array(self, tensor: int) -> np.ndarray:

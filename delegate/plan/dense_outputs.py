@@ -34,7 +34,7 @@ def dense_ranges(
 
 
 def _parts(lowered: Lowered, output: int) -> dict[int, int] | None:
-    """The first element of each tensor that lies in ``output``, itself where none does; None where one is no range of
+    """The first element of each tensor that lies in ``output``, itself if none does; None if one is no range of
     whole pixels.
     """
     shape, found = lowered.shapes[output], dict[int, int]()

@@ -47,7 +47,7 @@ _CALLS = {
 
 
 def check_subgraph(where: str, subgraph: Subgraph) -> None:
-    """Raise ModelError, naming operator and tensor, where the operators do not fit together."""
+    """Raise ModelError, naming operator and tensor, if the operators do not fit together."""
     _check_order(where, subgraph)
     for operator in subgraph.operators:
         if not operator.custom:
@@ -116,7 +116,7 @@ def _check_unpacked(where: str, subgraph: Subgraph) -> None:
 
 
 def check_calls(subgraphs: Sequence[Subgraph]) -> None:
-    """Raise ModelError where an operator runs a subgraph that is not there, or that it is in itself."""
+    """Raise ModelError if an operator runs a subgraph that is not there, or that it is in itself."""
     called = [
         {
             (operator.index, operator.name, number)

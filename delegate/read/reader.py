@@ -46,7 +46,7 @@ _DAMAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError, Attri
 
 
 def read_file(path: str | bytes | os.PathLike[str]) -> bytes:
-    """A model's bytes. Raises ModelError where the file cannot be read."""
+    """A model's bytes. Raises ModelError if the file cannot be read."""
     try:
         return Path(os.fsdecode(path)).read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a null character
@@ -69,7 +69,7 @@ def read_content(path: str | bytes | os.PathLike[str] | None, content: bytes | N
 def read_model(content: bytes, path: str | bytes | os.PathLike[str] | None = None) -> Model:
     """Read a TensorFlow Lite flatbuffer. Constants are read-only views of ``content``, which they keep alive.
 
-    ``path`` is the file that the bytes are from, for messages. Raises ModelError where the bytes are truncated, foreign
+    ``path`` is the file that the bytes are from, for messages. Raises ModelError if the bytes are truncated, foreign
     or inconsistent.
     """
     try:
@@ -303,7 +303,7 @@ def _builtin_code(table: tflite.OperatorCode) -> int:
 
 
 def _array(vector: Any) -> np.ndarray:
-    """A vector of a flatbuffer; tflite returns 0 where the file has none."""
+    """A vector of a flatbuffer; tflite returns 0 if the file has none."""
     return vector if isinstance(vector, np.ndarray) else np.empty(0, np.uint8)
 
 

@@ -111,5 +111,5 @@ def _vector(kind: int, union: Any) -> Indices:
 
 
 def _listed(vector: Any) -> list[int]:
-    """A vector of a flatbuffer; tflite returns 0 where the file has none."""
+    """A vector of a flatbuffer; tflite returns 0 if the file has none."""
     return vector.tolist() if isinstance(vector, np.ndarray) else []

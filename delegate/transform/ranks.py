@@ -54,7 +54,7 @@ def merge_reshapes(graph: Graph) -> None:
 
 
 def _nodes(graph: Graph, node: Node, steps: Sequence[Collapsed]) -> list[Node]:
-    """The nodes of the steps, with reshapes where shapes differ. The last step has the node's epilogue."""
+    """The nodes of the steps, with reshapes if shapes differ. The last step has the node's epilogue."""
     nodes: list[Node] = []
     current = node.inputs
     for number, step in enumerate(steps):

@@ -1,4 +1,4 @@
-"""What can be bound to a tensor, what is said where it cannot, and what values come out of and go into textures."""
+"""What can be bound to a tensor, what is said if it cannot, and what values come out of and go into textures."""
 
 from __future__ import annotations
 

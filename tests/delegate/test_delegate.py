@@ -110,7 +110,7 @@ def test_the_number_of_partitions_can_be_limited(context: fb.GlContext) -> None:
 
 
 def test_nothing_claimed_runs_on_the_cpu_and_says_why(caplog: pytest.LogCaptureFixture) -> None:
-    """No GL context is needed, nor made, where nothing goes to the GPU."""
+    """No GL context is needed, nor made, if nothing goes to the GPU."""
     interpreter, delegate = ready(chain(CPU_ONLY))
     heading = "Following operations are not supported by GPU delegate"
     assert f"{heading}:\n{CPU_ONLY}: the operator is not supported\n" in caplog.text

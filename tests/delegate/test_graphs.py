@@ -338,7 +338,7 @@ def looping() -> bytes:
 @pytest.mark.parametrize("keep", [False, True], ids=["copied", "kept"])
 @pytest.mark.parametrize("model", [branching(), looping()], ids=["IF", "WHILE"])
 def test_control_flow(gpu: Device, model: bytes, keep: bool) -> None:
-    """Subgraphs run on the GPU too; what they return is copied to the CPU, for IF and WHILE, also where outputs stay
+    """Subgraphs run on the GPU too; what they return is copied to the CPU, for IF and WHILE, also if outputs stay
     on the GPU.
     """
     interpreter, delegate = on_gpu(gpu, model)

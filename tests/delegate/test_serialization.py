@@ -1,4 +1,4 @@
-"""What is kept between processes: used where it is right, made anew where it is not, and never trusted."""
+"""What is kept between processes: used if it is right, made anew if it is not, and never trusted."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def rewritten(file: Path, change: Callable[[str, bytes], bytes]) -> None:
     os.close(folder)
 
 
-# Used where it is right ----------------------------------------------------------------------------------------------
+# Used if it is right -------------------------------------------------------------------------------------------------
 
 
 def test_on_gl_the_second_start_compiles_and_packs_nothing(on_gl: Starts, tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def encoded(case: Sparse, values: npt.NDArray[Any]) -> tuple[bytes, Any]:
 
 
 def model(case: Sparse, raw: bytes, table: Any, *between: str) -> bytes:
-    """x + the constant (made dense, and float32 where it is float16); ``between`` are operators on x before."""
+    """x + the constant (made dense, and float32 if it is float16); ``between`` are operators on x before."""
     constant = T("constant", case.shape, dtype=case.dtype, raw=raw, sparsity=table)
     tensors = [constant, T("made_dense", case.shape, dtype=case.dtype)]
     operators = [Op("DENSIFY", [0], [1])]

@@ -212,7 +212,7 @@ def test_mistakes_with_models_that_are_not_bundled(tmp_path: Path, model_path: M
 def test_a_window_shows_the_picture(tmp_path: Path, model_path: ModelPath, tool: Callable[[str], str]) -> None:
     command = [sys.executable, "-m", "framebind.demos.segmentation", "--model", str(model_path("selfie_segmentation"))]
     command += ["--window", "--frames", "4", "--size", "96x64", "--output", str(tmp_path / "a.png")]
-    tool("xvfb-run")  # skips, or fails where it is promised
+    tool("xvfb-run")  # skips, or fails if it is promised
     with Screen(tmp_path) as screen:
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=screen.environment)
     assert done.returncode == 0, done.stderr

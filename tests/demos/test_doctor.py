@@ -1,4 +1,4 @@
-"""``python -m framebind doctor``: on this machine, and where drivers, display or models are gone."""
+"""``python -m framebind doctor``: on this machine, and if drivers, display or models are gone."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_every_device_of_this_machine_has_its_line() -> None:
 
 @pytest.mark.usefixtures("gl_and_cl")
 def test_with_a_display_a_window_is_tried(tmp_path: Path, tool: Callable[[str], str]) -> None:
-    tool("xvfb-run")  # skips, or fails where it is promised
+    tool("xvfb-run")  # skips, or fails if it is promised
     with Screen(tmp_path) as screen:
         done = run("--json", without=("EGL_PLATFORM", "WAYLAND_DISPLAY"), DISPLAY=screen.display)
     (display,) = checks(done)["display"]

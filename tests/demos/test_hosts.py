@@ -52,13 +52,13 @@ def test_a_model_reads_and_writes_the_textures_of(
 ) -> None:
     """Started as a plain script, from another folder."""
     if host == "pyopencl":
-        request.getfixturevalue("gl_and_cl")  # skips, or fails where they are promised
+        request.getfixturevalue("gl_and_cl")  # skips, or fails if they are promised
     model, screen = tmp_path / "model.tflite", tmp_path / "screen.png"
     rgb = skimage.data.astronaut()[20 : 20 + SIZE[1], 100 : 100 + SIZE[0]]
     model.write_bytes(tiny_models.chain("NEG", "LOGISTIC", "NEG", "EXP", shape=(1, 64, 64, 3)))
     options = ["--model", str(model), "--frames", str(FRAMES), "--output", str(screen)]
     command = [sys.executable, str(FOLDER / f"with_{host}.py"), *arguments(host, rgb, tmp_path), *options]
-    tool("xvfb-run")  # skips, or fails where it is promised
+    tool("xvfb-run")  # skips, or fails if it is promised
     with Screen(tmp_path) as server:
         done = subprocess.run(
             command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env=server.environment, check=False

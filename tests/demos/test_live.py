@@ -38,7 +38,7 @@ GREEN, RED = 1, 0
 @pytest.fixture
 def screen(tmp_path: Path, tool: Callable[[str], str]) -> Iterator[Screen]:
     for name in ("xvfb-run", "xdotool"):
-        tool(name)  # skips, or fails where it is promised
+        tool(name)  # skips, or fails if it is promised
     (tmp_path / "screen").mkdir()
     with Screen(tmp_path / "screen") as screen:
         yield screen
@@ -293,7 +293,7 @@ def test_each_demo_shows_moving_frames_and_answers_keys(
     elif model == "objects.tflite":
         object_model(tmp_path / model, logits=False)
     elif model not in BUNDLED:
-        model_path(model)  # skips where there are no models
+        model_path(model)  # skips if there are no models
     command = (sys.executable, "-m", "framebind", "demo", name, "--model", model, "--size", "160x120")
     with screen.run(*command, cwd=tmp_path) as program:
         program.press("i")

@@ -354,7 +354,7 @@ def test_what_follows_each_other_without_slots_is_one_command_buffer(device: ClD
     recorded = device.record(steps)
     device._command_buffers = None
     plain = device.record(steps)
-    # Five kernels and a flush; where the device has the extension, the three in the middle are one call.
+    # Five kernels and a flush; if the device has the extension, the three in the middle are one call.
     assert plain.calls_per_run == 6
     assert recorded.calls_per_run == (4 if CommandBuffers.on(device.context.queue) else 6)
     assert recorded.barriers == plain.barriers == 0

@@ -181,7 +181,7 @@ def test_a_texture_is_written_with_mean_std_and_crop(gpu: Device, format: str, o
 
 
 def write_picture(gpu: Device, x: Array, format: str, order: str, place: dict[str, Any]) -> tuple[Array, Array]:
-    """Write tensor ``x`` into a texture: its content afterwards and before. It is 8x9 where there is a crop."""
+    """Write tensor ``x`` into a texture: its content afterwards and before. It is 8x9 if there is a crop."""
     width, height = (8, 9) if "crop" in place else (x.shape[2], x.shape[1])
     before = texels(format, height, width, 5)
     target, buffer = texture(gpu, before), gpu.buffer(x.nbytes, "x")

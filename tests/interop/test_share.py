@@ -1,6 +1,6 @@
-"""GL objects in programs on OpenCL: each strategy where a pair of devices offers it, byte-exact, and without copies.
+"""GL objects in programs on OpenCL: each strategy if a pair of devices offers it, byte-exact, and without copies.
 
-Every test runs with every strategy; it skips, with the reasons of all pairs of devices, where none offers it.
+Every test runs with every strategy; it skips, with the reasons of all pairs of devices, if none offers it.
 """
 
 from __future__ import annotations
@@ -437,7 +437,7 @@ def free(name: str, order: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("name", ZERO_COPY)
 def test_objects_freed_in_any_order_do_not_crash(name: str, request: pytest.FixtureRequest) -> None:
-    open_pair(name).close()  # skips where there is none
+    open_pair(name).close()  # skips if there is none
     here, step = str(Path(__file__).parent), "61" if request.config.getoption("--tier") == "all" else "431"
     done = subprocess.run(
         [sys.executable, "-c", FREEING, here, name, "0", step], capture_output=True, text=True, timeout=240, check=False

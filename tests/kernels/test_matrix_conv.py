@@ -1,4 +1,4 @@
-"""Convolutions by matrix units against NumPy and the general kernel; the units are emulated where a device has none."""
+"""Convolutions by matrix units against NumPy and the general kernel; the units are emulated if a device has none."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_what_goes_to_matrix_units() -> None:
 
 
 def test_weights_of_16_bits_are_what_matrix_units_take() -> None:
-    """Neither where constants have 32, nor before a rounding to a quantized tensor's steps, which they would move."""
+    """Neither if constants have 32, nor before a rounding to a quantized tensor's steps, which they would move."""
     traits = replace(NullDevice().traits, matrix_units=True)
     window = Window((1, 1), (1, 1))
     operation = Convolution(window, values(8, 1, 1, 8), None)

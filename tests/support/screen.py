@@ -28,7 +28,7 @@ def display(tool: Callable[[str], str]) -> Iterator[None]:
     if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform != "linux":
         yield
         return
-    tool("xvfb-run")  # skips, or fails where it is promised
+    tool("xvfb-run")  # skips, or fails if it is promised
     reading, writing = os.pipe()
     server = subprocess.Popen(
         ["Xvfb", "-displayfd", str(writing), "-screen", "0", "800x600x24", "-nolisten", "tcp"],
@@ -99,7 +99,7 @@ class Screen:
         self._server.wait(10)
 
     def picture(self) -> Picture:
-        """What is on the screen: RGB, (600, 800, 3). It may be torn, where something is being drawn."""
+        """What is on the screen: RGB, (600, 800, 3). It may be torn, if something is being drawn."""
         data = self._file.read_bytes()
         header = struct.unpack(">25I", data[:100])  # the xwd format, version 7
         size, width, height, line, colours = header[0], header[4], header[5], header[12], header[19]
@@ -149,7 +149,7 @@ class Program:
         x11.XCloseDisplay(display)
 
     def until(self, condition: Callable[[], Any], what: str) -> Any:
-        """Wait until ``condition`` is true, and give its value; an AssertionError where it does not come."""
+        """Wait until ``condition`` is true, and give its value; an AssertionError if it does not come."""
         deadline = time.monotonic() + WAIT_SECONDS
         while not (value := condition()):
             assert self._process.poll() is None, f"no {what}, but the end: {self._process.communicate()[0]}"

@@ -14,7 +14,7 @@ STATM = Path("/proc/self/statm")
 
 
 def resident() -> int:
-    """Bytes of this process in memory now; 0, which never grows, where the system does not say (it is not Linux)."""
+    """Bytes of this process in memory now; 0, which never grows, if the system does not say (it is not Linux)."""
     if not STATM.exists():
         return 0
     return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -45,7 +45,7 @@ def program_on_null(
 
 
 def all_halves(lowered: Lowered, storage: Storage) -> dict[TensorId, Storage]:
-    """Halves for every tensor but scratch, where precision.py would keep most of a single operator's in f32."""
+    """Halves for every tensor but scratch; precision.py would keep most of a single operator's in f32."""
     return {tensor: "f16" if isinstance(tensor, int) else "f32" for tensor in lowered.shapes}
 
 

@@ -58,7 +58,7 @@ class _Parts:
         self.operators: list[Op] = []
 
     def constant(self, name: str, shape: Sequence[int], there: bool = True) -> int:
-        """The number of a constant, or -1 where it is left out; matrices have the form's own type."""
+        """The number of a constant, or -1 if it is left out; matrices have the form's own type."""
         if not there:
             return -1
         values = self.generator.normal(size=shape).astype(np.float32)

@@ -44,11 +44,11 @@ class ModelCase:
     outputs: int = 1
     version: int = 1
     shapes: tuple[tuple[int, ...], ...] = ()
-    """The outputs' shapes, where LiteRT does not find them by itself."""
+    """The outputs' shapes, if LiteRT does not find them by itself."""
     dtype: str = "float32"
     """The outputs' type."""
     dtypes: tuple[str, ...] = ()
-    """Their types, where they differ."""
+    """Their types, if they differ."""
     known: bool = False
     """Its result is known before anything runs: a NEG stands beside it, since constants alone do not go to the GPU."""
     read: bool = False

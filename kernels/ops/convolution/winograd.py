@@ -1,7 +1,7 @@
 """3x3 convolutions of stride 1 by Winograd's F(2x2, 3x3): a candidate that is taken if it was measured to be faster.
 
 Products are 4/9 of those of the window, for sums of inputs and outputs, and local memory. Weights take 16/9 of their
-memory, and are no longer halves where the file's are: errors are in docs/performance.md.
+memory, and are no longer halves if the file's are: errors are in docs/performance.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cases that hypothesis draws: any operator, with shapes and attributes of its own where one is written here."""
+"""Cases that hypothesis draws: any operator, with shapes and attributes of its own if one is written here."""
 
 from __future__ import annotations
 
