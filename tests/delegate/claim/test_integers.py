@@ -19,6 +19,13 @@ from framebind.kernels.codegen.glsl import GLSL
 from framebind.kernels.codegen.render import render_program
 from support.tiny_models import G, Op, T, build
 
+BINARY = {
+    "ADD": "Add", "SUB": "Sub", "MUL": "Mul", "MAXIMUM": "MaximumMinimum", "MINIMUM": "MaximumMinimum",
+    "SQUARED_DIFFERENCE": "",
+}  # fmt: skip
+DIVISIONS, UNARY = ("DIV", "FLOOR_DIV", "FLOOR_MOD"), ("ABS", "NEG", "SIGN")
+REDUCTIONS = ("SUM", "MEAN", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD")
+
 
 class Integers:
     """A model whose inputs are int32: each result is an output, and a CAST on the GPU reads it."""
@@ -157,3 +164,47 @@ def test_a_sum_of_int64_fits_or_is_refused() -> None:
         model.add("SUM", [wide, model.constant([0])], (1,), options("Reducer", keepDims=True), "int64")
     (reason,) = model.claims().unsupported.values()
     assert "its result is int64, and may have more than the 32 bits" in reason
+
+
+def random_chain(seed: int) -> Integers:
+    """Five operators on integers of all 32 bits, each of which reads the last result, or others of its shape too."""
+    rng = np.random.default_rng(seed)
+    given = rng.integers(-(1 << 31) + 1, 1 << 31, rng.integers(1, 7, 4)).astype(np.int32)
+    model, shapes = Integers(given), {0: given.shape}
+    last = 0
+    for name in rng.choice([*BINARY, *DIVISIONS, *UNARY, *REDUCTIONS, "CUMSUM", "TRANSPOSE"], 5):
+        shape, table = shapes[last], None
+        if name in BINARY:
+            other = int(rng.choice([tensor for tensor, found in shapes.items() if found == shape]))
+            inputs, table = [last, other], options(BINARY[name]) if BINARY[name] else None
+        elif name in DIVISIONS:
+            divisors = rng.choice([-(1 << 20), -7, -3, 2, 5, 1 << 30], shape[3])
+            inputs, table = [last, model.constant(divisors)], options("Div") if name == "DIV" else None
+        elif name in REDUCTIONS:
+            axes = rng.permutation(4)[: rng.integers(1, 5)]
+            shape = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+            inputs, table = [last, model.constant(axes)], options("Reducer", keepDims=True)
+        elif name == "CUMSUM":
+            reverse, exclusive = (bool(flag) for flag in rng.integers(0, 2, 2))
+            inputs = [last, model.constant(int(rng.integers(4)))]
+            table = options("Cumsum", reverse=reverse, exclusive=exclusive)
+        elif name == "TRANSPOSE":
+            order = rng.permutation(4)
+            shape, inputs = tuple(shape[axis] for axis in order), [last, model.constant(order)]
+        else:
+            inputs = [last]
+        last = model.add(str(name), inputs, shape, table)
+        shapes[last] = shape
+    return model
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.parametrize("seed", range(2))
+def test_random_chains_have_the_bits_of_litert(context: fb.GlContext, seed: int) -> None:
+    case = random_chain(seed)
+    assert not case.claims().unsupported
+    interpreter = fb.Interpreter(model_content=case.model())
+    interpreter.modify_graph_with_delegate(fb.GpuDelegate(fb.GpuDelegateOptions(is_precision_loss_allowed=False)))
+    results, expected = run_model(interpreter, case.given), run_on_cpu(case.model(), case.given)
+    for result, wanted in zip(results, expected, strict=True):
+        np.testing.assert_array_equal(result, wanted)
