@@ -166,6 +166,8 @@ def difference(results: Sequence[Any], expected: Sequence[Any], content: bytes) 
             return f"wrong result: output {number} is {ours.shape} {ours.dtype}, not {theirs.shape} {theirs.dtype}"
         if theirs.dtype.kind not in "fiub" or theirs.size == 0:
             continue
+        if not isinstance(others, str) and others[number].shape != theirs.shape:
+            continue  # LiteRT's kernels disagree on the shape
         with np.errstate(all="ignore"):
             error, own = (
                 float(np.abs(values.astype(np.float64) - theirs).max())

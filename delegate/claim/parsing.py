@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 
-import numpy as np
-
 from ...kernels.operation import TfliteNode, TfliteOp, Unsupported
 from ...kernels.ops.constant.constants import Constant
 from ...kernels.ops.constant.folding import fold
@@ -16,10 +14,8 @@ from ...kernels.tensor import QUANTIZED_DTYPES, RUNTIME_DTYPES, Bounds, TensorIn
 from ..read.model import RawOperator, Subgraph
 from ..transform.graph import Node
 from .integers import check_integers, common_bounds, needs_integers
+from .scales import refuse_scales
 from .shape_rules import Shape, rule_shapes
-
-OVERFLOWS = {"int32": 2.0**31, "int64": 2.0**46}
-"""Sums at which LiteRT's kernels overflow, by the type of the bias: it scales sums of 48 bits."""
 
 
 @dataclass
@@ -78,8 +74,7 @@ def parse_operator(raw: RawOperator, parsed: ParsedSubgraph, *, unless: Collecti
     tensors = parsed.tensors
     if not parsed.quantized:
         _refuse_quantized(raw, parsed.stored)
-    _refuse_scales(raw, parsed.stored)
-    _refuse_large_bias(raw, parsed.stored)
+    refuse_scales(raw, parsed.stored)
     _refuse_unknown_shape(raw, parsed)
     node, bounds = _parse(raw, parsed.node_of(raw), tensors)
     _refuse_types(raw, tensors)
@@ -100,38 +95,6 @@ def _refuse_quantized(raw: RawOperator, stored: Mapping[int, TensorInfo]) -> Non
     for tensor in (stored[i] for i in (*raw.inputs, *raw.outputs) if i >= 0):
         if tensor.quantization is not None and tensor.dtype in QUANTIZED_DTYPES:
             raise Unsupported(f"tensor '{tensor.name}' is quantized {tensor.dtype}, and enable_quantization is False")
-
-
-def _refuse_scales(raw: RawOperator, stored: Mapping[int, TensorInfo]) -> None:
-    """LiteRT's kernels take the scales of weights for those of the output's channels, whatever the file says."""
-    row = OPERATORS.get(raw.name)
-    if row is None or row.channel_axis is None:
-        return
-    axis, weights = row.channel_axis, stored[raw.inputs[1]]
-    name, quantization = weights.name, weights.quantization
-    if quantization is not None and len(quantization.scales) > 1 and quantization.axis != axis:
-        raise Unsupported(
-            f"the scales of its weights '{name}' are those of dimension {quantization.axis}, and LiteRT's kernels read "
-            f"them as those of dimension {axis}"
-        )
-
-
-def _refuse_large_bias(raw: RawOperator, stored: Mapping[int, TensorInfo]) -> None:
-    """LiteRT's sums of integers overflow, if the bias is large enough; floats do not."""
-    row = OPERATORS.get(raw.name)
-    if row is None or row.channel_axis is None or len(raw.inputs) <= row.optional[0] or raw.inputs[row.optional[0]] < 0:
-        return
-    bias, weights = stored[raw.inputs[row.optional[0]]], stored[raw.inputs[1]]
-    if bias.constant is None or bias.dtype not in OVERFLOWS or bias.constant.size == 0:
-        return
-    # Channels whose weights are all zero have tiny scales, and with them biases that fill 32 bits without harm.
-    most = np.abs(bias.constant.astype(np.float64)).reshape(-1)
-    if bias.dtype == "int32" and most.max() > 2**30 and weights.constant is not None:
-        others = tuple(i for i in range(weights.constant.ndim) if i != row.channel_axis)
-        sums = 255 * np.abs(weights.constant.astype(np.float64)).sum(axis=others)
-        most = most + sums if sums.shape == most.shape else most
-    if most.max() >= OVERFLOWS[bias.dtype]:
-        raise Unsupported(f"its bias '{bias.name}' is so large that LiteRT's sums of integers overflow")
 
 
 def refuse_variable(raw: RawOperator, subgraph: Subgraph) -> None:

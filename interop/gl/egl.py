@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -137,9 +138,11 @@ def _create_on(egl: Egl, display: int | None, es: bool) -> EglContext:
     config = _config(egl, display, EGL.OPENGL_ES3_BIT if es else EGL.OPENGL_BIT)
     # Some drivers give exactly the version asked for, so the newest comes first.
     profile = () if es else (EGL.CONTEXT_OPENGL_PROFILE_MASK, EGL.CONTEXT_OPENGL_CORE_PROFILE_BIT)
-    for major, minor in ((3, 2), (3, 1)) if es else ((4, 6), (4, 5), (4, 3)):
+    # A context that is not told to be lost after a reset of the GPU goes on silently, with garbage in its buffers.
+    told = (EGL.CONTEXT_OPENGL_RESET_NOTIFICATION_STRATEGY, EGL.LOSE_CONTEXT_ON_RESET)
+    for reset, (major, minor) in itertools.product((told, ()), ((3, 2), (3, 1)) if es else ((4, 6), (4, 5), (4, 3))):
         version = (EGL.CONTEXT_MAJOR_VERSION, major, EGL.CONTEXT_MINOR_VERSION, minor)
-        handle = egl.eglCreateContext(display, config, None, _attributes(*version, *profile))
+        handle = egl.eglCreateContext(display, config, None, _attributes(*version, *profile, *reset))
         if handle:
             break
     else:

@@ -123,18 +123,23 @@ def require_movable(sources: Sequence[TensorInfo | None], outputs: Sequence[Tens
             raise Unsupported(
                 f"tensor '{tensor.name}' is {tensor.dtype}, and may hold integers that a float32 does not"
             )
+    _require_one_type(sources, outputs)
+
+
+def _require_one_type(sources: Sequence[TensorInfo | None], outputs: Sequence[TensorInfo]) -> None:
+    """Raise Unsupported if outputs are of another type than the first source: LiteRT gives them the source's, whatever
+    the file declares.
+    """
     for tensor in outputs:
         if not sources or sources[0] is None or tensor.dtype != sources[0].dtype:
-            require_float(tensor)
+            require_float(tensor, *sources[:1])
 
 
 def require_values(sources: Sequence[TensorInfo | None], outputs: Sequence[TensorInfo]) -> None:
     """Raise Unsupported unless an operator whose kernels also take int32 can move values from sources to outputs."""
     indices = [tensor for tensor in sources if tensor and tensor.dtype in INDEX_DTYPES and tensor.quantization is None]
     require_movable([tensor for tensor in sources if tensor not in indices], [])
-    for tensor in outputs:
-        if not sources or sources[0] is None or tensor.dtype != sources[0].dtype:
-            require_float(tensor)
+    _require_one_type(sources, outputs)
 
 
 def is_exact(tensor: TensorInfo) -> bool:

@@ -54,6 +54,21 @@ class Window:
             raise ValueError(f"a {self.size} window does not fit into {height}x{width} pixels")
         return sizes
 
+    def clipped(self, height: int, width: int) -> dict[str, int | float]:
+        """``constants`` without the rows and columns of the window that are never over the input of this size.
+
+        A file may say a window of two thousand million pixels, over which a GPU would loop until it is reset. For
+        kernels that leave out the pixels around the input, and whose window has no dilation.
+        """
+        constants = self.constants(height, width)
+        outputs = self.output_size(height, width)
+        for axis, size, side, padding in ((0, height, "KERNEL_H", "PAD_TOP"), (1, width, "KERNEL_W", "PAD_LEFT")):
+            before = int(constants[padding])
+            first = max(0, before - (outputs[axis] - 1) * self.strides[axis])
+            constants[side] = min(self.size[axis], before + size) - first
+            constants[padding] = before - first
+        return constants
+
     def constants(self, height: int, width: int) -> dict[str, int | float]:
         """The constants by which kernels know the window, for an input of this size."""
         top, left = self._axis(0, height)[1], self._axis(1, width)[1]

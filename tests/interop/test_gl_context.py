@@ -20,6 +20,7 @@ from framebind.interop.gl import context as gl_context
 from framebind.interop.gl import egl
 from framebind.interop.gl.khronos import EGL, GL
 from framebind.interop.gl.texture import linear_sampler, nearest_sampler
+from support.environment import is_wanted
 
 
 def in_thread(work: Any) -> list[Any]:
@@ -247,3 +248,12 @@ def test_helpers_are_made_once(context: fb.GlContext) -> None:
     live = context.objects.live["sampler"]
     assert nearest_sampler(context) == sampler != linear_sampler(context)
     assert context.objects.live["sampler"] <= live + 1
+
+
+@pytest.mark.parametrize("es", [False, True])
+def test_a_headless_context_is_told_of_a_reset(es: bool) -> None:
+    """Without it a context goes on silently after a reset of the GPU, with garbage in its buffers."""
+    if not is_wanted("gles" if es else "gl"):
+        pytest.skip("FRAMEBIND_DEVICES leaves it out")
+    with fb.GlContext.headless(es=es) as context:
+        assert context.gl.integer(GL.RESET_NOTIFICATION_STRATEGY) == GL.LOSE_CONTEXT_ON_RESET

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import LARGEST_RANK, TensorId, around_axis, bhwc, bhwc_axis, ranked
-from ..arguments import activation_epilogue, axis_of, require_values
+from ..arguments import axis_of, require_values
 from ..pointwise.elementwise import lower_copy
 from .reshape import launch_reshape
 
@@ -103,10 +103,11 @@ def _parse_concatenation(node: TfliteNode) -> Parsed:
     if node.inputs[0] is None or any(tensor is None for tensor in node.inputs):
         raise Unsupported("an input is missing")
     rank = len(node.inputs[0].shape)
-    operation = Concatenation(axis_of(node.options.Axis(), rank), rank)
-    return Parsed(
-        operation, tuple(range(len(node.inputs))), activation_epilogue(node.options.FusedActivationFunction())
-    )
+    if node.options.FusedActivationFunction():
+        raise Unsupported(
+            "it has a fused activation function, which some of LiteRT's kernels refuse and others leave out"
+        )
+    return Parsed(Concatenation(axis_of(node.options.Axis(), rank), rank), tuple(range(len(node.inputs))))
 
 
 def _parse_pack(node: TfliteNode) -> Parsed:

@@ -161,7 +161,10 @@ def dense_slice(rank: int, begins: list[int] | None, ends: list[int] | None, ste
         return bool(mask >> i & 1)
 
     count = len(steps)
-    if sum(has(options.EllipsisMask(), i) for i in range(count)) > 1:
+    for name, mask in (("ellipsis", options.EllipsisMask()), ("new axis", options.NewAxisMask())):
+        if mask >> count:
+            raise Unsupported(f"its {name} mask {mask} has bits beyond its {count} ranges")
+    if options.EllipsisMask().bit_count() > 1:
         raise Unsupported("it has more than one ellipsis")
     ellipsis = next((i for i in range(count) if has(options.EllipsisMask(), i)), count)
     # A dimension after the ellipsis is not added and taken: each entry is one of the three.

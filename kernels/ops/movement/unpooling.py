@@ -16,6 +16,8 @@ from ..window import Window
 
 INDICES = frozenset({"float32", "int32"})
 
+LARGEST_WINDOW = 1 << 14
+"""Pixels of a window, at most: each invocation looks at all of them."""
 FLOAT_ADDEND = 0.1
 """MediaPipe adds this to an index that is stored as a float, so that it survives 16 bits and truncation."""
 
@@ -79,6 +81,8 @@ def _options(options: Any) -> tuple[Window, int]:
     if not isinstance(options, bytes) or len(options) < 24:
         raise Unsupported("its options are not TfLitePoolParams")
     scheme, across, down, width, height, activation = struct.unpack_from("<iiiiii", options)
+    if width * height > LARGEST_WINDOW:
+        raise Unsupported(f"its window {height}x{width} has more than {LARGEST_WINDOW} pixels")
     return Window((height, width), (down, across), padding=scheme - 1), activation  # TfLitePadding counts from 1
 
 

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...operation import FusedOp, Fusion, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import INDEX_DTYPES, INT32_BOUNDS, LARGEST_RANK, Bounds, TensorInfo, broadcast_shape
-from ..arguments import activation_epilogue, is_index, require_float
+from ...tensor import INDEX_DTYPES, INT32_BOUNDS, LARGEST_RANK, QUANTIZED_DTYPES, Bounds, TensorInfo, broadcast_shape
+from ..arguments import activation_epilogue, finite, is_index, require_float
 from .integers import ARITHMETIC, DIVISIONS, SIGNS, arithmetic_bounds, require_nonzero, sign_bounds
 
 UNARY: dict[str, str] = {
@@ -193,7 +193,10 @@ def _parse_gelu(node: TfliteNode) -> Parsed:
 
 def _parse_leaky_relu(node: TfliteNode) -> Parsed:
     require_float(*node.inputs, *node.outputs)
-    return Parsed(Elementwise(), (0,), (FusedOp("LEAKY_RELU", values=(float(node.options.Alpha()),)),))
+    alpha = float(node.options.Alpha())
+    if node.inputs[0] is not None and node.inputs[0].stored_dtype in QUANTIZED_DTYPES:
+        finite(alpha, "alpha")  # LiteRT makes a fixed-point number of it
+    return Parsed(Elementwise(), (0,), (FusedOp("LEAKY_RELU", values=(alpha,)),))
 
 
 def _parse_add_n(node: TfliteNode) -> Parsed:

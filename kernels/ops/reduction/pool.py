@@ -28,7 +28,7 @@ class Pooling(Operation):
         whole = window.size == (height, width) and (rows, columns) == (1, 1) and window.padding == VALID
         if whole and not self.maximum:  # a mean over all pixels: one work-group per slice instead of one invocation
             return lower_reduction(lowering, frozenset({1, 2}))
-        constants = window.constants(height, width) | {"MAXIMUM": int(self.maximum)}
+        constants = window.clipped(height, width) | {"MAXIMUM": int(self.maximum)}
         group_count = lowering.groups_for(lowering.outputs[0])
         return [Launch("pool", {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}, group_count, constants)]
 

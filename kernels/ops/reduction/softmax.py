@@ -42,7 +42,9 @@ def _parse(node: TfliteNode, *, kind: str) -> Parsed:
     require_float(node.inputs[0], *node.outputs)
     if node.inputs[0] is None or not node.inputs[0].shape:
         raise Unsupported("it needs an input of rank 1 or more")
-    beta = finite(node.options.Beta(), "beta") if kind == "SOFTMAX" and node.options is not None else 1.0
+    if kind == "SOFTMAX" and node.options is None:
+        raise Unsupported("it has no options, and LiteRT takes 0 for its beta")
+    beta = finite(node.options.Beta(), "beta") if kind == "SOFTMAX" else 1.0
     epilogue = (
         activation_epilogue(node.options.FusedActivationFunction())
         if kind == "L2_NORMALIZATION" and node.options

@@ -88,7 +88,7 @@ def test_scales_along_another_dimension_than_the_channels_stay_on_the_cpu(axis: 
     tensors = [
         T("x", (1, 4, 4, 3), dtype="int8", scales=[0.5], zero_points=[0]),
         T("w", (1, 3, 3, 3), np.ones((1, 3, 3, 3), np.int8), "int8", **scales, axis=axis),
-        T("bias", (3,), np.zeros(3, np.int32), "int32", **scales),
+        T("bias", (3,), np.zeros(3, np.int32), "int32", scales=[0.25, 0.125, 0.0625], zero_points=[0] * 3),
         T("y", (1, 4, 4, 3), dtype="int8", scales=[0.5], zero_points=[0]),
     ]
     given = options("DepthwiseConv2D", strideH=1, strideW=1, depthMultiplier=1)

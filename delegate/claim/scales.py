@@ -1,0 +1,77 @@
+"""Scales of weights and biases that LiteRT's kernels read in another way than the file says: such operators stay on the
+CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ...kernels.operation import TfliteOp, Unsupported
+from ...kernels.registry import OPERATORS
+from ...kernels.tensor import INDEX_DTYPES, QUANTIZED_DTYPES, TensorInfo
+from ..read.model import RawOperator
+
+SAME_SCALE = 1e-2
+"""Largest difference of two scales that are the same, as a part of them: LiteRT's own bound is 0.02 of the output's."""
+OVERFLOWS = {"int32": 2.0**31, "int64": 2.0**46}
+"""Sums at which LiteRT's kernels overflow, by the type of the bias: it scales sums of 48 bits."""
+
+
+def refuse_scales(raw: RawOperator, stored: Mapping[int, TensorInfo]) -> None:
+    """Raise Unsupported for an operator with weights whose scales, or whose bias's, LiteRT's kernels read otherwise."""
+    row = OPERATORS.get(raw.name)
+    if row is not None and row.channel_axis is not None:
+        _refuse_weights(row, raw, stored)
+        _refuse_bias(raw, stored)
+        _refuse_large_bias(row, raw, stored)
+
+
+def _refuse_weights(row: TfliteOp, raw: RawOperator, stored: Mapping[int, TensorInfo]) -> None:
+    """LiteRT's kernels take the scales of weights for those of the output's channels, whatever the file says."""
+    axis, weights = row.channel_axis, stored[raw.inputs[1]]
+    name, quantization = weights.name, weights.quantization
+    if quantization is not None and len(quantization.scales) > 1 and quantization.axis != axis:
+        raise Unsupported(
+            f"the scales of its weights '{name}' are those of dimension {quantization.axis}, and LiteRT's kernels read "
+            f"them as those of dimension {axis}"
+        )
+
+
+def _refuse_bias(raw: RawOperator, stored: Mapping[int, TensorInfo]) -> None:
+    """LiteRT's kernels add the integers of a bias to sums of inputs times weights, whatever scale the file gives it."""
+    given = [stored[i] for i in raw.inputs if i >= 0]
+    if len(given) < 3:
+        return
+    weights, bias = given[1], given[-1]
+    source = next((tensor for tensor in given if tensor.constant is None and tensor.dtype in QUANTIZED_DTYPES), None)
+    if bias.constant is None or bias.dtype not in INDEX_DTYPES or source is None:
+        return
+    if not (bias.quantization and weights.quantization and source.quantization):
+        return
+    products = np.array(weights.quantization.scales) * source.quantization.scales[0]
+    scales = np.array(bias.quantization.scales)
+    is_product = len(scales) in (1, len(products)) and np.allclose(scales, products, rtol=SAME_SCALE, atol=0.0)
+    if not is_product or any(bias.quantization.zero_points):
+        raise Unsupported(
+            f"its bias '{bias.name}' has another scale than its input times its weights, or a zero point, and LiteRT's "
+            "kernels take its integers as they are"
+        )
+
+
+def _refuse_large_bias(row: TfliteOp, raw: RawOperator, stored: Mapping[int, TensorInfo]) -> None:
+    """LiteRT's sums of integers overflow, if the bias is large enough; floats do not."""
+    if len(raw.inputs) <= row.optional[0] or raw.inputs[row.optional[0]] < 0:
+        return
+    bias, weights = stored[raw.inputs[row.optional[0]]], stored[raw.inputs[1]]
+    if bias.constant is None or bias.dtype not in OVERFLOWS or bias.constant.size == 0:
+        return
+    # Channels whose weights are all zero have tiny scales, and with them biases that fill 32 bits without harm.
+    most = np.abs(bias.constant.astype(np.float64)).reshape(-1)
+    if bias.dtype == "int32" and most.max() > 2**30 and weights.constant is not None:
+        others = tuple(i for i in range(weights.constant.ndim) if i != row.channel_axis)
+        sums = 255 * np.abs(weights.constant.astype(np.float64)).sum(axis=others)
+        most = most + sums if sums.shape == most.shape else most
+    if most.max() >= OVERFLOWS[bias.dtype]:
+        raise Unsupported(f"its bias '{bias.name}' is so large that LiteRT's sums of integers overflow")
