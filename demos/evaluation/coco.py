@@ -132,5 +132,5 @@ def _pycocotools() -> tuple[Any, Any]:
         from pycocotools.coco import COCO
         from pycocotools.cocoeval import COCOeval
     except ImportError as error:
-        raise fb.SourceError("evaluating on COCO needs pycocotools: pip install 'framebind[evaluate]'") from error
+        raise fb.SourceError("evaluating on COCO needs pycocotools: pip install pycocotools") from error
     return COCO, COCOeval

@@ -48,7 +48,7 @@ def test_it_is_small_and_in_the_package() -> None:
     path = find_model(DEFAULT_STYLE)
     assert path.parent == Path(style_transfer.__file__).parent / "assets"
     assert 100_000 < path.stat().st_size <= 400_000
-    assert '"framebind.demos.assets" = ["*.tflite"]' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert '"framebind.demos.assets" = ["*.tflite", "*.jpg"]' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
