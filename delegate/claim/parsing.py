@@ -75,6 +75,7 @@ def parse_operator(raw: RawOperator, parsed: ParsedSubgraph, *, unless: Collecti
     if not parsed.quantized:
         _refuse_quantized(raw, parsed.stored)
     refuse_scales(raw, parsed.stored)
+    _refuse_half_results(raw, parsed.stored)
     _refuse_unknown_shape(raw, parsed)
     node, bounds = _parse(raw, parsed.node_of(raw), tensors)
     _refuse_types(raw, tensors)
@@ -95,6 +96,15 @@ def _refuse_quantized(raw: RawOperator, stored: Mapping[int, TensorInfo]) -> Non
     for tensor in (stored[i] for i in (*raw.inputs, *raw.outputs) if i >= 0):
         if tensor.quantization is not None and tensor.dtype in QUANTIZED_DTYPES:
             raise Unsupported(f"tensor '{tensor.name}' is quantized {tensor.dtype}, and enable_quantization is False")
+
+
+def _refuse_half_results(raw: RawOperator, stored: Mapping[int, TensorInfo]) -> None:
+    """LiteRT's kernels give their result the type of their input, whatever the file declares."""
+    types = {stored[i].dtype for i in raw.inputs if i >= 0 and stored[i].constant is None}
+    if raw.name == "CAST" or "float32" not in types or "float16" in types:
+        return
+    for tensor in (stored[i] for i in raw.outputs if stored[i].dtype == "float16"):
+        raise Unsupported(f"tensor '{tensor.name}' is declared float16, and LiteRT computes float32 from such inputs")
 
 
 def refuse_variable(raw: RawOperator, subgraph: Subgraph) -> None:

@@ -118,6 +118,11 @@ def test_a_bias_that_makes_litert_s_sums_overflow_stays_on_the_cpu(
     assert found == ({} if fits else {0: "its bias 'bias' is so large that LiteRT's sums of integers overflow"})
 
 
+def test_a_result_that_is_falsely_declared_float16_stays_on_the_cpu() -> None:
+    expected = "tensor 'y' is declared float16, and LiteRT computes float32 from such inputs"
+    assert reason("ABS", T("x", SHAPE), T("y", SHAPE, dtype="float16")) == expected
+
+
 def test_four_coordinates_are_the_most_into_a_tensor_of_rank_5() -> None:
     tensors = [T("x", (2, 2, 2, 2, 3)), T("indices", (1, 4), [[1, 0, 1, 0]], "int32"), T("y", (1, 3))]
     found = _reasons(build(G(tensors, [Op("GATHER_ND", [0, 1], [2])], [0], [2])))
