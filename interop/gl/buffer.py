@@ -261,6 +261,7 @@ class GlBuffer(GlObject):
         if not address:
             gl_query.raise_if_lost(context, errors or gl.clear_errors())
             raise BindingError(f"{self.label} cannot be read (GL errors {[*map(hex, errors)]}): is it mapped already?")
+        gl_query.raise_if_reset(context)
 
     def _check_range(self, offset: int, nbytes: int) -> None:
         if offset < 0 or offset + nbytes > self.nbytes:

@@ -79,7 +79,20 @@ def checked(context: GlContext, what: str) -> Iterator[None]:
 def raise_if_lost(context: GlContext, errors: Collection[int]) -> None:
     """Raise DeviceError if GL's errors say that the context is lost."""
     if GL.CONTEXT_LOST in errors:
-        raise DeviceError(f"{context} is lost: the GPU was reset. Make a new context, and the objects in it anew")
+        raise _lost(context)
+
+
+def raise_if_reset(context: GlContext) -> None:
+    """Raise DeviceError if the GPU was reset, as after a read that ended because of it, with garbage.
+
+    It leaves GL's error as it is, which may be the user's. OpenGL before 4.5 and ES before 3.2 cannot say it.
+    """
+    if context.version >= ((3, 2) if context.is_es else (4, 5)) and context.gl.glGetGraphicsResetStatus():
+        raise _lost(context)
+
+
+def _lost(context: GlContext) -> DeviceError:
+    return DeviceError(f"{context} is lost: the GPU was reset. Make a new context, and the objects in it anew")
 
 
 def texture(context: GlContext, id: int) -> tuple[tuple[int, int], str]:

@@ -280,6 +280,7 @@ class GlTexture(GlObject):
                 gl.glPixelStorei(GL.PACK_SWAP_BYTES, 0)
             gl.glReadPixels(0, 0, *self.size, external, gl_type, texels.ctypes.data_as(ctypes.c_void_p))
             gl.glPixelStorei(GL.PACK_ALIGNMENT, 4)
+        gl_query.raise_if_reset(self.context)
         return np.ascontiguousarray(texels[:, :, : pixels.channels].astype(pixels.dtype, copy=False))
 
     def framebuffer(self) -> int:

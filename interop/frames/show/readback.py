@@ -12,6 +12,7 @@ import numpy as np
 from ...errors import DeviceError
 from ...gl.context import GlContext
 from ...gl.khronos import GL
+from ...gl.query import raise_if_reset
 from ...gl.state import kept, pixel_reads, read_framebuffer, restored
 from ...gl.texture import GlTexture
 from ...transfers import transfers
@@ -92,6 +93,7 @@ class ReadbackRing:
             ctypes.memmove(self._frame.ctypes.data, address, self._nbytes)
             gl.glUnmapBuffer(GL.PIXEL_PACK_BUFFER)
             gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, 0)
+        raise_if_reset(self._context)
         return self._frame
 
 

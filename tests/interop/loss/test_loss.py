@@ -20,6 +20,7 @@ from framebind.interop.frames.capture.source import Source
 from framebind.interop.gl import context as contexts
 from framebind.interop.gl import egl
 from framebind.interop.gl.api import GlApi
+from framebind.interop.gl.khronos import GL
 from support.environment import is_wanted
 from support.tiny_models import chain
 
@@ -175,10 +176,11 @@ def test_a_lost_gl_context_is_one_error_and_all_can_be_closed() -> None:
         pytest.skip("FRAMEBIND_DEVICES leaves out gl")
     context = fb.GlContext.headless()
     interpreter, delegate = running("opengl")
-    fence, buffer = delegate.fence(), fb.GlBuffer(64)
+    fence, buffer, texture = delegate.fence(), fb.GlBuffer(64), fb.GlTexture(4, 4)
+    texture.read()
     context.gl = LostGl(context.gl)
     assert "the GPU was reset or the context lost" in error_of(fence.wait)
-    for action in (interpreter.invoke, buffer.read, lambda: fb.GlBuffer(16), lambda: fb.GlTexture(4, 4)):
+    for action in (interpreter.invoke, buffer.read, texture.read, lambda: fb.GlBuffer(16), lambda: fb.GlTexture(4, 4)):
         assert "is lost: the GPU was reset. Make a new context" in error_of(action)
     for close in (delegate.close, buffer.release, context.close):
         close()
@@ -192,6 +194,7 @@ class LostGl(GlApi):
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         values = {"glGetError": 0x0507, "glClientWaitSync": 0x911D, "glMapBufferRange": None}
+        values["glGetGraphicsResetStatus"] = GL.INNOCENT_CONTEXT_RESET
 
         def call(*arguments: Any) -> Any:
             return values.get(name, 0)
