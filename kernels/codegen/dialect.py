@@ -1,18 +1,6 @@
 """The protocol of a dialect: all that one shading language has of its own when kernels are written in it.
 
-A third API is one more file like opencl.py, its prelude, and a row of ``DIALECTS``. CUDA C, for example, fits so:
-
-- ``element`` is "float" and pointers are cast, as in OpenCL; ``__global`` becomes nothing, ``__local`` ``__shared__``.
-- Its float4 has no operators. ``prelude.cu`` defines them (``__device__ float4 operator+(float4, float4)`` and so on),
-  ``F4`` and ``F4V`` by ``make_float4``, and float4 versions of ``max``, ``min``, ``clamp``, ``mix``, ``floor``, ``exp``
-  and the other functions that prelude.kern and the kernels use. NVRTC's option
-  ``--device-as-default-execution-space`` makes helpers ``__device__``.
-- ``load`` and ``store`` of halves go through two words (``uint2``) and ``__half22float2``, those of integers through
-  ``char4`` and its like. ``words`` is ``("uint2", "make_uint2(0u, 0u)")``: tensor cores are there.
-- A picture is a ``cudaTextureObject_t`` that is read, or a ``cudaSurfaceObject_t`` that is written: a kernel parameter
-  like OpenCL's image. ``sample_exact``, ``sample_bilinear`` and ``store_texel`` are functions of the prelude.
-- ``kernel`` writes ``extern "C" __global__ void __launch_bounds__(group_size)``; GROUP_ID is ``blockIdx.x``.
-- The barrier between groups is ``barrier.cl`` with ``__threadfence()``, or the same PTX as on OpenCL.
+An API is one more file like opencl.py, its prelude, and a row of ``DIALECTS``.
 """
 
 from __future__ import annotations
@@ -20,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from .cuda import CUDA
 from .glsl import GLSL
 from .one_dispatch import ProgramSource
 from .opencl import OPENCL
@@ -83,13 +72,6 @@ class Dialect(Protocol):
         """The text of a program that runs all steps in one dispatch. ``functions`` are its kernels."""
         ...
 
-    def barrier_test(self, group_size: int) -> str:
-        """The text of a kernel that tests the barrier between groups: does it hold, and is memory seen after it?
 
-        Each group writes the number of the round to its cell, waits, and counts if its neighbour's cell has another.
-        """
-        ...
-
-
-DIALECTS: Mapping[str, Dialect] = {"glsl": GLSL, "opencl": OPENCL}
+DIALECTS: Mapping[str, Dialect] = {"glsl": GLSL, "opencl": OPENCL, "cuda": CUDA}
 """The dialects by name. The null device renders every kernel in all of them."""

@@ -1,0 +1,1 @@
+"""CUDA: context, arrays and the device."""

@@ -1,0 +1,207 @@
+"""CUDA C++: a kernel function per kernel, compiled by NVRTC for compute capability 7.0 and newer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..views import SLICE_BYTES, Picture, Quantized
+from .one_dispatch import HEAD, ProgramSource, pool_names
+from .source import Argument, Buffer, KernelSource, TileText, holds_integers
+from .texts import barrier, prelude
+
+INVOCATIONS_PER_UNIT = 512
+"""Invocations of a program that a compute unit keeps resident at least, by a limit of their registers: 128, as NVIDIA's
+OpenCL compiler gives them.
+"""
+_WRAPPING = (("ADD", "+"), ("SUB", "-"), ("MUL", "*"))
+_INTEGERS = {
+    "int8": "signed char", "uint8": "unsigned char", "int16": "short", "bool": "unsigned char", "int32": "int",
+    "int64": "long long",
+}  # fmt: skip
+
+
+class Cuda:
+    """The dialect.
+
+    A kernel has the name ``source.name`` and the parameters, in order: a pointer per memory; per picture an
+    ``Image<FORMAT>`` of prelude.cuda (a pointer and the bytes from a row to the next, 64 bits each); an int offset per
+    buffer argument; four float4 per picture. It is launched in group_count blocks of group_size threads.
+
+    A program's kernel has the name "program" and the parameters: a pointer per memory, an image per picture, four
+    float4 per picture, the table, its number of rows, the barrier's count of arrivals (a word that is never reset) and
+    the number of groups. It needs a cooperative launch.
+    """
+
+    words = "uint2", "make_uint2(0u, 0u)"
+
+    def element(self, arguments: Sequence[Argument]) -> str:
+        """Always float: each load and store casts the pointer."""
+        return "float"
+
+    def load(self, argument: Argument, buffer: Buffer, index: str) -> str:
+        """See Dialect."""
+        if isinstance(argument.view, Quantized) and argument.view.dtype != "float16":
+            return f"load_floats<{_INTEGERS[argument.view.dtype]}>({buffer.name}, {index})"
+        if _is_half(argument):
+            return f"LOAD_HALF4({buffer.name}, {index})"
+        if holds_integers(argument):
+            return f"load_floats<int>({buffer.name}, {index})"
+        return f"({_cast(buffer, 'float4')})[{index}]"
+
+    @property
+    def integer_words(self) -> Sequence[str]:
+        """See Dialect. The others are in prelude.cuda. NUMBERS is float where the kernel's text has an int."""
+        return ("#define NUMBERS float", *(f"#define WRAP_{n}(v, w) ((v) {o} (w))" for n, o in _WRAPPING))
+
+    def load_integers(self, argument: Argument, buffer: Buffer, index: str) -> str:
+        """See Dialect."""
+        if _is_half(argument):
+            return f"ints_of({self.load(argument, buffer, index)})"
+        return f"load_ints<{_stored_type(argument)}>({buffer.name}, {index})"
+
+    def store_integers(self, argument: Argument, buffer: Buffer, index: str, value: str) -> str:
+        """See Dialect."""
+        if _is_half(argument):
+            return self.store(argument, buffer, index, f"floats_of({value})")
+        return f"store_four<{_stored_type(argument)}>({buffer.name}, {index}, {value})"
+
+    def store(self, argument: Argument, buffer: Buffer, index: str, value: str) -> str:
+        """See Dialect."""
+        if _is_half(argument):
+            return f"STORE_HALF4({buffer.name}, {index}, {value})"
+        if isinstance(argument.view, Quantized) or holds_integers(argument):
+            return f"store_four<{_stored_type(argument)}>({buffer.name}, {index}, {value})"
+        return f"({_cast(buffer, 'float4')})[{index}] = {value}"
+
+    def load_words(self, argument: Argument, buffer: Buffer, index: str) -> str:
+        """See Dialect."""
+        return f"({_cast(buffer, 'uint2')})[{index}]"
+
+    def kernel(self, source: KernelSource, elements: Mapping[str, str], macros: Sequence[str], tile: TileText) -> str:
+        """See Dialect."""
+        parameters = [
+            _pointer(memory, elements[memory], read_only=all(a.access == "r" for a in arguments))
+            for memory, arguments in source.memories.items()
+        ]
+        parameters += [_image(argument, f"{argument.name}_image") for argument in source.pictures]
+        parameters += [f"int {argument.name}_offset" for argument in source.buffers]
+        parameters += [f"float4 {argument.name}_parameter{i}" for argument in source.pictures for i in range(4)]
+        lines = [prelude("cuda"), *macros, f'#line 1 "{source.name}.kern"', tile.helpers]
+        lines.append(_entry(source.name, str(source.group_size), parameters))
+        lines += [f"  __shared__ {kind} {name}[{count}];" for kind, name, count in source.shared]
+        lines += ["  int GROUP_ID = (int)blockIdx.x;", _line_of_body(source, tile), tile.body, "}\n"]
+        return "\n".join(lines)
+
+    def picture_macros(self, kernel: KernelSource) -> list[str]:
+        """See Dialect. Pictures are parameters of the functions here."""
+        return []
+
+    def tile_function(self, source: ProgramSource, number: int, tile: TileText) -> list[str]:
+        """See Dialect."""
+        kernel = source.kernels[number]
+        parameters = ["int GROUP_ID", "int invocation", *(_memory(source, memory) for memory in kernel.memories)]
+        parameters += [f"{kind}* {pool}" for (kind, _, _), pool in zip(kernel.shared, pool_names(kernel), strict=True)]
+        parameters += [_image(argument, f"{argument.name}_image") for argument in kernel.pictures]
+        parameters += [f"float4 {argument.name}_parameter{i}" for argument in kernel.pictures for i in range(4)]
+        parameters += [f"int {argument.name}_offset" for argument in kernel.buffers]
+        head = f"__forceinline__ void tile_{number}({', '.join(parameters)}) {{"
+        return [f'#line 1 "{kernel.name}.kern"', tile.helpers, head, _line_of_body(kernel, tile), tile.body, "}"]
+
+    def program(self, source: ProgramSource, elements: Mapping[str, str], functions: Sequence[str]) -> str:
+        """See Dialect. LOCAL is read for each step anew: see reload_local_id in prelude.cuda."""
+        lines = [prelude("cuda"), barrier("cuda"), "#undef LOCAL", "#define LOCAL invocation", *functions]
+        parameters = [_memory(source, memory) for memory in source.memories]
+        parameters += [_image(argument, argument.memory) for argument in source.pictures]
+        parameters += [f"float4 {a.memory}_parameter{i}" for a in source.pictures for i in range(4)]
+        parameters += ["const int* table", "int rows", "uint* arrivals", "int groups"]
+        resident = max(1, INVOCATIONS_PER_UNIT // source.group_size)
+        lines.append(_entry("program", f"{source.group_size}, {resident}", parameters))
+        lines += [f"  __shared__ {kind} {name}[{count}];" for name, (kind, count) in source.pools.items()]
+        if source.copies_table:
+            lines.append(_TABLE_COPY.replace("COUNT", str(source.steps * source.row)))
+        cases = [_case(number, kernel) for number, kernel in enumerate(source.kernels)]
+        loop = _LOOP.replace("TABLE", "copy" if source.copies_table else "table")
+        lines.append(loop.replace("ROW", str(source.row)).replace("CASES", "\n".join(cases)))
+        return "\n".join(lines)
+
+
+CUDA = Cuda()
+
+
+# Declarations ---------------------------------------------------------------------------------------------------------
+
+
+def _is_half(argument: Argument) -> bool:
+    if isinstance(argument.view, Quantized):
+        return argument.view.dtype == "float16"
+    return argument.unit == SLICE_BYTES["f16"]
+
+
+def _stored_type(argument: Argument) -> str:
+    """The type of the numbers in memory, which are no halves."""
+    if isinstance(argument.view, Quantized):
+        return _INTEGERS[argument.view.dtype]
+    return "int" if holds_integers(argument) else "NUMBERS"
+
+
+def _cast(buffer: Buffer, kind: str) -> str:
+    return f"({'const ' if buffer.read_only else ''}{kind}*){buffer.name}"
+
+
+def _pointer(memory: str, element: str, *, read_only: bool) -> str:
+    return f"{'const ' if read_only else ''}{element}* {memory}"
+
+
+def _memory(source: ProgramSource, memory: str) -> str:
+    return _pointer(memory, "float", read_only=all(a.access == "r" for a in source.memories[memory]))
+
+
+def _image(argument: Argument, name: str) -> str:
+    assert isinstance(argument.view, Picture)
+    return f"Image<{argument.view.format}> {name}"
+
+
+def _entry(name: str, bounds: str, parameters: Sequence[str]) -> str:
+    return f'extern "C" __global__ void __launch_bounds__({bounds}) {name}({", ".join(parameters)}) {{'
+
+
+def _line_of_body(kernel: KernelSource, tile: TileText) -> str:
+    """The directive that gives the body the line numbers of its file."""
+    newlines = tile.helpers.count("\n")
+    return f'#line {newlines + 1} "{kernel.name}.kern"'
+
+
+# Entry points ---------------------------------------------------------------------------------------------------------
+
+_TABLE_COPY = """\
+  __shared__ int copy[COUNT];
+  for (int i = (int)threadIdx.x; i < COUNT; i += (int)blockDim.x) { copy[i] = table[i]; }"""
+_LOOP = """\
+  __shared__ uint seen;
+  int invocation = (int)threadIdx.x;
+  begin_barriers(arrivals, &seen);
+  for (int i = 0; i < rows; i++) {
+    const int* row = TABLE + i * ROW;
+    invocation = reload_local_id();
+    if (row[3] != 0) { device_barrier(arrivals, &seen, groups); }
+    int tiles = row[1];
+    int first = (int)blockIdx.x - row[2];
+    if (first < 0) { first += groups; }
+    switch (row[0]) {
+CASES
+      default: break;
+    }
+  }
+}
+"""
+
+
+def _case(number: int, kernel: KernelSource) -> str:
+    given = ["tile", "invocation", *kernel.memories, *pool_names(kernel)]
+    given += [a.memory for a in kernel.pictures]
+    given += [f"{a.memory}_parameter{i}" for a in kernel.pictures for i in range(4)]
+    given += [f"row[{HEAD + i}]" for i in range(len(kernel.buffers))]
+    # The next tile's, or step's, first writes to local memory come after this one's last reads.
+    after = " BARRIER;" if kernel.shared else ""
+    call = f"tile_{number}({', '.join(given)});{after}"
+    return f"      case {number}: for (int tile = first; tile < tiles; tile += groups) {{ {call} }} break;"
