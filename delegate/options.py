@@ -15,7 +15,7 @@ from ..interop.discovery.compatibility import BestOptions
 from ..interop.errors import DelegateError
 from ..kernels.views import Storage
 
-Backend = Literal["auto", "opengl", "opencl", "null"]
+Backend = Literal["auto", "opengl", "opencl", "cuda", "null"]
 BACKENDS = get_args(Backend)
 
 
@@ -91,11 +91,12 @@ class GpuDelegateOptions:
     Parameters
     ----------
     backend
-        The API that runs the model. "opengl" and "opencl" run in the GlContext or ClContext that is current on the
-        thread where the delegate is applied, or else in one of their own, and never on the other API. "auto" takes the
-        API whose context is current there (a ClContext before a GL context), or of the first object that is bound; if
-        neither says, a GPU before a CPU. It logs in one line why it did not take the first choice. "null" records the
-        model's commands and computes nothing (outputs are zeros), to look at a model on a machine without a GPU.
+        The API that runs the model. "opengl", "opencl" and "cuda" run in the GlContext, ClContext or CudaContext that
+        is current on the thread where the delegate is applied, or else in one of their own, and never on another API.
+        "auto" takes the API whose context is current there (a CudaContext before a ClContext before a GL context), or
+        of the first object that is bound; if neither says, a GPU before a CPU, of OpenCL or OpenGL. It logs in one line
+        why it did not take the first choice. "null" records the model's commands and computes nothing (outputs are
+        zeros), to look at a model on a machine without a GPU.
     is_precision_loss_allowed
         The older way to give priorities: False is MAX_PRECISION first, True is MIN_LATENCY first, None (C++'s -1)
         leaves it to the priorities.

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 import framebind as fb
 
-Backend = Literal["opengl", "opencl"]
+Backend = Literal["opengl", "opencl", "cuda"]
 """The ``backend`` of each row of APIS, as a type: command lines and GpuDelegateOptions want one."""
 AnyBackend = Literal["null", "auto", Backend]
 """All that GpuDelegateOptions takes."""
@@ -30,7 +30,7 @@ class Api:
     short: str
     loader: str
     packages: str
-    context: type[fb.GlContext] | type[fb.ClContext]
+    context: type[fb.GlContext] | type[fb.ClContext] | type[fb.CudaContext]
     new_context: Callable[..., AbstractContextManager[Any]]
     """Makes a context; its argument is the device, as ``--device`` takes it, "" for the first that works."""
     buffer: Callable[[npt.NDArray[np.float32]], Any]
@@ -60,6 +60,12 @@ def _new_cl_context(device: str = "") -> fb.ClContext:
     return fb.ClContext(int(device) if device.isdecimal() else device or None)
 
 
+def _new_cuda_context(device: str = "") -> fb.CudaContext:
+    if device and not device.isdecimal():
+        raise fb.DeviceError(f"CUDA's devices are named by their number, 0 for the first; '{device}' is none")
+    return fb.CudaContext(int(device or 0))
+
+
 GL = Api(
     "opengl", "gl", "EGL",
     "Debian, Ubuntu: apt-get install libegl1 libgl1 libgl1-mesa-dri. Fedora: dnf install mesa-libEGL mesa-dri-drivers",
@@ -71,6 +77,11 @@ CL = Api(
     "for the CPU: Debian, Ubuntu: apt-get install pocl-opencl-icd. Fedora: dnf install pocl",
     fb.ClContext, _new_cl_context, fb.ClBuffer.from_array, fb.ClImage.from_array,
 )  # fmt: skip
-APIS = (GL, CL)
+CUDA = Api(
+    "cuda", "cuda", "CUDA",
+    "only for NVIDIA's GPUs: their driver, and pip install 'framebind[cuda]'",
+    fb.CudaContext, _new_cuda_context, fb.CudaArray.from_array, fb.CudaImage.from_array,
+)  # fmt: skip
+APIS = (GL, CL, CUDA)
 BY_NAME = {name: api for api in APIS for name in (api.short, api.backend)}
 """The rows by both of their names."""

@@ -16,7 +16,7 @@ import typer
 
 import framebind as fb
 
-from .apis import BY_NAME, CL, GL, AnyBackend, Api
+from .apis import BY_NAME, CL, CUDA, GL, AnyBackend, Api
 
 Option = functools.partial(typer.Option, rich_help_panel="Delegate")
 AUTO = "auto"
@@ -133,7 +133,7 @@ class DelegateFlags:
 class GpuFlags(DelegateFlags):
     """The options of programs that run models on one API, with one precision."""
 
-    backend: Annotated[str, Option(callback=checked_backend, help="gl, cl or auto.")] = GL.short
+    backend: Annotated[str, Option(callback=checked_backend, help="gl, cl, cuda or auto.")] = GL.short
     precision: Annotated[
         Literal["f32", "f16", "false", "true"],
         Option(
@@ -157,7 +157,7 @@ def api_of(backend: str) -> Api:
     """The API of that name. "auto" is the one whose context is current, or else the best on this machine."""
     if backend in BY_NAME:
         return BY_NAME[backend]
-    current = [api for api in (CL, GL) if api.context.is_current()]
+    current = [api for api in (CUDA, CL, GL) if api.context.is_current()]
     if current:
         return current[0]
     found = fb.CompatibilityList()

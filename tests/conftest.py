@@ -2,7 +2,8 @@
 
 ``--tier quick|default|all`` chooses the tests: see support/tiers.py.
 ``FRAMEBIND_DEVICES=null,gl`` narrows the devices; ``cl:NAME`` is the OpenCL device ``ClContext("NAME")``, of any name.
-Without it OpenCL is PoCL's; Mesa's (``cl:rusticl``) runs a case of each kernel, and everything if it is named.
+Without it OpenCL is PoCL's; Mesa's (``cl:rusticl``) runs a case of each kernel, and everything if it is named. ``cuda``
+is NVIDIA's GPU of number 0, and runs if it is named.
 ``FRAMEBIND_EXPECT=gl,gles,cl:pocl,models`` (set by CI) turns a missing one, or missing models or tools, into a failure
 instead of a skip. ``FRAMEBIND_MODELS`` is a folder of models.
 """
@@ -28,6 +29,7 @@ os.environ.setdefault("RUSTICL_ENABLE", "llvmpipe")
 
 import framebind as fb
 from framebind.interop.cl.compute.device import ClDevice
+from framebind.interop.cuda.compute.device import CudaDevice
 from framebind.interop.device import Device
 from framebind.interop.gl.compute.device import GlDevice
 from framebind.interop.record.null import NullDevice
@@ -78,18 +80,18 @@ class _Gpu:
     """The contexts and devices of a session, each made when it is first asked for, or why it could not be."""
 
     def __init__(self) -> None:
-        self._contexts: dict[str, fb.GlContext | fb.ClContext | fb.DeviceError] = {}
+        self._contexts: dict[str, fb.GlContext | fb.ClContext | fb.CudaContext | fb.DeviceError] = {}
         self._devices: dict[str, Device] = {}
 
-    def _make(self, name: str) -> fb.GlContext | fb.ClContext | fb.DeviceError:
+    def _make(self, name: str) -> fb.GlContext | fb.ClContext | fb.CudaContext | fb.DeviceError:
         try:
             if name in GL_DEVICES:
                 return fb.GlContext.headless(es=name == "gles")
-            return fb.ClContext(name.removeprefix("cl:"))
+            return fb.CudaContext() if name == "cuda" else fb.ClContext(name.removeprefix("cl:"))
         except fb.DeviceError as error:
             return error
 
-    def _context(self, name: str) -> fb.GlContext | fb.ClContext:
+    def _context(self, name: str) -> fb.GlContext | fb.ClContext | fb.CudaContext:
         if name not in self._contexts:
             self._contexts[name] = self._make(name)
         context = self._contexts[name]
@@ -114,7 +116,7 @@ class _Gpu:
             return NullDevice()
         context = self._context(name)
         if name not in self._devices:
-            self._devices[name] = GlDevice(context) if isinstance(context, fb.GlContext) else ClDevice(context)
+            self._devices[name] = _device_on(context)
         return self._devices[name]
 
     def close(self) -> None:
@@ -122,6 +124,12 @@ class _Gpu:
             if not isinstance(context, fb.DeviceError):
                 context.make_current()
                 context.close()
+
+
+def _device_on(context: fb.GlContext | fb.ClContext | fb.CudaContext) -> Device:
+    if isinstance(context, fb.GlContext):
+        return GlDevice(context)
+    return CudaDevice(context) if isinstance(context, fb.CudaContext) else ClDevice(context)
 
 
 @pytest.fixture(scope="session")
@@ -162,7 +170,7 @@ def cl_context(request: pytest.FixtureRequest, _gpu: _Gpu) -> Iterator[fb.ClCont
 
 @pytest.fixture(params=DEVICES)
 def device(request: pytest.FixtureRequest, _gpu: _Gpu) -> Iterator[Device]:
-    """Every device in turn: null, desktop GL, GL ES, OpenCL's. Its context is current; the test leaves no GL error."""
+    """Every device in turn: null, desktop GL, GL ES, OpenCL's, CUDA's. Its context is current; no GL error is left."""
     yield from _device(_wanted(request), _gpu)
 
 
@@ -197,7 +205,7 @@ def _device(name: str, gpu: _Gpu) -> Iterator[Device]:
     yield device
     if name in GL_DEVICES:
         assert [hex(error) for error in _errors(gpu.context(name))] == [], "the test left GL errors"
-    elif isinstance(device, ClDevice):
+    elif isinstance(device, ClDevice | CudaDevice):
         device.context.release()
 
 

@@ -1,4 +1,4 @@
-"""Devices to certify, by name: "gl", "gles", and each OpenCL device as "cl:NAME"; and the versions of software."""
+"""Devices to certify, by name: "gl", "gles", "cuda", each OpenCL device as "cl:NAME"; and the versions of software."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 import framebind as fb
 
-Backend = Literal["opengl", "opencl"]
+Backend = Literal["opengl", "opencl", "cuda"]
 PACKAGES = ("framebind", "ai-edge-litert", "numpy", "pyopencl", "PyOpenGL", "tflite")
-APIS = {"OpenGL": "gl", "OpenGL ES": "gles"}
+APIS = {"OpenGL": "gl", "OpenGL ES": "gles", "CUDA": "cuda"}
 """Names of devices by the API of a FoundDevice. OpenCL devices are named after themselves."""
 
 
@@ -28,16 +28,20 @@ class Device:
 
 def backend_of(name: str) -> Backend:
     """The backend of GpuDelegateOptions for a device's name."""
-    return "opencl" if name.partition(":")[0] == "cl" else "opengl"
+    return "cuda" if name == "cuda" else "opencl" if name.partition(":")[0] == "cl" else "opengl"
 
 
 def open_context(name: str) -> AbstractContextManager[Any]:
     """A context on the device, current on this thread until it is closed. Raises DeviceError if there is none."""
     if name in ("gl", "gles"):
         return fb.GlContext.headless(es=name == "gles")
+    if name == "cuda":
+        return fb.CudaContext()
     api, _, text = name.partition(":")
     if api != "cl":
-        raise fb.DeviceError(f"there is no device '{name}': take gl, gles, cl, or cl:NAME with a part of its name")
+        raise fb.DeviceError(
+            f"there is no device '{name}': take gl, gles, cuda, cl, or cl:NAME with a part of its name"
+        )
     return fb.ClContext(text or None)
 
 

@@ -7,6 +7,7 @@ import functools
 from typing import Any
 
 from ..errors import DeviceError
+from ..gl.platform import load
 
 INSTALL = "install it with pip install 'framebind[cuda]'"
 OPTIONS = ("--std=c++17", "--device-as-default-execution-space", "--disable-warnings")
@@ -18,17 +19,25 @@ def _library() -> ctypes.CDLL:
     """The compiler, of the package nvidia-cuda-nvrtc or of an installed CUDA toolkit. Raises DeviceError if there is
     none.
     """
-    try:
-        from cuda import pathfinder
-    except ImportError as error:
-        raise DeviceError(f"the backend 'cuda' needs NVIDIA's compiler NVRTC: {INSTALL}") from error
-    try:
-        found = pathfinder.load_nvidia_dynamic_lib("nvrtc")
-        library = ctypes.CDLL(found.abs_path)
-    except (pathfinder.DynamicLibNotFoundError, OSError) as error:
-        raise DeviceError(f"NVIDIA's compiler NVRTC is not there: {INSTALL}") from error
+    library = _find()
+    if library is None:
+        raise DeviceError(f"the backend 'cuda' needs NVIDIA's compiler NVRTC, which is not there: {INSTALL}")
     library.nvrtcGetErrorString.restype = ctypes.c_char_p
     return library
+
+
+def _find() -> ctypes.CDLL | None:
+    """The library where NVIDIA's package finds it: in Python packages, Conda, a toolkit. Without it, where the system
+    does.
+    """
+    try:
+        from cuda import pathfinder  # pyright: ignore[reportAttributeAccessIssue]  # of the extra [cuda]
+    except ImportError:
+        return load("libnvrtc.so.13", "libnvrtc.so.12")
+    try:
+        return ctypes.CDLL(pathfinder.load_nvidia_dynamic_lib("nvrtc").abs_path)
+    except (pathfinder.DynamicLibNotFoundError, OSError):
+        return None
 
 
 @functools.cache

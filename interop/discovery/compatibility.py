@@ -1,4 +1,4 @@
-"""The GL and CL devices of this machine, how they share memory, and the options that models run best with."""
+"""The GL, CL and CUDA devices of this machine, how they share memory, and the options that models run best with."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from typing import Literal
 import pyopencl
 
 from ..cl.context import ClContext, all_devices, driver_of, why_unusable
+from ..cuda import api as cuda
+from ..cuda import nvrtc
+from ..cuda.context import OLDEST_CAPABILITY
 from ..errors import DeviceError
 from ..gl import egl
 from ..gl.context import GlContext
@@ -21,10 +24,10 @@ MOST_CPU_THREADS = 4
 
 @dataclass(frozen=True)
 class FoundDevice:
-    """A GL or CL device of this machine."""
+    """A GL, CL or CUDA device of this machine."""
 
     api: str
-    """"OpenGL", "OpenGL ES" or "OpenCL"."""
+    """"OpenGL", "OpenGL ES", "OpenCL" or "CUDA"."""
     name: str
     version: str
     software: bool = False
@@ -67,7 +70,7 @@ class CompatibilityList:
     """The devices of this machine, found when the list is made.
 
     It has the GL context that is current on this thread; without one, every GL device that works without a window. It
-    has every OpenCL device.
+    has every OpenCL device and every CUDA device.
 
     Attributes
     ----------
@@ -115,7 +118,7 @@ def best_options(devices: Sequence[FoundDevice], sharing: Sequence[SharingReport
     """See CompatibilityList.best_options_for_this_device."""
     gpus = [device for device in devices if not device.software and not device.unusable]
     cl_gpu = next((gpu for gpu in gpus if gpu.api == "OpenCL"), None)
-    gl_gpu = next((gpu for gpu in gpus if gpu.api != "OpenCL"), None)
+    gl_gpu = next((gpu for gpu in gpus if gpu.api.startswith("OpenGL")), None)
     # 16-bit storage is not advised: arithmetic is float32 anyway, and nothing measured so far was faster with it.
     if cl_gpu is not None and (gl_gpu is None or _share(gl_gpu, cl_gpu, sharing)):
         return BestOptions("opencl", False, None, f"{cl_gpu.name} is a GPU, and OpenCL's dispatches cost less")
@@ -141,7 +144,7 @@ def survey() -> tuple[list[FoundDevice], list[SharingReport]]:
     Returns
     -------
     devices : list of FoundDevice
-        GL devices, then OpenCL devices.
+        GL devices, then OpenCL devices, then CUDA devices.
     sharing : list of SharingReport
         One for each pair of a GL and a CL device that work.
     """
@@ -154,7 +157,7 @@ def survey() -> tuple[list[FoundDevice], list[SharingReport]]:
             cl = ClContext(device)
             sharing.append(sharing_report(context, cl))
             cl.close()
-    return gl + opencl, sharing
+    return gl + opencl + _cuda_devices(), sharing
 
 
 def _share(gl: FoundDevice, cl: FoundDevice, sharing: Sequence[SharingReport]) -> bool:
@@ -175,6 +178,26 @@ def _cl_devices(found: list[FoundDevice]) -> Iterator[pyopencl.Device]:
         found.append(FoundDevice("OpenCL", device.name.strip(), driver_of(device), software, f16, reason))
         if not reason:
             yield device
+
+
+def _cuda_devices() -> list[FoundDevice]:
+    """The CUDA devices; none without NVIDIA's driver. Without its compiler, they are unusable. No context is made."""
+    try:
+        cuda.driver()
+    except DeviceError:
+        return []
+    try:
+        version = f"CUDA {cuda.driver_version()}, NVRTC {'.'.join(map(str, nvrtc.version()))}"
+        found = list[FoundDevice]()
+        for device in range(cuda.device_count()):
+            capability = cuda.capability(device)
+            nvrtc.architecture(capability)
+            text = f"{version}, compute capability {capability / 10}"
+            unusable = "" if capability >= OLDEST_CAPABILITY else "its compute capability is below 7.0"
+            found.append(FoundDevice("CUDA", cuda.device_name(device), text, False, "storage", unusable))
+    except DeviceError as error:
+        return [FoundDevice("CUDA", "none", "", unusable=str(error))]
+    return found
 
 
 def _gl_contexts(failed: list[FoundDevice]) -> Iterator[GlContext]:

@@ -12,6 +12,9 @@ from typing import Any, NamedTuple
 from ..cl.compute.device import ClDevice
 from ..cl.context import ClContext
 from ..cl.user_objects import is_cl_object
+from ..cuda.compute.device import CudaDevice
+from ..cuda.context import CudaContext
+from ..cuda.user_objects import is_cuda_object
 from ..device import Device
 from ..errors import DeviceError
 from ..gl.compute.device import GlDevice
@@ -21,7 +24,10 @@ from ..record.null import NullDevice
 
 log = logging.getLogger("framebind")
 
-_devices: weakref.WeakValueDictionary[GlContext | ClContext, GlDevice | ClDevice] = weakref.WeakValueDictionary()
+AnyContext = GlContext | ClContext | CudaContext
+AnyDevice = GlDevice | ClDevice | CudaDevice
+
+_devices: weakref.WeakValueDictionary[AnyContext, AnyDevice] = weakref.WeakValueDictionary()
 """The device of each context, as long as somebody uses it."""
 
 
@@ -29,7 +35,7 @@ class _Own(threading.local):
     """The devices in contexts of their own that this thread has opened, as long as somebody uses them."""
 
     def __init__(self) -> None:
-        self.devices: weakref.WeakValueDictionary[type, GlDevice | ClDevice] = weakref.WeakValueDictionary()
+        self.devices: weakref.WeakValueDictionary[type, AnyDevice] = weakref.WeakValueDictionary()
 
 
 _own = _Own()
@@ -46,10 +52,11 @@ def open_device(backend: str) -> Device:
         "opengl" runs in the GL context that is current on this thread. Without one it makes a headless context, which
         is closed with the device; it is current during runs only, because a window of GLX cannot make its own context
         current, and ends the process, while one of EGL is.
-        "opencl" runs in the current ClContext, or in one of its own. "auto" takes the API whose context is current,
-        OpenCL's first, because nobody makes a ClContext current without meaning it. Without a current context it takes
-        a GPU before a CPU, and OpenCL before OpenGL. If its first choice does not work it takes the other one, and logs
-        why in one line. "null" computes nothing.
+        "opencl" runs in the current ClContext, or in one of its own; "cuda" in the current CudaContext, or in one of
+        its own on device 0. "auto" takes the API whose context is current, CUDA's first, then OpenCL's, because nobody
+        makes one of these current without meaning it. Without a current context it takes a GPU before a CPU, and OpenCL
+        before OpenGL. If its first choice does not work it takes the other one, and logs why in one line. "null"
+        computes nothing.
 
     Raises
     ------
@@ -62,9 +69,9 @@ def open_device(backend: str) -> Device:
 
 
 def _open_in(
-    api: type[GlContext] | type[ClContext],
-    make_context: Callable[[], GlContext | ClContext],
-    make_device: Callable[..., GlDevice | ClDevice],
+    api: type[GlContext] | type[ClContext] | type[CudaContext],
+    make_context: Callable[[], AnyContext],
+    make_device: Callable[..., AnyDevice],
 ) -> Device:
     """The device of the API's context that is current on this thread; of one of its own if there is none."""
     owns_context = not api.is_current()
@@ -81,6 +88,7 @@ def _open_in(
 
 _open_gl = partial(_open_in, GlContext, GlContext.headless, GlDevice)
 _open_cl = partial(_open_in, ClContext, ClContext, ClDevice)
+_open_cuda = partial(_open_in, CudaContext, CudaContext, CudaDevice)
 
 
 class ChosenDevice(NamedTuple):
@@ -94,6 +102,8 @@ class ChosenDevice(NamedTuple):
 
 def choose_device() -> ChosenDevice:
     """Open the device of the backend "auto": see open_device. Nothing is logged."""
+    if CudaContext.is_current():
+        return ChosenDevice(_open_cuda())
     current = ClContext.is_current() or GlContext.is_current()
     gl_first = current and not ClContext.is_current()
     # OpenCL's dispatches and kernels are the faster ones, on an H200 as on the CPU (PoCL against llvmpipe).
@@ -129,18 +139,21 @@ def _open_auto() -> Device:
 
 
 def device_of(native: Any, device: Device) -> Device | None:
-    """A device of the API of a user's object, if ``device`` is of the other API and a context of the object's API is
+    """A device of the API of a user's object, if ``device`` is of another API and a context of the object's API is
     current on this thread; else None.
     """
-    if isinstance(device, ClDevice) and is_gl_object(native) and GlContext.is_current():
+    if not isinstance(device, CudaDevice) and is_cuda_object(native) and CudaContext.is_current():
+        return _open_cuda()
+    if not isinstance(device, GlDevice) and is_gl_object(native) and GlContext.is_current():
         return _open_gl()
-    if isinstance(device, GlDevice) and is_cl_object(native) and ClContext.is_current():
+    if not isinstance(device, ClDevice) and is_cl_object(native) and ClContext.is_current():
         return _open_cl()
     return None
 
 
 _BACKENDS: dict[str, Callable[[], Device]] = {
     "auto": _open_auto,
+    "cuda": _open_cuda,
     "opencl": _open_cl,
     "opengl": _open_gl,
     "null": NullDevice,

@@ -1,4 +1,4 @@
-"""The drivers that are installed for EGL, OpenCL and Vulkan, and why one does not load."""
+"""The drivers that are installed for EGL, OpenCL, Vulkan and CUDA, and why one does not load."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from typing import Any
 
 import pyopencl
 
+from ..cuda import api as cuda
+from ..cuda import nvrtc
 from ..errors import DeviceError
 from ..gl import egl
 from ..gl.platform import egl_library
@@ -40,7 +42,7 @@ class InstalledApi:
     """A loader and its drivers."""
 
     api: str
-    """"EGL", "OpenCL" or "Vulkan"."""
+    """"EGL", "OpenCL", "Vulkan" or "CUDA"."""
     drivers: tuple[InstalledDriver, ...]
     """On Linux, the drivers that the loader's files name; elsewhere none."""
     devices: int
@@ -50,7 +52,7 @@ class InstalledApi:
 
 
 def installed_apis() -> list[InstalledApi]:
-    """The loaders of EGL (OpenGL without a window), OpenCL and Vulkan (memory that both share), with their drivers.
+    """The loaders of EGL (OpenGL without a window), OpenCL, Vulkan (memory that both share) and CUDA; their drivers.
 
     Loads every driver, makes no context and allocates nothing on a GPU. The drivers' files are looked for as the
     loaders do, also in the folders that ``__EGL_VENDOR_LIBRARY_DIRS``, ``OCL_ICD_VENDORS``, ``VK_DRIVER_FILES`` and
@@ -59,13 +61,14 @@ def installed_apis() -> list[InstalledApi]:
     Returns
     -------
     list of InstalledApi
-        For EGL, OpenCL and Vulkan in this order: ``api``, ``drivers``, ``devices`` (how many it lists) and ``problem``
-        (why it lists none, else ""). A driver has ``file``, ``library`` and ``problem`` (why it does not load, or "").
+        For EGL, OpenCL, Vulkan and CUDA in this order: ``api``, ``drivers``, ``devices`` (how many it lists) and
+        ``problem`` (why it lists none, else ""). A driver has ``file``, ``library`` and ``problem`` (why it does not
+        load, or ""). CUDA has one driver, and its problem may be that NVIDIA's compiler is missing.
 
     Examples
     --------
     >>> [api.api for api in fb.installed_apis()]
-    ['EGL', 'OpenCL', 'Vulkan']
+    ['EGL', 'OpenCL', 'Vulkan', 'CUDA']
     """
     egl_places = _places("__EGL_VENDOR_LIBRARY_FILENAMES", "__EGL_VENDOR_LIBRARY_DIRS", _EGL_FOLDERS)
     opencl_places = _places("", "OCL_ICD_VENDORS", _OPENCL_FOLDERS)
@@ -75,6 +78,7 @@ def installed_apis() -> list[InstalledApi]:
         _installed("EGL", egl_places, _library_of_json, _count_egl),
         _installed("OpenCL", opencl_places, _library_of_icd, _count_opencl),
         _installed("Vulkan", vulkan_places, _library_of_json, lambda: len(vulkan.device_uuids())),
+        _installed("CUDA", [], _library_of_icd, _count_cuda),
     ]
 
 
@@ -120,6 +124,13 @@ def _count_opencl() -> int:
         return sum(len(_devices(platform)) for platform in pyopencl.get_platforms())
     except pyopencl.Error as error:
         raise DeviceError(f"there is no OpenCL platform ({error})") from error
+
+
+def _count_cuda() -> int:
+    """The number of CUDA devices, if NVIDIA's compiler is there too. Raises DeviceError with the reason else."""
+    count = cuda.device_count()
+    nvrtc.version()
+    return count
 
 
 def _devices(platform: pyopencl.Platform) -> list[pyopencl.Device]:

@@ -12,7 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from ..binaries import BinaryStore
 from ..errors import DeviceError, KernelError
@@ -82,8 +82,16 @@ class BarrierTest:
     stale_reads: Callable[[], int]
 
 
+class Barrier(Protocol):
+    """The barrier between the work-groups of one dispatch, as a device chooses by it."""
+
+    def why_unusable(self, store: BinaryStore | None) -> str:
+        """The reason why the barrier cannot be used on this device, or ""."""
+        ...
+
+
 class BaseBarrier(ABC):
-    """The barrier of everything that runs in one context, on any API.
+    """The barrier, by trial, of everything that runs in one context, on any API.
 
     ``units`` is the number of compute units, ``per_unit`` the numbers of groups a unit is tried with, largest first.
     """

@@ -11,7 +11,7 @@ from ...kernels.codegen.source import KernelSource
 from ..binaries import BinaryStore
 from ..device import CommandList, Dispatches, Kernel, Step, Traits
 from ..errors import BindingError, DeviceError
-from .barrier import BaseBarrier
+from .barrier import Barrier
 from .checks import check_formats
 from .context import Context
 from .one_dispatch import why_not_one
@@ -20,7 +20,7 @@ K = TypeVar("K", bound=Kernel)
 """The API's kernels."""
 L = TypeVar("L", bound=CommandList)
 """The API's command lists."""
-B = TypeVar("B", bound=BaseBarrier)
+B = TypeVar("B", bound=Barrier)
 """The API's barrier."""
 
 

@@ -19,12 +19,12 @@ from ai_edge_litert.interpreter import OpResolverType
 import framebind as fb
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.reader import read_model
-from framebind.interop.cl.compute.device import ClDevice
 from framebind.interop.device import Device
 from framebind.interop.record.null import NullDevice
 from framebind.kernels.operation import Launch, Lowering, Parsed, TfliteOp
 from framebind.kernels.ops.pointwise.elementwise import Elementwise
 from framebind.kernels.registry import OPERATORS
+from support.model_runs import backend_of
 from support.tiny_models import CPU_ONLY, G, Op, T, build, chain
 
 on_both = pytest.mark.parametrize("gpu", ["gl", "cl:pocl"], indirect=True)
@@ -36,7 +36,7 @@ NBYTES = 60 * 4
 
 def on_gpu(gpu: Device, model: bytes) -> tuple[fb.Interpreter, fb.GpuDelegate]:
     """An allocated interpreter in the context that is current, the one of ``gpu``."""
-    backend = "opencl" if isinstance(gpu, ClDevice) else "opengl"
+    backend = backend_of(gpu)
     delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend))
     interpreter = fb.Interpreter(model_content=model)
     interpreter.modify_graph_with_delegate(delegate)
@@ -150,9 +150,7 @@ def test_all_tensors_can_be_preserved(gpu: Device, ours: bool) -> None:
     tensors = [X, T("a", SHAPE), T("b", SHAPE), T("c", SHAPE), T("d", SHAPE), Y]
     operators = [Op("EXP", [0], [1]), Op("NEG", [1], [2]), Op(CPU_ONLY, [2], [3]), Op("ADD", [1, 3], [4])]
     model = build(G(tensors, [*operators, Op("TANH", [4], [5])], [0], [5]))
-    delegate = fb.GpuDelegate(
-        fb.GpuDelegateOptions(backend="opencl" if isinstance(gpu, ClDevice) else "opengl"), model_content=model
-    )
+    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend_of(gpu)), model_content=model)
     resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     preserving = LiteRt(
         model_content=model, experimental_op_resolver_type=resolver, experimental_preserve_all_tensors=True
@@ -397,7 +395,7 @@ def test_a_shape_that_is_a_constant_until_inputs_are_resized(gpu: Device) -> Non
     for inputs in frames(turned):
         same(run(interpreter, inputs), run(cpu, inputs))
     for allocated in (False, True):  # resized before the delegate is applied, it sees the shapes
-        delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend="opencl" if isinstance(gpu, ClDevice) else "opengl"))
+        delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend_of(gpu)))
         fresh = fb.Interpreter(model_content=shape_of_input())
         fresh.resize_tensor_input(0, turned)
         if allocated:

@@ -21,6 +21,7 @@ from framebind.delegate.read.reader import read_model
 from framebind.delegate.run.program import Program
 from framebind.interop.cl.compute.device import ClDevice
 from framebind.interop.device import Device
+from framebind.interop.gl.compute.device import GlDevice
 from framebind.interop.record.null import NullDevice
 from framebind.kernels.views import Dense, Picture, Storage, picture_parameters
 from support.model_runs import Values, input_shapes, on_gpu, reference
@@ -46,11 +47,13 @@ def own_disagreement(path: Path, inputs: Values) -> dict[int, float]:
     return {tensor: max(relative_error(other[tensor], value) for other in others) for tensor, value in expected.items()}
 
 
-def picture_on(gpu: Device, picture: npt.NDArray[np.uint8]) -> fb.GlTexture | pyopencl.Image:
+def picture_on(gpu: Device, picture: npt.NDArray[np.uint8]) -> fb.GlTexture | pyopencl.Image | fb.CudaImage:
     """A photograph (height, width, 3) as a user's own rgba8 texture or image."""
-    if not isinstance(gpu, ClDevice):
+    if isinstance(gpu, GlDevice):
         return fb.GlTexture.from_array(picture)
     rgba = np.dstack([picture, np.full(picture.shape[:2], 255, np.uint8)])
+    if not isinstance(gpu, ClDevice):
+        return fb.CudaImage.from_array(rgba)
     return pyopencl.image_from_array(gpu.context.context, rgba, 4, norm_int=True)
 
 

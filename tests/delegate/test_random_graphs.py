@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 from framebind.delegate.certify.cases.compiled import program_on_null
-from framebind.delegate.certify.devices import backend_of
 from framebind.delegate.certify.execution import run_on_device
 from framebind.delegate.certify.graphs.comparison import case_of, compare
 from framebind.delegate.certify.graphs.recipe import Recipe, drafted, draw, recipe_from, to_text
 from framebind.delegate.certify.graphs.shrink import shrink
-from framebind.interop.cl.compute.device import ClDevice
 from framebind.interop.device import Device
 from framebind.kernels.registry import OPERATORS
+from support.model_runs import backend_of
 
 GRAPHS = 300
 """Graphs of seeds from 0. All are lowered in each session; the tiers say how many run on which device."""
@@ -34,7 +33,7 @@ def test_every_operator_of_a_graph_is_claimed_and_lowered(first: int) -> None:
 def test_graph(gpu: Device, seed: int) -> None:
     recipe = draw(seed)
     case = case_of(recipe)
-    backend = backend_of("cl" if isinstance(gpu, ClDevice) else "gl")
+    backend = backend_of(gpu)
     results, reasons = run_on_device(case.model, [case.input], backend, half=recipe.half)
     found = compare(case, results)
     assert reasons == [] and found.passed, f"{found}: {recipe}"

@@ -22,6 +22,7 @@ from framebind.demos.apis import APIS, BY_NAME, Backend
 from framebind.demos.commands.benchmark import benchmark
 from framebind.demos.commands.diff import diff
 from framebind.demos.commands.inspect import inspect
+from support.model_runs import backend_of
 from support.tiny_models import CPU_ONLY, G, Op, T, build, chain, named
 
 ROOT = Path(__file__).parents[2]
@@ -277,7 +278,7 @@ def test_inspect_counts_what_a_real_model_takes(model_path: Callable[[str], Path
 @pytest.mark.parametrize("gpu", ["gl", "cl:pocl"], indirect=True)
 def test_inspect_records_on_a_named_api(gpu: object, tmp_path: Path) -> None:
     (tmp_path / "tiny.tflite").write_bytes(chain("EXP", "TANH"))
-    backend = "opencl" if "Cl" in type(gpu).__name__ else "opengl"
+    backend = backend_of(gpu)
     done = run("inspect", str(tmp_path / "tiny.tflite"), "--backend", backend, "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["partitions"][0]["dispatches"] == 1

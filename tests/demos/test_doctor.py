@@ -110,7 +110,7 @@ def test_a_damaged_driver_file_is_named(content: str, tmp_path: Path, monkeypatc
     (tmp_path / "b.icd").write_text("")
     monkeypatch.setenv("__EGL_VENDOR_LIBRARY_FILENAMES", str(tmp_path / "a.json"))
     monkeypatch.setenv("OCL_ICD_VENDORS", str(tmp_path / "b.icd"))
-    egl, opencl, _ = fb.installed_apis()
+    egl, opencl, *_ = fb.installed_apis()
     for api, name in ((egl, "a.json"), (opencl, "b.icd")):
         (driver,) = api.drivers
         assert driver.file == str(tmp_path / name) and driver.problem.startswith("the file cannot be read")

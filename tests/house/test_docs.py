@@ -31,7 +31,7 @@ from framebind.__main__ import app
 from framebind.delegate.cache.stopwatch import Phase
 from framebind.delegate.certify.cases.quantized_models import convolution
 from framebind.demos.models import BUNDLED, DEFAULT_STYLE
-from support.environment import photograph_path
+from support.environment import CUDA_DEVICES, photograph_path
 from support.tiny_models import G, Op, T, build
 
 ROOT = Path(__file__).parents[2]
@@ -86,6 +86,7 @@ def person_mask() -> bytes:
 
 
 ADDING_AN_OPERATOR = DOCS / "internals" / "adding-an-operator.md"
+WITH_CUDA = DOCS / "cuda.md"
 WITH_PYTHON = [page for page in PAGES if program(page).strip() and page != ADDING_AN_OPERATOR]
 
 
@@ -96,6 +97,8 @@ def test_pages_with_python_are_found() -> None:
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=name_of)
 def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, tool: Callable[[str], str], gl_and_cl: object) -> None:
     """From top to bottom, in one process, as somebody who follows the page types it."""
+    if page == WITH_CUDA and not CUDA_DEVICES:
+        pytest.skip("the page needs NVIDIA's GPU and PyTorch: name cuda in FRAMEBIND_DEVICES")
     (tmp_path / "selfie_segmentation.tflite").write_bytes(person_mask())
     (tmp_path / "quantized.tflite").write_bytes(convolution("int8", (1, 8, 8, 3), 4))
     shutil.copy(BUNDLED[DEFAULT_STYLE], tmp_path / "style.tflite")

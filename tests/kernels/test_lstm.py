@@ -19,9 +19,9 @@ from framebind.delegate.lower.tuning import Tuning
 from framebind.delegate.read.reader import read_model
 from framebind.delegate.run.program import Program
 from framebind.delegate.run.tuner import Make, Tuner
-from framebind.interop.cl.compute.device import ClDevice
 from framebind.interop.device import Device
 from framebind.interop.record.null import NullDevice
+from support.model_runs import backend_of
 from support.tiny_models import G, Op, T, build
 
 on_both = pytest.mark.parametrize("gpu", ["gl", "cl:pocl"], indirect=True)
@@ -32,7 +32,7 @@ STATE_NBYTES = 2 * (6 + 4) * 4
 
 def on_gpu(gpu: Device, model: bytes, **given: Any) -> tuple[fb.Interpreter, fb.GpuDelegate]:
     """An allocated interpreter in the context that is current, the one of ``gpu``; all operators on it."""
-    backend = "opencl" if isinstance(gpu, ClDevice) else "opengl"
+    backend = backend_of(gpu)
     delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend, **given))
     interpreter = fb.Interpreter(model_content=model)
     interpreter.modify_graph_with_delegate(delegate)
@@ -316,7 +316,7 @@ def test_a_delegate_that_comes_late_goes_on_with_the_state(gpu: Device) -> None:
     interpreter.allocate_tensors()
     for number, x in enumerate(frames(FORM)):
         if number == 3:
-            backend = "opencl" if isinstance(gpu, ClDevice) else "opengl"
+            backend = backend_of(gpu)
             interpreter.modify_graph_with_delegate(fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend)))
             assert interpreter.delegated_ops()[0].reason == ""
         close_to(run(interpreter, x), run(cpu, x))
@@ -351,7 +351,7 @@ def test_what_is_kept_between_processes(gpu: Device, tmp_path: Path) -> None:
 @on_both
 def test_litert_s_own_interpreter(gpu: Device) -> None:
     """It asks no delegate when it shows a tensor: a state that is on the GPU is no number there."""
-    backend = "opencl" if isinstance(gpu, ClDevice) else "opengl"
+    backend = backend_of(gpu)
     delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend), model_content=lstm(FORM))
     interpreter = litert.Interpreter(model_content=lstm(FORM), experimental_delegates=[delegate])
     interpreter.allocate_tensors()

@@ -24,6 +24,7 @@ from framebind.kernels.views import Storage
 from support.cases.node_cases import NodeCase, convolution_cases, fully_connected_cases, without_oracle
 from support.cases.operator_runs import run
 from support.graphs import target_of
+from support.model_runs import backend_of
 from support.models import OPERATOR_TOLERANCE, relative_error
 from support.tiny_models import chain
 
@@ -60,7 +61,7 @@ def test_choices_between_a_number_and_nan_are_those_of_litert(gpu: Device, opera
 @pytest.mark.parametrize("names", [("TANH",), ("EXP", "TANH"), ("RELU",)], ids="-".join)
 def test_nan_stays_nan_but_where_a_bound_takes_its_place(gpu: Device, names: tuple[str, ...]) -> None:
     interpreter = fb.Interpreter(model_content=chain(*names, shape=(1, 1, 1, 4)))
-    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend="opencl" if gpu.traits.api == "opencl" else "opengl"))
+    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend_of(gpu)))
     interpreter.modify_graph_with_delegate(delegate)
     interpreter.allocate_tensors()
     interpreter.set_tensor(0, np.array([np.nan, np.inf, -np.inf, 0.5], np.float32).reshape(1, 1, 1, 4))

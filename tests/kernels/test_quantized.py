@@ -24,8 +24,8 @@ from framebind.delegate.certify.cases.quantized_models import (
     resize,
     unary,
 )
-from framebind.interop.cl.compute.device import ClDevice
 from framebind.interop.device import Device
+from support.model_runs import backend_of
 from support.models import Photograph, relative_error
 from support.tiny_models import G, Op, T, build
 
@@ -47,7 +47,7 @@ def run(interpreter: LiteRt, inputs: Values) -> Values:
 
 def on_gpu(gpu: Device, model: bytes, **options: Any) -> tuple[fb.Interpreter, fb.GpuDelegate]:
     """An interpreter in the context that is current, the one of ``gpu``."""
-    backend = "opencl" if isinstance(gpu, ClDevice) else "opengl"
+    backend = backend_of(gpu)
     delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend, **options))
     interpreter = fb.Interpreter(model_content=model)
     interpreter.modify_graph_with_delegate(delegate)

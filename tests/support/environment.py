@@ -13,8 +13,13 @@ GL_DEVICES = ("gl", "gles")
 NAMED = os.environ.get("FRAMEBIND_DEVICES", "").split(",")
 CL_DEVICES = tuple(dict.fromkeys(["cl:pocl", *(name for name in NAMED if name.startswith("cl:"))]))
 """PoCL's and the named ones. Mesa's ("cl:rusticl") runs a few operator cases also without being named."""
-DEVICES = ("null", *GL_DEVICES, *CL_DEVICES)
-TOOLS = ("models", "xvfb", "xdotool", "apitrace", "share:objects", "share:semaphores", "share:external", "share:host")
+CUDA_DEVICES = tuple(name for name in NAMED if name == "cuda")
+"""The GPU of number 0, if it is named: CUDA has no device that is the CPU."""
+DEVICES = ("null", *GL_DEVICES, *CL_DEVICES, *CUDA_DEVICES)
+TOOLS = (
+    "models", "xvfb", "xdotool", "apitrace", "nvrtc",
+    "share:objects", "share:semaphores", "share:external", "share:host",
+)  # fmt: skip
 """What FRAMEBIND_EXPECT can promise besides devices."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,6 @@ from ai_edge_litert.interpreter import Interpreter as LiteRt
 from ai_edge_litert.interpreter import OpResolverType
 
 import framebind as fb
-from framebind.interop.cl.compute.device import ClDevice
 from framebind.interop.device import Device
 
 Values = dict[int, npt.NDArray[np.float32]]
@@ -26,10 +26,17 @@ def reference(path: Path, inputs: Values, resolver: OpResolverType = OpResolverT
     return {detail["index"]: interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()}
 
 
+def backend_of(gpu: Device) -> Literal["opengl", "opencl", "cuda"]:
+    """The backend of GpuDelegateOptions that runs on a device."""
+    api = gpu.traits.api
+    return "cuda" if api == "cuda" else "opencl" if api == "opencl" else "opengl"
+
+
 def on_gpu(gpu: Device, path: Path, storage: str) -> tuple[fb.Interpreter, fb.GpuDelegate]:
     """An interpreter whose whole model runs in the context that is current, the one of ``gpu``."""
-    backend = "opencl" if isinstance(gpu, ClDevice) else "opengl"
-    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend, is_precision_loss_allowed=storage == "f16"))
+    delegate = fb.GpuDelegate(
+        fb.GpuDelegateOptions(backend=backend_of(gpu), is_precision_loss_allowed=storage == "f16")
+    )
     interpreter = fb.Interpreter(model_path=path)
     interpreter.modify_graph_with_delegate(delegate)
     interpreter.allocate_tensors()

@@ -233,6 +233,8 @@ REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "test_live.py::test_figures_and_the_legend_of_classes_lie_beside_each_other": _on("size", "320x240"),
     "test_tune.py": _on("starts", "gl"),  # the same for each API, and llvmpipe compiles the candidates longer
     "test_random_graphs.py::test_graph": _is_later_graph,
+    "test_kernels.py::test_the_kernels_of_every_operator_case_compile": _always,  # minutes of NVIDIA's compiler
+    "test_kernels.py::test_a_model_s_kernels_and_program_compile": _always,
     "test_models.py::test_random_input": _is_other_run,
     "test_models.py::test_photograph_through_a_bound_texture": _is_other_picture,
     "test_models.py::test_gl_and_opencl_agree": _always,  # each agrees with LiteRT

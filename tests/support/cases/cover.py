@@ -11,11 +11,11 @@ from pathlib import Path
 
 from framebind.delegate.certify.cases.compiled import Run
 from framebind.delegate.certify.cases.cover import all_runs, first_runs, kept_cover
-from support.environment import CL_DEVICES, GL_DEVICES
+from support.environment import CL_DEVICES, CUDA_DEVICES, GL_DEVICES
 from support.tiers import Tier
 
 ROOT = Path(__file__).parents[3]
-DEVICES = tuple(dict.fromkeys([*GL_DEVICES, *CL_DEVICES, "cl:rusticl"]))
+DEVICES = tuple(dict.fromkeys([*GL_DEVICES, *CL_DEVICES, "cl:rusticl", *CUDA_DEVICES]))
 """The devices that run operator cases."""
 COVERS = {"gl": "facts"}
 """By device: the cover that ``make test`` runs there. Others run "outlines"."""

@@ -1,0 +1,132 @@
+"""CUDA's driver API through ctypes: the library, the entry points that are used, and their errors.
+
+A call costs less so than through NVIDIA's Python package, and nothing is imported until the first one is made:
+docs/decisions/0018-cuda-by-ctypes.md.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import DeviceError
+from ..gl.platform import load
+
+_INT, _UINT, _SIZE, _HANDLE, _MEMORY = ctypes.c_int, ctypes.c_uint, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_uint64
+_OUT, _NAME = ctypes.c_void_p, ctypes.c_char_p
+_SIGNATURES: dict[str, tuple[Any, ...]] = {
+    "cuInit": (_UINT,),
+    "cuDriverGetVersion": (_OUT,),
+    "cuGetErrorName": (_INT, _OUT),
+    "cuGetErrorString": (_INT, _OUT),
+    "cuDeviceGetCount": (_OUT,),
+    "cuDeviceGet": (_OUT, _INT),
+    "cuDeviceGetName": (_OUT, _INT, _INT),
+    "cuDeviceGetUuid": (_OUT, _INT),
+    "cuDeviceGetAttribute": (_OUT, _INT, _INT),
+    "cuDeviceTotalMem_v2": (_OUT, _INT),
+    "cuDevicePrimaryCtxRetain": (_OUT, _INT),
+    "cuDevicePrimaryCtxRelease_v2": (_INT,),
+    "cuCtxGetCurrent": (_OUT,),
+    "cuCtxPushCurrent_v2": (_HANDLE,),
+    "cuCtxPopCurrent_v2": (_OUT,),
+    "cuMemAlloc_v2": (_OUT, _SIZE),
+    "cuMemFree_v2": (_MEMORY,),
+    "cuMemsetD8Async": (_MEMORY, ctypes.c_ubyte, _SIZE, _HANDLE),
+    "cuMemcpyHtoDAsync_v2": (_MEMORY, _HANDLE, _SIZE, _HANDLE),
+    "cuMemcpyDtoHAsync_v2": (_HANDLE, _MEMORY, _SIZE, _HANDLE),
+    "cuPointerGetAttribute": (_OUT, _INT, _MEMORY),
+    "cuStreamCreate": (_OUT, _UINT),
+    "cuStreamDestroy_v2": (_HANDLE,),
+    "cuStreamGetCtx": (_HANDLE, _OUT),
+    "cuStreamSynchronize": (_HANDLE,),
+    "cuStreamWaitEvent": (_HANDLE, _HANDLE, _UINT),
+    "cuEventCreate": (_OUT, _UINT),
+    "cuEventDestroy_v2": (_HANDLE,),
+    "cuEventElapsedTime": (_OUT, _HANDLE, _HANDLE),
+    "cuEventQuery": (_HANDLE,),
+    "cuEventRecord": (_HANDLE, _HANDLE),
+    "cuEventSynchronize": (_HANDLE,),
+    "cuLinkCreate_v2": (_UINT, _OUT, _OUT, _OUT),
+    "cuLinkAddData_v2": (_HANDLE, _INT, _OUT, _SIZE, _NAME, _UINT, _OUT, _OUT),
+    "cuLinkComplete": (_HANDLE, _OUT, _OUT),
+    "cuLinkDestroy": (_HANDLE,),
+    "cuModuleLoadData": (_OUT, _OUT),
+    "cuModuleGetFunction": (_OUT, _HANDLE, _NAME),
+    "cuModuleUnload": (_HANDLE,),
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor": (_OUT, _HANDLE, _INT, _SIZE),
+    "cuLaunchKernel": (_HANDLE, *[_UINT] * 7, _HANDLE, _OUT, _OUT),
+    "cuLaunchCooperativeKernel": (_HANDLE, *[_UINT] * 7, _HANDLE, _OUT),
+}
+"""Types of the arguments of each function that is called. All return a status, which is 0 if all went well."""
+NOT_READY = 600
+"""Status of a query for work that is not done: CUDA_ERROR_NOT_READY."""
+
+
+@functools.cache
+def driver() -> Any:
+    """The driver's library, started. Raises DeviceError if it is missing or finds no GPU."""
+    library = load("libcuda.so.1", "nvcuda.dll")
+    if library is None:
+        raise DeviceError("CUDA's driver library (libcuda) is not there: install NVIDIA's driver")
+    for name, types in _SIGNATURES.items():
+        getattr(library, name).argtypes = types
+    status = library.cuInit(0)
+    if status:
+        raise DeviceError(f"CUDA does not start: {_error(library, status)}")
+    return library
+
+
+def check(status: int, what: str) -> None:
+    """Raise DeviceError if a call has failed, with what was being done and CUDA's name of the error."""
+    if status:
+        raise DeviceError(f"{what} failed: {_error(driver(), status)}")
+
+
+def _error(library: Any, status: int) -> str:
+    name, text = ctypes.c_char_p(), ctypes.c_char_p()
+    library.cuGetErrorName(status, ctypes.byref(name))
+    library.cuGetErrorString(status, ctypes.byref(text))
+    said = [each.value.decode() for each in (name, text) if each.value]
+    return f"CUDA error {status}{': ' if said else ''}{', '.join(said)}"
+
+
+def ask(function: Callable[..., int], kind: Any, *arguments: Any, what: str) -> Any:
+    """The value of a C type that a function writes to its first argument. Raises DeviceError if it fails."""
+    found = kind()
+    check(function(ctypes.byref(found), *arguments), what)
+    return found.value
+
+
+def device_count() -> int:
+    """The number of GPUs. Raises DeviceError without a driver."""
+    return ask(driver().cuDeviceGetCount, ctypes.c_int, what="asking for CUDA's devices")
+
+
+_CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76
+
+
+def capability(device: int) -> int:
+    """The compute capability of a GPU: 90 is 9.0."""
+    major, minor = (attribute(device, each) for each in (_CAPABILITY_MAJOR, _CAPABILITY_MINOR))
+    return 10 * major + minor
+
+
+def attribute(device: int, number: int) -> int:
+    """A GPU's CUdevice_attribute."""
+    return ask(driver().cuDeviceGetAttribute, ctypes.c_int, number, device, what=f"asking device {device} for facts")
+
+
+def device_name(device: int) -> str:
+    """The GPU's name."""
+    name = ctypes.create_string_buffer(256)
+    check(driver().cuDeviceGetName(name, len(name), device), f"asking device {device} for its name")
+    return name.value.decode()
+
+
+def driver_version() -> str:
+    """The newest CUDA that the driver knows, as "13.0"."""
+    found = ask(driver().cuDriverGetVersion, ctypes.c_int, what="asking for the driver's version")
+    return f"{found // 1000}.{found % 1000 // 10}"

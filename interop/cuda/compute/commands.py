@@ -1,0 +1,108 @@
+"""The CUDA command list: submits a recording's launches, and times them."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections.abc import Sequence
+
+from ....kernels.codegen.source import Argument
+from ....kernels.views import Dense, Picture
+from ...device import Kernel, Resource, Step, Traits
+from ...errors import BindingError
+from ...record.checks import check_view
+from ...record.command_list import BaseCommandList, Record
+from ..api import ask, check, driver
+from ..context import CudaContext
+from ..objects import CudaArray, CudaImage
+from .recording import CudaKernel, Recording
+
+ALIGNMENT = 16
+"""Bytes at multiples of which slices of a tensor begin: kernels read a float4 at once."""
+
+
+class CudaCommandList(BaseCommandList[Recording]):
+    """Implements interop.device.CommandList on the stream of a CudaContext.
+
+    Separate launches have no barriers between them: a stream is in order.
+    """
+
+    def __init__(self, context: CudaContext, traits: Traits, steps: Sequence[Step], record: Record[Recording]) -> None:
+        self._context = context
+        super().__init__(context, traits, steps, record, None)
+        self._fixed_resources = tuple(self._fixed.values())
+
+    def _owns(self, kernel: Kernel) -> bool:
+        return isinstance(kernel, CudaKernel) and kernel.context is self._context
+
+    def _check(self, resource: Resource, argument: Argument, where: str) -> None:
+        if not isinstance(resource, CudaArray | CudaImage):
+            raise BindingError(f"{where}: '{resource.label}' does not belong to {self._context}")
+        if resource.released:
+            raise BindingError(f"{where}: '{resource.label}' is released")
+        if not resource.belongs_to(self._context):
+            raise BindingError(f"{where}: '{resource.label}' does not belong to {self._context}")
+        check_view(resource, argument, self._traits, where)
+        resource.check_access(argument.access, where)
+        alignment = 1 if isinstance(argument.view, Picture) else 4 if isinstance(argument.view, Dense) else ALIGNMENT
+        if resource.pointer % alignment:
+            raise BindingError(
+                f"{where}: '{resource.label}' begins at {resource.pointer:#x}, and kernels take memory that begins at "
+                f"a multiple of {alignment} bytes: bind a copy"
+            )
+
+    def _is_like(self, before: Resource | None, resource: Resource) -> bool:
+        return isinstance(before, CudaArray | CudaImage) and before.is_like(resource)
+
+    # Runs -------------------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Submit all steps. Raises BindingError for an empty or released slot, DeviceError for a closed context."""
+        self._prepare()
+        pushed = self._context.enter()
+        try:
+            for function, arguments in self._calls:
+                status = function(*arguments)
+                if status:
+                    check(status, f"running on {self._context}")
+        finally:
+            if pushed:
+                self._context.leave()
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        # A launch keeps no memory alive: running on freed memory would make the context unusable.
+        for resource in self._fixed_resources:
+            if resource.released:
+                raise BindingError(f"'{resource.label}' is released: record the steps again with another one")
+
+    def timings(self) -> list[tuple[str, int]]:
+        """Run once and return (label, nanoseconds on the GPU) of each dispatch. For measurements: it waits.
+
+        CUDA's events tell times in steps of 0.5 us.
+        """
+        self._prepare()
+        context, cuda, what = self._context, driver(), f"timing on {self._context}"
+        context.finish()
+        with context.entered():
+            events = [ask(cuda.cuEventCreate, ctypes.c_void_p, 0, what=what) for _ in range(self.dispatches + 1)]
+            try:
+                check(cuda.cuEventRecord(events[0], context.stream), what)
+                for (_, (function, arguments)), event in zip(self._recording.dispatches, events[1:], strict=True):
+                    check(function(*arguments), what)
+                    check(cuda.cuEventRecord(event, context.stream), what)
+                check(cuda.cuEventSynchronize(events[-1]), what)
+                times = [
+                    ask(cuda.cuEventElapsedTime, ctypes.c_float, begin, end, what=what)
+                    for begin, end in itertools.pairwise(events)
+                ]
+            finally:
+                for event in events:
+                    cuda.cuEventDestroy_v2(event)
+        labels = [label for label, _ in self._recording.dispatches]
+        return [(label, round(1e6 * time)) for label, time in zip(labels, times, strict=True)]
+
+    def release(self) -> None:
+        """Let go of the steps' resources. May be called more than once."""
+        super().release()
+        self._fixed_resources = ()

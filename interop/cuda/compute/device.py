@@ -1,0 +1,154 @@
+"""The CUDA device: compute capability 7.0 or newer, on one CudaContext."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from ....kernels.codegen.source import KernelSource
+from ...binaries import BinaryStore
+from ...device import Kernel, Resource, Step, Traits
+from ...errors import BindingError
+from ...record.base_device import BaseDevice
+from ...record.one_dispatch import prefers_one
+from ..api import ask, attribute, check, driver, driver_version
+from ..context import CudaContext
+from ..objects import IMAGE_FORMATS, CudaArray, CudaImage
+from ..user_objects import as_cuda_object
+from .commands import ALIGNMENT, CudaCommandList
+from .fence import CudaEvents, CudaFence, event_handle
+from .one_dispatch import CooperativeLaunch, record_as_one
+from .recording import CudaKernel, record_separately
+
+_MAX_THREADS_PER_BLOCK, _SHARED_BYTES_PER_BLOCK, _THREADS_PER_UNIT = 1, 8, 39
+"""CUdevice_attribute."""
+_TENSOR_CORES_OF_FLOATS = 80
+"""The first compute capability whose tensor cores multiply tf32."""
+_POINTER_BYTES, _PARAMETER_BYTES, _BYTES_FOR_VALUES = 8, 4096, 512
+_LAST_FLOAT = (1 << 31) - 1
+"""Kernels count in ints."""
+
+
+class CudaDevice(BaseDevice[CudaKernel, CudaCommandList, CooperativeLaunch]):
+    """Implements interop.device.Device on a CudaContext. ``owns_context``: close the context with the device."""
+
+    def __init__(self, context: CudaContext, *, owns_context: bool = False) -> None:
+        super().__init__(context, CooperativeLaunch(context), owns_context=owns_context)
+        self.context, self._events, number = context, CudaEvents(context), context.device
+        max_group_size = attribute(number, _MAX_THREADS_PER_BLOCK)
+        memory = ask(driver().cuDeviceTotalMem_v2, ctypes.c_size_t, number, what=f"asking {context} for its memory")
+        self.traits = Traits(
+            name=context.name,
+            api="cuda",
+            driver=f"CUDA {driver_version()}, compute capability {context.capability / 10}",
+            group_size=min(256, max_group_size),
+            max_group_size=max_group_size,
+            invocations=self._barrier.units * attribute(number, _THREADS_PER_UNIT),
+            local_bytes=attribute(number, _SHARED_BYTES_PER_BLOCK),
+            max_buffer_bytes=min(memory, 4 * _LAST_FLOAT),
+            offset_alignment=ALIGNMENT,
+            max_memories=(_PARAMETER_BYTES - _BYTES_FOR_VALUES) // _POINTER_BYTES,
+            software=False,
+            write_formats=frozenset(IMAGE_FORMATS),
+            matrix_units=context.capability >= _TENSOR_CORES_OF_FLOATS,
+        )
+
+    def buffer(self, nbytes: int, label: str) -> CudaArray:
+        self.check()
+        self._check_size(nbytes, label)
+        if nbytes <= 0:
+            raise BindingError(f"a buffer of {nbytes} bytes is impossible: it has at least 1")
+        made = CudaArray.empty(self.context, (nbytes,), np.uint8, label)
+        with self.context.entered():
+            what = f"clearing '{label}'"
+            check(driver().cuMemsetD8Async(made.pointer, 0, nbytes, self.context.stream), what)
+        return made
+
+    def texture(self, width: int, height: int, format: str, label: str) -> CudaImage:
+        self.check()
+        return CudaImage.empty(self.context, width, height, format, label)
+
+    def borrow(self, native: Any) -> CudaArray | CudaImage:
+        """A user's object as a resource: a CudaArray, a CudaImage, or an array with __cuda_array_interface__."""
+        self.check()
+        resource = as_cuda_object(native, self.context)
+        if not resource.released and not resource.belongs_to(self.context):
+            raise BindingError(
+                f"{resource.label} lies on CUDA device {resource.device}, and the model runs on device "
+                f"{self.context.device}: apply the delegate inside 'with fb.CudaContext({resource.device}):'"
+            )
+        return resource
+
+    def _make_kernel(self, source: KernelSource) -> CudaKernel:
+        return CudaKernel(self.context, source)
+
+    def _compile(self, kernels: Collection[Kernel], store: BinaryStore | None) -> None:
+        """Compile on all cores: NVRTC is a library without a state of its own."""
+        missing = [kernel for kernel in kernels if isinstance(kernel, CudaKernel) and not kernel.is_built]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            for _ in pool.map(lambda kernel: kernel.module(store), missing):
+                pass
+
+    def _prefers_one(self, steps: Sequence[Step]) -> bool:
+        return prefers_one(steps, software=False, units=self._barrier.units)
+
+    def _record_separately(self, steps: Sequence[Step], store: BinaryStore | None) -> CudaCommandList:
+        self._compile({step.kernel for step in steps}, store)
+        record = functools.partial(record_separately, self.context, store=store)
+        return CudaCommandList(self.context, self.traits, steps, record)
+
+    def _record_as_one(self, steps: Sequence[Step], groups_per_unit: int, store: BinaryStore | None) -> CudaCommandList:
+        record = functools.partial(
+            record_as_one, self.context, self._barrier, self.traits.local_bytes, groups_per_unit, store=store
+        )
+        return CudaCommandList(self.context, self.traits, steps, record)
+
+    def write(self, resource: Resource, array: np.ndarray, reason: str, offset: int = 0) -> None:
+        self.check()
+        if isinstance(resource, CudaArray):
+            resource.write(self.context, array, reason, offset)
+        else:
+            _image(resource).write(self.context, array, reason)
+
+    def read(self, resource: Resource, array: np.ndarray, reason: str, offset: int = 0) -> None:
+        self.check()
+        if isinstance(resource, CudaArray):
+            resource.read(self.context, array, reason, offset)
+        else:
+            _image(resource).read(self.context, array, reason)
+
+    def fence(self) -> CudaFence:
+        self.check()
+        return CudaFence(self._events)
+
+    def wait_for(self, events: Sequence[Any]) -> None:
+        """Let everything submitted from now on begin after these events of CUDA. The CPU does not wait."""
+        self.check()
+        handles = [event_handle(event) for event in events]
+        with self.context.entered():
+            for handle in handles:
+                status = driver().cuStreamWaitEvent(self.context.stream, handle, 0)
+                if status:
+                    raise BindingError(f"{self.context} cannot wait for these events: CUDA error {status}")
+
+    def event(self) -> CudaFence:
+        """An event that completes when everything submitted so far has: its ``handle`` is the CUevent."""
+        return self.fence()
+
+    def finish(self) -> None:
+        self.context.finish()
+
+    def _free(self) -> None:
+        self._events.close()
+
+
+def _image(resource: Resource) -> CudaImage:
+    if not isinstance(resource, CudaImage):
+        raise BindingError(f"'{resource.label}' is no CUDA object")
+    return resource

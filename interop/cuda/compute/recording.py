@@ -1,0 +1,128 @@
+"""Steps recorded one by one: kernels with their parameters in memory, and the calls that launch them."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ....kernels.codegen.cuda import CUDA
+from ....kernels.codegen.render import render
+from ....kernels.codegen.source import PICTURE_PARAMETERS, KernelSource
+from ...binaries import BinaryStore
+from ...device import Resource, Slot, Step
+from ..api import driver
+from ..build import Module, build, offer
+from ..context import CudaContext
+from ..objects import CudaArray, CudaImage
+
+Call = tuple[Callable[..., int], tuple[Any, ...]]
+Place = Any
+"""Two 64-bit words in memory, of which a kernel's parameter is made: a pointer, and the pitch if it is a picture's."""
+Floats = Any
+"""The sixteen floats of a picture in memory, of which four float4 parameters are made."""
+
+
+class CudaKernel:
+    """A kernel's module, built when it is first recorded by itself: steps that are one dispatch never need it."""
+
+    def __init__(self, context: CudaContext, source: KernelSource) -> None:
+        self.context, self.source = context, source
+        self._module: Module | None = None
+
+    @property
+    def is_built(self) -> bool:
+        return self._module is not None
+
+    @functools.cached_property
+    def text(self) -> str:
+        return render(self.source, CUDA)
+
+    def module(self, store: BinaryStore | None) -> Module:
+        """The module: built now if it was not, and offered to the store. Raises KernelError with log and text."""
+        if self._module is None:
+            self._module = build(self.context, self.text, self.source.name, store)
+        else:
+            offer(self.context, self._module, self.text, store)
+        return self._module
+
+
+@dataclass
+class Recording:
+    """The calls of a run, and what changes in them: implements record.command_list.Recording."""
+
+    calls: list[Call] = field(default_factory=list)
+    slots: dict[str, list[Place]] = field(default_factory=dict)
+    """Every kernel parameter that a slot's resource is."""
+    parameters: dict[tuple[int, str], Floats] = field(default_factory=dict)
+    """The floats of pictures, by step number and argument."""
+    dispatches: list[tuple[str, Call]] = field(default_factory=list)
+    """The label of each dispatch, and the call that launches it, for timings."""
+    kept: list[Any] = field(default_factory=list)
+    """Objects that the calls use by address or handle, which keeps nothing alive."""
+    barriers: int = 0
+    watch: None = None
+    """See record.command_list.Recording: a cooperative launch cannot fail."""
+
+    def fill(self, slot: str, resource: CudaArray | CudaImage) -> None:
+        """Put a resource into the kernel parameters of a slot."""
+        pointer, pitch = resource.pointer, resource.pitch
+        for place in self.slots[slot]:
+            place[0], place[1] = pointer, pitch
+
+    def set_parameters(self, step: int, argument: str, values: Sequence[float]) -> None:
+        """Change the floats that a step passes for a picture."""
+        self.parameters[step, argument][:] = values
+
+    def release(self) -> None:
+        for held in (self.calls, self.slots, self.parameters, self.dispatches, self.kept):
+            held.clear()
+
+    def memory(self, resource: Resource | Slot) -> Place:
+        """The place of a parameter that is memory: fixed, or to be filled with a slot's."""
+        place = (ctypes.c_uint64 * 2)()
+        if isinstance(resource, Slot):
+            self.slots.setdefault(resource.name, []).append(place)
+        else:
+            assert isinstance(resource, CudaArray | CudaImage)
+            place[0], place[1] = resource.pointer, resource.pitch
+        return place
+
+    def floats(self, step: int, argument: str, values: Sequence[float]) -> list[Any]:
+        """The places of the four float4 parameters of a picture."""
+        floats = self.parameters[step, argument] = (ctypes.c_float * PICTURE_PARAMETERS)(*values)
+        return [(ctypes.c_float * 4).from_buffer(floats, 16 * i) for i in range(4)]
+
+    def launch(self, context: CudaContext, module: Module, places: Sequence[Any], grid: int, group: int) -> Call:
+        """The call that launches a kernel with parameters at these places in memory."""
+        addresses = parameter_array(places)
+        self.kept += [module, places, addresses]
+        sizes = map(ctypes.c_uint, (grid, 1, 1, group, 1, 1, 0))
+        return driver().cuLaunchKernel, (
+            ctypes.c_void_p(module.function), *sizes, ctypes.c_void_p(context.stream), addresses, None,
+        )  # fmt: skip
+
+
+def parameter_array(places: Sequence[Any]) -> Any:
+    """The addresses of parameters, as a launch takes them."""
+    return (ctypes.c_void_p * len(places))(*map(ctypes.addressof, places))
+
+
+def record_separately(context: CudaContext, steps: Sequence[Step], store: BinaryStore | None) -> Recording:
+    """One launch per step. A stream runs them in order."""
+    recording = Recording()
+    for number, step in enumerate(steps):
+        assert isinstance(step.kernel, CudaKernel)
+        source = step.kernel.source
+        memories = [arguments[0] for arguments in source.memories.values()]
+        places = [recording.memory(step.operands[a.name].resource) for a in (*memories, *source.pictures)]
+        places += [ctypes.c_int(step.operands[a.name].offset // a.unit) for a in source.buffers]
+        for argument in source.pictures:
+            places += recording.floats(number, argument.name, step.parameters[argument.name])
+        module = step.kernel.module(store)
+        call = recording.launch(context, module, places, step.group_count, source.group_size)
+        recording.dispatches.append((step.label, call))
+        recording.calls.append(call)
+    return recording

@@ -1,0 +1,283 @@
+"""CUDA contexts: a GPU's primary context with the stream on which models run, and the one that each thread uses now."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, runtime_checkable
+
+from ..errors import DeviceError
+from ..forks import check_process, track
+from . import api
+from .api import ask, check, driver
+
+log = logging.getLogger("framebind")
+
+NO_TIMES = 2
+"""CU_EVENT_DISABLE_TIMING: such an event costs less."""
+OLDEST_CAPABILITY = 70
+"""The first compute capability whose memory model has release and acquire, which the barrier between groups needs."""
+
+
+@runtime_checkable
+class Stream(Protocol):
+    """A stream of another library: torch, CuPy, cuda.core."""
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """The protocol's version, 0, and the CUstream."""
+        ...
+
+
+class _Thread(threading.local):
+    """The contexts that each thread made or made current, the last one last."""
+
+    def __init__(self) -> None:
+        self.contexts: list[CudaContext] = []
+
+
+_thread = _Thread()
+
+
+class CudaContext:
+    """A GPU's primary CUDA context with a stream, on which models run with the backend "cuda".
+
+    The primary context is the one that PyTorch, CuPy, JAX and NVDEC use: their memory is read and written in place.
+
+    It is current on the thread that made it, until it is closed: a delegate that is applied in between runs on it. That
+    does not change which context CUDA has current on the thread, but during calls. Use it as a context manager, or call
+    ``close()``; nothing that runs on it can be used afterwards. A stream of yours is never destroyed.
+
+    Parameters
+    ----------
+    device : int
+        The number of the GPU, as in ``torch.device("cuda", 0)``.
+    stream : int or object with ``__cuda_stream__``, optional
+        Your own stream: your kernels and the model's run in the order in which they are submitted. 1 is the legacy
+        default stream, 2 the default stream of each thread. Without it the stream is a new one, which waits for the
+        legacy default stream, and which that stream waits for.
+
+    Attributes
+    ----------
+    device : int
+        The number of the GPU.
+    stream : int
+        The CUstream on which models run.
+    name : str
+        The GPU's name.
+    software : bool
+        Always False.
+
+    Raises
+    ------
+    DeviceError
+        If there is no driver, no such GPU, or it is older than compute capability 7.0; if the stream is another GPU's.
+
+    Examples
+    --------
+    >>> import contextlib
+    >>> with contextlib.suppress(fb.DeviceError):  # there may be no GPU of NVIDIA
+    ...     with fb.CudaContext():
+    ...         delegate = fb.GpuDelegate("cuda")
+    """
+
+    software = False
+
+    def __init__(self, device: int = 0, stream: int | Stream | None = None) -> None:
+        check_process()
+        count = api.device_count()
+        if not 0 <= device < count:
+            raise DeviceError(f"there is no CUDA device {device}: there are {count}, the first is 0")
+        self.device, self.name = device, api.device_name(device)
+        self.capability = api.capability(device)
+        """The compute capability: 90 is 9.0."""
+        if self.capability < OLDEST_CAPABILITY:
+            raise DeviceError(f"'{self.name}' has compute capability {self.capability / 10}, and 7.0 is the oldest")
+        self._driver = driver()
+        what = f"making a CUDA context on '{self.name}'"
+        self.handle: int = ask(self._driver.cuDevicePrimaryCtxRetain, ctypes.c_void_p, device, what=what)
+        """The CUcontext."""
+        self.closed, self._owns_stream = False, stream is None
+        try:
+            self.stream = self._new_stream() if stream is None else self._checked_stream(_handle(stream))
+        except DeviceError:
+            self._driver.cuDevicePrimaryCtxRelease_v2(device)
+            raise
+        track(self)
+        self.make_current()
+
+    def _new_stream(self) -> int:
+        with self.entered():
+            return ask(self._driver.cuStreamCreate, ctypes.c_void_p, 0, what=f"making a stream on '{self.name}'")
+
+    def _checked_stream(self, stream: int) -> int:
+        with self.entered():
+            found = ctypes.c_void_p()
+            check(self._driver.cuStreamGetCtx(stream, ctypes.byref(found)), f"looking at the stream {stream:#x}")
+        if found.value != self.handle:
+            raise DeviceError(f"the stream {stream:#x} is not one of the primary context of '{self.name}'")
+        return stream
+
+    @staticmethod
+    def current() -> CudaContext:
+        """The context that is current on the calling thread.
+
+        Raises
+        ------
+        DeviceError
+            If there is none.
+        """
+        if not CudaContext.is_current():
+            raise DeviceError("no CudaContext is current on this thread: make one, or use 'with fb.CudaContext():'")
+        return _thread.contexts[-1]
+
+    @staticmethod
+    def is_current() -> bool:
+        """Whether a CudaContext is current on the calling thread."""
+        while _thread.contexts and _thread.contexts[-1].closed:
+            _thread.contexts.pop()
+        return bool(_thread.contexts)
+
+    def make_current(self) -> None:
+        """Make it current on the calling thread, for delegates that are applied there from now on."""
+        self.check()
+        if self in _thread.contexts:
+            _thread.contexts.remove(self)
+        _thread.contexts.append(self)
+
+    def release(self) -> None:
+        """Let the context before this one be current on the calling thread. Objects and programs in it stay usable."""
+        if self in _thread.contexts:
+            _thread.contexts.remove(self)
+
+    def check(self) -> None:
+        """Check that it can be used. Any thread may use it.
+
+        Raises
+        ------
+        DeviceError
+            If it is closed.
+        """
+        if self.closed:
+            check_process()
+            raise DeviceError(f"{self} is closed: make a new CudaContext, and the objects and programs in it anew")
+
+    def enter(self) -> bool:
+        """Let it be CUDA's current context on this thread. Returns whether it was not: then call ``leave``."""
+        return _enter(self._driver, self.handle)
+
+    def leave(self) -> None:
+        """Let the context before it be CUDA's current one on this thread."""
+        _leave(self._driver)
+
+    def entered(self) -> contextlib.AbstractContextManager[None]:
+        """Within the block it is CUDA's current context on this thread."""
+        return _entered(self._driver, self.handle)
+
+    def finalize(self, owner: object, function: Callable[[int], int], handle: int) -> None:
+        """Call ``function(handle)`` when ``owner`` is gone, from any thread, also if this context is closed by then.
+
+        Until then CUDA keeps the primary context, and with it what the handle stands for.
+        """
+        what = f"holding {self}"
+        ask(self._driver.cuDevicePrimaryCtxRetain, ctypes.c_void_p, self.device, what=what)
+        weakref.finalize(
+            owner, _finalize, os.getpid(), self._driver, self.handle, self.device, function, handle
+        ).atexit = False
+
+    def wait_for_stream(self, stream: int) -> None:
+        """Let what is submitted from now on begin after what was submitted to another stream of this GPU."""
+        what = f"waiting for the stream {stream:#x} in {self}"
+        with self.entered():
+            event = ask(self._driver.cuEventCreate, ctypes.c_void_p, NO_TIMES, what=what)
+            try:
+                check(self._driver.cuEventRecord(event, stream), what)
+                check(self._driver.cuStreamWaitEvent(self.stream, event, 0), what)
+            finally:
+                self._driver.cuEventDestroy_v2(event)
+
+    def finish(self) -> None:
+        """Wait until the GPU has done everything submitted to the stream."""
+        self.check()
+        with self.entered():
+            check(self._driver.cuStreamSynchronize(self.stream), f"waiting for {self}")
+
+    def close(self) -> None:
+        """Wait for the stream and let the context before this one be current again. May be called more than once."""
+        if self.closed:
+            return
+        try:
+            self.finish()
+            if self._owns_stream:
+                with self.entered():
+                    self._driver.cuStreamDestroy_v2(self.stream)
+        except DeviceError as error:  # a lost device: what it had to do is lost, and there is nothing to wait for
+            log.warning(f"{self} is closed, and what it had to do is lost: {error}")
+        self.closed = True
+        self.release()
+        self._driver.cuDevicePrimaryCtxRelease_v2(self.device)
+
+    def __enter__(self) -> CudaContext:
+        self.make_current()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __str__(self) -> str:
+        return f"the CUDA context on '{self.name}'"
+
+    def __repr__(self) -> str:
+        return f"<CudaContext: {self.name}{', closed' if self.closed else ''}>"
+
+
+def _enter(cuda: Any, context: int) -> bool:
+    current = ctypes.c_void_p()
+    cuda.cuCtxGetCurrent(ctypes.byref(current))
+    if current.value == context:
+        return False
+    check(cuda.cuCtxPushCurrent_v2(context), "making a CUDA context current")
+    return True
+
+
+def _leave(cuda: Any) -> None:
+    cuda.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
+
+
+@contextlib.contextmanager
+def _entered(cuda: Any, context: int) -> Iterator[None]:
+    pushed = _enter(cuda, context)
+    try:
+        yield
+    finally:
+        if pushed:
+            _leave(cuda)
+
+
+def _finalize(process: int, cuda: Any, context: int, device: int, function: Callable[[int], int], handle: int) -> None:
+    if os.getpid() != process:  # forked: what is CUDA's is the parent's
+        return
+    with _entered(cuda, context):
+        status = function(handle)
+    if status:
+        log.warning(f"freeing {handle:#x} on CUDA device {device} failed: CUDA error {status}")
+    cuda.cuDevicePrimaryCtxRelease_v2(device)
+
+
+def _handle(stream: Any) -> int:
+    """The CUstream of a handle or of an object with __cuda_stream__."""
+    if isinstance(stream, int):
+        return stream
+    if not isinstance(stream, Stream):
+        raise DeviceError(
+            f"a {type(stream).__name__} is no CUDA stream: give the handle as an int (torch: stream.cuda_stream, "
+            "CuPy: stream.ptr), or an object with __cuda_stream__"
+        )
+    version, handle = stream.__cuda_stream__()
+    if version != 0:
+        raise DeviceError(f"the stream speaks version {version} of __cuda_stream__, and 0 is known")
+    return int(handle)

@@ -1,0 +1,377 @@
+"""CUDA memory as the user makes, wraps and binds it: arrays, and pictures of texels."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...kernels.views import TEXTURE_CHANNELS
+from ..errors import BindingError
+from ..transfers import transfers
+from .api import ask, check, driver
+from .context import CudaContext
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+IMAGE_FORMATS: dict[str, Any] = {
+    "rgba8": np.uint8, "rgba16f": np.float16, "rgba32f": np.float32, "r8": np.uint8, "r32f": np.float32,
+    "bgra8": np.uint8,
+}  # fmt: skip
+"""The NumPy type of a channel, by the format of a picture."""
+_RANGE_START = 11
+"""CU_POINTER_ATTRIBUTE_RANGE_START_ADDR."""
+_PITCH = 64
+"""Bytes of which a row of a picture of ours is a multiple."""
+
+
+class _CudaObject:
+    """Base of arrays and pictures: a range of a GPU's memory, owned or borrowed, given up on release."""
+
+    label: str
+    nbytes: int
+    format: str
+    size: tuple[int, int]
+    pitch = 0
+    """Bytes from a row of a picture to the next."""
+    read_only = False
+
+    def _adopt(self, pointer: int, device: int, keep: Any) -> None:
+        self._pointer, self.device, self._keep = pointer, device, keep
+        start = ask(driver().cuPointerGetAttribute, ctypes.c_uint64, _RANGE_START, pointer, what="looking at memory")
+        self.handle: Hashable = start
+        """See device.Resource: two arrays in one allocation have the same handle."""
+        self.offset = pointer - start
+
+    @property
+    def pointer(self) -> int:
+        """The CUdeviceptr at which it begins. Raises BindingError after ``release``."""
+        if self.released:
+            raise BindingError(f"{self.label} is released: make a new one")
+        return self._pointer
+
+    @property
+    def released(self) -> bool:
+        return self._pointer == 0
+
+    def release(self) -> None:
+        """Free it after the work that uses it, or let go of it if it is borrowed. May be called more than once."""
+        self._pointer, self._keep = 0, None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.release()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.label}{', released' if self.released else ''}>"
+
+    def belongs_to(self, context: CudaContext) -> bool:
+        """Whether it lies in the memory of the GPU of ``context``."""
+        return self.device == context.device
+
+    def is_like(self, other: object) -> bool:
+        """Whether ``other`` is alive and the same to a kernel in all but what it contains."""
+        return (
+            isinstance(other, _CudaObject)
+            and type(other) is type(self)
+            and other._pointer != 0
+            and (other.device, other.read_only) == (self.device, self.read_only)
+            and other._pointer % 16 == self._pointer % 16
+            and (other.format, other.size, other.nbytes) == (self.format, self.size, self.nbytes)
+        )
+
+    def check_access(self, access: str, where: str) -> None:
+        """Raise BindingError if it is read-only and ``access`` says that kernels write it."""
+        if self.read_only and "w" in access:
+            raise BindingError(f"{where}: {self.label} is read-only, and kernels must write it: bind a copy")
+
+
+class CudaArray(_CudaObject):
+    """An array of numbers in a GPU's memory, C-contiguous.
+
+    Arrays of PyTorch, CuPy and others are bound as they are, without this class; and they take this one by its
+    ``__cuda_array_interface__``: ``torch.as_tensor(array, device="cuda")``.
+
+    Parameters
+    ----------
+    pointer : int
+        The CUdeviceptr.
+    shape : tuple of int
+        The shape.
+    dtype : numpy.dtype
+        The type of its numbers.
+    device : int
+        The number of the GPU.
+    label : str, optional
+        Description for error messages.
+    keep : object, optional
+        An object that is kept alive along with it.
+    read_only : bool
+        Kernels must not write it.
+
+    Raises
+    ------
+    DeviceError
+        If the pointer is no memory that CUDA knows.
+
+    Examples
+    --------
+    >>> import contextlib
+    >>> with contextlib.suppress(fb.DeviceError):  # there may be no GPU of NVIDIA
+    ...     with fb.CudaContext():
+    ...         frame = fb.CudaArray.from_array(np.zeros((1, 4, 4, 3), np.float32))
+    """
+
+    format = ""
+    size = (0, 0)
+
+    def __init__(
+        self,
+        pointer: int,
+        shape: Sequence[int],
+        dtype: Any,
+        *,
+        device: int,
+        label: str = "",
+        keep: Any = None,
+        read_only: bool = False,
+    ) -> None:
+        self.shape, self.dtype = tuple(shape), np.dtype(dtype)
+        self.nbytes = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        self.label = label or f"CUDA array {pointer:#x} of {self.shape} {self.dtype}"
+        self.read_only = read_only
+        self._adopt(pointer, device, keep)
+
+    @staticmethod
+    def from_array(array: np.ndarray) -> CudaArray:
+        """Make an array with the content of a NumPy array in the current CudaContext. The copy is counted.
+
+        Parameters
+        ----------
+        array : numpy.ndarray
+            Any shape and dtype.
+
+        Returns
+        -------
+        CudaArray
+            The array; its memory is freed when it is released, or with it.
+
+        Raises
+        ------
+        DeviceError
+            If no CudaContext is current, or memory runs out.
+        """
+        context = CudaContext.current()
+        made = CudaArray.empty(context, array.shape, array.dtype)
+        made.write(context, array, "buffer upload")
+        return made
+
+    @staticmethod
+    def empty(context: CudaContext, shape: Sequence[int], dtype: Any, label: str = "") -> CudaArray:
+        """An array of undefined content in the GPU of ``context``. Raises DeviceError if memory runs out."""
+        nbytes = int(np.prod(tuple(shape), dtype=np.int64)) * np.dtype(dtype).itemsize
+        memory = Allocation(context, nbytes, label or f"a CUDA array of {tuple(shape)}")
+        return CudaArray(memory.pointer, shape, dtype, device=context.device, label=label, keep=memory)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Version 3 of the protocol by which CuPy, PyTorch, Numba and others use the memory in place."""
+        return {
+            "shape": self.shape, "typestr": self.dtype.str, "data": (self.pointer, self.read_only), "strides": None,
+            "version": 3, "stream": None,
+        }  # fmt: skip
+
+    def write(self, context: CudaContext, array: np.ndarray, reason: str, offset: int = 0) -> None:
+        """Copy ``array``'s bytes to byte ``offset``, after what was submitted before. Counted; it waits."""
+        array = np.ascontiguousarray(array)
+        self._check_range(offset, array.nbytes)
+        if array.nbytes:
+            transfers.count("upload", array.nbytes, reason)
+            upload(context, self.pointer + offset, array)
+
+    def read(self, context: CudaContext, array: np.ndarray, reason: str, offset: int = 0) -> None:
+        """Fill a C-contiguous ``array`` with the bytes from ``offset`` on, after what was submitted before. Counted."""
+        if not array.flags.c_contiguous or not array.flags.writeable:
+            raise BindingError(f"{self.label} can be read into a writable C-contiguous array only")
+        self._check_range(offset, array.nbytes)
+        if array.nbytes:
+            transfers.count("download", array.nbytes, reason)
+            download(context, self.pointer + offset, array)
+
+    def _check_range(self, offset: int, nbytes: int) -> None:
+        if offset < 0 or offset + nbytes > self.nbytes:
+            raise BindingError(f"bytes {offset} to {offset + nbytes} lie outside {self.label}, which has {self.nbytes}")
+
+
+class CudaImage(_CudaObject):
+    """A picture in a GPU's memory: rows of texels, rgba8, rgba16f, rgba32f, r8, r32f or bgra8. Row 0 is the top.
+
+    Parameters
+    ----------
+    pointer : int
+        The CUdeviceptr of the first row.
+    width, height : int
+        The size in texels.
+    format : str
+        The format of a texel.
+    pitch : int
+        Bytes from a row to the next.
+    device : int
+        The number of the GPU.
+    label : str, optional
+        Description for error messages.
+    keep : object, optional
+        An object that is kept alive along with it.
+
+    Raises
+    ------
+    BindingError
+        If the format is another one, or rows overlap or begin at odd addresses.
+    DeviceError
+        If the pointer is no memory that CUDA knows.
+
+    Examples
+    --------
+    >>> import contextlib
+    >>> with contextlib.suppress(fb.DeviceError):  # there may be no GPU of NVIDIA
+    ...     with fb.CudaContext():
+    ...         frame = fb.CudaImage.from_array(np.zeros((48, 64, 4), np.uint8))
+    """
+
+    nbytes = 0
+
+    def __init__(
+        self,
+        pointer: int,
+        width: int,
+        height: int,
+        format: str,
+        *,
+        pitch: int,
+        device: int,
+        label: str = "",
+        keep: Any = None,
+    ) -> None:
+        texel = texel_bytes(format)
+        if pitch < width * texel or pitch % texel or pointer % texel:
+            raise BindingError(
+                f"rows of {width} texels, {format}, at {pointer:#x} with {pitch} bytes from one to the next, cannot be "
+                f"a picture: they overlap, or texels do not begin at multiples of {texel} bytes"
+            )
+        self.size, self.format, self.pitch = (width, height), format, pitch
+        self.label = label or f"CUDA picture {pointer:#x} ({width}x{height} {format})"
+        self._adopt(pointer, device, keep)
+
+    @staticmethod
+    def from_array(array: np.ndarray) -> CudaImage:
+        """Make a picture with the content of an array in the current CudaContext. The copy is counted.
+
+        Parameters
+        ----------
+        array : numpy.ndarray
+            (height, width, 4) or (height, width, 1) of uint8 or float32, or (height, width, 4) of float16.
+
+        Returns
+        -------
+        CudaImage
+            The picture, in the format of the array.
+
+        Raises
+        ------
+        BindingError
+            For another array.
+        DeviceError
+            If no CudaContext is current, or memory runs out.
+        """
+        context, channels = CudaContext.current(), array.shape[2] if array.ndim == 3 else 0
+        fitting = [f for f, kind in IMAGE_FORMATS.items() if array.dtype == kind and TEXTURE_CHANNELS[f] == channels]
+        if not fitting:
+            raise BindingError(
+                f"an array of shape {array.shape} and type {array.dtype} makes no picture: it takes HxWx4 or HxWx1 of "
+                "uint8 or float32, or HxWx4 of float16"
+            )
+        image = CudaImage.empty(context, array.shape[1], array.shape[0], fitting[0])
+        image.write(context, array, "image upload")
+        return image
+
+    @staticmethod
+    def empty(context: CudaContext, width: int, height: int, format: str, label: str = "") -> CudaImage:
+        """A picture of undefined content in the GPU of ``context``. Raises DeviceError if memory runs out."""
+        pitch = -(-width * texel_bytes(format) // _PITCH) * _PITCH
+        memory = Allocation(context, pitch * height, label or f"a CUDA picture of {width}x{height}")
+        return CudaImage(
+            memory.pointer, width, height, format, pitch=pitch, device=context.device, label=label, keep=memory
+        )
+
+    def write(self, context: CudaContext, array: np.ndarray, reason: str) -> None:
+        """Replace the whole content by ``array`` (height, width, channels). Counted; it waits."""
+        texels = np.ascontiguousarray(array)
+        self._check_texels(texels)
+        transfers.count("upload", texels.nbytes, reason)
+        rows = np.zeros((self.size[1], self.pitch), np.uint8)
+        rows[:, : texels[0].nbytes] = texels.reshape(self.size[1], -1).view(np.uint8)
+        upload(context, self.pointer, rows)
+
+    def read(self, context: CudaContext, array: np.ndarray, reason: str) -> None:
+        """Fill ``array`` (height, width, channels) with the content. Counted; it waits."""
+        self._check_texels(array)
+        transfers.count("download", array.nbytes, reason)
+        rows = np.empty((self.size[1], self.pitch), np.uint8)
+        download(context, self.pointer, rows)
+        array[...] = np.ascontiguousarray(rows[:, : array[0].nbytes]).view(array.dtype).reshape(array.shape)
+
+    def _check_texels(self, array: np.ndarray) -> None:
+        dtype = np.dtype(IMAGE_FORMATS[self.format])
+        wanted = (self.size[1], self.size[0], TEXTURE_CHANNELS[self.format])
+        if array.shape != wanted or array.dtype != dtype or not array.flags.c_contiguous:
+            raise BindingError(
+                f"{self.label} takes an array (height, width, channels) of {wanted} and {dtype}, "
+                f"not {array.shape} of {array.dtype}"
+            )
+
+
+# Memory ---------------------------------------------------------------------------------------------------------------
+
+
+def texel_bytes(format: str) -> int:
+    """Bytes of a texel. Raises BindingError for a format that pictures do not have."""
+    if format not in IMAGE_FORMATS:
+        raise BindingError(f"CUDA pictures are {', '.join(IMAGE_FORMATS)}, not '{format}'")
+    return TEXTURE_CHANNELS[format] * np.dtype(IMAGE_FORMATS[format]).itemsize
+
+
+class Allocation:
+    """Memory of a GPU, freed when nobody holds it any more, from any thread. CUDA waits for the work that uses it.
+
+    Raises DeviceError if there is no room.
+    """
+
+    def __init__(self, context: CudaContext, nbytes: int, label: str) -> None:
+        context.check()
+        if nbytes <= 0:
+            raise BindingError(f"'{label}' of {nbytes} bytes is impossible: it has at least 1")
+        with context.entered():
+            what = f"making room for '{label}' of {nbytes} bytes in {context}"
+            self.pointer: int = ask(driver().cuMemAlloc_v2, ctypes.c_uint64, nbytes, what=what)
+        context.finalize(self, driver().cuMemFree_v2, self.pointer)
+
+
+def upload(context: CudaContext, pointer: int, array: np.ndarray) -> None:
+    """Copy a C-contiguous array into a GPU's memory after what was submitted before. The caller may change it then."""
+    with context.entered():
+        cuda, what = driver(), f"writing {array.nbytes} bytes in {context}"
+        check(cuda.cuMemcpyHtoDAsync_v2(pointer, array.ctypes.data, array.nbytes, context.stream), what)
+        check(cuda.cuStreamSynchronize(context.stream), what)
+
+
+def download(context: CudaContext, pointer: int, array: np.ndarray) -> None:
+    """Copy a GPU's memory into a C-contiguous array after what was submitted before."""
+    with context.entered():
+        cuda, what = driver(), f"reading {array.nbytes} bytes in {context}"
+        check(cuda.cuMemcpyDtoHAsync_v2(array.ctypes.data, pointer, array.nbytes, context.stream), what)
+        check(cuda.cuStreamSynchronize(context.stream), what)

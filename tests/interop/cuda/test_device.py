@@ -1,0 +1,332 @@
+"""The CUDA device against a recording driver: launches, lifetimes, streams, errors. Nothing is computed here."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+from typing import Any
+
+import numpy as np
+import pytest
+
+import framebind as fb
+from framebind.interop.cuda import nvrtc
+from framebind.interop.cuda.compute.device import CudaDevice
+from framebind.interop.cuda.compute.recording import CudaKernel
+from framebind.interop.device import Operand, Slot, Step
+from framebind.kernels.codegen.source import Argument, KernelSource
+from framebind.kernels.views import Dense, Picture, Sliced, picture_parameters
+from support.recording_driver import CONTEXT, MACHINE_CODE, OTHER_STREAM, RecordingDriver, forget_libraries
+
+pytest_plugins = ("support.recording_driver",)
+SHAPE = (1, 4, 4, 4)
+LAUNCHES = {"cuLaunchKernel", "cuLaunchCooperativeKernel"}
+
+
+@pytest.fixture
+def device(recorder: RecordingDriver) -> CudaDevice:
+    return CudaDevice(fb.CudaContext(), owns_context=True)
+
+
+def copy_source(**views: Any) -> KernelSource:
+    arguments = (Argument("src", views["src"], "r", "source"), Argument("dst", views["dst"], "w", "arena"))
+    return KernelSource("copy", arguments, 64, 1)
+
+
+def copy_step(device: CudaDevice, source: Any, target: Any, source_view: Any = None, **parameters: Any) -> Step:
+    views = {"src": source_view or Dense(SHAPE), "dst": Sliced(SHAPE)}
+    kernel = device.kernel(copy_source(**views))
+    operands = {"src": Operand(source, 0, views["src"].nbytes), "dst": Operand(target, 0, views["dst"].nbytes)}
+    return Step(kernel, operands, 1, "copy", parameters)
+
+
+def launches(recorder: RecordingDriver) -> list[tuple[Any, ...]]:
+    return [arguments for name, arguments in recorder.calls if name in LAUNCHES]
+
+
+def parameter(launch: tuple[Any, ...], number: int, kind: Any = ctypes.c_uint64) -> Any:
+    """A kernel parameter as the driver would read it now."""
+    addresses = launch[9] if len(launch) > 9 else launch[-1]
+    return kind.from_address(addresses[number]).value
+
+
+def test_a_run_launches_each_step_with_its_memory(device: CudaDevice, recorder: RecordingDriver) -> None:
+    source, target = device.buffer(256, "source"), device.buffer(256, "target")
+    commands = device.record([copy_step(device, source, target)])
+    recorder.calls.clear()
+    commands.run()
+    (launch,) = launches(recorder)
+    assert launch[1:8] == (1, 1, 1, 64, 1, 1, 0) and launch[8] == device.context.stream
+    assert (parameter(launch, 0), parameter(launch, 1)) == (source.pointer, target.pointer)
+    assert [name for name in recorder.names() if name not in LAUNCHES] == [
+        "cuCtxGetCurrent", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2",
+    ]  # fmt: skip
+    assert not recorder.current, "the user's context is current again"
+
+
+def test_a_run_in_the_primary_context_of_the_thread_is_one_more_call(
+    device: CudaDevice, recorder: RecordingDriver
+) -> None:
+    commands = device.record([copy_step(device, device.buffer(256, "a"), device.buffer(256, "b"))])
+    recorder.current.append(CONTEXT)  # as PyTorch leaves it
+    recorder.calls.clear()
+    commands.run()
+    assert recorder.names() == ["cuCtxGetCurrent", "cuLaunchKernel"]
+
+
+def test_a_slot_takes_another_array_without_a_call(device: CudaDevice, recorder: RecordingDriver) -> None:
+    commands = device.record([copy_step(device, Slot("frame"), device.buffer(256, "target"))])
+    for array in (device.buffer(256, "one"), device.buffer(256, "two")):
+        recorder.calls.clear()
+        commands.set_slot("frame", array)
+        assert not recorder.calls
+        commands.run()
+        assert parameter(launches(recorder)[0], 0) == array.pointer
+
+
+def test_a_picture_passes_its_pitch_and_parameters(device: CudaDevice, recorder: RecordingDriver) -> None:
+    view = Picture((1, 4, 4, 4), "rgba8", "rgba")
+    values = picture_parameters(view.shape, (4, 4), "rgba")
+    picture = device.texture(4, 4, "rgba8", "picture")
+    commands = device.record([copy_step(device, picture, device.buffer(256, "target"), view, src=values)])
+    commands.run()
+    (launch,) = launches(recorder)
+    # The arena's pointer, the picture's two words, an offset, four float4.
+    words = (ctypes.c_uint64 * 2).from_address(launch[9][1])
+    assert list(words) == [picture.pointer, picture.pitch] and picture.pitch == 64
+    assert list((ctypes.c_float * 4).from_address(launch[9][3])) == pytest.approx(values[:4])
+    assert list((ctypes.c_float * 4).from_address(launch[9][6])) == pytest.approx(values[12:])
+    commands.set_parameters(0, "src", tuple(2 * v for v in values))
+    assert list((ctypes.c_float * 4).from_address(launch[9][6])) == pytest.approx([2 * v for v in values[12:]])
+
+
+def test_steps_are_one_cooperative_launch(device: CudaDevice, recorder: RecordingDriver) -> None:
+    a, b = device.buffer(256, "a"), device.buffer(256, "b")
+    sliced = Sliced(SHAPE)
+    commands = device.record([copy_step(device, a, b, sliced), copy_step(device, b, a, sliced)], "one")
+    recorder.calls.clear()
+    commands.run()
+    assert recorder.names()[2:3] == ["cuLaunchCooperativeKernel"]
+    assert (commands.dispatches, commands.barriers) == (1, 1)
+    (launch,) = launches(recorder)
+    assert len(launch) == 10 and launch[1] == 1, "no more groups than the largest step has"
+
+
+def test_content_comes_back_and_is_counted(device: CudaDevice) -> None:
+    values = np.arange(64, dtype=np.float32)
+    buffer = device.buffer(values.nbytes, "values")
+    found = np.ones_like(values)
+    device.read(buffer, found, "test")
+    assert not found.any(), "a buffer begins as zeros"
+    device.write(buffer, values, "test")
+    device.read(buffer, found, "test")
+    np.testing.assert_array_equal(found, values)
+    pixels = np.arange(5 * 7 * 4, dtype=np.uint8).reshape(5, 7, 4)
+    picture, back = fb.CudaImage.from_array(pixels), np.zeros_like(pixels)
+    device.read(picture, back, "test")
+    np.testing.assert_array_equal(back, pixels)
+    assert (fb.transfers.calls, fb.transfers.bytes) == (5, 3 * values.nbytes + 2 * pixels.nbytes)
+
+
+def test_memory_is_freed_once_also_after_its_context(recorder: RecordingDriver) -> None:
+    context = fb.CudaContext()
+    one, two = (fb.CudaArray.from_array(np.ones(4, np.float32)) for _ in range(2))
+    assert len(recorder.memory) == 2
+    one.release()
+    one.release()
+    assert len(recorder.memory) == 1 and one.released
+    context.close()
+    del two
+    gc.collect()
+    assert not recorder.memory and recorder.retained == 0
+    assert recorder.names().count("cuStreamDestroy_v2") == 1
+
+
+def test_a_device_gives_everything_back(recorder: RecordingDriver) -> None:
+    device = CudaDevice(fb.CudaContext(), owns_context=True)
+    device.users = 1
+    commands = device.record([copy_step(device, device.buffer(256, "a"), device.buffer(256, "b"))])
+    device.fence().wait()
+    commands.release()
+    device.close()
+    del commands, device
+    gc.collect()
+    assert not recorder.memory and recorder.retained == 0
+    assert recorder.names().count("cuModuleUnload") == 1 and recorder.names().count("cuEventDestroy_v2") == 1
+
+
+def test_a_stream_of_the_user_is_used_and_never_destroyed(recorder: RecordingDriver) -> None:
+    class Stream:
+        def __cuda_stream__(self) -> tuple[int, int]:
+            return 0, 0xABC
+
+    for given in (0xABC, Stream()):
+        with fb.CudaContext(stream=given) as context:
+            assert context.stream == 0xABC
+    assert "cuStreamDestroy_v2" not in recorder.names() and "cuStreamCreate" not in recorder.names()
+    with pytest.raises(fb.DeviceError, match="not one of the primary context"):
+        fb.CudaContext(stream=OTHER_STREAM)
+    with pytest.raises(fb.DeviceError, match="is no CUDA stream"):
+        fb.CudaContext(stream="mine")  # pyright: ignore[reportArgumentType]
+    assert recorder.retained == 0
+
+
+def test_a_fence_asks_and_events_are_used_again(device: CudaDevice, recorder: RecordingDriver) -> None:
+    recorder.done = False
+    fence = device.fence()
+    assert not fence.done
+    recorder.done = True
+    assert fence.done
+    handle = fence.handle
+    del fence
+    assert device.fence().handle == handle
+    recorder.failing["cuEventSynchronize"] = 719
+    with pytest.raises(fb.DeviceError, match="waiting for the CUDA context on 'Recorder' failed: CUDA error 719"):
+        device.fence().wait()
+
+
+def test_waits_for_events_of_other_libraries(device: CudaDevice, recorder: RecordingDriver) -> None:
+    class TorchEvent:
+        cuda_event = 0x77
+
+    device.wait_for([TorchEvent(), device.event()])
+    waits = [arguments for name, arguments in recorder.calls if name == "cuStreamWaitEvent"]
+    assert waits[0][:2] == (device.context.stream, 0x77) and len(waits) == 2
+    with pytest.raises(fb.BindingError, match="takes events of CUDA"):
+        device.wait_for(["event"])
+
+
+class Foreign:
+    """An array of another library."""
+
+    def __init__(self, **changes: Any) -> None:
+        self.changes = changes
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "shape": SHAPE, "typestr": "<f4", "data": (0, False), "strides": None, "version": 3, "stream": None,
+            **self.changes,
+        }  # fmt: skip
+
+
+def test_an_array_of_another_library_is_bound_in_place(device: CudaDevice, recorder: RecordingDriver) -> None:
+    memory = device.buffer(512, "memory")
+    borrowed = device.borrow(Foreign(data=(memory.pointer + 256, False)))
+    assert (borrowed.pointer, borrowed.offset, borrowed.handle) == (memory.pointer + 256, 256, memory.handle)
+    allocated = len(recorder.memory)
+    borrowed.release()
+    assert len(recorder.memory) == allocated, "borrowed memory is not freed"
+    strides = (256, 64, 16, 4)
+    assert device.borrow(Foreign(data=(memory.pointer, False), strides=strides)).nbytes == 256
+    recorder.calls.clear()
+    device.borrow(Foreign(data=(memory.pointer, False), stream=2))
+    assert "cuStreamWaitEvent" in recorder.names(), "the producer's stream is waited for"
+
+
+@pytest.mark.parametrize(
+    "changes, reason",
+    [
+        ({"typestr": "<f8"}, "a tensor's values are float32"),
+        ({"strides": (4, 4, 16, 64)}, "is not C-contiguous"),
+        ({"shape": (1, 99, 4, 4)}, "end behind the memory"),
+        ({"data": (0x10, False)}, "is no memory of CUDA, or was freed"),
+        ({"shape": (0,)}, "it is empty"),
+    ],
+)
+def test_an_array_that_cannot_be_bound_says_why(device: CudaDevice, changes: dict[str, Any], reason: str) -> None:
+    memory = device.buffer(256, "memory")
+    with pytest.raises(fb.BindingError, match=reason):
+        device.borrow(Foreign(**{"data": (memory.pointer, False), **changes}))
+
+
+def test_arrays_that_do_not_fit_a_step_are_refused(device: CudaDevice) -> None:
+    memory = device.buffer(512, "memory")
+    commands = device.record([copy_step(device, Slot("frame"), Slot("result"))])
+    odd = device.borrow(Foreign(data=(memory.pointer + 4, False)))
+    commands.set_slot("frame", odd)  # Dense is read float by float
+    with pytest.raises(fb.BindingError, match="multiple of 16 bytes"):
+        commands.set_slot("result", odd)
+    with pytest.raises(fb.BindingError, match="is read-only"):
+        commands.set_slot("result", device.borrow(Foreign(data=(memory.pointer, True))))
+    with pytest.raises(fb.BindingError, match="lie outside"):
+        commands.set_slot("result", device.buffer(16, "small"))
+    with pytest.raises(fb.BindingError, match="nothing is bound to 'result'"):
+        commands.run()
+    target = device.buffer(256, "target")
+    commands.set_slot("result", target)
+    commands.run()
+    target.release()
+    with pytest.raises(fb.BindingError, match="is released"):
+        commands.run()
+
+
+def test_without_driver_compiler_or_device_one_sentence_says_so(
+    recorder: RecordingDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(fb.DeviceError, match="there is no CUDA device 1: there are 1"):
+        fb.CudaContext(1)
+    recorder.failing["cuInit"] = 100
+    forget_libraries()
+    with pytest.raises(fb.DeviceError, match="CUDA does not start: CUDA error 100"):
+        fb.CudaContext()
+    assert [d for d in fb.CompatibilityList().devices if d.api == "CUDA"] == []
+
+    def missing(name: str) -> None:
+        raise OSError(name)
+
+    monkeypatch.setattr(ctypes, "CDLL", missing)
+    forget_libraries()
+    with pytest.raises(fb.DeviceError, match="install NVIDIA's driver"):
+        fb.CudaContext()
+    with pytest.raises(fb.DeviceError, match=r"needs NVIDIA's compiler NVRTC, .*framebind\[cuda\]"):
+        nvrtc.version()
+
+
+def test_a_text_that_does_not_compile_comes_with_the_log(device: CudaDevice, recorder: RecordingDriver) -> None:
+    recorder.failing["nvrtcCompileProgram"] = 6
+    with pytest.raises(fb.KernelError, match="what the compiler says"):
+        device.record([copy_step(device, device.buffer(256, "a"), device.buffer(256, "b"))])
+    assert "nvrtcDestroyProgram" in recorder.names()
+
+
+def test_the_newest_architecture_that_the_gpu_runs_is_taken(recorder: RecordingDriver) -> None:
+    assert [nvrtc.architecture(capability) for capability in (75, 86, 90)] == [75, 80, 90]
+    with pytest.raises(fb.DeviceError, match=r"compiles for compute capabilities 7\.5 to 9\.0, and the GPU has 10\.0"):
+        nvrtc.architecture(100)
+
+
+def test_what_is_installed_is_found(recorder: RecordingDriver) -> None:
+    (found,) = [api for api in fb.installed_apis() if api.api == "CUDA"]
+    assert (found.devices, found.problem) == (1, "")
+
+
+def test_machine_code_is_kept_and_used_again(device: CudaDevice, recorder: RecordingDriver) -> None:
+    kept: dict[str, bytes] = {}
+
+    class Store:
+        find = staticmethod(kept.get)
+
+        def reject(self, text: str) -> None:
+            kept.pop(text, None)
+
+        def keep(self, text: str, binary: Any) -> None:
+            kept[text] = binary()
+
+    for taken, compiled in ((0, 1), (0, 0), (200, 1)):  # 200: CUDA_ERROR_INVALID_IMAGE, once
+        other = CudaDevice(device.context)
+        recorder.calls.clear()
+        if taken:
+            kept[next(iter(kept))] = b"of another driver"
+            recorder.refused = b"of another driver"
+        steps = [copy_step(other, other.buffer(256, "a"), other.buffer(256, "b"))]
+        other.record(steps, store=Store())  # pyright: ignore[reportArgumentType]
+        assert recorder.names().count("nvrtcCompileProgram") == compiled
+        assert list(kept.values()) == [MACHINE_CODE]
+
+
+def test_a_kernel_of_another_device_is_refused(device: CudaDevice) -> None:
+    other = CudaDevice(fb.CudaContext())
+    assert isinstance(other.kernel(copy_source(src=Dense(SHAPE), dst=Sliced(SHAPE))), CudaKernel)
+    with pytest.raises(fb.BindingError, match="compiled for another device"):
+        device.record([copy_step(other, device.buffer(256, "a"), device.buffer(256, "b"))])

@@ -1,0 +1,190 @@
+"""A stand-in for CUDA's driver and compiler: it records calls, keeps memory on the host, copies and clears it, and
+launches nothing.
+
+Kernels compute nothing on it, so that results say nothing. It shows calls, their arguments and order, lifetimes and
+errors.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from framebind.interop.cuda import api, nvrtc
+
+LIBRARIES = ("libcuda", "libnvrtc")
+CONTEXT, OTHER_STREAM = 0xC0, 0x5EED
+MACHINE_CODE = b"what the compiler says"
+"""A cubin, or the log of a failure."""
+_ATTRIBUTES = {1: 1024, 8: 49152, 16: 132, 39: 2048, 75: 9, 76: 0, 95: 1}
+_INVALID_VALUE, _INVALID_IMAGE, _NOT_READY = 1, 200, 600
+
+
+class _Entry:
+    """An entry point. ctypes' functions take attributes, and so does this."""
+
+    argtypes: Any = None
+
+    def __init__(self, driver: RecordingDriver, name: str) -> None:
+        self._driver, self._name = driver, name
+
+    def __call__(self, *arguments: Any) -> int:
+        driver = self._driver
+        driver.calls.append((self._name, tuple(getattr(each, "value", each) for each in arguments)))
+        if self._name in driver.failing:
+            return driver.failing[self._name]
+        act: Callable[..., int | None] | None = getattr(driver, f"_{self._name}", None)
+        return (act(*arguments) if act is not None else 0) or 0
+
+
+class RecordingDriver:
+    """The library. ``calls`` are names and arguments; ``failing`` are statuses by name."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, tuple[Any, ...]]] = []
+        self.failing: dict[str, int] = {}
+        self.memory: dict[int, Any] = {}
+        """Memory that is not freed, by its address."""
+        self.current: list[int] = []
+        """CUDA's stack of current contexts."""
+        self.retained = 0
+        self.refused = b""
+        """Machine code that it does not take."""
+        self.done = True
+        """Whether events are reached."""
+        self._last_handle, self._entries = 0x1000, dict[str, _Entry]()
+
+    def __getattr__(self, name: str) -> _Entry:
+        if not name.startswith(("cu", "nvrtc")):
+            raise AttributeError(name)
+        return self._entries.setdefault(name, _Entry(self, name))
+
+    def names(self) -> list[str]:
+        """The names of the calls, in order."""
+        return [name for name, _ in self.calls]
+
+    def _new_handle(self, place: Any) -> None:
+        self._last_handle += 16
+        place._obj.value = self._last_handle
+
+    _cuStreamCreate = _cuEventCreate = _cuModuleGetFunction = lambda self, place, *_: self._new_handle(place)
+
+    def _cuModuleLoadData(self, place: Any, code: bytes) -> int:
+        if code == self.refused:
+            return _INVALID_IMAGE
+        self._new_handle(place)
+        return 0
+
+    def _cuDeviceGetCount(self, place: Any) -> None:
+        place._obj.value = 1
+
+    def _cuDeviceGetName(self, place: Any, *_: Any) -> None:
+        place.value = b"Recorder"
+
+    def _cuDeviceGetAttribute(self, place: Any, attribute: int, device: int) -> None:
+        place._obj.value = _ATTRIBUTES[attribute]
+
+    def _cuDeviceTotalMem_v2(self, place: Any, device: int) -> None:
+        place._obj.value = 80 << 30
+
+    def _cuDriverGetVersion(self, place: Any) -> None:
+        place._obj.value = 13000
+
+    def _cuDevicePrimaryCtxRetain(self, place: Any, device: int) -> None:
+        place._obj.value = CONTEXT
+        self.retained += 1
+
+    def _cuDevicePrimaryCtxRelease_v2(self, device: int) -> None:
+        self.retained -= 1
+
+    def _cuCtxGetCurrent(self, place: Any) -> None:
+        place._obj.value = self.current[-1] if self.current else None
+
+    def _cuCtxPushCurrent_v2(self, context: int) -> None:
+        self.current.append(context)
+
+    def _cuCtxPopCurrent_v2(self, place: Any) -> None:
+        self.current.pop()
+
+    def _cuStreamGetCtx(self, stream: int, place: Any) -> None:
+        place._obj.value = CONTEXT + 1 if stream == OTHER_STREAM else CONTEXT
+
+    def _cuMemAlloc_v2(self, place: Any, nbytes: int) -> None:
+        words = np.full(nbytes // 16 + 2, 0x7F, np.complex128)
+        address = -(-words.ctypes.data // 16) * 16
+        self.memory[address] = (words, nbytes)
+        place._obj.value = address
+
+    def _cuMemFree_v2(self, address: int) -> int:
+        return 0 if self.memory.pop(address, None) is not None else _INVALID_VALUE
+
+    def _cuMemsetD8Async(self, address: int, value: int, nbytes: int, stream: int) -> None:
+        ctypes.memset(address, value, nbytes)
+
+    def _cuMemcpyHtoDAsync_v2(self, to: int, source: int, nbytes: int, stream: int) -> None:
+        ctypes.memmove(to, source, nbytes)
+
+    def _cuMemcpyDtoHAsync_v2(self, to: int, source: int, nbytes: int, stream: int) -> None:
+        ctypes.memmove(to, source, nbytes)
+
+    def _cuPointerGetAttribute(self, place: Any, attribute: int, pointer: int) -> int:
+        for address, (_, nbytes) in self.memory.items():
+            if address <= pointer < address + nbytes:
+                place._obj.value = {9: 0, 11: address, 12: nbytes}[attribute]
+                return 0
+        return _INVALID_VALUE
+
+    def _cuEventQuery(self, event: int) -> int:
+        return 0 if self.done else _NOT_READY
+
+    def _cuEventElapsedTime(self, place: Any, begin: int, end: int) -> None:
+        place._obj.value = 0.001
+
+    def _nvrtcVersion(self, major: Any, minor: Any) -> None:
+        major._obj.value, minor._obj.value = 13, 0
+
+    def _nvrtcGetNumSupportedArchs(self, place: Any) -> None:
+        place._obj.value = 3
+
+    def _nvrtcGetSupportedArchs(self, known: Any) -> None:
+        known[:] = [75, 80, 90]
+
+    def _nvrtcGetErrorString(self, status: int) -> bytes:
+        return b"NVRTC_ERROR"
+
+    def _size(self, program: Any, place: Any) -> None:
+        place._obj.value = len(MACHINE_CODE)
+
+    def _code(self, program: Any, place: Any) -> None:
+        place.raw = MACHINE_CODE
+
+    _nvrtcGetCUBINSize = _nvrtcGetProgramLogSize = _size
+    _nvrtcGetCUBIN = _nvrtcGetProgramLog = _code
+
+    def _cuOccupancyMaxActiveBlocksPerMultiprocessor(self, place: Any, *_: Any) -> None:
+        place._obj.value = 2
+
+
+@pytest.fixture
+def recorder(monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordingDriver]:
+    """The stand-in in the place of the driver; texts are not compiled."""
+    driver = RecordingDriver()
+    system = ctypes.CDLL
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: driver if name.startswith(LIBRARIES) else system(name))
+    monkeypatch.setitem(sys.modules, "cuda", None)  # NVIDIA's package would find the real compiler
+    forget_libraries()
+    yield driver
+    gc.collect()  # what a test made is freed while the stand-in is there
+    forget_libraries()
+
+
+def forget_libraries() -> None:
+    """Let the libraries be loaded again."""
+    for cached in (api.driver, nvrtc._library, nvrtc.version, nvrtc.architecture):
+        cached.cache_clear()
