@@ -16,8 +16,8 @@ from typing import Any
 
 import pyopencl as cl
 
+from ..cuda.api import check, device_count, driver
 from ..errors import DeviceError
-from ..gl.platform import load
 from .api import device_uuid
 
 _INPUT_PTX, _ERROR_LOG, _ERROR_LOG_BYTES, _LOG_BYTES = 1, 5, 6, 4096
@@ -51,8 +51,8 @@ class Assembler:
     def machine_code(self, text: bytes) -> bytes:
         """The cubin of a program's PTX. Raises DeviceError with the driver's log if it cannot be made."""
         text = _with_registers(text)
-        cuda = _cuda()
-        _check(cuda.cuCtxPushCurrent_v2(self._context), "making a CUDA context current")
+        cuda = driver()
+        check(cuda.cuCtxPushCurrent_v2(self._context), "making a CUDA context current")
         try:
             return _link(cuda, text.rstrip(b"\0") + b"\0")
         finally:
@@ -60,8 +60,8 @@ class Assembler:
 
     @functools.cached_property
     def _context(self) -> ctypes.c_void_p:
-        cuda, device, context = _cuda(), _cuda_device(device_uuid(self._device)), ctypes.c_void_p()
-        _check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device), "making a CUDA context")
+        cuda, device, context = driver(), _cuda_device(device_uuid(self._device)), ctypes.c_void_p()
+        check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device), "making a CUDA context")
         weakref.finalize(self, cuda.cuDevicePrimaryCtxRelease_v2, device).atexit = False
         return context
 
@@ -74,12 +74,12 @@ def _with_registers(text: bytes) -> bytes:
     return limited
 
 
-def _link(cuda: ctypes.CDLL, text: bytes) -> bytes:
+def _link(cuda: Any, text: bytes) -> bytes:
     log = ctypes.create_string_buffer(_LOG_BYTES)
     options = (ctypes.c_int * 2)(_ERROR_LOG, _ERROR_LOG_BYTES)
     values = (ctypes.c_void_p * 2)(ctypes.addressof(log), _LOG_BYTES)
     state, cubin, nbytes = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()
-    _check(cuda.cuLinkCreate_v2(2, options, values, ctypes.byref(state)), "making a linker")
+    check(cuda.cuLinkCreate_v2(2, options, values, ctypes.byref(state)), "making a linker")
     try:
         size = ctypes.c_size_t(len(text))
         _check(cuda.cuLinkAddData_v2(state, _INPUT_PTX, text, size, b"program", 0, None, None), "compiling PTX", log)
@@ -89,28 +89,18 @@ def _link(cuda: ctypes.CDLL, text: bytes) -> bytes:
         cuda.cuLinkDestroy(state)
 
 
-@functools.cache
-def _cuda() -> ctypes.CDLL:
-    """CUDA's driver API. Raises DeviceError if it is missing or finds no GPU."""
-    library = load("libcuda.so.1", "nvcuda.dll")
-    if library is None:
-        raise DeviceError("CUDA's driver library is not installed")
-    _check(library.cuInit(0), "starting CUDA")
-    return library
-
-
 def _cuda_device(uuid: bytes) -> ctypes.c_int:
-    cuda, count, found, number = _cuda(), ctypes.c_int(), (ctypes.c_uint8 * 16)(), ctypes.c_int()
-    _check(cuda.cuDeviceGetCount(ctypes.byref(count)), "asking for CUDA's devices")
-    for i in range(count.value):
-        _check(cuda.cuDeviceGet(ctypes.byref(number), i), "asking for a CUDA device")
-        _check(cuda.cuDeviceGetUuid(found, number), "asking for a CUDA device's UUID")
+    cuda, found, number = driver(), (ctypes.c_uint8 * 16)(), ctypes.c_int()
+    for i in range(device_count()):
+        check(cuda.cuDeviceGet(ctypes.byref(number), i), "asking for a CUDA device")
+        check(cuda.cuDeviceGetUuid(found, number), "asking for a CUDA device's UUID")
         if bytes(found) == uuid:
             return number
     raise DeviceError("CUDA does not know the OpenCL device")
 
 
-def _check(status: int, what: str, log: Any = None) -> None:
+def _check(status: int, what: str, log: Any) -> None:
+    """Raise DeviceError if a call of the linker has failed, with its log."""
     if status:
-        said = log.value.decode(errors="replace").strip() if log is not None else ""
+        said = log.value.decode(errors="replace").strip()
         raise DeviceError(f"{what} failed: CUDA error {status} {said}".rstrip())

@@ -41,7 +41,12 @@ class _CudaObject:
 
     def _adopt(self, pointer: int, device: int, keep: Any) -> None:
         self._pointer, self.device, self._keep = pointer, device, keep
-        start = ask(driver().cuPointerGetAttribute, ctypes.c_uint64, _RANGE_START, pointer, what="looking at memory")
+        if isinstance(keep, Allocation):
+            start = keep.pointer
+        else:
+            start = ask(
+                driver().cuPointerGetAttribute, ctypes.c_uint64, _RANGE_START, pointer, what="looking at memory"
+            )
         self.handle: Hashable = start
         """See device.Resource: two arrays in one allocation have the same handle."""
         self.offset = pointer - start

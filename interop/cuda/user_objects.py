@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import BindingError
+from . import dlpack
 from .api import driver
 from .context import CudaContext
 from .objects import CudaArray, CudaImage
@@ -18,29 +19,60 @@ _DEVICE_ORDINAL, _RANGE_START, _RANGE_SIZE = 9, 11, 12
 
 def is_cuda_object(native: Any) -> bool:
     """Whether ``as_cuda_object`` knows such objects."""
-    return isinstance(native, CudaArray | CudaImage) or hasattr(type(native), "__cuda_array_interface__")
+    if isinstance(native, CudaArray | CudaImage) or hasattr(type(native), "__cuda_array_interface__"):
+        return True
+    return dlpack.exports(native)
 
 
 def as_cuda_object(native: Any, context: CudaContext) -> CudaArray | CudaImage:
-    """One of ours as it is; an array with __cuda_array_interface__ wrapped and kept alive. Else raises BindingError."""
+    """One of ours as it is; an array with __cuda_array_interface__ or __dlpack__ wrapped and kept alive.
+
+    Else raises BindingError.
+    """
     if isinstance(native, CudaArray | CudaImage):
         return native
     if not is_cuda_object(native):
         raise BindingError(
-            f"a {type(native).__name__} is nothing that CUDA reads: bind an array with __cuda_array_interface__ (a "
-            "tensor of PyTorch on 'cuda', an array of CuPy), a CudaArray or a CudaImage; GL objects need the backend "
-            "'opengl'"
+            f"a {type(native).__name__} is nothing that CUDA reads: bind an array with __cuda_array_interface__ or "
+            "__dlpack__ on a GPU (a tensor of PyTorch on 'cuda', an array of CuPy or JAX), a CudaArray or a CudaImage; "
+            "GL objects need the backend 'opengl'"
         )
+    if not hasattr(type(native), "__cuda_array_interface__"):
+        return _exported(native, context)
     try:
         described = native.__cuda_array_interface__
     except (AttributeError, RuntimeError, TypeError) as error:  # as a torch tensor on the CPU, or one with a gradient
         raise BindingError(f"a {type(native).__name__} cannot be bound: {error}") from error
-    return _array(native, described, context)
-
-
-def _array(native: Any, described: dict[str, Any], context: CudaContext) -> CudaArray:
     shape, dtype = tuple(described["shape"]), np.dtype(described["typestr"])
     (pointer, read_only), strides = described["data"], described.get("strides")
+    array = _array(
+        native, pointer, shape, dtype, strides, context, keep=native, read_only=bool(read_only)
+    )  # fmt: skip
+    _order(described.get("stream"), context)
+    return array
+
+
+def _exported(native: Any, context: CudaContext) -> CudaArray:
+    """A DLPack tensor. The producer orders its work before the context's stream."""
+    given = dlpack.imported(native, context.stream)
+    strides = None if given.strides is None else tuple(given.dtype.itemsize * stride for stride in given.strides)
+    return _array(
+        native, given.pointer, given.shape, given.dtype, strides, context, keep=given.capsule, read_only=given.read_only
+    )
+
+
+def _array(
+    native: Any,
+    pointer: int,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    strides: tuple[int, ...] | None,
+    context: CudaContext,
+    *,
+    keep: Any,
+    read_only: bool,
+) -> CudaArray:
+    """An array of another library in place, if it is float32 and contiguous. ``strides`` are in bytes."""
     what = f"a {type(native).__module__.split('.')[0]} array of {shape} {dtype}"
     if dtype != np.float32:
         raise BindingError(f"{what} cannot be bound: a tensor's values are float32; convert it")
@@ -50,9 +82,8 @@ def _array(native: Any, described: dict[str, Any], context: CudaContext) -> Cuda
     if not nbytes:
         raise BindingError(f"{what} cannot be bound: it is empty")
     device = _device_of(pointer, nbytes, what, context)
-    array = CudaArray(pointer, shape, dtype, device=device, label=what, keep=native, read_only=bool(read_only))
-    _order(described.get("stream"), context)
-    return array
+    with context.entered():
+        return CudaArray(pointer, shape, dtype, device=device, label=what, keep=keep, read_only=read_only)
 
 
 def _is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:

@@ -75,7 +75,7 @@ class CudaDevice(BaseDevice[CudaKernel, CudaCommandList, CooperativeLaunch]):
         return CudaImage.empty(self.context, width, height, format, label)
 
     def borrow(self, native: Any) -> CudaArray | CudaImage:
-        """A user's object as a resource: a CudaArray, a CudaImage, or an array with __cuda_array_interface__."""
+        """A user's object as a resource: a CudaArray, a CudaImage, or an array of another library on the GPU."""
         self.check()
         resource = as_cuda_object(native, self.context)
         if not resource.released and not resource.belongs_to(self.context):

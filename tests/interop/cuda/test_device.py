@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import sys
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from framebind.kernels.codegen.source import Argument, KernelSource
 from framebind.kernels.views import Dense, Picture, Sliced, picture_parameters
 from support.recording_driver import CONTEXT, MACHINE_CODE, OTHER_STREAM, RecordingDriver, forget_libraries
 
-pytest_plugins = ("support.recording_driver",)
 SHAPE = (1, 4, 4, 4)
 LAUNCHES = {"cuLaunchKernel", "cuLaunchCooperativeKernel"}
 
@@ -238,6 +238,42 @@ def test_an_array_that_cannot_be_bound_says_why(device: CudaDevice, changes: dic
     memory = device.buffer(256, "memory")
     with pytest.raises(fb.BindingError, match=reason):
         device.borrow(Foreign(**{"data": (memory.pointer, False), **changes}))
+
+
+class Numpy:
+    """A tensor that says that it lies on a GPU: NumPy's own structure, with the device changed."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array, self.streams = array, list[int]()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, 0
+
+    def __dlpack__(self, *, stream: int) -> Any:
+        self.streams.append(stream)
+        return self.array.__dlpack__()
+
+
+def test_a_dlpack_tensor_is_bound_in_place_and_kept_alive(device: CudaDevice, recorder: RecordingDriver) -> None:
+    memory = device.buffer(512, "memory")
+    values = np.ctypeslib.as_array((ctypes.c_float * 64).from_address(memory.pointer)).reshape(SHAPE)
+    tensor = Numpy(values)
+    held = sys.getrefcount(values)
+    borrowed = device.borrow(tensor)
+    assert borrowed.pointer == memory.pointer and borrowed.nbytes == 256
+    assert tensor.streams == [device.context.stream], "the producer lets this stream wait"
+    assert sys.getrefcount(values) > held
+    borrowed.release()
+    gc.collect()
+    assert sys.getrefcount(values) == held
+    with pytest.raises(fb.BindingError, match="is not C-contiguous"):
+        device.borrow(Numpy(values.transpose(0, 2, 1, 3)))
+    with pytest.raises(fb.BindingError, match="values are float32"):
+        device.borrow(Numpy(values.view(np.int32)))
+    with pytest.raises(fb.BindingError, match="is no memory of CUDA"):
+        device.borrow(Numpy(np.zeros(SHAPE, np.float32)))
+    with pytest.raises(fb.BindingError, match="nothing that CUDA reads"):
+        device.borrow(np.zeros(SHAPE, np.float32))
 
 
 def test_arrays_that_do_not_fit_a_step_are_refused(device: CudaDevice) -> None:
