@@ -79,7 +79,7 @@ CL = Api(
 )  # fmt: skip
 CUDA = Api(
     "cuda", "cuda", "CUDA",
-    "only for NVIDIA's GPUs: their driver, and pip install 'framebind[cuda]'",
+    "only for NVIDIA's GPUs: their driver, and pip install nvidia-cuda-nvrtc cuda-pathfinder",
     fb.CudaContext, _new_cuda_context, fb.CudaArray.from_array, fb.CudaImage.from_array,
 )  # fmt: skip
 APIS = (GL, CL, CUDA)

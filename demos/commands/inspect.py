@@ -30,8 +30,8 @@ BACKENDS: dict[str, AnyBackend] = {"null": "null", AUTO: AUTO, **{name: api.back
 Backend = Annotated[
     str,
     typer.Option(
-        help="gl, cl or auto: the API whose commands are recorded. null needs no GPU: it compiles nothing and stands "
-        "for any."
+        help="gl, cl, cuda or auto: the API whose commands are recorded. null needs no GPU: it compiles nothing and "
+        "stands for any."
     ),
 ]
 

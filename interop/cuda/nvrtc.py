@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import DeviceError
 from ..gl.platform import load
 
-INSTALL = "install it with pip install 'framebind[cuda]'"
+INSTALL = "pip install nvidia-cuda-nvrtc cuda-pathfinder"
 OPTIONS = ("--std=c++17", "--device-as-default-execution-space", "--disable-warnings")
 """Compiler options for every text: helper functions run on the GPU."""
 

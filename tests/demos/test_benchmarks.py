@@ -220,7 +220,7 @@ def test_a_peer_that_is_not_there_is_said_to_be_missing(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--backend", "metal"), "'metal' is none of gl, opengl, cl, opencl, auto, cpu"),
+        (("--backend", "metal"), "'metal' is none of gl, opengl, cl, opencl, cuda, auto, cpu"),
         (("--precision", "f64"), "'f64' is none of f32, f16, false, true"),
         (("--compare", "torch"), "'torch' is none of litert-cpu, litert-gpu"),
         (("--runs", "0"), "Invalid value for '--runs'"),

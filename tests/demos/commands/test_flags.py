@@ -102,7 +102,7 @@ def test_the_names_of_tensorflow_lite_lead_to_options() -> None:
 def test_a_wrong_backend_is_one_message() -> None:
     done = CliRunner().invoke(app, ["diff", "any", "--backend", "metal"])
     assert done.exit_code == 2
-    assert "'metal' is none of gl, opengl, cl, opencl, auto" in " ".join(done.output.replace("│", "").split())
+    assert "'metal' is none of gl, opengl, cl, opencl, cuda, auto" in " ".join(done.output.replace("│", "").split())
 
 
 # Inputs of benchmark --------------------------------------------------------------------------------------------------
