@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import framebind as fb
+from support.recording_driver import RecordingDriver
 from support.tiny_models import chain
 
 LONGEST = 200
@@ -86,6 +87,11 @@ WITH_CL: dict[str, tuple[Callable[[], object], str]] = {
     "ClContext": (fb.ClContext.current, "ClContext"),
     "ClImage": (lambda: fb.ClImage.from_array(np.zeros((48, 64, 4), np.uint8)), "64x48 rgba8"),
 }
+WITH_CUDA: dict[str, tuple[Callable[[], object], str]] = {
+    "CudaArray": (lambda: fb.CudaArray.from_array(np.zeros((2, 4), np.float32)), "of (2, 4) float32"),
+    "CudaContext": (fb.CudaContext, "Recorder"),
+    "CudaImage": (lambda: fb.CudaImage.from_array(np.zeros((48, 64, 4), np.uint8)), "64x48 rgba8"),
+}
 ON_A_DISPLAY = {"Window"}
 LITERTS_OWN = {"Delegate"}
 
@@ -105,7 +111,7 @@ def test_every_public_object_is_tested_here(context: fb.GlContext, tmp_path: Pat
     named = {name for name in fb.__all__ if not inspect.isroutine(getattr(fb, name))}
     named -= {name for name in named if is_error_or_enum(getattr(fb, name))}
     objects = with_gl(tmp_path)
-    assert named - LITERTS_OWN == {*WITHOUT_DEVICE, *objects, *WITH_CL, *ON_A_DISPLAY}
+    assert named - LITERTS_OWN == {*WITHOUT_DEVICE, *objects, *WITH_CL, *WITH_CUDA, *ON_A_DISPLAY}
     for name, (value, part) in objects.items():
         check(name, value, part)
 
@@ -119,6 +125,12 @@ def test_what_needs_no_device_says_what_it_is(name: str) -> None:
 def test_objects_of_opencl_say_what_they_are(cl_context: fb.ClContext) -> None:
     for name, (make, part) in WITH_CL.items():
         check(name, make(), part)
+
+
+def test_objects_of_cuda_say_what_they_are(recorder: RecordingDriver) -> None:
+    with fb.CudaContext():
+        for name, (make, part) in WITH_CUDA.items():
+            check(name, make(), part)
 
 
 def test_a_window_says_what_it_is(display: object) -> None:
