@@ -91,7 +91,7 @@ def page(results: Sequence[Kept]) -> str:
 
 
 def _api(result: DeviceResult) -> str:
-    return {"gl": "OpenGL", "gles": "OpenGL ES"}.get(result.device.name, "OpenCL")
+    return {"gl": "OpenGL", "gles": "OpenGL ES", "cuda": "CUDA"}.get(result.device.name, "OpenCL")
 
 
 def _row(kept: Kept, result: DeviceResult) -> str:
