@@ -61,17 +61,28 @@ def _refuse_bias(raw: RawOperator, stored: Mapping[int, TensorInfo]) -> None:
 
 
 def _refuse_large_bias(row: TfliteOp, raw: RawOperator, stored: Mapping[int, TensorInfo]) -> None:
-    """LiteRT's sums of integers overflow, if the bias is large enough; floats do not."""
+    """LiteRT's sums of integers overflow, if the bias is large enough; floats do not.
+
+    Converters fill 32 bits with the bias of a channel whose weights are nearly zero. Its scale is so small that the
+    whole range of the sums is no step of the output: such a channel is left alone.
+    """
     if len(raw.inputs) <= row.optional[0] or raw.inputs[row.optional[0]] < 0:
         return
     bias, weights = stored[raw.inputs[row.optional[0]]], stored[raw.inputs[1]]
     if bias.constant is None or bias.dtype not in OVERFLOWS or bias.constant.size == 0:
         return
-    # Channels whose weights are all zero have tiny scales, and with them biases that fill 32 bits without harm.
     most = np.abs(bias.constant.astype(np.float64)).reshape(-1)
     if bias.dtype == "int32" and most.max() > 2**30 and weights.constant is not None:
         others = tuple(i for i in range(weights.constant.ndim) if i != row.channel_axis)
         sums = 255 * np.abs(weights.constant.astype(np.float64)).sum(axis=others)
         most = most + sums if sums.shape == most.shape else most
-    if most.max() >= OVERFLOWS[bias.dtype]:
+    overflows = most >= OVERFLOWS[bias.dtype]
+    if overflows.any() and (overflows & (OVERFLOWS[bias.dtype] * _steps(bias, stored[raw.outputs[0]]) >= 0.5)).any():
         raise Unsupported(f"its bias '{bias.name}' is so large that LiteRT's sums of integers overflow")
+
+
+def _steps(bias: TensorInfo, output: TensorInfo) -> np.ndarray:
+    """The part of a step of the output that 1 in the sum of each channel is; infinite if that is not known."""
+    if bias.quantization is None or output.quantization is None:
+        return np.array([np.inf])
+    return np.array(bias.quantization.scales) / output.quantization.scales[0]

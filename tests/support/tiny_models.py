@@ -69,7 +69,10 @@ def named(content: bytes, name: bytes) -> bytes:
 def chain(*names: str, shape: Sequence[int] = (1, 4, 5, 3), signature: str = "") -> bytes:
     """Unary operators in a row: tensor 0 is the input, tensor i the result of the i-th, the last one the output."""
     tensors = [T("x" if i == 0 else f"t{i}", shape) for i in range(len(names) + 1)]
-    operators = [Op(name, [i], [i + 1]) for i, name in enumerate(names)]
+    softmax: Any = schema.SoftmaxOptionsT()
+    softmax.beta = 1.0
+    given = {"SOFTMAX": softmax}  # the others need no options
+    operators = [Op(name, [i], [i + 1], given.get(name)) for i, name in enumerate(names)]
     return build(G(tensors, operators, [0], [len(names)], signature=signature))
 
 
