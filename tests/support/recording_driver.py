@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import framebind as fb
 from framebind.interop.cuda import api, nvrtc
 
 LIBRARIES = ("libcuda", "libnvrtc")
@@ -180,6 +181,8 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordingDriver]:
     monkeypatch.setitem(sys.modules, "cuda", None)  # NVIDIA's package would find the real compiler
     forget_libraries()
     yield driver
+    while fb.CudaContext.is_current():  # a later test's "auto" would choose it
+        fb.CudaContext.current().release()
     gc.collect()  # what a test made is freed while the stand-in is there
     forget_libraries()
 
