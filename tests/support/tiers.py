@@ -177,11 +177,6 @@ def _runs_on(parameters: Mapping[str, Any], api: str) -> bool:
     return device == api or (device == "gles" and parameters["model"].name == SMALLEST_MODEL)
 
 
-def _is_larger_model(parameters: Mapping[str, Any]) -> bool:
-    """A program of all steps of a model takes PoCL up to a minute to compile."""
-    return parameters["name"] != SMALLEST_MODEL
-
-
 def _is_other_quantized(parameters: Mapping[str, Any]) -> bool:
     """An integer model runs in f32: PoseNet on OpenCL, the other on desktop GL."""
     return parameters["half"] or ("posenet" in parameters["name"]) != (_api(parameters["gpu"]) == "cl")
@@ -192,11 +187,6 @@ def _is_other_resize(parameters: Mapping[str, Any]) -> bool:
     change = parameters["change"]
     number = change.size[0] + change.align_corners + change.half_pixel_centers
     return parameters["device"] != "null" and number % 2 != change.bilinear
-
-
-def _is_larger_tile(parameters: Mapping[str, Any]) -> bool:
-    """llvmpipe takes seven seconds to compile it; test_matrix_conv.py runs the tile without sums."""
-    return parameters["device"] != "null" and parameters["tile"].batch > 1
 
 
 def _always(_: Mapping[str, Any]) -> bool:
@@ -216,7 +206,7 @@ def _is_later_graph(parameters: Mapping[str, Any]) -> bool:
 REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "test_live.py::test_a_skeleton_is_drawn_over_moving_frames": _always,  # its drawing is tested in pictures
     "test_live.py::test_the_likeliest_classes_are_drawn_over_moving_frames": _always,
-    "test_benchmarks.py::test_benchmark_counts_what_the_engine_counts": _always,  # a real model, half a minute on PoCL
+    "test_benchmarks.py::test_benchmark_counts_what_the_engine_counts": _always,  # a real model, compiled on PoCL
     "test_shapes.py::test_shapes_that_no_file_declares_are_litert_s": _on("step", 1),
     "test_cache_key.py::test_another_text_of_a_file_is_another_cache_file": _on(
         "changed", "interop/record/hazards.py", "delegate/lower/pack.py"
@@ -250,7 +240,7 @@ REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "test_quantized.py::test_model_is_within_four_steps_of_litert": _is_other_quantized,
     "test_quantized.py::test_quantized_style_transfer_is_closer_to_the_float_model_than_litert": _always,
     "test_shapes.py": lambda parameters: parameters.get("step") == 1,  # all operator cases take half a minute
-    "test_one_dispatch.py::test_a_model_computes_the_same_bits_in_one_dispatch": _always,  # kernels' tests run both ways
+    "test_one_dispatch.py::test_a_model_computes_the_same_bits_in_one_dispatch": _always,  # others compare small programs
     "test_plots.py::test_a_hostile_name_runs_nothing_in_a_page": _always,  # its chart is looked at in the other test
     "test_plots.py::test_a_benchmark_and_a_diff_are_drawn": _always,  # a page with vega in it takes seconds
     "test_one_dispatch.py::test_on_gl_too": _always,  # llvmpipe takes half a minute to compile the program
