@@ -240,7 +240,7 @@ REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "test_quantized.py::test_model_is_within_four_steps_of_litert": _is_other_quantized,
     "test_quantized.py::test_quantized_style_transfer_is_closer_to_the_float_model_than_litert": _always,
     "test_shapes.py": lambda parameters: parameters.get("step") == 1,  # all operator cases take half a minute
-    "test_one_dispatch.py::test_a_model_computes_the_same_bits_in_one_dispatch": _always,  # others compare small programs
+    "test_one_dispatch.py::test_a_model_computes_the_same_bits_in_one_dispatch": _always,  # others: small programs
     "test_plots.py::test_a_hostile_name_runs_nothing_in_a_page": _always,  # its chart is looked at in the other test
     "test_plots.py::test_a_benchmark_and_a_diff_are_drawn": _always,  # a page with vega in it takes seconds
     "test_one_dispatch.py::test_on_gl_too": _always,  # llvmpipe takes half a minute to compile the program
