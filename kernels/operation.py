@@ -239,6 +239,10 @@ class TfliteOp:
     """Whether TensorFlow Lite knows it by name only."""
     stateful: bool = False
     """Whether inputs may be variable tensors, which its launches may also write. No other operator touches those."""
+    rescales: bool | None = None
+    """Whether LiteRT's kernel brings the integers of a quantized input to the output's scale; None: it does, unless it
+    merely moves values.
+    """
     moves_values: bool = False
     """Whether outputs hold values of the inputs: quantized ones of the same scale need no rounding."""
     takes_integers: bool = False

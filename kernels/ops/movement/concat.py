@@ -121,7 +121,7 @@ def _parse_pack(node: TfliteNode) -> Parsed:
 
 TFLITE = (
     TfliteOp(
-        "CONCATENATION", _parse_concatenation, max_version=7, max_rank=LARGEST_RANK, moves_values=True,
+        "CONCATENATION", _parse_concatenation, max_version=7, max_rank=LARGEST_RANK, moves_values=True, rescales=True,
         fold=lambda options, inputs: np.concatenate(inputs, options.Axis()),
     ),
     TfliteOp(

@@ -132,7 +132,7 @@ def rounding_epilogue(row: TfliteOp, node: TfliteNode, parsed: Parsed) -> tuple[
     scales = {(t.stored_dtype, t.quantization) for t in (*inputs, *outputs) if t is not None and t.dtype == "float32"}
     if row.moves_values and not parsed.epilogue and len(scales) == 1:
         return ()
-    if row.moves_values and row.name != "CONCATENATION":
+    if not (not row.moves_values if row.rescales is None else row.rescales) and len(scales) > 1:
         raise Unsupported(
             f"its output '{outputs[0].name}' has another scale than its input, and LiteRT's kernel copies the integers"
         )

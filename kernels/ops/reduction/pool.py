@@ -43,6 +43,6 @@ def _parse(node: TfliteNode, *, maximum: bool) -> Parsed:
 
 
 TFLITE = (
-    TfliteOp("AVERAGE_POOL_2D", partial(_parse, maximum=False), max_version=3),
+    TfliteOp("AVERAGE_POOL_2D", partial(_parse, maximum=False), max_version=3, rescales=False),
     TfliteOp("MAX_POOL_2D", partial(_parse, maximum=True), max_version=3, moves_values=True),
 )

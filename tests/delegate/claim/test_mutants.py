@@ -75,6 +75,14 @@ def test_a_move_whose_output_is_declared_of_another_type(declared: str) -> None:
     assert found[0].startswith("tensor 'x' is bool")
 
 
+def test_a_mean_of_another_scale() -> None:
+    given = options("Pool2D", filterWidth=2, filterHeight=2, strideW=1, strideH=1)
+    for scale, expected in ((0.5, {}), (0.25, {0: "its output 'y' has another scale than its input"})):
+        tensors = [quantized("x", (1, 2, 2, 3), 0.5), quantized("y", (1, 2, 2, 3), scale)]
+        found = reasons(G(tensors, [Op("AVERAGE_POOL_2D", [0], [1], given)], [0], [1]))
+        assert {number: reason.partition(",")[0] for number, reason in found.items()} == expected
+
+
 def test_a_move_to_another_scale() -> None:
     tensors = [
         quantized("x", (1, 2, 2, 3), 0.5), T("size", (2,), [4, 4], "int32"), quantized("y", (1, 4, 4, 3), 0.25)
