@@ -12,16 +12,6 @@ from support.cases.cover import ROOT, chosen_runs
 from support.tiers import Tier
 
 
-def test_every_feature_has_a_case() -> None:
-    missing = sorted(required.required() - required.reached(), key=str)
-    assert not missing, "\n".join(f"no case has {feature}" for feature in missing)
-
-
-def test_exemptions_are_needed() -> None:
-    """An exemption of what a case reaches hides that the case may go."""
-    assert not required.EXEMPT.keys() & required.reached()
-
-
 def test_what_is_tested_elsewhere_is_there() -> None:
     for name, path in (required.KERNELS_ELSEWHERE | required.OPERATORS_ELSEWHERE).items():
         assert (ROOT / path).is_file(), f"{name}: there is no {path}"

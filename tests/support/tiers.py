@@ -30,7 +30,12 @@ EXAMPLES: dict[Tier, int] = {"quick": 20, "default": 50, "all": 3000}
 GPU_FIXTURES = frozenset({"context", "cl_context", "gpu", "gl_and_cl", "tool"})
 """A test that asks for one of them is not quick; one that asks for ``device`` is, on the null device."""
 QUICK_FOLDERS = ("kernels", "delegate", "read", "house")
-SLOW_FILES = frozenset({"test_cache_key.py", "test_tune.py", "test_doctests.py", "test_without_opencv.py"})
+SLOW_FILES = frozenset(
+    {
+        "test_cache_key.py", "test_tune.py", "test_doctests.py", "test_without_opencv.py", "test_features.py",
+        "test_fuzz.py", "test_fuzz_structure.py", "test_load.py", "test_soak_script.py",
+    }
+)  # fmt: skip
 """Files of these folders that make a context of their own, start processes or run models: they are not quick either."""
 DEALT_FILES = frozenset({"test_graphs.py", "test_devices.py"})
 """Files beside those of tests/kernels whose parameters show the same on each API. All APIs run the first of these."""
