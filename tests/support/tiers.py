@@ -161,10 +161,18 @@ def _name(item: pytest.Item) -> str:
     return f"{Path(item.path).name}::{getattr(item, 'originalname', item.name)}"
 
 
+SHOWN_BY_DEMOS = frozenset({"pose_landmark_lite", "hand_landmark_lite"})
+"""Models whose results tests of the demos compare with LiteRT's in the default tier."""
+
+
 def _is_other_run(parameters: Mapping[str, Any]) -> bool:
     """Every second model gets a random input, in f32 and in halves by turns; on GL ES only the smallest does."""
     number = MODELS.index(parameters["model"])
-    if number % 2 == 0 or parameters["storage"] != ("f16" if number % 4 == 1 else "f32"):
+    if (
+        parameters["model"].name in SHOWN_BY_DEMOS
+        or number % 2 == 0
+        or parameters["storage"] != ("f16" if number % 4 == 1 else "f32")
+    ):
         return True
     return not _runs_on(parameters, "gl" if number % 4 == 1 else "cl")
 
@@ -172,7 +180,11 @@ def _is_other_run(parameters: Mapping[str, Any]) -> bool:
 def _is_other_picture(parameters: Mapping[str, Any]) -> bool:
     """The other models get a photograph, in f32 and in halves by turns."""
     number = MODELS.index(parameters["model"])
-    if number % 2 or parameters["storage"] != ("f32" if number % 4 == 0 else "f16"):
+    if (
+        parameters["model"].name in SHOWN_BY_DEMOS
+        or number % 2
+        or parameters["storage"] != ("f32" if number % 4 == 0 else "f16")
+    ):
         return True
     return not _runs_on(parameters, "cl" if number % 4 == 0 else "gl")
 
@@ -183,8 +195,8 @@ def _runs_on(parameters: Mapping[str, Any], api: str) -> bool:
 
 
 def _is_other_quantized(parameters: Mapping[str, Any]) -> bool:
-    """An integer model runs in f32: PoseNet on OpenCL, the other on desktop GL."""
-    return parameters["half"] or ("posenet" in parameters["name"]) != (_api(parameters["gpu"]) == "cl")
+    """An integer model runs in f32, on desktop GL; PoseNet is the demo's, test_poses.py."""
+    return parameters["half"] or "posenet" in parameters["name"] or _api(parameters["gpu"]) != "gl"
 
 
 def _is_other_resize(parameters: Mapping[str, Any]) -> bool:
@@ -209,6 +221,12 @@ def _is_later_graph(parameters: Mapping[str, Any]) -> bool:
 
 
 REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
+    "test_share.py::test_a_video_goes_through_a_model_on_opencl_without_copies": _always,  # textures go through others
+    "test_share.py::test_objects_freed_in_any_order_do_not_crash": _always,  # as those of one API, test_cl_device.py
+    "test_demos.py::test_the_steady_state_copies_only_camera_and_recording": _always,  # a trace shows it, test_trace.py
+    "test_live.py::test_files_that_cannot_be_written_are_said_and_the_demo_goes_on": _always,
+    "test_soak_script.py::test_a_short_run_is_watched": _always,
+    "test_benchmarks.py::test_models_run_on_opencl": _always,
     "test_live.py::test_a_skeleton_is_drawn_over_moving_frames": _always,  # its drawing is tested in pictures
     "test_live.py::test_the_likeliest_classes_are_drawn_over_moving_frames": _always,
     "test_benchmarks.py::test_benchmark_counts_what_the_engine_counts": _always,  # a real model, compiled on PoCL
