@@ -140,7 +140,12 @@ def _reader(network: Network) -> Callable[[], Outputs]:
             arrays[part] = np.empty(shape, np.float32)
             buffers[part] = fb.GlBuffer(math.prod(shape) * 4, label=f"PoseNet's {part}")
             network.bind(tensor, buffers[part])
-    if len(arrays) < len(_CHANNELS) or len(images) != 1 or len({array.shape[:3] for array in arrays.values()}) > 1:
+    if (
+        len(arrays) < len(_CHANNELS)
+        or len(images) != 1
+        or len(images[0]) != 4
+        or len({array.shape[:3] for array in arrays.values()}) > 1
+    ):
         raise fb.ModelError(
             f"{network.path.name} is no PoseNet: it needs one picture and the outputs heatmap (1xRxCx17), offset "
             f"(1xRxCx34), displacement_fwd and displacement_bwd (1xRxCx32), not {list(network.outputs.values())}"

@@ -22,8 +22,8 @@ from .preprocessing import load, resize
 
 Array = npt.NDArray[Any]
 
-MOST_PICTURES, MOST_BYTES = 1_000_000, 2**31
-"""Limits of an annotation file: pictures in it, and its size."""
+MOST_BYTES = 2**31
+"""Size of an annotation file, at most."""
 
 
 class Detections:
@@ -84,7 +84,7 @@ def read_truth(annotations: Path) -> Truth:
         coco.dataset = content
         with contextlib.redirect_stdout(io.StringIO()):
             coco.createIndex()
-        pictures = {str(picture["file_name"]): picture for picture in content["images"][:MOST_PICTURES]}
+        pictures = {str(picture["file_name"]): picture for picture in content["images"]}
         for picture in pictures.values():
             picture["height"], picture["width"] = int(picture["height"]), int(picture["width"])
         for annotation in content["annotations"]:
