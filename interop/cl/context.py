@@ -5,13 +5,13 @@ from __future__ import annotations
 import ctypes
 import functools
 import logging
-import threading
 from collections.abc import Sequence
 
 import pyopencl as cl
 
 from ..errors import DeviceError
 from ..forks import check_process, track
+from ..record.current import CurrentContexts
 from . import gl_sharing
 from .api import own_errors
 from .build import build
@@ -22,14 +22,7 @@ _OUT_OF_ORDER = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
 _INSTALL = "install an OpenCL driver (of the GPU's vendor, or the package pocl-opencl-icd for the CPU)"
 
 
-class _Thread(threading.local):
-    """The contexts that each thread made or made current, the last one last."""
-
-    def __init__(self) -> None:
-        self.contexts: list[ClContext] = []
-
-
-_thread = _Thread()
+_current: CurrentContexts[ClContext] = CurrentContexts()
 
 
 class ClContext:
@@ -121,28 +114,24 @@ class ClContext:
         DeviceError
             If there is none.
         """
-        if not ClContext.is_current():
+        context = _current.last()
+        if context is None:
             raise DeviceError("no ClContext is current on this thread: make one, or use 'with fb.ClContext():'")
-        return _thread.contexts[-1]
+        return context
 
     @staticmethod
     def is_current() -> bool:
         """Whether a ClContext is current on the calling thread."""
-        while _thread.contexts and _thread.contexts[-1].closed:
-            _thread.contexts.pop()
-        return bool(_thread.contexts)
+        return _current.last() is not None
 
     def make_current(self) -> None:
         """Make it current on the calling thread, for delegates that are applied there from now on."""
         self.check()
-        if self in _thread.contexts:
-            _thread.contexts.remove(self)
-        _thread.contexts.append(self)
+        _current.put(self)
 
     def release(self) -> None:
         """Let the context before this one be current on the calling thread. Objects and programs in it stay usable."""
-        if self in _thread.contexts:
-            _thread.contexts.remove(self)
+        _current.remove(self)
 
     def check(self) -> None:
         """Check that it can be used. Any thread may use it.

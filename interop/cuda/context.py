@@ -6,13 +6,13 @@ import contextlib
 import ctypes
 import logging
 import os
-import threading
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol, runtime_checkable
 
 from ..errors import DeviceError
 from ..forks import check_process, track
+from ..record.current import CurrentContexts
 from . import api
 from .api import ask, check, driver
 
@@ -33,14 +33,7 @@ class Stream(Protocol):
         ...
 
 
-class _Thread(threading.local):
-    """The contexts that each thread made or made current, the last one last."""
-
-    def __init__(self) -> None:
-        self.contexts: list[CudaContext] = []
-
-
-_thread = _Thread()
+_current: CurrentContexts[CudaContext] = CurrentContexts()
 
 
 class CudaContext:
@@ -131,28 +124,24 @@ class CudaContext:
         DeviceError
             If there is none.
         """
-        if not CudaContext.is_current():
+        context = _current.last()
+        if context is None:
             raise DeviceError("no CudaContext is current on this thread: make one, or use 'with fb.CudaContext():'")
-        return _thread.contexts[-1]
+        return context
 
     @staticmethod
     def is_current() -> bool:
         """Whether a CudaContext is current on the calling thread."""
-        while _thread.contexts and _thread.contexts[-1].closed:
-            _thread.contexts.pop()
-        return bool(_thread.contexts)
+        return _current.last() is not None
 
     def make_current(self) -> None:
         """Make it current on the calling thread, for delegates that are applied there from now on."""
         self.check()
-        if self in _thread.contexts:
-            _thread.contexts.remove(self)
-        _thread.contexts.append(self)
+        _current.put(self)
 
     def release(self) -> None:
         """Let the context before this one be current on the calling thread. Objects and programs in it stay usable."""
-        if self in _thread.contexts:
-            _thread.contexts.remove(self)
+        _current.remove(self)
 
     def check(self) -> None:
         """Check that it can be used. Any thread may use it.
