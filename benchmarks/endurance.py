@@ -122,6 +122,7 @@ class Lane:
         self.interpreter = fb.Interpreter(model_path=path)
         self.delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=api.backend, is_precision_loss_allowed=rate))
         self.interpreter.modify_graph_with_delegate(self.delegate)
+        self.interpreter.set_allow_buffer_handle_output(True)
         self.interpreter.allocate_tensors()
         (detail,) = cast("list[dict[str, Any]]", self.interpreter.get_input_details())
         details = cast("list[dict[str, Any]]", self.interpreter.get_output_details())
