@@ -115,9 +115,9 @@ def measured(path: Path, backend: str, precision: str, runs: int) -> dict[str, A
     return row
 
 
-def bound(path: Path, backend: str, precision: str) -> tuple[fb.Interpreter, fb.GpuDelegate, Iterator[Any], Work]:
+def bound(path: Path, backend: str, precision: str) -> tuple[Any, fb.GpuDelegate, Iterator[Any], Callable[..., None]]:
     """A model with everything bound, a ring of pictures for its first input, and the function that binds one."""
-    interpreter = fb.Interpreter(model_path=path)
+    interpreter: Any = fb.Interpreter(model_path=path)
     name: Any = "null" if backend == "null" else BY_NAME[backend].backend
     delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=name, is_precision_loss_allowed=precision == "f16"))
     interpreter.modify_graph_with_delegate(delegate)

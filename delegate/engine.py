@@ -120,7 +120,11 @@ class Engine:
         """The exception behind LiteRT's last error, if it was one of ours. It is handed out once."""
         return self._native.take_error() if self._native is not None else None
 
-    def completed(self) -> bool:
+    def ended_well(self) -> bool:
+        """Whether LiteRT's last ``invoke``, which raised nothing, has run all callbacks, and none has failed."""
+        return (self._native is None or self._native.error is None) and self._completed()
+
+    def _completed(self) -> bool:
         """Whether LiteRT's last ``invoke``, which ended well, has run all of the callbacks that it had to.
 
         An exception that a signal handler raises (Ctrl-C) just before a callback's first instruction never arrives
@@ -131,17 +135,15 @@ class Engine:
             if partition.subgraph == 0:
                 completed = completed and partition.was_called
                 partition.was_called = False
-        if not completed:
-            self.boundary.awaited.clear()
+        self.boundary.awaited.clear()
         return completed
 
     def lost_call(self, error: Exception) -> bool:
-        """Whether LiteRT's ``invoke`` failed with this error because a callback did not arrive: see ``completed``."""
+        """Whether LiteRT's ``invoke`` failed with this error because a callback did not arrive: see ``_completed``."""
         called = all(partition.was_called for partition in self.partitions if partition.subgraph == 0)
         not_fetched = bool(self.boundary.awaited)
-        self.completed()  # which forgets this run
-        self.boundary.awaited.clear()
-        if self._native is None or self._native.has_error:
+        self._completed()  # which forgets this run
+        if self._native is None or self._native.error is not None:
             return False
         failed = (str(error).strip().splitlines() or [""])[-1]
         # An error before LiteRT calls anything, and one of an operator on the CPU, are no lost calls.
@@ -278,9 +280,10 @@ class Engine:
 
     def running_device(self) -> Device:
         """The device. Raises DelegateError if nothing runs on one."""
-        if self.closed or self.device is None:
+        device = self.boundary.device
+        if self.closed or device is None:
             raise DelegateError("no operator runs on the GPU, so that there is nothing to wait for; the log says why")
-        return self.device
+        return device
 
     def _target(self) -> Target:
         """The device as operators are lowered for it; opens one if there is none. No phase counts the time."""
@@ -331,8 +334,6 @@ class Engine:
 
     def bind(self, obj: Any, tensor: int, mapping: TextureMapping) -> None:
         """Let ``obj`` be a tensor of the main subgraph from now on. Raises BindingError if it does not fit."""
-        if self._rebind(obj, tensor, mapping):
-            return
         partitions = self._partitions_with(tensor)
         self._follow(obj)
         if self.device is not None:
@@ -342,11 +343,11 @@ class Engine:
         for partition in partitions:
             partition.rebind(tensor)
 
-    def _rebind(self, obj: Any, tensor: int, mapping: TextureMapping) -> bool:
-        """Bind an object that is like the one before, for which all was checked; False if it is not like it."""
-        partitions = self._partitions_by_tensor.get(tensor)
+    def rebind(self, obj: Any, tensor: int, mapping: tuple[Any, ...]) -> bool:
+        """Bind an object that is like the one before; False if it is not. ``mapping`` is a TextureMapping's values."""
+        partitions = self._partitions_by_tensor.get(tensor, ())
         binding = self.boundary.rebind((0, tensor), obj, mapping) if partitions else None
-        if partitions is None or binding is None:
+        if binding is None:
             return False
         for partition in partitions:
             partition.exchange(tensor, binding)

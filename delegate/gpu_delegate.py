@@ -169,8 +169,10 @@ class GpuDelegate:
     def fence(self) -> Fence:
         """A point behind all runs so far: ``wait()`` blocks until the GPU has passed it, ``done`` only asks."""
         device = self.engine.running_device()
-        with device.entered():
-            return device.fence()
+        if device.needs_entering:
+            with device.entered():
+                return device.fence()
+        return device.fence()
 
     # Figures ----------------------------------------------------------------------------------------------------------
 
@@ -278,7 +280,9 @@ class GpuDelegate:
         """
         if not isinstance(tensor_index, int):
             tensor_index = self.engine.tensor_number(tensor_index)
-        self.engine.bind(obj, tensor_index, TextureMapping(mean, std, order, crop, rotation, flip))
+        mapping = (mean, std, order, crop, rotation, flip)
+        if not self.engine.rebind(obj, tensor_index, mapping):
+            self.engine.bind(obj, tensor_index, TextureMapping(*mapping))
 
     def unbind(self, tensor_index: int | str) -> None:
         """Let the tensor, given by number or name, be in CPU memory again. Nothing happens if nothing is bound."""

@@ -268,8 +268,8 @@ class Interpreter(litert.Interpreter):
                 raise KeyboardInterrupt from error
             raise_own(delegate, error, "run")
             raise
-        raise_own(delegate, None, "run")
-        if delegate is not None and not delegate.engine.completed():
+        if delegate is not None and not delegate.engine.ended_well():
+            raise_own(delegate, None, "run")
             raise KeyboardInterrupt  # or what else a signal handler raised, which ctypes has printed
         return delegate.event() if delegate is not None and wait_for is not None else None
 

@@ -202,8 +202,11 @@ class NativeDelegate:
         self._handler, self._model, self._quiet = callbacks, model, quiet
         self._graphs: dict[int, NativeGraph] = {}
         self._kernels: dict[int, PartitionKernel] = {}
+        self._prepared: dict[int, PartitionKernel] = {}
+        """The kernels by the address of LiteRT's node. LiteRT prepares a node anew before it runs it elsewhere."""
         self._kernels_made = 0
-        self._error: BaseException | None = None
+        self.error: BaseException | None = None
+        """The first exception that ``take_error`` has not taken yet."""
         self._callbacks = (
             abi.STATUS(self._prepare), abi.COPY(self._copy_from), abi.INIT(self._init), abi.FREE(self._free),
             abi.STATUS(self._prepare_kernel), abi.STATUS(self._invoke_kernel),
@@ -221,14 +224,9 @@ class NativeDelegate:
     def pointer(self) -> int:
         return ctypes.addressof(self._native)
 
-    @property
-    def has_error(self) -> bool:
-        """Whether ``take_error`` has one."""
-        return self._error is not None
-
     def take_error(self) -> BaseException | None:
         """The first exception since the last call."""
-        error, self._error = self._error, None
+        error, self.error = self.error, None
         if error is not None:
             for graph in self._graphs.values():
                 graph.unmute()
@@ -246,7 +244,7 @@ class NativeDelegate:
         return OK
 
     def _failed(self, context: int, error: BaseException) -> int:
-        self._error = self._error or error
+        self.error = self.error or error
         graph = self._graphs.get(context)
         text = f"{type(error).__name__}: {error}"
         if graph is not None:
@@ -264,8 +262,8 @@ class NativeDelegate:
         before = set(self._kernels)
         if operators and graph.replace(operators, self._registration) != OK:
             raise DelegateError("LiteRT does not replace the claimed operators")
-        if self._error is not None:  # raised by _init, which has no status to return
-            raise self._error
+        if self.error is not None:  # raised by _init, which has no status to return
+            raise self.error
         carried = {graph.user_data(node) for node in graph.plan() if node >= len(graph.subgraph.operators)}
         if not set(self._kernels) - before <= carried:
             raise self._unknown("the delegate's nodes do not carry what it gave them")
@@ -308,18 +306,20 @@ class NativeDelegate:
     def _free(self, context: int, number: int) -> None:
         kernel = self._kernels.pop(number, None)
         if kernel is not None:
+            self._prepared = {node: each for node, each in self._prepared.items() if each is not kernel}
             self._guarded(context, kernel.release)
 
     def _prepare_kernel(self, context: int, node: int) -> int:
         def prepare() -> None:
             self._graphs[context].forget_arrays()
-            self._kernels[abi.Node.from_address(node).user_data].prepare()
+            kernel = self._prepared[node] = self._kernels[abi.Node.from_address(node).user_data]
+            kernel.prepare()
 
         return self._guarded(context, prepare)
 
     def _invoke_kernel(self, context: int, node: int) -> int:
         try:  # _guarded, without what its action costs in each frame
-            self._kernels[abi.Node.from_address(node).user_data].invoke()
+            self._prepared[node].invoke()
         except BaseException as error:
             if self._quiet:
                 self._graphs[context].mute()

@@ -48,7 +48,8 @@ class BoundaryTensors:
         self.inputs_are_announced = False
         """The interpreter tells (``Engine.input_set``) whenever somebody sets an input of the model."""
         self._wait_type = wait_type
-        self._device: Device | None = None
+        self.device: Device | None = None
+        """The device that the tensors are on; None before an operator needed one."""
         self._computed: set[Key] = set()
         """Tensors that partitions compute: their values come from the GPU, not from the CPU."""
         self._read_on_gpu: set[Key] = set()
@@ -74,20 +75,15 @@ class BoundaryTensors:
     # The device, the subgraphs and their partitions -------------------------------------------------------------------
 
     @property
-    def device(self) -> Device | None:
-        """The device that the tensors are on; None before an operator needed one."""
-        return self._device
-
-    @property
     def open_device(self) -> Device:
         """The device, once a partition exists."""
-        assert self._device is not None, "a partition exists, so its device was opened"
-        return self._device
+        assert self.device is not None, "a partition exists, so its device was opened"
+        return self.device
 
     def use(self, device: Device) -> None:
         """Let the tensors be on ``device`` from now on; nothing may be on another one."""
-        assert self._device is None or self.is_empty
-        self._device, self.needs_entering = device, device.needs_entering
+        assert self.device is None or self.is_empty
+        self.device, self.needs_entering = device, device.needs_entering
 
     def begin_subgraph(self, number: int, on_cpu: Iterable[RawOperator]) -> None:
         """Start anew with a subgraph whose operators ``on_cpu`` do not run on the GPU. The user's bindings stay."""
@@ -142,10 +138,10 @@ class BoundaryTensors:
         if staging is not None:
             staging.release()
 
-    def rebind(self, key: Key, obj: Any, mapping: TextureMapping) -> Binding | None:
+    def rebind(self, key: Key, obj: Any, mapping: tuple[Any, ...]) -> Binding | None:
         """Replace a bound object by ``obj`` of the same kind, size and format: a ring's next texture.
 
-        None, and nothing has changed, if it is not like the one before.
+        ``mapping`` are the values of a TextureMapping. None, and nothing has changed, if it is not like the one before.
         """
         bound = self._bound.get(key)
         if bound is None or bound.binding is None or bound.mapping != mapping:
@@ -232,9 +228,15 @@ class BoundaryTensors:
         state = self._states.get(key)
         return key not in self._unreadable and (state is None or state.is_readable)
 
-    def written(self, graph: NativeGraph, tensor: int) -> None:
-        """A partition has computed the tensor: the CPU's copy is out of date."""
-        key = (graph.index, tensor)
+    def written(self, graph: NativeGraph, keys: tuple[Key, ...]) -> None:
+        """A partition has computed these tensors: the CPU's copies are out of date."""
+        if self.keep_outputs and self._unreadable.issuperset(keys) and not self.preserves_tensors:
+            return  # they were so after the run before
+        for key in keys:
+            self._written(graph, key)
+
+    def _written(self, graph: NativeGraph, key: Key) -> None:
+        tensor = key[1]
         if self.preserves_tensors:
             self.download(graph, tensor)
             graph.mark_current(tensor)

@@ -48,6 +48,8 @@ class Partition:
         self.inputs = tuple(i for i in partitioned.inputs if i >= 0 and claims.tensors[i].constant is None)
         self.inputs = tuple(i for i in self.inputs if not self._is_handle(i))
         self.outputs = tuple(i for i in partitioned.outputs if not self._is_handle(i))
+        self._written = tuple((native.index, tensor) for tensor in self.outputs)
+        """The outputs, as the boundary knows them."""
         self._check_types()
         self._states = tuple(i for i in self.inputs if claims.tensors[i].variable)
         """Variable tensors, whose values LiteRT may set."""
@@ -251,8 +253,7 @@ class Partition:
         program.run()
         for tensor in self._states:
             boundary.state_written(native, tensor)
-        for tensor in self.outputs:
-            boundary.written(native, tensor)
+        boundary.written(native, self._written)
         boundary.wait()
         if not had_run:
             self._on_first_run()
