@@ -124,6 +124,17 @@ def time_frames(subject: Subject, schedule: Schedule) -> tuple[Latency, float]:
     return latency, float(np.median(submits))
 
 
+def time_stream(subject: Subject, runs: int) -> float:
+    """Time per frame, if ``runs`` frames are submitted back to back, with one wait at the end."""
+
+    def frames() -> None:
+        for _ in range(runs):
+            subject.frame()
+        subject.wait()
+
+    return milliseconds(frames) / runs
+
+
 # framebind ------------------------------------------------------------------------------------------------------------
 
 
@@ -157,7 +168,7 @@ def measure_on_gpu(
         if not schedule.dry:
             row.latency, submit = time_frames(subject, schedule)
             if bound:
-                row.submit, row.stream = submit, _stream(subject, row.latency.count)
+                row.submit, row.stream = submit, time_stream(subject, row.latency.count)
             if profiled:
                 row.steps, row.costs, row.memory = _profile(delegate), delegate.steps(), delegate.memory()
         row.statistics = delegate.statistics()
@@ -165,15 +176,6 @@ def measure_on_gpu(
         return row
     finally:
         delegate.close()
-
-
-def _stream(subject: Subject, runs: int) -> float:
-    def frames() -> None:
-        for _ in range(runs):
-            subject.frame()
-        subject.wait()
-
-    return milliseconds(frames) / runs
 
 
 def _bound(interpreter: fb.Interpreter, delegate: fb.GpuDelegate, api: Api, inputs: Inputs) -> Subject:

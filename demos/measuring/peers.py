@@ -1,4 +1,4 @@
-"""Measures the same models in other engines: LiteRT's CPU interpreter, and LiteRT's own GPU accelerator."""
+"""Measures the same models in other engines: LiteRT's CPU interpreter, its own GPU accelerator, PyTorch."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import framebind as fb
 
 from .inputs import Inputs
 from .measure import Measurement, Schedule, Subject, read_and_write, time_frames
+from .torch_peer import torch_compile
 
 
 def litert_cpu(path: Path, threads: int, schedule: Schedule, inputs: Inputs) -> Measurement:
@@ -68,5 +69,6 @@ def litert_gpu(path: Path, threads: int, schedule: Schedule, inputs: Inputs) -> 
 PEERS: dict[str, Callable[[Path, int, Schedule, Inputs], Measurement]] = {
     "litert-cpu": litert_cpu,
     "litert-gpu": litert_gpu,
+    "torch-compile": torch_compile,
 }
 """Functions by name; their arguments are model, threads, schedule and inputs."""
