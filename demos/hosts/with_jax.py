@@ -51,7 +51,7 @@ def main(
         interpreter.invoke()  # which compiles the model
 
         fb.transfers.reset()
-        started = time.perf_counter()
+        started, lightness = time.perf_counter(), jnp.zeros(())
         for number in range(frames):
             frame = moved(2 * number)  # two pixels farther per frame
             delegate.bind_buffer_to_tensor(frame, interpreter.inputs()[0])

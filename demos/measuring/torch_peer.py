@@ -89,16 +89,16 @@ def litert_results(path: Path, values: Arrays) -> Arrays:
     interpreter.allocate_tensors()
     frames: list[Arrays] = []
     for number in range(max(len(value) for value in values)):
-        for detail, value in zip(interpreter.get_input_details(), values, strict=True):
-            interpreter.set_tensor(detail["index"], value[number : number + 1] if len(value) > 1 else value)
+        for tensor, value in zip(interpreter.inputs(), values, strict=True):
+            interpreter.set_tensor(tensor, value[number : number + 1] if len(value) > 1 else value)
         interpreter.invoke()
-        frames.append([interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()])
+        frames.append([interpreter.get_tensor(tensor) for tensor in interpreter.outputs()])
     return [np.concatenate(parts) for parts in zip(*frames, strict=True)]
 
 
 def _values(path: Path, inputs: Inputs) -> Arrays:
     random = np.random.default_rng(0)
-    details = fb.Interpreter(model_path=path, delegate="cpu").get_input_details()
+    details: list[dict[str, Any]] = fb.Interpreter(model_path=path, delegate="cpu").get_input_details()
     return [
         inputs.values(detail | {"shape": inputs.shapes.get(detail["name"], detail["shape"])}, random)
         for detail in details
