@@ -2,5 +2,6 @@
 
 Each file is a whole program: ``python demos/hosts/with_moderngl.py`` runs it from any folder, once framebind and the
 library are installed. The library makes window, context and textures, moves a photograph through one of them in each
-frame, and shows the other, in which a model has painted it. docs/programs.md has a picture of each.
+frame, and shows the other, in which a model has painted it. Those of CUDA libraries have arrays in place of textures,
+and no window. docs/programs.md lists them all.
 """

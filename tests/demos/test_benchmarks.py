@@ -217,12 +217,21 @@ def test_a_peer_that_is_not_there_is_said_to_be_missing(
     assert done.exit_code == 0 and "not available here" in done.stdout
 
 
+def test_pytorch_is_imported_when_it_is_measured_and_no_sooner(
+    model_path: FindModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "torch", None)  # importing it fails
+    row = peers.PEERS["torch-compile"](model_path(MODEL), 1, Schedule(), Inputs())
+    assert row.on == "torch.compile f16" and row.latency is None
+    assert row.error == "not available here: it needs PyTorch (pip install torch)"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("--backend", "metal"), "'metal' is none of gl, opengl, cl, opencl, cuda, auto, cpu"),
         (("--precision", "f64"), "'f64' is none of f32, f16, false, true"),
-        (("--compare", "torch"), "'torch' is none of litert-cpu, litert-gpu"),
+        (("--compare", "torch"), "'torch' is none of litert-cpu, litert-gpu, torch-compile"),
         (("--runs", "0"), "Invalid value for '--runs'"),
     ],
     ids=str,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,11 +17,13 @@ import skimage.data
 from ai_edge_litert.interpreter import Interpreter
 
 from support import tiny_models
-from support.environment import ROOT
+from support.environment import CUDA_DEVICES, ROOT
 from support.screen import Screen
 
 FOLDER = ROOT / "demos" / "hosts"
-HOSTS = sorted(path.stem.removeprefix("with_") for path in FOLDER.glob("with_*.py"))
+CUDA_HOSTS = {"cupy": "CuPy", "jax": "JAX", "torch": "PyTorch"}
+"""Programs that need a GPU of NVIDIA, by the package that they import, and what its name is."""
+HOSTS = sorted({path.stem.removeprefix("with_") for path in FOLDER.glob("with_*.py")} - CUDA_HOSTS.keys())
 SIZE = (192, 128)
 FRAMES, STEP = 3, 2
 """Frames that are shown, and the pixels by which each shows the photograph farther to the right."""
@@ -44,6 +48,7 @@ def arguments(host: str, rgb: Picture, folder: Path) -> list[str]:
 
 def test_the_programs_that_people_ask_for_are_there() -> None:
     assert HOSTS == ["moderngl", "opencv", "pygame", "pyglet", "pyopencl", "pyopengl", "pyside6", "vispy"]
+    assert all((FOLDER / f"with_{host}.py").exists() for host in CUDA_HOSTS)
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -95,6 +100,35 @@ def test_the_program_that_draws_shows_a_photograph_beside_its_painting(
     assert shown is not None and shown.shape == (480, 640, 3)
     left, right = (shown[160:320, columns].astype(np.float32) for columns in (slice(150, 290), slice(350, 490)))
     assert left.std() > 3 * right.std() and (shown[240, 325] == 255).all(), "the point on the divider is white"
+
+
+@pytest.mark.parametrize("host", CUDA_HOSTS)
+def test_a_program_says_which_package_it_needs(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, host, None)  # importing it fails
+    with pytest.raises(SystemExit, match=f"^This program needs {CUDA_HOSTS[host]}: pip install "):
+        runpy.run_path(str(FOLDER / f"with_{host}.py"), run_name="__main__")
+
+
+@pytest.mark.parametrize("host", CUDA_HOSTS)
+def test_a_model_reads_and_writes_the_arrays_of(host: str, tmp_path: Path) -> None:
+    """Its picture is what LiteRT makes of the moved photograph; without a GPU it says so in one sentence."""
+    if not CUDA_DEVICES:
+        pytest.skip("the program needs NVIDIA's GPU: name cuda in FRAMEBIND_DEVICES")
+    pytest.importorskip(host)
+    model, painting = tmp_path / "model.tflite", tmp_path / "painting.png"
+    rgb = skimage.data.astronaut()[20 : 20 + SIZE[1], 100 : 100 + SIZE[0]]
+    model.write_bytes(tiny_models.chain("NEG", "LOGISTIC", "NEG", "EXP", shape=(1, 64, 64, 3)))
+    options = ["--model", str(model), "--frames", str(FRAMES), "--output", str(painting), "--check"]
+    command = [sys.executable, str(FOLDER / f"with_{host}.py"), *arguments(host, rgb, tmp_path), *options]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "copies between CPU and GPU: 0 bytes" in done.stdout
+    expected = run_on_cpu(model, (moved(rgb, FRAMES - 1)[None] / 255).astype(np.float32))[0] * 255
+    shown = cv2.imread(str(painting))
+    assert shown is not None and np.abs(shown[:, :, ::-1] - expected).max() <= 1
+    nowhere = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(command, env=nowhere, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith(f"{CUDA_HOSTS[host]} finds no GPU of CUDA")
 
 
 def run_on_cpu(model: Path, x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

@@ -204,6 +204,12 @@ def all_options(command: Command) -> set[str]:
     return options_of(command).union(*map(all_options, inner))
 
 
+def options_of_main(path: Path) -> list[str]:
+    """The options of a program whose function ``main`` typer runs; its packages need not be installed."""
+    functions = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef)]
+    return [f"--{argument.arg}" for function in functions if function.name == "main" for argument in function.args.args]
+
+
 @pytest.mark.parametrize("page", TEXTS, ids=name_of)
 def test_commands_and_their_options_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
@@ -218,6 +224,7 @@ def test_commands_and_their_options_exist(page: Path) -> None:
     ]
     known = all_options(typer.main.get_command(app)) | set(OTHER_PROGRAMS)
     known.update(*(re.findall(r'"(--[a-z-]+)"', path.read_text(encoding="utf-8")) for path in scripts))
+    known |= {option for path in (ROOT / "demos" / "hosts").glob("*.py") for option in options_of_main(path)}
     for span in CODE_SPAN.findall(FENCE.sub("", text)):
         if span.startswith("--"):
             assert re.split(r"[ =\n]", span)[0] in known, f"no command has `{span}`"
