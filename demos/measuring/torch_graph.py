@@ -7,6 +7,7 @@ is what they are fastest with, and permutes cost nothing.
 # pyright: reportMissingImports=false
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,10 +15,14 @@ from typing import Any
 
 import numpy as np
 import tflite
-import torch
-from torch.nn import functional
 
 import framebind as fb
+
+with contextlib.suppress(
+    ImportError
+):  # the package's modules can be imported without PyTorch; this one is used with it
+    import torch
+    from torch.nn import functional
 
 Tensor = Any
 """torch.Tensor."""
@@ -247,7 +252,7 @@ def _depth_to_space(operator: Operator, x: Tensor) -> Tensor:
 
 
 FUNCTIONS: dict[str, Callable[..., Tensor]] = {
-    "ADD": _arithmetic(torch.add),
+    "ADD": _arithmetic(lambda a, b: a + b),
     "AVERAGE_POOL_2D": _pool,
     "CONCATENATION": _concatenated,
     "CONV_2D": _convolution,
@@ -261,7 +266,7 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "MAX_POOL_2D": _pool,
     "MEAN": _mean,
     "MIRROR_PAD": _pad,
-    "MUL": _arithmetic(torch.mul),
+    "MUL": _arithmetic(lambda a, b: a * b),
     "PAD": _pad,
     "RELU": lambda operator, x: torch.relu(x),
     "RESHAPE": lambda operator, x, *_shape: x.reshape(x.shape[0], *operator.shape[1:]),
@@ -269,6 +274,6 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "RESIZE_NEAREST_NEIGHBOR": _resize,
     "RSQRT": lambda operator, x: torch.rsqrt(x),
     "SQUARED_DIFFERENCE": lambda operator, a, b: torch.square(a - b),
-    "SUB": _arithmetic(torch.sub),
+    "SUB": _arithmetic(lambda a, b: a - b),
 }
 """Functions of an operator and its inputs, by name; constant integers are NumPy arrays, missing inputs None."""
