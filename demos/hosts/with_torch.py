@@ -68,7 +68,7 @@ def main(
 
 
 def litert_result(model: Path, frame: np.ndarray) -> np.ndarray:
-    """What LiteRT's CPU kernels make of a frame."""
+    """Run a frame on LiteRT's CPU kernels."""
     interpreter = fb.Interpreter(model, delegate="cpu")
     interpreter.resize_tensor_input(interpreter.inputs()[0], frame.shape)
     interpreter.allocate_tensors()

@@ -7,7 +7,6 @@ is what they are fastest with, and permutes cost nothing.
 # pyright: reportMissingImports=false
 from __future__ import annotations
 
-import contextlib
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,11 +17,12 @@ import tflite
 
 import framebind as fb
 
-with contextlib.suppress(
-    ImportError
-):  # the package's modules can be imported without PyTorch; this one is used with it
+try:
     import torch
     from torch.nn import functional
+except ImportError:  # so that all modules can be imported; torch_peer.py uses this one if PyTorch is there
+    torch: Any = None
+    functional: Any = None
 
 Tensor = Any
 """torch.Tensor."""
