@@ -10,6 +10,7 @@ import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
+from .colours import YuvColours
 from .tensor import STORED_BYTES, Shape, slices
 
 Storage = Literal["f32", "f16", "i32"]
@@ -17,11 +18,13 @@ SLICE_BYTES: dict[str, int] = {"f32": 16, "f16": 8, "i32": 16}
 """Bytes of one slice (four channels of one pixel) by storage."""
 TEXTURE_CHANNELS: dict[str, int] = {
     "rgba8": 4, "rgba16f": 4, "rgba32f": 4, "r8": 1, "r32f": 1,
-    "rgb8": 3, "rg8": 2, "r16f": 1, "srgb8_alpha8": 4, "rgb10_a2": 4, "bgra8": 4,
+    "rgb8": 3, "rg8": 2, "r16f": 1, "srgb8_alpha8": 4, "rgb10_a2": 4, "bgra8": 4, "r16": 1, "rg16": 2,
 }  # fmt: skip
 """Channels of a texel by the texture formats that a tensor can be bound to. Those of the second row belong to one API
 each, and GL's are inputs only. Channels are named, so that it does not matter in which order memory has them.
 """
+SAMPLE_BYTES: dict[str, int] = {"uint8": 1, "uint16": 2}
+"""Bytes of a number by the types that planes in buffers have."""
 ENCODED_FORMATS = frozenset({"srgb8_alpha8"})
 """The formats whose texels the hardware decodes to linear light. Kernels encode them again: a model was trained on the
 bytes of photographs, which are encoded, and sees of an sRGB texture what it would see of the same bytes in rgba8.
@@ -119,6 +122,50 @@ class Picture:
 
 
 @dataclass(frozen=True)
+class Plane:
+    """A plane of a picture: rows of pixels in a buffer, or a texture.
+
+    ``format`` is the type of a buffer's numbers, a key of SAMPLE_BYTES, or a texture's format, a key of
+    TEXTURE_CHANNELS. Of either a kernel reads values from 0 to 1. ``lanes`` are the channels of a pixel (1 to 4), and
+    ``step`` the numbers of a buffer from a pixel to the next one of its row. ``columns`` and ``rows`` are the pixels of
+    the picture that share one of the plane: 2 for chroma of half the width and height. Where a row begins is among the
+    picture's parameters: see ``plane_parameters``.
+    """
+
+    format: str
+    lanes: int
+    step: int = 0
+    columns: int = 1
+    rows: int = 1
+
+    nbytes = 0
+
+    @property
+    def is_texture(self) -> bool:
+        return self.format in TEXTURE_CHANNELS
+
+
+@dataclass(frozen=True)
+class PlanePicture:
+    """A tensor that is sampled from a picture in one to four planes: batch 1, at most four channels.
+
+    It has no memory itself: each plane is an argument of the same kernel (see ``plane_name``). The channels of all
+    planes in turn are "rgba", or, with ``colours``, luma and the two chromas, of which "rgb" is computed. ``order`` and
+    ``sampling`` are those of Picture. ``memories`` are the numbers of the bound objects in which the planes lie.
+    Parameters: those of a Picture, and a float4 for each plane.
+    """
+
+    shape: Shape
+    planes: tuple[Plane, ...]
+    memories: tuple[int, ...]
+    order: str
+    sampling: Literal["exact", "bilinear"] = "exact"
+    colours: YuvColours | None = None
+
+    nbytes = 0
+
+
+@dataclass(frozen=True)
 class Local:
     """A vector of channels for each picture, in local memory, which each work-group computes for itself."""
 
@@ -127,7 +174,21 @@ class Local:
     nbytes = 0
 
 
-View = Sliced | Dense | Quantized | Table | Picture | Local
+View = Sliced | Dense | Quantized | Table | Picture | Plane | PlanePicture | Local
+Sampled = Picture | PlanePicture
+"""The views whose values are sampled at places that are parameters."""
+
+
+def parameter_count(view: View) -> int:
+    """The number of floats that a kernel takes by value for an argument: four float4, and one for each plane."""
+    if not isinstance(view, Sampled):
+        return 0
+    return 16 + (4 * len(view.planes) if isinstance(view, PlanePicture) else 0)
+
+
+def plane_name(picture: str, number: int) -> str:
+    """The name of the argument that is a plane of the argument ``picture``."""
+    return f"{picture}_plane{number}"
 
 
 @dataclass(frozen=True)
@@ -188,6 +249,13 @@ def picture_parameters(
         return (*rows, *stds, *([1.0] * (4 - channels)), *means, *([0.0] * (4 - channels)))
     factors, addends = [1 / s for s in stds], [-m / s for m, s in zip(means, stds, strict=True)]
     return (*rows, *factors, *([0.0] * (4 - channels)), *addends, *([0.0] * (4 - channels)))
+
+
+def plane_parameters(size: tuple[int, int], pitch: int = 0, first_row: int = 0) -> tuple[float, ...]:
+    """The float4 of a plane: its (width, height), the numbers of a buffer from a row to the next, and the row of the
+    buffer with which it begins. Floats hold whole numbers up to 2^24.
+    """
+    return (float(size[0]), float(size[1]), float(pitch), float(first_row))
 
 
 def _per_channel(values: tuple[float, ...], channels: int) -> tuple[float, ...]:

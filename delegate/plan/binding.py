@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from ...interop.device import Resource
-from ...kernels.views import Dense, Picture, Quantized
+from ...kernels.views import Dense, Picture, PlanePicture, Quantized
 
 Values = float | Sequence[float]
 Crop = tuple[float, float, float, float]
@@ -16,15 +16,24 @@ How = Literal["direct", "at most one conversion dispatch"]
 class Binding(NamedTuple):
     """An object that a program reads or writes as a tensor.
 
-    ``parameters`` are views.picture_parameters for a Picture, else (). ``how`` is the cost: "direct" if the model's own
+    ``parameters`` are those of a Picture or a PlanePicture (kernels/views.py), else (). ``others`` are the objects of a
+    PlanePicture's planes behind the first. ``how`` is the cost: "direct" if the model's own
     kernels read or write the object, "at most one conversion dispatch" if a picture is sampled: by the model's first
     convolution, or into the tensor first.
     """
 
     resource: Resource
-    view: Dense | Picture | Quantized
+    view: Dense | Picture | PlanePicture | Quantized
     parameters: tuple[float, ...] = ()
     how: How = "direct"
+    others: tuple[Resource, ...] = ()
+    is_copy: bool = False
+    """The objects are copies of arrays on the CPU, made when these were bound."""
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """All objects."""
+        return (self.resource, *self.others)
 
     def __str__(self) -> str:
         return f"{self.resource.label}: {self.how}"

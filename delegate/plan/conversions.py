@@ -9,7 +9,7 @@ from ...kernels.operation import Lowering
 from ...kernels.ops.pointwise.elementwise import Elementwise
 from ...kernels.ops.pointwise.quantize import Store
 from ...kernels.tensor import BoundObject, TensorId
-from ...kernels.views import Dense, Picture, Quantized, Sliced, View
+from ...kernels.views import Dense, Picture, Quantized, Sampled, Sliced, View
 from ..lower.launches import LabelledLaunch, Lowered
 from ..transform.graph import Graph
 from .dense_outputs import Ranges, dense_ranges
@@ -43,7 +43,7 @@ def _is_copied_in(tensor: int, view: View, lowered: Lowered) -> bool:
     """
     if not _is_read(tensor, lowered):
         return False
-    return isinstance(view, Quantized) or (isinstance(view, Picture) and not _is_read_once(lowered, tensor))
+    return isinstance(view, Quantized) or (isinstance(view, Sampled) and not _is_read_once(lowered, tensor))
 
 
 def _is_copied_out(tensor: int, view: View, lowered: Lowered) -> bool:

@@ -96,9 +96,9 @@ def _touched(entry: LabelledLaunch) -> Iterable[TensorId]:
     return (*entry.reads, *entry.launch.writes.values())
 
 
-def slot_name(tensor: int) -> str:
-    """The name of the slot that a bound tensor's object is put in."""
-    return f"tensor_{tensor}"
+def slot_name(tensor: int, number: int = 0) -> str:
+    """The name of the slot that a bound tensor's object is put in; of a picture in planes, object ``number``."""
+    return f"tensor_{tensor}_{number}" if number else f"tensor_{tensor}"
 
 
 def bound_tensor(tensor: TensorId) -> int:

@@ -13,9 +13,9 @@ from ...kernels.operation import FusedOp
 from ...kernels.ops.pointwise.elementwise import EXPRESSIONS
 from ...kernels.ops.pointwise.integers import INTEGER_EXPRESSIONS
 from ...kernels.tensor import TensorId
-from ...kernels.views import Access, Local, Picture, Table
+from ...kernels.views import Access, Local, PlanePicture, Sampled, Table, plane_name
 from ..lower.launches import EPILOGUE, GATE, VALUES, LabelledLaunch
-from .placement import Layout, bound_tensor
+from .placement import Layout, bound_tensor, slot_name
 
 INPUT_OP, PARTIAL_SUM = "read", "partial_sums"
 """The names of the operands of input ops, and of the ops before partial sums: with a number behind."""
@@ -40,7 +40,9 @@ def build_steps(
 
 
 class _Bound(NamedTuple):
-    """An argument of a kernel, its memory (None if it is in local memory), and a picture's parameters."""
+    """An argument of a kernel, its memory, and a picture's parameters. What lies in local memory has none, and a
+    picture in planes.
+    """
 
     argument: Argument
     operand: Operand | None
@@ -60,7 +62,10 @@ class _Binder:
         launch, prologue = self.entry.launch, self.entry.prologue
         destination = self.entry.destination
         for name, tensor in launch.reads.items():
-            yield self._tensor(name, tensor, beside=destination if name in launch.broadcast else None)
+            bound = self._tensor(name, tensor, beside=destination if name in launch.broadcast else None)
+            yield bound
+            if isinstance(bound.argument.view, PlanePicture):
+                yield from self._planes(name, bound_tensor(tensor), bound.argument.view)
         for name, tensor in launch.writes.items():
             yield self._tensor(name, tensor, access="w")
         for name, array in self.entry.arrays.items():
@@ -104,9 +109,17 @@ class _Binder:
             max_pool_2x2=max_pool_2x2, resized=self.entry.launch.resize if name == "src" else None,
         )  # fmt: skip
         resource = self.memories.get(place.memory) or Slot(place.memory)
-        is_picture = isinstance(place.view, Picture)
+        is_picture = isinstance(place.view, Sampled)
         parameters = layout.bindings[bound_tensor(tensor)].parameters if is_picture else ()
-        return _Bound(argument, Operand(resource, place.offset, place.view.nbytes), parameters)
+        operand = Operand(resource, place.offset, place.view.nbytes) if argument.has_memory else None
+        return _Bound(argument, operand, parameters)
+
+    def _planes(self, name: str, tensor: int, view: PlanePicture) -> Iterator[_Bound]:
+        """The planes of a picture that is bound to a tensor, each in the slot of its object."""
+        for number, (plane, memory) in enumerate(zip(view.planes, view.memories, strict=True)):
+            slot = slot_name(tensor, memory)
+            argument = Argument(plane_name(name, number), plane, "r", slot, picture=name, number=number)
+            yield _Bound(argument, Operand(Slot(slot)))
 
     def _array(self, name: str, rows: int) -> _Bound:
         """An array of the launch's own, which lies among the constants."""

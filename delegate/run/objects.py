@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
-from operator import attrgetter
 
 from ...interop.device import Resource
 from ...interop.errors import BindingError
 from ...kernels.tensor import TensorInfo
 from .messages import tensor_label
-
-_handle = attrgetter("handle")
 
 
 class ObjectsInUse:
@@ -22,11 +20,11 @@ class ObjectsInUse:
     def __init__(self, outputs: tuple[int, ...], tensors: Mapping[int, TensorInfo]) -> None:
         self.changed = False
         self._outputs, self._tensors = outputs, tensors
-        self._resources: dict[int, Resource] = {}
+        self._resources: dict[int, tuple[Resource, ...]] = {}
 
-    def put(self, tensor: int, resource: Resource) -> None:
-        """Let a tensor be this object."""
-        self._resources[tensor] = resource
+    def put(self, tensor: int, resources: tuple[Resource, ...]) -> None:
+        """Let a tensor be this object, or the objects of its planes."""
+        self._resources[tensor] = resources
         self.changed = True
 
     def clear(self) -> None:
@@ -35,16 +33,18 @@ class ObjectsInUse:
 
     def check(self) -> None:
         """Refuse one object that is written and read (or written twice) in a run: the order is the model's own."""
-        if len(set(map(_handle, self._resources.values()))) < len(self._resources):
+        handles = [resource.handle for resources in self._resources.values() for resource in resources]
+        if len(set(handles)) < len(handles):
             self._refuse_written()
         self.changed = False
 
     def _refuse_written(self) -> None:
         """Raise BindingError if an object that is an output is another tensor too."""
         for output in self._outputs:
-            written = self._resources.get(output)
-            for other, resource in self._resources.items():
-                if written is not None and other != output and _overlap(resource, written):
+            pairs = itertools.product(self._resources.get(output, ()), self._resources.items())
+            for written, (other, resources) in pairs:
+                resource = next((resource for resource in resources if _overlap(resource, written)), None)
+                if resource is not None and other != output:
                     raise BindingError(
                         f"{resource.label} is bound to {tensor_label(output, self._tensors[output])} and to "
                         f"tensor {other}: bind another object to one of them, and swap the two between invokes"

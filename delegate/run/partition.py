@@ -181,7 +181,7 @@ class Partition:
             self.rebind(tensor)
             return
         self.program.bind(tensor, binding)
-        self._objects.put(tensor, binding.resource)
+        self._objects.put(tensor, binding.resources)
 
     def _bind(self, program: Program) -> None:
         """Bind what changed, and find out what has to be copied from the CPU then."""
@@ -194,7 +194,7 @@ class Partition:
                 else:
                     binding = boundary.variable_binding(variable)
                 program.bind(tensor, binding)
-                self._objects.put(tensor, binding.resource)
+                self._objects.put(tensor, binding.resources)
         self._uploads = plan_uploads(
             [i for i in self._from_cpu if i in graph.inputs and not boundary.is_bound((self.subgraph, i))],
             lasting=self._claims.constant_derived | self._announced,

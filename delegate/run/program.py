@@ -53,7 +53,7 @@ class Program:
         self._arena: Resource | None = None
         self._slots: frozenset[str] = frozenset()
         self._pictures: dict[str, list[tuple[int, str]]] = {}
-        """The steps and their arguments that read or write a picture, by the name of its slot."""
+        """The steps and their arguments that read or write a picture, by the name of its (first) slot."""
         with self._stopwatch.phase("upload"):
             self._weights = self._buffer("constants", compiled.block.nbytes)
             if compiled.block.nbytes:
@@ -90,11 +90,9 @@ class Program:
         if before is None or (before.view is not binding.view and before.view != binding.view):
             self._forget_commands()
             return
-        name = slot_name(tensor)
-        if name in self._slots:
-            self._commands.set_slot(name, binding.resource)
+        self._fill_slots(self._commands, tensor, binding)
         if before.parameters != binding.parameters:
-            for step, argument in self._pictures.get(name, ()):
+            for step, argument in self._pictures.get(slot_name(tensor), ()):
                 self._commands.set_parameters(step, argument, binding.parameters)
 
     def record(self) -> CommandList:
@@ -200,8 +198,16 @@ class Program:
     def _show_bindings(self, commands: CommandList) -> None:
         """Give a command list of the steps what is bound now."""
         for tensor, binding in self._bindings.items():
-            name = slot_name(tensor)
-            if name in self._slots:
-                commands.set_slot(name, binding.resource)
-            for step, argument in self._pictures.get(name, ()):
+            self._fill_slots(commands, tensor, binding)
+            for step, argument in self._pictures.get(slot_name(tensor), ()):
                 commands.set_parameters(step, argument, binding.parameters)
+
+    def _fill_slots(self, commands: CommandList, tensor: int, binding: Binding) -> None:
+        """Put the objects of a binding into their slots."""
+        name = slot_name(tensor)
+        if name in self._slots:
+            commands.set_slot(name, binding.resource)
+        for number, resource in enumerate(binding.others, 1):
+            name = slot_name(tensor, number)
+            if name in self._slots:
+                commands.set_slot(name, resource)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...kernels.codegen.source import PICTURE_PARAMETERS, Argument, KernelSource
-from ...kernels.views import Picture
+from ...kernels.codegen.source import Argument, KernelSource
+from ...kernels.views import SAMPLE_BYTES, Picture, Plane, parameter_count
 from ..device import Operand, Resource, Slot, Step, Traits
 from ..errors import BindingError
 
@@ -28,8 +28,8 @@ class SlotUse:
 
 def check_formats(source: KernelSource, traits: Traits) -> None:
     """Raise BindingError if a kernel writes textures of a format that the device cannot write."""
-    for argument in source.pictures:
-        assert isinstance(argument.view, Picture)
+    for argument in source.textures:
+        assert isinstance(argument.view, Picture | Plane)
         if argument.access != "r" and argument.view.format not in traits.write_formats:
             known = ", ".join(sorted(traits.write_formats)) or "none at all"
             raise BindingError(
@@ -43,17 +43,17 @@ def check_steps(steps: Sequence[Step]) -> None:
     """
     for step in steps:
         source = step.kernel.source
-        missing = {a.name for a in source.arguments} ^ set(step.operands)
+        missing = {a.name for a in source.arguments if a.has_memory} ^ set(step.operands)
         if missing:
             raise BindingError(f"step '{step.label}': operands and arguments differ in {sorted(missing)}")
         memories: dict[str, Resource | Slot] = {}
         for argument in source.arguments:
-            operand = step.operands[argument.name]
-            where = f"step '{step.label}', argument '{argument.name}'"
-            if isinstance(argument.view, Picture):
-                if len(step.parameters.get(argument.name, ())) != PICTURE_PARAMETERS:
-                    raise BindingError(f"{where}: a picture takes {PICTURE_PARAMETERS} parameters")
+            where, count = f"step '{step.label}', argument '{argument.name}'", parameter_count(argument.view)
+            if len(step.parameters.get(argument.name, ())) != count:
+                raise BindingError(f"{where}: it takes {count} parameters")
+            if argument.is_texture or not argument.has_memory:
                 continue
+            operand = step.operands[argument.name]
             if memories.setdefault(argument.memory, operand.resource) != operand.resource:
                 raise BindingError(f"{where}: two buffers for the one memory '{argument.memory}'")
             if operand.offset % argument.unit:
@@ -77,7 +77,7 @@ def check_resource(resource: Resource, operand: Operand, where: str) -> None:
 
 def check_view(resource: Resource, argument: Argument, traits: Traits, where: str) -> None:
     """Raise BindingError if the resource is of another kind, size or format than the argument's view takes."""
-    if not isinstance(argument.view, Picture):
+    if not argument.is_texture:
         if resource.format:
             raise BindingError(f"{where}: '{resource.label}' is a texture, and a buffer is needed")
         if resource.nbytes > traits.max_buffer_bytes:
@@ -86,6 +86,7 @@ def check_view(resource: Resource, argument: Argument, traits: Traits, where: st
                 f"address at most {traits.max_buffer_bytes}"
             )
         return
+    assert isinstance(argument.view, Picture | Plane)
     if not resource.format:
         raise BindingError(f"{where}: '{resource.label}' is a buffer, and a texture is needed")
     if resource.format != argument.view.format:
@@ -104,12 +105,34 @@ def check_slot(use: SlotUse, parameters: Sequence[Mapping[str, Any]]) -> None:
         raise BindingError(f"'{resource.label}', bound to '{use.name}', is released: bind another one")
     if use.checked:
         return
-    for number, argument, _, where in use.places:
-        if isinstance(argument.view, Picture):
+    for number, argument, operand, where in use.places:
+        view = argument.view
+        if isinstance(view, Plane):
+            plane = parameters[number][argument.picture][16 + 4 * argument.number :][:4]
+            _check_plane(view, plane, resource, operand.offset, where)
+        elif isinstance(view, Picture):
             given = parameters[number][argument.name]
-            if (given[3], given[7]) != resource.size:
-                raise BindingError(
-                    f"{where}: '{resource.label}' is {resource.size[0]}x{resource.size[1]}, and its parameters were "
-                    f"made for {given[3]:.0f}x{given[7]:.0f}: set them for its size"
-                )
+            _check_size(resource, (given[3], given[7]), where)
     use.checked = True
+
+
+def _check_plane(view: Plane, plane: Sequence[float], resource: Resource, offset: int, where: str) -> None:
+    """Raise BindingError if a plane ends behind its buffer, or its texture has another size. See plane_parameters."""
+    width, height, pitch, first_row = map(int, plane)
+    if view.is_texture:
+        _check_size(resource, (width, height), where)
+        return
+    needed = (first_row + height - 1) * pitch + (width - 1) * view.step + view.lanes
+    if offset + needed * SAMPLE_BYTES[view.format] > resource.nbytes:
+        raise BindingError(
+            f"{where}: '{resource.label}' has {resource.nbytes} bytes, and its parameters were made for {needed} "
+            f"numbers of type {view.format}: set them for its size"
+        )
+
+
+def _check_size(resource: Resource, size: tuple[float, float], where: str) -> None:
+    if size != resource.size:
+        raise BindingError(
+            f"{where}: '{resource.label}' is {resource.size[0]}x{resource.size[1]}, and its parameters were made for "
+            f"{size[0]:.0f}x{size[1]:.0f}: set them for its size"
+        )

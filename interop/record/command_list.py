@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
-from ...kernels.codegen.source import PICTURE_PARAMETERS, Argument
+from ...kernels.codegen.source import Argument
 from ..device import Kernel, Resource, Slot, Step, Traits
 from ..errors import BindingError
 from .barrier import BarrierWatch
@@ -114,6 +114,8 @@ class BaseCommandList(ABC, Generic[R]):
         check_steps(self.steps)
         for number, step in enumerate(self.steps):
             for argument in step.kernel.source.arguments:
+                if not argument.has_memory:
+                    continue
                 operand = step.operands[argument.name]
                 where = f"step '{step.label}', argument '{argument.name}'"
                 if isinstance(operand.resource, Slot):
@@ -147,11 +149,12 @@ class BaseCommandList(ABC, Generic[R]):
         """A slot has another resource than before."""
 
     def set_parameters(self, step: int, argument: str, values: tuple[float, ...]) -> None:
-        """Change the sixteen floats (see kernels/views.py: picture_parameters) that a step passes for a picture."""
-        if argument not in self._parameters[step] or len(values) != PICTURE_PARAMETERS:
+        """Change the floats (see kernels/views.py: parameter_count) that a step passes for a picture."""
+        count = len(self._parameters[step].get(argument, ()))
+        if not count or len(values) != count:
             raise BindingError(
                 f"step '{self.steps[step].label}': '{argument}' is no picture, or was given {len(values)} values "
-                f"instead of {PICTURE_PARAMETERS}"
+                f"instead of {count}"
             )
         self._base_context.check()
         self._parameters[step][argument] = values

@@ -17,6 +17,8 @@ def hazards(steps: Sequence[Step]) -> list[int]:
     for number, step in enumerate(steps):
         touches = []
         for argument in step.kernel.source.arguments:
+            if not argument.has_memory:
+                continue
             operand = step.operands[argument.name]
             end = operand.offset + operand.nbytes if operand.nbytes else 1 << 62
             touches.append((operand.resource, operand.offset, end, "w" in argument.access))

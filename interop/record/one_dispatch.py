@@ -10,7 +10,6 @@ import numpy as np
 
 from ...kernels.codegen.one_dispatch import HEAD, NOTHING, ProgramSource
 from ...kernels.codegen.source import Argument, KernelSource
-from ...kernels.views import Picture
 from ..device import Resource, Slot, Step, Traits
 from .hazards import hazards
 
@@ -29,12 +28,10 @@ class Merged:
     """The number of each step's kernel in the program."""
     memories: list[Resource | Slot] = field(default_factory=list)
     """The program's buffers, in its order."""
-    pictures: list[tuple[int, Argument, Resource | Slot]] = field(default_factory=list)
-    """The program's pictures, in its order: step number, argument, texture."""
-
-    @property
-    def picture_of(self) -> dict[tuple[int, str], int]:
-        return {(step, argument.name): i for i, (step, argument, _) in enumerate(self.pictures)}
+    textures: list[tuple[Argument, Resource | Slot]] = field(default_factory=list)
+    """The program's textures, in its order."""
+    pictures: list[tuple[int, Argument]] = field(default_factory=list)
+    """The arguments with parameters, in the program's order, each with the number of its step."""
 
 
 def merge(steps: Sequence[Step], local_bytes: int) -> Merged:
@@ -45,16 +42,20 @@ def merge(steps: Sequence[Step], local_bytes: int) -> Merged:
     names: dict[int | Slot, str] = {}
     resources: dict[str, Resource | Slot] = {}
     kernels: dict[KernelSource, int] = {}
-    pictures: list[tuple[int, Argument, Resource | Slot]] = []
+    textures: list[tuple[Argument, Resource | Slot]] = []
+    pictures: list[tuple[int, Argument]] = []
     numbers: list[int] = []
     for number, step in enumerate(steps):
         arguments: list[Argument] = []
         for argument in step.kernel.source.arguments:
-            resource = step.operands[argument.name].resource
-            if isinstance(argument.view, Picture):  # with parameters of its own, so never shared by two steps
-                name = f"picture_{len(pictures)}"
-                pictures.append((number, argument, resource))
-            else:
+            name = f"picture_{len(pictures)}"
+            if argument.quads:  # parameters of its own, so never shared by two steps
+                pictures.append((number, argument))
+            resource = step.operands[argument.name].resource if argument.has_memory else None
+            if argument.is_texture and resource is not None:
+                name = name if argument.quads else f"plane_{len(textures)}"
+                textures.append((argument, resource))
+            elif resource is not None:
                 key = resource if isinstance(resource, Slot) else id(resource)
                 name = names.setdefault(key, f"memory_{len(names)}")
                 resources[name] = resource
@@ -62,7 +63,7 @@ def merge(steps: Sequence[Step], local_bytes: int) -> Merged:
         source = replace(step.kernel.source, arguments=tuple(arguments), group_count=0)
         numbers.append(kernels.setdefault(source, len(kernels)))
     source = ProgramSource(tuple(kernels), steps[0].kernel.source.group_size, len(steps), local_bytes)
-    return Merged(source, numbers, [resources[name] for name in source.memories], pictures)
+    return Merged(source, numbers, [resources[name] for name in source.memories], textures, pictures)
 
 
 def table(steps: Sequence[Step], merged: Merged, groups: int) -> np.ndarray:
@@ -119,8 +120,8 @@ def why_not_one(steps: Sequence[Step], traits: Traits) -> str:
         return f"it uses {len(merged.memories)} buffers, and one kernel takes {traits.max_memories - 2} at most"
     if merged.source.nbytes > traits.local_bytes:
         return f"it needs {merged.source.nbytes} bytes of local memory, and a work-group has {traits.local_bytes}"
-    sampled = [resource for _, argument, resource in merged.pictures if argument.access == "r"]
-    for _, argument, resource in merged.pictures:
+    sampled = [resource for argument, resource in merged.textures if argument.access == "r"]
+    for argument, resource in merged.textures:
         if argument.access != "r" and any(other is resource or other == resource for other in sampled):
             return "a texture that one step writes is sampled by another"
     return ""

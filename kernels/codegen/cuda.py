@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..views import SLICE_BYTES, Picture, Quantized
+from ..views import SLICE_BYTES, Picture, Plane, Quantized
 from .one_dispatch import HEAD, ProgramSource, pool_names
 from .source import Argument, Buffer, KernelSource, TileText, holds_integers
 from .texts import barrier, prelude
@@ -23,13 +23,13 @@ _INTEGERS = {
 class Cuda:
     """The dialect.
 
-    A kernel has the name ``source.name`` and the parameters, in order: a pointer per memory; per picture an
+    A kernel has the name ``source.name`` and the parameters, in order: a pointer per memory; per texture an
     ``Image<FORMAT>`` of prelude.cuda (a pointer and the bytes from a row to the next, 64 bits each); an int offset per
-    buffer argument; four float4 per picture. It is launched in group_count blocks of group_size threads.
+    buffer argument; the float4 of each picture. It is launched in group_count blocks of group_size threads.
 
-    A program's kernel has the name "program" and the parameters: a pointer per memory, an image per picture, four
-    float4 per picture, the table, its number of rows, the barrier's count of arrivals (a word that is never reset) and
-    the number of groups. It needs a cooperative launch.
+    A program's kernel has the name "program" and the parameters: a pointer per memory, an image per texture, the
+    float4 of each picture, the table, its number of rows, the barrier's count of arrivals (a word that is never reset)
+    and the number of groups. It needs a cooperative launch.
     """
 
     words = "uint2", "make_uint2(0u, 0u)"
@@ -77,15 +77,20 @@ class Cuda:
         """See Dialect."""
         return f"({_cast(buffer, 'uint2')})[{index}]"
 
+    def load_sample(self, argument: Argument, buffer: Buffer, index: str) -> str:
+        """See Dialect."""
+        kind, largest = ("unsigned char", 255) if argument.unit == 1 else ("unsigned short", 65535)
+        return f"({_cast(buffer, kind)})[{index}] / {largest}.0f"
+
     def kernel(self, source: KernelSource, elements: Mapping[str, str], macros: Sequence[str], tile: TileText) -> str:
         """See Dialect."""
         parameters = [
             _pointer(memory, elements[memory], read_only=all(a.access == "r" for a in arguments))
             for memory, arguments in source.memories.items()
         ]
-        parameters += [_image(argument, f"{argument.name}_image") for argument in source.pictures]
+        parameters += [_image(argument, f"{argument.name}_image") for argument in source.textures]
         parameters += [f"int {argument.name}_offset" for argument in source.buffers]
-        parameters += [f"float4 {argument.name}_parameter{i}" for argument in source.pictures for i in range(4)]
+        parameters += [f"float4 {a.name}_parameter{i}" for a in source.pictures for i in range(a.quads)]
         lines = [prelude("cuda"), *macros, f'#line 1 "{source.name}.kern"', tile.helpers]
         lines.append(_entry(source.name, str(source.group_size), parameters))
         lines += [f"  __shared__ {kind} {name}[{count}];" for kind, name, count in source.shared]
@@ -101,8 +106,8 @@ class Cuda:
         kernel = source.kernels[number]
         parameters = ["int GROUP_ID", "int invocation", *(_memory(source, memory) for memory in kernel.memories)]
         parameters += [f"{kind}* {pool}" for (kind, _, _), pool in zip(kernel.shared, pool_names(kernel), strict=True)]
-        parameters += [_image(argument, f"{argument.name}_image") for argument in kernel.pictures]
-        parameters += [f"float4 {argument.name}_parameter{i}" for argument in kernel.pictures for i in range(4)]
+        parameters += [_image(argument, f"{argument.name}_image") for argument in kernel.textures]
+        parameters += [f"float4 {a.name}_parameter{i}" for a in kernel.pictures for i in range(a.quads)]
         parameters += [f"int {argument.name}_offset" for argument in kernel.buffers]
         head = f"__forceinline__ void tile_{number}({', '.join(parameters)}) {{"
         return [f'#line 1 "{kernel.name}.kern"', tile.helpers, head, _line_of_body(kernel, tile), tile.body, "}"]
@@ -111,8 +116,8 @@ class Cuda:
         """See Dialect. LOCAL is read for each step anew: see reload_local_id in prelude.cuda."""
         lines = [prelude("cuda"), barrier("cuda"), "#undef LOCAL", "#define LOCAL invocation", *functions]
         parameters = [_memory(source, memory) for memory in source.memories]
-        parameters += [_image(argument, argument.memory) for argument in source.pictures]
-        parameters += [f"float4 {a.memory}_parameter{i}" for a in source.pictures for i in range(4)]
+        parameters += [_image(argument, argument.memory) for argument in source.textures]
+        parameters += [f"float4 {a.memory}_parameter{i}" for a in source.pictures for i in range(a.quads)]
         parameters += ["const int* table", "int rows", "uint* arrivals", "int groups"]
         resident = max(1, INVOCATIONS_PER_UNIT // source.group_size)
         lines.append(_entry("program", f"{source.group_size}, {resident}", parameters))
@@ -157,7 +162,7 @@ def _memory(source: ProgramSource, memory: str) -> str:
 
 
 def _image(argument: Argument, name: str) -> str:
-    assert isinstance(argument.view, Picture)
+    assert isinstance(argument.view, Picture | Plane)
     return f"Image<{argument.view.format}> {name}"
 
 
@@ -198,8 +203,8 @@ CASES
 
 def _case(number: int, kernel: KernelSource) -> str:
     given = ["tile", "invocation", *kernel.memories, *pool_names(kernel)]
-    given += [a.memory for a in kernel.pictures]
-    given += [f"{a.memory}_parameter{i}" for a in kernel.pictures for i in range(4)]
+    given += [a.memory for a in kernel.textures]
+    given += [f"{a.memory}_parameter{i}" for a in kernel.pictures for i in range(a.quads)]
     given += [f"row[{HEAD + i}]" for i in range(len(kernel.buffers))]
     # The next tile's, or step's, first writes to local memory come after this one's last reads.
     after = " BARRIER;" if kernel.shared else ""

@@ -56,6 +56,10 @@ class Dialect(Protocol):
         """The expression of a slice of halves as ``words``."""
         ...
 
+    def load_sample(self, argument: Argument, buffer: Buffer, index: str) -> str:
+        """The expression of a number of a Plane in a buffer as a float from 0 to 1."""
+        ...
+
     def kernel(self, source: KernelSource, elements: Mapping[str, str], macros: Sequence[str], tile: TileText) -> str:
         """The text of one kernel. ``macros`` and ``tile`` stand between the declarations and the entry point."""
         ...

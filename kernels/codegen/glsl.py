@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..tensor import INTEGER_DTYPES, STORED_BYTES
-from ..views import SLICE_BYTES, Dense, Picture, Quantized
+from ..views import SLICE_BYTES, Dense, Picture, Plane, Quantized
 from .one_dispatch import HEAD, ProgramSource, pool_names
 from .source import Argument, Buffer, KernelSource, TileText, holds_integers
 from .texts import barrier, prelude
@@ -20,12 +20,12 @@ class Glsl:
     """The dialect; ``version`` is "430 core" or "310 es".
 
     A kernel's bindings: buffer i is the i-th of ``source.memories``; texture or image unit i is the i-th of
-    ``source.pictures``. Its uniform locations: an array of ints at 0, the offset of buffer argument i at i; then four
-    vec4 for each picture.
+    ``source.textures``. Its uniform locations: an array of ints at 0, the offset of buffer argument i at i; then the
+    vec4 of each of ``source.pictures``.
 
     A program's bindings: buffer i is the i-th of ``source.memories``, and the one behind them the barrier's state (two
-    words); uniform buffer 0 is the table; texture or image unit i is the i-th of ``source.pictures``. Its uniform
-    locations: UNIFORMS, then four vec4 for each picture.
+    words); uniform buffer 0 is the table; texture or image unit i is the i-th of ``source.textures``. Its uniform
+    locations: UNIFORMS, then the vec4 of each of ``source.pictures``.
 
     The test of the barrier has the bindings: an int per group, a count of stale reads, the barrier's state. Its
     uniforms are UNIFORMS, with the number of rounds as ``rows``.
@@ -36,13 +36,13 @@ class Glsl:
 
     def element(self, arguments: Sequence[Argument]) -> str:
         """vec4 if all is f32, pairs of words if an argument has halves, four words if one has int32, words for
-        the integers of a model, floats for Dense.
+        the integers of a model and the planes of pictures, floats for Dense.
         """
         if any(isinstance(a.view, Dense) for a in arguments):
             if not all(isinstance(a.view, Dense) for a in arguments):
                 raise ValueError(f"memory '{arguments[0].memory}' mixes a user's float32 layout with slices")
             return "float"
-        if any(isinstance(a.view, Quantized) for a in arguments):
+        if any(isinstance(a.view, Quantized | Plane) for a in arguments):
             return "uint"
         if any(a.unit == SLICE_BYTES["f16"] for a in arguments):
             return "uvec2"
@@ -106,6 +106,11 @@ class Glsl:
         """See Dialect."""
         raise NotImplementedError("GLSL has no matrix units")
 
+    def load_sample(self, argument: Argument, buffer: Buffer, index: str) -> str:
+        """See Dialect."""
+        function, shift = ("byte_of", 2) if argument.unit == 1 else ("short_of", 1)
+        return f"{function}({buffer.name}[({index}) >> {shift}], {index})"
+
     def kernel(self, source: KernelSource, elements: Mapping[str, str], macros: Sequence[str], tile: TileText) -> str:
         """See Dialect."""
         lines = self._head(source.group_size)
@@ -116,21 +121,21 @@ class Glsl:
         if location:  # one array, so that one call sets them all
             lines.append(f"layout(location = 0) uniform int offsets[{location}];")
         lines += [f"#define {argument.name}_offset offsets[{i}]" for i, argument in enumerate(source.buffers)]
-        for unit, argument in enumerate(source.pictures):
-            lines.append(f"layout(location = {location}) uniform vec4 {argument.name}_parameters[4];")
-            lines += [f"#define {argument.name}_parameter{i} {argument.name}_parameters[{i}]" for i in range(4)]
-            lines.append(_picture(argument, f"{argument.name}_image", unit))
-            location += 4
+        for argument in source.pictures:
+            lines.append(_parameters(argument.name, location, argument.quads))
+            lines += _parameter_macros(argument, argument.name)
+            location += argument.quads
+        for unit, argument in enumerate(source.textures):
+            lines.append(_texture(argument, f"{argument.name}_image", unit))
         lines += [f"shared {kind} {name}[{count}];" for kind, name, count in source.shared]
         lines += [*macros, "#line 1 7", f"{tile.helpers}void tile_function(int GROUP_ID) {tile.body}", _MAIN]
         return "\n".join(lines)
 
     def picture_macros(self, kernel: KernelSource) -> list[str]:
         """See Dialect. Pictures are global here."""
-        macros: list[str] = []
+        macros = [f"#define {argument.name}_image {argument.memory}" for argument in kernel.textures]
         for argument in kernel.pictures:
-            macros.append(f"#define {argument.name}_image {argument.memory}")
-            macros += [f"#define {argument.name}_parameter{i} {argument.memory}_parameters[{i}]" for i in range(4)]
+            macros += _parameter_macros(argument, argument.memory)
         return macros
 
     def tile_function(self, source: ProgramSource, number: int, tile: TileText) -> list[str]:
@@ -146,10 +151,12 @@ class Glsl:
             qualifier = "readonly " if all(a.access == "r" for a in arguments) else "coherent "
             lines.append(_block(binding, qualifier, elements[memory], memory))
         lines.append(f"layout(std140, binding = 0) uniform block_table {{ ivec4 table[{quarters}]; }};")
-        for unit, argument in enumerate(source.pictures):
-            location = len(UNIFORMS) + 4 * unit
-            lines.append(f"layout(location = {location}) uniform vec4 {argument.memory}_parameters[4];")
-            lines.append(_picture(argument, argument.memory, unit))
+        location = len(UNIFORMS)
+        for argument in source.pictures:
+            lines.append(_parameters(argument.memory, location, argument.quads))
+            location += argument.quads
+        for unit, argument in enumerate(source.textures):
+            lines.append(_texture(argument, argument.memory, unit))
         lines += [f"shared {kind} {name}[{count}];" for name, (kind, count) in source.pools.items()]
         if source.copies_table:
             lines.append(f"shared ivec4 copy[{quarters}];")
@@ -250,8 +257,16 @@ def _block(binding: int, qualifier: str, element: str, memory: str) -> str:
     return f"layout(std430, binding = {binding}) {qualifier}buffer block_{memory} {{ {element} {memory}[]; }};"
 
 
-def _picture(argument: Argument, name: str, unit: int) -> str:
-    assert isinstance(argument.view, Picture)
+def _parameters(name: str, location: int, count: int) -> str:
+    return f"layout(location = {location}) uniform vec4 {name}_parameters[{count}];"
+
+
+def _parameter_macros(argument: Argument, name: str) -> list[str]:
+    return [f"#define {argument.name}_parameter{i} {name}_parameters[{i}]" for i in range(argument.quads)]
+
+
+def _texture(argument: Argument, name: str, unit: int) -> str:
+    assert isinstance(argument.view, Picture | Plane)
     if argument.access == "r":
         return f"layout(binding = {unit}) uniform sampler2D {name};"
     return f"layout({argument.view.format}, binding = {unit}) writeonly uniform image2D {name};"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..views import Sliced, Table
+from ..views import Plane, Sliced, Table
 from .dialect import Dialect
 from .macro import Macro, constant, literal
+from .planes import texel_read
 from .reads import read_lines, with_input_ops
 from .shapes import shape_lines
 from .source import Argument, Buffer, KernelSource
@@ -30,6 +31,9 @@ def definitions(source: KernelSource, dialect: Dialect, elements: Mapping[str, s
     load = dialect.load_integers if source.integers else dialect.load
     accesses: list[Macro | str] = []
     for argument in (*source.arguments, *(source.prologue.arguments if source.prologue else ())):
+        if isinstance(argument.view, Plane):
+            accesses.append(texel_read(argument, buffers.get(argument.memory), dialect))
+            continue
         accesses += shape_lines(argument)
         if "r" in argument.access:
             input_ops = source.input_ops if argument.name == "src" else ()

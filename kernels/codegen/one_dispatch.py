@@ -20,7 +20,9 @@ NOTHING = -1
 
 @dataclass(frozen=True)
 class ProgramSource:
-    """Kernels of a program. Their arguments' ``memory`` names the program's buffers; each picture has its own name."""
+    """Kernels of a program. Their arguments' ``memory`` names the program's buffers. Each texture has its own name, and
+    each picture in planes, for its parameters.
+    """
 
     kernels: tuple[KernelSource, ...]
     group_size: int
@@ -40,8 +42,13 @@ class ProgramSource:
         return found
 
     @property
+    def textures(self) -> list[Argument]:
+        """The textures, in the order in which they are bound."""
+        return [argument for kernel in self.kernels for argument in kernel.textures]
+
+    @property
     def pictures(self) -> list[Argument]:
-        """The pictures, in the order in which they are bound."""
+        """The arguments with parameters, in the order in which these are passed."""
         return [argument for kernel in self.kernels for argument in kernel.pictures]
 
     @property

@@ -16,12 +16,12 @@ _INTEGERS = {"int8": "char", "uint8": "uchar", "int16": "short", "bool": "uchar"
 class OpenCl:
     """The dialect.
 
-    A kernel has the name ``source.name`` and the arguments, in order: a pointer per memory, an image per picture, an
-    int offset per buffer argument, and four float4 per picture. Its global size is group size * group count.
+    A kernel has the name ``source.name`` and the arguments, in order: a pointer per memory, an image per texture, an
+    int offset per buffer argument, and the float4 of each picture. Its global size is group size * group count.
 
-    A program's kernel has the name "program" and the arguments: a pointer per memory, an image per picture, four float4
-    per picture, the table, its number of rows, the barrier's state (two words), the number of groups, and the limit of
-    polls.
+    A program's kernel has the name "program" and the arguments: a pointer per memory, an image per texture, the
+    float4 of each picture, the table, its number of rows, the barrier's state (two words), the number of groups,
+    and the limit of polls.
 
     The test of the barrier is a kernel "barrier_test" with the arguments: an int per group, a count of stale reads, the
     barrier's state, the number of groups, the limit of polls, the number of rounds.
@@ -98,15 +98,20 @@ class OpenCl:
         """See Dialect."""
         return f"({_cast(buffer, 'uint2')})[{index}]"
 
+    def load_sample(self, argument: Argument, buffer: Buffer, index: str) -> str:
+        """See Dialect."""
+        kind, largest = ("uchar", 255) if argument.unit == 1 else ("ushort", 65535)
+        return f"convert_float(({_cast(buffer, kind)})[{index}]) / {largest}.0f"
+
     def kernel(self, source: KernelSource, elements: Mapping[str, str], macros: Sequence[str], tile: TileText) -> str:
         """See Dialect."""
         parameters = [
             _pointer(memory, elements[memory], read_only=all(a.access == "r" for a in arguments))
             for memory, arguments in source.memories.items()
         ]
-        parameters += [_image(argument, f"{argument.name}_image") for argument in source.pictures]
+        parameters += [_image(argument, f"{argument.name}_image") for argument in source.textures]
         parameters += [f"int {argument.name}_offset" for argument in source.buffers]
-        parameters += [f"float4 {argument.name}_parameter{i}" for argument in source.pictures for i in range(4)]
+        parameters += [f"float4 {a.name}_parameter{i}" for a in source.pictures for i in range(a.quads)]
         lines = [prelude("cl"), *macros, f'#line 1 "{source.name}.kern"', tile.helpers]
         lines.append(f"{_attributes(source.group_size)}void {source.name}({', '.join(parameters)}) {{")
         lines += [f"  __local {kind} {name}[{count}];" for kind, name, count in source.shared]
@@ -124,8 +129,8 @@ class OpenCl:
         parameters += [
             f"__local {kind}* {pool}" for (kind, _, _), pool in zip(kernel.shared, pool_names(kernel), strict=True)
         ]
-        parameters += [_image(argument, f"{argument.name}_image") for argument in kernel.pictures]
-        parameters += [f"float4 {argument.name}_parameter{i}" for argument in kernel.pictures for i in range(4)]
+        parameters += [_image(argument, f"{argument.name}_image") for argument in kernel.textures]
+        parameters += [f"float4 {a.name}_parameter{i}" for a in kernel.pictures for i in range(a.quads)]
         parameters += [f"int {argument.name}_offset" for argument in kernel.buffers]
         head = f"void tile_{number}({', '.join(parameters)}) {{"
         return [f'#line 1 "{kernel.name}.kern"', tile.helpers, head, _line_of_body(kernel, tile), tile.body, "}"]
@@ -134,8 +139,8 @@ class OpenCl:
         """See Dialect. LOCAL is read for each step anew: see reload_local_id in prelude.cl."""
         lines = [prelude("cl"), barrier("cl"), "#undef LOCAL", "#define LOCAL invocation", *functions]
         parameters = [_memory(source, memory) for memory in source.memories]
-        parameters += [_image(argument, argument.memory) for argument in source.pictures]
-        parameters += [f"float4 {a.memory}_parameter{i}" for a in source.pictures for i in range(4)]
+        parameters += [_image(argument, argument.memory) for argument in source.textures]
+        parameters += [f"float4 {a.memory}_parameter{i}" for a in source.pictures for i in range(a.quads)]
         parameters += ["__global const int* table", "int rows", "volatile __global uint* state", "int groups"]
         parameters.append("uint max_spins")
         lines.append(f"{_attributes(source.group_size)}void program({', '.join(parameters)}) {{")
@@ -226,8 +231,8 @@ CASES
 
 def _case(number: int, kernel: KernelSource) -> str:
     given = ["tile", "invocation", *kernel.memories, *pool_names(kernel)]
-    given += [a.memory for a in kernel.pictures]
-    given += [f"{a.memory}_parameter{i}" for a in kernel.pictures for i in range(4)]
+    given += [a.memory for a in kernel.textures]
+    given += [f"{a.memory}_parameter{i}" for a in kernel.pictures for i in range(a.quads)]
     given += [f"row[{HEAD + i}]" for i in range(len(kernel.buffers))]
     # The next tile's, or step's, first writes to local memory come after this one's last reads.
     after = " BARRIER;" if kernel.shared else ""

@@ -78,6 +78,7 @@ float4 sample_bilinear(read_only image2d_t image, float4 row0, float4 row1, floa
   float4 bottom = mix(read_imagef(image, texel_sampler, (int2)(low.x, high.y)), read_imagef(image, texel_sampler, high), part.x);
   return mix(top, bottom, part.y);
 }
+#define FETCH(image, x, y) read_imagef(image, texel_sampler, (int2)(x, y))
 #define store_texel(image, x, y, row0, row1, texel) write_imagef(image, convert_int2(floor(texel_position(row0, row1, x, y))), texel)
 
 #ifdef MATRIX_UNITS

@@ -39,6 +39,10 @@ uvec2 PACK_LONG(float v) {
 #define UNPACK_INTS(a, b, c, d) vec4(ivec4(a, b, c, d))
 #define UNPACK_LONGS(a, b, c, d, e, f, g, h) vec4(unpack_long(a, b), unpack_long(c, d), unpack_long(e, f), unpack_long(g, h))
 
+// The bytes and the 16-bit numbers of pictures, from 0 to 1: number i, which lies in this word.
+float byte_of(uint word, int i) { return float(bitfieldExtract(word, (i & 3) * 8, 8)) / 255.0; }
+float short_of(uint word, int i) { return float(bitfieldExtract(word, (i & 1) * 16, 16)) / 65535.0; }
+
 // Integers that are floats, as one word: four bytes, or two of 16 bits.
 uint PACK_BYTES(vec4 v) {
   uvec4 u = uvec4(ivec4(v)) & 255u;
@@ -76,4 +80,5 @@ vec4 sample_bilinear(sampler2D image, vec4 row0, vec4 row1, float x, float y, bo
   vec4 bottom = mix(fetch_texel(image, ivec2(low.x, high.y), encode), fetch_texel(image, high, encode), part.x);
   return mix(top, bottom, part.y);
 }
+#define FETCH(image, x, y) texelFetch(image, ivec2(x, y), 0)
 #define store_texel(image, x, y, row0, row1, texel) imageStore(image, ivec2(floor(texel_position(row0, row1, x, y))), texel)

@@ -9,9 +9,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from ..tensor import slices
-from ..views import Dense, Local, Picture, Quantized, Resize, Table
+from ..views import Dense, Local, Picture, Plane, PlanePicture, Quantized, Resize, Table
 from .macro import SLICE, Macro, literal, pixel_number, substituted
 from .pictures import order_function, picture_read
+from .planes import plane_order_function, plane_picture_read
 from .source import Argument, Buffer, FusedTexts
 
 Load = Callable[[Argument, Buffer, str], str]
@@ -28,6 +29,7 @@ def read_lines(argument: Argument, buffers: Mapping[str, Buffer], load: Load, wo
     if isinstance(argument.view, Table):
         element = load(argument, buffers[argument.memory], f"{argument.name}_offset + (i_)")
         return [Macro(f"{word or 'LOAD4'}_{argument.name}", ("i_",), element)]
+    assert not isinstance(argument.view, Plane)
     word = word or "READ"
     lines = _stored(argument, f"{word}_{argument.name}", buffers, load)
     if argument.resized is not None:
@@ -55,9 +57,11 @@ def _last(lines: Sequence[Macro | str]) -> Macro:
 def _stored(argument: Argument, name: str, buffers: Mapping[str, Buffer], load: Load) -> Lines:
     """A read of the tensor as it is stored."""
     view = argument.view
-    assert not isinstance(view, Table)
+    assert not isinstance(view, Table | Plane)
     if isinstance(view, Picture):
         return [order_function(argument), picture_read(argument, name)]
+    if isinstance(view, PlanePicture):
+        return [plane_order_function(argument), plane_picture_read(argument, name)]
     if isinstance(view, Quantized):
         return [Macro(name, SLICE, _quantized(argument, view, buffers[argument.memory], load))]
     if isinstance(view, Dense):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from ..tensor import slices
-from ..views import Table
+from ..views import Plane, Table
 from .macro import SLICE, Macro, constant
 from .source import Argument
 
 
 def shape_lines(argument: Argument) -> list[Macro | str]:
-    """Constants: batch, height, width, channels, slices, number of slices; and POSITION. A table has none."""
+    """Constants: batch, height, width, channels, slices, number of slices; and POSITION. A table has none,
+    and no plane.
+    """
     name, view = argument.name, argument.view
-    if isinstance(view, Table):
+    if isinstance(view, Table | Plane):
         return []
     batch, height, width, channels = view.shape
     height, width = argument.resized.size if argument.resized is not None else (height, width)

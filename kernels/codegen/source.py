@@ -5,15 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..views import SLICE_BYTES, Access, Picture, Resize, Sliced, Table, View
-
-PICTURE_PARAMETERS = 16
-"""Floats that a Picture argument takes by value: four float4 (see kernels/views.py: picture_parameters)."""
+from ..views import (
+    SAMPLE_BYTES,
+    SLICE_BYTES,
+    Access,
+    Picture,
+    Plane,
+    PlanePicture,
+    Resize,
+    Sampled,
+    Sliced,
+    Table,
+    View,
+    parameter_count,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Argument:
-    """A named argument of a kernel. Arguments with the same ``memory`` lie in one buffer; a Picture has its own."""
+    """A named argument of a kernel. Arguments with the same ``memory`` lie in one buffer; a texture has its own."""
 
     name: str
     view: View
@@ -27,13 +37,32 @@ class Argument:
     """A read gives the largest of 2x2 pixels."""
     resized: Resize | None = None
     """A read gives a pixel of the resized tensor."""
+    picture: str = ""
+    """The name of the argument of which it is a plane."""
+    number: int = 0
+    """The number of the plane there."""
 
     @property
     def unit(self) -> int:
-        """Bytes per step of the argument's offset: a slice's, or a float's."""
+        """Bytes per step of the argument's offset: a slice's, a plane's number's, or a float's."""
         if isinstance(self.view, Sliced | Table):
             return SLICE_BYTES[self.view.storage]
-        return 4
+        return SAMPLE_BYTES[self.view.format] if isinstance(self.view, Plane) and not self.is_texture else 4
+
+    @property
+    def is_texture(self) -> bool:
+        """Whether its memory is a texture."""
+        return isinstance(self.view, Picture) or (isinstance(self.view, Plane) and self.view.is_texture)
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether it lies in a buffer or a texture. Of a picture in planes, the planes do."""
+        return not isinstance(self.view, PlanePicture)
+
+    @property
+    def quads(self) -> int:
+        """The number of float4 that a kernel takes by value for it."""
+        return parameter_count(self.view) // 4
 
 
 def holds_integers(argument: Argument) -> bool:
@@ -78,8 +107,8 @@ class Prologue:
 class KernelSource:
     """Everything that decides a kernel's text.
 
-    By value a kernel takes one int per buffer argument (its offset in units of the argument) and PICTURE_PARAMETERS
-    floats per Picture, each in the order of ``arguments``.
+    By value a kernel takes one int per buffer argument (its offset in units of the argument), and the floats of each of
+    ``pictures`` (see kernels/views.py: parameter_count), each in the order of ``arguments``.
     """
 
     name: str
@@ -109,12 +138,17 @@ class KernelSource:
     @property
     def buffers(self) -> tuple[Argument, ...]:
         """The arguments that lie in buffers."""
-        return tuple(a for a in self.arguments if not isinstance(a.view, Picture))
+        return tuple(a for a in self.arguments if a.has_memory and not a.is_texture)
+
+    @property
+    def textures(self) -> tuple[Argument, ...]:
+        """The arguments that are textures: pictures, and planes of pictures."""
+        return tuple(a for a in self.arguments if a.is_texture)
 
     @property
     def pictures(self) -> tuple[Argument, ...]:
-        """The arguments that are textures."""
-        return tuple(a for a in self.arguments if isinstance(a.view, Picture))
+        """The arguments that are sampled or stored at places, by parameters: textures, and pictures in planes."""
+        return tuple(a for a in self.arguments if isinstance(a.view, Sampled))
 
     @property
     def memories(self) -> dict[str, list[Argument]]:

@@ -22,8 +22,8 @@ MAY_IMPORT = {
 """By package ("" is __init__.py, "__main__" the file __main__.py): the packages whose modules its files may import."""
 CERTIFICATION = "delegate.certify"
 FLOORS = {
-    "kernels": "tensor views target operation codegen ops.arguments ops.window ops.pointwise ops.movement ops.indexing "
-    "ops.convolution ops.volumes ops.reduction ops.recurrent ops.constant ops cpu_shapes registry",
+    "kernels": "tensor colours views target operation codegen ops.arguments ops.window ops.pointwise ops.movement "
+    "ops.indexing ops.convolution ops.volumes ops.reduction ops.recurrent ops.constant ops cpu_shapes registry",
     "interop": "errors forks transfers binaries device record gl gl.compute cuda cuda.compute cl share cl.compute "
     "frames.capture frames.show frames discovery",
     "delegate": "options read report litert transform lower cache compiler plan claim run statistics engine "

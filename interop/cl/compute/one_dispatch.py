@@ -12,7 +12,7 @@ import pyopencl as cl
 from ....kernels.codegen.one_dispatch import ProgramSource
 from ....kernels.codegen.opencl import OPENCL
 from ....kernels.codegen.render import render_program
-from ....kernels.views import Picture
+from ....kernels.views import Picture, Plane
 from ...binaries import BinaryStore
 from ...device import Slot, Step
 from ...errors import KernelError
@@ -42,14 +42,13 @@ class ClProgram:
         except cl.Error as error:
             raise KernelError("program", str(context), str(error), self.text) from error
         self.kernel = cl.Kernel(program, "program")
-        memories, pictures = len(source.memories), len(source.pictures)
-        self.first_picture = memories
-        self.first_parameter = memories + pictures
-        self.first_own = memories + 5 * pictures
+        self.first_texture = len(source.memories)
+        self.first_parameter = self.first_texture + len(source.textures)
+        self.first_own = self.first_parameter + sum(argument.quads for argument in source.pictures)
         self.kept: list[Any] = []
 
     def set_own(self, rows: cl.Buffer, count: int, groups: int, max_spins: int) -> None:
-        """Set the arguments behind memories and pictures: see kernels/codegen/opencl.py."""
+        """Set the arguments behind those of memories, textures and pictures: see kernels/codegen/opencl.py."""
         own = (rows, np.int32(count), self.barrier.state, np.int32(groups), np.uint32(max_spins))
         for i, value in enumerate(own):
             self.kernel.set_arg(self.first_own + i, value)
@@ -76,10 +75,13 @@ def record_as_one(
     recording = Recording(watch=barrier.watch)
     for index, resource in enumerate(merged.memories):
         recording.set_memory((program.kernel, index), resource)
-    for i, (number, argument, resource) in enumerate(merged.pictures):
-        recording.set_memory((program.kernel, program.first_picture + i), resource)
-        recording.parameters[number, argument.name] = (program.kernel, program.first_parameter + 4 * i)
+    for i, (_, resource) in enumerate(merged.textures):
+        recording.set_memory((program.kernel, program.first_texture + i), resource)
+    index = program.first_parameter
+    for number, argument in merged.pictures:
+        recording.parameters[number, argument.name] = (program.kernel, index)
         recording.set_parameters(number, argument.name, steps[number].parameters[argument.name])
+        index += argument.quads
     groups = _resident_groups(program, merged, wanted_groups(steps, barrier.units, groups_per_unit), store)
     rows = table(steps, merged, groups)
     recording.kept.append(_upload(context, rows))
@@ -96,14 +98,14 @@ def _fill_slots(program: ClProgram, merged: Merged) -> None:
     for index, resource in enumerate(merged.memories):
         if isinstance(resource, Slot):
             program.kernel.set_arg(index, None)
-    for i, (_, argument, resource) in enumerate(merged.pictures):
+    for i, (argument, resource) in enumerate(merged.textures):
         if isinstance(resource, Slot):
-            assert isinstance(argument.view, Picture)
+            assert isinstance(argument.view, Picture | Plane)
             order, kind, _ = IMAGE_FORMATS[argument.view.format]
             image = cl.create_image(
                 program.context.context, cl.mem_flags.READ_WRITE, cl.ImageFormat(order, kind), (1, 1)
             )
-            program.kernel.set_arg(program.first_picture + i, image)
+            program.kernel.set_arg(program.first_texture + i, image)
             program.kept.append(image)
 
 

@@ -66,7 +66,7 @@ class Recording:
     slots: dict[str, list[SlotPlace]] = field(default_factory=dict)
     """Every kernel argument that a slot's resource is."""
     parameters: dict[tuple[int, str], Place] = field(default_factory=dict)
-    """The first of the four kernel arguments that hold a picture's floats, by step number and argument."""
+    """The first of the kernel arguments that hold a picture's floats, by step number and argument."""
     dispatches: list[tuple[str, Dispatch]] = field(default_factory=list)
     """The label of each dispatch, and how to enqueue it alone, for timings."""
     command_buffers: list[CommandBuffer] = field(default_factory=list)
@@ -144,24 +144,24 @@ def _dispatch(recording: Recording, number: int, step: Step, store: BinaryStore 
     source = step.kernel.source
     kernel = cl.Kernel(step.kernel.program(store), source.name)
     memories = [arguments[0] for arguments in source.memories.values()]
-    for index, argument in enumerate([*memories, *source.pictures]):
+    for index, argument in enumerate([*memories, *source.textures]):
         recording.set_memory((kernel, index), step.operands[argument.name].resource)
-    index = len(memories) + len(source.pictures)
+    index = len(memories) + len(source.textures)
     for argument in source.buffers:
         kernel.set_arg(index, np.int32(step.operands[argument.name].offset // argument.unit))
         index += 1
     for argument in source.pictures:
         recording.parameters[number, argument.name] = (kernel, index)
         recording.set_parameters(number, argument.name, step.parameters[argument.name])
-        index += 4
+        index += argument.quads
     size = ctypes.c_size_t * 1
     return kernel, size(source.group_size * step.group_count), size(source.group_size)
 
 
 def set_parameters(place: Place, values: Sequence[float]) -> None:
-    """Set a picture's sixteen floats, which are four float4 arguments."""
+    """Set a picture's floats, which are float4 arguments."""
     kernel, first = place
-    for i, row in enumerate(np.array(values, np.float32).reshape(4, 4)):
+    for i, row in enumerate(np.array(values, np.float32).reshape(-1, 4)):
         kernel.set_arg(first + i, row)
 
 

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Sequence
 
 from ....kernels.codegen.source import Argument
-from ....kernels.views import Dense, Picture
+from ....kernels.views import Dense, Plane
 from ...device import Kernel, Resource, Step, Traits
 from ...errors import BindingError
 from ...record.checks import check_view
@@ -44,7 +44,7 @@ class CudaCommandList(BaseCommandList[Recording]):
             raise BindingError(f"{where}: '{resource.label}' does not belong to {self._context}")
         check_view(resource, argument, self._traits, where)
         resource.check_access(argument.access, where)
-        alignment = 1 if isinstance(argument.view, Picture) else 4 if isinstance(argument.view, Dense) else ALIGNMENT
+        alignment = 1 if argument.is_texture else argument.unit if _is_single(argument) else ALIGNMENT
         if resource.pointer % alignment:
             raise BindingError(
                 f"{where}: '{resource.label}' begins at {resource.pointer:#x}, and kernels take memory that begins at "
@@ -106,3 +106,8 @@ class CudaCommandList(BaseCommandList[Recording]):
         """Let go of the steps' resources. May be called more than once."""
         super().release()
         self._fixed_resources = ()
+
+
+def _is_single(argument: Argument) -> bool:
+    """Whether kernels read the numbers of its memory one by one."""
+    return isinstance(argument.view, Dense | Plane)

@@ -69,8 +69,8 @@ def record_as_one(
         raise BindingError(f"no work-group of these {len(steps)} steps fits on a compute unit of '{context.name}'")
     groups = min(room, wanted_groups(steps, barrier.units, groups_per_unit))
     places = [recording.memory(resource) for resource in merged.memories]
-    places += [recording.memory(resource) for _, _, resource in merged.pictures]
-    for number, argument, _ in merged.pictures:
+    places += [recording.memory(resource) for _, resource in merged.textures]
+    for number, argument in merged.pictures:
         places += recording.floats(number, argument.name, steps[number].parameters[argument.name])
     rows = np.ascontiguousarray(table(steps, merged, groups))
     uploaded = CudaArray.empty(context, rows.shape, rows.dtype, "steps of a program")

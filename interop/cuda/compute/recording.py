@@ -10,7 +10,7 @@ from typing import Any
 
 from ....kernels.codegen.cuda import CUDA
 from ....kernels.codegen.render import render
-from ....kernels.codegen.source import PICTURE_PARAMETERS, KernelSource
+from ....kernels.codegen.source import KernelSource
 from ...binaries import BinaryStore
 from ...device import Resource, Slot, Step
 from ..api import driver
@@ -22,7 +22,7 @@ Call = tuple[Callable[..., int], tuple[Any, ...]]
 Place = Any
 """Two 64-bit words in memory, of which a kernel's parameter is made: a pointer, and the pitch if it is a picture's."""
 Floats = Any
-"""The sixteen floats of a picture in memory, of which four float4 parameters are made."""
+"""The floats of a picture in memory, of which float4 parameters are made."""
 
 
 class CudaKernel:
@@ -91,9 +91,9 @@ class Recording:
         return place
 
     def floats(self, step: int, argument: str, values: Sequence[float]) -> list[Any]:
-        """The places of the four float4 parameters of a picture."""
-        floats = self.parameters[step, argument] = (ctypes.c_float * PICTURE_PARAMETERS)(*values)
-        return [(ctypes.c_float * 4).from_buffer(floats, 16 * i) for i in range(4)]
+        """The places of the float4 parameters of a picture."""
+        floats = self.parameters[step, argument] = (ctypes.c_float * len(values))(*values)
+        return [(ctypes.c_float * 4).from_buffer(floats, 16 * i) for i in range(len(values) // 4)]
 
     def launch(self, context: CudaContext, module: Module, places: Sequence[Any], grid: int, group: int) -> Call:
         """The call that launches a kernel with parameters at these places in memory."""
@@ -117,7 +117,7 @@ def record_separately(context: CudaContext, steps: Sequence[Step], store: Binary
         assert isinstance(step.kernel, CudaKernel)
         source = step.kernel.source
         memories = [arguments[0] for arguments in source.memories.values()]
-        places = [recording.memory(step.operands[a.name].resource) for a in (*memories, *source.pictures)]
+        places = [recording.memory(step.operands[a.name].resource) for a in (*memories, *source.textures)]
         places += [ctypes.c_int(step.operands[a.name].offset // a.unit) for a in source.buffers]
         for argument in source.pictures:
             places += recording.floats(number, argument.name, step.parameters[argument.name])

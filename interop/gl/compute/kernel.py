@@ -12,7 +12,7 @@ from typing import Any
 
 from ....kernels.codegen.glsl import GLSL, GLSL_ES, Glsl
 from ....kernels.codegen.render import render
-from ....kernels.codegen.source import PICTURE_PARAMETERS, KernelSource
+from ....kernels.codegen.source import KernelSource
 from ...binaries import BinaryStore
 from ...device import Step
 from ...errors import KernelError
@@ -107,11 +107,11 @@ def _compiler_threads(context: GlContext) -> Iterator[None]:
 
 
 class UniformValues:
-    """Values that a kernel takes: an int per buffer argument and 16 floats per picture, as GL reads them."""
+    """Values that a kernel takes: an int per buffer argument and the floats of each picture, as GL reads them."""
 
     def __init__(self, source: KernelSource) -> None:
         self.offsets = (ctypes.c_int * max(len(source.buffers), 1))()
-        self.parameters = {a.name: (ctypes.c_float * PICTURE_PARAMETERS)() for a in source.pictures}
+        self.parameters = {a.name: (ctypes.c_float * (4 * a.quads))() for a in source.pictures}
 
     @staticmethod
     def of(step: Step) -> UniformValues:
@@ -136,5 +136,5 @@ def uniform_calls(kernel: GlKernel, values: UniformValues) -> list[tuple[str, tu
         calls.append(("glUniform1iv", (kernel.locations[""], len(values.offsets), values.offsets)))
     for name, array in values.parameters.items():
         if kernel.locations[name] >= 0:
-            calls.append(("glUniform4fv", (kernel.locations[name], PICTURE_PARAMETERS // 4, array)))
+            calls.append(("glUniform4fv", (kernel.locations[name], len(array) // 4, array)))
     return calls

@@ -10,7 +10,6 @@ import numpy as np
 
 from ....kernels.codegen.glsl import UNIFORMS
 from ....kernels.codegen.render import render_program
-from ....kernels.codegen.source import PICTURE_PARAMETERS
 from ...binaries import BinaryStore
 from ...device import Slot, Step
 from ...record.barrier import TEST_SPINS
@@ -92,10 +91,12 @@ def record_as_one(
 
 
 def _set_parameters(recording: GlRecording, made: GlProgram, steps: Sequence[Step]) -> None:
-    for picture, (number, argument, _) in enumerate(made.merged.pictures):
-        array, location = (ctypes.c_float * PICTURE_PARAMETERS)(), len(UNIFORMS) + 4 * picture
+    location = len(UNIFORMS)
+    for number, argument in made.merged.pictures:
+        array = (ctypes.c_float * (4 * argument.quads))()
         recording.parameters[number, argument.name] = ParametersPlace(array, made.id, location)
         recording.set_parameters(number, argument.name, steps[number].parameters[argument.name])
+        location += argument.quads
 
 
 def _record_calls(recording: GlRecording, made: GlProgram, groups: int) -> Recorder:
@@ -105,8 +106,8 @@ def _record_calls(recording: GlRecording, made: GlProgram, groups: int) -> Recor
         recorder.buffer(binding, resource)
     recorder.buffer(len(memories), made.barrier.state)
     recorder.constants(made.table)
-    for unit, (_, argument, resource) in enumerate(made.merged.pictures):
-        recorder.picture(unit, argument, resource)
+    for unit, (argument, resource) in enumerate(made.merged.textures):
+        recorder.texture(unit, argument, resource)
     recorder.call("glDispatchCompute", groups, 1, 1)
     return recorder
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ....kernels.codegen.source import PICTURE_PARAMETERS, Argument
-from ....kernels.views import Picture
+from ....kernels.codegen.source import Argument
+from ....kernels.views import Picture, Plane
 from ...binaries import BinaryStore
 from ...device import Resource, Slot, Step
 from ...record.barrier import BarrierWatch
@@ -84,7 +84,7 @@ class GlRecording:
             gl = self.context.gl
             with kept(self.context, program):
                 gl.glUseProgram(place.program)
-                gl.glUniform4fv(place.location, PICTURE_PARAMETERS // 4, place.values)
+                gl.glUniform4fv(place.location, len(place.values) // 4, place.values)
 
     def release(self) -> None:
         """Let go of kernels and memory."""
@@ -111,7 +111,7 @@ def record_separately(context: GlContext, steps: Sequence[Step], store: BinarySt
         for argument, array in values[number].parameters.items():
             recording.parameters[number, argument] = _place(recording, kernel_of(step), argument, array)
     barrier_bits = GL.SHADER_STORAGE_BARRIER_BIT
-    if any(step.kernel.source.pictures for step in steps):
+    if any(step.kernel.source.textures for step in steps):
         barrier_bits |= GL.TEXTURE_FETCH_BARRIER_BIT | GL.SHADER_IMAGE_ACCESS_BARRIER_BIT
     recorder = Recorder(recording)
     for number, step in enumerate(steps):
@@ -202,8 +202,8 @@ class Recorder:
         self.use(kernel.program)
         for binding, arguments in enumerate(source.memories.values()):
             self.buffer(binding, step.operands[arguments[0].name].resource)
-        for unit, argument in enumerate(source.pictures):
-            self.picture(unit, argument, step.operands[argument.name].resource)
+        for unit, argument in enumerate(source.textures):
+            self.texture(unit, argument, step.operands[argument.name].resource)
         if values is not None:
             self._uniforms(kernel, values)
         rows = -(-step.group_count // MAX_GROUPS)
@@ -229,8 +229,8 @@ class Recorder:
         empty = SlotPlace(ctypes.c_uint(), ctypes.c_ssize_t(), ctypes.c_ssize_t())
         return self._recording.slots.setdefault(slot.name, empty)
 
-    def picture(self, unit: int, argument: Argument, resource: Resource | Slot) -> None:
-        assert isinstance(argument.view, Picture)
+    def texture(self, unit: int, argument: Argument, resource: Resource | Slot) -> None:
+        assert isinstance(argument.view, Picture | Plane)
         name = self._name(resource)
         if argument.access == "r":
             if self._state.get(("texture", unit)) != resource:

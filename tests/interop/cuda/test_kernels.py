@@ -21,11 +21,13 @@ from framebind.kernels.codegen.source import KernelSource
 from framebind.kernels.codegen.texts import prelude
 from framebind.kernels.views import Storage
 from support.environment import absent
+from support.planes import channels_first, packed, plane_view, sampled_step, video
 
 FLOAT = (
     "deeplabv3_257_mv_gpu", "style_transfer_f16_384", "selfie_segmentation", "face_detection_front",
     "hand_landmark_lite", "pose_landmark_lite",
 )  # fmt: skip
+VIDEOS = [(video(kind), "rgb") for kind in ("nv12", "yuv420p10")]
 TOGETHER = 32
 """Kernels of one text that NVRTC is given: most of a call's time is not the kernel's."""
 
@@ -70,6 +72,14 @@ def test_a_text_of_each_kernel_compiles() -> None:
     """One of every kernel that the kept cases launch."""
     sources = [source for run in kept_cover("signatures") for source in compile_run(run).sources]
     compile_all({source.name: source for source in sources}.values(), 90)
+
+
+def test_pictures_in_planes_compile() -> None:
+    device, sources = NullDevice(), list[KernelSource]()
+    for given, order in ((packed(3), "bgr"), (packed(4), "rgba"), (channels_first(), "rgb"), *VIDEOS):
+        view = plane_view(given, (1, 5, 7, len(order)), order)
+        sources.append(sampled_step(device, given, view, {}, device.buffer(4096, "target")).kernel.source)
+    compile_all(sources, 75)
 
 
 @pytest.mark.timeout(3000)
