@@ -120,7 +120,7 @@ def _pooled(lines: Lines, name: str) -> Lines:
 def _resized(lines: Lines, name: str, argument: Argument, resize: Resize) -> Lines:
     """A read of a pixel of the resized tensor: see prelude.kern."""
     source, view = _last(lines).renamed(name), argument.view
-    assert not isinstance(view, Table)
+    assert not isinstance(view, Table | Plane)
     _, height, width, _ = view.shape
     y_scale = _scale(height, resize.size[0], align_corners=resize.align_corners)
     x_scale = _scale(width, resize.size[1], align_corners=resize.align_corners)

@@ -38,8 +38,10 @@ def test_bytes_are_sampled_as_textures_are(gpu: Device, kind: int, order: str, p
 @pytest.mark.parametrize("kind", ["nv12", "yuv420p", "p010", "yuv422p10"])
 def test_luma_and_chroma_become_colours(gpu: Device, kind: str) -> None:
     given = video(kind)
-    out = run(gpu, given, (1, HEIGHT, WIDTH, 3), "rgb", {}, buffers(gpu, given))
+    shape: Shape = (1, HEIGHT, WIDTH, 3)
+    out = run(gpu, given, shape, "rgb", {}, buffers(gpu, given))
     assert np.abs(out[0] - given.picture).max() <= 2e-5
+    assert np.array_equal(run(gpu, given, shape, "rgb", {}, buffers(gpu, given), "one"), out)
 
 
 @pytest.mark.parametrize("range", ["limited", "full"])

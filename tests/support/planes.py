@@ -123,11 +123,14 @@ def plane_view(given: Given, shape: Shape, order: str, sampling: Any = "bilinear
     return PlanePicture(shape, given.planes, given.memories, order, sampling, given.colours)
 
 
-def run(gpu: Device, given: Given, shape: Shape, order: str, place: dict[str, Any], resources: list[Any]) -> Array:
+def run(
+    gpu: Device, given: Given, shape: Shape, order: str, place: dict[str, Any], resources: list[Any], way: Any = None
+) -> Array:
+    """The picture as a tensor. ``way`` is that of Device.record."""
     exact = not place and shape[1:3] == (HEIGHT, WIDTH)
     view = plane_view(given, shape, order, "exact" if exact else "bilinear")
     target = gpu.buffer(Dense(shape).nbytes, "target")
-    commands = gpu.record([sampled_step(gpu, given, view, place, target)])
+    commands = gpu.record([sampled_step(gpu, given, view, place, target)], way)
     for number, resource in enumerate(resources):
         commands.set_slot(f"plane{number}", resource)
     commands.run()
