@@ -21,7 +21,7 @@ from framebind.kernels.codegen.source import KernelSource
 from framebind.kernels.codegen.texts import prelude
 from framebind.kernels.views import Storage
 from support.environment import absent
-from support.planes import channels_first, packed, plane_view, sampled_step, video
+from support.pictures.planes import channels_first, packed, plane_view, sampled_step, video
 
 FLOAT = (
     "deeplabv3_257_mv_gpu", "style_transfer_f16_384", "selfie_segmentation", "face_detection_front",

@@ -12,7 +12,7 @@ from framebind.kernels.colours import LUMA_SHARES
 from framebind.kernels.tensor import Shape
 from framebind.kernels.views import Plane, picture_parameters, plane_parameters
 from support.device_steps import sample, texture
-from support.planes import HEIGHT, WIDTH, Given, buffers, channels_first, packed, run, video
+from support.pictures.planes import HEIGHT, WIDTH, Given, buffers, channels_first, packed, run, video
 
 PLACES: list[dict[str, Any]] = [
     {},
