@@ -4,9 +4,10 @@
     python benchmarks/endurance.py --model selfie_segmentation --model face_detection_front --threads 4 --rate
 
 Each thread has an interpreter, a delegate and a queue of its own, in a context of its own or, on OpenCL, in one that is
-shared. Each frame binds another input, and as the output the next part of one buffer. Whenever that is full it is read:
-every frame must have the very bits of the first with its input. Each thousandth frame first makes a mistake, which must
-raise; a second model is resized and compared with LiteRT now and then.
+shared. On CUDA all threads share the GPU's primary context, and each has a stream of its own. Each frame binds another
+input, and as the output the next part of one buffer. Whenever that is full it is read: every frame must have the very
+bits of the first with its input. Each thousandth frame first makes a mistake, which must raise; a second model is
+resized and compared with LiteRT now and then.
 
 With ``--rate`` models run with 16-bit storage, objects are bound once per thousand frames, each frame is waited for,
 the last one of each thousand is compared, and nothing is resized.
@@ -99,9 +100,13 @@ class Log:
         self.buffer = api.buffer(self.content)
         self.parts = [self._part(row * stride) for row in range(self.rows)]
 
-    def _part(self, offset: int) -> fb.GlBuffer | fb.ClBuffer:
+    def _part(self, offset: int) -> fb.GlBuffer | fb.ClBuffer | fb.CudaArray:
         if isinstance(self.buffer, fb.GlBuffer):
             return fb.GlBuffer.from_id(self.buffer.id, offset, 4 * self.size)
+        if isinstance(self.buffer, fb.CudaArray):
+            begin, device = self.buffer.pointer + offset, self.buffer.device
+            with fb.CudaContext.current().entered():
+                return fb.CudaArray(begin, (self.size,), np.float32, device=device, keep=self.buffer)
         part = self.buffer.memory.get_sub_region(offset, 4 * self.size)
         return fb.ClBuffer.from_int_ptr(part.int_ptr)
 
@@ -109,6 +114,8 @@ class Log:
         """The outputs of the last frames, one per row."""
         if isinstance(self.buffer, fb.GlBuffer):
             self.buffer.read_into(self.content)
+        elif isinstance(self.buffer, fb.CudaArray):
+            self.buffer.read(fb.CudaContext.current(), self.content, "endurance")
         else:
             self.buffer.read(fb.ClContext.current().queue, self.content, "endurance")
         return self.content[:, : self.size]
@@ -285,12 +292,12 @@ def growth(findings: Findings, frames: int) -> tuple[float, int]:
 
 
 def main(
-    backend: Annotated[str, typer.Option(help="gl, cl, opengl or opencl.")] = "opencl",
+    backend: Annotated[str, typer.Option(help="gl, cl or cuda; or opengl, opencl.")] = "opencl",
     frames: Annotated[int, typer.Option(min=100, help="Frames of all threads together.")] = 1_000_000,
     seconds: Annotated[float, typer.Option(help="End after so many seconds of frames.")] = 1e9,
     threads: Annotated[int, typer.Option(min=1, help="Threads; models take turns.")] = 2,
     contexts: Annotated[
-        Literal["each", "one"], typer.Option(help="A context for each thread, or one OpenCL context for all.")
+        Literal["each", "one"], typer.Option(help="On OpenCL: a context for each thread, or one for all.")
     ] = "each",
     model: Annotated[list[str], typer.Option(help="Models with one float input.")] = ["face_detection_front"],  # noqa: B006
     resized: Annotated[str, typer.Option(help="A model whose picture may have any size.")] = "style_transfer",
@@ -298,9 +305,9 @@ def main(
 ) -> None:
     """Run bound frames, and look for wrong ones and for growth."""
     api, findings = BY_NAME[backend], Findings()
-    if contexts == "one" and api.backend != "opencl":
+    if contexts == "one" and api.backend == "opengl":
         raise typer.BadParameter("an OpenGL context is current on one thread only: take --contexts each")
-    shared = fb.ClContext() if contexts == "one" else None
+    shared = fb.ClContext() if contexts == "one" and api.backend == "opencl" else None
     start = threading.Barrier(threads + 1)
     running: list[threading.Thread] = []
     opened = time.perf_counter()

@@ -3,11 +3,12 @@
 python benchmarks/one_dispatch.py --backend opencl --check 10000 [MODEL ...]
 
 Each run of the comparison takes the next of three frames. The arena has the values of the frame before, or is filled
-with NaN, so that a step that reads too early gives a wrong result.
+with NaN before each hundredth, so that a step that reads too early gives a wrong result.
 """
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import math
 import statistics
@@ -30,13 +31,19 @@ from framebind.delegate.plan.placement import slot_name
 from framebind.delegate.run.program import Program
 from framebind.demos.apis import BY_NAME, CL, Backend
 from framebind.demos.models import find_model
+from framebind.interop.cuda.api import check, driver
+from framebind.interop.cuda.compute.device import CudaDevice
 from framebind.interop.device import CommandList, Device, Dispatches, Resource
 from framebind.interop.discovery.devices import open_device
 
 COLUMNS = ("model", "dispatches", "barriers", "median", "stream", "submit", "on the GPU", "different runs")
 """The times are milliseconds: *median* of a run and the wait for it, *stream* per run of many back to back, *submit*
-the CPU's part of a run, and the GPU's own clock.
+the CPU's part of a run, and the GPU's own clock. On CUDA a row has the separate dispatches as a CUDA graph.
 """
+TOGETHER = 100
+"""Runs that are compared at once."""
+RELAXED = 2
+"""CU_STREAM_CAPTURE_MODE_RELAXED."""
 WARM_UP = 0.3
 FRAME = (640, 480)
 """Width and height of the frames in texels."""
@@ -116,53 +123,85 @@ def record(device: Device, program: Program, dispatches: Dispatches) -> CommandL
     return commands
 
 
-def outputs(device: Device, program: Program) -> list[npt.NDArray[np.uint32]]:
-    """The bits of every output."""
+def bits(device: Device, resources: list[Resource]) -> list[npt.NDArray[np.uint32]]:
+    """The bits of each output."""
     found: list[npt.NDArray[np.uint32]] = []
-    for tensor in program.graph.outputs:
-        bits = np.empty(program._bindings[tensor].resource.nbytes // 4, np.uint32)
-        device.read(program._bindings[tensor].resource, bits, "comparison")
-        found.append(bits)
+    for resource in resources:
+        found.append(np.empty(resource.nbytes // 4, np.uint32))
+        device.read(resource, found[-1], "comparison")
     return found
 
 
 def differing_runs(device: Device, model: BoundModel, lists: list[CommandList], runs: int) -> int:
-    """In how many of ``runs`` the second list's outputs are not those of the first."""
+    """In how many of ``runs`` the second list's outputs are not those of the first.
+
+    TOGETHER runs follow each other without a wait, each into outputs of its own.
+    """
     program = model.program
     name, poison = slot_name(model.picture), np.full(program.arena_nbytes // 4, np.nan, np.float32)
+    bound = {slot_name(tensor): program._bindings[tensor].resource for tensor in program.graph.outputs}
     textures = [next(model.ring) for _ in range(3)]
     expected: list[list[npt.NDArray[np.uint32]]] = []
     for texture in textures:
         lists[0].set_slot(name, texture)
         lists[0].run()
-        expected.append(outputs(device, program))
+        expected.append(bits(device, list(bound.values())))
+    rows = [{slot: device.buffer(old.nbytes, slot) for slot, old in bound.items()} for _ in range(TOGETHER)]
     arena, wrong = program._arena, 0
     assert arena is not None
-    for i in range(runs):
-        if i % 100 == 0:
-            device.write(arena, poison, "poison")
-        lists[1].set_slot(name, textures[i % 3])
-        lists[1].run()
-        found = outputs(device, program)
-        wrong += not all(np.array_equal(a, b) for a, b in zip(found, expected[i % 3], strict=True))
+    for first in range(0, runs, TOGETHER):
+        device.write(arena, poison, "poison")
+        numbers = range(first, min(first + TOGETHER, runs))
+        for number, row in zip(numbers, rows, strict=False):
+            lists[1].set_slot(name, textures[number % 3])
+            for slot, resource in row.items():
+                lists[1].set_slot(slot, resource)
+            lists[1].run()
+        for number, row in zip(numbers, rows, strict=False):
+            found = bits(device, list(row.values()))
+            wrong += not all(np.array_equal(a, b) for a, b in zip(found, expected[number % 3], strict=True))
+    for slot, resource in bound.items():
+        lists[1].set_slot(slot, resource)
     return wrong
 
 
-def measure(device: Device, backend: Backend, path: Path, storage: str, runs: int, check: int) -> list[list[str]]:
+def captured(device: Device, commands: CommandList) -> Callable[[], None]:
+    """The list's launches as a CUDA graph, which is launched as a whole. Its objects cannot be changed."""
+    assert isinstance(device, CudaDevice)
+    context, graph, executable = device.context, ctypes.c_void_p(), ctypes.c_void_p()
+    cuda, stream = driver(), ctypes.c_void_p(context.stream)
+    with context.entered():
+        check(cuda.cuStreamBeginCapture_v2(stream, RELAXED), "capturing")
+        commands.run()
+        check(cuda.cuStreamEndCapture(stream, ctypes.byref(graph)), "capturing")
+        what = ctypes.byref(executable), graph, ctypes.c_ulonglong(0)
+        check(cuda.cuGraphInstantiateWithFlags(*what), "making a graph")
+
+    def launch() -> None:
+        with context.entered():
+            check(cuda.cuGraphLaunch(executable, stream), "launching a graph")
+
+    return launch
+
+
+def measure(device: Device, backend: Backend, path: Path, storage: str, runs: int, compared: int) -> list[list[str]]:
     """Rows of COLUMNS: the recorded steps as separate dispatches and as one; then whole frames of the interpreter."""
     device.dispatches = "separate"
     model = bind(path, storage, device, backend)
     model.frame()
     program = model.program
     lists = [record(device, program, dispatches) for dispatches in ("separate", "one")]
-    wrong = differing_runs(device, model, lists, check) if check else 0
+    wrong = differing_runs(device, model, lists, compared) if compared else 0
     rows: list[list[str]] = []
     for commands, dispatches in zip(lists, (str(len(program.steps)), "1"), strict=True):
         times = milliseconds(device, commands.run, runs)
         commands.timings()
         spent = sum(nanoseconds for _, nanoseconds in commands.timings()) / 1e6
         figures = [f"{figure:.3f}" for figure in (*times, spent)]
-        rows.append([path.stem, dispatches, str(commands.barriers), *figures, f"{wrong} of {check}"])
+        rows.append([path.stem, dispatches, str(commands.barriers), *figures, f"{wrong} of {compared}"])
+    if backend == "cuda":
+        figures = [f"{figure:.3f}" for figure in milliseconds(device, captured(device, lists[0]), runs)]
+        rows.append([path.stem, f"graph of {len(program.steps)}", "0", *figures, "", ""])
     model.delegate.close()
     for dispatches in ("separate", "one", "auto"):
         device.dispatches = dispatches
@@ -181,7 +220,7 @@ def main(
     device_name: Annotated[str, typer.Option(help="Of OpenCL: a part of the device's name.")] = "",
     storage: Annotated[str, typer.Option(help="f16 or f32.")] = "f16",
     runs: Annotated[int, typer.Option(help="Frames that are timed.")] = 200,
-    check: Annotated[int, typer.Option(help="Runs that are compared.")] = 100,
+    compared: Annotated[int, typer.Option("--check", help="Runs that are compared.")] = 100,
 ) -> None:
     table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
     for number, column in enumerate(COLUMNS):
@@ -189,7 +228,7 @@ def main(
     with fb.ClContext(device_name) if device_name else BY_NAME[backend].new_context():
         device = open_device(backend)
         for path in map(find_model, models or FLOAT):
-            for row in measure(device, backend, path, storage, runs, check):
+            for row in measure(device, backend, path, storage, runs, compared):
                 table.add_row(*row)
                 print(*row, flush=True)
         table.title = f"{device.traits.name}, {device.traits.driver}, {storage}"

@@ -9,12 +9,14 @@ from array import array
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 import framebind as fb
 from framebind.demos.player.options import Options
 from framebind.demos.player.run import run
 from framebind.interop.device import Device
+from support.recording_driver import RecordingDriver
 from support.tiny_models import chain
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -88,3 +90,12 @@ def test_endurance_counts_each_wrong_frame(gpu: Device, tmp_path: Path) -> None:
     for number in range(6, lane.log.rows + 5):
         lane.frame(number)
     assert lane.check(lane.log.rows + 6) == (lane.log.rows, 1), "frame 'rows + 5' was not run: its part is frame 5's"
+
+
+def test_endurance_reads_the_parts_of_a_cuda_array_at_once(recorder: RecordingDriver) -> None:
+    endurance = script("endurance")
+    with fb.CudaContext() as context:
+        log = endurance.Log(endurance.BY_NAME["cuda"], 6)
+        log.parts[2].write(context, np.arange(6, dtype=np.float32), "test")
+        found = log.read()
+        assert found[2].tolist() == [0, 1, 2, 3, 4, 5] and not found[[1, 3]].any()
