@@ -94,9 +94,9 @@ class GpuDelegateOptions:
         The API that runs the model. "opengl", "opencl" and "cuda" run in the GlContext, ClContext or CudaContext that
         is current on the thread where the delegate is applied, or else in one of their own, and never on another API.
         "auto" takes the API whose context is current there (a CudaContext before a ClContext before a GL context), or
-        of the first object that is bound; if neither says, a GPU before a CPU, of OpenCL or OpenGL. It logs in one line
-        why it did not take the first choice. "null" records the model's commands and computes nothing (outputs are
-        zeros), to look at a model on a machine without a GPU.
+        of the first object that is bound; if neither says, CUDA on a GPU of NVIDIA, else a GPU before a CPU, of OpenCL
+        or OpenGL. It logs in one line why it did not take the first choice. "null" records the model's commands and
+        computes nothing (outputs are zeros), to look at a model on a machine without a GPU.
     is_precision_loss_allowed
         The older way to give priorities: False is MAX_PRECISION first, True is MIN_LATENCY first, None (C++'s -1)
         leaves it to the priorities.

@@ -15,13 +15,14 @@ import typer
 
 import framebind as fb
 
-from ..apis import APIS, GL
+from ..apis import APIS, CUDA, GL
 from ..models import BUNDLED, SHARED, cache_folder
 from .output import AsJson, add_row, make_table, print_json, print_line, print_table
 
 State = Literal["ok", "warning", "missing"]
 STYLES: dict[State, str] = {"ok": "", "warning": "yellow", "missing": "red"}
 EXTRAS = {
+    "cuda": "the backend 'cuda'",
     "hosts": "demos/hosts",
     "evaluate": "evaluate coco",
     "plot": "benchmark --plot, diff --plot and inspect --graph",
@@ -194,14 +195,17 @@ def _drivers() -> Iterator[Finding]:
         # A driver may serve what its loader does not list: Mesa without a GPU, for EGL.
         yield Finding(api.api, "missing" if api.problem else "ok", found, LOADERS[api.api] if api.problem else "")
         for driver in api.drivers:
-            if driver.problem:
+            if driver.problem and driver.problem != api.problem:  # the line of CUDA's missing driver is the one above
                 advice = f"install the package that has {driver.library or 'the driver'} again, or delete the file"
-                yield Finding(api.api, "warning", f"{driver.file}: {driver.problem}", advice)
+                state, advice = ("missing", CUDA.packages) if api.api == CUDA.loader else ("warning", advice)
+                yield Finding(api.api, state, f"{driver.file}: {driver.problem}", advice)
 
 
 def _devices(machine: fb.CompatibilityList) -> Iterator[Finding]:
     """A line for each device. One is usable if it built a kernel (OpenCL), or made a new enough context (OpenGL)."""
     for device in machine.devices:
+        if device.api == CUDA.loader and device.name == "none":
+            continue  # the line of the driver says it
         if device.unusable:
             found = device.unusable if device.name == "none" else f"{device.name}: {device.unusable}"
             yield Finding(device.api, "missing", found, _driver_advice())

@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 from ..errors import DeviceError
 from ..forks import check_process, track
 from ..record.current import CurrentContexts
-from . import api
+from . import api, nvrtc
 from .api import ask, check, driver
 
 log = logging.getLogger("framebind")
@@ -222,6 +222,19 @@ class CudaContext:
 
     def __repr__(self) -> str:
         return f"<CudaContext: {self.name}{', closed' if self.closed else ''}>"
+
+
+def has_gpu() -> bool:
+    """Whether NVIDIA's driver is there and finds a GPU."""
+    try:
+        return api.device_count() > 0
+    except DeviceError:
+        return False
+
+
+def check_compiler(device: int) -> None:
+    """Raise DeviceError if models cannot run on a GPU for want of the compiler, or of one that knows the GPU."""
+    nvrtc.architecture(api.capability(device))
 
 
 def _enter(cuda: Any, context: int) -> bool:

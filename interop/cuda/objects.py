@@ -314,19 +314,19 @@ class CudaImage(_CudaObject):
         )
 
     def write(self, context: CudaContext, array: np.ndarray, reason: str) -> None:
-        """Replace the whole content by ``array`` (height, width, channels). Counted; it waits."""
+        """Replace the whole content by ``array`` (height, width, channels). Counted as rows of ``pitch``; it waits."""
         texels = np.ascontiguousarray(array)
         self._check_texels(texels)
-        transfers.count("upload", texels.nbytes, reason)
         rows = np.zeros((self.size[1], self.pitch), np.uint8)
         rows[:, : texels[0].nbytes] = texels.reshape(self.size[1], -1).view(np.uint8)
+        transfers.count("upload", rows.nbytes, reason)
         upload(context, self.pointer, rows)
 
     def read(self, context: CudaContext, array: np.ndarray, reason: str) -> None:
         """Fill ``array`` (height, width, channels) with the content. Counted; it waits."""
         self._check_texels(array)
-        transfers.count("download", array.nbytes, reason)
         rows = np.empty((self.size[1], self.pitch), np.uint8)
+        transfers.count("download", rows.nbytes, reason)
         download(context, self.pointer, rows)
         array[...] = np.ascontiguousarray(rows[:, : array[0].nbytes]).view(array.dtype).reshape(array.shape)
 

@@ -35,7 +35,7 @@ def as_cuda_object(native: Any, context: CudaContext) -> CudaArray | CudaImage:
         raise BindingError(
             f"a {type(native).__name__} is nothing that CUDA reads: bind an array with __cuda_array_interface__ or "
             "__dlpack__ on a GPU (a tensor of PyTorch on 'cuda', an array of CuPy or JAX), a CudaArray or a CudaImage; "
-            "GL objects need the backend 'opengl'"
+            "GL objects need the backend 'opengl', and OpenCL's the backend 'opencl'"
         )
     if not hasattr(type(native), "__cuda_array_interface__"):
         return _exported(native, context)

@@ -12,7 +12,7 @@ import pyopencl
 from ..cl.context import ClContext, all_devices, driver_of, why_unusable
 from ..cuda import api as cuda
 from ..cuda import nvrtc
-from ..cuda.context import OLDEST_CAPABILITY
+from ..cuda.context import OLDEST_CAPABILITY, check_compiler
 from ..errors import DeviceError
 from ..gl import egl
 from ..gl.context import GlContext
@@ -44,7 +44,7 @@ class BestOptions:
 
     Attributes
     ----------
-    backend : {"opengl", "opencl"} or None
+    backend : {"opengl", "opencl", "cuda"} or None
         For GpuDelegateOptions. None: run without the delegate, with ``num_threads`` threads.
     is_precision_loss_allowed : bool
         For GpuDelegateOptions.
@@ -56,11 +56,11 @@ class BestOptions:
     Examples
     --------
     >>> best = fb.CompatibilityList().best_options_for_this_device()
-    >>> best.backend in ("opengl", "opencl", None)
+    >>> best.backend in ("opengl", "opencl", "cuda", None)
     True
     """
 
-    backend: Literal["opengl", "opencl"] | None
+    backend: Literal["opengl", "opencl", "cuda"] | None
     is_precision_loss_allowed: bool
     num_threads: int | None
     reason: str
@@ -70,7 +70,8 @@ class CompatibilityList:
     """The devices of this machine, found when the list is made.
 
     It has the GL context that is current on this thread; without one, every GL device that works without a window. It
-    has every OpenCL device and every CUDA device.
+    has every OpenCL device and every CUDA device. An API without a device is a row too: its name is "none", and
+    ``unusable`` says what is missing.
 
     Attributes
     ----------
@@ -96,7 +97,7 @@ class CompatibilityList:
 
     def __repr__(self) -> str:
         found = [f"{device.api} {device.name}" for device in self.devices]
-        return f"<CompatibilityList: {'; '.join(found) or 'no GL and no OpenCL device'}>"
+        return f"<CompatibilityList: {'; '.join(found) or 'no device'}>"
 
     def is_delegate_supported_on_this_device(self) -> bool:
         """Whether a GPU runs models here.
@@ -109,14 +110,20 @@ class CompatibilityList:
     def best_options_for_this_device(self) -> BestOptions:
         """The options to run models with here, and why.
 
-        OpenCL, if its device is a GPU and takes GL objects without a copy, or if OpenGL has no GPU; else OpenGL.
+        CUDA, if it has a GPU and no GL context is current on this thread. OpenCL, if its device is a GPU and takes GL
+        objects without a copy, or if OpenGL has no GPU; else OpenGL.
         """
-        return best_options(self.devices, self.sharing)
+        return best_options(self.devices, self.sharing, gl_is_current=GlContext.is_current())
 
 
-def best_options(devices: Sequence[FoundDevice], sharing: Sequence[SharingReport]) -> BestOptions:
+def best_options(
+    devices: Sequence[FoundDevice], sharing: Sequence[SharingReport], *, gl_is_current: bool = False
+) -> BestOptions:
     """See CompatibilityList.best_options_for_this_device."""
     gpus = [device for device in devices if not device.software and not device.unusable]
+    cuda_gpu = next((gpu for gpu in gpus if gpu.api == "CUDA"), None)
+    if cuda_gpu is not None and not gl_is_current:
+        return BestOptions("cuda", False, None, f"{cuda_gpu.name} is a GPU of NVIDIA, and no GL context is current")
     cl_gpu = next((gpu for gpu in gpus if gpu.api == "OpenCL"), None)
     gl_gpu = next((gpu for gpu in gpus if gpu.api.startswith("OpenGL")), None)
     # 16-bit storage is not advised: arithmetic is float32 anyway, and nothing measured so far was faster with it.
@@ -181,23 +188,25 @@ def _cl_devices(found: list[FoundDevice]) -> Iterator[pyopencl.Device]:
 
 
 def _cuda_devices() -> list[FoundDevice]:
-    """The CUDA devices; none without NVIDIA's driver. Without its compiler, they are unusable. No context is made."""
+    """The CUDA devices. A GPU that the compiler does not know, or without one, is unusable. No context is made."""
     try:
-        cuda.driver()
-    except DeviceError:
-        return []
-    try:
-        version = f"CUDA {cuda.driver_version()}, NVRTC {'.'.join(map(str, nvrtc.version()))}"
-        found = list[FoundDevice]()
-        for device in range(cuda.device_count()):
-            capability = cuda.capability(device)
-            nvrtc.architecture(capability)
-            text = f"{version}, compute capability {capability / 10}"
-            unusable = "" if capability >= OLDEST_CAPABILITY else "its compute capability is below 7.0"
-            found.append(FoundDevice("CUDA", cuda.device_name(device), text, False, "storage", unusable))
+        found = [_cuda_device(number) for number in range(cuda.device_count())]
     except DeviceError as error:
         return [FoundDevice("CUDA", "none", "", unusable=str(error))]
-    return found
+    return found or [FoundDevice("CUDA", "none", "", unusable="NVIDIA's driver finds no GPU")]
+
+
+def _cuda_device(number: int) -> FoundDevice:
+    capability, version, unusable = cuda.capability(number), f"CUDA {cuda.driver_version()}", ""
+    try:
+        version += f", NVRTC {'.'.join(map(str, nvrtc.version()))}"
+        check_compiler(number)
+    except DeviceError as error:
+        unusable = str(error)
+    if capability < OLDEST_CAPABILITY:
+        unusable = "its compute capability is below 7.0"
+    version += f", compute capability {capability / 10}"
+    return FoundDevice("CUDA", cuda.device_name(number), version, False, "storage", unusable)
 
 
 def _gl_contexts(failed: list[FoundDevice]) -> Iterator[GlContext]:

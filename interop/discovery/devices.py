@@ -13,7 +13,7 @@ from ..cl.compute.device import ClDevice
 from ..cl.context import ClContext
 from ..cl.user_objects import is_cl_object
 from ..cuda.compute.device import CudaDevice
-from ..cuda.context import CudaContext
+from ..cuda.context import CudaContext, check_compiler, has_gpu
 from ..cuda.user_objects import is_cuda_object
 from ..device import Device
 from ..errors import DeviceError
@@ -53,10 +53,8 @@ def open_device(backend: str) -> Device:
         is closed with the device; it is current during runs only, because a window of GLX cannot make its own context
         current, and ends the process, while one of EGL is.
         "opencl" runs in the current ClContext, or in one of its own; "cuda" in the current CudaContext, or in one of
-        its own on device 0. "auto" takes the API whose context is current, CUDA's first, then OpenCL's, because nobody
-        makes one of these current without meaning it. Without a current context it takes a GPU before a CPU, and OpenCL
-        before OpenGL. If its first choice does not work it takes the other one, and logs why in one line. "null"
-        computes nothing.
+        its own on device 0. "auto" follows the rule of ``choose_device``, and logs in one line why it did not take its
+        first choice. "null" computes nothing.
 
     Raises
     ------
@@ -101,11 +99,35 @@ class ChosenDevice(NamedTuple):
 
 
 def choose_device() -> ChosenDevice:
-    """Open the device of the backend "auto": see open_device. Nothing is logged."""
+    """Open the device of the backend "auto". Nothing is logged.
+
+    1. The API whose context is current on the thread: CUDA's, then OpenCL's, because nobody makes one of these current
+       without meaning it, then OpenGL's. If OpenCL or OpenGL does not work there, it takes the other one.
+    2. Without a current context CUDA, if there is a GPU of NVIDIA and what the backend "cuda" needs.
+    3. Else a GPU before a CPU, and OpenCL before OpenGL.
+
+    A model that has nothing on its device yet follows the first object that is bound: see ``device_of``.
+    """
     if CudaContext.is_current():
         return ChosenDevice(_open_cuda())
-    current = ClContext.is_current() or GlContext.is_current()
-    gl_first = current and not ClContext.is_current()
+    if ClContext.is_current() or GlContext.is_current():
+        return _opencl_or_opengl(gl_first=not ClContext.is_current(), current=True)
+    if not has_gpu():
+        return _opencl_or_opengl(gl_first=False, current=False)
+    try:
+        check_compiler(0)
+        return ChosenDevice(_open_cuda())
+    except DeviceError as error:
+        reason = str(error)
+    try:
+        other = _opencl_or_opengl(gl_first=False, current=False)
+    except DeviceError as error:
+        raise DeviceError(f"{error}; nor does CUDA: {reason}") from error
+    return other._replace(reason="; ".join(filter(None, (reason, other.reason))))
+
+
+def _opencl_or_opengl(*, gl_first: bool, current: bool) -> ChosenDevice:
+    """``current``: a context of the first is current, so that it may be the CPU."""
     # OpenCL's dispatches and kernels are the faster ones, on an H200 as on the CPU (PoCL against llvmpipe).
     first, second = (_open_gl, _open_cl) if gl_first else (_open_cl, _open_gl)
     device: Device | None = None
@@ -139,10 +161,10 @@ def _open_auto() -> Device:
 
 
 def device_of(native: Any, device: Device) -> Device | None:
-    """A device of the API of a user's object, if ``device`` is of another API and a context of the object's API is
-    current on this thread; else None.
+    """A device of the API of a user's object, if ``device`` is of another API and the object's can be used on this
+    thread; else None. Objects of GL and OpenCL need their context to be current, CUDA's need none.
     """
-    if not isinstance(device, CudaDevice) and is_cuda_object(native) and CudaContext.is_current():
+    if not isinstance(device, CudaDevice) and is_cuda_object(native):
         return _open_cuda()
     if not isinstance(device, GlDevice) and is_gl_object(native) and GlContext.is_current():
         return _open_gl()

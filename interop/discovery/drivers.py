@@ -28,11 +28,12 @@ _SUFFIXES = (".json", ".icd")
 
 @dataclass(frozen=True)
 class InstalledDriver:
-    """A file that names a driver to a loader."""
+    """A file that names a driver to a loader; for CUDA, the driver and the compiler (NVRTC)."""
 
     file: str
+    """For CUDA, what has it: NVIDIA's driver, or a Python package."""
     library: str
-    """The shared library that the file names."""
+    """The shared library that the file names; for CUDA its name and version, "" if it is missing."""
     problem: str
     """The reason why the driver does not load; "" if it does."""
 
@@ -44,7 +45,7 @@ class InstalledApi:
     api: str
     """"EGL", "OpenCL", "Vulkan" or "CUDA"."""
     drivers: tuple[InstalledDriver, ...]
-    """On Linux, the drivers that the loader's files name; elsewhere none."""
+    """On Linux, the drivers that the loader's files name; elsewhere none. For CUDA, its driver and its compiler."""
     devices: int
     """The number of devices that the loader lists."""
     problem: str
@@ -63,7 +64,7 @@ def installed_apis() -> list[InstalledApi]:
     list of InstalledApi
         For EGL, OpenCL, Vulkan and CUDA in this order: ``api``, ``drivers``, ``devices`` (how many it lists) and
         ``problem`` (why it lists none, else ""). A driver has ``file``, ``library`` and ``problem`` (why it does not
-        load, or ""). CUDA has one driver, and its problem may be that NVIDIA's compiler is missing.
+        load, or ""). CUDA has two on every machine, there or not: NVIDIA's driver, and NVIDIA's compiler.
 
     Examples
     --------
@@ -78,7 +79,7 @@ def installed_apis() -> list[InstalledApi]:
         _installed("EGL", egl_places, _library_of_json, _count_egl),
         _installed("OpenCL", opencl_places, _library_of_icd, _count_opencl),
         _installed("Vulkan", vulkan_places, _library_of_json, lambda: len(vulkan.device_uuids())),
-        _installed("CUDA", [], _library_of_icd, _count_cuda),
+        _cuda(),
     ]
 
 
@@ -126,11 +127,21 @@ def _count_opencl() -> int:
         raise DeviceError(f"there is no OpenCL platform ({error})") from error
 
 
-def _count_cuda() -> int:
-    """The number of CUDA devices, if NVIDIA's compiler is there too. Raises DeviceError with the reason else."""
-    count = cuda.device_count()
-    nvrtc.version()
-    return count
+def _cuda() -> InstalledApi:
+    """CUDA's driver, and its compiler, each with its own reason if it is missing."""
+    parts = (
+        _part("NVIDIA's driver", lambda: f"libcuda (CUDA {cuda.driver_version()})"),
+        _part("nvidia-cuda-nvrtc", lambda: f"NVRTC {'.'.join(map(str, nvrtc.version()))}"),
+    )
+    devices = 0 if parts[0].problem else cuda.device_count()
+    return InstalledApi("CUDA", parts, devices, "" if devices else parts[0].problem or "it lists no device")
+
+
+def _part(owner: str, library: Callable[[], str]) -> InstalledDriver:
+    try:
+        return InstalledDriver(owner, library(), "")
+    except DeviceError as error:
+        return InstalledDriver(owner, "", str(error))
 
 
 def _devices(platform: pyopencl.Platform) -> list[pyopencl.Device]:

@@ -35,7 +35,7 @@ def as_gl_object(native: Any) -> GlTexture | GlBuffer:
         raise BindingError("a moderngl Framebuffer holds no pixels: bind one of its color_attachments, a Texture")
     raise BindingError(
         f"a {type(native).__name__} is no GL object that framebind knows: wrap its GL name with {_WRAP}; OpenCL "
-        "objects need the backend 'opencl'"
+        "objects need the backend 'opencl', and arrays on CUDA the backend 'cuda'"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import subprocess
@@ -15,10 +16,16 @@ import pytest
 
 import framebind as fb
 from framebind.demos.commands import doctor
+from support.recording_driver import RecordingDriver, forget_libraries
 from support.screen import Screen
 
 NAMED = ("__EGL_VENDOR_LIBRARY_FILENAMES",)
 """Variables that name the drivers of the tests themselves: they come before folders."""
+NO_DRIVER = "CUDA's driver library (libcuda) is not there: install NVIDIA's driver"
+NO_NVRTC = (
+    "nvidia-cuda-nvrtc: the backend 'cuda' needs NVIDIA's compiler NVRTC, which is not there: pip install "
+    "nvidia-cuda-nvrtc cuda-pathfinder"
+)
 
 
 def run(*arguments: str, without: tuple[str, ...] = (), **environment: str) -> subprocess.CompletedProcess[str]:
@@ -50,6 +57,9 @@ def test_every_device_of_this_machine_has_its_line() -> None:
     assert done.returncode == 0 and json.loads(done.stdout)["usable"]
     machine = fb.CompatibilityList()
     for device in machine.devices:
+        if device.name == "none":  # its API's line says so
+            assert any(line["found"].startswith(device.unusable) for line in found[device.api])
+            continue
         (line,) = [line for line in found[device.api] if line["found"].startswith(device.name)]
         assert line["state"] == ("missing" if device.unusable else "warning" if device.software else "ok")
         assert bool(line["advice"]) == (line["state"] != "ok")
@@ -102,6 +112,31 @@ def test_one_api_alone_is_usable(tmp_path: Path) -> None:
     assert none["state"] == "missing" and "there is no OpenCL platform" in none["found"]
     (models,) = found["models"]
     assert models["state"] == "missing" and "which is no folder" in models["found"]
+
+
+def cuda_lines() -> list[tuple[str, str]]:
+    return [(line.state, line.found) for line in doctor._drivers() if line.check == "CUDA"]
+
+
+def test_what_of_cuda_is_there_is_said(recorder: RecordingDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cuda_lines() == [("ok", "devices: 1; drivers: libcuda (CUDA 13.0), NVRTC 13.0")]
+    before = ctypes.CDLL
+    for missing, lines in (
+        ("libcuda", [("missing", f"{NO_DRIVER}; drivers: NVRTC 13.0")]),
+        ("libnvrtc", [("ok", "devices: 1; drivers: libcuda (CUDA 13.0)"), ("missing", NO_NVRTC)]),
+    ):
+
+        def without(name: str, missing: str = missing) -> object:
+            if name.startswith(missing):
+                raise OSError(name)
+            return before(name)
+
+        monkeypatch.setattr(ctypes, "CDLL", without)
+        forget_libraries()
+        assert cuda_lines() == lines
+    recorder.failing["cuInit"] = 100
+    forget_libraries()
+    assert cuda_lines()[0] == ("missing", "CUDA does not start: CUDA error 100")
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"ICD": 3}'])

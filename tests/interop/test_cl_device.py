@@ -593,8 +593,8 @@ def in_a_process(code: str, **environment: str) -> subprocess.CompletedProcess[s
     prelude += "logging.basicConfig(level=logging.INFO, format='LOG %(levelname)s %(message)s')\n"
     prelude += "from framebind.interop.discovery.devices import open_device\n"
     return subprocess.run(
-        [sys.executable, "-c", prelude + code], env={**os.environ, **environment}, capture_output=True, text=True,
-        timeout=120, check=False,
+        [sys.executable, "-c", prelude + code], env={**os.environ, "CUDA_VISIBLE_DEVICES": "", **environment},
+        capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from framebind.interop.share.sharing import SharingReport
 GL_GPU, GL_CPU = FoundDevice("OpenGL", "GPU 1", "4.6"), FoundDevice("OpenGL", "llvmpipe", "4.5", software=True)
 CL_GPU, CL_CPU = FoundDevice("OpenCL", "GPU 2", "3.0"), FoundDevice("OpenCL", "PoCL", "3.0", software=True)
 BROKEN = FoundDevice("OpenGL", "GPU 3", "3.0", unusable="too old")
+CUDA_GPU, NO_CUDA = FoundDevice("CUDA", "GPU 4", "13.0"), FoundDevice("CUDA", "none", "", unusable="no driver")
 
 
 @pytest.fixture
@@ -36,6 +37,8 @@ def nothing_current() -> Iterator[None]:
     ("devices", "backend", "said"),
     [
         ((GL_GPU, CL_GPU), "opengl", "GPU 1"),
+        ((GL_GPU, CL_GPU, NO_CUDA), "opengl", "GPU 1"),
+        ((GL_GPU, CL_GPU, CUDA_GPU), "cuda", "GPU 4"),
         ((GL_GPU, CL_CPU), "opengl", "GPU 1"),
         ((GL_CPU, CL_GPU), "opencl", "GPU 2"),
         ((BROKEN, CL_GPU, CL_CPU), "opencl", "GPU 2"),
@@ -59,6 +62,11 @@ def test_opencl_is_best_where_it_takes_gl_objects() -> None:
     assert best_options([GL_GPU, CL_GPU], []).backend == "opengl"
 
 
+def test_cuda_is_not_best_for_whoever_has_a_gl_context() -> None:
+    assert best_options([GL_GPU, CL_GPU, CUDA_GPU], [], gl_is_current=True).backend == "opengl"
+    assert best_options([GL_CPU, CL_GPU, CUDA_GPU], [], gl_is_current=True).backend == "opencl"
+
+
 def test_it_finds_what_runs_here_and_leaves_nothing_current(nothing_current: None, cl_context: fb.ClContext) -> None:
     with fb.GlContext.headless() as gl:
         renderer, software = gl.renderer, gl.software
@@ -79,7 +87,7 @@ def test_a_context_that_is_current_is_looked_at_and_left() -> None:
     with fb.GlContext.headless(es=True) as gl:
         found = fb.CompatibilityList()
         assert fb.GlContext.current() is gl
-        assert [d.api for d in found.devices if d.api != "OpenCL"] == ["OpenGL ES"]
+        assert [d.api for d in found.devices if d.api not in ("OpenCL", "CUDA")] == ["OpenGL ES"]
         assert not gl.gl.clear_errors()
 
 
@@ -94,7 +102,8 @@ def test_without_drivers_it_says_why(nothing_current: None, monkeypatch: pytest.
     monkeypatch.setattr(ctypes, "CDLL", no_library)
     found = fb.CompatibilityList()
     reasons = {device.api: device.unusable for device in found.devices}
-    assert reasons.keys() == {"OpenGL", "OpenCL"} and len(found.devices) == 2
+    assert reasons.keys() == {"OpenGL", "OpenCL", "CUDA"} and len(found.devices) == 3
+    assert "install NVIDIA's driver" in reasons["CUDA"]
     assert "there is no OpenCL platform" in reasons["OpenCL"] and "EGL" in reasons["OpenGL"]
     assert found.sharing == []
     assert not found.is_delegate_supported_on_this_device()

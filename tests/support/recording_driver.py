@@ -50,6 +50,7 @@ class RecordingDriver:
     def __init__(self) -> None:
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
         self.failing: dict[str, int] = {}
+        self.attributes = dict(_ATTRIBUTES)
         self.memory: dict[int, Any] = {}
         """Memory that is not freed, by its address."""
         self.current: list[int] = []
@@ -89,7 +90,7 @@ class RecordingDriver:
         place.value = b"Recorder"
 
     def _cuDeviceGetAttribute(self, place: Any, attribute: int, device: int) -> None:
-        place._obj.value = _ATTRIBUTES[attribute]
+        place._obj.value = self.attributes[attribute]
 
     def _cuDeviceTotalMem_v2(self, place: Any, device: int) -> None:
         place._obj.value = 80 << 30
