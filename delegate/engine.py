@@ -220,7 +220,7 @@ class Engine:
         subgraph = graph.subgraph
         if claims.unsupported:
             log.warning(warning_text(graph.index, subgraph, claims.unsupported, taken))
-        log.info(f"{taken} of {len(subgraph.operators)} operators of subgraph '{subgraph.name}' run on the GPU")
+        log.info(f"operators of subgraph '{subgraph.name}' on the GPU: {taken} of {len(subgraph.operators)}")
 
     def make_kernel(self, graph: NativeGraph, partition: Partitioned) -> Partition:
         """Make the program of one partition; LiteRT asks for them in the order in which they run."""

@@ -9,6 +9,7 @@ from typing import Any
 from ..interop.device import Fence
 from ..interop.discovery.compatibility import BestOptions
 from ..interop.errors import BindingError, DelegateError
+from ..interop.wording import counted
 from .engine import Engine
 from .litert.native import log
 from .options import Backend, GpuDelegateOptions, as_options
@@ -87,7 +88,8 @@ class GpuDelegate:
 
     def __repr__(self) -> str:
         engine = self.engine
-        state = f"{sum(len(p.operators) for p in engine.partitions)} operators in {len(engine.partitions)} partitions"
+        operators = counted(sum(len(p.operators) for p in engine.partitions), "operator")
+        state = f"{operators} in {counted(len(engine.partitions), 'partition')}"
         if engine.closed or not engine.is_attached:
             state = "closed" if engine.closed else "serves no interpreter"
         return f"<GpuDelegate: backend '{self.options.backend}', {state}>"
@@ -149,7 +151,8 @@ class GpuDelegate:
         if self.engine.closed:
             raise DelegateError("this GpuDelegate is closed: make a new one, and an interpreter for it")
         dispatches = [partition.record() for partition in self.engine.partitions]
-        log.info(f"recorded {sum(dispatches)} dispatches in {len(dispatches)} partitions")
+        recorded = counted(sum(dispatches), "dispatch", "dispatches")
+        log.info(f"recorded {recorded} in {counted(len(dispatches), 'partition')}")
 
     # Order ------------------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from ai_edge_litert.interpreter import Delegate, OpResolverType
 
 from ..interop.discovery.devices import ChosenDevice, choose_device
 from ..interop.errors import BindingError, DelegateError, FramebindError
+from ..interop.wording import counted
 from .automatic import checked_choice, delegate_on_gpu, why_it_took_nothing
 from .gpu_delegate import GpuDelegate
 from .litert.python_layer import check_taken, describe_tensor
@@ -130,7 +131,8 @@ class Interpreter(litert.Interpreter):
             ", ".join(f"{graph.tensors[i].name}" for i in side if i >= 0) for side in (graph.inputs, graph.outputs)
         ]
         with_gpu = f", {self._gpu_delegate!r}" if self._gpu_delegate is not None else ""
-        return f"<{type(self).__name__}: {len(graph.operators)} operators from {sides[0]} to {sides[1]}{with_gpu}>"
+        operators = counted(len(graph.operators), "operator")
+        return f"<{type(self).__name__}: {operators} from {sides[0]} to {sides[1]}{with_gpu}>"
 
     # Delegates --------------------------------------------------------------------------------------------------------
 

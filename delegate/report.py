@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from ..interop.wording import counted
 from .read.model import Model, Subgraph
 
 log = logging.getLogger("framebind.delegate")
@@ -85,8 +86,8 @@ class PartitionReport:
     """Bytes of GPU memory for intermediate tensors."""
 
     def __repr__(self) -> str:
-        cost = "not recorded yet" if self.dispatches is None else f"{self.dispatches} dispatches"
-        return f"<PartitionReport {self.number}: {len(self.operators)} operators, {cost}>"
+        cost = "not recorded yet" if self.dispatches is None else counted(self.dispatches, "dispatch", "dispatches")
+        return f"<PartitionReport {self.number}: {counted(len(self.operators), 'operator')}, {cost}>"
 
 
 def describe_operators(

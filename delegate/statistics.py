@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..interop.device import Traits
+from ..interop.wording import counted
 from .cache.stopwatch import Phase
 from .lower.tuning import describe
 from .plan.work import work_of
@@ -65,8 +66,9 @@ class Statistics:
 
     def __repr__(self) -> str:
         return (
-            f"<Statistics: {self.operators_on_gpu} of {self.operators} operators on {self.device} ({self.api}), "
-            f"{self.partitions} partitions, {self.dispatches} dispatches>"
+            f"<Statistics: {self.operators_on_gpu} of {counted(self.operators, 'operator')} on {self.device} "
+            f"({self.api}), {counted(self.partitions, 'partition')}, "
+            f"{counted(self.dispatches, 'dispatch', 'dispatches')}>"
         )
 
 

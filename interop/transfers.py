@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from .errors import TransferError
+from .wording import counted
 
 log = logging.getLogger("framebind.transfers")
 
@@ -59,7 +60,7 @@ class Transfers:
     ...     buffer = fb.GlBuffer(16)  # made on the GPU: no copy
     ...     buffer.write(np.zeros(4, np.float32))
     ...     print(fb.transfers)
-    upload   buffer upload: 1 calls, 16 bytes
+    upload   buffer upload: 1 call, 16 bytes
     """
 
     def __init__(self) -> None:
@@ -111,11 +112,14 @@ class Transfers:
             self.by_reason.clear()
 
     def __repr__(self) -> str:
-        return f"<Transfers: {self.calls} copies, {self.bytes} bytes>"
+        return f"<Transfers: {counted(self.calls, 'copy', 'copies')}, {counted(self.bytes, 'byte')}>"
 
     def __str__(self) -> str:
         hops = self.by_reason.items()
-        rows = [f"{way:8} {reason}: {hop.calls} calls, {hop.bytes} bytes" for (way, reason), hop in hops]
+        rows = [
+            f"{way:8} {reason}: {counted(hop.calls, 'call')}, {counted(hop.bytes, 'byte')}"
+            for (way, reason), hop in hops
+        ]
         return "\n".join(rows) or "no transfers between host and GPU"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ...interop.wording import counted
 from ..litert.native import NativeGraph, Partitioned
 from ..options import GpuDelegateOptions
 from ..read.model import Subgraph
@@ -159,8 +160,8 @@ def sparse_constants_on_cpu(request: Request, operators: Sequence[int]) -> str |
 
 
 def _beyond_limit(partition: Partitioned, limit: int) -> str:
-    size = len(partition.operators)
-    return f"its partition has {size} operators; max_delegated_partitions takes the {limit} largest"
+    size = counted(len(partition.operators), "operator")
+    return f"its partition has {size}; max_delegated_partitions takes the {limit} largest"
 
 
 OPERATOR_RULES: tuple[Rule, ...] = (taken_by_another_delegate, outside_node_range)

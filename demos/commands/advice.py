@@ -14,6 +14,8 @@ import numpy as np
 
 import framebind as fb
 
+from ..console import counted
+
 Shape = tuple[int, ...]
 
 
@@ -157,7 +159,7 @@ def _odd_channels(facts: Facts) -> Iterator[Advice]:
             odd[use.tensor] = 2 * use.nbytes * (padded - shape[-1]) // padded
     if odd:
         counts = sorted({facts.tensors[tensor].shape[-1] for tensor in odd})
-        where = f"{len(odd)} tensor{'s' if len(odd) > 1 else ''} with {listed(counts)} channels"
+        where = f"{counted(len(odd), 'tensor')} with {listed(counts)} channels"
         change = "Make channel counts multiples of 4: the last slice of four is read, written and computed in any case."
         yield Advice("odd channel counts", where, 0, sum(odd.values()), change)
 

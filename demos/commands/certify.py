@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import json
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 import framebind as fb
 
@@ -21,7 +18,7 @@ from ...delegate.certify.devices import usable_devices, versions
 from ...delegate.certify.outcomes import Journal, Outcome
 from ...delegate.certify.plan import subjects
 from ...delegate.certify.runner import run
-from ..console import make_console
+from ..console import progress_bar
 from ..models import BUNDLED, MODELS, find_local, find_model
 from .output import print_line, write_file
 
@@ -99,32 +96,13 @@ def _certify(name: str, planned: list[Subject], journal: Journal, deadline: floa
     """Check on one device what the journal does not have yet."""
     done = {outcome.subject for outcome in journal.read()[1].get(name, [])}
     todo = [subject for subject in planned if subject not in done]
-    with _progress(name, len(planned), len(done)) as advance:
+    failed = 0
+    with progress_bar(name, len(planned), len(done)) as advance:
 
         def report(outcome: Outcome) -> None:
+            nonlocal failed
             journal.add(name, outcome)
-            advance(outcome)
+            failed += outcome.status != "passed"
+            advance(f"{failed} failed" if failed else "")
 
         run(name, todo, deadline, journal.add_device, report)
-
-
-@contextlib.contextmanager
-def _progress(name: str, total: int, done: int) -> Iterator[Callable[[Outcome], Any]]:
-    """A progress bar; yields the function that counts an outcome."""
-    columns = (
-        TextColumn(name),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.description}"),
-    )
-    failed = 0
-    with Progress(*columns, console=make_console(stderr=True)) as progress:
-        task = progress.add_task("", total=total, completed=done)
-
-        def advance(outcome: Outcome) -> None:
-            nonlocal failed
-            failed += outcome.status != "passed"
-            progress.update(task, advance=1, description=f"{failed} failed" if failed else "")
-
-        yield advance

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 import framebind as fb
 
-from ..console import make_console
+from ..console import progress_bar
 from ..evaluation import coco as coco_task
 from ..evaluation import imagenet as imagenet_task
 from ..evaluation.preprocessing import list_pictures
@@ -143,19 +140,11 @@ def _run(
                 open_side("GPU", model, collectors["GPU"], delegate, None),
                 open_side("CPU", model, collectors["CPU"], None, threads),
             ]
-            with _progress(len(pictures)) as advance:
+            with progress_bar("pictures", len(pictures)) as advance:
                 run(sides, pictures, prepare, advance)
             return delegate.statistics().device, sides
         finally:
             delegate.close()
-
-
-@contextlib.contextmanager
-def _progress(pictures: int) -> Iterator[Callable[[], Any]]:
-    columns = (TextColumn("pictures"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=make_console(stderr=True)) as progress:
-        task = progress.add_task("", total=pictures)
-        yield lambda: progress.advance(task)
 
 
 def _content(model: Path, device: str, pictures: list[Path], sides: list[Side]) -> dict[str, Any]:

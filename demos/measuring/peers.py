@@ -11,6 +11,7 @@ import numpy as np
 
 import framebind as fb
 
+from ..console import counted
 from .inputs import Inputs
 from .measure import Measurement, Schedule, Subject, read_and_write, time_frames
 from .torch_peer import torch_compile
@@ -18,7 +19,7 @@ from .torch_peer import torch_compile
 
 def litert_cpu(path: Path, threads: int, schedule: Schedule, inputs: Inputs) -> Measurement:
     """Measure LiteRT's CPU interpreter (XNNPACK). A frame writes every input, runs and reads every output."""
-    row = Measurement(path.stem, f"litert-cpu, {threads} threads", "read")
+    row = Measurement(path.stem, f"litert-cpu, {counted(threads, 'thread')}", "read")
     started = time.perf_counter()
     interpreter = fb.Interpreter(model_path=path, num_threads=threads, delegate="cpu")
     inputs.resize(interpreter)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import framebind as fb
 
+from ..console import counted
 from .network import MODES, Mode
 
 UPLOAD, RECORDING, SCREENSHOT, DETECTIONS = "camera frame", "video frame", "picture file", "detections"
@@ -45,8 +46,10 @@ class Report:
             return "\n".join([alone, *(f"{MODES[mode]}: {report}" for mode, report in self.others.items())])
         if not self.frames:
             return "one frame: too few to measure"
-        mean, frames = self.seconds / self.frames, "1 frame" if self.frames == 1 else f"{self.frames} frames"
-        dropped = f" {self.dropped} frames of the source came too fast and were dropped." if self.dropped else ""
+        mean, frames = self.seconds / self.frames, counted(self.frames, "frame")
+        dropped = (
+            f" Dropped, because the source was too fast: {counted(self.dropped, 'frame')}." if self.dropped else ""
+        )
         totals = {"source": self.uploaded, "recording": self.recorded, "results": self.detected, "else": self.copied}
         return (
             f"{frames} after the first: {1 / mean:.1f} per second, {mean * 1000:.1f} ms each.{dropped}\n"

@@ -10,16 +10,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 import framebind as fb
 
 from ..apis import GL
 from ..assets import PHOTOGRAPH
-from ..console import make_console, plain
+from ..console import make_console, plain, progress_bar
 from ..models import find_model
 from .files import check_written
 from .hud import STARTING, Hud, with_bar
@@ -83,7 +81,8 @@ def run(prepare: Callable[[Scene], Task], options: Options, *, photograph: Path 
         source.mirror = options.mirror
         frames, seconds = _limits(options, source)
         length = min((n for n in (frames, source.length) if n is not None), default=None)
-        with _progress(length) as advance:
+        bar = contextlib.nullcontext(lambda: None) if length is None else progress_bar("frames", length)
+        with bar as advance:
             return player.play(frames=frames, duration=seconds, advance=advance)
 
 
@@ -142,18 +141,6 @@ def _source(options: Options, photograph: Path) -> fb.Source:
     return fb.open_source(
         name, size=size, fps=options.fps, fourcc=options.fourcc, matrix=options.matrix, loop=options.loop
     )
-
-
-@contextlib.contextmanager
-def _progress(length: int | None) -> Iterator[Callable[[], Any]]:
-    """A progress bar if the number of frames is known; yields the function that advances it by one."""
-    if length is None:
-        yield lambda: None
-        return
-    columns = (TextColumn("frames"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console) as progress:
-        task = progress.add_task("frames", total=length)
-        yield lambda: progress.advance(task)
 
 
 def main(prepare: Callable[[Scene], Task], options: Options, *, photograph: Path = PHOTOGRAPH) -> None:

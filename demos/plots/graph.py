@@ -10,6 +10,7 @@ from rich.filesize import decimal
 
 import framebind as fb
 
+from ..console import counted
 from .style import CPU, FAINT, GPU, INK, Chart, Part, caption, styled
 
 ROW, BAR = 22, 16
@@ -64,7 +65,8 @@ def graph_chart(
     edges = edges_of([row.operator for row in rows])
     on_gpu = sum(operator.runs_on == "gpu" for operator in live)
     left_out = len(operators) - len(live)
-    lines = [f"{len(live)} operators: {on_gpu} on the GPU, as {len(steps)} steps, {len(live) - on_gpu} on the CPU."]
+    on_cpu, launched = len(live) - on_gpu, counted(len(steps), "step")
+    lines = [f"{counted(len(live), 'operator')}: {on_gpu} on the GPU, as {launched}, {on_cpu} on the CPU."]
     if left_out:
         lines.append(f"{left_out} more compute constants and are not shown.")
     title = caption(model, *lines, size=22, offset=20)

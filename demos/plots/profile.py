@@ -9,6 +9,7 @@ import altair as alt
 
 import framebind as fb
 
+from ..console import counted
 from .style import CPU, FAINT, FLOOR, GPU, INK, PALE_GPU, WIDTH, Chart, Part, caption, styled
 
 LONGEST = 20
@@ -166,8 +167,8 @@ def _steps(profile: Profile) -> Part:
     total, floor = (sum(row[name] for row in rows) / 1e3 for name in ("us", "floor"))
     title = caption(
         f"Steps on {profile.on}",
-        f"{len(rows)} steps, {total:,.3f} ms one by one; dark lines are floors, {floor:,.3f} ms in all: the time in "
-        "which the step would move its bytes and multiply and add,",
+        f"{counted(len(rows), 'step')}, {total:,.3f} ms one by one; dark lines are floors, {floor:,.3f} ms in all: the "
+        "time in which the step would move its bytes and multiply and add,",
         "if it were as fast at each as the fastest step of this run.",
     )
     chart: Any = alt.layer(bars, floors)
@@ -222,5 +223,5 @@ def _memory(profile: Profile) -> Part:
         ],
     )
     size, apart = max((row["high"] for row in rows), default=0.0), sum(use.nbytes for use in profile.memory) / 1e6
-    below = f"{len(rows)} tensors share {size:,.3g} MB; apart they would take {apart:,.3g} MB."
+    below = f"{counted(len(rows), 'tensor')} in {size:,.3g} MB; each in memory of its own: {apart:,.3g} MB."
     return chart.properties(width=WIDTH, height=220, title=caption(f"Intermediate tensors on {profile.on}", below))

@@ -7,6 +7,7 @@ import time
 import weakref
 from dataclasses import dataclass
 
+from ..wording import counted
 from .context import GlContext
 from .khronos import GL
 from .query import has_extension
@@ -85,7 +86,9 @@ class GlTimer:
             weakref.finalize(self, _free, context, every).atexit = False
 
     def __repr__(self) -> str:
-        return f"<GlTimer: times of {'CPU and GPU' if self.has_gpu else 'the CPU'}, {self.depth} frames late>"
+        return (
+            f"<GlTimer: times of {'CPU and GPU' if self.has_gpu else 'the CPU'}, {counted(self.depth, 'frame')} late>"
+        )
 
     def mark(self, name: str) -> None:
         """Begin the stage ``name`` and end the one before. A name may come more than once."""

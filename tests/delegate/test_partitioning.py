@@ -234,7 +234,7 @@ def test_nothing_is_warned_of_where_all_runs_on_the_gpu(caplog: pytest.LogCaptur
         interpreter, _ = delegated(chain("EXP", "TANH"))
     assert where(interpreter) == [("EXP", "gpu", 0), ("TANH", "gpu", 0)]
     assert warnings(caplog) == []
-    assert "2 of 2 operators of subgraph 'main' run on the GPU" in caplog.text
+    assert "operators of subgraph 'main' on the GPU: 2 of 2" in caplog.text
 
 
 def test_each_subgraph_is_reported(caplog: pytest.LogCaptureFixture) -> None:

@@ -189,7 +189,7 @@ def test_csv_has_a_line_for_each_row(model_path: FindModel, context: fb.GlContex
     options = ("--backend", "gl,cpu", "--read", "--runs", 1, "--warmup-runs", 0, "--threads", 1, "--csv")
     done = run("benchmark", model_path(MODEL), *options)
     lines = list(csv.DictReader(io.StringIO(done.stdout)))
-    assert [(line["on"], line["io"]) for line in lines] == [("gl f32", "read"), ("litert-cpu, 1 threads", "read")]
+    assert [(line["on"], line["io"]) for line in lines] == [("gl f32", "read"), ("litert-cpu, 1 thread", "read")]
     # The input comes as numbers; a texture would take no dispatch more, as the first convolution samples it.
     assert int(lines[0]["dispatches"]) == golden("f32")[0] and lines[1]["dispatches"] == ""
 

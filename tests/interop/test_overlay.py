@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import framebind as fb
+from framebind.interop.frames.show.font import spelled
 from support.gl_calls import counted_calls
 
 WHITE, RED = (1.0, 1.0, 1.0), (1.0, 0.0, 0.0)
@@ -94,6 +95,20 @@ def test_text_at_whole_pixels_is_what_the_font_renderer_drew(context: fb.GlConte
     overlay = fb.Overlay()
     overlay.text("R", 7, 9, height=24)
     assert np.abs(drawn(overlay)[..., 0].astype(int) - np.asarray(expected)).max() <= 1
+
+
+def test_text_of_other_languages_is_spelled_in_letters_that_the_font_has() -> None:
+    assert spelled("21° · Straße, Vögel, e\u0301te\u0301…") == "21° · Strasse, Vogel, ete…"
+    assert spelled("кошка\n猫") == "koshka\nMao"
+    assert spelled("\u2068plain\u2069") == "plain", "marks of direction have no picture"
+
+
+def test_text_is_as_wide_as_its_spelling(context: fb.GlContext) -> None:
+    overlay = fb.Overlay()
+    overlay.text("Vögel", 2, 4)
+    umlaut = drawn(overlay)
+    overlay.text("Vogel", 2, 4)
+    assert (drawn(overlay) == umlaut).all() and overlay.text_width("Vögel") == overlay.text_width("Vogel")
 
 
 def test_digits_are_equally_wide_so_that_figures_stand_still(context: fb.GlContext) -> None:

@@ -7,6 +7,7 @@ at about the height at which it is shown, because a large one made small on the 
 from __future__ import annotations
 
 import functools
+import unicodedata
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -49,6 +50,17 @@ class Font:
         """The least of ``HEIGHTS`` that is not less than ``height``, or the largest one; and its glyphs."""
         drawn = next((each for each in HEIGHTS if each >= height), HEIGHTS[-1])
         return drawn, self.glyphs[drawn]
+
+
+@functools.lru_cache(256)
+def spelled(text: str) -> str:
+    """``text`` in the font's characters: others are transliterated ("é" as "e", "猫" as "Mao"), or are left out."""
+    if text.isascii():
+        return text
+    from anyascii import anyascii  # reads its tables when a text needs them
+
+    composed = unicodedata.normalize("NFC", text)
+    return "".join(character if character in CHARACTERS else anyascii(character) for character in composed)
 
 
 @functools.cache

@@ -11,7 +11,7 @@ from ...gl.program import build_program
 from ...gl.state import framebuffers, kept, pixel_operations, prepare_to_draw, program, texture_units, vertex_array
 from ...gl.texture import GlTexture, linear_sampler
 from .draw import Surface
-from .font import MARGIN, font
+from .font import MARGIN, font, spelled
 
 _BATCH = 64
 """Strokes a draw call: three vec4 each, of the 256 that every driver has room for."""
@@ -109,7 +109,7 @@ class Overlay:
         self._waiting: list[float] = []
 
     def __repr__(self) -> str:
-        return f"<Overlay: {len(self._waiting) // 12} shapes and letters to draw>"
+        return f"<Overlay: shapes and letters to draw: {len(self._waiting) // 12}>"
 
     def line(self, x0: float, y0: float, x1: float, y1: float, color: Color, thickness: float = 2.0) -> None:
         """Add a straight line. Its edges fade over one pixel, so that a slight move changes it slightly."""
@@ -146,11 +146,12 @@ class Overlay:
         """Add lines of text, separated by newlines.
 
         ``x`` and ``y`` are the top left corner of the first line, ``height`` is the height of a line. Text is sharpest
-        if all three are whole numbers. The font has ASCII, "·", "°" and "…"; other characters are shown as "?".
+        if all three are whole numbers. The font has ASCII, "·", "°" and "…". Other characters are transliterated: "é"
+        is drawn as "e", "猫" as "Mao".
         """
         drawn, glyphs = self._font.at(height)
         scale, other = height / drawn, glyphs["?"]
-        for number, line in enumerate(text.split("\n")):
+        for number, line in enumerate(spelled(text).split("\n")):
             left, middle = x, y + (number + 0.5) * height
             for character in line:
                 glyph = glyphs.get(character, other)
@@ -164,7 +165,7 @@ class Overlay:
         """Width of the longest line of ``text`` in pixels."""
         drawn, glyphs = self._font.at(height)
         other = glyphs["?"]
-        widest = max(sum(glyphs.get(c, other).advance for c in line) for line in text.split("\n"))
+        widest = max(sum(glyphs.get(c, other).advance for c in line) for line in spelled(text).split("\n"))
         return widest * height / drawn
 
     def draw(self, target: GlTexture | Surface) -> None:
