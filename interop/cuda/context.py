@@ -242,7 +242,9 @@ def _enter(cuda: Any, context: int) -> bool:
     cuda.cuCtxGetCurrent(ctypes.byref(current))
     if current.value == context:
         return False
-    check(cuda.cuCtxPushCurrent_v2(context), "making a CUDA context current")
+    status = cuda.cuCtxPushCurrent_v2(context)
+    if status:
+        check(status, "making a CUDA context current")
     return True
 
 

@@ -69,7 +69,7 @@ class BaseCommandList(ABC, Generic[R]):
         self._fixed: dict[int, Resource] = {}
         """Resources that are not in slots, by id(): they are held here, so no other object can get the same id."""
         self._check_steps()
-        self._slot_uses = tuple(self._slots.values())
+        self._slot_uses, self._fixed_resources = tuple(self._slots.values()), tuple(self._fixed.values())
         self._parameters: list[dict[str, tuple[float, ...]]] = [
             {argument.name: step.parameters[argument.name] for argument in step.kernel.source.pictures}
             for step in self.steps
@@ -175,8 +175,13 @@ class BaseCommandList(ABC, Generic[R]):
             if watch.failed and self._instead is not None:
                 self._record_again(self._instead)
         for use in self._slot_uses:
-            if not use.checked or use.resource is None or use.resource.released:
+            resource = use.resource
+            if not use.checked or resource is None or resource.released:
                 check_slot(use, self._parameters)
+        # A kernel argument keeps no memory alive: running on freed memory would crash the process, or its context.
+        for resource in self._fixed_resources:
+            if resource.released:
+                raise BindingError(f"'{resource.label}' is released: record the steps again with another one")
 
     def _record_again(self, record: Record[R]) -> None:
         """Make the calls anew, with the parameters and slots of now."""
@@ -193,6 +198,6 @@ class BaseCommandList(ABC, Generic[R]):
         """Let go of the steps' resources. May be called more than once."""
         self._released = True
         self._recording.release()
-        self.steps, self._calls, self._slot_uses = (), (), ()
+        self.steps, self._calls, self._slot_uses, self._fixed_resources = (), (), (), ()
         for held in (self._parameters, self._slots, self._fixed):
             held.clear()

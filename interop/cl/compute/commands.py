@@ -34,8 +34,6 @@ class ClCommandList(BaseCommandList[Recording]):
     ) -> None:
         self._context = context
         super().__init__(context, traits, steps, record, instead)
-        fixed = self._fixed.values()
-        self._fixed_resources = tuple(each for each in fixed if isinstance(each, ClBuffer | ClImage))
         self._partners: tuple[tuple[Partner, list[Use]], ...] = ()
         self._find_partners()
 
@@ -58,12 +56,13 @@ class ClCommandList(BaseCommandList[Recording]):
     # Partners ---------------------------------------------------------------------------------------------------------
 
     def _slot_changed(self, before: Resource | None, resource: Resource) -> None:
-        if any(isinstance(each, ClBuffer | ClImage) and each.partner is not None for each in (before, resource)):
+        if self._partners or (isinstance(resource, ClBuffer | ClImage) and resource.partner is not None):
             self._find_partners()
 
     def _find_partners(self) -> None:
         """List the partners that a run must tell, each with the memory of theirs that it uses."""
-        uses = [Use(resource, "rw", resource.nbytes) for resource in self._fixed_resources if resource.partner]
+        fixed = [each for each in self._fixed_resources if isinstance(each, ClBuffer | ClImage)]
+        uses = [Use(resource, "rw", resource.nbytes) for resource in fixed if resource.partner]
         for slot in self._slots.values():
             resource = slot.resource
             if isinstance(resource, ClBuffer | ClImage) and resource.partner is not None:
@@ -106,13 +105,6 @@ class ClCommandList(BaseCommandList[Recording]):
             if status:
                 check(status, f"running on {self._context}")
 
-    def _prepare(self) -> None:
-        super()._prepare()
-        # A kernel argument keeps no memory alive: running on freed memory would crash the process.
-        for resource in self._fixed_resources:
-            if resource.released:
-                raise BindingError(f"'{resource.label}' is released: record the steps again with another one")
-
     def timings(self) -> list[tuple[str, int]]:
         """Run once and return (label, nanoseconds on the device) of each dispatch. For measurements: it waits."""
         self._prepare()
@@ -134,4 +126,4 @@ class ClCommandList(BaseCommandList[Recording]):
     def release(self) -> None:
         """Let go of the steps' resources. May be called more than once."""
         super().release()
-        self._fixed_resources, self._partners = (), ()
+        self._partners = ()

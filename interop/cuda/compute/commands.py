@@ -30,7 +30,6 @@ class CudaCommandList(BaseCommandList[Recording]):
     def __init__(self, context: CudaContext, traits: Traits, steps: Sequence[Step], record: Record[Recording]) -> None:
         self._context = context
         super().__init__(context, traits, steps, record, None)
-        self._fixed_resources = tuple(self._fixed.values())
 
     def _owns(self, kernel: Kernel) -> bool:
         return isinstance(kernel, CudaKernel) and kernel.context is self._context
@@ -69,13 +68,6 @@ class CudaCommandList(BaseCommandList[Recording]):
             if pushed:
                 self._context.leave()
 
-    def _prepare(self) -> None:
-        super()._prepare()
-        # A launch keeps no memory alive: running on freed memory would make the context unusable.
-        for resource in self._fixed_resources:
-            if resource.released:
-                raise BindingError(f"'{resource.label}' is released: record the steps again with another one")
-
     def timings(self) -> list[tuple[str, int]]:
         """Run once and return (label, nanoseconds on the GPU) of each dispatch. For measurements: it waits.
 
@@ -101,11 +93,6 @@ class CudaCommandList(BaseCommandList[Recording]):
                     cuda.cuEventDestroy_v2(event)
         labels = [label for label, _ in self._recording.dispatches]
         return [(label, round(1e6 * time)) for label, time in zip(labels, times, strict=True)]
-
-    def release(self) -> None:
-        """Let go of the steps' resources. May be called more than once."""
-        super().release()
-        self._fixed_resources = ()
 
 
 def _is_single(argument: Argument) -> bool:

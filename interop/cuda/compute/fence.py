@@ -70,9 +70,14 @@ class CudaFence:
 
     def wait(self) -> None:
         """Block until the GPU has passed this point. Raises DeviceError if work before it has failed."""
-        self._context.check()
-        with self._context.entered():
+        context = self._context
+        context.check()
+        pushed = context.enter()  # entered() takes longer
+        try:
             status = driver().cuEventSynchronize(self.handle)
+        finally:
+            if pushed:
+                context.leave()
         if status:
             check(status, f"waiting for {self._context}")
 
