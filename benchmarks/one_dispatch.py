@@ -8,7 +8,6 @@ with NaN before each hundredth, so that a step that reads too early gives a wron
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import math
 import statistics
@@ -31,19 +30,15 @@ from framebind.delegate.plan.placement import slot_name
 from framebind.delegate.run.program import Program
 from framebind.demos.apis import BY_NAME, CL, Backend
 from framebind.demos.models import find_model
-from framebind.interop.cuda.api import check, driver
-from framebind.interop.cuda.compute.device import CudaDevice
 from framebind.interop.device import CommandList, Device, Dispatches, Resource
 from framebind.interop.discovery.devices import open_device
 
 COLUMNS = ("model", "dispatches", "barriers", "median", "stream", "submit", "on the GPU", "different runs")
 """The times are milliseconds: *median* of a run and the wait for it, *stream* per run of many back to back, *submit*
-the CPU's part of a run, and the GPU's own clock. On CUDA a row has the separate dispatches as a CUDA graph.
+the CPU's part of a run, and the GPU's own clock. On CUDA separate dispatches are a graph, but for the GPU's clock.
 """
 TOGETHER = 100
 """Runs that are compared at once."""
-RELAXED = 2
-"""CU_STREAM_CAPTURE_MODE_RELAXED."""
 WARM_UP = 0.3
 FRAME = (640, 480)
 """Width and height of the frames in texels."""
@@ -165,25 +160,6 @@ def differing_runs(device: Device, model: BoundModel, lists: list[CommandList], 
     return wrong
 
 
-def captured(device: Device, commands: CommandList) -> Callable[[], None]:
-    """The list's launches as a CUDA graph, which is launched as a whole. Its objects cannot be changed."""
-    assert isinstance(device, CudaDevice)
-    context, graph, executable = device.context, ctypes.c_void_p(), ctypes.c_void_p()
-    cuda, stream = driver(), ctypes.c_void_p(context.stream)
-    with context.entered():
-        check(cuda.cuStreamBeginCapture_v2(stream, RELAXED), "capturing")
-        commands.run()
-        check(cuda.cuStreamEndCapture(stream, ctypes.byref(graph)), "capturing")
-        what = ctypes.byref(executable), graph, ctypes.c_ulonglong(0)
-        check(cuda.cuGraphInstantiateWithFlags(*what), "making a graph")
-
-    def launch() -> None:
-        with context.entered():
-            check(cuda.cuGraphLaunch(executable, stream), "launching a graph")
-
-    return launch
-
-
 def measure(device: Device, backend: Backend, path: Path, storage: str, runs: int, compared: int) -> list[list[str]]:
     """Rows of COLUMNS: the recorded steps as separate dispatches and as one; then whole frames of the interpreter."""
     device.dispatches = "separate"
@@ -199,9 +175,6 @@ def measure(device: Device, backend: Backend, path: Path, storage: str, runs: in
         spent = sum(nanoseconds for _, nanoseconds in commands.timings()) / 1e6
         figures = [f"{figure:.3f}" for figure in (*times, spent)]
         rows.append([path.stem, dispatches, str(commands.barriers), *figures, f"{wrong} of {compared}"])
-    if backend == "cuda":
-        figures = [f"{figure:.3f}" for figure in milliseconds(device, captured(device, lists[0]), runs)]
-        rows.append([path.stem, f"graph of {len(program.steps)}", "0", *figures, "", ""])
     model.delegate.close()
     for dispatches in ("separate", "one", "auto"):
         device.dispatches = dispatches

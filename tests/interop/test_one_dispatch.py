@@ -20,6 +20,7 @@ from framebind.delegate.run.program import Program
 from framebind.interop.cl.compute.commands import ClCommandList
 from framebind.interop.cl.compute.device import ClDevice
 from framebind.interop.device import Device, Operand, Slot
+from framebind.interop.record.barrier import BaseBarrier
 from framebind.interop.record.base_device import BaseDevice
 from framebind.interop.record.one_dispatch import (
     FEWEST_STEPS,
@@ -153,6 +154,8 @@ def test_pictures_and_their_parameters_change_between_runs(gpu: Device) -> None:
 
 def test_after_a_failure_steps_run_separately_with_what_was_bound(gpu: Device) -> None:
     assert isinstance(gpu, BaseDevice)
+    if not isinstance(gpu._barrier, BaseBarrier):
+        pytest.skip("a cooperative launch cannot fail")
     shape = (1, 4, 5, 3)
     source = copy_source(gpu, Picture(shape, "rgba32f", "rgb"), Dense(shape))
     first, now = (picture_parameters(shape, (5, 4), "rgb", std=(std,)) for std in (1.0, 0.25))

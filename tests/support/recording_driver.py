@@ -76,6 +76,7 @@ class RecordingDriver:
         place._obj.value = self._last_handle
 
     _cuStreamCreate = _cuEventCreate = _cuModuleGetFunction = lambda self, place, *_: self._new_handle(place)
+    _cuGraphCreate = _cuGraphAddKernelNode = _cuGraphInstantiateWithFlags = _cuStreamCreate
 
     def _cuModuleLoadData(self, place: Any, code: bytes) -> int:
         if code == self.refused:

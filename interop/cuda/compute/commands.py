@@ -24,7 +24,7 @@ ALIGNMENT = 16
 class CudaCommandList(BaseCommandList[Recording]):
     """Implements interop.device.CommandList on the stream of a CudaContext.
 
-    Separate launches have no barriers between them: a stream is in order.
+    Separate launches have no barriers between them: a stream is in order, and so is the graph that is made of them.
     """
 
     def __init__(self, context: CudaContext, traits: Traits, steps: Sequence[Step], record: Record[Recording]) -> None:

@@ -16,15 +16,15 @@ from ...binaries import BinaryStore
 from ...device import Kernel, Resource, Step, Traits
 from ...errors import BindingError
 from ...record.base_device import BaseDevice
-from ...record.one_dispatch import prefers_one
 from ..api import ask, attribute, check, driver, driver_version
 from ..context import CudaContext
 from ..objects import IMAGE_FORMATS, CudaArray, CudaImage
 from ..user_objects import as_cuda_object
 from .commands import ALIGNMENT, CudaCommandList
 from .fence import CudaEvents, CudaFence, event_handle
+from .graph import record_as_graph
 from .one_dispatch import CooperativeLaunch, record_as_one
-from .recording import CudaKernel, record_separately
+from .recording import CudaKernel
 
 _MAX_THREADS_PER_BLOCK, _SHARED_BYTES_PER_BLOCK, _THREADS_PER_UNIT = 1, 8, 39
 """CUdevice_attribute."""
@@ -96,11 +96,14 @@ class CudaDevice(BaseDevice[CudaKernel, CudaCommandList, CooperativeLaunch]):
                 pass
 
     def _prefers_one(self, steps: Sequence[Step]) -> bool:
-        return prefers_one(steps, software=False, units=self._barrier.units)
+        """Never: a graph of separate launches was faster for each of six models, and its kernels compile in parallel
+        (docs/decisions/0018). SUSTAINED_SPEED asks for "one", and keeps it if that is faster.
+        """
+        return False
 
     def _record_separately(self, steps: Sequence[Step], store: BinaryStore | None) -> CudaCommandList:
         self._compile({step.kernel for step in steps}, store)
-        record = functools.partial(record_separately, self.context, store=store)
+        record = functools.partial(record_as_graph, self.context, store=store)
         return CudaCommandList(self.context, self.traits, steps, record)
 
     def _record_as_one(self, steps: Sequence[Step], groups_per_unit: int, store: BinaryStore | None) -> CudaCommandList:

@@ -110,9 +110,10 @@ def parameter_array(places: Sequence[Any]) -> Any:
     return (ctypes.c_void_p * len(places))(*map(ctypes.addressof, places))
 
 
-def record_separately(context: CudaContext, steps: Sequence[Step], store: BinaryStore | None) -> Recording:
-    """One launch per step. A stream runs them in order."""
-    recording = Recording()
+def record_separately(
+    context: CudaContext, steps: Sequence[Step], store: BinaryStore | None, recording: Recording
+) -> Recording:
+    """One launch per step, added to an empty recording. A stream runs them in order."""
     for number, step in enumerate(steps):
         assert isinstance(step.kernel, CudaKernel)
         source = step.kernel.source

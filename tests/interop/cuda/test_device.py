@@ -13,6 +13,7 @@ import pytest
 import framebind as fb
 from framebind.interop.cuda import nvrtc
 from framebind.interop.cuda.compute.device import CudaDevice
+from framebind.interop.cuda.compute.graph import KernelNode
 from framebind.interop.cuda.compute.recording import CudaKernel
 from framebind.interop.device import Operand, Slot, Step
 from framebind.kernels.codegen.source import Argument, KernelSource
@@ -20,7 +21,7 @@ from framebind.kernels.views import Dense, Picture, Sliced, picture_parameters
 from support.recording_driver import CONTEXT, MACHINE_CODE, OTHER_STREAM, RecordingDriver, forget_libraries
 
 SHAPE = (1, 4, 4, 4)
-LAUNCHES = {"cuLaunchKernel", "cuLaunchCooperativeKernel"}
+LAUNCHES = {"cuLaunchKernel", "cuLaunchCooperativeKernel", "cuGraphLaunch"}
 
 
 @pytest.fixture
@@ -110,6 +111,68 @@ def test_steps_are_one_cooperative_launch(device: CudaDevice, recorder: Recordin
     assert (commands.dispatches, commands.barriers) == (1, 1)
     (launch,) = launches(recorder)
     assert len(launch) == 10 and launch[1] == 1, "no more groups than the largest step has"
+
+
+def two_steps(device: CudaDevice) -> list[Step]:
+    view = Picture((1, 4, 4, 4), "rgba8", "rgba")
+    values = picture_parameters(view.shape, (4, 4), "rgba")
+    between = device.buffer(256, "between")
+    return [
+        copy_step(device, Slot("frame"), between, view, src=values),
+        copy_step(device, between, device.buffer(256, "target"), Sliced(SHAPE)),
+    ]
+
+
+def updated(recorder: RecordingDriver) -> list[KernelNode]:
+    """The nodes whose parameters were given to the driver anew."""
+    return [arguments[2]._obj for name, arguments in recorder.calls if name == "cuGraphExecKernelNodeSetParams"]
+
+
+def test_separate_launches_are_a_graph_in_their_order(device: CudaDevice, recorder: RecordingDriver) -> None:
+    commands = device.record(two_steps(device))
+    added = [arguments for name, arguments in recorder.calls if name == "cuGraphAddKernelNode"]
+    assert [arguments[3] for arguments in added] == [0, 1] and added[0][2] is None
+    assert added[1][2]._obj.value == added[0][0]._obj.value, "the second follows the first"
+    nodes = [arguments[4]._obj for arguments in added]
+    assert [(tuple(node.grid), tuple(node.group), node.local_bytes) for node in nodes] == [
+        ((1, 1, 1), (64, 1, 1), 0)
+    ] * 2
+    commands.set_slot("frame", device.texture(4, 4, "rgba8", "picture"))
+    commands.run()
+    recorder.calls.clear()
+    commands.run()
+    assert [name for name in recorder.names() if not name.startswith("cuCtx")] == ["cuGraphLaunch"]
+    assert launches(recorder)[0][1] == device.context.stream
+    assert (commands.dispatches, commands.calls_per_run, len(commands.timings())) == (2, 1, 2)
+
+
+def test_what_changes_in_a_graph_is_given_to_it_once(device: CudaDevice, recorder: RecordingDriver) -> None:
+    commands = device.record(two_steps(device))
+    for number in range(2):
+        recorder.calls.clear()
+        picture = device.texture(4, 4, "rgba8", f"picture {number}")
+        commands.set_slot("frame", picture)
+        values = picture_parameters((1, 4, 4, 4), (4, 4), "rgba", std=(number + 2.0,))
+        commands.set_parameters(0, "src", values)
+        commands.run()
+        commands.run()
+        (node,) = updated(recorder)
+        assert recorder.names().count("cuGraphLaunch") == 2
+        addresses = (ctypes.c_void_p * 7).from_address(node.parameters)
+        assert ctypes.c_uint64.from_address(addresses[1]).value == picture.pointer
+        assert list((ctypes.c_float * 16).from_address(addresses[3])) == pytest.approx(values)
+    recorder.failing["cuGraphExecKernelNodeSetParams"] = 1
+    commands.set_slot("frame", device.texture(4, 4, "rgba8", "picture"))
+    with pytest.raises(fb.DeviceError, match="running on the CUDA context on 'Recorder' failed: CUDA error 1"):
+        commands.run()
+    del recorder.failing["cuGraphExecKernelNodeSetParams"]
+    recorder.calls.clear()
+    commands.run()
+    assert len(updated(recorder)) == 1, "it is tried again, and never run with the old picture"
+    commands.release()
+    del commands
+    gc.collect()
+    assert {"cuGraphDestroy", "cuGraphExecDestroy"} <= set(recorder.names())
 
 
 def test_content_comes_back_and_is_counted(device: CudaDevice) -> None:

@@ -1,0 +1,124 @@
+"""Separate launches as a CUDA graph: the driver keeps them, and one call submits them all.
+
+That takes the GPU from one kernel to the next sooner than launches do, and than the barrier of one dispatch:
+docs/decisions/0018-cuda-by-ctypes.md has the figures.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...binaries import BinaryStore
+from ...device import Slot, Step
+from ..api import ask, check, driver
+from ..context import CudaContext
+from ..objects import CudaArray, CudaImage
+from .recording import Call, Recording, record_separately
+
+FEWEST_LAUNCHES = 2
+"""A single launch gains nothing by a graph. Not measured."""
+
+
+class KernelNode(ctypes.Structure):
+    """CUDA_KERNEL_NODE_PARAMS, in the version that every driver since CUDA 10 takes."""
+
+    _fields_ = (
+        ("function", ctypes.c_void_p), ("grid", ctypes.c_uint * 3), ("group", ctypes.c_uint * 3),
+        ("local_bytes", ctypes.c_uint), ("parameters", ctypes.c_void_p), ("extra", ctypes.c_void_p),
+    )  # fmt: skip
+
+
+class LaunchGraph:
+    """Launches one after the other as an executable graph, destroyed when nobody holds it.
+
+    The driver copies a launch's parameters: those that change are given to it anew, before the next run.
+    """
+
+    def __init__(self, context: CudaContext, launches: Sequence[Call]) -> None:
+        self._stream = ctypes.c_void_p(context.stream)
+        self._launches = launches
+        """They keep the parameters alive to which the nodes point."""
+        self._nodes = [_node(arguments) for _, arguments in launches]
+        cuda, what = driver(), f"making a graph of {len(launches)} launches in {context}"
+        self._submit, self._set = cuda.cuGraphLaunch, cuda.cuGraphExecKernelNodeSetParams
+        with context.entered():
+            graph: int = ask(cuda.cuGraphCreate, ctypes.c_void_p, 0, what=what)
+            context.finalize(self, cuda.cuGraphDestroy, graph)
+            self._handles = list[ctypes.c_void_p]()
+            for node in self._nodes:
+                handle, before = ctypes.c_void_p(), self._handles[-1:]
+                after = ctypes.byref(before[0]) if before else None
+                added = cuda.cuGraphAddKernelNode(ctypes.byref(handle), graph, after, len(before), ctypes.byref(node))
+                check(added, what)
+                self._handles.append(handle)
+            made = ask(cuda.cuGraphInstantiateWithFlags, ctypes.c_void_p, graph, 0, what=what)
+            context.finalize(self, cuda.cuGraphExecDestroy, made)
+        self._executable = ctypes.c_void_p(made)
+
+    def update(self, number: int) -> int:
+        """Give the driver the parameters of a launch anew, for runs from now on. Returns CUDA's status."""
+        return self._set(self._executable, self._handles[number], ctypes.byref(self._nodes[number]))
+
+    def submit(self) -> int:
+        """Submit all launches. Returns CUDA's status."""
+        return self._submit(self._executable, self._stream)
+
+
+def _node(arguments: tuple[Any, ...]) -> KernelNode:
+    """A node of the arguments of cuLaunchKernel."""
+    function, *sizes, local_bytes, _, addresses, _ = arguments
+    values = [size.value for size in sizes]
+    dimensions = ctypes.c_uint * 3
+    parameters = ctypes.cast(addresses, ctypes.c_void_p)
+    return KernelNode(function, dimensions(*values[:3]), dimensions(*values[3:]), local_bytes, parameters, None)
+
+
+@dataclass
+class GraphRecording(Recording):
+    """Launches that a run submits as a graph, and those of them whose parameters have changed since the last run."""
+
+    graph: LaunchGraph | None = None
+    users: dict[str, list[int]] = field(default_factory=dict)
+    """The numbers of the launches that use each slot."""
+    changed: set[int] = field(default_factory=set)
+
+    def fill(self, slot: str, resource: CudaArray | CudaImage) -> None:
+        super().fill(slot, resource)
+        self.changed.update(self.users[slot])
+
+    def set_parameters(self, step: int, argument: str, values: Sequence[float]) -> None:
+        super().set_parameters(step, argument, values)
+        self.changed.add(step)
+
+    def submit(self) -> int:
+        """Submit the launches with the parameters of now. Returns CUDA's status."""
+        assert self.graph is not None
+        if self.changed:
+            for number in self.changed:
+                status = self.graph.update(number)
+                if status:
+                    return status
+            self.changed.clear()
+        return self.graph.submit()
+
+    def release(self) -> None:
+        super().release()
+        self.graph = None
+
+
+def record_as_graph(context: CudaContext, steps: Sequence[Step], store: BinaryStore | None) -> Recording:
+    """A graph of one launch per step; the launch itself if there is one step."""
+    if len(steps) < FEWEST_LAUNCHES:
+        return record_separately(context, steps, store, Recording())
+    recording = GraphRecording()
+    record_separately(context, steps, store, recording)
+    for number, step in enumerate(steps):
+        for operand in step.operands.values():
+            if isinstance(operand.resource, Slot):
+                recording.users.setdefault(operand.resource.name, []).append(number)
+    recording.graph = LaunchGraph(context, recording.calls)
+    recording.calls = [(recording.submit, ())]
+    return recording
