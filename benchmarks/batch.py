@@ -25,8 +25,8 @@ from names import FLOAT
 
 import framebind as fb
 from framebind.demos.apis import BY_NAME, Api
-from framebind.demos.measuring.measure import Schedule, Subject, read_and_write, time_frames
 from framebind.demos.measuring.inputs import Inputs
+from framebind.demos.measuring.measure import Schedule, Subject, read_and_write, time_frames
 from framebind.demos.models import find_model
 from framebind.interop.device import Dispatches
 
@@ -190,9 +190,7 @@ def main(
                 for way in dispatches.split(","):
                     for size in sizes:
                         add(
-                            measure(
-                                path, BY_NAME[name], size, schedule, precision=precision, dispatches=way, keep=keep
-                            )
+                            measure(path, BY_NAME[name], size, schedule, precision=precision, dispatches=way, keep=keep)
                         )
         for size in sizes if not dry_run else ():
             if "litert-cpu" in peers:

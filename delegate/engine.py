@@ -18,12 +18,13 @@ from .claim.selection import Selection, select
 from .claim.variables import Variables, find_variables
 from .litert.native import KERNEL_NAME, NativeDelegate, NativeGraph, Partitioned, log
 from .options import GpuDelegateOptions
-from .plan.binding import TextureMapping
+from .plan.binding import Mappings
 from .read.checks import callers_of
 from .read.model import Model, Subgraph
 from .report import Location, warn_of_software, warning_text
 from .run.boundary import BoundaryTensors
 from .run.cpu_operators import CpuOperators
+from .run.frames import first_object
 from .run.maker import ProgramMaker
 from .run.messages import inputs_and_outputs, tensor_label, why_not_bindable
 from .run.partition import Partition
@@ -306,7 +307,7 @@ class Engine:
         """Backend "auto": run on the API of the first object that is bound, while nothing is on the other one yet."""
         untouched = self.boundary.is_empty and not self.programs
         if self.options.backend == "auto" and self.device is not None and untouched:
-            other = device_of(obj, self.device)
+            other = device_of(first_object(obj), self.device)
             if other is not None:
                 self.device.close()
                 self.use(other)
@@ -332,7 +333,7 @@ class Engine:
             raise BindingError(f"{inputs_and_outputs(subgraph)}; {said} the name '{tensor}'")
         return found[0]
 
-    def bind(self, obj: Any, tensor: int, mapping: TextureMapping) -> None:
+    def bind(self, obj: Any, tensor: int, mapping: Mappings) -> None:
         """Let ``obj`` be a tensor of the main subgraph from now on. Raises BindingError if it does not fit."""
         partitions = self._partitions_with(tensor)
         self._follow(obj)
@@ -343,8 +344,10 @@ class Engine:
         for partition in partitions:
             partition.rebind(tensor)
 
-    def rebind(self, obj: Any, tensor: int, mapping: tuple[Any, ...]) -> bool:
-        """Bind an object that is like the one before; False if it is not. ``mapping`` is a TextureMapping's values."""
+    def rebind(self, obj: Any, tensor: int, mapping: Any) -> bool:
+        """Bind an object that is like the one before; False if it is not. ``mapping`` is as in ``bind``, or the values
+        of a TextureMapping.
+        """
         partitions = self._partitions_by_tensor.get(tensor, ())
         binding = self.boundary.rebind((0, tensor), obj, mapping) if partitions else None
         if binding is None:
@@ -393,7 +396,7 @@ class Engine:
         if readers and not computed:
             named = ", ".join(f"{i} {subgraph.operators[i].name}" for i in readers)
             raise BindingError(f"{what} cannot be bound: operators on the CPU read it too ({named}); use set_tensor")
-        if not computed or not getattr(obj, "format", ""):
+        if not computed or not getattr(first_object(obj), "format", ""):
             return
         if readers or any(tensor in p.inputs for p in self._partitions_with(tensor)):
             raise BindingError(f"{what} cannot be bound to a texture: the model itself reads it again; bind a buffer")

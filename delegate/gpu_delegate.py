@@ -13,9 +13,10 @@ from ..interop.wording import counted
 from .engine import Engine
 from .litert.native import log
 from .options import Backend, GpuDelegateOptions, as_options
-from .plan.binding import Crop, TextureMapping, Values
+from .plan.binding import Crop, Values
 from .read.reader import read_file, read_model
 from .report import DelegatedOp, PartitionReport, describe_operators
+from .run.frames import mappings
 from .run.messages import inputs_and_outputs
 from .run.partition import Partition
 from .run.program import Program
@@ -238,8 +239,8 @@ class GpuDelegate:
         mean: Values = 0.0,
         std: Values = 1.0,
         order: str | None = None,
-        crop: Crop | None = None,
-        rotation: float = 0.0,
+        crop: Crop | Sequence[Crop | None] | None = None,
+        rotation: float | Sequence[float] = 0.0,
         flip: str = "",
     ) -> None:
         """Let the model read (an input) or write (an output) ``obj`` in place of CPU memory, from the next invoke on.
@@ -255,12 +256,16 @@ class GpuDelegate:
         count, not decoded light. An input texture may have any size, and is sampled bilinearly. An output texture has
         the tensor's size and is given value * std + mean.
 
+        A model that ``resize_tensor_input`` gave N frames takes one buffer that holds them all, or a list with an
+        object for each: buffers of one size, each a tensor of batch 1, or textures of one format. A texture may be
+        there several times, with a region of its own each time.
+
         Parameters
         ----------
         obj
             A GlTexture or GlBuffer (or a moderngl texture or buffer) of the GL context that the model runs in, or a
             pyopencl Buffer, Image or Array (or a ClBuffer or ClImage) of its OpenCL context. The delegate keeps it
-            alive.
+            alive. Or a list of N of them, one for each frame.
         tensor_index
             An input or output of the model, as ``Interpreter.inputs`` and ``outputs`` number them, or its name.
         mean, std
@@ -268,9 +273,10 @@ class GpuDelegate:
         order
             The texture's channel for each of the tensor's: "rgb" by default, "bgr" ...
         crop
-            The rectangle of an input texture to read: (x, y, width, height) in texels; by default all of it.
+            The rectangle of an input texture to read: (x, y, width, height) in texels; by default all of it. For a
+            list of textures one for all, or a list of them (None: all of that texture).
         rotation
-            Degrees by which the rectangle is turned clockwise around its centre; for inputs.
+            Degrees by which the rectangle is turned clockwise around its centre; for inputs. Or a list, as crops.
         flip
             "horizontal", "vertical" or "both": how the rectangle, or the output, is mirrored.
 
@@ -283,9 +289,9 @@ class GpuDelegate:
         """
         if not isinstance(tensor_index, int):
             tensor_index = self.engine.tensor_number(tensor_index)
-        mapping = (mean, std, order, crop, rotation, flip)
-        if not self.engine.rebind(obj, tensor_index, mapping):
-            self.engine.bind(obj, tensor_index, TextureMapping(*mapping))
+        values: Any = (mean, std, order, crop, rotation, flip)
+        if not self.engine.rebind(obj, tensor_index, values):
+            self.engine.bind(obj, tensor_index, mappings(*values))
 
     def unbind(self, tensor_index: int | str) -> None:
         """Let the tensor, given by number or name, be in CPU memory again. Nothing happens if nothing is bound."""

@@ -34,13 +34,26 @@ class Scratch:
 
 
 @dataclass(frozen=True)
-class BoundObject:
-    """The id of the object that is bound to ``tensor``, if a copy stands between it and the model's kernels."""
+class Frame:
+    """The id of one frame of a batch: the part ``number`` of ``count`` equal ones of a tensor's first dimension."""
 
     tensor: int
+    number: int
+    count: int
 
 
-TensorId = int | Scratch | BoundObject
+@dataclass(frozen=True)
+class BoundObject:
+    """The id of the object that is bound to ``tensor``, if a copy stands between it and the model's kernels.
+
+    ``frame`` is the part of the tensor that the object holds, if there is an object for each frame of a batch.
+    """
+
+    tensor: int
+    frame: Frame | None = None
+
+
+TensorId = int | Scratch | BoundObject | Frame
 """The id of a tensor that a launch reads or writes; an int is a tensor of the graph."""
 
 

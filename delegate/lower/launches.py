@@ -10,7 +10,7 @@ import numpy as np
 
 from ...kernels.operation import FusedOp, Launch, LocalArrays, PackedArray, Unsupported
 from ...kernels.target import Target
-from ...kernels.tensor import Scratch, Shape, TensorId, slices
+from ...kernels.tensor import BoundObject, Frame, Scratch, Shape, TensorId, slices
 from ...kernels.views import Resize
 from ..transform.graph import Alias
 
@@ -112,12 +112,25 @@ class Lowered:
 
     def alias(self, tensor: TensorId) -> Alias | None:
         """The part of another tensor's memory that is this tensor; None if it has memory of its own."""
+        if isinstance(tensor, Frame):
+            whole, (batch, height, width, channels) = self.aliases.get(tensor.tensor), self.shape(tensor)
+            stride = slices(channels) if whole is None else whole.pixel_stride
+            return Alias(tensor.tensor, tensor.number * batch * height * width * stride, stride)
         return self.aliases.get(tensor) if isinstance(tensor, int) else None
+
+    def shape(self, tensor: TensorId) -> Shape:
+        """The BHWC shape of a tensor, of an object that is bound to one, or of one frame of a batch."""
+        if isinstance(tensor, int | Scratch):
+            return self.shapes[tensor]
+        batch, height, width, channels = self.shapes[tensor.tensor]
+        frame = tensor.frame if isinstance(tensor, BoundObject) else tensor
+        return (batch if frame is None else batch // frame.count, height, width, channels)
 
     def parent(self, tensor: TensorId) -> TensorId:
         """The tensor whose memory this one lies in; itself, if it lies inside no other."""
-        alias = self.alias(tensor)
-        return tensor if alias is None else alias.parent
+        whole = tensor.tensor if isinstance(tensor, Frame) else tensor
+        alias = self.alias(whole)
+        return whole if alias is None else alias.parent
 
     def slice_count(self, tensor: TensorId) -> int:
         """The number of slices of four channels in all pixels of a tensor."""

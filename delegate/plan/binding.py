@@ -3,36 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from ...interop.device import Resource
+from ...kernels.tensor import Shape
 from ...kernels.views import Dense, Picture, PlanePicture, Quantized
 
 Values = float | Sequence[float]
 Crop = tuple[float, float, float, float]
-How = Literal["direct", "at most one conversion dispatch"]
+How = Literal["direct", "at most one conversion dispatch", "one conversion dispatch for each frame"]
+
+
+@dataclass(frozen=True)
+class Frames:
+    """The view of a tensor of BHWC ``shape`` whose frames lie in one object each, with a view of its own."""
+
+    shape: Shape
+    views: tuple[Dense | Picture | PlanePicture, ...]
+
+
+BoundView = Dense | Picture | PlanePicture | Quantized | Frames
+"""The views of bound objects."""
 
 
 class Binding(NamedTuple):
-    """An object that a program reads or writes as a tensor.
+    """An object that a program reads or writes as a tensor, or the objects of all frames of a batch.
 
     ``parameters`` are those of a Picture or a PlanePicture (kernels/views.py), else (). ``others`` are the objects of a
     PlanePicture's planes behind the first. ``how`` is the cost: "direct" if the model's own
     kernels read or write the object, "at most one conversion dispatch" if a picture is sampled: by the model's first
-    convolution, or into the tensor first.
+    convolution, or into the tensor first. If the view is Frames, ``frames`` has a binding for each, and ``resource`` is
+    the first of their objects.
     """
 
     resource: Resource
-    view: Dense | Picture | PlanePicture | Quantized
+    view: BoundView
     parameters: tuple[float, ...] = ()
     how: How = "direct"
     others: tuple[Resource, ...] = ()
     is_copy: bool = False
     """The objects are copies of arrays on the CPU, made when these were bound."""
+    frames: tuple[Binding, ...] = ()
 
     @property
     def resources(self) -> tuple[Resource, ...]:
         """All objects."""
+        if self.frames:
+            return tuple([resource for frame in self.frames for resource in frame.resources])
         return (self.resource, *self.others)
 
     def __str__(self) -> str:
@@ -48,3 +66,7 @@ class TextureMapping(NamedTuple):
     crop: Crop | None = None
     rotation: float = 0.0
     flip: str = ""
+
+
+Mappings = TextureMapping | list[TextureMapping]
+"""The relation for all frames of a batch, or for each."""

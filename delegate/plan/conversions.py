@@ -8,19 +8,23 @@ from dataclasses import replace
 from ...kernels.operation import Lowering
 from ...kernels.ops.pointwise.elementwise import Elementwise
 from ...kernels.ops.pointwise.quantize import Store
-from ...kernels.tensor import BoundObject, TensorId
-from ...kernels.views import Dense, Picture, Quantized, Sampled, Sliced, View
+from ...kernels.tensor import BoundObject, Frame, TensorId
+from ...kernels.views import Dense, Picture, Quantized, Sampled, Sliced
 from ..lower.launches import LabelledLaunch, Lowered
 from ..transform.graph import Graph
+from .binding import BoundView, Frames
 from .dense_outputs import Ranges, dense_ranges
 from .placement import direct_view
 
 
-def add_conversions(graph: Graph, lowered: Lowered, views: Mapping[int, View]) -> tuple[list[LabelledLaunch], Ranges]:
+def add_conversions(
+    graph: Graph, lowered: Lowered, views: Mapping[int, BoundView]
+) -> tuple[list[LabelledLaunch], Ranges]:
     """The launches, preceded by copies out of pictures and integers, followed by copies into what no kernel writes.
 
-    ``views`` are those of the objects bound to the graph's inputs and outputs. Also returns the tensors that kernels
-    write into a bound buffer without padding (see ``dense_ranges``).
+    ``views`` are those of the objects bound to the graph's inputs and outputs. Frames that are bound one by one have a
+    copy each; no copy waits for another, so that they run side by side. Also returns the tensors that kernels write
+    into a bound buffer without padding (see ``dense_ranges``).
     """
     outputs = [i for i in graph.outputs if isinstance(direct_view(views[i]), Dense)]
     dense, launches = dense_ranges(lowered, outputs, graph.outputs)
@@ -28,34 +32,44 @@ def add_conversions(graph: Graph, lowered: Lowered, views: Mapping[int, View]) -
     copies = replace(lowered, launches=[], shapes=dict(lowered.shapes))
     for tensor in graph.inputs:
         if _is_copied_in(tensor, views[tensor], lowered):
-            _add_copy(copies, BoundObject(tensor), tensor)
+            for bound, inside in _parts(tensor, views[tensor]):
+                _add_copy(copies, bound, inside)
     copies.launches += launches
     for tensor in graph.outputs:
         if tensor not in direct and _is_copied_out(tensor, views[tensor], lowered):
-            _add_copy(copies, tensor, BoundObject(tensor), stored=isinstance(views[tensor], Quantized))
+            for bound, inside in _parts(tensor, views[tensor]):
+                _add_copy(copies, inside, bound, stored=isinstance(views[tensor], Quantized))
     return copies.launches, dense
 
 
-def _is_copied_in(tensor: int, view: View, lowered: Lowered) -> bool:
-    """Whether an input is copied before it is read: integers always, a picture unless its pixels are read once.
+def _parts(tensor: int, view: BoundView) -> list[tuple[BoundObject, TensorId]]:
+    """The objects that are bound to a tensor, each with the part of the tensor that it holds."""
+    if not isinstance(view, Frames):
+        return [(BoundObject(tensor), tensor)]
+    frames = [Frame(tensor, number, len(view.views)) for number in range(len(view.views))]
+    return [(BoundObject(tensor, frame), frame) for frame in frames]
+
+
+def _is_copied_in(tensor: int, view: BoundView, lowered: Lowered) -> bool:
+    """Whether an input is copied before it is read: integers and frames always, a picture unless it is read once.
 
     A picture is sampled: it is copied once instead of sampled by every kernel.
     """
     if not _is_read(tensor, lowered):
         return False
-    return isinstance(view, Quantized) or (isinstance(view, Sampled) and not _is_read_once(lowered, tensor))
+    return isinstance(view, Quantized | Frames) or (isinstance(view, Sampled) and not _is_read_once(lowered, tensor))
 
 
-def _is_copied_out(tensor: int, view: View, lowered: Lowered) -> bool:
+def _is_copied_out(tensor: int, view: BoundView, lowered: Lowered) -> bool:
     """Whether an output is copied to the bound object instead of written there by a kernel.
 
-    So are integers, outputs that no kernel writes, pictures that are read again, and outputs that are written in parts,
-    unless the object has slices.
+    So are integers, frames, outputs that no kernel writes, pictures that are read again, and outputs that are written
+    in parts, unless the object has slices.
     """
     written = {lowered.parent(i) for entry in lowered.launches for i in entry.launch.writes.values()}
     in_parts = any(alias.parent == tensor for alias in lowered.aliases.values())
     return (
-        isinstance(view, Quantized)
+        isinstance(view, Quantized | Frames)
         or tensor not in written
         or (isinstance(view, Picture) and _is_read(tensor, lowered))
         or (in_parts and not isinstance(direct_view(view), Sliced))
@@ -78,11 +92,8 @@ def _is_read_once(lowered: Lowered, tensor: int) -> bool:
 
 def _add_copy(copies: Lowered, source: TensorId, destination: TensorId, *, stored: bool = False) -> None:
     """Append a copy, ``stored`` as the integers of a quantized tensor or as numbers."""
-    for tensor in (source, destination):
-        if isinstance(tensor, BoundObject):
-            copies.shapes[tensor] = copies.shapes[tensor.tensor]
     name, operation = ("STORE", Store()) if stored else ("COPY", Elementwise())
-    lowering = Lowering((source,), (destination,), copies.shapes.__getitem__, copies.scratch, copies.target)
-    integers = any(tensor in copies.integers for tensor in (source, destination))
+    lowering = Lowering((source,), (destination,), copies.shape, copies.scratch, copies.target)
+    integers = any(copies.parent(tensor) in copies.integers for tensor in (source, destination))
     for launch in operation.lower(lowering):
         copies.add(launch, f"{name} ", integers=integers)

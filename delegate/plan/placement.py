@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ...kernels.tensor import BoundObject, Scratch, Shape, TensorId, TensorInfo
+from ...kernels.tensor import BoundObject, Frame, Scratch, Shape, TensorId, TensorInfo
 from ...kernels.views import SLICE_BYTES, Access, Dense, Sliced, Storage, View
 from ..compiler import CompiledProgram
 from ..lower.launches import LabelledLaunch, Lowered
 from ..lower.pack import Key, PackedConstant
 from .arena import Lifetime, Plan, plan_memory
-from .binding import Binding
+from .binding import Binding, BoundView, Frames
 from .dense_outputs import Ranges
 
 
@@ -57,15 +57,22 @@ class Layout:
             return Place(view, parent.memory, parent.offset + alias.start * SLICE_BYTES[view.storage])
         if tensor in self.arena.offsets:
             return Place(self._sliced(tensor), "arena", self.arena.offsets[tensor])
-        bound = bound_tensor(tensor)
-        return Place(direct_view(self.bindings[bound].view), slot_name(bound))
+        view = direct_view(self.bound(tensor).view)
+        assert not isinstance(view, Frames), "each frame has an object of its own"
+        return Place(view, slot_name(bound_tensor(tensor), frame=frame_of(tensor)))
+
+    def bound(self, tensor: TensorId) -> Binding:
+        """What is bound to a tensor, or to the frame of a batch."""
+        binding, frame = self.bindings[bound_tensor(tensor)], frame_of(tensor)
+        return binding if frame is None else binding.frames[frame]
 
     def shape(self, tensor: TensorId) -> Shape:
         """The BHWC shape of a tensor, or of the tensor that an object is bound to."""
-        return self.lowered.shapes[tensor.tensor if isinstance(tensor, BoundObject) else tensor]
+        return self.lowered.shape(tensor)
 
     def _sliced(self, tensor: TensorId) -> Sliced:
-        return Sliced(self.lowered.shapes[tensor], self.storages[tensor])
+        whole = tensor.tensor if isinstance(tensor, Frame) else tensor
+        return Sliced(self.lowered.shape(tensor), self.storages[whole])
 
 
 def plan_layout(
@@ -96,17 +103,25 @@ def _touched(entry: LabelledLaunch) -> Iterable[TensorId]:
     return (*entry.reads, *entry.launch.writes.values())
 
 
-def slot_name(tensor: int, number: int = 0) -> str:
-    """The name of the slot that a bound tensor's object is put in; of a picture in planes, object ``number``."""
-    return f"tensor_{tensor}_{number}" if number else f"tensor_{tensor}"
+def slot_name(tensor: int, number: int = 0, frame: int | None = None) -> str:
+    """The name of the slot that a bound tensor's object is put in, or the object of one of its frames; of a picture in
+    planes, object ``number``.
+    """
+    name = f"tensor_{tensor}" if frame is None else f"tensor_{tensor}_frame_{frame}"
+    return f"{name}_{number}" if number else name
+
+
+def frame_of(tensor: TensorId) -> int | None:
+    """The number of the frame that a bound object holds; None if it holds the whole tensor."""
+    return tensor.frame.number if isinstance(tensor, BoundObject) and tensor.frame is not None else None
 
 
 def bound_tensor(tensor: TensorId) -> int:
     """The tensor of the graph that an object is bound to."""
-    assert not isinstance(tensor, Scratch), "no object is bound to an intermediate result of an operator"
+    assert not isinstance(tensor, Scratch | Frame), "no object is bound to an intermediate result of an operator"
     return tensor.tensor if isinstance(tensor, BoundObject) else tensor
 
 
-def direct_view(view: View) -> View:
+def direct_view(view: BoundView) -> View | Frames:
     """The view as kernels use it: a user's float32 buffer with a multiple of four channels is slices already."""
     return Sliced(view.shape) if isinstance(view, Dense) and view.shape[3] % 4 == 0 else view

@@ -15,7 +15,7 @@ from ...kernels.ops.pointwise.integers import INTEGER_EXPRESSIONS
 from ...kernels.tensor import TensorId
 from ...kernels.views import Access, Local, PlanePicture, Sampled, Table, plane_name
 from ..lower.launches import EPILOGUE, GATE, VALUES, LabelledLaunch
-from .placement import Layout, bound_tensor, slot_name
+from .placement import Layout, bound_tensor, frame_of, slot_name
 
 INPUT_OP, PARTIAL_SUM = "read", "partial_sums"
 """The names of the operands of input ops, and of the ops before partial sums: with a number behind."""
@@ -65,7 +65,7 @@ class _Binder:
             bound = self._tensor(name, tensor, beside=destination if name in launch.broadcast else None)
             yield bound
             if isinstance(bound.argument.view, PlanePicture):
-                yield from self._planes(name, bound_tensor(tensor), bound.argument.view)
+                yield from self._planes(name, tensor, bound.argument.view)
         for name, tensor in launch.writes.items():
             yield self._tensor(name, tensor, access="w")
         for name, array in self.entry.arrays.items():
@@ -104,28 +104,44 @@ class _Binder:
                 Argument(name, vector, access, GATE, broadcast_channel=broadcast, zero_extended=extended), None
             )
         place = layout.place(tensor, access)
+        # Copies of frames are one kernel, whose memory is another slot for each.
+        memory = place.memory if frame_of(tensor) is None else slot_name(bound_tensor(tensor))
         argument = Argument(
-            name, place.view, access, place.memory, broadcast_channel=broadcast, zero_extended=extended,
+            name, place.view, access, memory, broadcast_channel=broadcast, zero_extended=extended,
             max_pool_2x2=max_pool_2x2, resized=self.entry.launch.resize if name == "src" else None,
         )  # fmt: skip
         resource = self.memories.get(place.memory) or Slot(place.memory)
         is_picture = isinstance(place.view, Sampled)
-        parameters = layout.bindings[bound_tensor(tensor)].parameters if is_picture else ()
+        parameters = layout.bound(tensor).parameters if is_picture else ()
         operand = Operand(resource, place.offset, place.view.nbytes) if argument.has_memory else None
         return _Bound(argument, operand, parameters)
 
-    def _planes(self, name: str, tensor: int, view: PlanePicture) -> Iterator[_Bound]:
+    def _planes(self, name: str, tensor: TensorId, view: PlanePicture) -> Iterator[_Bound]:
         """The planes of a picture that is bound to a tensor, each in the slot of its object."""
+        bound, frame = bound_tensor(tensor), frame_of(tensor)
         for number, (plane, memory) in enumerate(zip(view.planes, view.memories, strict=True)):
-            slot = slot_name(tensor, memory)
+            slot = slot_name(bound, memory)
             argument = Argument(plane_name(name, number), plane, "r", slot, picture=name, number=number)
-            yield _Bound(argument, Operand(Slot(slot)))
+            yield _Bound(argument, Operand(Slot(slot_name(bound, memory, frame))))
 
     def _array(self, name: str, rows: int) -> _Bound:
         """An array of the launch's own, which lies among the constants."""
         constant = self.layout.constants[self.entry.number, name]
         argument = Argument(name, Table(rows, constant.storage), "r", "weights")
         return _Bound(argument, Operand(self.memories["weights"], constant.offset, constant.nbytes))
+
+
+def picture_slots(steps: Sequence[Step]) -> dict[str, list[tuple[int, str]]]:
+    """The steps, by number, and their arguments that take a picture's parameters, by the slot of its first object."""
+    found: dict[str, list[tuple[int, str]]] = {}
+    for number, step in enumerate(steps):
+        for argument in step.kernel.source.pictures:
+            view, name = argument.view, argument.name
+            first = plane_name(name, view.memories.index(0)) if isinstance(view, PlanePicture) else name
+            slot = step.operands[first].resource
+            if isinstance(slot, Slot):
+                found.setdefault(slot.name, []).append((number, name))
+    return found
 
 
 def _kernel_source(entry: LabelledLaunch, arguments: Sequence[Argument], group_size: int) -> KernelSource:

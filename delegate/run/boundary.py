@@ -14,9 +14,10 @@ from ...kernels.views import Dense, Quantized
 from ..claim.variables import Variable
 from ..litert.native import NativeGraph
 from ..options import WaitType
-from ..plan.binding import Binding, TextureMapping
+from ..plan.binding import Binding, Mappings
 from ..read.model import RawOperator
-from .bindings import make_binding, read_back, rebound
+from .bindings import rebound
+from .frames import exchanged, negotiated, read_frames
 from .messages import tensor_label
 from .state import State
 
@@ -29,7 +30,7 @@ class _Bound:
     """An object that the user bound, kept as given: it is negotiated again when the tensor's shape changes."""
 
     obj: Any
-    mapping: TextureMapping
+    mapping: Mappings
     binding: Binding | None = None
 
 
@@ -128,7 +129,7 @@ class BoundaryTensors:
         """Whether an object of the user's is bound to the tensor."""
         return key in self._bound
 
-    def bind(self, key: Key, obj: Any, mapping: TextureMapping, tensor: TensorInfo | None) -> None:
+    def bind(self, key: Key, obj: Any, mapping: Mappings, tensor: TensorInfo | None) -> None:
         """Use ``obj`` from now on. ``tensor`` is what it must fit; None: not known yet, and checked later."""
         bound = _Bound(obj, mapping)
         if tensor is not None:
@@ -138,7 +139,7 @@ class BoundaryTensors:
         if staging is not None:
             staging.release()
 
-    def rebind(self, key: Key, obj: Any, mapping: tuple[Any, ...]) -> Binding | None:
+    def rebind(self, key: Key, obj: Any, mapping: Any) -> Binding | None:
         """Replace a bound object by ``obj`` of the same kind, size and format: a ring's next texture.
 
         ``mapping`` are the values of a TextureMapping. None, and nothing has changed, if it is not like the one before.
@@ -146,14 +147,15 @@ class BoundaryTensors:
         bound = self._bound.get(key)
         if bound is None or bound.binding is None or bound.mapping != mapping:
             return None
-        binding = rebound(self.open_device, obj, bound.binding)
+        exchange = exchanged if bound.binding.frames else rebound
+        binding = exchange(self.open_device, obj, bound.binding)
         if binding is not None:
             bound.obj, bound.binding = obj, binding
         return binding
 
     def _negotiate(self, key: Key, bound: _Bound, tensor: TensorInfo) -> Binding:
         before = self._bound.get(key)
-        return make_binding(
+        return negotiated(
             self.open_device, bound.obj, tensor, key[1], write=key in self._computed, mapping=bound.mapping,
             previous=before.binding if before else None,
         )  # fmt: skip
@@ -262,7 +264,7 @@ class BoundaryTensors:
         if key not in self._bindings:
             raise BindingError(f"{tensor_label(tensor, info)} has not been computed: call invoke() first")
         reason = f"output tensor {tensor} '{info.name}' to the CPU"
-        read_back(self.open_device, self._bindings[key], info, graph.array(tensor), reason)
+        read_frames(self.open_device, self._bindings[key], info, graph.array(tensor), reason)
         self._unreadable.discard(key)
 
     def fetch(self, graph: NativeGraph, tensor: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 
 from ...interop.device import Resource
@@ -21,9 +20,10 @@ class ObjectsInUse:
         self.changed = False
         self._outputs, self._tensors = outputs, tensors
         self._resources: dict[int, tuple[Resource, ...]] = {}
+        """By tensor: the object, or those of its planes or frames."""
 
     def put(self, tensor: int, resources: tuple[Resource, ...]) -> None:
-        """Let a tensor be this object, or the objects of its planes."""
+        """Let a tensor be this object, or the objects of its planes or frames."""
         self._resources[tensor] = resources
         self.changed = True
 
@@ -40,14 +40,14 @@ class ObjectsInUse:
 
     def _refuse_written(self) -> None:
         """Raise BindingError if an object that is an output is another tensor too."""
-        for output in self._outputs:
-            pairs = itertools.product(self._resources.get(output, ()), self._resources.items())
-            for written, (other, resources) in pairs:
-                resource = next((resource for resource in resources if _overlap(resource, written)), None)
-                if resource is not None and other != output:
+        places = [(tensor, frame, r) for tensor, part in self._resources.items() for frame, r in enumerate(part)]
+        for output, frame, written in [place for place in places if place[0] in self._outputs]:
+            for other, other_frame, resource in places:
+                if (other, other_frame) != (output, frame) and _overlap(resource, written):
+                    second = f"tensor {other}" if other != output else f"another frame of it, {other_frame}"
                     raise BindingError(
-                        f"{resource.label} is bound to {tensor_label(output, self._tensors[output])} and to "
-                        f"tensor {other}: bind another object to one of them, and swap the two between invokes"
+                        f"{resource.label} is bound to {tensor_label(output, self._tensors[output])} and to {second}: "
+                        "bind another object to one of them, and swap the two between invokes"
                     )
 
 

@@ -17,7 +17,7 @@ from ..lower.tuning import choices_by_key
 from ..plan.binding import Binding
 from ..plan.conversions import add_conversions
 from ..plan.placement import Layout, plan_layout, slot_name
-from ..plan.steps import build_steps
+from ..plan.steps import build_steps, picture_slots
 
 log = logging.getLogger("framebind")
 
@@ -90,10 +90,10 @@ class Program:
         if before is None or (before.view is not binding.view and before.view != binding.view):
             self._forget_commands()
             return
-        self._fill_slots(self._commands, tensor, binding)
-        if before.parameters != binding.parameters:
-            for step, argument in self._pictures.get(slot_name(tensor), ()):
-                self._commands.set_parameters(step, argument, binding.parameters)
+        if binding.frames:
+            self._show(self._commands, tensor, binding, before)
+        else:
+            self._fill(self._commands, slot_name(tensor), binding, before)
 
     def record(self) -> CommandList:
         """The commands of a run. They are planned, compiled and recorded now unless they were since a view changed."""
@@ -177,10 +177,7 @@ class Program:
             commands = self._record_steps(steps)
         operands = [operand.resource for step in steps for operand in step.operands.values()]
         self._slots = frozenset(resource.name for resource in operands if isinstance(resource, Slot))
-        self._pictures = {}
-        for number, step in enumerate(steps):
-            for argument in step.kernel.source.pictures:
-                self._pictures.setdefault(argument.memory, []).append((number, argument.name))
+        self._pictures = picture_slots(steps)
         self._show_bindings(commands)
         self.steps = commands.steps
         return commands
@@ -198,16 +195,22 @@ class Program:
     def _show_bindings(self, commands: CommandList) -> None:
         """Give a command list of the steps what is bound now."""
         for tensor, binding in self._bindings.items():
-            self._fill_slots(commands, tensor, binding)
-            for step, argument in self._pictures.get(slot_name(tensor), ()):
-                commands.set_parameters(step, argument, binding.parameters)
+            self._show(commands, tensor, binding)
 
-    def _fill_slots(self, commands: CommandList, tensor: int, binding: Binding) -> None:
-        """Put the objects of a binding into their slots."""
-        name = slot_name(tensor)
+    def _show(self, commands: CommandList, tensor: int, binding: Binding, before: Binding | None = None) -> None:
+        """Put what is bound to a tensor into the commands. ``before`` was there, with the same view."""
+        if not binding.frames:
+            self._fill(commands, slot_name(tensor), binding, before)
+        for frame, part in enumerate(binding.frames):
+            self._fill(commands, slot_name(tensor, frame=frame), part, before.frames[frame] if before else None)
+
+    def _fill(self, commands: CommandList, name: str, binding: Binding, before: Binding | None) -> None:
+        """Put objects into their slots, the first into slot ``name``, and pass the parameters if they are others."""
         if name in self._slots:
             commands.set_slot(name, binding.resource)
         for number, resource in enumerate(binding.others, 1):
-            name = slot_name(tensor, number)
-            if name in self._slots:
-                commands.set_slot(name, resource)
+            if f"{name}_{number}" in self._slots:
+                commands.set_slot(f"{name}_{number}", resource)
+        if before is None or before.parameters != binding.parameters:
+            for step, argument in self._pictures.get(name, ()):
+                commands.set_parameters(step, argument, binding.parameters)

@@ -71,9 +71,12 @@ def _checked(strides: tuple[int, int], padding: int, source: TensorInfo | None, 
 
 
 def _check_size(source: TensorInfo | None, output: list[int], window: Window) -> None:
-    """Raise Unsupported unless the forward convolution makes an input of this shape of the constant output shape."""
-    forward = (output[0], *window.output_size(output[1], output[2])) if len(output) == 4 else ()
-    if source is None or source.shape[:3] != forward:
+    """Raise Unsupported unless the forward convolution makes an input of this size of the constant output shape.
+
+    The batch is the input's, whatever the constant says: so it is in LiteRT, which runs the operator by XNNPACK.
+    """
+    forward = window.output_size(output[1], output[2]) if len(output) == 4 else ()
+    if source is None or source.shape[1:3] != forward:
         raise Unsupported(
             f"its output shape {output} is not that of an input of shape {source.shape if source else ()}"
         )
