@@ -125,9 +125,9 @@ def litert_gpu(path: Path, batch: int, schedule: Schedule) -> Row | str:
 
     try:
         model = CompiledModel.from_file(str(path), HardwareAccelerator.GPU)
-        for number, detail in enumerate(fb.Interpreter(model_path=path, delegate="cpu").get_input_details()):
-            if batch > 1:
-                model.resize_input_tensor(number, [batch, *map(int, detail["shape"][1:])], strict=False)
+        details: list[dict[str, Any]] = fb.Interpreter(model_path=path, delegate="cpu").get_input_details()
+        for number, detail in enumerate(details if batch > 1 else ()):
+            model.resize_input_tensor(number, [batch, *map(int, detail["shape"][1:])], strict=False)
         written, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
         sizes = [batch * math.prod(map(int, b.get_tensor_details()["shape"][1:])) for b in written]
         values = [np.random.default_rng(0).random(size, np.float32) for size in sizes]
