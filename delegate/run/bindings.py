@@ -113,9 +113,11 @@ def _texture(
     where = f"{what} cannot be bound to {resource.label}"
     batch, height, width, channels = tensor.bhwc
     if batch != 1 or channels > 4:
-        cure = f"a buffer of {Dense(tensor.bhwc).nbytes} bytes"
-        cure = f"a list of {batch} textures, or {cure}" if channels <= 4 else cure
-        raise BindingError(f"{where}: a texture holds batch 1 and 1 to 4 channels; bind {cure}")
+        or_textures = f", or a list of {batch} textures" if channels <= 4 else ""
+        raise BindingError(
+            f"{where}: a texture holds batch 1 and 1 to 4 channels; bind a buffer of {Dense(tensor.bhwc).nbytes} bytes"
+            f"{or_textures}"
+        )
     if resource.format not in TEXTURE_CHANNELS:
         raise BindingError(f"{where}: its format is {resource.format}; take one of {', '.join(TEXTURE_CHANNELS)}")
     has = TEXTURE_CHANNELS[resource.format]

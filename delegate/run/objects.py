@@ -44,10 +44,10 @@ class ObjectsInUse:
         for output, frame, written in [place for place in places if place[0] in self._outputs]:
             for other, other_frame, resource in places:
                 if (other, other_frame) != (output, frame) and _overlap(resource, written):
-                    second = f"tensor {other}" if other != output else f"another frame of it, {other_frame}"
+                    part = f", frame {other_frame}" if other == output else ""
                     raise BindingError(
-                        f"{resource.label} is bound to {tensor_label(output, self._tensors[output])} and to {second}: "
-                        "bind another object to one of them, and swap the two between invokes"
+                        f"{resource.label} is bound to {tensor_label(output, self._tensors[output])} and to "
+                        f"tensor {other}{part}: bind another object to one of them, and swap the two between invokes"
                     )
 
 
