@@ -345,7 +345,7 @@ class Engine:
             partition.rebind(tensor)
 
     def rebind(self, obj: Any, tensor: int, mapping: Any) -> bool:
-        """Bind an object that is like the one before; False if it is not. ``mapping`` may be a TextureMapping's values."""
+        """Bind an object that is like the one before; False if it is not. ``mapping`` may be plain values."""
         partitions = self._partitions_by_tensor.get(tensor, ())
         binding = self.boundary.rebind((0, tensor), obj, mapping) if partitions else None
         if binding is None:
