@@ -62,7 +62,7 @@ class Layout:
         return Place(view, slot_name(bound_tensor(tensor), frame=frame_of(tensor)))
 
     def bound(self, tensor: TensorId) -> Binding:
-        """What is bound to a tensor, or to the frame of a batch."""
+        """The binding of a tensor, or of one frame of a batch."""
         binding, frame = self.bindings[bound_tensor(tensor)], frame_of(tensor)
         return binding if frame is None else binding.frames[frame]
 

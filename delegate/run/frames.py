@@ -93,7 +93,7 @@ def mappings(
     rotation: float | Sequence[float],
     flip: str,
 ) -> Mappings:
-    """What the user says of textures: a mapping for each frame if ``crop`` or ``rotation`` is a list.
+    """The relation of texels and values as the user gives it: one for each frame if ``crop`` or ``rotation`` is a list.
 
     Raises BindingError if both are lists of different lengths.
     """
