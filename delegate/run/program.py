@@ -81,9 +81,9 @@ class Program:
 
     def bind(self, tensor: int, binding: Binding) -> None:
         """Let input or output ``tensor`` be this object from now on. Raises BindingError for any other tensor."""
-        if tensor not in self.graph.inputs and tensor not in self.graph.outputs:
-            raise BindingError(f"tensor {tensor} is neither an input nor an output of this partition")
         before = self._bindings.get(tensor)
+        if before is None and tensor not in self.graph.inputs and tensor not in self.graph.outputs:
+            raise BindingError(f"tensor {tensor} is neither an input nor an output of this partition")
         self._bindings[tensor] = binding
         if self._commands is None:
             return
@@ -208,9 +208,10 @@ class Program:
         """Put objects into their slots, the first into slot ``name``, and pass the parameters if they are others."""
         if name in self._slots:
             commands.set_slot(name, binding.resource)
-        for number, resource in enumerate(binding.others, 1):
-            if f"{name}_{number}" in self._slots:
-                commands.set_slot(f"{name}_{number}", resource)
-        if before is None or before.parameters != binding.parameters:
+        if binding.others:
+            for number, resource in enumerate(binding.others, 1):
+                if f"{name}_{number}" in self._slots:
+                    commands.set_slot(f"{name}_{number}", resource)
+        if before is None or (before.parameters is not binding.parameters and before.parameters != binding.parameters):
             for step, argument in self._pictures.get(name, ()):
                 commands.set_parameters(step, argument, binding.parameters)
