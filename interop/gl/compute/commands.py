@@ -36,6 +36,7 @@ class GlCommandList(BaseCommandList[GlRecording]):
         self._just_checked: list[Resource] = []
         """Those that were checked since the last run, because they came to their slots since."""
         super().__init__(context, traits, steps, record, instead)
+        self._fixed_resources = ()  # calls have names, and GL refuses those of what is deleted
         self._find_not_ours()
 
     def _owns(self, kernel: Kernel) -> bool:
