@@ -26,6 +26,8 @@ from .kernel import GlKernel, compile_kernels
 from .one_dispatch import record_as_one
 from .recording import record_separately
 
+_OBJECTS = GlBuffer, GlTexture
+
 
 class GlDevice(BaseDevice[GlKernel, GlCommandList, GlBarrier]):
     """Implements interop.device.Device on a GL context, on the thread where that context is current.
@@ -72,9 +74,10 @@ class GlDevice(BaseDevice[GlKernel, GlCommandList, GlBarrier]):
     def borrow(self, native: Any) -> GlTexture | GlBuffer:
         """A GlTexture or GlBuffer of this context as it is, or a moderngl texture or buffer wrapped."""
         self.check()
-        if isinstance(native, GlTexture | GlBuffer) and native.is_owned:  # GL need not be asked about it
-            native.check()
+        if isinstance(native, _OBJECTS) and native.is_owned:  # GL need not be asked about it
             resource = native
+            if resource.context is not self.context or resource.released:
+                resource.check()
         else:
             resource = as_gl_object(native)
         if resource.context is not self.context:
