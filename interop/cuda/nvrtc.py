@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 from typing import Any
 
 from ..errors import DeviceError
@@ -12,6 +13,10 @@ from ..gl.platform import load
 INSTALL = "pip install nvidia-cuda-nvrtc cuda-pathfinder"
 OPTIONS = ("--std=c++17", "--device-as-default-execution-space", "--disable-warnings")
 """Compiler options for every text: helper functions run on the GPU."""
+MOST_THREADS = 16
+"""Threads of the compiler at most. Not measured."""
+_SPLITS = 12, 4
+"""The first version that is known to optimize the functions of a text on several threads."""
 
 
 @functools.cache
@@ -78,13 +83,19 @@ def machine_code(text: str, architecture: int) -> bytes:
     library, program = _library(), ctypes.c_void_p()
     _check(library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"framebind.cu", 0, None, None), "NVRTC")
     try:
-        options = [option.encode() for option in (*OPTIONS, f"--gpu-architecture=sm_{architecture}")]
+        options = [option.encode() for option in (*OPTIONS, *_threads(), f"--gpu-architecture=sm_{architecture}")]
         status = library.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
         if status:
             raise CompileError(_text_of(library, "ProgramLog", program).decode(errors="replace").strip("\0\n"))
         return _text_of(library, "CUBIN", program)
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _threads() -> tuple[str, ...]:
+    """The option that gives the compiler threads: its entry points wait for one another, whatever thread calls them."""
+    count = min(MOST_THREADS, os.cpu_count() or 1)
+    return (f"--split-compile={count}",) if version() >= _SPLITS and count > 1 else ()
 
 
 def _text_of(library: ctypes.CDLL, what: str, program: ctypes.c_void_p) -> bytes:

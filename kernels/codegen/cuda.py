@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from ..views import SLICE_BYTES, Picture, Plane, Quantized
@@ -131,6 +132,21 @@ class Cuda:
 
 
 CUDA = Cuda()
+
+
+def together(kernels: Sequence[tuple[str, str]]) -> str:
+    """Texts of ``Cuda.kernel``, each with the name of its kernel, as one text.
+
+    Its kernels are called ``kernel_0``, ``kernel_1`` and so on. Each has a namespace, and its macros end with it.
+    """
+    common = prelude("cuda")
+    parts = [common]
+    for number, (text, name) in enumerate(kernels):
+        own = text.removeprefix(common)
+        macros = dict.fromkeys(re.findall(r"^#define (\w+)", own, re.MULTILINE))
+        parts += [f"namespace of_kernel_{number} {{", f"#define {name} kernel_{number}", own, "}"]
+        parts += [f"#undef {macro}" for macro in (name, *macros)]
+    return "\n".join(parts)
 
 
 # Declarations ---------------------------------------------------------------------------------------------------------

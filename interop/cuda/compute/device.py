@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
 from collections.abc import Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -24,7 +22,7 @@ from .commands import ALIGNMENT, CudaCommandList
 from .fence import CudaEvents, CudaFence, event_handle
 from .graph import record_as_graph
 from .one_dispatch import CooperativeLaunch, record_as_one
-from .recording import CudaKernel
+from .recording import CudaKernel, build_kernels
 
 _MAX_THREADS_PER_BLOCK, _SHARED_BYTES_PER_BLOCK, _THREADS_PER_UNIT = 1, 8, 39
 """CUdevice_attribute."""
@@ -89,11 +87,7 @@ class CudaDevice(BaseDevice[CudaKernel, CudaCommandList, CooperativeLaunch]):
         return CudaKernel(self.context, source)
 
     def _compile(self, kernels: Collection[Kernel], store: BinaryStore | None) -> None:
-        """Compile on all cores: NVRTC is a library without a state of its own."""
-        missing = [kernel for kernel in kernels if isinstance(kernel, CudaKernel) and not kernel.is_built]
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for _ in pool.map(lambda kernel: kernel.module(store), missing):
-                pass
+        build_kernels(self.context, [kernel for kernel in kernels if isinstance(kernel, CudaKernel)], store)
 
     def _prefers_one(self, steps: Sequence[Step]) -> bool:
         """Never: a graph of separate launches was faster for each of six models, and its kernels compile in parallel

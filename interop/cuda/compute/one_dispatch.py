@@ -15,7 +15,7 @@ from ...device import Step
 from ...errors import BindingError
 from ...record.one_dispatch import merge, table, wanted_groups
 from ..api import ask, attribute, check, driver
-from ..build import build
+from ..build import build_together
 from ..context import CudaContext
 from ..objects import CudaArray
 from .recording import Call, Recording
@@ -63,8 +63,8 @@ def record_as_one(
     to a rule.
     """
     merged, recording = merge(steps, local_bytes), Recording()
-    module = build(context, render_program(merged.source, CUDA), "program", store)
-    room = barrier.resident_groups(module.function, merged.source.group_size)
+    (function,) = build_together(context, [(render_program(merged.source, CUDA), "program")], store)
+    room = barrier.resident_groups(function.handle, merged.source.group_size)
     if not room:
         raise BindingError(f"no work-group of these {len(steps)} steps fits on a compute unit of '{context.name}'")
     groups = min(room, wanted_groups(steps, barrier.units, groups_per_unit))
@@ -77,7 +77,7 @@ def record_as_one(
     uploaded.write(context, rows, "steps of a program")
     own = ctypes.c_uint64(uploaded.pointer), ctypes.c_int(len(rows)), ctypes.c_uint64(barrier.arrivals.pointer)
     places += [*own, ctypes.c_int(groups)]
-    call = _cooperative(recording.launch(context, module, places, groups, merged.source.group_size))
+    call = _cooperative(recording.launch(context, function, places, groups, merged.source.group_size))
     recording.kept += [uploaded, barrier.arrivals]
     recording.barriers = int(rows[:, 3].sum())
     recording.dispatches.append((f"{len(steps)} steps on {groups} groups", call))

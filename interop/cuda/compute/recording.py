@@ -14,7 +14,7 @@ from ....kernels.codegen.source import KernelSource
 from ...binaries import BinaryStore
 from ...device import Resource, Slot, Step
 from ..api import driver
-from ..build import Module, build, offer
+from ..build import Function, build_together, offer
 from ..context import CudaContext
 from ..objects import CudaArray, CudaImage
 
@@ -26,27 +26,31 @@ Floats = Any
 
 
 class CudaKernel:
-    """A kernel's module, built when it is first recorded by itself: steps that are one dispatch never need it."""
+    """A kernel's function, built when it is first recorded by itself: steps that are one dispatch never need it."""
 
     def __init__(self, context: CudaContext, source: KernelSource) -> None:
         self.context, self.source = context, source
-        self._module: Module | None = None
-
-    @property
-    def is_built(self) -> bool:
-        return self._module is not None
+        self.built: Function | None = None
 
     @functools.cached_property
     def text(self) -> str:
         return render(self.source, CUDA)
 
-    def module(self, store: BinaryStore | None) -> Module:
-        """The module: built now if it was not, and offered to the store. Raises KernelError with log and text."""
-        if self._module is None:
-            self._module = build(self.context, self.text, self.source.name, store)
-        else:
-            offer(self.context, self._module, self.text, store)
-        return self._module
+    def function(self, store: BinaryStore | None) -> Function:
+        """The function, which ``build_kernels`` has built. It is offered to the store."""
+        if self.built is None:
+            build_kernels(self.context, [self], store)
+        assert self.built is not None
+        offer(self.context, self.built, self.text, store)
+        return self.built
+
+
+def build_kernels(context: CudaContext, kernels: Sequence[CudaKernel], store: BinaryStore | None) -> None:
+    """Build those kernels that are not, all at once. Raises KernelError with log and text."""
+    missing = [kernel for kernel in kernels if kernel.built is None]
+    functions = build_together(context, [(kernel.text, kernel.source.name) for kernel in missing], store)
+    for kernel, function in zip(missing, functions, strict=True):
+        kernel.built = function
 
 
 @dataclass
@@ -95,13 +99,13 @@ class Recording:
         floats = self.parameters[step, argument] = (ctypes.c_float * len(values))(*values)
         return [(ctypes.c_float * 4).from_buffer(floats, 16 * i) for i in range(len(values) // 4)]
 
-    def launch(self, context: CudaContext, module: Module, places: Sequence[Any], grid: int, group: int) -> Call:
+    def launch(self, context: CudaContext, function: Function, places: Sequence[Any], grid: int, group: int) -> Call:
         """The call that launches a kernel with parameters at these places in memory."""
         addresses = parameter_array(places)
-        self.kept += [module, places, addresses]
+        self.kept += [function, places, addresses]
         sizes = map(ctypes.c_uint, (grid, 1, 1, group, 1, 1, 0))
         return driver().cuLaunchKernel, (
-            ctypes.c_void_p(module.function), *sizes, ctypes.c_void_p(context.stream), addresses, None,
+            ctypes.c_void_p(function.handle), *sizes, ctypes.c_void_p(context.stream), addresses, None,
         )  # fmt: skip
 
 
@@ -122,8 +126,8 @@ def record_separately(
         places += [ctypes.c_int(step.operands[a.name].offset // a.unit) for a in source.buffers]
         for argument in source.pictures:
             places += recording.floats(number, argument.name, step.parameters[argument.name])
-        module = step.kernel.module(store)
-        call = recording.launch(context, module, places, step.group_count, source.group_size)
+        function = step.kernel.function(store)
+        call = recording.launch(context, function, places, step.group_count, source.group_size)
         recording.dispatches.append((step.label, call))
         recording.calls.append(call)
     return recording

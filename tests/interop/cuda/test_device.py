@@ -414,16 +414,28 @@ def test_machine_code_is_kept_and_used_again(device: CudaDevice, recorder: Recor
         def keep(self, text: str, binary: Any) -> None:
             kept[text] = binary()
 
-    for taken, compiled in ((0, 1), (0, 0), (200, 1)):  # 200: CUDA_ERROR_INVALID_IMAGE, once
+    def compiled(*views: Any) -> int:
+        """How often the compiler is asked if a device that has nothing yet records a step for each view."""
         other = CudaDevice(device.context)
         recorder.calls.clear()
-        if taken:
-            kept[next(iter(kept))] = b"of another driver"
-            recorder.refused = b"of another driver"
-        steps = [copy_step(other, other.buffer(256, "a"), other.buffer(256, "b"))]
+        steps = [copy_step(other, other.buffer(256, "a"), other.buffer(256, "b"), view) for view in views]
         other.record(steps, store=Store())  # pyright: ignore[reportArgumentType]
-        assert recorder.names().count("nvrtcCompileProgram") == compiled
-        assert list(kept.values()) == [MACHINE_CODE]
+        assert recorder.names().count("cuModuleGetFunction") == len(views)
+        return recorder.names().count("nvrtcCompileProgram")
+
+    both = Dense(SHAPE), Sliced(SHAPE)
+    assert compiled(*both) == 1, "both are compiled at once"
+    (module,) = [text for text in kept if text.startswith("module ")]
+    assert kept[module] == MACHINE_CODE and len(kept) == 3
+    assert sorted(kept[text].decode() for text in kept if text != module) == [f"{module} kernel_{n}" for n in (0, 1)]
+    assert compiled(*both) == 0 and recorder.names().count("cuModuleLoadData") == 1
+    kept[module] = recorder.refused = b"of another driver"
+    assert compiled(*both) == 1 and kept[module] == MACHINE_CODE
+    assert compiled(Dense(SHAPE)) == 0, "a kernel is found in a module of several"
+    for text in kept:
+        if text != module:
+            kept[text] = b"module of nothing\xff"
+    assert compiled(*both) == 1, "what is kept is not trusted"
 
 
 def test_a_kernel_of_another_device_is_refused(device: CudaDevice) -> None:

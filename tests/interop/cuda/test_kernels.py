@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,10 +14,9 @@ from framebind.interop.cuda import nvrtc
 from framebind.interop.errors import DeviceError
 from framebind.interop.record.null import NullDevice
 from framebind.interop.record.one_dispatch import merge, why_not_one
-from framebind.kernels.codegen.cuda import CUDA
+from framebind.kernels.codegen.cuda import CUDA, together
 from framebind.kernels.codegen.render import render, render_program
 from framebind.kernels.codegen.source import KernelSource
-from framebind.kernels.codegen.texts import prelude
 from framebind.kernels.views import Storage
 from support.environment import absent
 from support.pictures.planes import channels_first, packed, plane_view, sampled_step, video
@@ -40,32 +38,19 @@ def compiler() -> None:
         absent("nvrtc", str(error))
 
 
-def together(texts: Iterable[str]) -> str:
-    """Kernels as one text, each in a namespace, with its macros undefined after it."""
-    parts = [prelude("cuda")]
-    for number, text in enumerate(texts):
-        own = text.removeprefix(prelude("cuda")).replace('extern "C" ', "")
-        names = dict.fromkeys(re.findall(r"^#define (\w+)", own, re.MULTILINE))
-        parts += [f"namespace kernel_{number} {{", own, "}", *(f"#undef {name}" for name in names)]
-    return "\n".join(parts)
-
-
-def batches(sources: Iterable[KernelSource]) -> Iterator[list[str]]:
-    texts = list(dict.fromkeys(render(source, CUDA) for source in sources))
-    for first in range(0, len(texts), TOGETHER):
-        yield texts[first : first + TOGETHER]
-
-
 def compile_all(sources: Iterable[KernelSource], architecture: int) -> None:
-    """Compile distinct texts. Raises CompileError with the first that fails, alone."""
-    for batch in batches(sources):
+    """Compile distinct texts, as a device compiles a model's. Raises CompileError with the first that fails, alone."""
+    texts = list({render(source, CUDA): source.name for source in sources}.items())
+    for first in range(0, len(texts), TOGETHER):
+        batch = texts[first : first + TOGETHER]
         try:
             code = nvrtc.machine_code(together(batch), architecture)
         except nvrtc.CompileError:
-            for text in batch:
+            for text, _ in batch:
                 nvrtc.machine_code(text, architecture)
             raise
         assert code[:4] == b"\x7fELF"
+        assert all(f"kernel_{number}\0".encode() in code for number in range(len(batch)))
 
 
 def test_a_text_of_each_kernel_compiles() -> None:
@@ -97,7 +82,7 @@ def test_the_kernels_of_every_operator_case_compile(architecture: int) -> None:
 def test_a_model_s_kernels_and_program_compile(
     model_path: Callable[[str], Path], model: str, storage: Storage, architecture: int
 ) -> None:
-    """Its kernels one by one, and as one dispatch if they can be one, as a GPU of that architecture gets them."""
+    """Its kernels together, and as one dispatch if they can be one, as a GPU of that architecture gets them."""
     device = NullDevice(group_size=256, invocations=132 * 2048)
     device.traits = replace(device.traits, matrix_units=architecture >= 80, local_bytes=49152, max_memories=448)
     _, program = program_on_null(model_path(model).read_bytes(), storage, device)
