@@ -12,8 +12,9 @@ from .delegate.signature_runner import SignatureRunner
 from .delegate.statistics import Statistics, StepCost, StepTime, TensorMemory
 from .interop.cl.context import ClContext
 from .interop.cl.objects import ClBuffer, ClImage
+from .interop.cuda.arrays import CudaArray
 from .interop.cuda.context import CudaContext
-from .interop.cuda.objects import CudaArray, CudaImage
+from .interop.cuda.objects import CudaImage
 from .interop.discovery.compatibility import BestOptions, CompatibilityList
 from .interop.discovery.drivers import installed_apis
 from .interop.errors import (

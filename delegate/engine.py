@@ -337,10 +337,9 @@ class Engine:
         """Let ``obj`` be a tensor of the main subgraph from now on. Raises BindingError if it does not fit."""
         partitions = self._partitions_with(tensor)
         self._follow(obj)
-        if self.device is not None:
-            self.device.check()
-        self._refuse_shared(tensor, obj)
-        self.boundary.bind((0, tensor), obj, mapping, partitions[0].tensor(tensor))
+        with self.boundary.entered_for(first_object(obj)):
+            self._refuse_shared(tensor, obj)
+            self.boundary.bind((0, tensor), obj, mapping, partitions[0].tensor(tensor))
         for partition in partitions:
             partition.rebind(tensor)
 

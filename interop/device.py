@@ -12,6 +12,7 @@ import numpy as np
 from ..kernels.codegen.source import KernelSource
 from ..kernels.target import Target
 from ..kernels.views import Picture
+from .arrays import ArrayLayout
 from .binaries import BinaryStore
 
 
@@ -80,6 +81,11 @@ class Resource(Protocol):
     @property
     def format(self) -> str:
         """A key of layout.TEXTURE_CHANNELS; "" for a buffer."""
+        ...
+
+    @property
+    def layout(self) -> ArrayLayout | None:
+        """The array that a buffer holds; None if it is bytes that say nothing of themselves, and for a texture."""
         ...
 
     @property

@@ -77,11 +77,11 @@ class ModelError(FramebindError, ValueError, RuntimeError):
     """
 
 
-class BindingError(FramebindError, ValueError, RuntimeError):
+class BindingError(FramebindError, ValueError, RuntimeError, BufferError):
     """An object cannot be bound to a tensor (kind, size, format, released), or a bound tensor is used the wrong way.
 
-    Also a ValueError, as LiteRT's is for a tensor or value that does not fit, and a RuntimeError, as a failed run of
-    LiteRT's is.
+    Also a ValueError, as LiteRT's is for a tensor or value that does not fit, a RuntimeError, as a failed run of
+    LiteRT's is, and a BufferError, which DLPack wants if memory cannot be given out.
 
     Examples
     --------

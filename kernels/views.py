@@ -69,6 +69,30 @@ class Dense:
 
 
 @dataclass(frozen=True)
+class Strided:
+    """A tensor as numbers anywhere in a buffer, as in a user's array: halves, channels first, rows with a pitch.
+
+    Element (b, y, x, c) is number b*strides[0] + y*strides[1] + x*strides[2] + c*strides[3] of the buffer. No stride is
+    negative.
+    """
+
+    shape: Shape
+    dtype: Literal["float32", "float16"]
+    strides: tuple[int, int, int, int]
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a number."""
+        return 4 if self.dtype == "float32" else 2
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes from the first number to the end of the last."""
+        last = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
+        return (last + 1) * self.itemsize
+
+
+@dataclass(frozen=True)
 class Quantized:
     """A tensor as the model stores it: BHWC integers without padding; value = scale * (stored - zero_point).
 
@@ -174,7 +198,7 @@ class Local:
     nbytes = 0
 
 
-View = Sliced | Dense | Quantized | Table | Picture | Plane | PlanePicture | Local
+View = Sliced | Dense | Strided | Quantized | Table | Picture | Plane | PlanePicture | Local
 Sampled = Picture | PlanePicture
 """The views whose values are sampled at places that are parameters."""
 

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from ...interop.device import Resource
+from ...interop.host_arrays import HostArray
 from ...kernels.tensor import Shape
-from ...kernels.views import Dense, Picture, PlanePicture, Quantized
+from ...kernels.views import Dense, Picture, PlanePicture, Quantized, Sliced, Strided
 
 Values = float | Sequence[float]
 Crop = tuple[float, float, float, float]
 How = Literal["direct", "at most one conversion dispatch", "one conversion dispatch for each frame"]
+
+FrameView = Dense | Sliced | Strided | Picture | PlanePicture
+"""The views of a user's objects."""
 
 
 @dataclass(frozen=True)
@@ -20,10 +24,10 @@ class Frames:
     """The view of a tensor of BHWC ``shape`` whose frames lie in one object each, with a view of its own."""
 
     shape: Shape
-    views: tuple[Dense | Picture | PlanePicture, ...]
+    views: tuple[FrameView, ...]
 
 
-BoundView = Dense | Picture | PlanePicture | Quantized | Frames
+BoundView = FrameView | Quantized | Frames
 """The views of bound objects."""
 
 
@@ -34,7 +38,7 @@ class Binding(NamedTuple):
     PlanePicture's planes behind the first. ``how`` is the cost: "direct" if the model's own
     kernels read or write the object, "at most one conversion dispatch" if a picture is sampled: by the model's first
     convolution, or into the tensor first. If the view is Frames, ``frames`` has a binding for each, and ``resource`` is
-    the first of their objects.
+    the first of their objects. ``host`` is the array in the CPU's memory for which the resource stands.
     """
 
     resource: Resource
@@ -45,6 +49,17 @@ class Binding(NamedTuple):
     is_copy: bool = False
     """The objects are copies of arrays on the CPU, made when these were bound."""
     frames: tuple[Binding, ...] = ()
+    host: HostArray | None = None
+
+    @property
+    def parts(self) -> tuple[Binding, ...]:
+        """The bindings of all frames, or itself."""
+        return self.frames or (self,)
+
+    @property
+    def is_on_host(self) -> bool:
+        """Whether runs copy an array in the CPU's memory."""
+        return any(part.host is not None for part in self.parts)
 
     @property
     def resources(self) -> tuple[Resource, ...]:

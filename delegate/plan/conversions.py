@@ -9,7 +9,7 @@ from ...kernels.operation import Lowering
 from ...kernels.ops.pointwise.elementwise import Elementwise
 from ...kernels.ops.pointwise.quantize import Store
 from ...kernels.tensor import BoundObject, Frame, TensorId
-from ...kernels.views import Dense, Picture, Quantized, Sampled, Sliced
+from ...kernels.views import Dense, Picture, Quantized, Sampled, Sliced, Strided
 from ..lower.launches import LabelledLaunch, Lowered
 from ..transform.graph import Graph
 from .binding import BoundView, Frames
@@ -63,16 +63,23 @@ def _is_copied_in(tensor: int, view: BoundView, lowered: Lowered) -> bool:
 def _is_copied_out(tensor: int, view: BoundView, lowered: Lowered) -> bool:
     """Whether an output is copied to the bound object instead of written there by a kernel.
 
-    So are integers, frames, outputs that no kernel writes, pictures that are read again, and outputs that are written
-    in parts, unless the object has slices.
+    So are integers, frames, outputs that no kernel writes, pictures and halves that are read again, and outputs that
+    are written in parts, unless the object has slices of floats.
     """
     written = {lowered.parent(i) for entry in lowered.launches for i in entry.launch.writes.values()}
     in_parts = any(alias.parent == tensor for alias in lowered.aliases.values())
     return (
         isinstance(view, Quantized | Frames)
         or tensor not in written
-        or (isinstance(view, Picture) and _is_read(tensor, lowered))
-        or (in_parts and not isinstance(direct_view(view), Sliced))
+        or ((isinstance(view, Picture) or _has_halves(view)) and _is_read(tensor, lowered))
+        or (in_parts and (_has_halves(view) or not isinstance(direct_view(view), Sliced)))
+    )
+
+
+def _has_halves(view: BoundView) -> bool:
+    """Whether a user's array holds float16: the model's kernels go on with values that are not rounded."""
+    return (isinstance(view, Strided) and view.dtype == "float16") or (
+        isinstance(view, Sliced) and view.storage == "f16"
     )
 
 

@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from ...interop.arrays import ArrayLayout
 from ...interop.device import Device, Resource, StagedTexture
+from ...interop.dlpack import host_array, is_on_host
 from ...interop.errors import BindingError
-from ...kernels.ops.pointwise.quantize import stored_values
+from ...interop.host_arrays import HostArray
 from ...kernels.tensor import LARGEST_RANK, TensorInfo
-from ...kernels.views import TEXTURE_CHANNELS, Dense, Picture, Quantized, picture_parameters
+from ...kernels.views import TEXTURE_CHANNELS, Dense, Picture, Quantized, Sliced, Strided, picture_parameters
 from ..plan.binding import Binding, TextureMapping, Values
+from .arrays import array_values, array_view, check_type, check_written, fill, memory_of
 from .messages import tensor_label
 
 ORDERS = {1: "r", 2: "rg", 3: "rgb", 4: "rgba"}
@@ -41,10 +44,10 @@ def make_binding(
     mapping = mapping or TextureMapping()
     what = tensor_label(index, tensor)
     try:
-        resource = device.borrow(obj)
+        resource = host_array(obj) if is_on_host(obj) else device.borrow(obj)
     except BindingError as error:
         raise BindingError(f"{what} cannot be bound: {error}") from error
-    if resource.released:
+    if not isinstance(resource, np.ndarray) and resource.released:
         raise BindingError(f"{what} cannot be bound to {resource.label}: it is released; bind one that is alive")
     if tensor.dtype != "float32":
         raise BindingError(f"{what} cannot be bound: it is {tensor.dtype}, and only float32 tensors can be bound")
@@ -52,8 +55,10 @@ def make_binding(
         raise BindingError(
             f"{what} cannot be bound: its rank is {len(tensor.shape)}, and at most {LARGEST_RANK} has a BHWC form"
         )
+    if isinstance(resource, np.ndarray):
+        return _host(device, resource, tensor, what, mapping, write=write, previous=previous)
     if not resource.format:
-        return _buffer(resource, tensor, what, mapping)
+        return _buffer(resource, tensor, what, mapping, write=write)
     binding = _texture(device, resource, tensor, what, write, mapping)
     return _staged(binding, write, previous) if isinstance(resource, StagedTexture) else binding
 
@@ -64,11 +69,14 @@ def rebound(device: Device, obj: Any, previous: Binding) -> Binding | None:
     None if it has to be decided anew: another kind, size or format, or an object that ``make_binding`` refuses.
     """
     try:
+        if previous.host is not None:
+            return _host_again(host_array(obj), previous) if is_on_host(obj) else None
         resource = device.borrow(obj)
     except BindingError:
         return None
     before = previous.resource
     alike = resource.format == before.format and resource.size == before.size and resource.nbytes == before.nbytes
+    alike = alike and resource.layout == before.layout
     # A staged texture is never alike: what stands for it is a buffer.
     if not alike or resource.released or type(resource) is not type(before):
         return None
@@ -83,14 +91,51 @@ def _staged(binding: Binding, write: bool, previous: Binding | None) -> Binding:
     return Binding(buffer, Dense(view.shape), how="at most one conversion dispatch")
 
 
-def _buffer(resource: Resource, tensor: TensorInfo, what: str, mapping: TextureMapping) -> Binding:
-    view = Dense(tensor.bhwc)
-    channels, elements = tensor.bhwc[3], math.prod(tensor.bhwc)
+def _host(
+    device: Device,
+    array: np.ndarray,
+    tensor: TensorInfo,
+    what: str,
+    mapping: TextureMapping,
+    *,
+    write: bool,
+    previous: Binding | None,
+) -> Binding:
+    """An array in the CPU's memory: a buffer stands for it."""
+    label = f"an array of {array.shape} {array.dtype} on the CPU"
+    if not array.size:
+        raise BindingError(f"{what} cannot be bound to {label}: it is empty")
+    _check_unmapped(label, what, mapping)
+    where = f"{what} cannot be bound to {label}"
+    check_type(array.dtype, where)
+    if write:
+        strides = tuple(abs(stride) // array.itemsize for stride in array.strides)
+        check_written(ArrayLayout(array.shape, strides, array.dtype, read_only=not array.flags.writeable), where)
+    host = HostArray(device, array, label, previous.host if previous else None)
+    return Binding(host.buffer, array_view(host.layout, tensor, where, write=write), host=host)
+
+
+def _host_again(array: np.ndarray, previous: Binding) -> Binding | None:
+    """The binding of another array like the one before; None if it is not like that."""
+    host = previous.host
+    return previous._replace(host=host.exchanged(array)) if host is not None and host.like(array) else None
+
+
+def _check_unmapped(label: str, what: str, mapping: TextureMapping) -> None:
     if mapping != TextureMapping():
         raise BindingError(
-            f"{what} cannot be bound to {resource.label}, a buffer, with mean, std, order, crop, rotation or flip: "
+            f"{what} cannot be bound to {label}, a buffer, with mean, std, order, crop, rotation or flip: "
             "those are for textures; a buffer holds the tensor's own values"
         )
+
+
+def _buffer(resource: Resource, tensor: TensorInfo, what: str, mapping: TextureMapping, *, write: bool) -> Binding:
+    _check_unmapped(resource.label, what, mapping)
+    if resource.layout is not None:
+        where = f"{what} cannot be bound to {resource.label}"
+        return Binding(resource, array_view(resource.layout, tensor, where, write=write))
+    view = Dense(tensor.bhwc)
+    channels, elements = tensor.bhwc[3], math.prod(tensor.bhwc)
     padded = elements // channels * (-(-channels // 4) * 4) * 4
     if resource.nbytes < view.nbytes or (channels % 4 and resource.nbytes == padded):
         text = (
@@ -204,13 +249,18 @@ def read_back(device: Device, binding: Binding, tensor: TensorInfo, array: np.nd
     texture come the values that the texture holds: in rgba8 clipped and rounded to 256 steps.
     """
     view = binding.view
+    if isinstance(view, Strided | Sliced):
+        memory = memory_of(view)
+        device.read(binding.resource, memory, reason)
+        fill(array, array_values(view, memory), tensor)
+        return
     if isinstance(view, Quantized) or (isinstance(view, Dense) and array.dtype == np.float32):
         device.read(binding.resource, array, reason)
         return
     if array.dtype != np.float32:
         values = np.empty(array.shape, np.float32)
         read_back(device, binding, tensor, values, reason)
-        array[...] = stored_values(tensor, values)
+        fill(array, values, tensor)
         return
     assert isinstance(view, Picture)
     _, height, width, channels = view.shape

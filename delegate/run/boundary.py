@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from ...interop.device import Device, Resource
+from ...interop.dlpack import is_on_host
 from ...interop.errors import BindingError
 from ...kernels.ops.pointwise.quantize import stored_view
 from ...kernels.tensor import TensorInfo, bhwc
@@ -16,6 +18,7 @@ from ..litert.native import NativeGraph
 from ..options import WaitType
 from ..plan.binding import Binding, Mappings
 from ..read.model import RawOperator
+from .arrays import fill_from_host
 from .bindings import rebound
 from .frames import exchanged, negotiated, read_frames
 from .messages import tensor_label
@@ -71,6 +74,8 @@ class BoundaryTensors:
         """The values of variables that programs read and assign. They outlive ``release``, and LiteRT knows none."""
         self._bound: dict[Key, _Bound] = {}
         self._bindings: dict[Key, Binding] = {}
+        self._on_host: set[Key] = set()
+        """Tensors to which arrays in the CPU's memory are bound, which runs copy."""
         self._staging: dict[Key, Resource] = {}
 
     # The device, the subgraphs and their partitions -------------------------------------------------------------------
@@ -129,6 +134,22 @@ class BoundaryTensors:
         """Whether an object of the user's is bound to the tensor."""
         return key in self._bound
 
+    def is_on_gpu(self, key: Key) -> bool:
+        """Whether an object of the user's is bound to the tensor that kernels reach: no array of the CPU's."""
+        bound = self._bound.get(key)
+        return bound is not None and (bound.binding is None or not bound.binding.is_on_host)
+
+    def entered_for(self, obj: Any) -> AbstractContextManager[None]:
+        """A block in which an object can be bound: an array of the CPU's from anywhere, any other where it belongs.
+
+        Raises DeviceError if the device cannot be used on this thread now.
+        """
+        device = self.open_device
+        if is_on_host(obj):
+            return device.entered()
+        device.check()
+        return nullcontext()
+
     def bind(self, key: Key, obj: Any, mapping: Mappings, tensor: TensorInfo | None) -> None:
         """Use ``obj`` from now on. ``tensor`` is what it must fit; None: not known yet, and checked later."""
         bound = _Bound(obj, mapping)
@@ -178,6 +199,7 @@ class BoundaryTensors:
         else:
             binding = bound.binding = self._negotiate(key, bound, tensor)
         self._bindings[key] = binding
+        (self._on_host.add if binding.is_on_host else self._on_host.discard)(key)
         return binding
 
     def variable_binding(self, variable: Variable) -> Binding:
@@ -199,15 +221,21 @@ class BoundaryTensors:
         return buffer
 
     def upload(self, graph: NativeGraph, tensor: int) -> None:
-        """Copy the CPU's values of a tensor that nothing is bound to."""
-        info = graph.subgraph.tensors[tensor]
-        staging = self._staging[graph.index, tensor]
+        """Copy the CPU's values of a tensor: those of the array that is bound to it, or else LiteRT's."""
+        info, key = graph.subgraph.tensors[tensor], (graph.index, tensor)
+        bound = self._bound.get(key)
+        if bound is not None and bound.binding is not None:
+            for part in bound.binding.parts:
+                if part.host is not None:
+                    part.host.upload(self.open_device, f"input tensor {tensor} '{info.name}' from its array")
+            return
+        staging = self._staging[key]
         self.open_device.write(staging, graph.array(tensor), f"input tensor {tensor} '{info.name}' from the CPU")
 
     def upload_for_others(self, graph: NativeGraph, tensor: int, info: TensorInfo) -> None:
         """Copy a tensor in the place of the partition that copies it and does not run on the GPU now."""
         key = (graph.index, tensor)
-        if key in self._shared and key not in self._bound:
+        if key in self._shared and not self.is_on_gpu(key):
             self.binding(key, info)
             self.upload(graph, tensor)
 
@@ -232,6 +260,8 @@ class BoundaryTensors:
 
     def written(self, graph: NativeGraph, keys: tuple[Key, ...]) -> None:
         """A partition has computed these tensors: the CPU's copies are out of date."""
+        if self._on_host:
+            keys = tuple(key for key in keys if key not in self._on_host or not self._brought_home(graph, key))
         if self.keep_outputs and self._unreadable.issuperset(keys) and not self.preserves_tensors:
             return  # they were so after the run before
         for key in keys:
@@ -253,6 +283,20 @@ class BoundaryTensors:
             graph.mark_stale(tensor)
             if graph.index == 0 and (key in self._cpu_readers or tensor in graph.subgraph.outputs):
                 self.awaited.add(key)
+
+    def _brought_home(self, graph: NativeGraph, key: Key) -> bool:
+        """Copy an output to the user's array in the CPU's memory. Returns whether it was put into LiteRT's too."""
+        binding, tensor = self._bindings[key], key[1]
+        info = graph.subgraph.tensors[tensor]
+        hosts = [part.host for part in binding.parts if part.host is not None]
+        for host in hosts:
+            host.download(self.open_device, f"output tensor {tensor} '{info.name}' to its array")
+        if (self.keep_outputs and key not in self._cpu_readers) or len(hosts) < len(binding.parts):
+            return False
+        fill_from_host(graph.array(tensor), binding, info)
+        self._unreadable.discard(key)
+        graph.mark_current(tensor)
+        return True
 
     def download(self, graph: NativeGraph, tensor: int) -> None:
         """Copy what the GPU computed, from wherever it is, to the CPU's memory."""
@@ -301,8 +345,8 @@ class BoundaryTensors:
         for buffer in self._staging.values():
             buffer.release()
         for known in (
-            self._staging, self._bindings, self._computed, self._read_on_gpu, self._cpu_readers, self._unreadable,
-            self._uploaded, self._shared, self.awaited,
+            self._staging, self._bindings, self._on_host, self._computed, self._read_on_gpu, self._cpu_readers,
+            self._unreadable, self._uploaded, self._shared, self.awaited,
         ):  # fmt: skip
             known.clear()
 

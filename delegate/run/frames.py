@@ -11,8 +11,7 @@ import numpy as np
 from ...interop.device import Device
 from ...interop.errors import BindingError
 from ...kernels.tensor import TensorInfo
-from ...kernels.views import Dense, Picture
-from ..plan.binding import Binding, Crop, Frames, Mappings, TextureMapping, Values
+from ..plan.binding import Binding, Crop, Frames, FrameView, Mappings, TextureMapping, Values
 from .bindings import make_binding, read_back, rebound
 from .messages import tensor_label
 
@@ -81,7 +80,7 @@ def _together(what: str, tensor: TensorInfo, frames: Sequence[Binding]) -> Bindi
     if len(sizes) > 1:
         raise BindingError(f"{what}: its buffers have {' and '.join(map(str, sizes))} bytes; take buffers of one size")
     views = [frame.view for frame in frames]
-    view = Frames(tensor.bhwc, tuple([view for view in views if isinstance(view, Dense | Picture)]))
+    view = Frames(tensor.bhwc, tuple([view for view in views if isinstance(view, FrameView)]))
     return Binding(frames[0].resource, view, how="one conversion dispatch for each frame", frames=tuple(frames))
 
 

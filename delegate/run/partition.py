@@ -195,9 +195,11 @@ class Partition:
                     binding = boundary.variable_binding(variable)
                 program.bind(tensor, binding)
                 self._objects.put(tensor, binding.resources)
+        from_cpu = [i for i in self._from_cpu if i in graph.inputs and not boundary.is_on_gpu((self.subgraph, i))]
+        arrays = {i for i in from_cpu if boundary.is_bound((self.subgraph, i))}
         self._uploads = plan_uploads(
-            [i for i in self._from_cpu if i in graph.inputs and not boundary.is_bound((self.subgraph, i))],
-            lasting=self._claims.constant_derived | self._announced,
+            from_cpu,
+            lasting=(self._claims.constant_derived | self._announced) - arrays,
             fresh=self._unbound,
             pending=self._uploads.once,
         )

@@ -11,6 +11,7 @@ import numpy as np
 import pyopencl as cl
 
 from ...kernels.views import TEXTURE_CHANNELS
+from ..arrays import ArrayLayout
 from ..errors import BindingError
 from ..transfers import transfers
 from .api import is_object, own_errors
@@ -52,6 +53,7 @@ class _ClObject:
     size: tuple[int, int]
     nbytes: int
     offset = 0
+    layout: ArrayLayout | None = None
     partner: Partner | None = None
 
     def _adopt(self, memory: Any, keep: Any) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-import numpy as np
 import pyopencl as cl
 
+from ..arrays import array_layout
 from ..errors import BindingError
 from .api import own_errors
 from .objects import ClBuffer, ClImage
@@ -49,16 +49,14 @@ def _is_array(native: Any) -> bool:
 
 def _array(array: Any) -> ClBuffer:
     what = f"a pyopencl array of {array.shape} {array.dtype}"
-    if array.dtype != np.float32:
-        raise BindingError(f"{what} cannot be bound: a tensor's values are float32; use array.astype(numpy.float32)")
-    if not array.flags.c_contiguous:
-        raise BindingError(f"{what} cannot be bound: it is not C-contiguous; use array.copy(order='C')")
+    layout = array_layout(what, int(array.offset), array.shape, array.dtype, array.strides)
     buffer = as_cl_object(array.base_data)
     assert isinstance(buffer, ClBuffer)
     if array.offset:
-        buffer = _part(buffer, int(array.offset), int(array.nbytes), what)
+        buffer = _part(buffer, int(array.offset), layout.nbytes, what)
     # Memory pools round sizes up: what counts is what the array fills.
-    buffer.nbytes, buffer.label, buffer._keep = int(array.nbytes), f"OpenCL array {array.shape}", array
+    buffer.nbytes, buffer.layout = layout.nbytes, layout
+    buffer.label, buffer._keep = f"OpenCL array {array.shape}", array
     return buffer
 
 

@@ -37,6 +37,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuMemsetD8Async": (_MEMORY, ctypes.c_ubyte, _SIZE, _HANDLE),
     "cuMemcpyHtoDAsync_v2": (_MEMORY, _HANDLE, _SIZE, _HANDLE),
     "cuMemcpyDtoHAsync_v2": (_HANDLE, _MEMORY, _SIZE, _HANDLE),
+    "cuMemcpyDtoDAsync_v2": (_MEMORY, _MEMORY, _SIZE, _HANDLE),
     "cuPointerGetAttribute": (_OUT, _INT, _MEMORY),
     "cuStreamCreate": (_OUT, _UINT),
     "cuStreamDestroy_v2": (_HANDLE,),

@@ -34,6 +34,9 @@ class Stream(Protocol):
 
 
 _current: CurrentContexts[CudaContext] = CurrentContexts()
+_living: weakref.WeakSet[CudaContext] = weakref.WeakSet()
+_LEGACY = {0, 1}
+"""Handles of the legacy default stream."""
 
 
 class CudaContext:
@@ -101,6 +104,7 @@ class CudaContext:
             self._driver.cuDevicePrimaryCtxRelease_v2(device)
             raise
         track(self)
+        _living.add(self)
         self.make_current()
 
     def _new_stream(self) -> int:
@@ -180,12 +184,21 @@ class CudaContext:
 
     def wait_for_stream(self, stream: int) -> None:
         """Let what is submitted from now on begin after what was submitted to another stream of this GPU."""
-        what = f"waiting for the stream {stream:#x} in {self}"
+        self._order(stream, self.stream)
+
+    def hold_stream(self, stream: int) -> None:
+        """Let what is submitted to another stream of this GPU from now on begin after what was submitted here."""
+        self._order(self.stream, stream)
+
+    def _order(self, first: int, then: int) -> None:
+        if first == then or {first, then} <= _LEGACY:
+            return
+        what = f"letting the stream {then:#x} wait for {first:#x} in {self}"
         with self.entered():
             event = ask(self._driver.cuEventCreate, ctypes.c_void_p, NO_TIMES, what=what)
             try:
-                check(self._driver.cuEventRecord(event, stream), what)
-                check(self._driver.cuStreamWaitEvent(self.stream, event, 0), what)
+                check(self._driver.cuEventRecord(event, first), what)
+                check(self._driver.cuStreamWaitEvent(then, event, 0), what)
             finally:
                 self._driver.cuEventDestroy_v2(event)
 
@@ -235,6 +248,11 @@ def has_gpu() -> bool:
 def check_compiler(device: int) -> None:
     """Raise DeviceError if models cannot run on a GPU for want of the compiler, or of one that knows the GPU."""
     nvrtc.architecture(api.capability(device))
+
+
+def contexts_on(device: int) -> list[CudaContext]:
+    """The contexts of this process on a GPU that are not closed."""
+    return [context for context in list(_living) if context.device == device and not context.closed]
 
 
 def _enter(cuda: Any, context: int) -> bool:

@@ -1,14 +1,15 @@
-"""CUDA memory as the user makes, wraps and binds it: arrays, and pictures of texels."""
+"""CUDA memory as the user makes, wraps and binds it: what arrays and pictures share, and pictures of texels."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...kernels.views import TEXTURE_CHANNELS
+from ..arrays import ArrayLayout
 from ..errors import BindingError
 from ..transfers import transfers
 from .api import ask, check, driver
@@ -22,13 +23,13 @@ IMAGE_FORMATS: dict[str, Any] = {
     "bgra8": np.uint8,
 }  # fmt: skip
 """The NumPy type of a channel, by the format of a picture."""
-_RANGE_START = 11
-"""CU_POINTER_ATTRIBUTE_RANGE_START_ADDR."""
+_BUFFER_ID, _DEVICE_ORDINAL, _RANGE_START, _RANGE_SIZE = 7, 9, 11, 12
+"""CU_POINTER_ATTRIBUTE_BUFFER_ID, which no other allocation has, and so on."""
 _PITCH = 64
 """Bytes of which a row of a picture of ours is a multiple."""
 
 
-class _CudaObject:
+class CudaObject:
     """Base of arrays and pictures: a range of a GPU's memory, owned or borrowed, given up on release."""
 
     label: str
@@ -38,18 +39,30 @@ class _CudaObject:
     pitch = 0
     """Bytes from a row of a picture to the next."""
     read_only = False
+    layout: ArrayLayout | None = None
 
-    def _adopt(self, pointer: int, device: int, keep: Any) -> None:
+    def _adopt(self, pointer: int, device: int, keep: Any, nbytes: int) -> None:
         self._pointer, self.device, self._keep = pointer, device, keep
+        self._unkept: int | None = None
+        """The number of the allocation, if nobody of ours keeps it alive."""
         if isinstance(keep, Allocation):
             start = keep.pointer
         else:
-            start = ask(
-                driver().cuPointerGetAttribute, ctypes.c_uint64, _RANGE_START, pointer, what="looking at memory"
-            )
+            start = _check_memory(pointer, nbytes, device, self.label)
+            self._unkept = attribute_of(pointer, _BUFFER_ID) if keep is None else None
         self.handle: Hashable = start
         """See device.Resource: two arrays in one allocation have the same handle."""
         self.offset = pointer - start
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether its memory cannot be freed while it is in use."""
+        return self._unkept is None
+
+    def check_allocated(self) -> None:
+        """Raise BindingError if the memory was freed by its owner since."""
+        if self._unkept is not None and attribute_of(self.pointer, _BUFFER_ID) != self._unkept:
+            raise BindingError(f"{self.label} was freed by its owner: bind memory that lives, and keep it")
 
     @property
     def pointer(self) -> int:
@@ -82,7 +95,7 @@ class _CudaObject:
     def is_like(self, other: object) -> bool:
         """Whether ``other`` is alive and the same to a kernel in all but what it contains."""
         return (
-            isinstance(other, _CudaObject)
+            isinstance(other, CudaObject)
             and type(other) is type(self)
             and other._pointer != 0
             and (other.device, other.read_only) == (self.device, self.read_only)
@@ -96,124 +109,7 @@ class _CudaObject:
             raise BindingError(f"{where}: {self.label} is read-only, and kernels must write it: bind a copy")
 
 
-class CudaArray(_CudaObject):
-    """An array of numbers in a GPU's memory, C-contiguous.
-
-    Arrays of PyTorch, CuPy and others are bound as they are, without this class; and they take this one by its
-    ``__cuda_array_interface__``: ``torch.as_tensor(array, device="cuda")``.
-
-    Parameters
-    ----------
-    pointer : int
-        The CUdeviceptr.
-    shape : tuple of int
-        The shape.
-    dtype : numpy.dtype
-        The type of its numbers.
-    device : int
-        The number of the GPU.
-    label : str, optional
-        Description for error messages.
-    keep : object, optional
-        An object that is kept alive along with it.
-    read_only : bool
-        Kernels must not write it.
-
-    Raises
-    ------
-    DeviceError
-        If the pointer is no memory that CUDA knows.
-
-    Examples
-    --------
-    >>> import contextlib
-    >>> with contextlib.suppress(fb.DeviceError):  # there may be no GPU of NVIDIA
-    ...     with fb.CudaContext():
-    ...         frame = fb.CudaArray.from_array(np.zeros((1, 4, 4, 3), np.float32))
-    """
-
-    format = ""
-    size = (0, 0)
-
-    def __init__(
-        self,
-        pointer: int,
-        shape: Sequence[int],
-        dtype: Any,
-        *,
-        device: int,
-        label: str = "",
-        keep: Any = None,
-        read_only: bool = False,
-    ) -> None:
-        self.shape, self.dtype = tuple(shape), np.dtype(dtype)
-        self.nbytes = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
-        self.label = label or f"CUDA array {pointer:#x} of {self.shape} {self.dtype}"
-        self.read_only = read_only
-        self._adopt(pointer, device, keep)
-
-    @staticmethod
-    def from_array(array: np.ndarray) -> CudaArray:
-        """Make an array with the content of a NumPy array in the current CudaContext. The copy is counted.
-
-        Parameters
-        ----------
-        array : numpy.ndarray
-            Any shape and dtype.
-
-        Returns
-        -------
-        CudaArray
-            The array; its memory is freed when it is released, or with it.
-
-        Raises
-        ------
-        DeviceError
-            If no CudaContext is current, or memory runs out.
-        """
-        context = CudaContext.current()
-        made = CudaArray.empty(context, array.shape, array.dtype)
-        made.write(context, array, "buffer upload")
-        return made
-
-    @staticmethod
-    def empty(context: CudaContext, shape: Sequence[int], dtype: Any, label: str = "") -> CudaArray:
-        """An array of undefined content in the GPU of ``context``. Raises DeviceError if memory runs out."""
-        nbytes = int(np.prod(tuple(shape), dtype=np.int64)) * np.dtype(dtype).itemsize
-        memory = Allocation(context, nbytes, label or f"a CUDA array of {tuple(shape)}")
-        return CudaArray(memory.pointer, shape, dtype, device=context.device, label=label, keep=memory)
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Version 3 of the protocol by which CuPy, PyTorch, Numba and others use the memory in place."""
-        return {
-            "shape": self.shape, "typestr": self.dtype.str, "data": (self.pointer, self.read_only), "strides": None,
-            "version": 3, "stream": None,
-        }  # fmt: skip
-
-    def write(self, context: CudaContext, array: np.ndarray, reason: str, offset: int = 0) -> None:
-        """Copy ``array``'s bytes to byte ``offset``, after what was submitted before. Counted; it waits."""
-        array = np.ascontiguousarray(array)
-        self._check_range(offset, array.nbytes)
-        if array.nbytes:
-            transfers.count("upload", array.nbytes, reason)
-            upload(context, self.pointer + offset, array)
-
-    def read(self, context: CudaContext, array: np.ndarray, reason: str, offset: int = 0) -> None:
-        """Fill a C-contiguous ``array`` with the bytes from ``offset`` on, after what was submitted before. Counted."""
-        if not array.flags.c_contiguous or not array.flags.writeable:
-            raise BindingError(f"{self.label} can be read into a writable C-contiguous array only")
-        self._check_range(offset, array.nbytes)
-        if array.nbytes:
-            transfers.count("download", array.nbytes, reason)
-            download(context, self.pointer + offset, array)
-
-    def _check_range(self, offset: int, nbytes: int) -> None:
-        if offset < 0 or offset + nbytes > self.nbytes:
-            raise BindingError(f"bytes {offset} to {offset + nbytes} lie outside {self.label}, which has {self.nbytes}")
-
-
-class CudaImage(_CudaObject):
+class CudaImage(CudaObject):
     """A picture in a GPU's memory: rows of texels, rgba8, rgba16f, rgba32f, r8, r32f or bgra8. Row 0 is the top.
 
     Parameters
@@ -270,7 +166,7 @@ class CudaImage(_CudaObject):
             )
         self.size, self.format, self.pitch = (width, height), format, pitch
         self.label = label or f"CUDA picture {pointer:#x} ({width}x{height} {format})"
-        self._adopt(pointer, device, keep)
+        self._adopt(pointer, device, keep, pitch * (height - 1) + width * texel)
 
     @staticmethod
     def from_array(array: np.ndarray) -> CudaImage:
@@ -348,6 +244,30 @@ def texel_bytes(format: str) -> int:
     if format not in IMAGE_FORMATS:
         raise BindingError(f"CUDA pictures are {', '.join(IMAGE_FORMATS)}, not '{format}'")
     return TEXTURE_CHANNELS[format] * np.dtype(IMAGE_FORMATS[format]).itemsize
+
+
+def attribute_of(pointer: int, attribute: int) -> int | None:
+    """A CU_POINTER_ATTRIBUTE of memory; None if CUDA knows no memory there."""
+    found = ctypes.c_uint64()
+    return None if driver().cuPointerGetAttribute(ctypes.byref(found), attribute, pointer) else found.value
+
+
+def device_at(pointer: int) -> int | None:
+    """The number of the GPU in whose memory an address lies; None if CUDA knows no memory there."""
+    return attribute_of(pointer, _DEVICE_ORDINAL)
+
+
+def _check_memory(pointer: int, nbytes: int, device: int, what: str) -> int:
+    """The beginning of the allocation in which a range of a GPU's memory lies. Raises BindingError if it is in none."""
+    found = [attribute_of(pointer, attribute) for attribute in (_DEVICE_ORDINAL, _RANGE_START, _RANGE_SIZE)]
+    number, start, size = found
+    if number is None or start is None or size is None:
+        raise BindingError(f"{what} cannot be bound: {pointer:#x} is no memory of CUDA, or was freed")
+    if number != device:
+        raise BindingError(f"{what} cannot be bound: {pointer:#x} is memory of CUDA device {number}, not {device}")
+    if pointer + nbytes > start + size:
+        raise BindingError(f"{what} cannot be bound: its {nbytes} bytes end behind the memory at {pointer:#x}")
+    return start
 
 
 class Allocation:

@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
+from ..arrays import ArrayLayout
 from ..errors import BindingError
 from .context import GlContext
 from .owned_objects import Kind
@@ -30,6 +31,7 @@ class GlObject:
     """
 
     offset = 0
+    layout: ArrayLayout | None = None
 
     def _adopt(self, context: GlContext, kind: Kind, id: int, label: str) -> None:
         self.context, self.id, self.label = context, id, label

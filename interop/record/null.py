@@ -12,6 +12,7 @@ import numpy as np
 from ...kernels.codegen.dialect import DIALECTS
 from ...kernels.codegen.render import render
 from ...kernels.codegen.source import KernelSource
+from ..arrays import ArrayLayout
 from ..binaries import BinaryStore
 from ..device import Dispatches, Resource, Step, Traits
 from ..errors import BindingError
@@ -30,6 +31,7 @@ class NullResource:
     format: str = ""
     released: bool = False
     offset: int = 0
+    layout: ArrayLayout | None = None
     handle: Hashable = field(default_factory=object, compare=False)
 
     def release(self) -> None:

@@ -156,6 +156,7 @@ class StagedTexture:
     """Implements device.StagedTexture: a GL texture that OpenCL cannot address."""
 
     nbytes = offset = 0
+    layout = None
 
     def __init__(self, partner: GlPartner, texture: GlTexture) -> None:
         self._partner, self._texture = partner, texture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from ..views import SLICE_BYTES, Picture, Plane, Quantized
+from ..views import SLICE_BYTES, Picture, Plane, Quantized, Strided
 from .one_dispatch import HEAD, ProgramSource, pool_names
 from .source import Argument, Buffer, KernelSource, TileText, holds_integers
 from .texts import barrier, prelude
@@ -43,6 +43,8 @@ class Cuda:
         """See Dialect."""
         if isinstance(argument.view, Quantized) and argument.view.dtype != "float16":
             return f"load_floats<{_INTEGERS[argument.view.dtype]}>({buffer.name}, {index})"
+        if isinstance(argument.view, Strided):
+            return f"LOAD_HALF({buffer.name}, {index})" if argument.unit == 2 else f"{buffer.name}[{index}]"
         if _is_half(argument):
             return f"LOAD_HALF4({buffer.name}, {index})"
         if holds_integers(argument):
@@ -56,18 +58,25 @@ class Cuda:
 
     def load_integers(self, argument: Argument, buffer: Buffer, index: str) -> str:
         """See Dialect."""
+        if isinstance(argument.view, Strided):
+            return f"(int)({self.load(argument, buffer, index)})"
         if _is_half(argument):
             return f"ints_of({self.load(argument, buffer, index)})"
         return f"load_ints<{_stored_type(argument)}>({buffer.name}, {index})"
 
     def store_integers(self, argument: Argument, buffer: Buffer, index: str, value: str) -> str:
         """See Dialect."""
+        if isinstance(argument.view, Strided):
+            return self.store(argument, buffer, index, value)
         if _is_half(argument):
             return self.store(argument, buffer, index, f"floats_of({value})")
         return f"store_four<{_stored_type(argument)}>({buffer.name}, {index}, {value})"
 
     def store(self, argument: Argument, buffer: Buffer, index: str, value: str) -> str:
         """See Dialect."""
+        if isinstance(argument.view, Strided):
+            place = f"{buffer.name}, {index}, {value}"
+            return f"STORE_HALF({place})" if argument.unit == 2 else f"{buffer.name}[{index}] = {value}"
         if _is_half(argument):
             return f"STORE_HALF4({buffer.name}, {index}, {value})"
         if isinstance(argument.view, Quantized) or holds_integers(argument):

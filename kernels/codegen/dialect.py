@@ -29,7 +29,7 @@ class Dialect(Protocol):
 
     def load(self, argument: Argument, buffer: Buffer, index: str) -> str:
         """The expression of a slice as float4: number ``index`` of the buffer, counted in slices of the argument's
-        storage; of a Quantized argument four integers, counted in fours.
+        storage; of a Quantized argument four integers, counted in fours. Of a Strided argument one number.
         """
         ...
 
@@ -49,7 +49,9 @@ class Dialect(Protocol):
         ...
 
     def store(self, argument: Argument, buffer: Buffer, index: str, value: str) -> str:
-        """The statements that store a float4, without the last semicolon. ``value`` is a variable."""
+        """The statements that store a float4, without the last semicolon. ``value`` is a variable. In a Strided
+        argument they store one number.
+        """
         ...
 
     def load_words(self, argument: Argument, buffer: Buffer, index: str) -> str:

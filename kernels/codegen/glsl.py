@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..tensor import INTEGER_DTYPES, STORED_BYTES
-from ..views import SLICE_BYTES, Dense, Picture, Plane, Quantized
+from ..views import SLICE_BYTES, Dense, Picture, Plane, Quantized, Strided
 from .one_dispatch import HEAD, ProgramSource, pool_names
 from .source import Argument, Buffer, KernelSource, TileText, holds_integers
 from .texts import barrier, prelude
@@ -36,12 +36,13 @@ class Glsl:
 
     def element(self, arguments: Sequence[Argument]) -> str:
         """vec4 if all is f32, pairs of words if an argument has halves, four words if one has int32, words for
-        the integers of a model and the planes of pictures, floats for Dense.
+        the integers of a model, the planes of pictures and Strided halves, floats for Dense and Strided floats.
         """
-        if any(isinstance(a.view, Dense) for a in arguments):
-            if not all(isinstance(a.view, Dense) for a in arguments):
-                raise ValueError(f"memory '{arguments[0].memory}' mixes a user's float32 layout with slices")
-            return "float"
+        if any(isinstance(a.view, Dense | Strided) for a in arguments):
+            units = {a.unit if isinstance(a.view, Dense | Strided) else 0 for a in arguments}
+            if len(units) > 1:
+                raise ValueError(f"memory '{arguments[0].memory}' mixes a user's layout with slices")
+            return "float" if units == {4} else "uint"
         if any(isinstance(a.view, Quantized | Plane) for a in arguments):
             return "uint"
         if any(a.unit == SLICE_BYTES["f16"] for a in arguments):
@@ -53,6 +54,8 @@ class Glsl:
         memory = buffer.name
         if isinstance(argument.view, Quantized):
             return _load_integers(memory, argument.view.dtype, index)
+        if isinstance(argument.view, Strided):
+            return f"LOAD_HALF({memory}, {index})" if argument.unit == 2 else f"{memory}[{index}]"
         if argument.unit == SLICE_BYTES["f16"]:
             return f"UNPACK_HALF4({memory}[{index}])"
         if buffer.element == "vec4":
@@ -66,6 +69,8 @@ class Glsl:
             return _load_stored(buffer.name, argument.view.dtype, index)
         if holds_integers(argument):
             return f"ivec4({_four_words(buffer, index)})"
+        if isinstance(argument.view, Strided):
+            return f"int({self.load(argument, buffer, index)})"
         return f"ivec4({self.load(argument, buffer, index)})"
 
     def store(self, argument: Argument, buffer: Buffer, index: str, value: str) -> str:
@@ -73,6 +78,10 @@ class Glsl:
         memory = buffer.name
         if isinstance(argument.view, Quantized):
             return _store_integers(memory, argument.view.dtype, index, value)
+        if isinstance(argument.view, Strided):
+            if argument.unit == 2:
+                return f"STORE_HALF({memory}, {index}, {value})"
+            return f"{memory}[{index}] = {value}"
         if argument.unit == SLICE_BYTES["f16"]:
             return f"{memory}[{index}] = PACK_HALF4({value})"
         if buffer.element == "vec4":
@@ -100,6 +109,8 @@ class Glsl:
             return _store_stored(buffer.name, argument.view.dtype, index, value)
         if holds_integers(argument):
             return _store_words(buffer, index, f"uvec4({value})")
+        if isinstance(argument.view, Strided):
+            return f"vec2 store_number = vec2({value}); {self.store(argument, buffer, index, 'store_number.x')}"
         return f"vec4 store_floats = vec4({value}); {self.store(argument, buffer, index, 'store_floats')}"
 
     def load_words(self, argument: Argument, buffer: Buffer, index: str) -> str:

@@ -8,6 +8,7 @@ import struct
 from typing import NamedTuple
 
 from ..tensor import Shape
+from ..views import Strided
 from .source import FusedTexts
 
 SLICE = ("b_", "y_", "x_", "s_")
@@ -56,6 +57,12 @@ def pixel_number(shape: Shape) -> str:
         if size > 1:
             text = name if text == "0" else f"({text}) * {size} + {name}"
     return text
+
+
+def pixel_start(view: Strided) -> str:
+    """The number of elements before pixel (b_, y_, x_) of a tensor that lies in memory by strides."""
+    steps = zip(view.shape, ("(b_)", "(y_)", "(x_)"), view.strides, strict=False)
+    return " + ".join([f"{name} * {stride}" for size, name, stride in steps if size > 1 and stride]) or "0"
 
 
 def fused(fused_ops: FusedTexts, value: str) -> list[str]:

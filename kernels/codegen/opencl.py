@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..views import SLICE_BYTES, Quantized
+from ..views import SLICE_BYTES, Quantized, Strided
 from .one_dispatch import HEAD, ProgramSource, pool_names
 from .source import Argument, Buffer, KernelSource, TileText, holds_integers
 from .texts import barrier, prelude
@@ -40,6 +40,9 @@ class OpenCl:
                 return f"vload_half4({index}, {_cast(buffer, 'half')})"
             kind = _INTEGERS[argument.view.dtype]
             return f"convert_float4(vload4({index}, (__global const {kind}*){buffer.name}))"
+        if isinstance(argument.view, Strided):
+            half = f"vload_half({index}, {_cast(buffer, 'half')})"
+            return half if argument.unit == 2 else f"{buffer.name}[{index}]"
         if argument.unit == SLICE_BYTES["f16"]:
             return f"LOAD_HALF4({index}, {_cast(buffer, 'half')})"
         if holds_integers(argument):
@@ -67,6 +70,8 @@ class OpenCl:
             return f"convert_int4(vload4({index}, (__global const {kind}*){buffer.name}))"
         if holds_integers(argument):
             return f"({_cast(buffer, 'int4')})[{index}]"
+        if isinstance(argument.view, Strided):
+            return f"(int)({self.load(argument, buffer, index)})"
         if argument.unit == SLICE_BYTES["f16"]:
             return f"convert_int4({self.load(argument, buffer, index)})"
         return f"convert_int4(({_cast(buffer, 'FLOATS')})[{index}])"
@@ -75,7 +80,7 @@ class OpenCl:
         """See Dialect."""
         if holds_integers(argument):
             return f"({_cast(buffer, 'int4')})[{index}] = {value}"
-        if isinstance(argument.view, Quantized):
+        if isinstance(argument.view, Quantized | Strided):
             return self.store(argument, buffer, index, value)
         if argument.unit == SLICE_BYTES["f16"]:
             return self.store(argument, buffer, index, f"convert_float4({value})")
@@ -88,6 +93,9 @@ class OpenCl:
                 return f"vstore_half4_rte({value}, {index}, {_cast(buffer, 'half')})"
             kind = _INTEGERS[argument.view.dtype]
             return f"vstore4(convert_{kind}4({value}), {index}, (__global {kind}*){buffer.name})"
+        if isinstance(argument.view, Strided):
+            half = f"vstore_half_rte({value}, {index}, {_cast(buffer, 'half')})"
+            return half if argument.unit == 2 else f"{buffer.name}[{index}] = {value}"
         if argument.unit == SLICE_BYTES["f16"]:
             return f"vstorea_half4({value}, {index}, {_cast(buffer, 'half')})"
         if holds_integers(argument):

@@ -22,6 +22,11 @@
 #define UNPACK_SHORTS(a, b) vec4(bitfieldExtract(a, 0, 16), bitfieldExtract(a, 16, 16), bitfieldExtract(b, 0, 16), bitfieldExtract(b, 16, 16))
 #define PACK_HALF4(v) uvec2(packHalf2x16((v).xy), packHalf2x16((v).zw))
 #define NEAREST_HALF4(v) UNPACK_HALF4(PACK_HALF4(v))
+// One half of a buffer of words. Another invocation may store the other half of the word at the same time.
+#define LOAD_HALF(memory, i) unpackHalf2x16(memory[(i) >> 1] >> uint(((i) & 1) * 16)).x
+#define STORE_HALF(memory, i, v) \
+  atomicAnd(memory[(i) >> 1], 0xffff0000u >> uint(((i) & 1) * 16)); \
+  atomicOr(memory[(i) >> 1], packHalf2x16(vec2(v, 0.0)) << uint(((i) & 1) * 16))
 
 // 64-bit integers are two words, the lower one first.
 float unpack_long(uint low, uint high) {

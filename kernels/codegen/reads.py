@@ -9,8 +9,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from ..tensor import slices
-from ..views import Dense, Local, Picture, Plane, PlanePicture, Quantized, Resize, Table
-from .macro import SLICE, Macro, literal, pixel_number, substituted
+from ..views import Dense, Local, Picture, Plane, PlanePicture, Quantized, Resize, Strided, Table
+from .macro import SLICE, Macro, literal, pixel_number, pixel_start, substituted
 from .pictures import order_function, picture_read
 from .planes import plane_order_function, plane_picture_read
 from .source import Argument, Buffer, FusedTexts
@@ -66,6 +66,8 @@ def _stored(argument: Argument, name: str, buffers: Mapping[str, Buffer], load: 
         return [Macro(name, SLICE, _quantized(argument, view, buffers[argument.memory], load))]
     if isinstance(view, Dense):
         value = _dense(argument, view)
+    elif isinstance(view, Strided):
+        value = _strided(argument, view, buffers[argument.memory], load)
     else:
         slice_index = "0" if argument.broadcast_channel else "(s_)"
         if isinstance(view, Local):
@@ -91,6 +93,21 @@ def _dense_lane(memory: str, base: str, lane: int, channels: int) -> str:
     if channels < 4:
         return f"{memory}[{base} + {lane}]" if lane < channels else "0.0f"
     inside = f"{memory}[{base} + (s_) * 4 + {lane}]"
+    return f"((s_) * 4 + {lane} < {channels} ? {inside} : 0.0f)" if channels % 4 else inside
+
+
+def _strided(argument: Argument, view: Strided, buffer: Buffer, load: Load) -> str:
+    base = f"{argument.name}_offset + {pixel_start(view)}"
+    if argument.broadcast_channel:
+        return f"F4({load(argument, buffer, base)})"
+    return f"F4V({', '.join(_strided_lane(argument, view, buffer, load, base, lane) for lane in range(4))})"
+
+
+def _strided_lane(argument: Argument, view: Strided, buffer: Buffer, load: Load, base: str, lane: int) -> str:
+    channels, step = view.shape[3], view.strides[3]
+    if channels < 4:
+        return load(argument, buffer, f"{base} + {lane * step}") if lane < channels else "0.0f"
+    inside = load(argument, buffer, f"{base} + ((s_) * 4 + {lane}) * {step}")
     return f"((s_) * 4 + {lane} < {channels} ? {inside} : 0.0f)" if channels % 4 else inside
 
 

@@ -15,6 +15,7 @@ from ..views import (
     Resize,
     Sampled,
     Sliced,
+    Strided,
     Table,
     View,
     parameter_count,
@@ -47,6 +48,8 @@ class Argument:
         """Bytes per step of the argument's offset: a slice's, a plane's number's, or a float's."""
         if isinstance(self.view, Sliced | Table):
             return SLICE_BYTES[self.view.storage]
+        if isinstance(self.view, Strided):
+            return self.view.itemsize
         return SAMPLE_BYTES[self.view.format] if isinstance(self.view, Plane) and not self.is_texture else 4
 
     @property

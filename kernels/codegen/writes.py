@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ..tensor import INTEGER_DTYPES, slices
-from ..views import Dense, Local, Picture, Quantized, Table
+from ..views import Dense, Local, Picture, Quantized, Strided, Table
 from .dialect import Dialect
-from .macro import SLICE, Macro, fused, literal, pixel_number
+from .macro import SLICE, Macro, fused, literal, pixel_number, pixel_start
 from .pictures import picture_store
 from .source import Argument, Buffer, FusedTexts, KernelSource
+
+Store = Callable[[Argument, Buffer, str, str], str]
+"""``Dialect.store`` or ``Dialect.store_integers``: the statements that store a value in a buffer."""
 
 
 def write_macro(argument: Argument, source: KernelSource, dialect: Dialect, buffers: Mapping[str, Buffer]) -> Macro:
@@ -26,6 +29,9 @@ def write_macro(argument: Argument, source: KernelSource, dialect: Dialect, buff
         statements.append(picture_store(argument))
     elif isinstance(view, Dense):
         statements += _store_dense(argument, view)
+    elif isinstance(view, Strided):
+        store = dialect.store_integers if source.integers else dialect.store
+        statements += _store_strided(argument, view, buffers[argument.memory], store)
     else:
         statements += _clear_padding(view.shape[3])
         if isinstance(view, Local):
@@ -73,6 +79,16 @@ def _store_dense(argument: Argument, view: Dense) -> list[str]:
         inside = "" if channels % 4 == 0 or lane < channels % 4 else f"if ((s_) * 4 + {lane} < {channels}) "
         if lane < channels:
             statements.append(f"{inside}{{ {argument.memory}[store_i + {lane}] = store_v.{component}; }}")
+    return statements
+
+
+def _store_strided(argument: Argument, view: Strided, buffer: Buffer, store: Store) -> list[str]:
+    channels, step = view.shape[3], view.strides[3]
+    statements = [f"int store_i = {argument.name}_offset + {pixel_start(view)} + (s_) * {4 * step}"]
+    for lane, component in enumerate("xyzw"[:channels]):
+        inside = f"if ((s_) * 4 + {lane} < {channels}) " if lane >= channels % 4 > 0 else ""
+        stored = store(argument, buffer, f"store_i + {lane * step}", f"store_v.{component}")
+        statements.append(f"{inside}{{ {stored}; }}")
     return statements
 
 

@@ -12,7 +12,7 @@ from framebind.interop.device import Device, Operand, Slot, Step
 from framebind.interop.record.null import NullDevice
 from framebind.kernels.codegen.source import Argument, KernelSource
 from framebind.kernels.tensor import Shape
-from framebind.kernels.views import Dense, Picture, Sliced, picture_parameters
+from framebind.kernels.views import Dense, Picture, Sliced, Strided, picture_parameters
 from support.device_steps import (
     FORMATS,
     PLACES,
@@ -47,6 +47,23 @@ def test_dense_and_sliced_convert_into_each_other(gpu: Device, channels: int) ->
         other = "f16" if storage == "f32" else "f32"
         out = convert(gpu, Sliced(shape, storage), Sliced(shape, other), sliced)
         assert np.array_equal(out.reshape(sliced.shape), sliced.astype(out.dtype))
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4, 6])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_numbers_by_strides_are_read_and_written_where_they_are(gpu: Device, channels: int, dtype: Any) -> None:
+    shape: Shape = (2, 3, 5, channels)
+    x, sliced = random(shape).astype(dtype), Sliced(shape)
+    content = to_sliced(x.astype(np.float32))
+    wide = np.zeros((2, 4, 7, channels + 2), dtype)[:, 1:, 2:, 1:-1]  # rows and pixels with a pitch
+    for memory in (np.zeros((2, channels, 3, 5), dtype).transpose(0, 2, 3, 1), wide, np.zeros(shape, dtype)):
+        view = Strided(shape, dtype, tuple(stride // x.itemsize for stride in memory.strides))
+        stored = np.zeros(-(-view.nbytes // 4) * 4 // x.itemsize, dtype)
+        placed = np.lib.stride_tricks.as_strided(stored, shape, memory.strides)
+        placed[...] = x
+        assert np.array_equal(convert(gpu, view, sliced, stored).reshape(content.shape), content)
+        # What lies between the numbers stays as it was: zeros.
+        assert np.array_equal(convert(gpu, sliced, view, content), stored[: view.nbytes // x.itemsize])
 
 
 def test_writes_keep_the_padding_zero_and_a_pixel_stride_leaves_gaps(gpu: Device) -> None:

@@ -48,10 +48,11 @@ def random(shape: tuple[int, ...], seed: int = 0) -> Array:
 
 def convert(device: Device, src: View, dst: View, content: Array) -> Array:
     """Run one copy from a buffer with ``content``; the bytes of the target as float32 or float16, flat."""
-    a, b = device.buffer(src.nbytes, "a"), device.buffer(dst.nbytes, "b")
+    a, b = (device.buffer(-(-view.nbytes // 4) * 4, name) for view, name in ((src, "a"), (dst, "b")))
     device.write(a, content, "test")
     device.record([step(device, copy_source(device, src, dst), whole(a), whole(b))]).run()
-    dtype = np.dtype(np.float16 if isinstance(dst, Sliced) and dst.storage == "f16" else np.float32)
+    is_half = "f16" in getattr(dst, "storage", "") or getattr(dst, "dtype", "") == "float16"
+    dtype = np.dtype(np.float16 if is_half else np.float32)
     out = np.empty(dst.nbytes // dtype.itemsize, dtype)
     device.read(b, out, "test")
     return out

@@ -139,7 +139,7 @@ class RecordingDriver:
     def _cuPointerGetAttribute(self, place: Any, attribute: int, pointer: int) -> int:
         for address, (_, nbytes) in self.memory.items():
             if address <= pointer < address + nbytes:
-                place._obj.value = {9: 0, 11: address, 12: nbytes}[attribute]
+                place._obj.value = {7: address + nbytes, 9: 0, 11: address, 12: nbytes}[attribute]
                 return 0
         return _INVALID_VALUE
 

@@ -7,14 +7,15 @@ import itertools
 from collections.abc import Sequence
 
 from ....kernels.codegen.source import Argument
-from ....kernels.views import Dense, Plane
+from ....kernels.views import Dense, Plane, Sliced, Strided
 from ...device import Kernel, Resource, Step, Traits
 from ...errors import BindingError
 from ...record.checks import check_view
 from ...record.command_list import BaseCommandList, Record
 from ..api import ask, check, driver
+from ..arrays import CudaArray
 from ..context import CudaContext
-from ..objects import CudaArray, CudaImage
+from ..objects import CudaImage
 from .recording import CudaKernel, Recording
 
 ALIGNMENT = 16
@@ -30,6 +31,8 @@ class CudaCommandList(BaseCommandList[Recording]):
     def __init__(self, context: CudaContext, traits: Traits, steps: Sequence[Step], record: Record[Recording]) -> None:
         self._context = context
         super().__init__(context, traits, steps, record, None)
+        self._unkept: tuple[CudaArray | CudaImage, ...] = ()
+        """The memory in slots that its owner may have freed: each run asks."""
 
     def _owns(self, kernel: Kernel) -> bool:
         return isinstance(kernel, CudaKernel) and kernel.context is self._context
@@ -53,6 +56,11 @@ class CudaCommandList(BaseCommandList[Recording]):
     def _is_like(self, before: Resource | None, resource: Resource) -> bool:
         return isinstance(before, CudaArray | CudaImage) and before.is_like(resource)
 
+    def _slot_changed(self, before: Resource | None, resource: Resource) -> None:
+        if self._unkept or (isinstance(resource, CudaArray | CudaImage) and not resource.is_kept):
+            found = (use.resource for use in self._slots.values())
+            self._unkept = tuple(each for each in found if isinstance(each, CudaArray | CudaImage) and not each.is_kept)
+
     # Runs -------------------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
@@ -60,6 +68,8 @@ class CudaCommandList(BaseCommandList[Recording]):
         self._prepare()
         pushed = self._context.enter()
         try:
+            for resource in self._unkept:
+                resource.check_allocated()
             for function, arguments in self._calls:
                 status = function(*arguments)
                 if status:
@@ -94,7 +104,12 @@ class CudaCommandList(BaseCommandList[Recording]):
         labels = [label for label, _ in self._recording.dispatches]
         return [(label, round(1e6 * time)) for label, time in zip(labels, times, strict=True)]
 
+    def release(self) -> None:
+        """Let go of the steps' resources. May be called more than once."""
+        super().release()
+        self._unkept = ()
+
 
 def _is_single(argument: Argument) -> bool:
-    """Whether kernels read the numbers of its memory one by one."""
-    return isinstance(argument.view, Dense | Plane)
+    """Whether kernels read its memory in units of the argument: number by number, or slice by slice."""
+    return isinstance(argument.view, Dense | Strided | Sliced | Plane)

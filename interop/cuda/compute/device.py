@@ -15,8 +15,9 @@ from ...device import Kernel, Resource, Step, Traits
 from ...errors import BindingError
 from ...record.base_device import BaseDevice
 from ..api import ask, attribute, check, driver, driver_version
+from ..arrays import CudaArray
 from ..context import CudaContext
-from ..objects import IMAGE_FORMATS, CudaArray, CudaImage
+from ..objects import IMAGE_FORMATS, CudaImage
 from ..user_objects import as_cuda_object
 from .commands import ALIGNMENT, CudaCommandList
 from .fence import CudaEvents, CudaFence, event_handle
@@ -63,6 +64,7 @@ class CudaDevice(BaseDevice[CudaKernel, CudaCommandList, CooperativeLaunch]):
         if nbytes <= 0:
             raise BindingError(f"a buffer of {nbytes} bytes is impossible: it has at least 1")
         made = CudaArray.empty(self.context, (nbytes,), np.uint8, label)
+        made.layout = None
         with self.context.entered():
             what = f"clearing '{label}'"
             check(driver().cuMemsetD8Async(made.pointer, 0, nbytes, self.context.stream), what)
@@ -75,13 +77,7 @@ class CudaDevice(BaseDevice[CudaKernel, CudaCommandList, CooperativeLaunch]):
     def borrow(self, native: Any) -> CudaArray | CudaImage:
         """A user's object as a resource: a CudaArray, a CudaImage, or an array of another library on the GPU."""
         self.check()
-        resource = as_cuda_object(native, self.context)
-        if not resource.released and not resource.belongs_to(self.context):
-            raise BindingError(
-                f"{resource.label} lies on CUDA device {resource.device}, and the model runs on device "
-                f"{self.context.device}: apply the delegate inside 'with fb.CudaContext({resource.device}):'"
-            )
-        return resource
+        return as_cuda_object(native, self.context)
 
     def _make_kernel(self, source: KernelSource) -> CudaKernel:
         return CudaKernel(self.context, source)

@@ -14,8 +14,9 @@ from typing import Any
 from ...binaries import BinaryStore
 from ...device import Slot, Step
 from ..api import ask, check, driver
+from ..arrays import CudaArray
 from ..context import CudaContext
-from ..objects import CudaArray, CudaImage
+from ..objects import CudaImage
 from .recording import Call, Recording, record_separately
 
 FEWEST_LAUNCHES = 2

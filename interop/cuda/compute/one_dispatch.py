@@ -15,9 +15,9 @@ from ...device import Step
 from ...errors import BindingError
 from ...record.one_dispatch import merge, table, wanted_groups
 from ..api import ask, attribute, check, driver
+from ..arrays import CudaArray
 from ..build import build_together
 from ..context import CudaContext
-from ..objects import CudaArray
 from .recording import Call, Recording
 
 _UNITS, _COOPERATIVE_LAUNCH = 16, 95

@@ -14,9 +14,10 @@ from ....kernels.codegen.source import KernelSource
 from ...binaries import BinaryStore
 from ...device import Resource, Slot, Step
 from ..api import driver
+from ..arrays import CudaArray
 from ..build import Function, build_together, offer
 from ..context import CudaContext
-from ..objects import CudaArray, CudaImage
+from ..objects import CudaImage
 
 Call = tuple[Callable[..., int], tuple[Any, ...]]
 Place = Any

@@ -1,0 +1,81 @@
+"""Arrays of other libraries as they describe themselves: shape, strides, type of the numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .errors import BindingError
+
+SLICE_ALIGNMENT = 16
+"""Bytes at a multiple of which memory begins from which kernels read four numbers at once."""
+
+
+class ArrayLayout(NamedTuple):
+    """The array that a buffer holds. Its first element is the buffer's first byte."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    """Elements from one index to the next along each dimension; none is negative."""
+    dtype: np.dtype[Any]
+    is_aligned: bool = True
+    """It begins at a multiple of SLICE_ALIGNMENT bytes."""
+    read_only: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes from the first element to the end of the last; 0 if there is none."""
+        if 0 in self.shape:
+            return 0
+        last = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
+        return (last + 1) * self.dtype.itemsize
+
+    @property
+    def overlaps_itself(self) -> bool:
+        """Whether two elements may be the same memory, as in a broadcast array or in sliding windows."""
+        reach = 0
+        for stride, size in sorted(zip(self.strides, self.shape, strict=True)):
+            if size > 1 and stride <= reach:
+                return True
+            reach += (size - 1) * stride
+        return False
+
+
+def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """The strides, in elements, of a C-contiguous array."""
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def array_layout(
+    what: str,
+    pointer: int,
+    shape: Sequence[int],
+    dtype: np.dtype[Any],
+    strides: Sequence[int] | None,
+    *,
+    read_only: bool = False,
+) -> ArrayLayout:
+    """The layout of an array that begins at the address ``pointer``. ``strides`` are in bytes; None: C-contiguous.
+
+    Raises BindingError, in which ``what`` is the array, if kernels cannot address its elements.
+    """
+    steps = [dtype.itemsize * stride for stride in contiguous_strides(shape)] if strides is None else list(strides)
+    steps = [step if size > 1 else 0 for size, step in zip(shape, steps, strict=True)]
+    if 0 in shape:
+        raise BindingError(f"{what} cannot be bound: it is empty")
+    if any(step < 0 for step in steps):
+        raise BindingError(
+            f"{what} cannot be bound: its strides are {tuple(steps)} bytes, and kernels count upwards; bind a copy"
+        )
+    if pointer % dtype.itemsize or any(step % dtype.itemsize for step in steps):
+        raise BindingError(
+            f"{what} cannot be bound: it begins at {pointer:#x} and its strides are {tuple(steps)} bytes, and all of "
+            f"these must be multiples of the {dtype.itemsize} bytes of a number; bind a copy"
+        )
+    return ArrayLayout(
+        tuple(shape), tuple(step // dtype.itemsize for step in steps), dtype,
+        is_aligned=pointer % SLICE_ALIGNMENT == 0, read_only=read_only,
+    )  # fmt: skip

@@ -1,0 +1,223 @@
+"""Arrays of numbers in CUDA memory, which other libraries take in place, as theirs are taken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import dlpack
+from ..arrays import ArrayLayout, array_layout, contiguous_strides
+from ..dlpack import LEGACY_STREAM
+from ..errors import BindingError
+from ..transfers import transfers
+from .api import check, driver
+from .context import CudaContext, contexts_on
+from .objects import Allocation, CudaObject, download, upload
+
+
+class CudaArray(CudaObject):
+    """An array of numbers in a GPU's memory.
+
+    Arrays of PyTorch, CuPy and others are bound as they are, without this class; and they take this one in place:
+    ``torch.from_dlpack(array)``, ``cupy.from_dlpack(array)``, or by its ``__cuda_array_interface__``.
+
+    Parameters
+    ----------
+    pointer : int
+        The CUdeviceptr.
+    shape : tuple of int
+        The shape.
+    dtype : numpy.dtype
+        The type of its numbers.
+    device : int
+        The number of the GPU.
+    strides : tuple of int, optional
+        Bytes from one index to the next along each dimension, not negative; C-contiguous without them.
+    label : str, optional
+        Description for error messages.
+    keep : object, optional
+        An object that is kept alive along with it, which owns the memory. Without it each run asks CUDA whether the
+        memory was freed.
+    read_only : bool
+        Kernels must not write it.
+
+    Raises
+    ------
+    BindingError
+        If the memory is none that CUDA knows, was freed, is another GPU's or too small; if addresses of numbers are no
+        multiples of their size.
+
+    Examples
+    --------
+    >>> import contextlib
+    >>> with contextlib.suppress(fb.DeviceError):  # there may be no GPU of NVIDIA
+    ...     with fb.CudaContext():
+    ...         frame = fb.CudaArray.from_array(np.zeros((1, 4, 4, 3), np.float32))
+    """
+
+    format = ""
+    size = (0, 0)
+
+    def __init__(
+        self,
+        pointer: int,
+        shape: Sequence[int],
+        dtype: Any,
+        *,
+        device: int,
+        strides: Sequence[int] | None = None,
+        label: str = "",
+        keep: Any = None,
+        read_only: bool = False,
+    ) -> None:
+        self.shape, self.dtype = tuple(shape), np.dtype(dtype)
+        self.label = label or f"CUDA array {pointer:#x} of {self.shape} {self.dtype}"
+        layout = array_layout(self.label, pointer, self.shape, self.dtype, strides, read_only=read_only)
+        self.nbytes, self._strides, self.read_only = layout.nbytes, layout.strides, read_only
+        self.layout: ArrayLayout | None = layout
+        self._adopt(pointer, device, keep, self.nbytes)
+
+    @staticmethod
+    def from_array(array: np.ndarray) -> CudaArray:
+        """Make an array with the content of a NumPy array in the current CudaContext. The copy is counted.
+
+        Parameters
+        ----------
+        array : numpy.ndarray
+            Any shape and dtype.
+
+        Returns
+        -------
+        CudaArray
+            The array; its memory is freed when it is released, or with it.
+
+        Raises
+        ------
+        DeviceError
+            If no CudaContext is current, or memory runs out.
+        """
+        context = CudaContext.current()
+        made = CudaArray.empty(context, array.shape, array.dtype)
+        made.write(context, array, "buffer upload")
+        return made
+
+    @staticmethod
+    def empty(context: CudaContext, shape: Sequence[int], dtype: Any, label: str = "") -> CudaArray:
+        """An array of undefined content in the GPU of ``context``. Raises DeviceError if memory runs out."""
+        nbytes = int(np.prod(tuple(shape), dtype=np.int64)) * np.dtype(dtype).itemsize
+        memory = Allocation(context, nbytes, label or f"a CUDA array of {tuple(shape)}")
+        return CudaArray(memory.pointer, shape, dtype, device=context.device, label=label, keep=memory)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Version 3 of the protocol by which CuPy, PyTorch, Numba and others use the memory in place.
+
+        It names one stream, that of the current CudaContext; DLPack has the consumer wait for those of all contexts.
+        """
+        current = CudaContext.current() if CudaContext.is_current() else None
+        context = current if current is not None and current.device == self.device else None
+        return {
+            "shape": self.shape, "typestr": self.dtype.str, "data": (self.pointer, self.read_only),
+            "strides": None if self._is_contiguous else tuple(self.dtype.itemsize * step for step in self._strides),
+            "version": 3, "stream": (context.stream or LEGACY_STREAM) if context is not None else None,
+        }  # fmt: skip
+
+    @property
+    def _is_contiguous(self) -> bool:
+        pairs = zip(self.shape, self._strides, contiguous_strides(self.shape), strict=True)
+        return all(size == 1 or step == expected for size, step, expected in pairs)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """DLPack's type and number of the device: kDLCUDA, and that of the GPU."""
+        return dlpack.CUDA, self.device
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """The memory as a DLPack capsule, which other libraries' ``from_dlpack`` asks for. It lives as long as theirs.
+
+        Parameters
+        ----------
+        stream : int, optional
+            The consumer's stream: what framebind has submitted on this GPU comes before what follows there. 1 is the
+            legacy default stream, as is None; 2 the default stream of each thread; -1 asks for no order.
+        max_version : tuple of int, optional
+            The newest version that the consumer knows: from (1, 0) on the capsule has a version and flags.
+        dl_device : tuple of int, optional
+            The device that the consumer wants; only this one is possible.
+        copy : bool, optional
+            True makes a copy on the GPU.
+
+        Returns
+        -------
+        capsule
+            "dltensor_versioned", or "dltensor" for consumers of older versions.
+
+        Raises
+        ------
+        BindingError
+            For another device or stream 0; if it is released; if it is read-only, and the consumer's version has no
+            flag for that.
+        """
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BindingError(
+                f"{self.label} is not given out on DLPack's device {dl_device}: read() copies to the CPU"
+            )
+        if stream == 0:
+            raise BindingError(
+                "stream 0 may be two streams: give 1, the legacy default stream, or 2, that of each thread"
+            )
+        is_versioned = max_version is not None and max_version[0] >= dlpack.VERSION[0]
+        given = self._copied() if copy else self
+        if given.read_only and not is_versioned:
+            raise BindingError(f"{self.label} is read-only, which a DLPack tensor without a version cannot say")
+        if stream != dlpack.NO_STREAM:
+            for context in contexts_on(self.device):
+                context.hold_stream(stream or LEGACY_STREAM)
+        return dlpack.exported(
+            given.pointer, self.device, self.shape, self.dtype, given._strides, keep=given._keep,
+            is_versioned=is_versioned, read_only=given.read_only, is_copied=given is not self,
+        )  # fmt: skip
+
+    def _copied(self) -> CudaArray:
+        """A copy in memory of its own, made on the GPU after what was submitted before."""
+        contexts = contexts_on(self.device)
+        if not contexts:
+            raise BindingError(f"{self.label} cannot be copied: no CudaContext is open on device {self.device}")
+        context = contexts[0]
+        for other in contexts[1:]:
+            context.wait_for_stream(other.stream)
+        memory = Allocation(context, self.nbytes, f"a copy of {self.label}")
+        with context.entered():
+            status = driver().cuMemcpyDtoDAsync_v2(memory.pointer, self.pointer, self.nbytes, context.stream)
+            check(status, f"copying {self.label}")
+        strides = tuple(self.dtype.itemsize * step for step in self._strides)
+        return CudaArray(memory.pointer, self.shape, self.dtype, device=self.device, strides=strides, keep=memory)
+
+    def write(self, context: CudaContext, array: np.ndarray, reason: str, offset: int = 0) -> None:
+        """Copy ``array``'s bytes to byte ``offset``, after what was submitted before. Counted; it waits."""
+        array = np.ascontiguousarray(array)
+        self._check_range(offset, array.nbytes)
+        if array.nbytes:
+            transfers.count("upload", array.nbytes, reason)
+            upload(context, self.pointer + offset, array)
+
+    def read(self, context: CudaContext, array: np.ndarray, reason: str, offset: int = 0) -> None:
+        """Fill a C-contiguous ``array`` with the bytes from ``offset`` on, after what was submitted before. Counted."""
+        if not array.flags.c_contiguous or not array.flags.writeable:
+            raise BindingError(f"{self.label} can be read into a writable C-contiguous array only")
+        self._check_range(offset, array.nbytes)
+        if array.nbytes:
+            transfers.count("download", array.nbytes, reason)
+            download(context, self.pointer + offset, array)
+
+    def _check_range(self, offset: int, nbytes: int) -> None:
+        if offset < 0 or offset + nbytes > self.nbytes:
+            raise BindingError(f"bytes {offset} to {offset + nbytes} lie outside {self.label}, which has {self.nbytes}")
