@@ -5,7 +5,8 @@
 Every part is timed by itself, with the GPU idle before it; printed are medians of ``--runs`` in us. Smaller parts lie
 inside larger ones:
 
-* frame: bind the next object of a ring, ``invoke()``, ``fence().wait()``; *beside GPU* is what of it is not GPU time;
+* frame: bind the next object of a ring, ``invoke()``, ``fence().wait()``; stream: the same for many frames, with one wait
+  at the end, per frame; beside: the difference, which is what waiting for each frame costs;
 * submit: the same without the fence; bind, invoke: its two halves;
 * LiteRT: an ``invoke`` whose delegate is a C function that does nothing: what no delegate can avoid;
 * callback: the same with a Python function that does nothing;
@@ -46,7 +47,7 @@ FRAME = (480, 640)
 RING = 3
 WARM_UP = 300
 COLUMNS = (
-    "frame", "GPU", "beside GPU", "submit", "bind", "invoke", "LiteRT", "callback", "commands", "API", "ctypes",
+    "frame", "stream", "beside", "submit", "bind", "invoke", "LiteRT", "callback", "commands", "API", "ctypes",
     "fence", "wait",
 )  # fmt: skip
 Work = Callable[[], Any]
@@ -107,9 +108,8 @@ def measured(path: Path, backend: str, precision: str, runs: int) -> dict[str, A
     row |= {name: microseconds(work, wait, runs) for name, work in parts.items()}
     row["wait"] = waited(delegate, runs)
     row |= {name: microseconds(work, lambda: None, runs) for name, work in litert_alone(path).items()}
-    if calls:
-        row["GPU"] = statistics.median(gpu_nanoseconds(commands) for _ in range(100)) / 1e3
-        row["beside GPU"] = row["frame"] - row["GPU"]
+    row["stream"] = streamed(submit, wait, runs)
+    row["beside"] = row["frame"] - row["stream"]
     row["calls"], row["Python"] = len(calls), functions_called(frame)
     delegate.close()
     return row
@@ -161,6 +161,16 @@ def microseconds(work: Work, wait: Work, runs: int) -> float:
     return statistics.median(times[WARM_UP:]) / 1e3
 
 
+def streamed(submit: Work, wait: Work, runs: int) -> float:
+    """The time per frame of many that are submitted one after the other."""
+    wait()
+    started = time.perf_counter_ns()
+    for _ in range(runs):
+        submit()
+    wait()
+    return (time.perf_counter_ns() - started) / runs / 1e3
+
+
 def waited(delegate: fb.GpuDelegate, runs: int) -> float:
     """The median time to wait for a fence that the GPU has passed."""
     clock, times = time.perf_counter_ns, list[int]()
@@ -187,11 +197,6 @@ def as_null(function: Any) -> Any:
     if types:
         null.argtypes = types
     return null
-
-
-def gpu_nanoseconds(commands: list[Any]) -> int:
-    """GPU time of one run."""
-    return sum(duration for each in commands for _, duration in each.timings())
 
 
 def functions_called(frame: Work) -> int:
