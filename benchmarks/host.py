@@ -5,8 +5,8 @@
 Every part is timed by itself, with the GPU idle before it; printed are medians of ``--runs`` in us. Smaller parts lie
 inside larger ones:
 
-* frame: bind the next object of a ring, ``invoke()``, ``fence().wait()``; stream: the same for many frames, with one wait
-  at the end, per frame; beside: the difference, which is what waiting for each frame costs;
+* frame: bind the next object of a ring, ``invoke()``, ``fence().wait()``; stream: the same for many frames, with one
+  wait at the end, per frame; beside: the difference, which is what waiting for each frame costs;
 * submit: the same without the fence; bind, invoke: its two halves;
 * LiteRT: an ``invoke`` whose delegate is a C function that does nothing: what no delegate can avoid;
 * callback: the same with a Python function that does nothing;
