@@ -62,7 +62,8 @@ class _ClObject:
         # Asked once, not at each binding.
         self._context: int = memory.context.int_ptr
         self._flags: int = memory.flags
-        self.handle: Hashable = memory.int_ptr
+        self._pointer: int = memory.int_ptr
+        self.handle: Hashable = self._pointer
         """See device.Resource."""
 
     @property
@@ -75,7 +76,7 @@ class _ClObject:
     @property
     def int_ptr(self) -> int:
         """The cl_mem. Raises BindingError after ``release``."""
-        return self.memory.int_ptr
+        return self._pointer if self._memory is not None else self.memory.int_ptr
 
     @property
     def released(self) -> bool:
@@ -104,8 +105,8 @@ class _ClObject:
             isinstance(other, _ClObject)
             and type(other) is type(self)
             and other._memory is not None
-            and (other._context, other._flags) == (self._context, self._flags)
-            and (other.format, other.size, other.nbytes) == (self.format, self.size, self.nbytes)
+            and (other._context == self._context and other._flags == self._flags)
+            and (other.format == self.format and other.size == self.size and other.nbytes == self.nbytes)
         )
 
     def check_access(self, access: str, where: str) -> None:

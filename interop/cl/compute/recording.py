@@ -77,9 +77,10 @@ class Recording:
 
     def fill(self, slot: str, resource: ClBuffer | ClImage) -> None:
         """Put a resource into the kernel arguments of a slot."""
+        pointer, set_argument = resource.int_ptr, loader().clSetKernelArg
         for value, arguments in self.slots[slot]:
-            value.value = resource.int_ptr
-            status = loader().clSetKernelArg(*arguments)
+            value.value = pointer
+            status = set_argument(*arguments)
             if status:
                 check(status, f"giving a kernel {resource.label}")
 
