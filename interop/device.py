@@ -43,6 +43,10 @@ class Traits:
     """The "GPU" is the CPU (llvmpipe, PoCL): the CPU interpreter is then the faster choice."""
     write_formats: frozenset[str] = frozenset()
     """The texture formats that kernels can write."""
+    max_textures: int = 8
+    """The number of textures that one kernel may use."""
+    memories_per_float4: int = 0
+    """The number of buffers whose room a float4 by value takes; 0 if such values have room of their own."""
     matrix_units: bool = False
     """It multiplies fragments of matrices: MULTIPLY_FRAGMENTS in kernels/codegen/prelude.fragments."""
 

@@ -116,12 +116,26 @@ def why_not_one(steps: Sequence[Step], traits: Traits) -> str:
     if len(groups) > 1:
         return f"its kernels have different work-group sizes, {sorted(groups)}"
     merged = merge(steps, traits.local_bytes)
-    if len(merged.memories) > traits.max_memories - 2:
-        return f"it uses {len(merged.memories)} buffers, and one kernel takes {traits.max_memories - 2} at most"
+    too_many = _why_too_many(merged, traits)
+    if too_many:
+        return too_many
     if merged.source.nbytes > traits.local_bytes:
         return f"it needs {merged.source.nbytes} bytes of local memory, and a work-group has {traits.local_bytes}"
     sampled = [resource for argument, resource in merged.textures if argument.access == "r"]
     for argument, resource in merged.textures:
         if argument.access != "r" and any(other is resource or other == resource for other in sampled):
             return "a texture that one step writes is sampled by another"
+    return ""
+
+
+def _why_too_many(merged: Merged, traits: Traits) -> str:
+    """Why one kernel cannot take all buffers, textures and parameters of merged steps; "" if it can."""
+    buffers, textures, room = len(merged.memories), len(merged.textures), traits.max_memories - 2
+    if textures > traits.max_textures:
+        return f"it uses {textures} textures, and one kernel takes {traits.max_textures} at most"
+    needed = buffers
+    if traits.memories_per_float4:
+        needed += textures + traits.memories_per_float4 * sum(argument.quads for _, argument in merged.pictures)
+    if needed > room:
+        return f"it uses {buffers} buffers and {textures} textures, and one kernel has room for {room} buffers"
     return ""

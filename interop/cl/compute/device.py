@@ -60,6 +60,8 @@ class ClDevice(BaseDevice[ClKernel, ClCommandList, ClBarrier]):
             max_memories=(device.max_parameter_size - _BYTES_FOR_VALUES) // _POINTER_BYTES,
             software=context.software,
             write_formats=_formats(context, cl.mem_flags.WRITE_ONLY),
+            max_textures=min(device.max_read_image_args, device.max_write_image_args),
+            memories_per_float4=16 // _POINTER_BYTES,
             matrix_units=MATRIX_UNITS in compile_options(device),
         )
         self._read_formats = _formats(context, cl.mem_flags.READ_ONLY)

@@ -55,6 +55,8 @@ class CudaDevice(BaseDevice[CudaKernel, CudaCommandList, CooperativeLaunch]):
             max_memories=(_PARAMETER_BYTES - _BYTES_FOR_VALUES) // _POINTER_BYTES,
             software=False,
             write_formats=frozenset(IMAGE_FORMATS),
+            max_textures=_PARAMETER_BYTES // _POINTER_BYTES,
+            memories_per_float4=16 // _POINTER_BYTES,
             matrix_units=context.capability >= _TENSOR_CORES_OF_FLOATS,
         )
 

@@ -60,6 +60,7 @@ class GlDevice(BaseDevice[GlKernel, GlCommandList, GlBarrier]):
             max_memories=gl.integer(GL.MAX_COMPUTE_SHADER_STORAGE_BLOCKS),
             software=context.software,
             write_formats=frozenset(writable),
+            max_textures=min(map(gl.integer, (GL.MAX_COMPUTE_TEXTURE_IMAGE_UNITS, GL.MAX_COMPUTE_IMAGE_UNIFORMS))),
         )
 
     def buffer(self, nbytes: int, label: str) -> GlBuffer:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +13,17 @@ import pytest
 
 import framebind as fb
 from framebind.delegate.certify.cases.operator_models import options
-from framebind.delegate.plan.binding import Frames, TextureMapping
+from framebind.delegate.claim.claims import claim
+from framebind.delegate.claim.partition_graph import build_graph
+from framebind.delegate.compiler import compile_program
+from framebind.delegate.plan.binding import Binding, Frames, TextureMapping
+from framebind.delegate.read.reader import read_model
 from framebind.delegate.run.frames import exchanged, mappings, negotiated
+from framebind.delegate.run.program import Program
 from framebind.demos.apis import APIS, Api
 from framebind.interop.device import Device
 from framebind.interop.record.null import NullDevice, NullResource
+from framebind.interop.record.one_dispatch import why_not_one
 from framebind.kernels.tensor import TensorInfo
 from framebind.kernels.views import Dense, Picture
 from support.model_runs import backend_of
@@ -229,3 +238,36 @@ def test_an_object_that_two_frames_write_is_refused_and_the_program_stays_usable
     interpreter.invoke()
     assert (values_of(delegate, interpreter, 1) == -1).all()
     delegate.close()
+
+
+@pytest.mark.parametrize(
+    "traits, says",
+    [
+        ({"max_memories": 448, "max_textures": 512, "memories_per_float4": 2}, ""),
+        ({"max_memories": 280, "max_textures": 512, "memories_per_float4": 2}, "32 textures, and one kernel has room"),
+        ({"max_memories": 448, "max_textures": 31}, "it uses 32 textures, and one kernel takes 31 at most"),
+        ({"max_memories": 16, "max_textures": 64}, ""),
+    ],
+)
+def test_frames_are_one_dispatch_if_a_kernel_takes_as_many_objects(traits: dict[str, int], says: str) -> None:
+    program = program_of(32, lambda: texture(64, 48))
+    found = why_not_one(program.record().steps, replace(NullDevice().traits, **traits))
+    assert says in found and bool(says) == bool(found)
+
+
+def test_copies_of_frames_wait_for_nothing_and_are_one_kernel() -> None:
+    commands = program_of(N, lambda: texture(64, 48)).record()
+    assert [step.label for step in commands.steps] == ["0 COPY ", "1 COPY ", "2 COPY ", "3 NEG 0"]
+    assert len({id(step.kernel) for step in commands.steps[:N]}) == 1 and commands.barriers == 1
+
+
+def program_of(frames: int, make: Callable[[], NullResource]) -> Program:
+    """A NEG of so many frames on the null device, with an object for each; its output is one buffer."""
+    subgraph, device = read_model(chain("NEG")).subgraphs[0], NullDevice()
+    shape = (frames, 4, 5, 3)
+    claims = claim(subgraph, lambda: device.traits.target, shapes={0: shape})
+    graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs)
+    program, info = Program(device, compile_program(graph, device.traits, "f32")), claims.tensors[0]
+    program.bind(0, negotiated(device, [make() for _ in range(frames)], info, 0, write=False, mapping=TextureMapping()))
+    program.bind(1, Binding(buffer(math.prod(shape) * 4), Dense(shape)))
+    return program
