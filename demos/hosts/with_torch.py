@@ -39,9 +39,9 @@ def main(
         interpreter = fb.Interpreter(model, experimental_delegates=[delegate])
         interpreter.resize_tensor_input(interpreter.inputs()[0], (1, height, width, 3))
         interpreter.set_allow_buffer_handle_output(True)  # the result stays on the GPU
-        # What PyTorch calls channels last is BHWC in memory: this view of it is bound in place.
-        delegate.bind_buffer_to_tensor(frame.permute(0, 2, 3, 1), interpreter.inputs()[0])
-        delegate.bind_buffer_to_tensor(painted.permute(0, 2, 3, 1), interpreter.outputs()[0])
+        # BCHW tensors in channels-last order lie in memory as the model's BHWC ones do. Other orders are bound as well.
+        delegate.bind_buffer_to_tensor(frame, interpreter.inputs()[0])
+        delegate.bind_buffer_to_tensor(painted, interpreter.outputs()[0])
         interpreter.invoke()  # which compiles the model
 
         fb.transfers.reset()
