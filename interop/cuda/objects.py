@@ -98,9 +98,9 @@ class CudaObject:
             isinstance(other, CudaObject)
             and type(other) is type(self)
             and other._pointer != 0
-            and (other.device, other.read_only) == (self.device, self.read_only)
+            and (other.device == self.device and other.read_only == self.read_only)
             and other._pointer % 16 == self._pointer % 16
-            and (other.format, other.size, other.nbytes) == (self.format, self.size, self.nbytes)
+            and (other.format == self.format and other.size == self.size and other.nbytes == self.nbytes)
         )
 
     def check_access(self, access: str, where: str) -> None:

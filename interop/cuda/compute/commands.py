@@ -15,7 +15,7 @@ from ...record.command_list import BaseCommandList, Record
 from ..api import ask, check, driver
 from ..arrays import CudaArray
 from ..context import CudaContext
-from ..objects import CudaImage
+from ..objects import CudaImage, CudaObject
 from .recording import CudaKernel, Recording
 
 ALIGNMENT = 16
@@ -31,7 +31,7 @@ class CudaCommandList(BaseCommandList[Recording]):
     def __init__(self, context: CudaContext, traits: Traits, steps: Sequence[Step], record: Record[Recording]) -> None:
         self._context = context
         super().__init__(context, traits, steps, record, None)
-        self._unkept: tuple[CudaArray | CudaImage, ...] = ()
+        self._unkept: tuple[CudaObject, ...] = ()
         """The memory in slots that its owner may have freed: each run asks."""
 
     def _owns(self, kernel: Kernel) -> bool:
@@ -54,12 +54,12 @@ class CudaCommandList(BaseCommandList[Recording]):
             )
 
     def _is_like(self, before: Resource | None, resource: Resource) -> bool:
-        return isinstance(before, CudaArray | CudaImage) and before.is_like(resource)
+        return isinstance(before, CudaObject) and before.is_like(resource)
 
     def _slot_changed(self, before: Resource | None, resource: Resource) -> None:
-        if self._unkept or (isinstance(resource, CudaArray | CudaImage) and not resource.is_kept):
+        if self._unkept or (isinstance(resource, CudaObject) and not resource.is_kept):
             found = (use.resource for use in self._slots.values())
-            self._unkept = tuple(each for each in found if isinstance(each, CudaArray | CudaImage) and not each.is_kept)
+            self._unkept = tuple(each for each in found if isinstance(each, CudaObject) and not each.is_kept)
 
     # Runs -------------------------------------------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ _TENSOR_CORES_OF_FLOATS = 80
 _POINTER_BYTES, _PARAMETER_BYTES, _BYTES_FOR_VALUES = 8, 4096, 512
 _LAST_FLOAT = (1 << 31) - 1
 """Kernels count in ints."""
+_OBJECTS = CudaArray, CudaImage
 
 
 class CudaDevice(BaseDevice[CudaKernel, CudaCommandList, CooperativeLaunch]):
@@ -79,6 +80,8 @@ class CudaDevice(BaseDevice[CudaKernel, CudaCommandList, CooperativeLaunch]):
     def borrow(self, native: Any) -> CudaArray | CudaImage:
         """A user's object as a resource: a CudaArray, a CudaImage, or an array of another library on the GPU."""
         self.check()
+        if isinstance(native, _OBJECTS) and native.device == self.context.device:
+            return native
         return as_cuda_object(native, self.context)
 
     def _make_kernel(self, source: KernelSource) -> CudaKernel:
