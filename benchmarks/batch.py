@@ -4,7 +4,7 @@
 
 The inputs are resized to N, everything is bound, and a run is waited for. *fenced* is the median of runs with a wait
 after each, *stream* the time of runs back to back; both are divided by N. *submit* is the CPU's part of a run, which is
-paid once for all N. Peers write their inputs and read their outputs, so that *read* is what to compare them with.
+paid once for all N. LiteRT writes its inputs and reads its outputs, so that *read* is what to compare it with.
 
 ``--keep FOLDER --dry-run`` compiles all programs and keeps them there; a later run with ``--keep`` starts at once.
 """
@@ -27,6 +27,7 @@ import framebind as fb
 from framebind.demos.apis import BY_NAME, Api
 from framebind.demos.measuring.inputs import Inputs
 from framebind.demos.measuring.measure import Schedule, Subject, read_and_write, time_frames
+from framebind.demos.measuring.torch_peer import torch_compile
 from framebind.demos.models import find_model
 from framebind.interop.device import Dispatches
 
@@ -146,6 +147,16 @@ def litert_gpu(path: Path, batch: int, schedule: Schedule) -> Row | str:
     return Row(path.stem, "litert-gpu", batch, latency.median / batch)
 
 
+def pytorch(path: Path, batch: int, schedule: Schedule) -> Row | str:
+    """PyTorch's compiled graph for N frames, everything bound, or the reason why it does not run so."""
+    details: list[dict[str, Any]] = fb.Interpreter(model_path=path, delegate="cpu").get_input_details()
+    shapes = {detail["name"]: (batch, *map(int, detail["shape"][1:])) for detail in details}
+    row = torch_compile(path, 1, schedule, Inputs(shapes))
+    if row.latency is None or row.stream is None:
+        return f"{path.stem} {batch}: {row.error}"
+    return Row(path.stem, row.on, batch, row.latency.median / batch, row.stream / batch, row.submit)
+
+
 def show(row: Row, single: dict[tuple[str, str], float]) -> None:
     """Print a line of the table. ``single`` has the fenced time of N = 1."""
     alone = single.setdefault((row.model, row.on), row.fenced) if row.batch == 1 else single.get((row.model, row.on))
@@ -165,7 +176,7 @@ def main(
     batch: Annotated[str, typer.Option(help="The numbers of frames.")] = "1,4,8,16,32",
     precision: Annotated[str, typer.Option(help="f32 or f16.")] = "f16",
     dispatches: Annotated[str, typer.Option(help="auto, one, separate, or several.")] = "auto",
-    compare: Annotated[str, typer.Option(help="Peers: litert-cpu,litert-gpu.")] = "",
+    compare: Annotated[str, typer.Option(help="Peers: litert-cpu,litert-gpu,torch-compile.")] = "",
     threads: Annotated[int, typer.Option(help="Threads of LiteRT's CPU interpreter.")] = 16,
     runs: Annotated[int, typer.Option(help="Runs of which medians are taken.")] = 100,
     seconds: Annotated[float, typer.Option(help="The longest that one figure may take.")] = 3.0,
@@ -197,6 +208,8 @@ def main(
                 add(litert_cpu(path, size, schedule, threads))
             if "litert-gpu" in peers:
                 add(litert_gpu(path, size, schedule))
+            if "torch-compile" in peers:
+                add(pytorch(path, size, schedule))
         if json_file is not None:
             json_file.write_text(json.dumps([asdict(row) for row in rows], indent=1))
 
