@@ -20,7 +20,7 @@ import framebind as fb
 from framebind.interop.cuda import api, nvrtc
 
 LIBRARIES = ("libcuda", "libnvrtc")
-CONTEXT, OTHER_STREAM = 0xC0, 0x5EED
+CONTEXT, OTHER_STREAM, MAPPED = 0xC0, 0x5EED, 0xB0FFE4
 MACHINE_CODE = b"what the compiler says"
 """A cubin, or the log of a failure."""
 _ATTRIBUTES = {1: 1024, 8: 49152, 16: 132, 39: 2048, 75: 9, 76: 0, 95: 1}
@@ -58,6 +58,8 @@ class RecordingDriver:
         self.retained = 0
         self.refused = b""
         """Machine code that it does not take."""
+        self.gpu_of_gl = 0
+        """The number of the GPU on which it says that GL runs."""
         self.done = True
         """Whether events are reached."""
         self._last_handle, self._entries = 0x1000, dict[str, _Entry]()
@@ -77,6 +79,14 @@ class RecordingDriver:
 
     _cuStreamCreate = _cuEventCreate = _cuModuleGetFunction = lambda self, place, *_: self._new_handle(place)
     _cuGraphCreate = _cuGraphAddKernelNode = _cuGraphInstantiateWithFlags = _cuStreamCreate
+
+    _cuGraphicsGLRegisterImage = _cuGraphicsGLRegisterBuffer = _cuGraphicsSubResourceGetMappedArray = _cuStreamCreate
+
+    def _cuGLGetDevices_v2(self, count: Any, devices: Any, *_: Any) -> None:
+        count._obj.value, devices[0] = 1, self.gpu_of_gl
+
+    def _cuGraphicsResourceGetMappedPointer_v2(self, place: Any, *_: Any) -> None:
+        place._obj.value = MAPPED
 
     def _cuModuleLoadData(self, place: Any, code: bytes) -> int:
         if code == self.refused:

@@ -254,6 +254,7 @@ REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "test_tune.py::test_what_is_tuned_computes_the_same": _always,  # each candidate's kernels have tests
     "test_tune.py": _on("starts", "gl"),  # the same for each API, and llvmpipe compiles the candidates longer
     "test_random_graphs.py::test_graph": _is_later_graph,
+    "test_kernels.py::test_a_text_of_each_kernel_compiles": _on("architecture", 75, 80),
     "test_kernels.py::test_the_kernels_of_every_operator_case_compile": _always,  # minutes of NVIDIA's compiler
     "test_kernels.py::test_a_model_s_kernels_and_program_compile": _always,
     "test_models.py::test_random_input": _is_other_run,

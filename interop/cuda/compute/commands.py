@@ -15,6 +15,7 @@ from ...record.command_list import BaseCommandList, Record
 from ..api import ask, check, driver
 from ..arrays import CudaArray
 from ..context import CudaContext
+from ..gl_objects import GlArray, GlPicture, mapped
 from ..objects import CudaImage, CudaObject
 from .recording import CudaKernel, Recording
 
@@ -33,6 +34,8 @@ class CudaCommandList(BaseCommandList[Recording]):
         super().__init__(context, traits, steps, record, None)
         self._unkept: tuple[CudaObject, ...] = ()
         """The memory in slots that its owner may have freed: each run asks."""
+        self._gl: dict[GlPicture | GlArray, str] = {}
+        """The access of kernels to each GL object: "r", "w" or both."""
 
     def _owns(self, kernel: Kernel) -> bool:
         return isinstance(kernel, CudaKernel) and kernel.context is self._context
@@ -60,12 +63,25 @@ class CudaCommandList(BaseCommandList[Recording]):
         if self._unkept or (isinstance(resource, CudaObject) and not resource.is_kept):
             found = (use.resource for use in self._slots.values())
             self._unkept = tuple(each for each in found if isinstance(each, CudaObject) and not each.is_kept)
+        if isinstance(before, GlPicture | GlArray) or isinstance(resource, GlPicture | GlArray):
+            self._gl = {}
+            for slot in self._slots.values():
+                if isinstance(slot.resource, GlPicture | GlArray):
+                    access = "".join(argument.access for _, argument, _, _ in slot.places)
+                    self._gl[slot.resource] = self._gl.get(slot.resource, "") + access
 
     # Runs -------------------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Submit all steps. Raises BindingError for an empty or released slot, DeviceError for a closed context."""
         self._prepare()
+        if self._gl:
+            with mapped(self._context, self._gl):
+                self._submit()
+        else:
+            self._submit()
+
+    def _submit(self) -> None:
         pushed = self._context.enter()
         try:
             for resource in self._unkept:

@@ -13,10 +13,13 @@ from ....kernels.codegen.source import KernelSource
 from ...binaries import BinaryStore
 from ...device import Kernel, Resource, Step, Traits
 from ...errors import BindingError
+from ...gl.context import GlContext
+from ...gl.objects import is_gl_object
 from ...record.base_device import BaseDevice
 from ..api import ask, attribute, check, driver, driver_version
 from ..arrays import CudaArray
 from ..context import CudaContext
+from ..gl_objects import GlObjects
 from ..objects import IMAGE_FORMATS, CudaImage
 from ..user_objects import as_cuda_object
 from .commands import ALIGNMENT, CudaCommandList
@@ -41,6 +44,7 @@ class CudaDevice(BaseDevice[CudaKernel, CudaCommandList, CooperativeLaunch]):
     def __init__(self, context: CudaContext, *, owns_context: bool = False) -> None:
         super().__init__(context, CooperativeLaunch(context), owns_context=owns_context)
         self.context, self._events, number = context, CudaEvents(context), context.device
+        self._gl_objects = GlObjects(context)
         max_group_size = attribute(number, _MAX_THREADS_PER_BLOCK)
         memory = ask(driver().cuDeviceTotalMem_v2, ctypes.c_size_t, number, what=f"asking {context} for its memory")
         self.traits = Traits(
@@ -78,10 +82,14 @@ class CudaDevice(BaseDevice[CudaKernel, CudaCommandList, CooperativeLaunch]):
         return CudaImage.empty(self.context, width, height, format, label)
 
     def borrow(self, native: Any) -> CudaArray | CudaImage:
-        """A user's object as a resource: a CudaArray, a CudaImage, or an array of another library on the GPU."""
+        """A user's object as a resource: a CudaArray, a CudaImage, or an array of another library on the GPU; or an
+        object of the current GL context, which is copied on the GPU for each run.
+        """
         self.check()
         if isinstance(native, _OBJECTS) and native.device == self.context.device:
             return native
+        if is_gl_object(native) and GlContext.is_current():
+            return self._gl_objects.borrow(native)
         return as_cuda_object(native, self.context)
 
     def _make_kernel(self, source: KernelSource) -> CudaKernel:
