@@ -30,8 +30,13 @@ IMAGE_FORMATS: dict[str, tuple[int, int, Any]] = {
     "r8": (_ORDER.R, _TYPE.UNORM_INT8, np.uint8),
     "r32f": (_ORDER.R, _TYPE.FLOAT, np.float32),
     "bgra8": (_ORDER.BGRA, _TYPE.UNORM_INT8, np.uint8),
+    "rg8": (_ORDER.RG, _TYPE.UNORM_INT8, np.uint8),
+    "r16": (_ORDER.R, _TYPE.UNORM_INT16, np.uint16),
+    "rg16": (_ORDER.RG, _TYPE.UNORM_INT16, np.uint16),
 }
 """By format: OpenCL's channel order and channel type, and the NumPy type of a channel."""
+INPUT_FORMATS = frozenset({"rg8", "r16", "rg16"})
+"""The formats of images that kernels only read: they are planes of video."""
 _FLAGS, _KINDS = cl.mem_flags, cl.mem_object_type
 
 

@@ -38,6 +38,7 @@ FORMATS: dict[str, PixelFormat] = {
 """The formats that framebind makes, copies and writes. The keys are of TEXTURE_CHANNELS (kernels/views.py)."""
 INPUT_FORMATS: dict[str, int] = {
     "rgb8": GL.RGB8, "rg8": GL.RG8, "r16f": GL.R16F, "srgb8_alpha8": GL.SRGB8_ALPHA8, "rgb10_a2": GL.RGB10_A2,
+    "r16": GL.R16, "rg16": GL.RG16,
 }  # fmt: skip
 """The formats of textures of somebody else's that kernels read as well, with GL's enumerants."""
 _BY_INTERNAL = {

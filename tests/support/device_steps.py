@@ -84,6 +84,8 @@ def texels(format: str, height: int, width: int, seed: int = 0) -> Array:
     rng, channels = np.random.default_rng(seed), TEXTURE_CHANNELS[format]
     if format.endswith("8"):
         return rng.integers(0, 256, (height, width, channels), np.uint8)
+    if format.endswith("16"):
+        return rng.integers(0, 65536, (height, width, channels), np.uint16)
     return rng.normal(size=(height, width, channels)).astype(np.float16 if format.endswith("16f") else np.float32)
 
 

@@ -21,7 +21,7 @@ from ...share.gl_partner import GlPartners
 from ..api import own_errors
 from ..build import MATRIX_UNITS, compile_options
 from ..context import ClContext, driver_of
-from ..objects import IMAGE_FORMATS, ClBuffer, ClImage, Use
+from ..objects import IMAGE_FORMATS, INPUT_FORMATS, ClBuffer, ClImage, Use
 from ..user_objects import as_cl_object
 from .barrier import ClBarrier
 from .command_buffer import CommandBuffers
@@ -59,7 +59,7 @@ class ClDevice(BaseDevice[ClKernel, ClCommandList, ClBarrier]):
             offset_alignment=16,  # buffers are bound whole, so only the largest element, a float4, counts
             max_memories=(device.max_parameter_size - _BYTES_FOR_VALUES) // _POINTER_BYTES,
             software=context.software,
-            write_formats=_formats(context, cl.mem_flags.WRITE_ONLY),
+            write_formats=_formats(context, cl.mem_flags.WRITE_ONLY) - INPUT_FORMATS,
             max_textures=min(device.max_read_image_args, device.max_write_image_args),
             memories_per_float4=16 // _POINTER_BYTES,
             matrix_units=MATRIX_UNITS in compile_options(device),
