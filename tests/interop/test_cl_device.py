@@ -220,7 +220,10 @@ def test_two_parts_of_one_buffer_are_two_objects(cl_context: fb.ClContext) -> No
 @pytest.mark.parametrize("format", IMAGE_FORMATS)
 def test_images_are_known_by_their_format(device: ClDevice, format: str) -> None:
     order, kind, dtype = IMAGE_FORMATS[format]
-    image = cl.create_image(device.context.context, READ_WRITE, cl.ImageFormat(order, kind), (7, 3))
+    context, image_format = device.context.context, cl.ImageFormat(order, kind)
+    if image_format not in cl.get_supported_image_formats(context, READ_WRITE, cl.mem_object_type.IMAGE2D):
+        pytest.skip(f"{device.traits.name} has no images of two channels")
+    image = cl.create_image(context, READ_WRITE, image_format, (7, 3))
     for resource in (device.borrow(image), device.borrow(fb.ClImage.from_int_ptr(image.int_ptr))):
         assert (resource.format, resource.size, resource.nbytes) == (format, (7, 3), 0)
         picture = texels(format, 3, 7)
