@@ -39,6 +39,7 @@ from .interop.gl.texture import GlTexture
 from .interop.gl.timer import GlTimer, StageTime
 from .interop.share.sharing import SharingReport, sharing_report
 from .interop.transfers import transfer_guard, transfers
+from .interop.yuv import YuvPicture
 
 __version__ = "0.1.0"
 
@@ -87,6 +88,7 @@ __all__ = [
     "TransferError",
     "WaitType",
     "Window",
+    "YuvPicture",
     "fingerprint",
     "installed_apis",
     "list_cameras",

@@ -34,11 +34,11 @@ BoundView = FrameView | Quantized | Frames
 class Binding(NamedTuple):
     """An object that a program reads or writes as a tensor, or the objects of all frames of a batch.
 
-    ``parameters`` are those of a Picture or a PlanePicture (kernels/views.py), else (). ``others`` are the objects of a
-    PlanePicture's planes behind the first. ``how`` is the cost: "direct" if the model's own
-    kernels read or write the object, "at most one conversion dispatch" if a picture is sampled: by the model's first
-    convolution, or into the tensor first. If the view is Frames, ``frames`` has a binding for each, and ``resource`` is
-    the first of their objects. ``host`` is the array in the CPU's memory for which the resource stands.
+    ``parameters`` are those of a Picture or a PlanePicture (kernels/views.py), else (). ``how`` is the cost: "direct"
+    if the model's own kernels read or write the object, "at most one conversion dispatch" if a picture is sampled: by
+    the model's first convolution, or into the tensor first. ``others`` are the objects of a PlanePicture's planes
+    behind the first. If the view is Frames, ``frames`` has a binding for each, and ``resource`` is the first of their
+    objects. ``hosts`` are the arrays in the CPU's memory for which the resources stand.
     """
 
     resource: Resource
@@ -46,10 +46,8 @@ class Binding(NamedTuple):
     parameters: tuple[float, ...] = ()
     how: How = "direct"
     others: tuple[Resource, ...] = ()
-    is_copy: bool = False
-    """The objects are copies of arrays on the CPU, made when these were bound."""
     frames: tuple[Binding, ...] = ()
-    host: HostArray | None = None
+    hosts: tuple[HostArray, ...] = ()
 
     @property
     def parts(self) -> tuple[Binding, ...]:
@@ -59,7 +57,7 @@ class Binding(NamedTuple):
     @property
     def is_on_host(self) -> bool:
         """Whether runs copy an array in the CPU's memory."""
-        return any(part.host is not None for part in self.parts)
+        return any(part.hosts for part in self.parts)
 
     @property
     def resources(self) -> tuple[Resource, ...]:

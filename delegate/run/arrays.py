@@ -120,6 +120,6 @@ def fill_from_host(array: np.ndarray, binding: Binding, tensor: TensorInfo) -> N
     frames.
     """
     for number, part in enumerate(binding.parts):
-        assert part.host is not None and isinstance(part.view, Dense | Strided | Sliced)
+        assert part.hosts and isinstance(part.view, Dense | Strided | Sliced)
         target = array[number : number + 1] if binding.frames else array
-        fill(target, array_values(part.view, part.host.content), tensor)
+        fill(target, array_values(part.view, part.hosts[0].content), tensor)

@@ -12,18 +12,21 @@ from ...interop.device import Device, Resource, StagedTexture
 from ...interop.dlpack import host_array, is_on_host
 from ...interop.errors import BindingError
 from ...interop.host_arrays import HostArray
+from ...interop.yuv import YuvPicture
+from ...kernels.colours import YuvColours
 from ...kernels.tensor import LARGEST_RANK, TensorInfo
-from ...kernels.views import TEXTURE_CHANNELS, Dense, Picture, Quantized, Sliced, Strided, picture_parameters
-from ..plan.binding import Binding, TextureMapping, Values
+from ...kernels.views import TEXTURE_CHANNELS, Dense, Picture, PlanePicture, Quantized, Sliced, Strided
+from ..plan.binding import Binding, TextureMapping
 from .arrays import array_values, array_view, check_type, check_written, fill, memory_of
+from .mapping import ORDERS, check_mapping, mapped_parameters, order_of, sampling_of
 from .messages import tensor_label
+from .planes import Planes, byte_planes, check_bytes, host_plane, yuv_planes
 
-ORDERS = {1: "r", 2: "rg", 3: "rgb", 4: "rgba"}
-FLIPS = ("", "horizontal", "vertical", "both")
 _TEXEL_DTYPES = {
     "rgba8": "uint8", "bgra8": "uint8", "r8": "uint8", "rgba16f": "float16", "rgba32f": "float32", "r32f": "float32",
 }  # fmt: skip
 """The types of the channels of textures that kernels write."""
+_INPUTS_ONLY = "bytes and video are inputs; the model writes an array of float32 or float16, or a texture"
 
 
 def make_binding(
@@ -43,6 +46,8 @@ def make_binding(
     """
     mapping = mapping or TextureMapping()
     what = tensor_label(index, tensor)
+    if isinstance(obj, YuvPicture):
+        return _video(device, obj, tensor, what, mapping, write=write, previous=previous)
     try:
         resource = host_array(obj) if is_on_host(obj) else device.borrow(obj)
     except BindingError as error:
@@ -69,14 +74,16 @@ def rebound(device: Device, obj: Any, previous: Binding) -> Binding | None:
     None if it has to be decided anew: another kind, size or format, or an object that ``make_binding`` refuses.
     """
     try:
-        if previous.host is not None:
-            return _host_again(host_array(obj), previous) if is_on_host(obj) else None
+        if isinstance(obj, YuvPicture):
+            return _planes_again(yuv_planes(device, obj, "", previous.hosts), obj.colours, previous)
+        if previous.hosts:
+            return _host_again(device, host_array(obj), previous) if is_on_host(obj) else None
         resource = device.borrow(obj)
     except BindingError:
         return None
     before = previous.resource
     alike = resource.format == before.format and resource.size == before.size and resource.nbytes == before.nbytes
-    alike = alike and resource.layout == before.layout
+    alike = alike and resource.layout == before.layout and not previous.others
     # A staged texture is never alike: what stands for it is a buffer.
     if not alike or resource.released or type(resource) is not type(before):
         return None
@@ -105,20 +112,83 @@ def _host(
     label = f"an array of {array.shape} {array.dtype} on the CPU"
     if not array.size:
         raise BindingError(f"{what} cannot be bound to {label}: it is empty")
-    _check_unmapped(label, what, mapping)
     where = f"{what} cannot be bound to {label}"
+    if array.dtype == np.uint8:
+        if write:
+            raise BindingError(f"{where}: {_INPUTS_ONLY}")
+        return _planes(_bytes_on_host(device, array, where, previous), None, tensor, where, mapping)
+    _check_unmapped(label, what, mapping)
     check_type(array.dtype, where)
     if write:
         strides = tuple(abs(stride) // array.itemsize for stride in array.strides)
         check_written(ArrayLayout(array.shape, strides, array.dtype, read_only=not array.flags.writeable), where)
-    host = HostArray(device, array, label, previous.host if previous else None)
-    return Binding(host.buffer, array_view(host.layout, tensor, where, write=write), host=host)
+    host = HostArray(device, array, label, previous.hosts[0] if previous and previous.hosts else None)
+    return Binding(host.buffer, array_view(host.layout, tensor, where, write=write), hosts=(host,))
 
 
-def _host_again(array: np.ndarray, previous: Binding) -> Binding | None:
+def _host_again(device: Device, array: np.ndarray, previous: Binding) -> Binding | None:
     """The binding of another array like the one before; None if it is not like that."""
-    host = previous.host
-    return previous._replace(host=host.exchanged(array)) if host is not None and host.like(array) else None
+    if isinstance(previous.view, PlanePicture):
+        return _planes_again(_bytes_on_host(device, array, "", previous), None, previous)
+    (host,) = previous.hosts
+    return previous._replace(hosts=(host.exchanged(array),)) if host.like(array) else None
+
+
+def _bytes_on_host(device: Device, array: np.ndarray, where: str, previous: Binding | None) -> Planes:
+    """The planes of an array of bytes in the CPU's memory."""
+    check_bytes(array.dtype, where)
+    host, layout = host_plane(device, array, where, previous.hosts[0] if previous and previous.hosts else None)
+    return Planes(*byte_planes(layout, where), (host.buffer,), (host,))
+
+
+def _video(
+    device: Device,
+    picture: YuvPicture,
+    tensor: TensorInfo,
+    what: str,
+    mapping: TextureMapping,
+    *,
+    write: bool,
+    previous: Binding | None,
+) -> Binding:
+    """A picture of video."""
+    where = f"{what} cannot be bound to {picture}"
+    if write:
+        raise BindingError(f"{where}: {_INPUTS_ONLY}")
+    planes = yuv_planes(device, picture, where, previous.hosts if previous else ())
+    return _planes(planes, picture, tensor, where, mapping)
+
+
+def _planes_again(planes: Planes, colours: YuvColours | None, previous: Binding) -> Binding | None:
+    """The binding of another picture in planes; None if it is not like the one before to kernels."""
+    view, parameters = previous.view, previous.parameters
+    if not isinstance(view, PlanePicture) or bool(planes.hosts) != bool(previous.hosts):
+        return None
+    alike = (planes.views, planes.memories, colours) == (view.planes, view.memories, view.colours)
+    if not alike or planes.size != (parameters[3], parameters[7]) or planes.parameters != parameters[16:]:
+        return None
+    return previous._replace(resource=planes.resources[0], others=planes.resources[1:], hosts=planes.hosts)
+
+
+def _planes(
+    planes: Planes, video: YuvPicture | None, tensor: TensorInfo, where: str, mapping: TextureMapping
+) -> Binding:
+    """A picture in planes: of bytes, or of ``video``."""
+    channels, has = tensor.bhwc[3], 3 if video is not None else planes.channels
+    if tensor.dtype != "float32" or tensor.bhwc[0] != 1 or channels > has:
+        raise BindingError(
+            f"{where}: a picture of {has} channels holds batch 1 and 1 to {has} channels of numbers, and the tensor is "
+            f"{tensor.dtype} {tensor.bhwc}; bind an array of float32"
+        )
+    order = order_of(where, ORDERS[has], channels, mapping.order)
+    check_mapping(where, mapping, channels)
+    view = PlanePicture(
+        tensor.bhwc, planes.views, planes.memories, order,
+        sampling_of(planes.size, tensor.bhwc, mapping), video.colours if video is not None else None,
+    )  # fmt: skip
+    parameters = mapped_parameters(tensor.bhwc, planes.size, order, mapping, write=False) + planes.parameters
+    first, *others = planes.resources
+    return Binding(first, view, parameters, "at most one conversion dispatch", others=tuple(others), hosts=planes.hosts)
 
 
 def _check_unmapped(label: str, what: str, mapping: TextureMapping) -> None:
@@ -130,9 +200,13 @@ def _check_unmapped(label: str, what: str, mapping: TextureMapping) -> None:
 
 
 def _buffer(resource: Resource, tensor: TensorInfo, what: str, mapping: TextureMapping, *, write: bool) -> Binding:
+    where = f"{what} cannot be bound to {resource.label}"
+    if resource.layout is not None and resource.layout.dtype == np.uint8:
+        if write:
+            raise BindingError(f"{where}: {_INPUTS_ONLY}")
+        return _planes(Planes(*byte_planes(resource.layout, where), (resource,)), None, tensor, where, mapping)
     _check_unmapped(resource.label, what, mapping)
     if resource.layout is not None:
-        where = f"{what} cannot be bound to {resource.label}"
         return Binding(resource, array_view(resource.layout, tensor, where, write=write))
     view = Dense(tensor.bhwc)
     channels, elements = tensor.bhwc[3], math.prod(tensor.bhwc)
@@ -169,51 +243,13 @@ def _texture(
     if has < channels:
         count = "one channel" if has == 1 else f"{has} channels"
         raise BindingError(f"{where}: {resource.format} has {count}, the tensor {channels}; take rgba8 or rgba32f")
-    order = _order(where, resource.format, channels, mapping.order)
-    _check_mapping(where, mapping, channels)
+    order = order_of(where, ORDERS[has], channels, mapping.order)
+    check_mapping(where, mapping, channels)
     if write:
         _check_writable(device, where, resource, (width, height), mapping)
-    parameters = picture_parameters(
-        tensor.bhwc, resource.size, order, crop=mapping.crop, rotation=mapping.rotation, flip=mapping.flip,
-        mean=_values(mapping.mean), std=_values(mapping.std), write=write,
-    )  # fmt: skip
-    exact = write or _is_exact(resource.size, (width, height), mapping)
-    view = Picture(tensor.bhwc, resource.format, order, "exact" if exact else "bilinear")
+    parameters = mapped_parameters(tensor.bhwc, resource.size, order, mapping, write=write)
+    view = Picture(tensor.bhwc, resource.format, order, sampling_of(resource.size, tensor.bhwc, mapping, write=write))
     return Binding(resource, view, parameters, "direct" if write else "at most one conversion dispatch")
-
-
-def _values(values: Values) -> tuple[float, ...]:
-    return (float(values),) if isinstance(values, int | float) else tuple(map(float, values))
-
-
-def _order(where: str, format: str, channels: int, order: str | None) -> str:
-    if order is None:
-        return ORDERS[channels]
-    available = ORDERS[TEXTURE_CHANNELS[format]]
-    if len(order) != channels or len(set(order)) != len(order) or not set(order) <= set(available):
-        raise BindingError(
-            f"{where}: order {order!r} must name {channels} different channels of '{available}', the texture's channel "
-            f"for each of the tensor's in turn (for instance {ORDERS[channels]!r})"
-        )
-    return order
-
-
-def _check_mapping(where: str, mapping: TextureMapping, channels: int) -> None:
-    for name, given in (("mean", mapping.mean), ("std", mapping.std)):
-        values = _values(given)
-        if len(values) not in (1, channels) or not all(map(math.isfinite, values)):
-            raise BindingError(
-                f"{where}: {name} {given} must be one finite number, or one for each of {channels} channels"
-            )
-    if 0.0 in _values(mapping.std):
-        raise BindingError(f"{where}: std is 0; a tensor value is (texel - mean) / std, with texels from 0 to 1")
-    if mapping.flip not in FLIPS:
-        raise BindingError(f"{where}: flip {mapping.flip!r} must be 'horizontal', 'vertical', 'both' or ''")
-    if not math.isfinite(mapping.rotation):
-        raise BindingError(f"{where}: rotation {mapping.rotation} must be a number of degrees")
-    crop = mapping.crop
-    if crop is not None and not (len(crop) == 4 and all(map(math.isfinite, crop)) and crop[2] > 0 and crop[3] > 0):
-        raise BindingError(f"{where}: crop {crop} must be (x, y, width, height) in texels, width and height above 0")
 
 
 def _check_writable(
@@ -232,13 +268,6 @@ def _check_writable(
             f"{where}: an output texture has the tensor's size, {size[0]}x{size[1]} texels, and this one has "
             f"{resource.size[0]}x{resource.size[1]}; scale when you draw it"
         )
-
-
-def _is_exact(texture: tuple[int, int], size: tuple[int, int], mapping: TextureMapping) -> bool:
-    """Every tensor pixel is one texel. A crop never counts, so that moving it changes parameters and no kernel."""
-    if mapping.crop is not None or mapping.rotation % 90:
-        return False
-    return size == (texture if mapping.rotation % 180 == 0 else texture[::-1])
 
 
 def read_back(device: Device, binding: Binding, tensor: TensorInfo, array: np.ndarray, reason: str) -> None:

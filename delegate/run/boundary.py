@@ -225,9 +225,8 @@ class BoundaryTensors:
         info, key = graph.subgraph.tensors[tensor], (graph.index, tensor)
         bound = self._bound.get(key)
         if bound is not None and bound.binding is not None:
-            for part in bound.binding.parts:
-                if part.host is not None:
-                    part.host.upload(self.open_device, f"input tensor {tensor} '{info.name}' from its array")
+            for host in (host for part in bound.binding.parts for host in part.hosts):
+                host.upload(self.open_device, f"input tensor {tensor} '{info.name}' from its array")
             return
         staging = self._staging[key]
         self.open_device.write(staging, graph.array(tensor), f"input tensor {tensor} '{info.name}' from the CPU")
@@ -288,7 +287,7 @@ class BoundaryTensors:
         """Copy an output to the user's array in the CPU's memory. Returns whether it was put into LiteRT's too."""
         binding, tensor = self._bindings[key], key[1]
         info = graph.subgraph.tensors[tensor]
-        hosts = [part.host for part in binding.parts if part.host is not None]
+        hosts = [host for part in binding.parts for host in part.hosts]
         for host in hosts:
             host.download(self.open_device, f"output tensor {tensor} '{info.name}' to its array")
         if (self.keep_outputs and key not in self._cpu_readers) or len(hosts) < len(binding.parts):

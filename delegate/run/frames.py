@@ -10,6 +10,7 @@ import numpy as np
 
 from ...interop.device import Device
 from ...interop.errors import BindingError
+from ...interop.yuv import first_plane
 from ...kernels.tensor import TensorInfo
 from ..plan.binding import Binding, Crop, Frames, FrameView, Mappings, TextureMapping, Values
 from .bindings import make_binding, read_back, rebound
@@ -22,8 +23,8 @@ def is_batch(obj: Any) -> bool:
 
 
 def first_object(obj: Any) -> Any:
-    """The object, or the first of a list."""
-    return obj[0] if is_batch(obj) and obj else obj
+    """The object, or the first of a list; of a picture of video its first plane."""
+    return first_plane(obj[0] if is_batch(obj) and obj else obj)
 
 
 def negotiated(

@@ -77,6 +77,7 @@ def with_gl(tmp_path: Path) -> dict[str, tuple[object, str]]:
         "GlTexture": (fb.GlTexture(64, 48, label="mine"), "64x48 rgba8"),
         "GlTimer": (fb.GlTimer(), "frames late"),
         "Overlay": (fb.Overlay(), "to draw: 0"),
+        "YuvPicture": (fb.YuvPicture([None, None], matrix="bt601"), "nv12, bt601, limited range"),
         "Sink": (fb.open_sink(tmp_path / "a.png", context, (64, 48)), "a.png"),
         "Source": (fb.open_source("synthetic", size=(64, 48)), "64x48"),
     }

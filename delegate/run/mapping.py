@@ -1,0 +1,76 @@
+"""Places and scales of pictures in tensors: what the words of ``bind_buffer_to_tensor`` mean, and which are wrong."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from ...interop.errors import BindingError
+from ...kernels.tensor import Shape
+from ...kernels.views import picture_parameters
+from ..plan.binding import TextureMapping, Values
+
+ORDERS = {1: "r", 2: "rg", 3: "rgb", 4: "rgba"}
+"""The channels of a picture by their number."""
+FLIPS = ("", "horizontal", "vertical", "both")
+
+
+def values_of(values: Values) -> tuple[float, ...]:
+    """A mean or std: one number, or one for each channel."""
+    return (float(values),) if isinstance(values, int | float) else tuple(map(float, values))
+
+
+def order_of(where: str, available: str, channels: int, order: str | None) -> str:
+    """The picture's channel for each of the tensor's. ``available`` are those that the picture has."""
+    if order is None:
+        return ORDERS[channels]
+    if len(order) != channels or len(set(order)) != len(order) or not set(order) <= set(available):
+        raise BindingError(
+            f"{where}: order {order!r} must name {channels} different channels of '{available}', the texture's channel "
+            f"for each of the tensor's in turn (for instance {ORDERS[channels]!r})"
+        )
+    return order
+
+
+def check_mapping(where: str, mapping: TextureMapping, channels: int) -> None:
+    """Raise BindingError, which begins with ``where``, for numbers and words that mean nothing."""
+    for name, given in (("mean", mapping.mean), ("std", mapping.std)):
+        values = values_of(given)
+        if len(values) not in (1, channels) or not all(map(math.isfinite, values)):
+            raise BindingError(
+                f"{where}: {name} {given} must be one finite number, or one for each of {channels} channels"
+            )
+    if 0.0 in values_of(mapping.std):
+        raise BindingError(f"{where}: std is 0; a tensor value is (texel - mean) / std, with texels from 0 to 1")
+    if mapping.flip not in FLIPS:
+        raise BindingError(f"{where}: flip {mapping.flip!r} must be 'horizontal', 'vertical', 'both' or ''")
+    if not math.isfinite(mapping.rotation):
+        raise BindingError(f"{where}: rotation {mapping.rotation} must be a number of degrees")
+    crop = mapping.crop
+    if crop is not None and not (len(crop) == 4 and all(map(math.isfinite, crop)) and crop[2] > 0 and crop[3] > 0):
+        raise BindingError(f"{where}: crop {crop} must be (x, y, width, height) in texels, width and height above 0")
+
+
+def mapped_parameters(
+    shape: Shape, size: tuple[int, int], order: str, mapping: TextureMapping, *, write: bool
+) -> tuple[float, ...]:
+    """The parameters of a picture of (width, height) pixels, bound to a tensor of BHWC ``shape``."""
+    return picture_parameters(
+        shape, size, order, crop=mapping.crop, rotation=mapping.rotation, flip=mapping.flip,
+        mean=values_of(mapping.mean), std=values_of(mapping.std), write=write,
+    )  # fmt: skip
+
+
+def sampling_of(
+    picture: tuple[int, int], shape: Shape, mapping: TextureMapping, *, write: bool = False
+) -> Literal["exact", "bilinear"]:
+    """How a picture is sampled: exactly if every pixel of the tensor is one of the picture's, and if it is written.
+
+    A crop is never exact, so that moving it changes parameters and no kernel.
+    """
+    size = shape[2], shape[1]
+    if write:
+        return "exact"
+    if mapping.crop is not None or mapping.rotation % 90:
+        return "bilinear"
+    return "exact" if size == (picture if mapping.rotation % 180 == 0 else picture[::-1]) else "bilinear"

@@ -1,0 +1,181 @@
+"""Pictures of video as decoders give them out: planes of luma and chroma, and what their numbers mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, get_args
+
+from ..kernels.colours import YuvColours, YuvMatrix, YuvRange
+from .errors import BindingError
+
+
+class YuvFormat(NamedTuple):
+    """A format of video in planes: luma, then as many planes as ``chroma`` has entries.
+
+    ``dtype`` is the type of the numbers, ``bits`` their depth, and ``shift`` the number of bits by which they are
+    shifted to the left. ``chroma`` are the channels of each plane of chroma, of which a pixel is shared by ``columns``
+    times ``rows`` pixels of luma.
+    """
+
+    dtype: str
+    bits: int
+    shift: int
+    chroma: tuple[int, ...]
+    columns: int
+    rows: int
+
+    @property
+    def planes(self) -> int:
+        return 1 + len(self.chroma)
+
+    def colours(self, matrix: YuvMatrix, range: YuvRange) -> YuvColours:
+        """The colours that the numbers stand for."""
+        largest = 255 if self.dtype == "uint8" else 65535
+        return YuvColours(matrix, range, self.bits, largest / 2**self.shift)
+
+
+YUV_FORMATS: dict[str, YuvFormat] = {
+    "nv12": YuvFormat("uint8", 8, 0, (2,), 2, 2),
+    "p010": YuvFormat("uint16", 10, 6, (2,), 2, 2),
+    "yuv420p": YuvFormat("uint8", 8, 0, (1, 1), 2, 2),
+    "yuv422p": YuvFormat("uint8", 8, 0, (1, 1), 2, 1),
+    "yuv444p": YuvFormat("uint8", 8, 0, (1, 1), 1, 1),
+    "yuv420p10": YuvFormat("uint16", 10, 0, (1, 1), 2, 2),
+    "yuv422p10": YuvFormat("uint16", 10, 0, (1, 1), 2, 1),
+    "yuv444p10": YuvFormat("uint16", 10, 0, (1, 1), 1, 1),
+}
+"""The formats by FFmpeg's names, without the "le" (little-endian) behind those of 16 bits."""
+_MATRICES: dict[int, YuvMatrix] = {1: "bt709", 5: "bt601", 6: "bt601", 9: "bt2020"}
+"""By FFmpeg's AVColorSpace, which has the numbers of ITU-T H.273 table 4: BT.709, BT.470 BG, SMPTE 170M, BT.2020."""
+_UNSPECIFIED, _FULL_RANGE, _HD_HEIGHT = 2, 2, 720
+"""AVCOL_SPC_UNSPECIFIED, AVCOL_RANGE_JPEG, and the height from which on unspecified video is taken for BT.709."""
+
+
+class YuvPicture:
+    """A picture of video in planes of luma and chroma. A model's first convolution samples it: no RGB frame exists.
+
+    It is bound like a texture: ``bind_buffer_to_tensor(picture, input, mean=..., std=..., crop=...)``, with the crop in
+    pixels of luma, and the channels "r", "g" and "b" from 0 to 1. Luma and chroma are each sampled bilinearly (luma
+    exactly if the tensor has the picture's size), then become colours, which are clipped. Chroma of half the width lies
+    on the even columns of luma (left siting, as MPEG-2, H.264 and HEVC have it), and of half the height between two
+    rows. Of an odd width or height the half is rounded up.
+
+    Parameters
+    ----------
+    planes : sequence
+        Luma, then chroma, in the memory of the model's API, or all on the CPU:
+
+        - arrays of uint8, or of uint16 for 10 bits, of shape (height, width), and (height, width, 2) of two chromas in
+          one plane: on CUDA with ``__dlpack__`` or ``__cuda_array_interface__``, of pyopencl, or on the CPU (NumPy, or
+          ``frame.planes`` of PyAV), from where each ``invoke`` copies them, counted. Rows may be further apart than
+          they are long, and there may be more of them: decoders pad planes;
+        - GL textures or OpenCL images of the planes' sizes: r8 and rg8, or r16 and rg16;
+        - GL or OpenCL buffers of rows without padding. GL's have a multiple of 4 bytes.
+    format : str
+        "nv12" (luma, and both chromas in one plane), "p010" (the same with 10 bits, in the high bits of 16),
+        "yuv420p" (three planes), "yuv422p", "yuv444p", "yuv420p10" (10 bits in the low bits of 16), "yuv422p10" or
+        "yuv444p10": FFmpeg's names, with or without its "le".
+    matrix : str
+        "bt709" (HD), "bt601" (SD, JPEG) or "bt2020" (UHD; non-constant luminance). The stream says which.
+    range : str
+        "limited" (luma from 16 to 235, as most video) or "full" (from 0 to 255, as JPEG).
+    width, height : int, optional
+        The picture's size; by default that of the first plane, which a buffer does not tell.
+
+    Raises
+    ------
+    BindingError
+        For another format, matrix or range, or another number of planes. Whether the planes fit is known when the
+        picture is bound.
+
+    Examples
+    --------
+    >>> luma, chroma = np.zeros((48, 64), np.uint8), np.full((24, 32, 2), 128, np.uint8)
+    >>> fb.YuvPicture([luma, chroma], format="nv12", matrix="bt709", range="limited")
+    <YuvPicture: nv12, bt709, limited range>
+    """
+
+    def __init__(
+        self,
+        planes: Sequence[Any],
+        *,
+        format: str = "nv12",
+        matrix: YuvMatrix = "bt709",
+        range: YuvRange = "limited",
+        width: int | None = None,
+        height: int | None = None,
+    ) -> None:
+        self.planes, self.format = tuple(planes), format.removesuffix("le")
+        self.matrix: YuvMatrix = matrix
+        self.range: YuvRange = range
+        self.width, self.height = width, height
+        if self.format not in YUV_FORMATS:
+            raise BindingError(f"a YuvPicture has no format '{format}': it has {', '.join(YUV_FORMATS)}")
+        for what, given, known in (("matrix", matrix, YuvMatrix), ("range", range, YuvRange)):
+            if given not in get_args(known):
+                raise BindingError(f"a YuvPicture has no {what} '{given}': it has {', '.join(get_args(known))}")
+        if len(self.planes) != self.layout.planes:
+            raise BindingError(f"{self.format} has {self.layout.planes} planes, and {len(self.planes)} were given")
+        if (width is None) != (height is None) or (width is not None and min(width, height or 0) < 1):
+            raise BindingError(f"a YuvPicture of {width}x{height} pixels is impossible: give both sizes, or none")
+
+    @staticmethod
+    def from_frame(frame: Any) -> YuvPicture:
+        """Describe a frame of PyAV, with the matrix and the range that its stream says.
+
+        Video that does not say has the limited range, and BT.709 from 720 rows on, else BT.601. A frame that a GPU
+        decoded (``frame.format.name == "cuda"``) is bound to models with the backend "cuda".
+
+        Parameters
+        ----------
+        frame : av.VideoFrame
+            The frame.
+
+        Returns
+        -------
+        YuvPicture
+            The picture, with the frame's planes.
+
+        Raises
+        ------
+        BindingError
+            If the frame has another format (``frame.reformat(format="yuv420p")`` converts it) or another matrix.
+
+        Examples
+        --------
+        >>> import av
+        >>> fb.YuvPicture.from_frame(av.VideoFrame(64, 48, "yuv420p"))
+        <YuvPicture: yuv420p, bt601, limited range>
+        """
+        format = frame.format.name
+        if format == "cuda":
+            format = getattr(frame.sw_format, "name", frame.sw_format)
+        is_full = frame.color_range == _FULL_RANGE or format.startswith("yuvj")  # FFmpeg's names of JPEG's formats
+        number = int(frame.colorspace)
+        matrix = _MATRICES.get(number)
+        if number == _UNSPECIFIED:
+            matrix = "bt709" if frame.height >= _HD_HEIGHT else "bt601"
+        if matrix is None:
+            raise BindingError(f"a frame of the matrix {number} (ITU-T H.273) cannot be bound: convert it to BT.709")
+        return YuvPicture(
+            frame.planes, format=format.replace("yuvj", "yuv"), matrix=matrix, range="full" if is_full else "limited",
+            width=frame.width, height=frame.height,
+        )  # fmt: skip
+
+    @property
+    def colours(self) -> YuvColours:
+        """The colours that its numbers stand for."""
+        return self.layout.colours(self.matrix, self.range)
+
+    @property
+    def layout(self) -> YuvFormat:
+        """The facts about its format."""
+        return YUV_FORMATS[self.format]
+
+    def __repr__(self) -> str:
+        return f"<YuvPicture: {self.format}, {self.matrix}, {self.range} range>"
+
+
+def first_plane(native: Any) -> Any:
+    """The first plane of a picture of video; any other object as it is."""
+    return native.planes[0] if isinstance(native, YuvPicture) else native
