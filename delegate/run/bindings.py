@@ -17,8 +17,8 @@ from ...kernels.colours import YuvColours
 from ...kernels.tensor import LARGEST_RANK, TensorInfo
 from ...kernels.views import TEXTURE_CHANNELS, Dense, Picture, PlanePicture, Quantized, Sliced, Strided
 from ..plan.binding import Binding, TextureMapping
+from ..plan.mapping import ORDERS, check_mapping, mapped_parameters, order_of, sampling_of
 from .arrays import array_values, array_view, check_type, check_written, fill, memory_of
-from .mapping import ORDERS, check_mapping, mapped_parameters, order_of, sampling_of
 from .messages import tensor_label
 from .planes import Planes, byte_planes, check_bytes, host_plane, yuv_planes
 

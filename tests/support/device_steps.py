@@ -10,7 +10,7 @@ import numpy.typing as npt
 from framebind.interop.device import CommandList, Device, Operand, Slot, Step
 from framebind.kernels.codegen.source import Argument, KernelSource
 from framebind.kernels.tensor import Shape, slices
-from framebind.kernels.views import TEXTURE_CHANNELS, Dense, Sliced, Table, View
+from framebind.kernels.views import TEXTURE_CHANNELS, Dense, Plane, Sliced, Table, View
 
 Array = npt.NDArray[Any]
 SHAPE: Shape = (1, 3, 5, 6)
@@ -19,7 +19,7 @@ SHAPE: Shape = (1, 3, 5, 6)
 def copy_source(
     device: Device, src: View, dst: View, *, memories: tuple[str, str] = ("source", "target"), epilogue: Any = ()
 ) -> KernelSource:
-    assert not isinstance(dst, Table)
+    assert not isinstance(dst, Table | Plane)
     shape = dst.shape
     group_size = device.traits.group_size
     group_count = -(-shape[0] * shape[1] * shape[2] * slices(shape[3]) // group_size)

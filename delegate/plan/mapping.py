@@ -8,7 +8,7 @@ from typing import Literal
 from ...interop.errors import BindingError
 from ...kernels.tensor import Shape
 from ...kernels.views import picture_parameters
-from ..plan.binding import TextureMapping, Values
+from .binding import TextureMapping, Values
 
 ORDERS = {1: "r", 2: "rg", 3: "rgb", 4: "rgba"}
 """The channels of a picture by their number."""
@@ -64,7 +64,7 @@ def mapped_parameters(
 def sampling_of(
     picture: tuple[int, int], shape: Shape, mapping: TextureMapping, *, write: bool = False
 ) -> Literal["exact", "bilinear"]:
-    """How a picture is sampled: exactly if every pixel of the tensor is one of the picture's, and if it is written.
+    """The sampling of a picture: exact if every pixel of the tensor is one of the picture's, and if it is written.
 
     A crop is never exact, so that moving it changes parameters and no kernel.
     """
