@@ -250,6 +250,15 @@ class GpuDelegate:
         A buffer holds float32 values in BHWC order without padding: element (b, y, x, c) is at ((b*H + y)*W + x)*C + c.
         For a quantized tensor of the model they are the numbers that its integers stand for, not the integers.
 
+        An array with ``__dlpack__`` or ``__cuda_array_interface__``, and one of pyopencl, has float32 or float16 values
+        and the tensor's shape, or for rank 4 also (B, C, H, W); dimensions of 1 may be left out. Its strides may be any
+        that are not negative. Or it has one dimension, with the values in BHWC order. On the GPU it is read and written
+        in place.
+
+        An array in the CPU's memory (NumPy's, or one with ``__dlpack__`` there) is copied: an input's content of now at
+        the beginning of each ``invoke``, an output at its end, which waits for the GPU. ``transfers`` counts these
+        copies and ``transfer_guard`` forbids them; keep such an array unchanged during ``invoke`` only.
+
         A texture (rgba8, rgba16f, rgba32f, bgra8 of OpenCL; r8, r32f for one channel; as an input also rgb8, rg8, r16f,
         rgb10_a2 and srgb8_alpha8 of OpenGL) holds batch 1 and at most 4 channels; row 0 is the top. A tensor value is
         (texel - mean) / std with texels from 0 to 1, or as they are (float formats); of srgb8_alpha8 the stored bytes
@@ -263,9 +272,10 @@ class GpuDelegate:
         Parameters
         ----------
         obj
-            A GlTexture or GlBuffer (or a moderngl texture or buffer) of the GL context that the model runs in, or a
-            pyopencl Buffer, Image or Array (or a ClBuffer or ClImage) of its OpenCL context. The delegate keeps it
-            alive. Or a list of N of them, one for each frame.
+            A GlTexture or GlBuffer (or a moderngl texture or buffer) of the GL context that the model runs in; a
+            pyopencl Buffer, Image or Array (or a ClBuffer or ClImage) of its OpenCL context; an array of PyTorch, CuPy
+            or JAX on the GPU of its CUDA context (or a CudaArray or CudaImage); an array in the CPU's memory. The
+            delegate keeps it alive. Or a list of N of them, one for each frame.
         tensor_index
             An input or output of the model, as ``Interpreter.inputs`` and ``outputs`` number them, or its name.
         mean, std

@@ -127,6 +127,27 @@ def test_a_ring_of_arrays_takes_one_buffer(gpu: Device) -> None:
     delegate.close()
 
 
+def test_each_frame_of_a_batch_has_an_array(gpu: Device) -> None:
+    interpreter, delegate = ready(MODEL)
+    interpreter.resize_tensor_input(0, (2, *SHAPE[1:]))
+    interpreter.allocate_tensors()
+    frames = [RNG.normal(size=SHAPE[1:]).astype(np.float16) for _ in range(2)]
+    results = [np.zeros((3, 4, 6), np.float32) for _ in range(2)]
+    delegate.bind_buffer_to_tensor(frames, 0)
+    delegate.bind_buffer_to_tensor(results, 2)
+    for _ in range(2):
+        interpreter.invoke()
+        for frame, result in zip(frames, results, strict=True):
+            np.testing.assert_allclose(result.transpose(1, 2, 0), model_of(frame), rtol=1e-5)
+            frame *= 2
+    np.testing.assert_array_equal(interpreter.get_tensor(2), np.stack(results).transpose(0, 2, 3, 1))
+    assert {key: calls for key, (calls, _) in copies().items()} == {
+        ("upload", "input tensor 0 'x' from its array"): 4,
+        ("download", "output tensor 2 't2' to its array"): 4,
+    }
+    delegate.close()
+
+
 def test_an_array_is_bound_to_a_delegate_in_a_context_of_its_own() -> None:
     interpreter, delegate = ready(MODEL, backend="opengl")
     source, target = np.full(SHAPE, 0.5, np.float32), np.zeros(SHAPE, np.float32)

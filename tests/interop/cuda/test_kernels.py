@@ -16,8 +16,9 @@ from framebind.interop.record.null import NullDevice
 from framebind.interop.record.one_dispatch import merge, why_not_one
 from framebind.kernels.codegen.cuda import CUDA, together
 from framebind.kernels.codegen.render import render, render_program
-from framebind.kernels.codegen.source import KernelSource
-from framebind.kernels.views import Storage
+from framebind.kernels.codegen.source import Argument, KernelSource
+from framebind.kernels.tensor import Shape
+from framebind.kernels.views import Sliced, Storage, Strided
 from support.environment import absent
 from support.pictures.planes import channels_first, packed, plane_view, sampled_step, video
 
@@ -68,6 +69,17 @@ def test_pictures_in_planes_compile() -> None:
         view = plane_view(given, (1, 5, 7, len(order)), order)
         sources.append(sampled_step(device, given, view, {}, device.buffer(4096, "target")).kernel.source)
     compile_all(sources, 75)
+
+
+@pytest.mark.parametrize("architecture", [75, 80, 90])
+def test_arrays_by_strides_compile(architecture: int) -> None:
+    shape: Shape = (2, 3, 5, 6)
+    sources: list[KernelSource] = []
+    for view in (Strided(shape, "float32", (400, 20, 1, 60)), Strided(shape, "float16", (90, 18, 6, 1))):
+        for src, dst in ((view, Sliced(shape)), (Sliced(shape), view)):
+            arguments = (Argument("src", src, "r", "source"), Argument("dst", dst, "w", "target"))
+            sources += [KernelSource("copy", arguments, 64, 1, integers=integers) for integers in (False, True)]
+    compile_all(sources, architecture)
 
 
 @pytest.mark.timeout(3000)
