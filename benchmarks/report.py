@@ -2,6 +2,7 @@
 
 python benchmarks/report.py                                         write the page
 python benchmarks/report.py add FRAMES.json --commit HASH           keep what `benchmarks/frames.sh --json` printed
+python benchmarks/report.py batches ROWS.json --commit HASH         keep what `benchmarks/batch.py --json` wrote
 python benchmarks/report.py compare TREES.txt --commits HASH,HASH    keep what `benchmarks/compare_trees.py` printed
 
 A file in benchmarks/results is one table. Its keys are those of ``Result``; files may be written by hand. The page
@@ -67,6 +68,7 @@ as fast as it is, experiment by experiment, is in [internals](internals/index.md
 | `benchmarks/initialization.py` | starts with and without what an earlier process kept |
 | `benchmarks/imports.py` | `import framebind` and a first GL context, in fresh processes |
 | `benchmarks/one_dispatch.py`, `benchmarks/inside.py` | one dispatch for all steps: times, equal bits, each step |
+| `benchmarks/batch.py` | N frames at once: milliseconds per frame by N, beside LiteRT and PyTorch |
 | `benchmarks/convolutions.py`, `benchmarks/roofline.py` | single convolutions by each tile; lower bounds from shapes |
 | `benchmarks/compare_trees.py` | two source trees in turn: frames and starts, before and after a change |
 | `benchmarks/soak.py` | a demo for half an hour: memory, GL objects, longest frames |
@@ -96,6 +98,12 @@ texture of 1280x720 adds to the network alone with its input in a buffer.
     "read": """## A frame through CPU memory
 
 Medians in ms, beside LiteRT's GPU accelerator in the same process.
+""",
+    "batch": """## N frames at once
+
+Milliseconds per frame: medians of runs of N frames with a wait after each, divided by N. Inputs and outputs are on the
+GPU, in one buffer for all frames or in *N objects*: a texture of 640x480 for each picture, and buffers. LiteRT's are
+written from CPU memory and read back.
 """,
     "starts": """## Starts
 
@@ -178,6 +186,17 @@ def frames(measured: dict[str, Any], commit: str) -> Result:
     return Result(kind, *described(runs), today(), commit, command, ["model", *on], rows)
 
 
+def batches(rows: list[dict[str, Any]], commit: str, command: str) -> Result:
+    """A table of what `benchmarks/batch.py` wrote: a row for each model and engine, a column for each N."""
+    sizes = sorted({row["batch"] for row in rows})
+    fenced = {(row["model"], row["on"], row["batch"]): round(row["fenced"], 4) for row in rows}
+    names = list(dict.fromkeys((row["model"], row["on"]) for row in rows))
+    cells: list[list[Cell]] = [[*name, *(fenced.get((*name, size)) for size in sizes)] for name in names]
+    machine = min((row["device"] for row in rows if row["device"]), key=len)
+    driver = "; ".join(dict.fromkeys(row["driver"] for row in rows if row["driver"]))
+    return Result("batch", machine, driver, today(), commit, command, ["model", "on", *map(str, sizes)], cells)
+
+
 def comparison(printed: str, machine: str, driver: str, commits: str) -> Result:
     """A table of what `benchmarks/compare_trees.py` printed: a row for each model, frames and starts on each API."""
     figures: dict[str, dict[str, tuple[float, float]]] = {}
@@ -242,6 +261,17 @@ def write(context: typer.Context) -> None:
 def add(measured: Path, commit: Annotated[str, typer.Option(help="The commit that was measured.")]) -> None:
     """Keep what `benchmarks/frames.sh --json` printed, with --read or without."""
     print(keep(frames(json.loads(measured.read_text()), commit)))
+
+
+@app.command("batches")
+def add_batches(
+    measured: Annotated[list[Path], typer.Argument(help="Files of `benchmarks/batch.py --json`.")],
+    commit: Annotated[str, typer.Option(help="The commit that was measured.")],
+    command: Annotated[str, typer.Option(help="The command that measured it.")] = "benchmarks/batch.py",
+) -> None:
+    """Keep what `benchmarks/batch.py --json` wrote."""
+    rows = [row for path in measured for row in json.loads(path.read_text())]
+    print(keep(batches(rows, commit, command)))
 
 
 @app.command()

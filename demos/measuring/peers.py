@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -34,26 +35,36 @@ def litert_gpu(path: Path, threads: int, schedule: Schedule, inputs: Inputs) -> 
     """Measure LiteRT's own GPU accelerator (CompiledModel), with its defaults.
 
     A frame writes every input, runs and reads every output. If it does not run on this machine, ``error`` says so.
-    ``threads`` is ignored; other shapes than the model's own are not measured.
+    ``threads`` is ignored.
     """
     row = Measurement(path.stem, "litert-gpu", "read")
-    if inputs.shapes or inputs.signature:
-        row.error = "not measured: it is given neither other shapes nor a signature here"
+    if inputs.signature:
+        row.error = "not measured: it is given no signature here"
         return row
+    cpu = fb.Interpreter(model_path=path, delegate="cpu")
+    inputs.resize(cpu)
+    cpu.allocate_tensors()
+    ends: list[dict[str, Any]] = [*cpu.get_input_details(), *cpu.get_output_details()]
+    details = {str(end["name"]): end for end in ends}
     try:
         from ai_edge_litert.compiled_model import CompiledModel
         from ai_edge_litert.hardware_accelerator import HardwareAccelerator
 
         started = time.perf_counter()
         model = CompiledModel.from_file(str(path), HardwareAccelerator.GPU)
+        signature = model.get_signature_by_index(0)
+        tensors = model.get_input_tensor_details(signature["key"]), model.get_output_tensor_details(signature["key"])
+        given = [details[tensors[0][name]["name"]] for name in signature["inputs"]]
+        results = [details[tensors[1][name]["name"]] for name in signature["outputs"]]
+        for number, detail in enumerate(given if inputs.shapes else ()):
+            model.resize_input_tensor(number, list(map(int, detail["shape"])), strict=False)
         written, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
         row.init = (time.perf_counter() - started) * 1e3
     except (ImportError, RuntimeError, OSError) as error:
         row.error = f"not available here ({type(error).__name__}; LiteRT's own log says more)"
         return row
     random = np.random.default_rng(0)
-    values = [inputs.values(buffer.get_tensor_details(), random) for buffer in written]
-    results = [buffer.get_tensor_details() for buffer in outputs]
+    values = [inputs.values(detail, random) for detail in given]
 
     def frame() -> None:
         for buffer, value in zip(written, values, strict=True):
