@@ -16,6 +16,7 @@ import pytest
 import skimage.data
 from ai_edge_litert.interpreter import Interpreter
 
+from framebind.demos.assets import PHOTOGRAPH
 from support import tiny_models
 from support.environment import CUDA_DEVICES, ROOT
 from support.screen import Screen
@@ -23,7 +24,9 @@ from support.screen import Screen
 FOLDER = ROOT / "demos" / "hosts"
 CUDA_HOSTS = {"cupy": "CuPy", "jax": "JAX", "torch": "PyTorch"}
 """Programs that need a GPU of NVIDIA, by the package that they import, and what its name is."""
-HOSTS = sorted({path.stem.removeprefix("with_") for path in FOLDER.glob("with_*.py")} - CUDA_HOSTS.keys())
+NVDEC = FOLDER / "with_nvdec.py"
+"""The program that needs such a GPU and PyAV."""
+HOSTS = sorted({path.stem.removeprefix("with_") for path in FOLDER.glob("with_*.py")} - {"nvdec", *CUDA_HOSTS})
 SIZE = (192, 128)
 FRAMES, STEP = 3, 2
 """Frames that are shown, and the pixels by which each shows the photograph farther to the right."""
@@ -48,7 +51,7 @@ def arguments(host: str, rgb: Picture, folder: Path) -> list[str]:
 
 def test_the_programs_that_people_ask_for_are_there() -> None:
     assert HOSTS == ["moderngl", "opencv", "pygame", "pyglet", "pyopencl", "pyopengl", "pyside6", "vispy"]
-    assert all((FOLDER / f"with_{host}.py").exists() for host in CUDA_HOSTS)
+    assert all((FOLDER / f"with_{host}.py").exists() for host in ["nvdec", *CUDA_HOSTS])
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -107,6 +110,28 @@ def test_a_program_says_which_package_it_needs(host: str, monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, host, None)  # importing it fails
     with pytest.raises(SystemExit, match=f"^This program needs {CUDA_HOSTS[host]}: pip install "):
         runpy.run_path(str(FOLDER / f"with_{host}.py"), run_name="__main__")
+
+
+def test_the_program_of_nvdec_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not CUDA_DEVICES:
+        monkeypatch.setattr(sys, "argv", [str(NVDEC)])
+        with pytest.raises(SystemExit, match=r"^This program needs a GPU of NVIDIA: "):
+            runpy.run_path(str(NVDEC), run_name="__main__")
+    monkeypatch.setitem(sys.modules, "av", None)
+    with pytest.raises(SystemExit, match=r"^This program needs PyAV: pip install av$"):
+        runpy.run_path(str(NVDEC), run_name="__main__")
+
+
+def test_the_program_of_nvdec_compares_frames_that_the_cpu_decodes(tmp_path: Path) -> None:
+    """Its video, and its comparison of the last frame, of which the GPU's result is stood in for by LiteRT's."""
+    program = runpy.run_path(str(NVDEC))
+    (tmp_path / "model.tflite").write_bytes(tiny_models.chain("NEG", "LOGISTIC", shape=(1, 64, 64, 3)))
+    video = program["moving_photograph"](tmp_path / "photograph.mp4")
+    rgb = cv2.cvtColor(cv2.imread(str(PHOTOGRAPH)), cv2.COLOR_BGR2RGB)
+    expected = run_on_cpu(tmp_path / "model.tflite", (moved(rgb, 1)[None] / 255).astype(np.float32))
+    program["compare"](expected, tmp_path / "model.tflite", video, 2)
+    with pytest.raises(SystemExit, match="not what LiteRT computes"):
+        program["compare"](expected + 0.05, tmp_path / "model.tflite", video, 2)
 
 
 @pytest.mark.parametrize("host", CUDA_HOSTS)

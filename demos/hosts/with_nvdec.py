@@ -1,0 +1,129 @@
+"""PyAV and NVDEC: the GPU decodes a video, and a model reads luma and chroma where the decoder put them.
+
+No RGB frame exists, and no frame comes to the CPU. With --output each painted frame does, for the encoder.
+"""
+
+# pyright: reportMissingImports=false
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import typer
+
+import framebind as fb
+from framebind.demos.assets import PHOTOGRAPH, STYLE_MODEL
+
+try:
+    import av
+    from av.codec.hwaccel import HWAccel
+except ImportError:
+    sys.exit("This program needs PyAV: pip install av")
+
+NVDEC = {"device_type": "cuda", "is_hw_owned": True, "allow_software_fallback": False}
+
+
+def main(
+    source: Path | None = None, model: Path = STYLE_MODEL, frames: int = 0, output: Path | None = None,
+    check: bool = False,
+) -> None:  # fmt: skip
+    """Paint a video; without --source it is a moving photograph.
+
+    --frames N ends after N frames, --output MP4 gets them, --check compares the last one with LiteRT's CPU kernels.
+    """
+    try:
+        context = fb.CudaContext()
+    except fb.DeviceError as error:
+        sys.exit(f"This program needs a GPU of NVIDIA: {error}")
+    with tempfile.TemporaryDirectory() as folder, context, fb.GpuDelegate("cuda") as delegate:
+        video = source or moving_photograph(Path(folder) / "photograph.mp4")
+        reader = av.open(str(video), hwaccel=HWAccel(**NVDEC))
+        stream = reader.streams.video[0]
+        size = stream.height, stream.width
+        writer = VideoWriter(output, *size) if output else None
+
+        interpreter = fb.Interpreter(model, experimental_delegates=[delegate])
+        interpreter.resize_tensor_input(interpreter.inputs()[0], (1, *size, 3))
+        interpreter.set_allow_buffer_handle_output(True)  # the result stays on the GPU
+        painted = fb.CudaArray.from_array(np.zeros((1, *size, 3), np.float32))
+        delegate.bind_buffer_to_tensor(painted, interpreter.outputs()[0])
+
+        fb.transfers.reset()
+        started, done = time.perf_counter(), 0
+        for frame in reader.decode(stream):
+            delegate.bind_buffer_to_tensor(fb.YuvPicture.from_frame(frame), interpreter.inputs()[0])
+            interpreter.invoke()  # the first one compiles the model
+            delegate.fence().wait()  # before the decoder takes the frame's memory again
+            if writer is not None:
+                writer.write(np.rint(result_of(interpreter)[0].clip(0, 1) * 255).astype(np.uint8))
+            done += 1
+            if done == frames:
+                break
+        each = (time.perf_counter() - started) / max(done, 1) * 1e3
+        print(f"{done} frames of {size[1]}x{size[0]} on {context.name}: {each:.3f} ms each, with the first one")
+        print(f"copies between CPU and GPU: {fb.transfers.bytes} bytes")
+        if writer is not None:
+            writer.close()
+            print(f"wrote {output}")
+        if check:
+            compare(result_of(interpreter), model, video, done)
+
+
+def result_of(interpreter: fb.Interpreter) -> np.ndarray:
+    """Copy the result, numbers from 0 to 1, to the CPU."""
+    interpreter.ensure_tensor_data_is_readable(interpreter.outputs()[0])
+    return interpreter.get_tensor(interpreter.outputs()[0])
+
+
+def moving_photograph(path: Path) -> Path:
+    """Write a video in which the bundled photograph moves two pixels per frame."""
+    rgb = cv2.cvtColor(cv2.imread(str(PHOTOGRAPH)), cv2.COLOR_BGR2RGB)
+    mirrored = np.hstack([rgb, rgb[:, ::-1]])
+    writer = VideoWriter(path, *rgb.shape[:2])
+    for number in range(60):
+        writer.write(np.roll(mirrored, -2 * number, axis=1)[:, : rgb.shape[1]])
+    writer.close()
+    return path
+
+
+class VideoWriter:
+    """An H.264 file that the CPU encodes."""
+
+    def __init__(self, path: Path, height: int, width: int) -> None:
+        self.file = av.open(str(path), "w")
+        self.stream: Any = self.file.add_stream("libx264", rate=30)
+        self.stream.height, self.stream.width, self.stream.pix_fmt = height, width, "yuv420p"
+
+    def write(self, rgb: np.ndarray) -> None:
+        """Add a frame, (height, width, 3) of bytes."""
+        self.file.mux(self.stream.encode(av.VideoFrame.from_ndarray(rgb, format="rgb24")))
+
+    def close(self) -> None:
+        """Write what the encoder keeps back, and the end of the file."""
+        self.file.mux(self.stream.encode(None))
+        self.file.close()
+
+
+def compare(result: np.ndarray, model: Path, video: Path, frames: int) -> None:
+    """Decode the video on the CPU, and run its last frame on LiteRT's CPU kernels."""
+    with av.open(str(video)) as reader:
+        last = [frame for _, frame in zip(range(frames), reader.decode(video=0), strict=False)][-1]
+        rgb = last.to_ndarray(format="rgb24")[None].astype(np.float32) / 255
+    interpreter = fb.Interpreter(model, delegate="cpu")
+    interpreter.resize_tensor_input(interpreter.inputs()[0], rgb.shape)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(interpreter.inputs()[0], rgb)
+    interpreter.invoke()
+    error = float(np.abs(result - interpreter.get_tensor(interpreter.outputs()[0])).mean())
+    print(f"mean difference from LiteRT's CPU kernels, whose frame FFmpeg converted to RGB: {error:.1e}")
+    if error > 1e-2:
+        sys.exit("The last frame is not what LiteRT computes")
+
+
+if __name__ == "__main__":
+    typer.run(main)
