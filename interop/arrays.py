@@ -44,6 +44,22 @@ class ArrayLayout(NamedTuple):
         return False
 
 
+class _Addresses:
+    """The addresses of an array's elements, as NumPy compares them. Nothing is there: nobody reads them."""
+
+    def __init__(self, layout: ArrayLayout, start: int) -> None:
+        steps = tuple(layout.dtype.itemsize * stride for stride in layout.strides)
+        self.__array_interface__ = {
+            "shape": layout.shape, "typestr": layout.dtype.str, "strides": steps, "version": 3,
+            "data": ((1 << 32) + start, True),
+        }  # fmt: skip
+
+
+def share_elements(one: ArrayLayout, one_start: int, other: ArrayLayout, other_start: int) -> bool:
+    """Whether two arrays in one allocation, which begin at these bytes of it, have an element in common."""
+    return np.shares_memory(np.asarray(_Addresses(one, one_start)), np.asarray(_Addresses(other, other_start)))
+
+
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
     """The strides, in elements, of a C-contiguous array."""
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ...interop.arrays import share_elements
 from ...interop.device import Resource
 from ...interop.errors import BindingError
 from ...kernels.tensor import TensorInfo
@@ -52,8 +53,13 @@ class ObjectsInUse:
 
 
 def _overlap(one: Resource, other: Resource) -> bool:
-    """Whether two resources are the same memory. Textures are if their handles are; of buffers there are parts."""
+    """Whether two resources share memory. Textures do if their handles are equal; of buffers there are parts."""
     if one.handle != other.handle:
         return False
-    whole = one.format != "" or other.format != ""
-    return whole or (one.offset < other.offset + other.nbytes and other.offset < one.offset + one.nbytes)
+    if one.format != "" or other.format != "":
+        return True
+    if one.offset >= other.offset + other.nbytes or other.offset >= one.offset + one.nbytes:
+        return False
+    if one.layout is None or other.layout is None:
+        return True
+    return share_elements(one.layout, one.offset, other.layout, other.offset)

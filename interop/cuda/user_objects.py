@@ -31,21 +31,21 @@ def as_cuda_object(native: Any, context: CudaContext) -> CudaArray | CudaImage:
         if not native.released:
             _check_device(native.device, native.label, context)
         return native
-    if not is_cuda_object(native):
+    place = dlpack.device_of(native)
+    if not is_cuda_object(native) if place is None else place[0] not in dlpack.CUDA_DEVICES:
         raise BindingError(
             f"a {type(native).__name__} is nothing that CUDA reads: bind an array with __cuda_array_interface__ or "
             "__dlpack__ on a GPU (a tensor of PyTorch on 'cuda', an array of CuPy or JAX), a CudaArray or a CudaImage; "
             "GL objects need the backend 'opengl', and OpenCL's the backend 'opencl'"
         )
     with context.entered():
-        return _exported(native, context) if dlpack.device_of(native) is not None else _described(native, context)
+        return _described(native, context) if place is None else _exported(native, place, context)
 
 
-def _exported(native: Any, context: CudaContext) -> CudaArray:
+def _exported(native: Any, place: tuple[int, int], context: CudaContext) -> CudaArray:
     """A DLPack tensor. The producer orders its work before the context's stream, or else before the legacy one."""
-    kind, number = dlpack.device_of(native) or (dlpack.CUDA, context.device)
-    if kind == dlpack.CUDA:
-        _check_device(number, f"a {type(native).__name__}", context)
+    if place[0] == dlpack.CUDA:
+        _check_device(place[1], f"a {type(native).__name__}", context)
     given = dlpack.imported(native, context.stream)
     array = CudaArray(
         given.pointer, given.shape, given.dtype, device=context.device, strides=given.strides,
