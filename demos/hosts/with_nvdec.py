@@ -25,8 +25,6 @@ try:
 except ImportError:
     sys.exit("This program needs PyAV: pip install av")
 
-NVDEC = {"device_type": "cuda", "is_hw_owned": True, "allow_software_fallback": False}
-
 
 def main(
     source: Path | None = None, model: Path = STYLE_MODEL, frames: int = 0, output: Path | None = None,
@@ -42,7 +40,8 @@ def main(
         sys.exit(f"This program needs a GPU of NVIDIA: {error}")
     with tempfile.TemporaryDirectory() as folder, context, fb.GpuDelegate("cuda") as delegate:
         video = source or moving_photograph(Path(folder) / "photograph.mp4")
-        reader = av.open(str(video), hwaccel=HWAccel(**NVDEC))
+        on_gpu = HWAccel("cuda", allow_software_fallback=False, is_hw_owned=True)  # frames stay in CUDA's memory
+        reader = av.open(str(video), hwaccel=on_gpu)
         stream = reader.streams.video[0]
         size = stream.height, stream.width
         writer = VideoWriter(output, *size) if output else None
@@ -82,7 +81,9 @@ def result_of(interpreter: fb.Interpreter) -> np.ndarray:
 
 def moving_photograph(path: Path) -> Path:
     """Write a video in which the bundled photograph moves two pixels per frame."""
-    rgb = cv2.cvtColor(cv2.imread(str(PHOTOGRAPH)), cv2.COLOR_BGR2RGB)
+    bgr = cv2.imread(str(PHOTOGRAPH))
+    assert bgr is not None
+    rgb = cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB)
     mirrored = np.hstack([rgb, rgb[:, ::-1]])
     writer = VideoWriter(path, *rgb.shape[:2])
     for number in range(60):
