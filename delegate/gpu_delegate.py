@@ -260,10 +260,13 @@ class GpuDelegate:
         copies and ``transfer_guard`` forbids them; keep such an array unchanged during ``invoke`` only.
 
         A texture (rgba8, rgba16f, rgba32f, bgra8 of OpenCL; r8, r32f for one channel; as an input also rgb8, rg8, r16f,
-        rgb10_a2 and srgb8_alpha8 of OpenGL) holds batch 1 and at most 4 channels; row 0 is the top. A tensor value is
+        r16, rgb10_a2 and srgb8_alpha8 of OpenGL) holds batch 1 and at most 4 channels; row 0 is the top. Its value is
         (texel - mean) / std with texels from 0 to 1, or as they are (float formats); of srgb8_alpha8 the stored bytes
         count, not decoded light. An input texture may have any size, and is sampled bilinearly. An output texture has
         the tensor's size and is given value * std + mean.
+
+        An array of uint8 is a picture as an input texture is, (height, width, channels) or (channels, height, width)
+        with 1, 3 or 4 channels, called r, g, b and a in their order there. A YuvPicture is one too, with r, g and b.
 
         A model that ``resize_tensor_input`` gave N frames takes one buffer that holds them all, or a list with an
         object for each: buffers of one size, each a tensor of batch 1, or textures of one format. A texture may be
@@ -274,12 +277,12 @@ class GpuDelegate:
         obj
             A GlTexture or GlBuffer (or a moderngl texture or buffer) of the GL context that the model runs in; a
             pyopencl Buffer, Image or Array (or a ClBuffer or ClImage) of its OpenCL context; an array of PyTorch, CuPy
-            or JAX on the GPU of its CUDA context (or a CudaArray or CudaImage); an array in the CPU's memory. The
-            delegate keeps it alive. Or a list of N of them, one for each frame.
+            or JAX on the GPU of its CUDA context (or a CudaArray or CudaImage); an array in the CPU's memory; a
+            YuvPicture of such objects. The delegate keeps it alive. Or a list of N of them, one for each frame.
         tensor_index
             An input or output of the model, as ``Interpreter.inputs`` and ``outputs`` number them, or its name.
         mean, std
-            One number, or one for each channel. For textures, as all that follow.
+            One number, or one for each channel. For textures and pictures, as all that follow.
         order
             The texture's channel for each of the tensor's: "rgb" by default, "bgr" ...
         crop

@@ -47,6 +47,8 @@ class Traits:
     """The number of textures that one kernel may use."""
     memories_per_float4: int = 0
     """The number of buffers whose room a float4 by value takes; 0 if such values have room of their own."""
+    word_bytes: int = 1
+    """Bytes of the words in which kernels read a picture's bytes: a buffer of a user's has whole words."""
     matrix_units: bool = False
     """It multiplies fragments of matrices: MULTIPLY_FRAGMENTS in kernels/codegen/prelude.fragments."""
 

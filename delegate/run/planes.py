@@ -13,7 +13,7 @@ from ...interop.dlpack import host_array, is_on_host
 from ...interop.errors import BindingError
 from ...interop.host_arrays import HostArray
 from ...interop.yuv import YuvFormat, YuvPicture
-from ...kernels.views import Plane, plane_parameters
+from ...kernels.views import SAMPLE_BYTES, Plane, plane_parameters
 
 CHANNELS = (1, 3, 4)
 """The numbers of channels that arrays of bytes have as pictures."""
@@ -140,6 +140,8 @@ def yuv_planes(device: Device, picture: YuvPicture, where: str, before: Sequence
         resources.append(resource)
         size = size or _luma_size(picture, resource, layout, part)
         placed.append(_yuv_plane(picture.layout, number, size, resource, layout, part))
+        if layout is None and not resource.format:
+            _check_buffer(placed[-1], resource, device.traits.word_bytes, size, part)
     assert size is not None
     return Planes(size, tuple(placed), tuple(resources), tuple(hosts))
 
@@ -204,14 +206,7 @@ def _yuv_plane(
         view = Plane(wanted, lanes, columns=columns, rows=rows)
         return PlacedPlane(view, number, plane_parameters((width, height)))
     pitch, step = width * lanes, lanes
-    if layout is None:
-        needed = pitch * height * np.dtype(format.dtype).itemsize
-        if resource.nbytes < needed:
-            raise BindingError(
-                f"{part}: {resource.label} has {resource.nbytes} bytes, and a picture of {luma[0]}x{luma[1]} has "
-                f"{needed} there, {height} rows of {pitch} numbers of type {format.dtype}"
-            )
-    else:
+    if layout is not None:
         if layout.dtype != format.dtype:
             raise BindingError(f"{part}: its numbers are {layout.dtype}, and must be {format.dtype}")
         shape, (pitch, step) = _rows(layout, lanes, part)
@@ -225,6 +220,18 @@ def _yuv_plane(
     )
     _check_reach(pitch * height, (placed,), part)
     return placed
+
+
+def _check_buffer(plane: PlacedPlane, resource: Resource, word: int, luma: tuple[int, int], part: str) -> None:
+    """Raise BindingError if a buffer ends before the plane's rows, which have no padding. Kernels read whole words."""
+    _, height, pitch, _ = map(int, plane.parameters)
+    needed = pitch * height * SAMPLE_BYTES[plane.view.format]
+    if resource.nbytes < -(-needed // word) * word:
+        raise BindingError(
+            f"{part}: {resource.label} has {resource.nbytes} bytes, and a picture of {luma[0]}x{luma[1]} has {needed} "
+            f"there, {height} rows of {pitch} numbers of type {plane.view.format}"
+            + (f"; kernels read words of {word} bytes, so round it up to a multiple of {word}" if needed % word else "")
+        )
 
 
 def _rows(layout: ArrayLayout, lanes: int, part: str) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -61,6 +61,7 @@ class GlDevice(BaseDevice[GlKernel, GlCommandList, GlBarrier]):
             software=context.software,
             write_formats=frozenset(writable),
             max_textures=min(map(gl.integer, (GL.MAX_COMPUTE_TEXTURE_IMAGE_UNITS, GL.MAX_COMPUTE_IMAGE_UNIFORMS))),
+            word_bytes=4,
         )
 
     def buffer(self, nbytes: int, label: str) -> GlBuffer:

@@ -148,12 +148,12 @@ def decoded(format: str, width: int = WIDTH, height: int = HEIGHT, seed: int = 0
     return frame
 
 
-def swscale(frame: Any, matrix: str, range: str) -> Array:
+def swscale(frame: Any, matrix: str, range: str, format: str = "gbrpf32le") -> Array:
     """FFmpeg's conversion to floats, its most exact one, (height, width, 3). It rounds down: to bytes it is up to 3
     of 255 off. On several threads it leaves rows of small frames undone.
     """
     converted = frame.reformat(
-        format="gbrpf32le", threads=1, src_colorspace=SPACES[matrix], dst_color_range=ColorRange.JPEG,
+        format=format, threads=1, src_colorspace=SPACES[matrix], dst_color_range=ColorRange.JPEG,
         src_color_range=ColorRange.MPEG if range == "limited" else ColorRange.JPEG,
     )  # fmt: skip
     return converted.to_ndarray()
@@ -187,6 +187,8 @@ def test_matrix_and_range_are_those_of_the_frame(device: Device, matrix: Any, ra
     factors = np.array(picture.colours.rows())
     colours = np.clip(codes @ factors[:, :3].T + factors[:, 3], 0, 1)
     assert np.abs(colours - swscale(frame, matrix, range)).max() <= 1 / 255
+    darker = colours - swscale(frame, matrix, range, "rgb24") / 255  # its fast conversion, which rounds down
+    assert -1 / 255 <= darker.min() and darker.max() <= 3 / 255
 
 
 def test_a_frame_that_says_nothing_is_hd_or_sd_by_its_height() -> None:
@@ -246,8 +248,37 @@ def test_planes_of_opengl_are_textures_or_buffers(context: fb.GlContext) -> None
     delegate.close()
 
 
+def test_a_buffer_of_opengl_holds_whole_words(context: fb.GlContext) -> None:
+    interpreter, delegate = ready()
+    buffers = [fb.GlBuffer(64), fb.GlBuffer(64)]
+    delegate.bind_buffer_to_tensor(fb.YuvPicture(buffers, width=WIDTH, height=HEIGHT), 0)
+    interpreter.invoke()
+    part = fb.GlBuffer.from_id(buffers[1].id, 0, 30)
+    delegate.bind_buffer_to_tensor(PICTURE, 0)
+    with pytest.raises(fb.BindingError, match=r"has 30 there, 3 rows of 10 .*round it up to a multiple of 4"):
+        delegate.bind_buffer_to_tensor(fb.YuvPicture([buffers[0], part], width=WIDTH, height=HEIGHT), 0)
+    interpreter.invoke()
+    assert np.abs(interpreter.get_tensor(2)[0] - PICTURE / 255).max() <= 1e-6
+    delegate.close()
+
+
+def test_a_batch_is_a_list_of_pictures(gpu: Device) -> None:
+    interpreter, delegate = ready((2, HEIGHT, WIDTH, 3))
+    frames = [decoded("nv12", seed=seed) for seed in (0, 1)]
+    for objects in (frames, frames[::-1]):
+        pictures = [fb.YuvPicture.from_frame(frame) for frame in objects]
+        delegate.bind_buffer_to_tensor(pictures, 0)
+        interpreter.invoke()
+        for out, frame in zip(interpreter.get_tensor(2), objects, strict=True):
+            assert np.abs(out - swscale(frame, "bt601", "limited")).max() <= 1 / 255
+    delegate.bind_buffer_to_tensor([PICTURE, PICTURE[:, ::-1]], 0, order="bgr")
+    interpreter.invoke()
+    assert np.abs(interpreter.get_tensor(2)[1] - PICTURE[:, ::-1, ::-1] / 255).max() <= 1e-6
+    delegate.close()
+
+
 def gl_buffer(context: fb.GlContext, array: Array) -> fb.GlBuffer:
-    buffer = fb.GlBuffer(array.nbytes)
+    buffer = fb.GlBuffer(-(-array.nbytes // 4) * 4)
     buffer.write(array, "test")
     return buffer
 
