@@ -7,12 +7,14 @@ docs/decisions/0018-cuda-by-ctypes.md has the figures.
 from __future__ import annotations
 
 import ctypes
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...binaries import BinaryStore
 from ...device import Slot, Step
+from ...record.hazards import hazards
 from ..api import ask, check, driver
 from ..arrays import CudaArray
 from ..context import CudaContext
@@ -21,6 +23,10 @@ from .recording import Call, Recording, record_separately
 
 FEWEST_LAUNCHES = 2
 """A single launch gains nothing by a graph. Not measured."""
+FEWEST_SIDE_BY_SIDE = 4
+"""So many launches that need not wait for one another run side by side: the copies of a batch's frames. Fewer follow
+one another. Not measured.
+"""
 
 
 class KernelNode(ctypes.Structure):
@@ -33,12 +39,13 @@ class KernelNode(ctypes.Structure):
 
 
 class LaunchGraph:
-    """Launches one after the other as an executable graph, destroyed when nobody holds it.
+    """Launches as an executable graph, destroyed when nobody holds it. ``before`` has the numbers of the launches that
+    each one waits for.
 
     The driver copies a launch's parameters: those that change are given to it anew, before the next run.
     """
 
-    def __init__(self, context: CudaContext, launches: Sequence[Call]) -> None:
+    def __init__(self, context: CudaContext, launches: Sequence[Call], before: Sequence[Sequence[int]]) -> None:
         self._stream = ctypes.c_void_p(context.stream)
         self._launches = launches
         """They keep the parameters alive to which the nodes point."""
@@ -49,10 +56,10 @@ class LaunchGraph:
             graph: int = ask(cuda.cuGraphCreate, ctypes.c_void_p, 0, what=what)
             context.finalize(self, cuda.cuGraphDestroy, graph)
             self._handles = list[ctypes.c_void_p]()
-            for node in self._nodes:
-                handle, before = ctypes.c_void_p(), self._handles[-1:]
-                after = ctypes.byref(before[0]) if before else None
-                added = cuda.cuGraphAddKernelNode(ctypes.byref(handle), graph, after, len(before), ctypes.byref(node))
+            for node, numbers in zip(self._nodes, before, strict=True):
+                handle = ctypes.c_void_p()
+                after = (ctypes.c_void_p * len(numbers))(*[self._handles[number].value for number in numbers])
+                added = cuda.cuGraphAddKernelNode(ctypes.byref(handle), graph, after, len(after), ctypes.byref(node))
                 check(added, what)
                 self._handles.append(handle)
             made = ask(cuda.cuGraphInstantiateWithFlags, ctypes.c_void_p, graph, 0, what=what)
@@ -75,6 +82,25 @@ def _node(arguments: tuple[Any, ...]) -> KernelNode:
     dimensions = ctypes.c_uint * 3
     parameters = ctypes.cast(addresses, ctypes.c_void_p)
     return KernelNode(function, dimensions(*values[:3]), dimensions(*values[3:]), local_bytes, parameters, None)
+
+
+def launches_before(steps: Sequence[Step]) -> list[list[int]]:
+    """The numbers of the launches that each step's launch waits for: the one before it, or, around steps that run side
+    by side, all that came before them.
+    """
+    starts = [0, *hazards(steps), len(steps)]
+    found: list[list[int]] = []
+    last: list[int] = []
+    for first, end in itertools.pairwise(starts):
+        numbers = list(range(first, end))
+        if len(numbers) >= FEWEST_SIDE_BY_SIDE:
+            found += [last for _ in numbers]
+            last = numbers
+            continue
+        for number in numbers:
+            found.append(last)
+            last = [number]
+    return found
 
 
 @dataclass
@@ -111,7 +137,7 @@ class GraphRecording(Recording):
 
 
 def record_as_graph(context: CudaContext, steps: Sequence[Step], store: BinaryStore | None) -> Recording:
-    """A graph of one launch per step; the launch itself if there is one step."""
+    """A graph of one launch per step, ordered as ``launches_before`` says; the launch itself if there is one step."""
     if len(steps) < FEWEST_LAUNCHES:
         return record_separately(context, steps, store, Recording())
     recording = GraphRecording()
@@ -120,6 +146,6 @@ def record_as_graph(context: CudaContext, steps: Sequence[Step], store: BinarySt
         for operand in step.operands.values():
             if isinstance(operand.resource, Slot):
                 recording.users.setdefault(operand.resource.name, []).append(number)
-    recording.graph = LaunchGraph(context, recording.calls)
+    recording.graph = LaunchGraph(context, recording.calls, launches_before(steps))
     recording.calls = [(recording.submit, ())]
     return recording

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 import framebind as fb
 from framebind.interop.cuda import nvrtc
 from framebind.interop.cuda.compute.device import CudaDevice
-from framebind.interop.cuda.compute.graph import KernelNode
+from framebind.interop.cuda.compute.graph import KernelNode, launches_before
 from framebind.interop.cuda.compute.recording import CudaKernel
 from framebind.interop.device import Operand, Slot, Step
 from framebind.kernels.codegen.source import Argument, KernelSource
@@ -130,8 +131,8 @@ def updated(recorder: RecordingDriver) -> list[KernelNode]:
 def test_separate_launches_are_a_graph_in_their_order(device: CudaDevice, recorder: RecordingDriver) -> None:
     commands = device.record(two_steps(device))
     added = [arguments for name, arguments in recorder.calls if name == "cuGraphAddKernelNode"]
-    assert [arguments[3] for arguments in added] == [0, 1] and added[0][2] is None
-    assert added[1][2]._obj.value == added[0][0]._obj.value, "the second follows the first"
+    assert [arguments[3] for arguments in added] == [0, 1]
+    assert list(added[1][2]) == [added[0][0]._obj.value], "the second follows the first"
     nodes = [arguments[4]._obj for arguments in added]
     assert [(tuple(node.grid), tuple(node.group), node.local_bytes) for node in nodes] == [
         ((1, 1, 1), (64, 1, 1), 0)
@@ -143,6 +144,18 @@ def test_separate_launches_are_a_graph_in_their_order(device: CudaDevice, record
     assert [name for name in recorder.names() if not name.startswith("cuCtx")] == ["cuGraphLaunch"]
     assert launches(recorder)[0][1] == device.context.stream
     assert (commands.dispatches, commands.calls_per_run, len(commands.timings())) == (2, 1, 2)
+
+
+def test_copies_of_frames_run_side_by_side(device: CudaDevice) -> None:
+    batch, target = device.buffer(1024, "batch"), device.buffer(1024, "target")
+    view, whole = Sliced(SHAPE), replace(Sliced(SHAPE), shape=(4, *SHAPE[1:]))
+    frames = [copy_step(device, Slot(f"frame {i}"), batch, view) for i in range(4)]
+    parts = [Operand(batch, 256 * i, 256) for i in range(4)]
+    copies = [replace(s, operands={**s.operands, "dst": part}) for s, part in zip(frames, parts, strict=True)]
+    steps = [*copies, copy_step(device, batch, target, whole), copy_step(device, target, batch, whole)]
+    assert launches_before(steps) == [[], [], [], [], [0, 1, 2, 3], [4]]
+    assert launches_before([copies[0], steps[4], *copies]) == [[], [0], [1], [1], [1], [1]]
+    assert launches_before(copies[:3]) == [[], [0], [1]]
 
 
 def test_what_changes_in_a_graph_is_given_to_it_once(device: CudaDevice, recorder: RecordingDriver) -> None:
