@@ -65,10 +65,12 @@ class LaunchGraph:
             made = ask(cuda.cuGraphInstantiateWithFlags, ctypes.c_void_p, graph, 0, what=what)
             context.finalize(self, cuda.cuGraphExecDestroy, made)
         self._executable = ctypes.c_void_p(made)
+        places = zip(self._handles, self._nodes, strict=True)
+        self._updates = [(self._executable, handle, ctypes.byref(node)) for handle, node in places]
 
     def update(self, number: int) -> int:
         """Give the driver the parameters of a launch anew, for runs from now on. Returns CUDA's status."""
-        return self._set(self._executable, self._handles[number], ctypes.byref(self._nodes[number]))
+        return self._set(*self._updates[number])
 
     def submit(self) -> int:
         """Submit all launches. Returns CUDA's status."""
