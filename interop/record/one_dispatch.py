@@ -13,9 +13,10 @@ from ...kernels.codegen.source import Argument, KernelSource
 from ..device import Resource, Slot, Step, Traits
 from .hazards import hazards
 
-FEWEST_STEPS, MOST_INVOCATIONS = 8, 640
+FEWEST_STEPS, MOST_INVOCATIONS = 8, 900
 """One dispatch is preferred from so many steps on, if they have at most so many invocations per compute unit on
-average. Measured on an H200: docs/internals/one-dispatch.md.
+average. Measured on an H200: docs/internals/one-dispatch.md, and the most on 2026-11-22 with ``benchmarks/batch.py
+--backend cl --dispatches one,separate --batch 1,8,32``.
 """
 
 
