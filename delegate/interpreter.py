@@ -371,7 +371,7 @@ class Interpreter(litert.Interpreter):
         # LiteRT raises its TypeError below for what is no index.
         if delegate is not None and hasattr(tensor_index, "__index__") and delegate.is_bound(tensor_index):
             raise BindingError(
-                f"tensor {tensor_index} is bound to a GPU object: write to that object, or unbind({tensor_index}) first"
+                f"tensor {tensor_index} is bound to an object: write to that object, or unbind({tensor_index}) first"
             )
         super().set_tensor(tensor_index, value)
         if delegate is not None:

@@ -164,11 +164,13 @@ def exported(
 ) -> Any:
     """A capsule of memory of a CUDA device. ``keep`` lives until its consumer, or the unused capsule, is gone.
 
-    ``strides`` are in elements; None: C-contiguous.
+    ``strides`` are in elements; None: C-contiguous. Raises BindingError for a type that DLPack does not have.
     """
     rank, strides = len(shape), contiguous_strides(shape) if strides is None else strides
     sizes, steps = (ctypes.c_int64 * rank)(*shape), (ctypes.c_int64 * rank)(*strides)
-    code = next(code for code, kind in _KINDS.items() if kind == dtype.kind)
+    code = next((code for code, kind in _KINDS.items() if kind == dtype.kind), None)
+    if code is None:
+        raise BindingError(f"numbers of the type {dtype} have no DLPack type that is given out")
     tensor = _Tensor(
         pointer, CUDA, device, rank, code, 8 * dtype.itemsize, 1,
         ctypes.cast(sizes, ctypes.POINTER(ctypes.c_int64)), ctypes.cast(steps, ctypes.POINTER(ctypes.c_int64)), 0,

@@ -72,7 +72,7 @@ class CpuOperators:
         for tensor in (*self._inputs, *self._outputs):
             if boundary.is_bound((native.index, tensor)):
                 label = tensor_label(tensor, tensors[tensor])
-                raise ModelError(f"{label} is bound to a GPU object, but the CPU computes with these shapes: unbind it")
+                raise ModelError(f"{label} is bound to an object, but the CPU computes with these shapes: unbind it")
         for tensor in self._inputs:
             boundary.fetch(native, tensor)
             self._interpreter.set_tensor(tensor, native.array(tensor))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,27 @@ def test_arrays_of_any_layout_are_read_and_written(gpu: Device, channels: int, d
             bound = 2e-6 if dtype == np.float32 else 2e-3
             np.testing.assert_allclose(bhwc(target, shape), model_of(x), atol=bound, rtol=bound)
             np.testing.assert_array_equal(interpreter.get_tensor(2), bhwc(target, shape).astype(np.float32))
+    delegate.close()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_a_model_s_arrays_are_what_litert_computes(gpu: Device, model_path: Callable[[str], Path], dtype: Any) -> None:
+    """Channels first, in one dispatch if the device has it."""
+    content = model_path("face_detection_front").read_bytes()
+    interpreter, delegate = ready(content)
+    cpu = fb.Interpreter(model_content=content, delegate="cpu")
+    cpu.allocate_tensors()
+    x = RNG.random((1, 3, 128, 128), np.float32).astype(dtype)
+    cpu.set_tensor(0, np.ascontiguousarray(x.transpose(0, 2, 3, 1), np.float32))
+    cpu.invoke()
+    delegate.bind_buffer_to_tensor(x, 0)
+    arrays = {d["index"]: np.zeros(d["shape"], dtype) for d in cpu.get_output_details()}
+    for index, array in arrays.items():
+        delegate.bind_buffer_to_tensor(array, index)
+    interpreter.invoke()
+    for index, array in arrays.items():
+        wanted = cpu.get_tensor(index)
+        assert np.abs(array - wanted).max() <= (1e-4 if dtype == np.float32 else 1e-3) * np.abs(wanted).max()
     delegate.close()
 
 

@@ -228,6 +228,8 @@ def test_what_is_not_given_out_says_why(recorder: RecordingDriver) -> None:
             array.__dlpack__(stream=0)
         with pytest.raises(BufferError, match="not given out on DLPack's device"):
             array.__dlpack__(dl_device=(1, 0))
+        with pytest.raises(BufferError, match="numbers of the type complex64 have no DLPack type"):
+            fb.CudaArray(array.pointer, (2,), np.complex64, device=0, keep=array).__dlpack__()
         array.release()
         with pytest.raises(BufferError, match="is released"):
             array.__dlpack__()
