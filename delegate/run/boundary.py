@@ -168,8 +168,9 @@ class BoundaryTensors:
         bound = self._bound.get(key)
         if bound is None or bound.binding is None or bound.mapping != mapping:
             return None
-        exchange = exchanged if bound.binding.frames else rebound
-        binding = exchange(self.open_device, obj, bound.binding)
+        exchange, device = exchanged if bound.binding.frames else rebound, self.device
+        assert device is not None, "something was bound there"
+        binding = exchange(device, obj, bound.binding)
         if binding is not None:
             bound.obj, bound.binding = obj, binding
         return binding
