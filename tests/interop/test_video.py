@@ -1,10 +1,11 @@
-"""Frames to textures and back to files: real decoding, real GL."""
+"""Frames to textures and back to files: real decoding by OpenCV, real GL. tests/interop/video has PyAV's."""
 
 from __future__ import annotations
 
 import gc
 import resource
 import struct
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +25,12 @@ from framebind.interop.frames.capture.source import Source
 from framebind.interop.frames.capture.upload import UploadRing
 
 Picture = npt.NDArray[np.uint8]
+
+
+@pytest.fixture(autouse=True)
+def opencv_decodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if PyAV were not installed: OpenCV decodes videos."""
+    monkeypatch.setitem(sys.modules, "av", None)
 
 
 def numbered(number: int, width: int = 33, height: int = 18) -> Picture:
@@ -48,7 +55,7 @@ class Frames:
         self.all_read = threading.Event()
         height, width = frames[0].shape[:2] if frames[0] is not None else (1, 1)
         self.size, self.closed, self.number = (width, height), False, 0
-        self.layout, self.captured = layout_of("bgr", width, height), None
+        self.layout, self.captured, self.time = layout_of("bgr", width, height), None, None
 
     def read(self, view: Picture) -> bool:
         if self.go and self.number:

@@ -91,7 +91,7 @@ class CameraReader:
     be opened, or does not give the format that was asked for.
     """
 
-    live, length = True, None
+    live, length, time = True, None, None
 
     def __init__(self, source: int | str, options: CameraOptions | None = None) -> None:
         self._source, self._options = source, options or CameraOptions()

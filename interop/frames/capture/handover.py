@@ -46,6 +46,7 @@ class Handover:
         self._filled: deque[int] = deque()
         self._views: dict[int, Frame] = {}
         self.captured = [0.0] * SLOTS
+        self.times: list[float | None] = [None] * SLOTS
         self._drop, self._stopped, self._ended = drop, False, False
         self._error: Exception | None = None
         self.dropped = 0
@@ -87,10 +88,10 @@ class Handover:
                 self.dropped += 1
             return slot, self._views[slot]
 
-    def filled(self, slot: int, captured: float) -> None:
-        """Worker: hand over a slot with the next frame, which was taken at the time ``captured``."""
+    def filled(self, slot: int, captured: float, time: float | None) -> None:
+        """Worker: hand over a slot with the next frame, taken at ``captured``, and at ``time`` of its file's clock."""
         with self._changed:
-            self.captured[slot] = captured
+            self.captured[slot], self.times[slot] = captured, time
             self._filled.append(slot)
             self._changed.notify_all()
 
@@ -123,7 +124,7 @@ def decode(reader: FrameReader, handover: Handover, loop: bool, retry: float) ->
             if not _read(reader, handover, loop, retry, view):
                 break
             captured = reader.captured
-            handover.filled(slot, time.perf_counter() if captured is None else captured)
+            handover.filled(slot, time.perf_counter() if captured is None else captured, reader.time)
         handover.end(None)
     except Exception as error:
         handover.end(error)

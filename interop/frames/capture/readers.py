@@ -52,6 +52,11 @@ class FrameReader(Protocol):
         """Time at which the last frame was taken, by time.perf_counter; None for files."""
         ...
 
+    @property
+    def time(self) -> float | None:
+        """Seconds of the last frame on the clock of its file, from the first frame; None without such a clock."""
+        ...
+
     def read(self, view: Frame) -> bool:
         """Write the next frame into ``view``; False if there is none. Raises SourceError."""
         ...
@@ -66,7 +71,7 @@ class FrameReader(Protocol):
 class _FromFiles:
     """Base of the readers in this file: BGR frames that wait to be read."""
 
-    live, captured = False, None
+    live, captured, time = False, None, None
     size: tuple[int, int]
 
     @property

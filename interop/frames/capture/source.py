@@ -14,6 +14,8 @@ from ...errors import SourceError
 from ...gl.context import GlContext
 from ...gl.texture import GlTexture
 from ...gl.timer import GlTimer
+from ..video.pyav import has_av
+from .av_reader import AvReader
 from .camera import CameraOptions, CameraReader
 from .handover import JOIN_TIMEOUT, NOTHING_YET, SLOTS, Handover, Waits, decode
 from .pixel_layouts import Matrix
@@ -109,7 +111,7 @@ def open_source(
         return Source(open_folder(path), loop)
     if path.suffix.lower() in PICTURES:
         return Source(PictureReader([path], f"picture '{path}'"), loop)
-    return Source(open_video(path), loop)
+    return Source(AvReader(path) if has_av() else open_video(path), loop)
 
 
 class Source:
@@ -131,6 +133,8 @@ class Source:
         Whether frames that are not taken in time are dropped.
     captured : float
         Time at which the last frame that ``textures`` gave was taken, by ``time.perf_counter``.
+    time : float or None
+        Seconds of that frame on the clock of its video, from the video's first frame; None for other sources.
     mirror : bool
         Set it to True, and frames come mirrored from then on.
     status : str
@@ -146,6 +150,7 @@ class Source:
     """
 
     captured = 0.0
+    time: float | None = None
     mirror = False
     status = ""
     waits = Waits()
@@ -216,7 +221,8 @@ class Source:
             if slot == NOTHING_YET:
                 self._hold(time.perf_counter() - last, uploads.texture)
             else:
-                last, self.captured, self.status = time.perf_counter(), self._handover.captured[slot], ""
+                last, self.status = time.perf_counter(), ""
+                self.captured, self.time = self._handover.captured[slot], self._handover.times[slot]
                 if timer is not None:
                     timer.mark("upload")
                 uploads.upload(slot, self.mirror)

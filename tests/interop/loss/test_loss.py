@@ -232,7 +232,7 @@ def test_a_lost_opencl_device_is_one_error_and_all_can_be_closed(
 class Vanishing:
     """A reader whose thread is ended by something that is no Exception."""
 
-    name, size, fps, length, live, captured = "a reader", (4, 4), None, None, False, None
+    name, size, fps, length, live, captured, time = "a reader", (4, 4), None, None, False, None, None
 
     def __init__(self) -> None:
         self.closed, self.layout = False, layout_of("bgr", 4, 4)

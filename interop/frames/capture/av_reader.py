@@ -1,0 +1,74 @@
+"""The reader of video files by PyAV: planes of Y, U and V go to upload memory as they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from ...errors import SourceError
+from ..video.decoder import DecodedFrame, VideoDecoder
+from .pixel_layouts import Layout, layout_of
+from .planar_layout import planar_layout
+from .readers import Frame
+
+_MISSING = 0.02
+"""Share of its duration that a video may lack, and two frames more: containers count roughly."""
+
+
+class AvReader:
+    """A video file whose frames wait to be read. Implements FrameReader."""
+
+    live, captured = False, None
+    time: float | None = None
+
+    def __init__(self, path: str | Path) -> None:
+        self._path, self.name = path, f"video '{path}'"
+        self._decoder = VideoDecoder(path)
+        self._frames, self._number = self._decoder.frames(), 0
+        self.fps, self.length = self._decoder.fps, self._decoder.length
+        width, height = self._decoder.size
+        turn = self._decoder.turn if self._decoder.format else 0
+        self.size = (height, width) if turn % 180 else (width, height)
+        self.layout = self._layout(turn)
+
+    def _layout(self, turn: int) -> Layout:
+        if self._decoder.format is None:
+            return layout_of("bgr", *self.size)
+        return planar_layout(self._decoder.format, turn)
+
+    def read(self, view: Frame) -> bool:
+        frame = next(self._frames, None)
+        if frame is None:
+            self._check_all_were_there()
+            return False
+        _pack(frame, view)
+        self.time = frame.time
+        self._number += 1
+        return True
+
+    def _check_all_were_there(self) -> None:
+        seconds, per_frame = self._decoder.seconds, 1 / (self.fps or 25)
+        if seconds is not None and (self.time or 0.0) + 3 * per_frame < seconds * (1 - _MISSING):
+            raise SourceError(
+                f"{self.name} is damaged: {self._number} frames could be decoded, and these were shown; they end "
+                f"after {self.time or 0:.1f} of {seconds:.1f} seconds. Get the file again, or repair it with "
+                "'ffmpeg -i FILE -c copy REPAIRED'"
+            )
+
+    def reopen(self) -> bool:
+        self._decoder.close()
+        self._decoder = VideoDecoder(self._path)
+        self._frames, self._number = self._decoder.frames(), 0
+        return True
+
+    def close(self) -> None:
+        self._decoder.close()
+
+
+def _pack(frame: DecodedFrame, view: Frame) -> None:
+    """Copy planes one after the other into upload memory."""
+    flat, at = view.reshape(-1), 0
+    for plane in frame.planes:
+        np.copyto(flat[at : at + plane.size].reshape(plane.shape), plane)
+        at += plane.size

@@ -1,0 +1,197 @@
+"""Decoding of a video file or a stream to planes, by PyAV: times kept, damage skipped and counted, sizes bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import SourceError
+from .planar import BGR, PlanarFormat, nearest_format, planar_format
+from .pyav import load_av
+
+MAX_PIXELS = 16384 * 8704
+"""Pixels per frame that are decoded: twice 8K. A damaged or hostile header may claim any size."""
+PROTOCOLS = {
+    "": "file",
+    "http": "http,https,tcp,tls,crypto", "https": "http,https,tcp,tls,crypto",
+    "rtsp": "rtsp,rtp,srtp,udp,tcp,tls", "rtsps": "rtsp,rtp,srtp,udp,tcp,tls", "srt": "srt", "rtmp": "rtmp,tcp",
+}  # fmt: skip
+"""Protocols that FFmpeg may use, by the scheme of an address: a file must not lead to the network, nor the reverse."""
+OPEN_SECONDS, READ_SECONDS = 10.0, 10.0
+Plane = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class DecodedFrame:
+    """A frame in CPU memory that belongs to the decoder: valid until the next one is asked for."""
+
+    planes: tuple[Plane, ...]
+    """Bytes of each plane without padding: (rows, bytes of a row); one plane (height, 3 width) of BGR pixels."""
+    time: float
+    """Seconds since the first frame of the stream's clock."""
+    frame: Any
+    """The av.VideoFrame."""
+
+
+class VideoDecoder:
+    """A video's first video stream, decoded to frames of one size and format.
+
+    Frames that change their size or format in the middle are converted to the first's by swscale.
+
+    Attributes
+    ----------
+    name : str
+        The file or address, in words.
+    format : PlanarFormat or None
+        Layout of the planes; None if frames are BGR.
+    size : (int, int)
+        Width and height of a frame as it is stored, in pixels.
+    turn : int
+        Degrees clockwise by which frames are to be turned to be shown: 0, 90, 180 or 270.
+    fps : float or None
+        Average frames per second.
+    length : int or None
+        Number of frames, as the file says or as its duration lets expect.
+    seconds : float or None
+        Duration.
+    damaged : int
+        Packets so far that could not be decoded.
+    """
+
+    def __init__(self, source: str | Path, *, start: float = 0.0, end: float | None = None) -> None:
+        """Open a file's path or an address.
+
+        ``start`` and ``end``: seconds of the first frame, and of the first one that is left out. Raises SourceError.
+        """
+        self.name, self._source, self._start, self._end = f"video '{source}'", source, start, end
+        self.damaged = 0
+        self._container = _open(source, self.name)
+        try:
+            self._stream = _video_stream(self._container, self.name)
+            self._began = float(self._stream.start_time * self._stream.time_base) if self._stream.start_time else 0.0
+            self._pending = self._decode()
+            self._first: Any = next(self._pending, None)
+            if self._first is None:
+                raise SourceError(f"{self.name} has no frame that can be decoded: is the file complete?")
+        except BaseException:
+            self._container.close()
+            raise
+        self._describe(self._first)
+
+    def _describe(self, first: Any) -> None:
+        self.format: PlanarFormat | None = planar_format(first)
+        self._target: str = first.format.name if self.format else nearest_format(first.format)
+        if self.format is None and self._target != BGR:
+            self.format = planar_format(first.reformat(format=self._target))
+            self._target = self._target if self.format else BGR  # of a matrix that swscale alone knows
+        self.size = (first.width, first.height)
+        self.turn = round(-first.rotation / 90) % 4 * 90
+        rate: Fraction | None = self._stream.average_rate or self._stream.guessed_rate
+        self.fps = float(rate) if rate else None
+        duration = self._stream.duration and float(self._stream.duration * self._stream.time_base)
+        if duration is None and self._container.duration:
+            duration = self._container.duration / 1e6
+        self.seconds: float | None = duration
+        self.length = self._stream.frames or (round(duration * self.fps) if duration and self.fps else None)
+
+    def frames(self) -> Iterator[DecodedFrame]:
+        """Frames from ``start`` to ``end`` in the order of their times. May be iterated once."""
+        first, self._first = self._first, None
+        if first is not None:
+            yield self._planes(first)
+        for frame in self._pending:
+            yield self._planes(frame)
+
+    def close(self) -> None:
+        """Close the file or stream. May be called more than once."""
+        self._container.close()
+
+    def _decode(self) -> Iterator[Any]:
+        """Decoded frames between ``start`` and ``end``; packets that cannot be decoded are counted."""
+        av = load_av()
+        if self._start > 0:
+            self._container.seek(round((self._start + self._began) * 1_000_000), any_frame=False)
+        packets = self._container.demux(self._stream)
+        while True:
+            try:
+                packet = next(packets)
+                frames = packet.decode()
+            except (StopIteration, av.error.EOFError):
+                return
+            except av.error.FFmpegError as error:
+                if not isinstance(error, av.error.InvalidDataError):
+                    raise SourceError(f"{self.name} cannot be read on: {error.strerror}") from error
+                self.damaged += 1
+                continue
+            for frame in frames:
+                if frame.is_corrupt:
+                    self.damaged += 1
+                time = self._time(frame)
+                if self._end is not None and time >= self._end:
+                    return
+                if time >= self._start:
+                    yield frame
+
+    def _time(self, frame: Any) -> float:
+        return float(frame.time) - self._began if frame.time is not None else 0.0
+
+    def _planes(self, frame: Any) -> DecodedFrame:
+        """The planes of a frame, in the format of the first one."""
+        time = self._time(frame)
+        if (frame.width, frame.height) != self.size or frame.format.name != self._target:
+            frame = frame.reformat(width=self.size[0], height=self.size[1], format=self._target)
+        rows = self.format.rows if self.format else [(self.size[1], 3 * self.size[0])]
+        planes = tuple(
+            np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)[:count, :nbytes]
+            for plane, (count, nbytes) in zip(frame.planes, rows, strict=False)
+        )
+        return DecodedFrame(planes, time, frame)
+
+    def __enter__(self) -> VideoDecoder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _open(source: str | Path, name: str) -> Any:
+    """The container behind a path or an address. Raises SourceError."""
+    av, text = load_av(), str(source)
+    scheme = text.partition("://")[0] if "://" in text else ""
+    if scheme not in PROTOCOLS:
+        known = ", ".join(filter(None, PROTOCOLS))
+        raise SourceError(f"{name} cannot be opened: addresses begin with one of {known}, not '{scheme}'")
+    options = {"protocol_whitelist": PROTOCOLS[scheme], "max_pixels": str(MAX_PIXELS)}
+    if scheme.startswith("rtsp"):
+        options["rtsp_transport"] = "tcp"  # UDP loses packets of large frames
+    # An absolute path, so that FFmpeg takes no colon in a file's name for a protocol.
+    place = text if scheme else str(Path(text).resolve())
+    try:
+        return av.open(place, options=options, timeout=(OPEN_SECONDS, READ_SECONDS), metadata_errors="replace")
+    except (av.error.FFmpegError, OSError) as error:
+        why = error.strerror or error
+        raise SourceError(f"{name} cannot be opened: {why}. Is the file complete, or the address right?") from error
+
+
+def _video_stream(container: Any, name: str) -> Any:
+    """The first video stream that is not a cover picture, decoded by as many threads as FFmpeg takes."""
+    av = load_av()
+    streams = [each for each in container.streams.video if not each.disposition & av.stream.Disposition.attached_pic]
+    if not streams:
+        raise SourceError(f"{name} has no video: only {len(container.streams)} streams of other kinds")
+    stream = streams[0]
+    if stream.codec_context is None:
+        raise SourceError(f"{name} has video of a codec that PyAV cannot decode")
+    if stream.width * stream.height > MAX_PIXELS:
+        raise SourceError(f"{name} claims frames of {stream.width}x{stream.height}: at most {MAX_PIXELS} pixels")
+    stream.thread_type = "AUTO"
+    return stream

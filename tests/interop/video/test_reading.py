@@ -1,0 +1,139 @@
+"""Videos read by PyAV: colours, turns, times, damage and hostile files; real decoding, real GL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import framebind as fb
+from framebind.interop.frames.video.decoder import VideoDecoder
+from framebind.interop.frames.video.planar import PlanarFormat
+from support.video.clips import turn_track, write_clip
+
+FORMATS = [
+    ("clip.mp4", "libx264", "yuv420p"), ("clip.mkv", "libx265", "yuv420p"), ("clip.webm", "libvpx-vp9", "yuv420p"),
+    ("clip.avi", "mpeg4", "yuv420p"), ("jpeg.mkv", "mjpeg", "yuvj422p"), ("ten.mp4", "libx265", "yuv420p10le"),
+    ("full.mp4", "libx264", "yuv444p"), ("both.mp4", "libx264", "yuv444p10le"),
+]  # fmt: skip
+Values = npt.NDArray[np.float64]
+
+
+def formula(frame: Any, layout: PlanarFormat) -> Values:
+    """RGB of a decoded frame by the formula of its matrix, in floats, 0 to 255."""
+    word, unit = ("u1", 1) if layout.yuv.dtype == "uint8" else ("<u2", 4)
+    planes: list[Values] = []
+    for number, plane in enumerate(frame.planes):
+        rows = np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)
+        values = rows.view(word)[:, : plane.width].astype(float)
+        if number:
+            values = values.repeat(layout.yuv.columns, axis=1).repeat(layout.yuv.rows, axis=0)
+        planes.append(values[: layout.height, : layout.width])
+    y, u, v = planes
+    full = layout.colours.range == "full"
+    whole = 256 * unit - 1
+    y = (y - (0 if full else 16 * unit)) / (whole if full else 219 * unit)
+    u, v = ((c - 128 * unit) / (whole if full else 224 * unit) for c in (u, v))
+    red_weight, blue_weight = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722)}[layout.colours.matrix]
+    red, blue = y + 2 * (1 - red_weight) * v, y + 2 * (1 - blue_weight) * u
+    green = (y - red_weight * red - blue_weight * blue) / (1 - red_weight - blue_weight)
+    return np.clip(np.stack([red, green, blue], -1) * 255, 0, 255)
+
+
+@pytest.mark.parametrize(("name", "codec", "pixel_format"), FORMATS)
+def test_colours_are_those_of_the_formula_and_of_swscale(
+    context: fb.GlContext, tmp_path: Path, name: str, codec: str, pixel_format: str
+) -> None:
+    path = write_clip(tmp_path / name, codec, pixel_format, size=(66, 38), frames=4)
+    count = 0
+    with VideoDecoder(path) as decoder, fb.open_source(path) as source, av.open(str(path)) as container:
+        assert decoder.format is not None
+        for texture, frame in zip(source.textures(context), container.decode(video=0), strict=True):
+            pixels = texture.read()[..., :3].astype(float)
+            assert np.abs(pixels - formula(frame, decoder.format)).max() <= 0.51, "the nearest byte"
+            if "444" in pixel_format:  # of fewer chroma samples swscale makes more, in other ways
+                expected: Any = frame.reformat(format="rgb24").to_ndarray()
+                assert np.abs(pixels - expected).max() <= 1
+            count += 1
+    assert count == 4
+    upload = fb.transfers.by_reason["upload", "camera frame"]
+    layout = decoder.format
+    assert upload.bytes // 4 - layout.nbytes in range(layout.width * layout.number_bytes), "planes, not RGB"
+
+
+@pytest.mark.parametrize("degrees", [90, 180, 270])
+def test_a_video_that_is_to_be_shown_turned(context: fb.GlContext, tmp_path: Path, degrees: int) -> None:
+    path = write_clip(tmp_path / "phone.mp4", size=(66, 48), frames=2)
+    with fb.open_source(path) as source:
+        upright = [texture.read() for texture in source.textures(context)]
+    turn_track(path, degrees)
+    with fb.open_source(path) as source:
+        assert source.size == ((48, 66) if degrees % 180 else (66, 48))
+        turned = [texture.read() for texture in source.textures(context)]
+    for before, after in zip(upright, turned, strict=True):
+        np.testing.assert_array_equal(after, np.rot90(before, -degrees // 90))
+
+
+def test_times_of_a_variable_frame_rate(context: fb.GlContext, tmp_path: Path) -> None:
+    times = [0, 4, 5, 30, 33, 90]
+    path = write_clip(tmp_path / "phone.mkv", frames=6, times=times)
+    with fb.open_source(path) as source:
+        seen = [source.time for _ in source.textures(context)]
+    assert seen == pytest.approx([time / 100 for time in times], abs=0.002)
+
+
+def test_a_part_of_a_video_by_time(tmp_path: Path) -> None:
+    path = write_clip(tmp_path / "clip.mp4", frames=50, options={"g": "12"})
+    with VideoDecoder(path, start=0.5, end=1.0) as decoder:
+        times = [frame.time for frame in decoder.frames()]
+    assert times == pytest.approx([number / 25 for number in range(13, 25)], abs=1e-3)
+
+
+def test_a_truncated_video_gives_what_it_has_and_then_says_so(context: fb.GlContext, tmp_path: Path) -> None:
+    path = write_clip(tmp_path / "clip.mkv", frames=60)
+    data = path.read_bytes()
+    for tenth in range(1, 10):
+        path.write_bytes(data[: len(data) * tenth // 10])
+        seen = 0
+        with pytest.raises(fb.SourceError, match=r"clip.mkv' (is damaged|cannot be opened|has no frame)"):
+            with fb.open_source(path) as source:
+                for _ in source.textures(context):
+                    seen += 1
+        assert tenth < 5 or seen > 5
+
+
+def test_damaged_packets_are_skipped_and_counted(tmp_path: Path) -> None:
+    path = write_clip(tmp_path / "clip.avi", "mjpeg", "yuvj420p", frames=20)
+    data = bytearray(path.read_bytes())
+    starts = [i for i in range(len(data)) if data.startswith(b"\xff\xd8", i)]
+    for number in (5, 11):
+        data[starts[number] : starts[number + 1] - 8] = bytes(starts[number + 1] - 8 - starts[number])
+    path.write_bytes(data)
+    with VideoDecoder(path) as decoder:
+        frames = sum(1 for _ in decoder.frames())
+    assert (frames, decoder.damaged) == (18, 2)
+
+
+@pytest.mark.parametrize("source", ["gopher://here/a.mp4", "concat:/etc/passwd|x://", "data://text"])
+def test_addresses_of_other_schemes_are_refused(source: str) -> None:
+    with pytest.raises(fb.SourceError, match="addresses begin with one of http"):
+        VideoDecoder(source)
+
+
+def test_what_holds_no_video_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(fb.SourceError, match="cannot be opened"):
+        VideoDecoder(tmp_path / "missing.mp4")
+    text = tmp_path / "list.m3u8"
+    text.write_text("#EXTM3U\n#EXTINF:1,\nhttp://127.0.0.1:9/a.ts\n#EXT-X-ENDLIST\n")
+    with pytest.raises(fb.SourceError, match=r"cannot be opened|no video|no frame"):
+        VideoDecoder(text)
+    with av.open(str(tmp_path / "sound.mp4"), "w") as container:
+        from support.video.clips import add_tone, write_tone
+
+        write_tone(container, add_tone(container), 0.2)
+    with pytest.raises(fb.SourceError, match="has no video"):
+        VideoDecoder(tmp_path / "sound.mp4")
