@@ -72,6 +72,15 @@ class _Shared:
     def _share(self, context: CudaContext, native: GlTexture | GlBuffer) -> None:
         self.native, self.registration = native, _Registration(context, native)
 
+    @property
+    def released(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether it or the GL object is."""
+        return self._is_released or self.native.released
+
+    @released.setter
+    def released(self, value: bool) -> None:
+        self._is_released = value
+
     def copy(self, stream: int, *, to_gl: bool) -> int:
         """Copy the content on the GPU; the GL object is mapped. Returns CUDA's status."""
         raise NotImplementedError
@@ -90,10 +99,6 @@ class GlPicture(_Shared, CudaImage):
         arguments = beside.pointer, *native.size, native.format
         super().__init__(*arguments, pitch=beside.pitch, device=context.device, label=native.label, keep=beside._keep)
         self._share(context, native)
-
-    @property
-    def released(self) -> bool:
-        return super().released or self.native.released
 
     def copy(self, stream: int, *, to_gl: bool) -> int:
         array = ctypes.c_void_p()
@@ -118,10 +123,6 @@ class GlArray(_Shared, CudaArray):
         super().__init__(*arguments, device=context.device, label=native.label, keep=beside._keep)
         self.layout = None  # bytes, as those of any buffer
         self._share(context, native)
-
-    @property
-    def released(self) -> bool:
-        return super().released or self.native.released
 
     def copy(self, stream: int, *, to_gl: bool) -> int:
         begin, size = ctypes.c_uint64(), ctypes.c_size_t()

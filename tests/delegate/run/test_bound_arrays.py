@@ -96,7 +96,7 @@ def test_a_model_s_arrays_are_what_litert_computes(gpu: Device, model_path: Call
     """Channels first, in one dispatch if the device has it."""
     content = model_path("face_detection_front").read_bytes()
     interpreter, delegate = ready(content)
-    cpu = fb.Interpreter(model_content=content, delegate="cpu")
+    cpu: Any = fb.Interpreter(model_content=content, delegate="cpu")
     cpu.allocate_tensors()
     x = RNG.random((1, 3, 128, 128), np.float32).astype(dtype)
     cpu.set_tensor(0, np.ascontiguousarray(x.transpose(0, 2, 3, 1), np.float32))
