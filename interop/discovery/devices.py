@@ -103,12 +103,13 @@ def choose_device() -> ChosenDevice:
 
     1. The API whose context is current on the thread: CUDA's, then OpenCL's, because nobody makes one of these current
        without meaning it, then OpenGL's. If OpenCL or OpenGL does not work there, it takes the other one.
+       A CudaContext that a device made for itself does not count.
     2. Without a current context CUDA, if there is a GPU of NVIDIA and what the backend "cuda" needs.
     3. Else a GPU before a CPU, and OpenCL before OpenGL.
 
     A model that has nothing on its device yet follows the first object that is bound: see ``device_of``.
     """
-    if CudaContext.is_current():
+    if _is_users(CudaContext):
         return ChosenDevice(_open_cuda())
     if ClContext.is_current() or GlContext.is_current():
         return _opencl_or_opengl(gl_first=not ClContext.is_current(), current=True)
@@ -124,6 +125,12 @@ def choose_device() -> ChosenDevice:
     except DeviceError as error:
         raise DeviceError(f"{error}; nor does CUDA: {reason}") from error
     return other._replace(reason="; ".join(filter(None, (reason, other.reason))))
+
+
+def _is_users(api: type[CudaContext]) -> bool:
+    """Whether a context is current that is not a device's own."""
+    device = _devices.get(api.current()) if api.is_current() else None
+    return api.is_current() and (device is None or not device.owns_context)
 
 
 def _opencl_or_opengl(*, gl_first: bool, current: bool) -> ChosenDevice:

@@ -30,7 +30,7 @@ class BaseDevice(ABC, Generic[K, L, B]):
     traits: Traits
 
     def __init__(self, context: Context, barrier: B, *, owns_context: bool) -> None:
-        self._base_context, self._barrier, self._owns_context = context, barrier, owns_context
+        self._base_context, self._barrier, self.owns_context = context, barrier, owns_context
         self._kernels: dict[KernelSource, K] = {}
         self.dispatches: Dispatches = "auto"
         self.users = 0
@@ -123,5 +123,5 @@ class BaseDevice(ABC, Generic[K, L, B]):
         self.closed = True
         self._free()
         self._kernels.clear()
-        if self._owns_context:
+        if self.owns_context:
             self._base_context.close()

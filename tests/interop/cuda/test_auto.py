@@ -50,6 +50,19 @@ def test_a_current_context_decides(recorder: RecordingDriver, cl_context: fb.ClC
     assert "cuDevicePrimaryCtxRetain" in recorder.names()
 
 
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_a_context_that_a_device_made_for_itself_decides_nothing(
+    recorder: RecordingDriver, context: fb.GlContext
+) -> None:
+    context.release()
+    first, _, _ = choose_device()
+    assert chosen() == ("cuda", "") and recorder.names().count("cuStreamCreate") == 1, "both are one device"
+    context.make_current()
+    assert chosen() == ("opengl", "")
+    first.close()
+    assert recorder.retained == 0
+
+
 @pytest.mark.parametrize(
     "broken, reason",
     [("no compiler", "NVIDIA's compiler NVRTC, which is not there: pip install"), ("a GPU", "the GPU has 6.0")],
