@@ -30,6 +30,10 @@ def main(
     check: bool = False,
 ) -> None:  # fmt: skip
     """Paint a moving photograph. --output PNG gets the last frame, --check compares it with LiteRT's CPU kernels."""
+    try:
+        context = fb.CudaContext()
+    except fb.DeviceError as error:
+        sys.exit(f"JAX finds no GPU of CUDA, and this program needs one: {error}")
     if jax.default_backend() != "gpu":
         sys.exit("JAX finds no GPU of CUDA, and this program needs one")
     bgr = cv2.imread(str(picture))
@@ -41,7 +45,7 @@ def main(
     moved = jax.jit(lambda pixels: jnp.roll(photograph, -pixels, axis=2)[:, :, :width])
     frame = moved(0)
 
-    with fb.CudaContext() as context, fb.GpuDelegate("cuda") as delegate:
+    with context, fb.GpuDelegate("cuda") as delegate:
         interpreter = fb.Interpreter(model, experimental_delegates=[delegate])
         interpreter.resize_tensor_input(interpreter.inputs()[0], (1, height, width, 3))
         interpreter.set_allow_buffer_handle_output(True)  # the result stays on the GPU

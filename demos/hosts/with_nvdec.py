@@ -34,14 +34,15 @@ def main(
 
     --frames N ends after N frames, --output MP4 gets them, --check compares the last one with LiteRT's CPU kernels.
     """
+    folder = tempfile.TemporaryDirectory()
+    video = source or moving_photograph(Path(folder.name) / "photograph.mp4")
+    on_gpu = HWAccel("cuda", allow_software_fallback=False, is_hw_owned=True)  # frames stay in CUDA's memory
     try:
+        reader = av.open(str(video), hwaccel=on_gpu)  # first: FFmpeg makes the GPU's primary context with its own flags
         context = fb.CudaContext()
-    except fb.DeviceError as error:
-        sys.exit(f"This program needs a GPU of NVIDIA: {error}")
-    with tempfile.TemporaryDirectory() as folder, context, fb.GpuDelegate("cuda") as delegate:
-        video = source or moving_photograph(Path(folder) / "photograph.mp4")
-        on_gpu = HWAccel("cuda", allow_software_fallback=False, is_hw_owned=True)  # frames stay in CUDA's memory
-        reader = av.open(str(video), hwaccel=on_gpu)
+    except (OSError, fb.DeviceError) as error:
+        sys.exit(f"This program needs a video, and a GPU of NVIDIA that decodes it: {error}")
+    with folder, reader, context, fb.GpuDelegate("cuda") as delegate:
         stream = reader.streams.video[0]
         size = stream.height, stream.width
         writer = VideoWriter(output, *size) if output else None

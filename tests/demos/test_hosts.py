@@ -114,8 +114,8 @@ def test_a_program_says_which_package_it_needs(host: str, monkeypatch: pytest.Mo
 
 def test_the_program_of_nvdec_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     if not CUDA_DEVICES:
-        monkeypatch.setattr(sys, "argv", [str(NVDEC)])
-        with pytest.raises(SystemExit, match=r"^This program needs a GPU of NVIDIA: "):
+        monkeypatch.setattr(sys, "argv", [str(NVDEC), "--source", "missing.mp4"])
+        with pytest.raises(SystemExit, match=r"^This program needs a video, and a GPU of NVIDIA that decodes it: "):
             runpy.run_path(str(NVDEC), run_name="__main__")
     monkeypatch.setitem(sys.modules, "av", None)
     with pytest.raises(SystemExit, match=r"^This program needs PyAV: pip install av$"):
