@@ -22,6 +22,8 @@ from .recording import CudaKernel, Recording
 ALIGNMENT = 16
 """Bytes at multiples of which slices of a tensor begin: kernels read a float4 at once."""
 
+_OF_GL = GlArray, GlPicture
+
 
 class CudaCommandList(BaseCommandList[Recording]):
     """Implements interop.device.CommandList on the stream of a CudaContext.
@@ -63,10 +65,10 @@ class CudaCommandList(BaseCommandList[Recording]):
         if self._unkept or (isinstance(resource, CudaObject) and not resource.is_kept):
             found = (use.resource for use in self._slots.values())
             self._unkept = tuple(each for each in found if isinstance(each, CudaObject) and not each.is_kept)
-        if isinstance(before, GlPicture | GlArray) or isinstance(resource, GlPicture | GlArray):
+        if self._gl or isinstance(resource, _OF_GL):
             self._gl = {}
             for slot in self._slots.values():
-                if isinstance(slot.resource, GlPicture | GlArray):
+                if isinstance(slot.resource, _OF_GL):
                     access = "".join(argument.access for _, argument, _, _ in slot.places)
                     self._gl[slot.resource] = self._gl.get(slot.resource, "") + access
 
