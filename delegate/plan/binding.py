@@ -49,7 +49,7 @@ class Binding(NamedTuple):
     frames: tuple[Binding, ...] = ()
     hosts: tuple[HostArray, ...] = ()
     described: tuple[Any, ...] = ()
-    """What a YuvPicture says of its planes."""
+    """All that a YuvPicture says of its planes: see interop/yuv.py."""
 
     @property
     def parts(self) -> tuple[Binding, ...]:
