@@ -98,7 +98,8 @@ def tile_text(source: KernelSource) -> TileText:
     if source.partial_sums is not None:
         before, sums = tile_function("partial_sums")
         start = (
-            "float4 partial_sums[OWNED_SLICES]; for (int j = 0; j < OWNED_SLICES; j++) { partial_sums[j] = F4(0.0f); }"
+            "float4 partial_sums[MOMENTS * OWNED_SLICES]; "
+            "for (int j = 0; j < MOMENTS * OWNED_SLICES; j++) { partial_sums[j] = F4(0.0f); }"
         )
         parts = [start, *parts, sums]
         helpers = before + helpers
