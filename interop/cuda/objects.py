@@ -43,6 +43,8 @@ class CudaObject:
 
     def _adopt(self, pointer: int, device: int, keep: Any, nbytes: int) -> None:
         self._pointer, self.device, self._keep = pointer, device, keep
+        self.released = pointer == 0
+        """See device.Resource. An attribute, as each run asks."""
         self._unkept: int | None = None
         """The number of the allocation, if nobody of ours keeps it alive."""
         if isinstance(keep, Allocation):
@@ -71,13 +73,9 @@ class CudaObject:
             raise BindingError(f"{self.label} is released: make a new one")
         return self._pointer
 
-    @property
-    def released(self) -> bool:
-        return self._pointer == 0
-
     def release(self) -> None:
         """Free it after the work that uses it, or let go of it if it is borrowed. May be called more than once."""
-        self._pointer, self._keep = 0, None
+        self.released, self._pointer, self._keep = True, 0, None
 
     def __enter__(self) -> Self:
         return self
