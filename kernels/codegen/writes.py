@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ..tensor import INTEGER_DTYPES, slices
-from ..views import Dense, Local, Picture, Quantized, Strided, Table
+from ..views import Dense, Local, Picture, Plane, PlanePicture, Quantized, Strided, Table
 from .dialect import Dialect
 from .macro import SLICE, Macro, fused, literal, pixel_number, pixel_start
 from .pictures import picture_store
@@ -20,8 +20,8 @@ def write_macro(argument: Argument, source: KernelSource, dialect: Dialect, buff
     view = argument.view
     if isinstance(view, Quantized):
         return _store_integers(argument, view, dialect, buffers[argument.memory], exact=source.integers)
-    if isinstance(view, Table):
-        raise ValueError(f"{argument.name}: a table of constants is read only")
+    if isinstance(view, Table | Plane | PlanePicture):
+        raise ValueError(f"{argument.name}: a table of constants, and a picture in planes, is read only")
     statements = ["float4 store_v = (v_)", *_apply(_epilogue_of(argument, source), "store_v")]
     if source.partial_sums is not None and argument.name == source.destination:
         statements += _add_to_partial_sums(source.partial_sums)
