@@ -8,13 +8,13 @@ from collections import deque
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
-
 from ...errors import SourceError
 from ...gl.context import GlContext
 from ...gl.texture import GlTexture
 from ..capture.opencv import load_cv2
 from ..capture.readers import Frame
+from ..video.pyav import has_av
+from .av_file import BY_SUFFIX, AvFile
 from .readback import ReadbackRing
 from .replacement import Replacement
 from .video_file import VIDEO_CODECS, VideoFile
@@ -42,8 +42,16 @@ class Sink(Protocol):
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def put(self, texture: GlTexture) -> bool:
+    def put(self, texture: GlTexture, time: float | None = None) -> bool:
         """Take the texture's picture as it is now.
+
+        Parameters
+        ----------
+        texture : GlTexture
+            The picture.
+        time : float, optional
+            Seconds from the video's first frame at which the picture is to be shown (``Source.time``), greater than
+            that of the picture before. By default pictures follow each other at ``fps``. Videos of PyAV keep it.
 
         Returns
         -------
@@ -77,15 +85,19 @@ def open_sink(
     *,
     fps: float = 30.0,
     live: bool = False,
+    codec: str | None = None,
+    quality: int | None = None,
+    sound_of: str | Path | None = None,
 ) -> Sink:
     """Open a sink for RGBA8 textures.
 
     Parameters
     ----------
     target : Window, str, Path or None
-        A window; the path of a video (.mp4, .mov, .mkv, .avi); the path of a .png file, which gets the last picture; or
-        None: pictures stay on the GPU. Missing folders are made. A file is written beside its place, under a name with
-        ".unfinished" in it, and renamed by ``close()``: an existing one is replaced by a complete one or not at all.
+        A window; the path of a video (.mp4, .mov, .mkv, .webm, .gif, .avi); the path of a .png file, which gets the
+        last picture; or None: pictures stay on the GPU. Missing folders are made. A file is written beside its place,
+        under a name with ".unfinished" in it, and renamed by ``close()``: an existing one is replaced by a complete one
+        or not at all.
     context : GlContext
         The context of the textures.
     size : (int, int)
@@ -95,6 +107,13 @@ def open_sink(
     live : bool
         Pictures come in their own time: each is shown in the video for as long as it was the last one, repeated or left
         out as ``fps`` requires. Otherwise each picture is one frame.
+    codec : {"h264", "hevc", "av1", "vp9", "prores", "gif"}, optional
+        The video's format; by default that of the suffix: H.264, which plays in browsers, VP9 in .webm, and .gif. It
+        needs PyAV (the extra ``video``), as the next two do. Without PyAV, and for .avi, OpenCV encodes.
+    quality : int, optional
+        The encoder's constant rate factor: smaller is better and larger; 20 by default for H.264.
+    sound_of : str or Path, optional
+        A video whose sound, subtitles and metadata are copied, unchanged.
 
     Raises
     ------
@@ -113,9 +132,18 @@ def open_sink(
         return WindowSink(target)
     path = Path(target)
     suffix = path.suffix.lower()
-    if suffix != ".png" and suffix not in VIDEO_CODECS:
-        raise SourceError(f"'{path}' ends in no known format: use .png or one of {', '.join(VIDEO_CODECS)}")
-    return PictureSink(path) if suffix == ".png" else VideoSink(path, context, size, fps, live)
+    if suffix == ".png":
+        return PictureSink(path)
+    if suffix not in VIDEO_CODECS and suffix not in BY_SUFFIX:
+        known = ", ".join(dict.fromkeys((*VIDEO_CODECS, *BY_SUFFIX)))
+        raise SourceError(f"'{path}' ends in no known format: use .png or one of {known}")
+    special = codec is not None or quality is not None or sound_of is not None
+    if special or suffix not in VIDEO_CODECS or (suffix in BY_SUFFIX and has_av()):
+        source = None if sound_of is None else Path(sound_of)
+        file = AvFile(path, size, fps, codec=codec, quality=quality, sound_of=source)
+    else:
+        file = VideoFile(path, size, fps)
+    return VideoSink(path, file, context, size, fps, live)
 
 
 class Offscreen(Sink):
@@ -124,7 +152,7 @@ class Offscreen(Sink):
     def __repr__(self) -> str:
         return "<Sink: pictures stay on the GPU>"
 
-    def put(self, texture: GlTexture) -> bool:
+    def put(self, texture: GlTexture, time: float | None = None) -> bool:
         return True
 
     def close(self) -> None:
@@ -140,7 +168,7 @@ class WindowSink(Sink):
     def __repr__(self) -> str:
         return f"<Sink: {self._window!r}>"
 
-    def put(self, texture: GlTexture) -> bool:
+    def put(self, texture: GlTexture, time: float | None = None) -> bool:
         self._window.show(texture)
         return not self._window.should_close and not {"q", "escape"}.intersection(self._window.keys())
 
@@ -151,23 +179,25 @@ class WindowSink(Sink):
 class VideoSink(Sink):
     """Encodes every picture two frames late, so that the GPU never waits. With ``live`` it repeats or drops some."""
 
-    def __init__(self, path: Path, context: GlContext, size: tuple[int, int], fps: float, live: bool) -> None:
+    def __init__(
+        self, path: Path, file: VideoFile | AvFile, context: GlContext, size: tuple[int, int], fps: float, live: bool
+    ) -> None:
         self._path, self._size, self._fps, self._live, self._closed = path, size, fps, live, False
         self._began, self._written = 0.0, 0
-        self._repeats: deque[int] = deque()
-        self._file = VideoFile(path, size, fps)
+        self._waiting: deque[tuple[int, float | None]] = deque()
+        """Number of frames and time of each picture that is on its way."""
+        self._file = file
         weakref.finalize(self, self._file.finish)  # if nobody closes it, also at the end of the process
         self._ring = ReadbackRing(context, *size)
-        self._bgr = np.empty((size[1], size[0], 3), np.uint8)
 
     def __repr__(self) -> str:
         return f"<Sink: video '{self._path}', {self._size[0]}x{self._size[1]}, {self._fps:g} fps>"
 
-    def put(self, texture: GlTexture) -> bool:
+    def put(self, texture: GlTexture, time: float | None = None) -> bool:
         _check_size(texture, self._size, self._path)
         repeats = self._due() if self._live else 1
         if repeats:
-            self._repeats.append(repeats)
+            self._waiting.append((repeats, None if self._live else time))
             frame = self._ring.push(texture)
             if frame is not None:
                 self._encode(frame)
@@ -195,10 +225,9 @@ class VideoSink(Sink):
             self._file.finish()
 
     def _encode(self, frame: Frame) -> None:
-        cv2 = load_cv2()
-        cv2.cvtColor(frame, cv2.COLOR_RGBA2BGR, dst=self._bgr)
-        for _ in range(self._repeats.popleft()):
-            self._file.write(self._bgr)
+        repeats, time = self._waiting.popleft()
+        for _ in range(repeats):
+            self._file.write(frame, time)
 
 
 class PictureSink(Sink):
@@ -212,7 +241,7 @@ class PictureSink(Sink):
     def __repr__(self) -> str:
         return f"<Sink: picture '{self._path}'>"
 
-    def put(self, texture: GlTexture) -> bool:
+    def put(self, texture: GlTexture, time: float | None = None) -> bool:
         self._last = texture
         return True
 

@@ -6,6 +6,8 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
+
 from ...errors import SourceError
 from ..capture.opencv import load_cv2
 from ..capture.readers import Frame
@@ -24,14 +26,17 @@ class VideoFile:
         cv2 = load_cv2()
         self._replacement, self._frames, self._finished = Replacement(path, "video"), 0, False
         codec = cv2.VideoWriter.fourcc(*VIDEO_CODECS[path.suffix.lower()])
+        self._bgr = np.empty((size[1], size[0], 3), np.uint8)
         self._writer = cv2.VideoWriter(os.fspath(self._replacement.unfinished), codec, fps, size)
         if not self._writer.isOpened():
             self._replacement.discard()
             raise self._replacement.error("OpenCV has no encoder for it. Does '.avi' work?")
 
-    def write(self, frame: Frame) -> None:
-        """Add a frame: BGR, (height, width, 3)."""
-        self._writer.write(frame)  # says nothing of a full disk: finish() finds out
+    def write(self, rgba: Frame, time: float | None = None) -> None:
+        """Add a frame, RGBA of shape (height, width, 4). Its ``time`` is not kept: OpenCV writes a constant rate."""
+        cv2 = load_cv2()
+        cv2.cvtColor(rgba, cv2.COLOR_RGBA2BGR, dst=self._bgr)
+        self._writer.write(self._bgr)  # says nothing of a full disk: finish() finds out
         self._frames += 1
 
     def finish(self) -> None:

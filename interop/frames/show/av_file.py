@@ -1,0 +1,185 @@
+"""A video file: encoded by PyAV with the sound of its source, read again when done, and only then put in its place."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import SourceError
+from ..capture.readers import Frame
+from ..video.pyav import load_av
+from .replacement import Replacement
+
+CODECS = {
+    "h264": ("libx264", {"crf": "20", "preset": "veryfast"}), "hevc": ("libx265", {"crf": "24", "preset": "veryfast"}),
+    "av1": ("libsvtav1", {"crf": "32", "preset": "9"}), "vp9": ("libvpx-vp9", {"crf": "32", "b": "0", "row-mt": "1"}),
+    "prores": ("prores_ks", {"profile": "3"}), "gif": ("gif", {}),
+}  # fmt: skip
+"""Encoders and their options, by the name of their format. Quality is each encoder's usual "visually near"."""
+BY_SUFFIX = {".mp4": "h264", ".mov": "h264", ".mkv": "h264", ".webm": "vp9", ".gif": "gif"}
+_PIXELS = {"prores": "yuv422p10le", "gif": "rgb8"}
+_TICKS = 90_000
+"""Ticks per second of the times of frames: what MPEG counts in, so that every usual rate is whole."""
+_HD_HEIGHT = 720
+_QUIET = {"libx265": {"x265-params": "log-level=none"}}
+
+
+class AvFile:
+    """A video of ``size`` (width, height), whose format the path's suffix or ``codec`` names.
+
+    With ``sound_of`` it gets that video's sound, subtitles and metadata, unchanged. Raises SourceError if it cannot be
+    written.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        size: tuple[int, int],
+        fps: float,
+        *,
+        codec: str | None = None,
+        quality: int | None = None,
+        sound_of: Path | None = None,
+    ) -> None:
+        av = load_av()
+        self._replacement, self._size, self._fps = Replacement(path, "video"), size, fps
+        self._frames, self._finished = 0, False
+        name = codec or BY_SUFFIX[path.suffix.lower()]
+        if name not in CODECS:
+            self._replacement.discard()
+            raise self._replacement.error(f"there is no codec '{name}': take one of {', '.join(CODECS)}")
+        try:
+            self._container = av.open(str(self._replacement.unfinished), "w")
+            self._stream = self._add_stream(name, quality)
+            self._sound = _Copied(self._container, sound_of) if sound_of else None
+        except (av.error.FFmpegError, ValueError) as error:
+            self._replacement.discard()
+            raise self._replacement.error(f"{error}. Does the suffix .mkv work? It takes every format") from error
+
+    def _add_stream(self, name: str, quality: int | None) -> Any:
+        av, (encoder, options) = load_av(), CODECS[name]
+        options = {**options, **_QUIET.get(encoder, {})}
+        if quality is not None:
+            options["crf"] = str(quality)
+        rate = Fraction(self._fps).limit_denominator(1001)
+        stream = self._container.add_stream(encoder, rate=rate, options=options)
+        # Chroma of 4:2:0 has half the size: an odd side gets one more row or column.
+        stream.width, stream.height = (side + side % 2 for side in self._size)
+        stream.pix_fmt = _PIXELS.get(name, "yuv420p")
+        if name != "gif":
+            stream.codec_context.time_base = Fraction(1, _TICKS)
+            space = av.video.reformatter.Colorspace
+            self._colours = space.ITU709 if self._size[1] >= _HD_HEIGHT else space.ITU601
+            stream.codec_context.colorspace = 1 if self._size[1] >= _HD_HEIGHT else 6
+            stream.codec_context.color_range = 1
+        else:
+            self._colours = None
+        return stream
+
+    def write(self, rgba: Frame, time: float | None = None) -> None:
+        """Add a frame, RGBA of shape (height, width, 4), at ``time`` seconds, or 1 / fps after the one before.
+
+        Raises SourceError if it cannot be encoded.
+        """
+        av = load_av()
+        time = self._frames / self._fps if time is None else time
+        if rgba.shape[0] % 2 or rgba.shape[1] % 2:
+            rgba = np.pad(rgba, ((0, rgba.shape[0] % 2), (0, rgba.shape[1] % 2), (0, 0)), "edge")
+        frame = av.VideoFrame.from_ndarray(rgba, format="rgba")
+        frame = frame.reformat(format=self._stream.pix_fmt, dst_colorspace=self._colours)
+        frame.pts, frame.time_base = round(time * _TICKS), Fraction(1, _TICKS)
+        try:
+            self._container.mux(self._stream.encode(frame))
+            if self._sound is not None:
+                self._sound.write_until(time)
+        except av.error.FFmpegError as error:
+            raise self._replacement.error(str(error.strerror or error)) from error
+        self._frames += 1
+
+    def finish(self) -> None:
+        """Put the file in its place if it has all of its frames; remove it if it has none. May be called again.
+
+        Raises SourceError if frames are missing. The file that was there before is then untouched.
+        """
+        if self._finished:
+            return
+        self._finished = True
+        why = self._end()
+        if not self._frames:
+            self._replacement.discard()
+        elif not why and _frames_in(self._replacement.unfinished) == self._frames:
+            self._replacement.complete()
+        else:
+            free = shutil.disk_usage(self._replacement.unfinished.parent).free
+            self._replacement.discard()
+            raise self._replacement.error(
+                f"not all of its {self._frames} frames reached the disk, which has {free:,} bytes left{why}"
+            )
+
+    def _end(self) -> str:
+        """Encode what waits, copy the rest of the sound, and close. Returns why that failed, or ""."""
+        av = load_av()
+        try:
+            if self._frames:
+                self._container.mux(self._stream.encode())
+                if self._sound is not None:
+                    self._sound.write_until(float("inf"))
+            self._container.close()
+        except av.error.FFmpegError as error:
+            return f": {error.strerror or error}"
+        finally:
+            if self._sound is not None:
+                self._sound.close()
+        return ""
+
+
+class _Copied:
+    """Sound, subtitles and metadata of another video, copied packet by packet, in step with the new video's frames."""
+
+    def __init__(self, container: Any, path: Path) -> None:
+        av = load_av()
+        self._container, self._source = container, av.open(str(path.resolve()), metadata_errors="replace")
+        self._streams: dict[int, Any] = {}
+        container.metadata.update(self._source.metadata)
+        wanted = [*self._source.streams.audio, *self._source.streams.subtitles]
+        for stream in wanted:
+            if stream.codec_context is not None:
+                self._streams[stream.index] = container.add_stream_from_template(stream)
+        video = self._source.streams.video[0] if self._source.streams.video else None
+        began = video and video.start_time and video.start_time * video.time_base
+        self._began = began or Fraction(0)
+        """The time of the source's first frame, which is 0 in the new video."""
+        self._packets: Iterator[Any] = self._source.demux(wanted) if wanted else iter(())
+        self._next = next(self._packets, None)
+
+    def write_until(self, time: float) -> None:
+        """Write the packets that begin up to ``time``, in seconds of the new video."""
+        while self._next is not None:
+            packet = self._next
+            if packet.dts is not None:
+                shift = int(self._began / packet.time_base)
+                if float((packet.dts - shift) * packet.time_base) > time:
+                    return
+                packet.pts = None if packet.pts is None else packet.pts - shift
+                packet.dts -= shift
+                packet.stream = self._streams[packet.stream.index]
+                self._container.mux(packet)
+            self._next = next(self._packets, None)
+
+    def close(self) -> None:
+        self._source.close()
+
+
+def _frames_in(path: Path) -> int:
+    """The number of packets of the first video stream; 0 if it cannot be read."""
+    av = load_av()
+    try:
+        with av.open(str(path)) as container:
+            return sum(packet.size > 0 for packet in container.demux(container.streams.video[0]))
+    except (av.error.FFmpegError, SourceError):
+        return 0
