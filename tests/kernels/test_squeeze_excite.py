@@ -209,3 +209,17 @@ def test_too_many_sums_are_those_of_rows(device: Device) -> None:
     small = target_of(device, local_bytes=group_size * 16 + 64, fixed=fixed)
     merged, _ = kernels_both_ways(device, graph, "f32", target=small)
     assert merged == ["conv", "squeeze_excite", "conv"]
+
+
+def test_a_batch_has_a_work_group_for_each_picture(device: Device) -> None:
+    """In a prologue each work-group would compute the factors of them all."""
+    shape = (5, 4, 5, 16)
+    weights = half(8, 16), half(16, 8), half(12, 16)
+    shapes, nodes = block(shape, 8, 12, weights)
+    x = normal(*shape)
+    made, found = run(device, shapes, nodes, (6,), x, target=target_of(device, "f32", matrix_units=False))
+    assert names(made) == ["reduce", "squeeze_excite", "conv"]
+    assert made.steps[1].group_count == 5
+    gate = logistic(convolved(np.maximum(convolved(x.mean((1, 2), keepdims=True), weights[0]), 0), weights[1]))
+    if device.traits.api != "null":
+        assert relative_error(found[0], convolved(x * gate, weights[2])) <= 1e-5

@@ -53,8 +53,8 @@ class SqueezeExcite(Operation):
         low, high = CLAMPS[self.activation]
         depth_s, last_s, group_size = slices(depth), slices(last.weights.shape[3]), lowering.group_size
         constants: dict[str, int | float] = {
-            "LAYERS": len(self.layers), "AREA": float(height * width), "HIDDEN_S": hidden, "LAST_S": last_s,
-            "HIDDEN_LOW": low, "HIDDEN_HIGH": high, "MEAN_LANES": min(depth_s, group_size),
+            "PICTURES": 1, "LAYERS": len(self.layers), "AREA": float(height * width), "HIDDEN_S": hidden,
+            "LAST_S": last_s, "HIDDEN_LOW": low, "HIDDEN_HIGH": high, "MEAN_LANES": min(depth_s, group_size),
             "MEAN_SHARES": min(group_size // min(depth_s, group_size), 2 * SHARES),
             **_division("HIDDEN", hidden, depth_s, group_size),
             **_division("GATE", slices(channels), last_s, group_size),
@@ -62,9 +62,8 @@ class SqueezeExcite(Operation):
         sizes = {"partial": group_size, "mean": depth_s, "hidden": hidden}
         local = tuple(("float4", name, size) for name, size in sizes.items())
         reads, writes = {"sums": sums}, {"gate": lowering.outputs[0]}
-        gate = Launch(
-            "squeeze_excite", reads, writes, 1, constants, arrays, local, fusion=Fusion(fits_in_prologue=True)
-        )
+        fusion = Fusion(fits_in_prologue=True)
+        gate = Launch("squeeze_excite", reads, writes, batch, constants, arrays, local, fusion=fusion)
         return [replace(rows, fusion=Fusion(is_row_sum=True)), gate]
 
 
