@@ -1,6 +1,7 @@
-"""Times each model's steps as separate dispatches and as one, and compares what the two compute, bit for bit.
+"""Times each model's steps as separate dispatches and as one or few, and compares what the two compute, bit for bit.
 
 python benchmarks/one_dispatch.py --backend opencl --check 10000 [MODEL ...]
+python benchmarks/one_dispatch.py --backend opengl --way parts [MODEL ...]
 
 Each run of the comparison takes the next of three frames. The arena has the values of the frame before, or is filled
 with NaN before each hundredth, so that a step that reads too early gives a wrong result.
@@ -160,23 +161,25 @@ def differing_runs(device: Device, model: BoundModel, lists: list[CommandList], 
     return wrong
 
 
-def measure(device: Device, backend: Backend, path: Path, storage: str, runs: int, compared: int) -> list[list[str]]:
-    """Rows of COLUMNS: the recorded steps as separate dispatches and as one; then whole frames of the interpreter."""
+def measure(
+    device: Device, backend: Backend, path: Path, storage: str, way: Dispatches, runs: int, compared: int
+) -> list[list[str]]:
+    """Rows of COLUMNS: the recorded steps as separate dispatches and the other way; then frames of the interpreter."""
     device.dispatches = "separate"
     model = bind(path, storage, device, backend)
     model.frame()
     program = model.program
-    lists = [record(device, program, dispatches) for dispatches in ("separate", "one")]
+    lists = [record(device, program, dispatches) for dispatches in ("separate", way)]
     wrong = differing_runs(device, model, lists, compared) if compared else 0
     rows: list[list[str]] = []
-    for commands, dispatches in zip(lists, (str(len(program.steps)), "1"), strict=True):
+    for commands in lists:
         times = milliseconds(device, commands.run, runs)
         commands.timings()
         spent = sum(nanoseconds for _, nanoseconds in commands.timings()) / 1e6
         figures = [f"{figure:.3f}" for figure in (*times, spent)]
-        rows.append([path.stem, dispatches, str(commands.barriers), *figures, f"{wrong} of {compared}"])
+        rows.append([path.stem, str(commands.dispatches), str(commands.barriers), *figures, f"{wrong} of {compared}"])
     model.delegate.close()
-    for dispatches in ("separate", "one", "auto"):
+    for dispatches in dict.fromkeys(("separate", way, "auto")):
         device.dispatches = dispatches
         model = bind(path, storage, device, backend)
         model.frame()
@@ -193,6 +196,7 @@ def main(
     device_name: Annotated[str, typer.Option(help="Of OpenCL: a part of the device's name.")] = "",
     storage: Annotated[str, typer.Option(help="f16 or f32.")] = "f16",
     runs: Annotated[int, typer.Option(help="Frames that are timed.")] = 200,
+    way: Annotated[Dispatches, typer.Option(help="The way that is compared with separate dispatches.")] = "one",
     compared: Annotated[int, typer.Option("--check", help="Runs that are compared.")] = 100,
 ) -> None:
     table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
@@ -201,7 +205,7 @@ def main(
     with fb.ClContext(device_name) if device_name else BY_NAME[backend].new_context():
         device = open_device(backend)
         for path in map(find_model, models or FLOAT):
-            for row in measure(device, backend, path, storage, runs, compared):
+            for row in measure(device, backend, path, storage, way, runs, compared):
                 table.add_row(*row)
                 print(*row, flush=True)
         table.title = f"{device.traits.name}, {device.traits.driver}, {storage}"

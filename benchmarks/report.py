@@ -70,6 +70,7 @@ as fast as it is, experiment by experiment, is in [internals](internals/index.md
 | `benchmarks/one_dispatch.py`, `benchmarks/inside.py` | one dispatch for all steps: times, equal bits, each step |
 | `benchmarks/batch.py` | N frames at once: milliseconds per frame by N, beside LiteRT and PyTorch |
 | `benchmarks/convolutions.py`, `benchmarks/roofline.py` | single convolutions by each tile; lower bounds from shapes |
+| `benchmarks/gl_dispatch.py` | dispatches, barriers, bindings and waits on OpenGL, without a model |
 | `benchmarks/compare_trees.py` | two source trees in turn: frames and starts, before and after a change |
 | `benchmarks/soak.py` | a demo for half an hour: memory, GL objects, longest frames |
 | `benchmarks/endurance.py` | a million bound frames on several threads: wrong ones, memory |
@@ -83,7 +84,8 @@ step as a dispatch of its own, with a wait before it, so the sum of its steps is
 SECTIONS = {
     "frames": """## A bound frame
 
-Medians in ms. On OpenCL all steps are one dispatch; on OpenGL there is one per step.
+Medians in ms. On OpenCL all steps are one dispatch; on NVIDIA's OpenGL there is one for every ten, and was one for each
+step until 2026-11-22.
 """,
     "comparison": """## Before and after
 
@@ -94,6 +96,11 @@ Two commits, measured in turn on one machine: medians of bound frames in ms, and
 All steps of a frame, in us. The *lower bound* is computed from shapes: every tensor moved once at 4.3 TB/s or every
 multiply-add done at 33.5 per picosecond, whichever takes longer, and 1.3 us per step. The last column is what an input
 texture of 1280x720 adds to the network alone with its input in a buffer.
+""",
+    "gl_dispatch": """## A dispatch on OpenGL
+
+A step of a chain of 64 dispatches of one small work-group, with what is named in it, by the GPU's clock and on the CPU.
+The GPU was kept busy until the CPU had submitted all of a chain.
 """,
     "read": """## A frame through CPU memory
 

@@ -155,9 +155,10 @@ class Step:
     parameters: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
-Dispatches = Literal["auto", "separate", "one"]
+Dispatches = Literal["auto", "separate", "parts", "one"]
 """Ways to run steps: "separate" is a dispatch per step, "one" is one dispatch for all with barriers of the whole device
-in between, "auto" leaves it to a rule."""
+in between. "parts" is a few dispatches of that kind if the API's compiler takes too long for one, else the same as
+"one". "auto" leaves it to a rule: "parts" or "separate"."""
 
 
 class CommandList(Protocol):
@@ -167,7 +168,7 @@ class CommandList(Protocol):
     def steps(self) -> tuple[Step, ...]: ...
     @property
     def dispatches(self) -> int:
-        """The number of dispatches of a run: one per step, or one for all."""
+        """The number of dispatches of a run: one per step, one for all, or one for each part of the steps."""
         ...
 
     @property
@@ -249,8 +250,8 @@ class Device(Protocol):
         store: BinaryStore | None = None,
     ) -> CommandList:
         """Check operands against arguments (raising BindingError with names), find hazards, and bind everything
-        once. ``dispatches``: the device's own if it is None. Raises BindingError for "one" if the device or the
-        steps do not allow it. ``groups_per_unit``: how many work-groups a compute unit walk through steps of one
+        once. ``dispatches``: the device's own if it is None. Raises BindingError for "one" and "parts" if the device
+        or the steps do not allow it. ``groups_per_unit``: how many work-groups a compute unit walk through steps of one
         dispatch at most; 0 leaves it to a rule. ``store``: see ``compile``.
         """
         ...

@@ -18,6 +18,12 @@ GROUPS = (64, 128, 256)
 """The work-group sizes that are tried, as far as the device has them."""
 GROUPS_PER_UNIT = (1, 2, 4)
 """The numbers of work-groups per compute unit that are tried for programs of one dispatch."""
+WAYS: Mapping[Dispatches, str] = {
+    "separate": "a dispatch for each step",
+    "parts": "few dispatches for all steps",
+    "one": "one dispatch for all steps",
+}
+"""The ways to run steps that are tried, in words."""
 _MOST_BYTES = 1 << 20
 """The most bytes of a saved tuning; a larger one is refused as corrupt."""
 
@@ -46,8 +52,7 @@ class Tuning:
 
 def target_for(traits: Traits, storage: Storage) -> Target:
     """The device as far as a program can use it whose constants are stored so: matrix units take 16-bit weights."""
-    halves = storage == "f16"
-    return replace(traits.target, matrix_units=traits.matrix_units and halves, halves=halves)
+    return replace(traits.target, matrix_units=traits.matrix_units and storage == "f16")
 
 
 def lower_tuned(graph: Graph, target: Target, tuning: Tuning) -> Lowered:
@@ -82,7 +87,7 @@ def describe(tuning: Tuning, choices: Mapping[str, TuningChoice[Any]]) -> tuple[
     if tuning.group_size:
         lines.append(f"work-groups of {tuning.group_size}")
     if tuning.dispatches is not None:
-        lines.append("one dispatch for all steps" if tuning.dispatches == "one" else "a dispatch for each step")
+        lines.append(WAYS[tuning.dispatches])
     if tuning.groups_per_unit:
         lines.append(f"{tuning.groups_per_unit} work-groups a compute unit")
     for key, choice in choices.items():
@@ -110,7 +115,7 @@ def decode(data: bytes) -> Tuning:
     tuned: Any = tuning.tuned
     if not isinstance(tuned, dict) or not all(type(n) is int and n > 0 for n in cast(Any, tuned).values()):
         raise TuningError("its candidates are no numbers")
-    known = (0, *GROUPS), (0, *GROUPS_PER_UNIT), (None, "separate", "one")
+    known = (0, *GROUPS), (0, *GROUPS_PER_UNIT), (None, *WAYS)
     for value, values in zip((tuning.group_size, tuning.groups_per_unit, tuning.dispatches), known, strict=True):
         if not any(type(value) is type(other) and value == other for other in values):
             raise TuningError(f"{value!r} is none of {values}")

@@ -6,7 +6,7 @@ import logging
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...interop.device import Device
@@ -45,14 +45,16 @@ class Tuner:
         """
         if device.traits.software or device.dispatches != "auto" or not _has_clock(base):
             return Tuning()
-        way = "one" if base.record().dispatches < len(base.steps) else "separate"
+        way = "parts" if base.record().dispatches < len(base.steps) else "separate"
         search = _Search(self, device, base, make, base, Tuning(dispatches=way), time.monotonic() + self.limit)
-        search.challenge(dispatches="separate" if way == "one" else "one")
+        search.challenge(dispatches="separate" if way == "parts" else "parts")
+        if search.fewest > 1:
+            search.challenge(dispatches="one")
         for group_size in GROUPS:
             if group_size <= device.traits.max_group_size and group_size != device.traits.group_size:
                 search.challenge(group_size=group_size)
         search.challenge(tuned=_fastest_candidates(search))
-        for groups_per_unit in GROUPS_PER_UNIT if search.tuning.dispatches == "one" else ():
+        for groups_per_unit in GROUPS_PER_UNIT if search.tuning.dispatches != "separate" else ():
             search.challenge(groups_per_unit=groups_per_unit)
         if search.best is base:
             return Tuning()
@@ -101,6 +103,11 @@ class _Search:
     best: Program
     tuning: Tuning
     until: float
+    fewest: int = field(init=False)
+    """The fewest dispatches of a program so far."""
+
+    def __post_init__(self) -> None:
+        self.fewest = self.base.record().dispatches
 
     @property
     def is_over(self) -> bool:
@@ -114,6 +121,7 @@ class _Search:
         loser: Program | None = None
         try:
             loser = program = self.make(tuning)
+            self.fewest = min(self.fewest, program.record().dispatches)
             if self.tuner.is_faster(self.device, program, self.best):
                 loser, self.best, self.tuning = self.best, program, tuning
         except (TuningError, FramebindError) as reason:

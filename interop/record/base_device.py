@@ -49,12 +49,16 @@ class BaseDevice(ABC, Generic[K, L, B]):
 
     @abstractmethod
     def _prefers_one(self, steps: Sequence[Step]) -> bool:
-        """Whether "auto" makes these steps one dispatch."""
+        """Whether "auto" makes these steps one dispatch, or a few."""
 
     @abstractmethod
     def _record_separately(self, steps: Sequence[Step], store: BinaryStore | None) -> L: ...
     @abstractmethod
     def _record_as_one(self, steps: Sequence[Step], groups_per_unit: int, store: BinaryStore | None) -> L: ...
+    def _record_parts(self, steps: Sequence[Step], groups_per_unit: int, store: BinaryStore | None) -> L:
+        """Record them as few dispatches, if one for all takes too long to compile."""
+        return self._record_as_one(steps, groups_per_unit, store)
+
     @abstractmethod
     def _free(self) -> None:
         """Free what the device holds besides its context."""
@@ -88,8 +92,9 @@ class BaseDevice(ABC, Generic[K, L, B]):
         dispatches = dispatches or self.dispatches
         reason = self._why_separate(steps, dispatches, store)
         if not reason:
-            return self._record_as_one(steps, groups_per_unit, store)
-        if dispatches == "one":
+            record = self._record_as_one if dispatches == "one" else self._record_parts
+            return record(steps, groups_per_unit, store)
+        if dispatches in ("one", "parts"):
             raise BindingError(f"these steps cannot run as one dispatch on {self._base_context}: {reason}")
         return self._record_separately(steps, store)
 

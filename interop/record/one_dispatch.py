@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -107,6 +108,13 @@ def prefers_one(steps: Sequence[Step], *, software: bool, units: int) -> bool:
         return False
     invocations = sum(step.group_count * step.kernel.source.group_size for step in steps)
     return invocations / len(steps) <= MOST_INVOCATIONS * units
+
+
+def even_parts(steps: Sequence[Step], most: int) -> list[Sequence[Step]]:
+    """The steps in order, in as few parts of ``most`` steps at most as possible, which differ by one step at most."""
+    count = math.ceil(len(steps) / most)
+    cuts = [len(steps) * number // count for number in range(count + 1)]
+    return [steps[begin:end] for begin, end in pairwise(cuts)]
 
 
 def why_not_one(steps: Sequence[Step], traits: Traits) -> str:

@@ -135,9 +135,9 @@ def starts(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Starts]:
 
 def test_each_decision_is_measured_and_each_candidate_of_each_kernel_once(starts: Starts) -> None:
     starts(keep=False)
-    separate, one = (Tuning(dispatches=way) for way in ("separate", "one"))
+    separate, parts = (Tuning(dispatches=way) for way in ("separate", "parts"))
     groups = [group_size for group_size in GROUPS if group_size != starts.device.traits.group_size]
-    assert starts.challenged[0] == one, "five steps are too few for one dispatch by rule"
+    assert starts.challenged[0] == parts, "five steps are too few for one dispatch by rule"
     assert starts.challenged[1:-1] == [replace(separate, group_size=group_size) for group_size in groups]
     last = starts.challenged[-1].tuned
     assert len(last) == 3, "two of the four convolutions are the same"
@@ -150,12 +150,12 @@ def test_each_decision_is_measured_and_each_candidate_of_each_kernel_once(starts
 
 
 def test_of_one_dispatch_the_groups_are_measured_too(starts: Starts) -> None:
-    starts.wins = lambda tuning: tuning == Tuning(dispatches="one")
+    starts.wins = lambda tuning: tuning == Tuning(dispatches="parts")
     starts(keep=False)
     assert [tuning.groups_per_unit for tuning in starts.challenged[-len(GROUPS_PER_UNIT) :]] == [*GROUPS_PER_UNIT]
-    assert all(tuning.dispatches == "one" for tuning in starts.challenged)
+    assert all(tuning.dispatches == "parts" for tuning in starts.challenged), "few parts of so few steps are one"
     assert starts.statistics is not None and starts.statistics.dispatches == 1
-    assert starts.statistics.tuning == ("one dispatch for all steps",)
+    assert starts.statistics.tuning == ("few dispatches for all steps",)
 
 
 def test_what_is_tuned_computes_the_same(starts: Starts) -> None:
@@ -163,11 +163,11 @@ def test_what_is_tuned_computes_the_same(starts: Starts) -> None:
     assert starts.challenged == starts.rounds == [] and starts.statistics is not None
     assert starts.statistics.tuning == ()
     group_size = next(group_size for group_size in GROUPS if group_size != starts.device.traits.group_size)
-    for way in ("separate", "one"):
+    for way in ("separate", "parts"):
         starts.wins = lambda tuning, way=way: tuning.dispatches == way and tuning.group_size in (0, group_size)
         result = starts(keep=False)
         np.testing.assert_allclose(result, expected, atol=2e-6)
-        assert starts.statistics.dispatches == (1 if way == "one" else 4)
+        assert starts.statistics.dispatches == (1 if way == "parts" else 4)
         assert f"work-groups of {group_size}" in starts.statistics.tuning
         assert sum(line.startswith(("conv", "separable")) for line in starts.statistics.tuning) == 3
 

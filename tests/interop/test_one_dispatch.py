@@ -20,17 +20,20 @@ from framebind.delegate.run.program import Program
 from framebind.interop.cl.compute.commands import ClCommandList
 from framebind.interop.cl.compute.device import ClDevice
 from framebind.interop.device import Device, Operand, Slot
+from framebind.interop.gl.compute.device import GlDevice
 from framebind.interop.record.barrier import BaseBarrier
 from framebind.interop.record.base_device import BaseDevice
 from framebind.interop.record.one_dispatch import (
     FEWEST_STEPS,
     MOST_INVOCATIONS,
+    even_parts,
     merge,
     prefers_one,
     table,
     waiting_table,
     wanted_groups,
 )
+from framebind.kernels.codegen.glsl import UNIFORMS
 from framebind.kernels.views import Dense, Picture, picture_parameters
 from support.device_steps import SHAPE, bound, chain, content, copy_source, random, step, texture, whole
 from support.models import MODELS
@@ -152,6 +155,37 @@ def test_pictures_and_their_parameters_change_between_runs(gpu: Device) -> None:
             assert (found[0][0] == found[0][1]).all() == (parameters is given[0])
 
 
+@pytest.mark.parametrize("gpu", ["gl", "gles"], indirect=True)
+def test_steps_in_parts_compute_the_same_on_gl(gpu: Device) -> None:
+    assert isinstance(gpu, GlDevice)
+    shape = (1, 4, 5, 3)
+    source = copy_source(gpu, Picture(shape, "rgba32f", "rgb"), Dense(shape))
+    given = [picture_parameters(shape, (5, 4), "rgb", std=(std,)) for std in (1.0, 0.25)]
+    buffers = [gpu.buffer(Dense(shape).nbytes, f"out {i}") for i in range(3)]
+    steps = [
+        step(gpu, source, Operand(Slot("frame")), whole(buffers[0]), "first", src=given[0]),
+        step(gpu, copy_source(gpu, Dense(shape), Dense(shape)), whole(buffers[0]), whole(buffers[1]), "second"),
+        step(gpu, source, Operand(Slot("frame")), whole(buffers[2]), "third", src=given[0]),
+    ]
+    parts = gpu._record_few(steps, 2, 0, None)
+    assert (parts.dispatches, parts.barriers) == (2, 1), "one step, then two of which none waits for another"
+    frame = random((4, 5, 4))
+    parts.set_slot("frame", texture(gpu, frame))
+    parts.set_parameters(2, "src", given[1])
+    parts.run()
+    for buffer, scale in zip(buffers, (1, 1, 4), strict=True):
+        np.testing.assert_array_equal(content(gpu, buffer, shape), frame[None, :, :, :3] * scale)
+    assert [label.split(" on ")[0] for label, _ in parts.timings()] == ["1 steps", "2 steps"]
+
+
+def test_parts_differ_by_one_step_at_most(gpu: Device) -> None:
+    steps = chain(gpu, SHAPE)[0] * 5
+    assert [len(part) for part in even_parts(steps[:21], 10)] == [7, 7, 7]
+    assert [len(part) for part in even_parts(steps[:13], 4)] == [3, 3, 3, 4]
+    assert [step for part in even_parts(steps, 8) for step in part] == steps
+    assert gpu.record(steps, "parts").dispatches == (3 if isinstance(gpu, GlDevice) else 1)
+
+
 def test_after_a_failure_steps_run_separately_with_what_was_bound(gpu: Device) -> None:
     assert isinstance(gpu, BaseDevice)
     if not isinstance(gpu._barrier, BaseBarrier):
@@ -244,6 +278,27 @@ def test_a_barrier_that_waits_in_vain_ends_and_is_noticed(gpu: Device) -> None:
     one.run()
     assert one.calls_per_run > 2, "it runs as separate dispatches now"
     np.testing.assert_array_equal(content(device, target), x)
+
+
+@pytest.mark.parametrize("gpu", ["gl"], indirect=True)
+def test_a_barrier_that_waits_in_vain_ends_on_gl_too(gpu: Device) -> None:
+    assert isinstance(gpu, GlDevice)
+    steps, _ = chain(gpu, SHAPE)
+    x, most = random(SHAPE), gpu._barrier.max_spins
+    gpu._barrier.max_spins = 1000
+    one = gpu.record(steps, "one")
+    gpu._barrier.max_spins = most
+    target, gl = bound(gpu, one, x), gpu.context.gl
+    ((_, (program,)),) = [call for call in one._recording.calls if call[0] is gl.prebound("glUseProgram")]
+    gl.glUseProgram(program)
+    gl.glUniform1i(UNIFORMS.index("groups"), 2)  # one more than there are
+    one.run()
+    with pytest.raises(fb.DeviceError, match=r"gave up .* did not run at the same time"):
+        gpu.fence().wait()
+    one.run()
+    assert one.dispatches == len(steps), "it runs as separate dispatches now"
+    np.testing.assert_array_equal(content(gpu, target), x)
+    gpu._barrier.watch.failed = False
 
 
 def test_rows_say_where_to_wait_and_begin_independent_steps_side_by_side(gpu: Device) -> None:

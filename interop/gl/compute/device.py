@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -12,8 +13,9 @@ import numpy as np
 from ....kernels.codegen.source import KernelSource
 from ...binaries import BinaryStore
 from ...device import Kernel, Resource, Step, Traits
-from ...errors import BindingError
+from ...errors import BindingError, DeviceError
 from ...record.base_device import BaseDevice
+from ...record.one_dispatch import prefers_one
 from ..buffer import GlBuffer
 from ..context import GlContext
 from ..khronos import GL
@@ -23,10 +25,12 @@ from .barrier import GlBarrier
 from .commands import GlCommandList
 from .fence import GlFence
 from .kernel import GlKernel, compile_kernels
-from .one_dispatch import record_as_one
+from .one_dispatch import STEPS_OF_A_PART, record_parts
 from .recording import record_separately
 
 _OBJECTS = GlBuffer, GlTexture
+
+log = logging.getLogger("framebind")
 
 
 class GlDevice(BaseDevice[GlKernel, GlCommandList, GlBarrier]):
@@ -93,21 +97,33 @@ class GlDevice(BaseDevice[GlKernel, GlCommandList, GlBarrier]):
         compile_kernels(self.context, [kernel for kernel in kernels if isinstance(kernel, GlKernel)], store)
 
     def _prefers_one(self, steps: Sequence[Step]) -> bool:
-        """Never: NVIDIA's GLSL compiler takes 4 to 57 s for a program of the models that were tried, and 1 to 2 s for
-        its kernels apart (docs/decisions/0014). SUSTAINED_SPEED asks for "one", and keeps it if that is faster.
-        """
-        return False
+        """Only where the number of compute units is known, which NVIDIA's GL tells."""
+        units = self._barrier.units
+        return units > 1 and prefers_one(steps, software=self.context.software, units=units)
 
     def _record_separately(self, steps: Sequence[Step], store: BinaryStore | None) -> GlCommandList:
         separately = functools.partial(record_separately, self.context, store=store)
         return GlCommandList(self.context, self.traits, steps, separately)
 
     def _record_as_one(self, steps: Sequence[Step], groups_per_unit: int, store: BinaryStore | None) -> GlCommandList:
-        as_one = functools.partial(
-            record_as_one, self.context, self._barrier, self.traits.local_bytes, groups_per_unit, store=store
-        )
+        return self._record_few(steps, len(steps), groups_per_unit, store)
+
+    def _record_parts(self, steps: Sequence[Step], groups_per_unit: int, store: BinaryStore | None) -> GlCommandList:
+        try:
+            return self._record_few(steps, STEPS_OF_A_PART, groups_per_unit, store)
+        except DeviceError as reason:
+            log.warning(f"{reason}: each step is a dispatch of its own")
+            return self._record_separately(steps, store)
+
+    def _record_few(
+        self, steps: Sequence[Step], most_steps: int, groups_per_unit: int, store: BinaryStore | None
+    ) -> GlCommandList:
+        together = functools.partial(
+            record_parts,
+            self.context, self._barrier, self.traits.local_bytes, groups_per_unit, most_steps, store=store,
+        )  # fmt: skip
         separately = functools.partial(record_separately, self.context, store=None)
-        return GlCommandList(self.context, self.traits, steps, as_one, separately)
+        return GlCommandList(self.context, self.traits, steps, together, separately)
 
     def write(self, resource: Resource, array: np.ndarray, reason: str, offset: int = 0) -> None:
         self.check()

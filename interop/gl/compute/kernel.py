@@ -8,7 +8,7 @@ import functools
 import os
 import weakref
 from collections.abc import Callable, Collection, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from ....kernels.codegen.glsl import GLSL, GLSL_ES, Glsl
 from ....kernels.codegen.render import render
@@ -86,7 +86,14 @@ class GlKernel:
         return self.owner is not None and self.owner() is not None
 
 
-def compile_kernels(context: GlContext, kernels: Collection[GlKernel], store: BinaryStore | None) -> None:
+class Linkable(Protocol):
+    """Something that the driver links: begun first, waited for afterwards."""
+
+    def begin(self, store: BinaryStore | None) -> None: ...
+    def compile(self, store: BinaryStore | None) -> None: ...
+
+
+def compile_kernels(context: GlContext, kernels: Collection[Linkable], store: BinaryStore | None) -> None:
     """Link those that are not. The driver works on all at once if it can. Raises KernelError with log and text."""
     with COMPILING, _compiler_threads(context):
         for kernel in kernels:

@@ -6,7 +6,8 @@ import numpy as np
 
 from ...operation import PackedArray
 from ...tensor import slices
-from .matrix_conv import WARP, MatrixTile, batches
+from .matrix_conv import batches
+from .matrix_tiles import WARP, MatrixTile
 
 
 def pack_bias(bias: np.ndarray | None, channels: int) -> PackedArray:
