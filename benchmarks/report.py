@@ -68,7 +68,7 @@ as fast as it is, experiment by experiment, is in [internals](internals/index.md
 | `benchmarks/initialization.py` | starts with and without what an earlier process kept |
 | `benchmarks/imports.py` | `import framebind` and a first GL context, in fresh processes |
 | `benchmarks/one_dispatch.py`, `benchmarks/inside.py` | one dispatch for all steps: times, equal bits, each step |
-| `benchmarks/barriers.cu` | ways in which all work-groups of a launch can wait for one another (CUDA's nvcc compiles it) |
+| `benchmarks/barriers.cu` | ways in which the work-groups of a launch can wait for one another |
 | `benchmarks/batch.py` | N frames at once: milliseconds per frame by N, beside LiteRT and PyTorch |
 | `benchmarks/convolutions.py`, `benchmarks/roofline.py` | single convolutions by each tile; lower bounds from shapes |
 | `benchmarks/gl_dispatch.py` | dispatches, barriers, bindings and waits on OpenGL, without a model |
