@@ -139,6 +139,7 @@ class Partition:
             cpu = self._make_cpu()
             cpu.prepare(reasons)
         self._claims, self._cpu, self._is_empty, self._reasons = claims, cpu, is_empty, reasons
+        self._objects = ObjectsInUse(self.outputs, claims.tensors)
         self.release()
 
     @property
