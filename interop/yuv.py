@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from ..kernels.colours import YuvColours, YuvMatrix, YuvRange
 from .errors import BindingError
+
+YuvSiting = Literal["left", "center", "topleft"]
 
 
 class YuvFormat(NamedTuple):
@@ -56,9 +58,8 @@ class YuvPicture:
 
     It is bound like a texture: ``bind_buffer_to_tensor(picture, input, mean=..., std=..., crop=...)``, with the crop in
     pixels of luma, and the channels "r", "g" and "b" from 0 to 1. Luma and chroma are each sampled bilinearly (luma
-    exactly if the tensor has the picture's size), then become colours, which are clipped. Chroma of half the width lies
-    on the even columns of luma (left siting, as MPEG-2, H.264 and HEVC have it), and of half the height between two
-    rows. Of an odd width or height the half is rounded up.
+    exactly if the tensor has the picture's size), then become colours, which are clipped. Of an odd width or height,
+    chroma's half is rounded up.
 
     Parameters
     ----------
@@ -79,6 +80,10 @@ class YuvPicture:
         "bt709" (HD), "bt601" (SD, JPEG) or "bt2020" (UHD; non-constant luminance). The stream says which.
     range : str
         "limited" (luma from 16 to 235, as most video) or "full" (from 0 to 255, as JPEG).
+    siting : str
+        The place of chroma among the luma that shares it, by FFmpeg's names of chroma locations: "left", on the first
+        column and between the rows (MPEG-2, H.264, most video); "center", between both (JPEG, MPEG-1); "topleft", on
+        the first of both (much of UHD).
     width, height : int, optional
         The picture's size; by default that of the first plane, which a buffer does not tell.
 
@@ -102,16 +107,19 @@ class YuvPicture:
         format: str = "nv12",
         matrix: YuvMatrix = "bt709",
         range: YuvRange = "limited",
+        siting: YuvSiting = "left",
         width: int | None = None,
         height: int | None = None,
     ) -> None:
         self.planes, self.format = tuple(planes), format.removesuffix("le")
         self.matrix: YuvMatrix = matrix
         self.range: YuvRange = range
+        self.siting: YuvSiting = siting
         self.width, self.height = width, height
         if self.format not in YUV_FORMATS:
             raise BindingError(f"a YuvPicture has no format '{format}': it has {', '.join(YUV_FORMATS)}")
-        for what, given, known in (("matrix", matrix, YuvMatrix), ("range", range, YuvRange)):
+        words = ("matrix", matrix, YuvMatrix), ("range", range, YuvRange), ("siting", siting, YuvSiting)
+        for what, given, known in words:
             if given not in get_args(known):
                 raise BindingError(f"a YuvPicture has no {what} '{given}': it has {', '.join(get_args(known))}")
         if len(self.planes) != self.layout.planes:
@@ -123,7 +131,8 @@ class YuvPicture:
     def from_frame(frame: Any) -> YuvPicture:
         """Describe a frame of PyAV, with the matrix and the range that its stream says.
 
-        Video that does not say has the limited range, and BT.709 from 720 rows on, else BT.601. A frame that a GPU
+        Video that does not say has the limited range, and BT.709 from 720 rows on, else BT.601. Chroma's siting is
+        "center" if the format is JPEG's (yuvj420p), else "left": PyAV does not tell more. A frame that a GPU
         decoded (``frame.format.name == "cuda"``) is bound to models with the backend "cuda".
 
         Parameters
@@ -150,7 +159,8 @@ class YuvPicture:
         format = frame.format.name
         if format == "cuda":
             format = getattr(frame.sw_format, "name", frame.sw_format)
-        is_full = frame.color_range == _FULL_RANGE or format.startswith("yuvj")  # FFmpeg's names of JPEG's formats
+        is_jpeg = format.startswith("yuvj")  # FFmpeg's names of JPEG's formats
+        is_full = is_jpeg or frame.color_range == _FULL_RANGE
         number = int(frame.colorspace)
         matrix = _MATRICES.get(number)
         if number == _UNSPECIFIED:
@@ -159,8 +169,13 @@ class YuvPicture:
             raise BindingError(f"a frame of the matrix {number} (ITU-T H.273) cannot be bound: convert it to BT.709")
         return YuvPicture(
             frame.planes, format=format.replace("yuvj", "yuv"), matrix=matrix, range="full" if is_full else "limited",
-            width=frame.width, height=frame.height,
+            siting="center" if is_jpeg else "left", width=frame.width, height=frame.height,
         )  # fmt: skip
+
+    @property
+    def described(self) -> tuple[Any, ...]:
+        """All that it says of its planes: pictures that say the same differ in the planes alone."""
+        return (self.format, self.matrix, self.range, self.siting, self.width, self.height)
 
     @property
     def colours(self) -> YuvColours:

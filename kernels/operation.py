@@ -77,6 +77,10 @@ class Fusion:
     """It writes the sum of each row of "src". The launch that writes "src" may write these sums instead, or sums of any
     other partition of the pixels.
     """
+    is_moments: bool = False
+    """It writes sums and sums of squares, as partial_sums.kern does, and may be left out likewise if "src" is rounded
+    to 16 bits: those sums are not differences to a value near the mean.
+    """
     fits_in_prologue: bool = False
     """It is short enough for every work-group that reads its result to compute it in a prologue."""
     single_pass_read: bool = False

@@ -39,6 +39,8 @@ class Target:
     invocations: int
     matrix_units: bool = False
     tuned: Mapping[str, int] = field(default_factory=dict)
+    halves: bool = False
+    """Tensors that tolerate it, and weights, are kept in 16 bits."""
     max_group_size: int = 1024
     """The largest work-group."""
     name: str = "the device"

@@ -152,8 +152,9 @@ class Plane:
     ``format`` is the type of a buffer's numbers, a key of SAMPLE_BYTES, or a texture's format, a key of
     TEXTURE_CHANNELS. Of either a kernel reads values from 0 to 1. ``lanes`` are the channels of a pixel (1 to 4), and
     ``step`` the numbers of a buffer from a pixel to the next one of its row. ``columns`` and ``rows`` are the pixels of
-    the picture that share one of the plane: 2 for chroma of half the width and height. Where a row begins is among the
-    picture's parameters: see ``plane_parameters``.
+    the picture that share one of the plane: 2 for chroma of half the width and height. Pixel (y, x) of the plane lies
+    in the middle of those that share it; but on the first of the columns if ``left``, and of the rows if ``top``. Where
+    a row begins is among the picture's parameters: see ``plane_parameters``.
     """
 
     format: str
@@ -161,6 +162,8 @@ class Plane:
     step: int = 0
     columns: int = 1
     rows: int = 1
+    left: bool = False
+    top: bool = False
 
     nbytes = 0
 

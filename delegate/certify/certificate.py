@@ -143,7 +143,7 @@ def text(certificate: Certificate) -> str:
         lines += ["", f"{device.name}: {device.gpu}", f"  driver: {device.driver}"]
         lines += [f"  {result.passed} of {result.checks} checks passed ({counted}) in {result.seconds:.0f} s"]
         if result.not_run:
-            lines += [f"  {result.not_run} checks were not reached: run it again to go on, or give --minutes"]
+            lines += [f"  not reached in the time: {result.not_run}; run it again to go on, or give --minutes"]
         compared = [group for group in result.groups if group.kind in ("operator", "model")]
         ordered = sorted(compared, key=lambda g: -((g.error or 0.0) / (g.bound or 1e-12)))
         lines += ["  nearest to their bounds:"]

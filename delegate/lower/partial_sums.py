@@ -1,4 +1,4 @@
-"""Rewrite of launches: sums over pixels that the launch that writes the pixels makes as partial sums."""
+"""Rewrite of launches: sums over pixels, and of their squares, that the launch that writes the pixels makes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ SUM_SHARES = 8
 
 
 def sum_where_written(lowered: Lowered, entry: LabelledLaunch, *, sums_read: float = SUMS_READ) -> None:
-    """Let the last launch that writes a summand add up its pixels, if it can and there are few enough sums."""
-    if not entry.launch.fusion.is_row_sum:
+    """Let the last launch that writes a summand add up its pixels, and their squares if those are asked for, if it can
+    and there are few enough sums.
+    """
+    fusion = entry.launch.fusion
+    if not (fusion.is_row_sum or (fusion.is_moments and lowered.target.halves)):
         return
+    moments = 2 if fusion.is_moments else 1
     writer, summand_ops = _last_writer(lowered, entry)
     if writer is None or writer.partial_sums is not None:
         return
@@ -28,19 +32,19 @@ def sum_where_written(lowered: Lowered, entry: LabelledLaunch, *, sums_read: flo
     batch, _, _, channels = lowered.shapes[writer.destination]
     if own is None or own.count > MOST_SLICES:
         return
-    if batch != 1 or launch.group_count * slices(channels) > sums_read * group_size:
+    if batch != 1 or moments * launch.group_count * slices(channels) > sums_read * group_size:
         return
     shares = SUM_SHARES if slices(channels) * SUM_SHARES <= group_size // 2 else 1
-    ownership = {"OWNED_LANES": own.lanes, "OWNED_STEP": own.step, "OWNED_SLICES": own.count, "SUM_SHARES": shares}
+    ownership = {"OWNED_LANES": own.lanes, "OWNED_STEP": own.step, "OWNED_SLICES": own.count}
     sums = entry.destination
     merged = replace(
         launch,
         writes=launch.writes | {"partial_sums": sums},
-        constants=launch.constants | ownership,
+        constants=launch.constants | ownership | {"SUM_SHARES": shares, "MOMENTS": moments},
         local=largest_arrays(launch.local, (("float4", "partial", group_size * own.count),)),
     )
     if lowered.replace(entry, writer, replace(writer, launch=merged, partial_sums=summand_ops)):
-        lowered.shapes[sums] = (1, launch.group_count, 1, channels)
+        lowered.shapes[sums] = (1, launch.group_count, 2 * moments - 1, channels)
 
 
 def _last_writer(lowered: Lowered, entry: LabelledLaunch) -> tuple[LabelledLaunch | None, tuple[FusedOp, ...]]:

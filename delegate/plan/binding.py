@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ...interop.device import Resource
 from ...interop.host_arrays import HostArray
@@ -48,6 +48,8 @@ class Binding(NamedTuple):
     others: tuple[Resource, ...] = ()
     frames: tuple[Binding, ...] = ()
     hosts: tuple[HostArray, ...] = ()
+    described: tuple[Any, ...] = ()
+    """All that a YuvPicture says of its planes: see interop/yuv.py."""
 
     @property
     def parts(self) -> tuple[Binding, ...]:

@@ -75,19 +75,24 @@ def rebound(device: Device, obj: Any, previous: Binding) -> Binding | None:
     """
     try:
         if isinstance(obj, YuvPicture):
-            return _planes_again(yuv_planes(device, obj, "", previous.hosts), obj.colours, previous)
+            return _video_again(device, obj, previous)
         if previous.hosts:
             return _host_again(device, host_array(obj), previous) if is_on_host(obj) else None
         resource = device.borrow(obj)
     except BindingError:
         return None
-    before = previous.resource
-    alike = resource.format == before.format and resource.size == before.size and resource.nbytes == before.nbytes
-    alike = alike and resource.layout == before.layout and not previous.others
-    # A staged texture is never alike: what stands for it is a buffer.
-    if not alike or resource.released or type(resource) is not type(before):
+    if previous.others or not _is_alike(resource, previous.resource):
         return None
     return Binding(resource, previous.view, previous.parameters, previous.how)
+
+
+def _is_alike(resource: Resource, before: Resource) -> bool:
+    """Whether another resource can take the place of the one before without a decision.
+
+    A staged texture is never alike: what stands for it is a buffer.
+    """
+    alike = resource.format == before.format and resource.size == before.size and resource.nbytes == before.nbytes
+    return alike and resource.layout == before.layout and not resource.released and type(resource) is type(before)
 
 
 def _staged(binding: Binding, write: bool, previous: Binding | None) -> Binding:
@@ -159,6 +164,18 @@ def _video(
     return _planes(planes, picture, tensor, where, mapping)
 
 
+def _video_again(device: Device, picture: YuvPicture, previous: Binding) -> Binding | None:
+    """The binding of the next picture of a video; None if it is not like the one before."""
+    if picture.described != previous.described:
+        return None
+    if previous.hosts:
+        return _planes_again(yuv_planes(device, picture, "", previous.hosts), picture.colours, previous)
+    first, *others = [device.borrow(plane) for plane in picture.planes]
+    if not all(map(_is_alike, (first, *others), previous.resources)):
+        return None
+    return previous._replace(resource=first, others=tuple(others))
+
+
 def _planes_again(planes: Planes, colours: YuvColours | None, previous: Binding) -> Binding | None:
     """The binding of another picture in planes; None if it is not like the one before to kernels."""
     view, parameters = previous.view, previous.parameters
@@ -188,7 +205,10 @@ def _planes(
     )  # fmt: skip
     parameters = mapped_parameters(tensor.bhwc, planes.size, order, mapping, write=False) + planes.parameters
     first, *others = planes.resources
-    return Binding(first, view, parameters, "at most one conversion dispatch", others=tuple(others), hosts=planes.hosts)
+    return Binding(
+        first, view, parameters, "at most one conversion dispatch", others=tuple(others), hosts=planes.hosts,
+        described=video.described if video is not None else (),
+    )  # fmt: skip
 
 
 def _check_unmapped(label: str, what: str, mapping: TextureMapping) -> None:

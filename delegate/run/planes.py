@@ -12,7 +12,7 @@ from ...interop.device import Device, Resource, StagedTexture
 from ...interop.dlpack import host_array, is_on_host
 from ...interop.errors import BindingError
 from ...interop.host_arrays import HostArray
-from ...interop.yuv import YuvFormat, YuvPicture
+from ...interop.yuv import YuvPicture
 from ...kernels.views import SAMPLE_BYTES, Plane, plane_parameters
 
 CHANNELS = (1, 3, 4)
@@ -139,7 +139,7 @@ def yuv_planes(device: Device, picture: YuvPicture, where: str, before: Sequence
             layout = resource.layout
         resources.append(resource)
         size = size or _luma_size(picture, resource, layout, part)
-        placed.append(_yuv_plane(picture.layout, number, size, resource, layout, part))
+        placed.append(_yuv_plane(picture, number, size, resource, layout, part))
         if layout is None and not resource.format:
             _check_buffer(placed[-1], resource, device.traits.word_bytes, size, part)
     assert size is not None
@@ -192,8 +192,10 @@ def _luma_size(picture: YuvPicture, resource: Resource, layout: ArrayLayout | No
 
 
 def _yuv_plane(
-    format: YuvFormat, number: int, luma: tuple[int, int], resource: Resource, layout: ArrayLayout | None, part: str
+    picture: YuvPicture, number: int, luma: tuple[int, int], resource: Resource, layout: ArrayLayout | None, part: str
 ) -> PlacedPlane:
+    format = picture.layout
+    left, top = number > 0 and picture.siting != "center", number > 0 and picture.siting == "topleft"
     lanes, columns, rows = (format.chroma[number - 1], format.columns, format.rows) if number else (1, 1, 1)
     width, height = -(-luma[0] // columns), -(-luma[1] // rows)
     if resource.format:
@@ -203,7 +205,7 @@ def _yuv_plane(
                 f"{part}: {resource.label} is {resource.format} of {resource.size[0]}x{resource.size[1]}, and a "
                 f"picture of {luma[0]}x{luma[1]} has {wanted} of {width}x{height} there"
             )
-        view = Plane(wanted, lanes, columns=columns, rows=rows)
+        view = Plane(wanted, lanes, 0, columns, rows, left, top)
         return PlacedPlane(view, number, plane_parameters((width, height)))
     pitch, step = width * lanes, lanes
     if layout is not None:
@@ -216,7 +218,7 @@ def _yuv_plane(
                 f"{height} of {width} there"
             )
     placed = PlacedPlane(
-        Plane(format.dtype, lanes, step, columns, rows), number, plane_parameters((width, height), pitch)
+        Plane(format.dtype, lanes, step, columns, rows, left, top), number, plane_parameters((width, height), pitch)
     )
     _check_reach(pitch * height, (placed,), part)
     return placed

@@ -33,7 +33,7 @@ class Cuda:
     and the number of groups. It needs a cooperative launch.
     """
 
-    words = "uint2", "make_uint2(0u, 0u)"
+    words = "uint2", "make_uint2(0u, 0u)", "uint2*"
 
     def element(self, arguments: Sequence[Argument]) -> str:
         """Always float: each load and store casts the pointer."""

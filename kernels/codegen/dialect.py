@@ -19,8 +19,10 @@ class Dialect(Protocol):
     """A language in which kernels are written. Its texts define what prelude.kern and the kernels use."""
 
     @property
-    def words(self) -> tuple[str, str] | None:
-        """The type of four halves as two words, and its zero: what matrix units take. None if there are no units."""
+    def words(self) -> tuple[str, str, str] | None:
+        """The type of four halves as two words, its zero, and a pointer to it in local memory: what matrix units take.
+        None if there are no units.
+        """
         ...
 
     def element(self, arguments: Sequence[Argument]) -> str:

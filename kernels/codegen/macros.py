@@ -53,6 +53,7 @@ def _fragment_macros(source: KernelSource, dialect: Dialect, buffers: Mapping[st
     floats = [
         constant("FRAGMENT", "float4"),
         constant("NO_FRAGMENT", "F4(0.0f)"),
+        Macro("LOCAL_FRAGMENTS", ("array_",), "array_"),
         constant("FRAGMENT_src", "READ_src"),
         constant("FRAGMENT_weights", "LOAD4_weights"),
         constant("MULTIPLY_FRAGMENTS", "MULTIPLY_FLOATS"),
@@ -64,6 +65,7 @@ def _fragment_macros(source: KernelSource, dialect: Dialect, buffers: Mapping[st
     halves = [
         constant("FRAGMENT", dialect.words[0]),
         constant("NO_FRAGMENT", dialect.words[1]),
+        Macro("LOCAL_FRAGMENTS", ("array_",), f"(({dialect.words[2]})array_)"),
         constant("MULTIPLY_FRAGMENTS", "MULTIPLY_HALVES"),
     ]
     loads = [

@@ -27,7 +27,7 @@ class OpenCl:
     barrier's state, the number of groups, the limit of polls, the number of rounds.
     """
 
-    words = "uint2", "(uint2)(0u)"
+    words = "uint2", "(uint2)(0u)", "__local uint2*"
 
     def element(self, arguments: Sequence[Argument]) -> str:
         """Always float: each load and store casts the pointer."""

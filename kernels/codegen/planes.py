@@ -11,11 +11,6 @@ from .dialect import Dialect
 from .macro import SLICE, Macro, literal
 from .source import Argument, Buffer
 
-_LEFT = 0.25
-"""The addend of columns of chroma of half the width. They lie on the even columns of luma, at the left of the pair
-(MPEG-2, H.264 and HEVC: chroma location type 0). Rows lie in the middle of the pair.
-"""
-
 
 def texel_read(argument: Argument, buffer: Buffer | None, dialect: Dialect) -> Macro:
     """TEXEL of a plane: its pixel in a column and a row, as a float4 of which the plane's lanes are the first."""
@@ -61,8 +56,8 @@ def _sampled(argument: Argument, number: int) -> str:
     """The value of a plane at the place of pixel (y_, x_): of the nearest of its pixels, or of four."""
     view, texel = _view(argument), f"TEXEL_{plane_name(argument.name, number)}"
     plane, size = view.planes[number], _parameter(argument.name, number)
-    x = _place(f"{argument.name}_parameter0", plane.columns, _LEFT)
-    y = _place(f"{argument.name}_parameter1", plane.rows, 0.0)
+    x = _place(f"{argument.name}_parameter0", plane.columns, first=plane.left)
+    y = _place(f"{argument.name}_parameter1", plane.rows, first=plane.top)
     width, height = f"{size}.x", f"{size}.y"
     if view.sampling == "exact" and plane.columns == plane.rows == 1:
         return f"{texel}(texel_at({x}, {width}), texel_at({y}, {height}))"
@@ -72,10 +67,14 @@ def _sampled(argument: Argument, number: int) -> str:
     return f"mix_texels({', '.join(corners)}, texel_part({x}), texel_part({y}))"
 
 
-def _place(row: str, subsampled: int, siting: float) -> str:
-    """The place of the pixel along one axis of a plane, in pixels of the plane. ``row`` is the map's."""
+def _place(row: str, shared: int, *, first: bool) -> str:
+    """The place of the pixel along one axis of a plane, in pixels of the plane. ``row`` is the map's.
+
+    Of the plane's pixels each is ``shared`` by so many of the picture's, and lies on the ``first`` or between them.
+    """
     place = f"picture_position({row}, TO_F(x_), TO_F(y_))"
-    return place if subsampled == 1 else f"({place} * {literal(1 / subsampled)} + {literal(siting)})"
+    addend = (0.5 - 0.5 / shared) if first else 0.0
+    return place if shared == 1 else f"({place} * {literal(1 / shared)} + {literal(addend)})"
 
 
 def _parameter(picture: str, number: int) -> str:

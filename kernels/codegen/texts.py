@@ -11,6 +11,7 @@ always braces. Helper functions take and return values only. Memory is reached t
     STORE4(dst, i, value)          the i-th four values of a Quantized tensor in memory order; all it can be written by
     FRAGMENT(src, b, y, x, s), FRAGMENT(table, i)   the same as READ and LOAD4, of the type FRAGMENT (kernels of matrix
                                    units only), for MULTIPLY_FRAGMENTS; NO_FRAGMENT is zeros
+    LOCAL_FRAGMENTS(array)[i]      fragment number i in a local array of float4
     POSITION(dst, i, b, y, x, s)   declares the ints b, y, x, s: where item number i of a tensor's slices lies
     UNROLL, UNROLL2, UNROLL4       before a loop: all its rounds, two or four at once, if a compiler can be told so
     add_across(value, mask)        the value and that of invocation LOCAL ^ mask of the same SUBGROUP, added up
@@ -98,7 +99,8 @@ def tile_text(source: KernelSource) -> TileText:
     if source.partial_sums is not None:
         before, sums = tile_function("partial_sums")
         start = (
-            "float4 partial_sums[OWNED_SLICES]; for (int j = 0; j < OWNED_SLICES; j++) { partial_sums[j] = F4(0.0f); }"
+            "float4 partial_sums[MOMENTS * OWNED_SLICES]; "
+            "for (int j = 0; j < MOMENTS * OWNED_SLICES; j++) { partial_sums[j] = F4(0.0f); }"
         )
         parts = [start, *parts, sums]
         helpers = before + helpers

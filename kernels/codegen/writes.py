@@ -58,8 +58,11 @@ def _apply(fused_ops: FusedTexts, variable: str) -> list[str]:
 
 
 def _add_to_partial_sums(fused_ops: FusedTexts) -> list[str]:
-    """Statements that add the written value, with operations applied, to its slice's sum, of OWNED_SLICES sums."""
-    add = "if ((s_) / OWNED_STEP == sum_j) { partial_sums[sum_j] += summand; }"
+    """Statements that add the written value, with operations applied, to its slice's sum, of OWNED_SLICES sums; and its
+    square to the sum of squares behind those, if MOMENTS is 2.
+    """
+    square = "if (MOMENTS == 2) { partial_sums[(MOMENTS - 1) * OWNED_SLICES + sum_j] += summand * summand; }"
+    add = f"if ((s_) / OWNED_STEP == sum_j) {{ partial_sums[sum_j] += summand; {square} }}"
     each = f"for (int sum_j = 0; sum_j < OWNED_SLICES; sum_j++) {{ {add} }}"
     return ["float4 summand = store_v", *_apply(fused_ops, "summand"), each]
 

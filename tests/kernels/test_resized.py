@@ -13,7 +13,7 @@ from framebind.delegate.transform.graph import Node
 from framebind.interop.device import Device
 from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.convolution.conv import Convolution
-from framebind.kernels.ops.convolution.matrix_tiles import MatrixTile
+from framebind.kernels.ops.convolution.matrix_conv import MatrixTile
 from framebind.kernels.ops.movement.resize import ResizeImage
 from framebind.kernels.ops.reduction.pool import Pooling
 from framebind.kernels.ops.window import VALID, Window

@@ -18,7 +18,7 @@ from framebind.kernels.ops.convolution.blocks import Block
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.depthwise import Depthwise
 from framebind.kernels.ops.convolution.fully_connected import FullyConnected
-from framebind.kernels.ops.convolution.matrix_tiles import MatrixTile
+from framebind.kernels.ops.convolution.matrix_conv import MatrixTile
 from framebind.kernels.ops.pointwise.elementwise import Elementwise
 from framebind.kernels.ops.window import Window
 from framebind.kernels.views import Storage

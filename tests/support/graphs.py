@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,7 @@ from support.models import relative_error
 Array = npt.NDArray[np.float32]
 Shape = tuple[int, ...]
 RNG = np.random.default_rng(11)
+NO_ARRAYS: Mapping[int, Array] = MappingProxyType({})
 
 
 def add(source: int, operand: int, target: int) -> Node:
@@ -49,11 +52,12 @@ def convolved(x: Array, weights: Array) -> Array:
 
 
 def run(device: Device, shapes: dict[int, Shape], nodes: list[Node], outputs: tuple[int, ...], x: Array,
-        storage: Storage = "f32", picture: bool = False, **stages: Any) -> tuple[Program, list[Array]]:  # fmt: skip
+        storage: Storage = "f32", picture: bool = False, constants: Mapping[int, Array] = NO_ARRAYS,
+        **stages: Any) -> tuple[Program, list[Array]]:  # fmt: skip
     """Tensor 0 is the input; outputs are bound to float32 buffers, or (``picture``) to rgba32f textures. ``stages``
     are stages of ``compile_program`` in place of its own.
     """
-    tensors = {i: TensorInfo(f"t{i}", shape, "float32") for i, shape in shapes.items()}
+    tensors = {i: TensorInfo(f"t{i}", shape, "float32", constant=constants.get(i)) for i, shape in shapes.items()}
     program = Program(device, compile_program(Graph(tensors, nodes, (0,), outputs), device.traits, storage, **stages))
     resources: dict[int, Any] = {}
     for i in (0, *outputs):

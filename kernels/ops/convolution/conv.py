@@ -29,8 +29,15 @@ from .computed_conv import ComputedConvolution
 from .depthwise import Depthwise
 from .grouped_conv import GroupedConvolution
 from .heuristics import PATCH_MOST_TAPS
-from .matrix_conv import matrix_constants, matrix_memory, matrix_tile_candidates, slice_ownership, uses_matrix_units
-from .matrix_tiles import MatrixTile
+from .matrix_conv import (
+    MatrixTile,
+    matrix_constants,
+    matrix_memory,
+    matrix_tile_candidates,
+    slice_ownership,
+    uses_matrix_units,
+)
+from .matrix_patch import launch_matrix_patches, uses_patches
 from .packing import pack_bias, pack_fragments, pack_weights
 from .patch_conv import launch_patches
 from .winograd import WinogradTile, transform_weights, winograd_constants, winograd_memory, winograd_tiles
@@ -59,6 +66,10 @@ def launch_convolution(lowering: Lowering, source: TensorId, operation: Convolut
     batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
     _, height, width, depth = lowering.shape(source)
     taps, units = math.prod(operation.window.size), uses_matrix_units(batch * rows * columns, lowering.target)
+    if uses_patches(batch * rows * columns, depth, channels, operation.window, lowering.target):
+        patches = launch_matrix_patches(lowering, source, operation.window, operation.weights, operation.bias)
+        if patches is not None:
+            return patches
     if slices(depth) == 1 < taps and (taps <= PATCH_MOST_TAPS or not units):
         arrays = {"weights": pack_weights(operation.weights), "bias": pack_bias(operation.bias, channels)}
         patches = launch_patches(lowering, source, operation.window, arrays)

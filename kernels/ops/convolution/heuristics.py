@@ -59,6 +59,13 @@ MATRIX_LONG_SUM = 21
 measurement that chose it is not recorded.
 """
 
+# matrix_patch.kern: large windows over few channels by matrix units
+
+MATRIX_PATCH_SLICES, MATRIX_PATCH_CHANNELS = 2, 16
+"""The most input slices and output channels. Not measured beyond 9x9 windows of 3 to 8 and 8 to 3 channels."""
+MATRIX_PATCH_RUNS = (1, 2, 3, 4, 5, 6)
+"""The numbers of runs of 16 pixels per warp."""
+
 # separable.kern: a depthwise convolution and the 1x1 behind it
 
 PAIR_LOCAL_SLICES = 512

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ...operation import LocalArrays, SliceOwnership
 from ...target import Target
 from .heuristics import INVOCATIONS_PER_WARP, MATRIX_COLUMNS, MATRIX_LEAST_PIXELS, MATRIX_LONG_SUM
-from .matrix_tiles import WARP, MatrixTile
+
+WARP = 32
+"""Invocations that compute a product of fragments together."""
+
+
+class MatrixTile(NamedTuple):
+    """The outputs of a warp: 16 * ``rows`` pixels by 8 * ``columns`` channels. ``split`` warps share their sums, and
+    each loads ``batch`` steps of four terms at once.
+    """
+
+    rows: int
+    columns: int
+    split: int
+    batch: int
 
 
 def batches(terms: int, tile: MatrixTile) -> int:
@@ -13,9 +28,9 @@ def batches(terms: int, tile: MatrixTile) -> int:
     return -(-terms // (4 * tile.split * tile.batch))
 
 
-def uses_matrix_units(pixels: int, target: Target) -> bool:
-    """Whether a convolution of ``pixels`` output pixels goes to matrix units; else to the general kernel."""
-    return (target.matrix_units or "matrix_conv" in target.fixed) and pixels >= MATRIX_LEAST_PIXELS
+def uses_matrix_units(pixels: int, target: Target, kernel: str = "matrix_conv") -> bool:
+    """Whether a convolution of ``pixels`` output pixels goes to this kernel of matrix units."""
+    return (target.matrix_units or kernel in target.fixed) and pixels >= MATRIX_LEAST_PIXELS
 
 
 def matrix_tile_candidates(pixels: int, channels: int, taps: int, depth: int, target: Target) -> tuple[MatrixTile, ...]:

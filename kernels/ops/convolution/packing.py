@@ -6,8 +6,7 @@ import numpy as np
 
 from ...operation import PackedArray
 from ...tensor import slices
-from .matrix_conv import batches
-from .matrix_tiles import WARP, MatrixTile
+from .matrix_conv import WARP, MatrixTile, batches
 
 
 def pack_bias(bias: np.ndarray | None, channels: int) -> PackedArray:

@@ -1,7 +1,9 @@
 """Instance normalization, which delegate/transform/instance_norm.py makes of the operators that spell it out.
 
 It takes two dispatches: partial sums by many work-groups; then every work-group adds those up for itself and scales its
-share of the pixels. Sums are of differences to a pixel of the same channel, which keeps them small."""
+share of the pixels. Sums are of differences to a pixel of the same channel, which keeps them small. If tensors are kept
+in 16 bits, delegate/lower/partial_sums.py leaves out the first: the kernel that writes the pixels adds them up.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...operation import Launch, Lowering, Operation
+from ...operation import Fusion, Launch, Lowering, Operation
+from ...target import Target
 from ...tensor import slices
+from ..convolution.heuristics import TILE_INVOCATIONS
+
+ROUNDS = (2, 8)
+"""The fewest and the most rounds of a work-group that scales pixels. Not measured."""
 
 
 @dataclass(frozen=True)
@@ -28,21 +35,32 @@ class InstanceNorm(Operation):
     def lower(self, lowering: Lowering) -> list[Launch]:
         source, gamma, beta = lowering.inputs
         batch, height, width, channels = lowering.shape(source)
-        parts = int(np.clip(height * width // (lowering.group_size * 4), 1, 16))
-        sums, squares = (lowering.scratch((batch, 1, parts, channels)) for _ in range(2))
-        local = (("float4", "sum_of", lowering.group_size), ("float4", "square_of", lowering.group_size))
+        depth, group_size = slices(channels), lowering.group_size
+        parts = int(np.clip(height * width // (group_size * 4), 1, 16))
+        sums = lowering.scratch((batch, parts, 3, channels))
+        arrays = (("float4", "sum_of", group_size), ("float4", "square_of", group_size))
         partial = Launch(
-            "moments", {"src": source}, {"sums": sums, "squares": squares}, batch * slices(channels) * parts,
-            {"PARTS": parts}, {}, local,
+            "moments", {"src": source}, {"sums": sums}, batch * depth * parts, {"PARTS": parts}, {}, arrays,
+            fusion=Fusion(is_moments=True),
         )  # fmt: skip
-        per_group = lowering.group_size * 4
-        constants = {"PARTS": parts, "EPSILON": float(self.epsilon), "ITEMS": per_group}
-        items = height * width * slices(channels)
-        tiles_per_picture = -(-items // per_group)
-        reads = {"src": source, "gamma": gamma, "beta": beta, "sums": sums, "squares": squares}
-        local = (("float4", "factor", slices(channels)), ("float4", "addend", slices(channels)))
+        items = height * width * depth
+        per_group = _items_of_group(items, lowering.target)
+        lanes = min(depth, group_size)
+        constants: dict[str, int | float] = {
+            "EPSILON": float(self.epsilon), "ITEMS": per_group, "TILES_PER_PICTURE": -(-items // per_group),
+            "LANES": lanes, "SHARES": 1 << (group_size // lanes).bit_length() - 1,
+        }  # fmt: skip
+        reads = {"src": source, "gamma": gamma, "beta": beta, "sums": sums}
         apply = Launch(
-            "instance_norm", reads, {"dst": lowering.outputs[0]}, batch * tiles_per_picture,
-            constants | {"TILES_PER_PICTURE": tiles_per_picture}, {}, local, tolerates_f16=True,
+            "instance_norm", reads, {"dst": lowering.outputs[0]}, batch * -(-items // per_group),
+            constants, {}, (*arrays, ("float4", "factor", depth), ("float4", "addend", depth)), tolerates_f16=True,
         )  # fmt: skip
         return [partial, apply]
+
+
+def _items_of_group(items: int, target: Target) -> int:
+    """The slices that a work-group scales: whole rounds of its invocations, and two work-groups per unit at most, since
+    each adds up all partial sums before.
+    """
+    groups = max(target.invocations // TILE_INVOCATIONS, 1)
+    return int(np.clip(-(-items // (groups * target.group_size)), *ROUNDS)) * target.group_size

@@ -35,7 +35,8 @@ BUILTIN = {"LOCAL"}
 
 KERNELS_ELSEWHERE = {
     "instance_norm": "tests/kernels/test_operators.py",
-    "matrix_conv": "tests/kernels/test_matrix_conv.py",
+    "matrix_conv": "tests/kernels/matrix_units/test_matrix_conv.py",
+    "matrix_patch": "tests/kernels/matrix_units/test_matrix_patch.py",
     "max_indices": "tests/kernels/test_custom_operators.py",
     "moments": "tests/kernels/test_operators.py",
     "partial_sums": "tests/kernels/test_squeeze_excite.py",

@@ -88,10 +88,10 @@ def video(kind: str, matrix: Any = "bt709", range: Any = "limited") -> Given:
     name, size = np.dtype(dtype).name, (WIDTH // 2, HEIGHT // rows)
     if kind in ("nv12", "p010"):
         contents = [luma * stored_as, np.stack(chroma, -1) * stored_as]
-        planes = (Plane(name, 1, 1), Plane(name, 2, 2, 2, rows))
+        planes = (Plane(name, 1, 1), Plane(name, 2, 2, 2, rows, left=True))
         parameters = plane_parameters((WIDTH, HEIGHT), WIDTH) + plane_parameters(size, WIDTH)
         return Given(planes, (0, 1), parameters, [each.astype(dtype) for each in contents], picture, colours)
-    planes = (Plane(name, 1, 1), *(Plane(name, 1, 1, 2, rows),) * 2)
+    planes = (Plane(name, 1, 1), *(Plane(name, 1, 1, 2, rows, left=True),) * 2)
     parameters = plane_parameters((WIDTH, HEIGHT), WIDTH) + 2 * plane_parameters(size, WIDTH // 2)
     return Given(planes, (0, 1, 2), parameters, [luma, *chroma], picture, colours)
 

@@ -18,8 +18,12 @@ from framebind.interop.device import Device
 from framebind.interop.record.null import NullDevice
 from framebind.kernels.operation import FusedOp, Fusion, Launch
 from framebind.kernels.ops.convolution.conv import Convolution
-from framebind.kernels.ops.convolution.matrix_conv import choose_matrix_tile, matrix_tile_candidates, uses_matrix_units
-from framebind.kernels.ops.convolution.matrix_tiles import MatrixTile
+from framebind.kernels.ops.convolution.matrix_conv import (
+    MatrixTile,
+    choose_matrix_tile,
+    matrix_tile_candidates,
+    uses_matrix_units,
+)
 from framebind.kernels.ops.window import VALID, Window
 from framebind.kernels.target import Target
 from framebind.kernels.tensor import TensorInfo
