@@ -74,8 +74,8 @@ def rebound(device: Device, obj: Any, previous: Binding) -> Binding | None:
     None if it has to be decided anew: another kind, size or format, or an object that ``make_binding`` refuses.
     """
     try:
-        if isinstance(obj, YuvPicture):
-            return _video_again(device, obj, previous)
+        if previous.described:
+            return _video_again(device, obj, previous) if isinstance(obj, YuvPicture) else None
         if previous.hosts:
             return _host_again(device, host_array(obj), previous) if is_on_host(obj) else None
         resource = device.borrow(obj)
