@@ -23,10 +23,11 @@ from .demos.commands.doctor import doctor
 from .demos.commands.evaluate import evaluate
 from .demos.commands.inspect import inspect
 from .demos.commands.models import models
+from .demos.commands.process import process
 from .demos.console import printable
 from .demos.flags import canonical
 
-COMMANDS = (doctor, devices, inspect, models, benchmark, diff, culprit, certify)
+COMMANDS = (doctor, devices, inspect, models, benchmark, diff, culprit, certify, process)
 
 app = typer.Typer(
     no_args_is_help=True, pretty_exceptions_enable=False, context_settings={"token_normalize_func": canonical}

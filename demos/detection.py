@@ -95,7 +95,18 @@ def prepare(scene: Scene, score: float | None = None, labels: Path | None = None
         show.draw(scene.picture, {"frame": frame})
         found = match(detect(read_boxes(), crop), found)
 
-    return Task(draw, overlay=lambda overlay: draw_boxes(overlay, found, names, scene.picture.size))
+    return Task(
+        draw,
+        overlay=lambda overlay: draw_boxes(overlay, found, names, scene.picture.size),
+        results=lambda: [as_row(each, names) for each in found],
+    )
+
+
+def as_row(found: Detection, names: list[str]) -> dict[str, Any]:
+    """An object as values for JSON: box as left, top, right, bottom, and points as x, y."""
+    places = [round(float(value), 2) for value in found.places]
+    points = [places[at : at + 2] for at in range(4, len(places), 2)]
+    return {"class": names[found.number], "score": round(found.score, 4), "box": places[:4], "points": points}
 
 
 def square(size: tuple[int, int]) -> Crop:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import framebind as fb
 
@@ -51,3 +52,5 @@ class Task:
     variants: Sequence[Variant] = ()
     overlay: Callable[[fb.Overlay], None] | None = None
     """Adds text, boxes and points, in pixels of the picture, after each draw; the runner draws them over it."""
+    results: Callable[[], list[dict[str, Any]]] | None = None
+    """Gives what the last draw found, as values for JSON, in pixels of the picture; None if the picture is all."""

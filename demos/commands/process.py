@@ -1,0 +1,153 @@
+"""``python -m framebind process``: whole videos, folders of them and lists through a model."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+
+import framebind as fb
+
+from ..console import counted, progress_bar
+from ..flags import GpuFlags, with_flags
+from ..processing.inputs import Input, find_inputs
+from ..processing.manifest import Manifest
+from ..processing.stage import TASKS, UNFINISHED, Save, TaskName, VideoStage
+from .output import print_line
+
+Inputs = Annotated[
+    list[str],
+    typer.Argument(metavar="INPUT...", help='Videos, folders, patterns ("clips/*.mp4"), or @FILE, a list.'),
+]
+Output = Annotated[Path, typer.Option(help="The folder of the results; one inside it for each folder of the inputs.")]
+Task = Annotated[str, typer.Option(help=f"One of {', '.join(TASKS)}.")]
+Model = Annotated[str, typer.Option(help="A .tflite file or a known model; by default the task's own.")]
+Saved = Annotated[str, typer.Option(help="video: the painted video with its sound; jsonl: a line per frame; or both.")]
+Suffix = Annotated[str, typer.Option(help="The videos' format: .mp4, .mov, .mkv, .webm or .gif.")]
+Codec = Annotated[str | None, typer.Option(help="h264, hevc, av1, vp9, prores or gif; by default that of the suffix.")]
+Quality = Annotated[int | None, typer.Option(min=0, max=63, help="The encoder's rate factor: smaller is better.")]
+Every = Annotated[int, typer.Option(min=1, help="Every how many frames one is taken.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace results that are there.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Leave out videos that an earlier run finished.")]
+
+
+@with_flags
+def process(
+    inputs: Inputs,
+    output: Output,
+    task: Task = "style",
+    model: Model = "",
+    save: Saved = "video",
+    suffix: Suffix = ".mp4",
+    codec: Codec = None,
+    quality: Quality = None,
+    every: Every = 1,
+    overwrite: Overwrite = False,
+    resume: Resume = False,
+    *,
+    flags: GpuFlags,
+) -> None:
+    """Put videos through a model, and write them painted, with their sound, and what was found in each frame.
+
+    Example: python -m framebind process holidays --output painted --task style
+
+    Example: python -m framebind process "*.mp4" --output faces --task detect --save jsonl --resume
+    """
+    stage = _stage(task, model, save, suffix, codec, quality, every, flags)
+    found = find_inputs(inputs)
+    places = _places(found, output)
+    manifest = Manifest(output, asdict(stage), resume=resume)
+    if resume:
+        _remove_unfinished(output)
+    waiting = [each for each in found if not (resume and manifest.is_done(each.path, stage.outputs(places[each])))]
+    _check_outputs(stage, waiting, places, overwrite=overwrite or resume)
+    began = time.perf_counter()
+    try:
+        results = _run(stage, waiting, places, manifest)
+    finally:
+        manifest.close()
+    _print_summary(results, len(found) - len(waiting), time.perf_counter() - began)
+    if any("error" in result for result in results):
+        raise typer.Exit(1)
+
+
+def _stage(task: str, model: str, save: str, suffix: str, codec: str | None, quality: int | None, every: int,
+           flags: GpuFlags) -> VideoStage:  # fmt: skip
+    if task not in TASKS:
+        raise typer.BadParameter(f"'{task}' is none of {', '.join(TASKS)}", param_hint="--task")
+    kinds = tuple(dict.fromkeys(save.split(",")))
+    for kind in kinds:
+        if kind not in ("video", "jsonl"):
+            raise typer.BadParameter(f"'{kind}' is none of video, jsonl", param_hint="--save")
+    return VideoStage(
+        cast(TaskName, task), model, cast("tuple[Save, ...]", kinds), suffix, codec, quality, every, flags
+    )
+
+
+def _places(found: list[Input], output: Path) -> dict[Input, Path]:
+    """The place of each video's results, without a suffix. Two videos of one name get different ones."""
+    places: dict[Input, Path] = {}
+    taken: set[Path] = set()
+    for each in found:
+        place = stem = output / each.place.with_suffix("")
+        number = 1
+        while place in taken:
+            number += 1
+            place = stem.with_name(f"{stem.name}-{number}")
+        taken.add(place)
+        places[each] = place
+    return places
+
+
+def _check_outputs(stage: VideoStage, waiting: list[Input], places: dict[Input, Path], *, overwrite: bool) -> None:
+    """Refuse to replace a source, or anything without --overwrite, before any work is done."""
+    sources = {each.path.resolve() for each in waiting}
+    for each in waiting:
+        for path in stage.outputs(places[each]):
+            if path.resolve() in sources:
+                raise typer.BadParameter(f"'{path}' is read and would be replaced: take another --output")
+            if path.exists() and not overwrite:
+                raise typer.BadParameter(
+                    f"'{path}' is there: --overwrite replaces it, --resume leaves out what is done"
+                )
+
+
+def _remove_unfinished(output: Path) -> None:
+    for folder in output.rglob(UNFINISHED + "*"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(
+    stage: VideoStage, waiting: list[Input], places: dict[Input, Path], manifest: Manifest
+) -> list[dict[str, Any]]:
+    results: list[dict[str, Any]] = []
+    with progress_bar("videos", len(waiting)) as advance:
+        for each in waiting:
+            try:
+                result = stage(each.path, places[each])
+            except (fb.FramebindError, OSError) as error:
+                result = {"error": f"{type(error).__name__}: {error}"}
+                print_line(f"{each.path}: {result['error']}")
+            manifest.add(each.path, result)
+            results.append(result)
+            advance(each.path.name)
+    return results
+
+
+def _print_summary(results: list[dict[str, Any]], left_out: int, seconds: float) -> None:
+    done = [result for result in results if "error" not in result]
+    frames, cpu, copied = (sum(result[key] for result in done) for key in ("frames", "cpu_seconds", "bytes"))
+    print_line(f"{counted(len(done), 'video')}, {counted(frames, 'frame')} in {seconds:.1f} s")
+    if frames:
+        print_line(
+            f"{frames / seconds:.1f} frames/s, {1000 * cpu / frames:.1f} CPU seconds per 1,000 frames, "
+            f"{copied / 1e6:.1f} MB between host and GPU"
+        )
+    if left_out:
+        print_line(f"{counted(left_out, 'video')} left out: done by an earlier run")
+    if failed := len(results) - len(done):
+        print_line(f"{counted(failed, 'video')} failed: the lines above say why")

@@ -1,0 +1,126 @@
+"""``process``: folders of real videos through a real model, broken ones among them, and runs that go on."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import av
+import pytest
+from typer.testing import CliRunner, Result
+
+import framebind as fb
+from framebind.__main__ import app
+from framebind.demos.processing.inputs import find_inputs
+from framebind.demos.processing.manifest import NAME
+from framebind.demos.processing.stage import UNFINISHED, VideoStage
+from support.video.clips import write_clip
+
+SIZE = (64, 48)
+
+
+@pytest.fixture
+def model(model_path: Callable[[str], Path]) -> str:
+    return str(model_path("face_detection_front"))
+
+
+@pytest.fixture
+def process(model: str) -> Callable[..., Result]:
+    """Run the command with these arguments."""
+
+    def run(*arguments: str | Path) -> Result:
+        return CliRunner().invoke(app, ["process", *map(str, arguments), "--task", "detect", "--model", model])
+
+    return run
+
+
+def words(result: Result) -> str:
+    """The output without the frame that typer draws around errors."""
+    return " ".join(result.output.translate(dict.fromkeys(map(ord, "│╭╮╰╯─"), " ")).split())
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two videos, one of them a folder deeper, and a broken one."""
+    inputs = tmp_path / "in"
+    (inputs / "deeper").mkdir(parents=True)
+    write_clip(inputs / "a.mp4", size=SIZE, frames=6, sound=True)
+    write_clip(inputs / "deeper" / "a.mkv", size=SIZE, frames=3)
+    (inputs / "broken.mp4").write_bytes(b"no video")
+    (inputs / "notes.txt").write_text("no video either")
+    return inputs
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.usefixtures("context")
+def test_a_folder_with_a_broken_video_and_a_second_run(
+    folder: Path, tmp_path: Path, process: Callable[..., Result]
+) -> None:
+    output = tmp_path / "out"
+    result = process(folder, "--output", output, "--save", "video,jsonl")
+    assert result.exit_code == 1, "one of them failed"
+    assert "broken.mp4: SourceError" in result.output and "2 videos, 9 frames" in result.output
+    made = sorted(str(path.relative_to(output)) for path in output.rglob("*") if path.is_file())
+    assert made == ["a.jsonl", "a.mp4", "deeper/a.jsonl", "deeper/a.mp4", NAME]
+    times = [row["time"] for row in rows_of(output / "a.jsonl")]
+    assert times == pytest.approx([number / 25 for number in range(6)], abs=1e-3)
+    with av.open(str(output / "a.mp4")) as container:
+        assert len(container.streams.audio) == 1
+        assert sum(1 for _ in container.decode(video=0)) == 6
+
+    before = {path: path.stat().st_mtime_ns for path in output.rglob("a.*")}
+    (output / "deeper" / "a.mp4").unlink()
+    (output / f"{UNFINISHED}killed").mkdir()
+    with (output / NAME).open("a") as manifest:
+        manifest.write('{"video": {"sour')  # a process that was killed
+    again = process(folder, "--output", output, "--save", "video,jsonl", "--resume")
+    assert "1 video, 3 frames" in again.output and "1 video left out" in again.output
+    assert (output / "a.mp4").stat().st_mtime_ns == before[output / "a.mp4"]
+    assert (output / "deeper" / "a.mp4").is_file() and not list(output.glob(UNFINISHED + "*"))
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.usefixtures("context")
+def test_results_are_replaced_only_when_told_and_sources_never(
+    folder: Path, tmp_path: Path, process: Callable[..., Result]
+) -> None:
+    source, output = folder / "a.mp4", tmp_path / "out"
+    content = source.read_bytes()
+    assert "is read and would be replaced" in words(process(source, "--output", folder, "--overwrite"))
+    assert process(source, "--output", output, "--save", "jsonl").exit_code == 0
+    assert "is there: --overwrite" in words(process(source, "--output", output, "--save", "jsonl"))
+    assert process(source, "--output", output, "--save", "jsonl", "--overwrite").exit_code == 0
+    assert source.read_bytes() == content
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.usefixtures("context")
+def test_a_damaged_video_leaves_no_output(tmp_path: Path, model: str) -> None:
+    source = write_clip(tmp_path / "a.mkv", size=SIZE, frames=40)
+    source.write_bytes(source.read_bytes()[: source.stat().st_size // 2])
+    stage = pickle.loads(pickle.dumps(VideoStage("detect", model)))
+    with pytest.raises(fb.SourceError, match="is damaged"):
+        stage(source, tmp_path / "out" / "a")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_names_of_inputs(folder: Path, tmp_path: Path) -> None:
+    listed = tmp_path / "list.txt"
+    listed.write_text(f"# clips\n{folder / 'a.mp4'}\n{folder / 'deeper'}\n")
+    assert [str(each.place) for each in find_inputs([str(folder)])] == ["a.mp4", "broken.mp4", "deeper/a.mkv"]
+    assert [each.path.name for each in find_inputs([f"@{listed}", str(folder / "a.mp4")])] == ["a.mp4", "a.mkv"]
+    assert [each.path.name for each in find_inputs([str(folder / "*.mp4")])] == ["a.mp4", "broken.mp4"]
+    missing = {
+        "missing.mp4": "no file or folder",
+        f"@{tmp_path / 'no.txt'}": "list .* cannot be read",
+    }
+    for name, message in missing.items():
+        with pytest.raises(fb.SourceError, match=message):
+            find_inputs([name])
