@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, TypeGuard
 
 import numpy as np
 
@@ -101,7 +101,6 @@ class Resource(Protocol):
         ...
 
 
-@runtime_checkable
 class StagedTexture(Resource, Protocol):
     """A texture that kernels of the device cannot address: they read or write a buffer in its place."""
 
@@ -116,6 +115,11 @@ class StagedTexture(Resource, Protocol):
         buffer for the same tensor before, is used again if it fits: then nothing is allocated.
         """
         ...
+
+
+def is_staged(resource: Resource) -> TypeGuard[StagedTexture]:
+    """Whether kernels use a buffer in its place. Asking the protocol takes as long as all else of a binding."""
+    return hasattr(resource, "stage")
 
 
 @dataclass(frozen=True)

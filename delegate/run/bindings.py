@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...interop.arrays import ArrayLayout
-from ...interop.device import Device, Resource, StagedTexture
+from ...interop.device import Device, Resource, is_staged
 from ...interop.dlpack import host_array, is_on_host
 from ...interop.errors import BindingError
 from ...interop.host_arrays import HostArray
@@ -65,7 +65,7 @@ def make_binding(
     if not resource.format:
         return _buffer(resource, tensor, what, mapping, write=write)
     binding = _texture(device, resource, tensor, what, write, mapping)
-    return _staged(binding, write, previous) if isinstance(resource, StagedTexture) else binding
+    return _staged(binding, write, previous) if is_staged(resource) else binding
 
 
 def rebound(device: Device, obj: Any, previous: Binding) -> Binding | None:
@@ -98,7 +98,7 @@ def _is_alike(resource: Resource, before: Resource) -> bool:
 def _staged(binding: Binding, write: bool, previous: Binding | None) -> Binding:
     """The same with a buffer in place of a texture that kernels cannot address."""
     texture, view = binding.resource, binding.view
-    assert isinstance(texture, StagedTexture) and isinstance(view, Picture)
+    assert is_staged(texture) and isinstance(view, Picture)
     buffer = texture.stage(view, binding.parameters, write=write, previous=previous.resource if previous else None)
     return Binding(buffer, Dense(view.shape), how="at most one conversion dispatch")
 
@@ -275,7 +275,7 @@ def _texture(
 def _check_writable(
     device: Device, where: str, resource: Resource, size: tuple[int, int], mapping: TextureMapping
 ) -> None:
-    formats = resource.write_formats if isinstance(resource, StagedTexture) else device.traits.write_formats
+    formats = resource.write_formats if is_staged(resource) else device.traits.write_formats
     if resource.format not in formats:
         raise BindingError(
             f"{where}: kernels of {device.traits.name} cannot write {resource.format}; "

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...interop.arrays import ArrayLayout, array_layout
-from ...interop.device import Device, Resource, StagedTexture
+from ...interop.device import Device, Resource, is_staged
 from ...interop.dlpack import host_array, is_on_host
 from ...interop.errors import BindingError
 from ...interop.host_arrays import HostArray
@@ -172,7 +172,7 @@ def _borrowed(device: Device, native: Any, part: str) -> Resource:
         resource = device.borrow(native)
     except BindingError as error:
         raise BindingError(f"{part}: {error}") from error
-    if isinstance(resource, StagedTexture):
+    if is_staged(resource):
         raise BindingError(f"{part}: {resource.label} is another API's; bind planes of {device.traits.api}'s")
     if resource.released:
         raise BindingError(f"{part}: {resource.label} is released; bind one that is alive")
