@@ -20,6 +20,10 @@ log = logging.getLogger("framebind")
 
 NO_TIMES = 2
 """CU_EVENT_DISABLE_TIMING: such an event costs less."""
+_DEFAULT_STREAMS = (0, 1, 2)
+"""The stream 0, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD."""
+_REFUSED = (201, 400)
+"""CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_INVALID_HANDLE."""
 OLDEST_CAPABILITY = 70
 """The first compute capability whose memory model has release and acquire, which the barrier between groups needs."""
 
@@ -103,6 +107,7 @@ class CudaContext:
         except DeviceError:
             self._driver.cuDevicePrimaryCtxRelease_v2(device)
             raise
+        self._must_be_current = self.stream in _DEFAULT_STREAMS
         track(self)
         _living.add(self)
         self.make_current()
@@ -159,13 +164,19 @@ class CudaContext:
             check_process()
             raise DeviceError(f"{self} is closed: make a new CudaContext, and the objects and programs in it anew")
 
-    def enter(self) -> bool:
-        """Let it be CUDA's current context on this thread. Returns whether it was not: then call ``leave``."""
-        return _enter(self._driver, self.handle)
+    def call(self, function: Callable[..., int], *arguments: Any) -> int:
+        """Call a function of the driver that takes a stream or an event of this context, and return its status.
 
-    def leave(self) -> None:
-        """Let the context before it be CUDA's current one on this thread."""
-        _leave(self._driver)
+        The driver knows the context by these. It is made current only for default streams, which every context has,
+        and from the first call on that the driver refuses otherwise.
+        """
+        if not self._must_be_current:
+            status = function(*arguments)
+            if status not in _REFUSED:
+                return status
+            self._must_be_current = True
+        with self.entered():
+            return function(*arguments)
 
     def entered(self) -> contextlib.AbstractContextManager[None]:
         """Within the block it is CUDA's current context on this thread."""

@@ -84,17 +84,15 @@ class CudaCommandList(BaseCommandList[Recording]):
             self._submit()
 
     def _submit(self) -> None:
-        pushed = self._context.enter()
-        try:
-            for resource in self._unkept:
-                resource.check_allocated()
-            for function, arguments in self._calls:
-                status = function(*arguments)
-                if status:
-                    check(status, f"running on {self._context}")
-        finally:
-            if pushed:
-                self._context.leave()
+        context = self._context
+        if self._unkept:
+            with context.entered():
+                for resource in self._unkept:
+                    resource.check_allocated()
+        for function, arguments in self._calls:
+            status = context.call(function, *arguments)
+            if status:
+                check(status, f"running on {context}")
 
     def timings(self) -> list[tuple[str, int]]:
         """Run once and return (label, nanoseconds on the GPU) of each dispatch. For measurements: it waits.

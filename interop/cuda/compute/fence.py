@@ -21,7 +21,9 @@ class CudaEvents:
         try:
             return self._free.pop()
         except IndexError:
-            return ask(driver().cuEventCreate, ctypes.c_void_p, NO_TIMES, what=f"making an event in {self.context}")
+            what = f"making an event in {self.context}"
+            with self.context.entered():
+                return ask(driver().cuEventCreate, ctypes.c_void_p, NO_TIMES, what=what)
 
     def give_back(self, event: int) -> None:
         self._free.append(event)
@@ -44,13 +46,8 @@ class CudaFence:
 
     def __init__(self, events: CudaEvents) -> None:
         self._events, self._context = events, events.context
-        pushed = self._context.enter()
-        try:
-            self.handle = events.take()
-            status = driver().cuEventRecord(self.handle, self._context.stream)
-        finally:
-            if pushed:
-                self._context.leave()
+        self.handle = events.take()
+        status = self._context.call(driver().cuEventRecord, self.handle, self._context.stream)
         if status:
             check(status, f"marking a point in {self._context}")
 
@@ -62,22 +59,15 @@ class CudaFence:
     def done(self) -> bool:
         """Whether the GPU has passed this point. Never waits."""
         self._context.check()
-        with self._context.entered():
-            status = driver().cuEventQuery(self.handle)
+        status = self._context.call(driver().cuEventQuery, self.handle)
         if status not in (0, NOT_READY):
             check(status, f"asking {self._context} for its progress")
         return status == 0
 
     def wait(self) -> None:
         """Block until the GPU has passed this point. Raises DeviceError if work before it has failed."""
-        context = self._context
-        context.check()
-        pushed = context.enter()  # entered() takes longer
-        try:
-            status = driver().cuEventSynchronize(self.handle)
-        finally:
-            if pushed:
-                context.leave()
+        self._context.check()
+        status = self._context.call(driver().cuEventSynchronize, self.handle)
         if status:
             check(status, f"waiting for {self._context}")
 
