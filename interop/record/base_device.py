@@ -31,6 +31,8 @@ class BaseDevice(ABC, Generic[K, L, B]):
 
     def __init__(self, context: Context, barrier: B, *, owns_context: bool) -> None:
         self._base_context, self._barrier, self.owns_context = context, barrier, owns_context
+        self.check = context.check
+        """See interop.device.Device."""
         self._kernels: dict[KernelSource, K] = {}
         self.dispatches: Dispatches = "auto"
         self.users = 0
@@ -115,10 +117,6 @@ class BaseDevice(ABC, Generic[K, L, B]):
     def entered(self) -> AbstractContextManager[None]:
         """See interop.device.Device."""
         return nullcontext()
-
-    def check(self) -> None:
-        """See interop.device.Device."""
-        self._base_context.check()
 
     def close(self) -> None:
         """Free the kernels, and close the context if the device made it. Of several users the last one does it."""

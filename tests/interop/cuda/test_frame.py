@@ -1,0 +1,68 @@
+"""A bound frame on CUDA: the calls of the driver and the Python functions that it takes."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import framebind as fb
+from support.recording_driver import RecordingDriver
+from support.tiny_models import chain
+
+Frame = Callable[[], None]
+COUNTED = ("/framebind/interop/", "/framebind/delegate/", "/ai_edge_litert/")
+MOST_FUNCTIONS = 55
+"""They all run from cold caches while the GPU waits, or while somebody waits for the frame: there were 81."""
+
+
+@pytest.fixture
+def frame(recorder: RecordingDriver) -> Iterator[Frame]:
+    """Binds the next picture of a ring, runs, and waits for a fence."""
+    with fb.CudaContext():
+        delegate = fb.GpuDelegate("cuda")
+        interpreter = fb.Interpreter(model_content=chain("EXP", "SOFTMAX"), experimental_delegates=[delegate])
+        interpreter.allocate_tensors()
+        interpreter.set_allow_buffer_handle_output(True)
+        output = fb.CudaArray.from_array(np.zeros((1, 4, 5, 3), np.float32))
+        delegate.bind_buffer_to_tensor(output, interpreter.outputs()[0])
+        ring = itertools.cycle([fb.CudaImage.from_array(np.zeros((4, 5, 4), np.uint8)) for _ in range(2)])
+        tensor = interpreter.inputs()[0]
+
+        def one_frame() -> None:
+            delegate.bind_buffer_to_tensor(next(ring), tensor)
+            interpreter.invoke()
+            delegate.fence().wait()
+
+        for _ in range(2):
+            one_frame()
+        yield one_frame
+        delegate.close()
+
+
+def test_a_frame_calls_the_driver_no_more_than_it_must(frame: Frame, recorder: RecordingDriver) -> None:
+    recorder.calls.clear()
+    frame()
+    assert recorder.names() == [
+        "cuGraphExecKernelNodeSetParams", "cuGraphLaunch", "cuEventRecord", "cuEventSynchronize",
+    ]  # fmt: skip
+
+
+def test_a_frame_takes_few_python_functions(frame: Frame) -> None:
+    names: list[str] = []
+
+    def note(called: FrameType, event: str, _argument: Any) -> None:
+        if event == "call" and any(folder in called.f_code.co_filename for folder in COUNTED):
+            names.append(called.f_code.co_name)
+
+    sys.setprofile(note)
+    try:
+        frame()
+    finally:
+        sys.setprofile(None)
+    assert len(names) <= MOST_FUNCTIONS, names
