@@ -22,8 +22,7 @@ NO_TIMES = 2
 """CU_EVENT_DISABLE_TIMING: such an event costs less."""
 _DEFAULT_STREAMS = (0, 1, 2)
 """The stream 0, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD."""
-_REFUSED = (201, 400)
-"""CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_INVALID_HANDLE."""
+_WENT_WELL = (0, api.NOT_READY)
 OLDEST_CAPABILITY = 70
 """The first compute capability whose memory model has release and acquire, which the barrier between groups needs."""
 
@@ -168,15 +167,16 @@ class CudaContext:
         """Call a function of the driver that takes a stream or an event of this context, and return its status.
 
         The driver knows the context by these. It is made current only for default streams, which every context has,
-        and from the first call on that the driver refuses otherwise.
+        and for a call that fails otherwise, and then for all that follow.
         """
         if not self._must_be_current:
             status = function(*arguments)
-            if status not in _REFUSED:
+            if status in _WENT_WELL:
                 return status
-            self._must_be_current = True
         with self.entered():
-            return function(*arguments)
+            status = function(*arguments)
+        self._must_be_current = self._must_be_current or status in _WENT_WELL
+        return status
 
     def entered(self) -> contextlib.AbstractContextManager[None]:
         """Within the block it is CUDA's current context on this thread."""
