@@ -64,6 +64,7 @@ as fast as it is, experiment by experiment, is in [internals](internals/index.md
 | `python -m framebind benchmark MODEL` | latency, initialization by phase, memory, counts; `--profile`: each step |
 | `python -m framebind diff MODEL` | how far the results are from LiteRT's CPU interpreter |
 | `benchmarks/frames.sh` | all six models, on both APIs, beside LiteRT's CPU interpreter and GPU accelerator |
+| `benchmarks/host.py` | the host's part of a bound frame: LiteRT, Python, the driver's calls, the fence |
 | `benchmarks/bound.py` | GPU time of each network, and of the frame that samples a camera texture for it |
 | `benchmarks/initialization.py` | starts with and without what an earlier process kept |
 | `benchmarks/imports.py` | `import framebind` and a first GL context, in fresh processes |
