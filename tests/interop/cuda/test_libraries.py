@@ -223,7 +223,7 @@ def test_arrays_of_cupy_and_jax_are_bound_in_place(model: Model, torch: Any) -> 
     model.bind(source, back)
     model.run()
     close(torch.from_dlpack(back), 5e-3)
-    with pytest.raises(fb.BindingError, match="kernels count upwards"):
+    with pytest.raises(fb.BindingError, match="end behind the memory"):  # CuPy's capsule has strides without a sign
         model.delegate.bind_buffer_to_tensor(source[:, ::-1], 0)
     array = fb.CudaArray.from_array(X)
     assert cupy.from_dlpack(array).data.ptr == cupy.asarray(array).data.ptr == array.pointer
