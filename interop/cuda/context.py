@@ -20,9 +20,6 @@ log = logging.getLogger("framebind")
 
 NO_TIMES = 2
 """CU_EVENT_DISABLE_TIMING: such an event costs less."""
-_DEFAULT_STREAMS = (0, 1, 2)
-"""The stream 0, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD."""
-_WENT_WELL = (0, api.NOT_READY)
 OLDEST_CAPABILITY = 70
 """The first compute capability whose memory model has release and acquire, which the barrier between groups needs."""
 
@@ -106,7 +103,6 @@ class CudaContext:
         except DeviceError:
             self._driver.cuDevicePrimaryCtxRelease_v2(device)
             raise
-        self._must_be_current = self.stream in _DEFAULT_STREAMS
         track(self)
         _living.add(self)
         self.make_current()
@@ -164,19 +160,13 @@ class CudaContext:
             raise DeviceError(f"{self} is closed: make a new CudaContext, and the objects and programs in it anew")
 
     def call(self, function: Callable[..., int], *arguments: Any) -> int:
-        """Call a function of the driver that takes a stream or an event of this context, and return its status.
-
-        The driver knows the context by these. It is made current only for default streams, which every context has,
-        and for a call that fails otherwise, and then for all that follow.
-        """
-        if not self._must_be_current:
-            status = function(*arguments)
-            if status in _WENT_WELL:
-                return status
-        with self.entered():
-            status = function(*arguments)
-        self._must_be_current = self._must_be_current or status in _WENT_WELL
-        return status
+        """Call a function of the driver while this is CUDA's current context, and return its status."""
+        pushed = _enter(self._driver, self.handle)  # entered() takes longer
+        try:
+            return function(*arguments)
+        finally:
+            if pushed:
+                _leave(self._driver)
 
     def entered(self) -> contextlib.AbstractContextManager[None]:
         """Within the block it is CUDA's current context on this thread."""

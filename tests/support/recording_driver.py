@@ -24,7 +24,7 @@ CONTEXT, OTHER_STREAM, MAPPED = 0xC0, 0x5EED, 0xB0FFE4
 MACHINE_CODE = b"what the compiler says"
 """A cubin, or the log of a failure."""
 _ATTRIBUTES = {1: 1024, 8: 49152, 16: 132, 39: 2048, 75: 9, 76: 0, 95: 1}
-_INVALID_VALUE, _INVALID_IMAGE, _INVALID_CONTEXT, _NOT_READY = 1, 200, 201, 600
+_INVALID_VALUE, _INVALID_IMAGE, _NOT_READY = 1, 200, 600
 
 
 class _Entry:
@@ -40,8 +40,6 @@ class _Entry:
         driver.calls.append((self._name, tuple(getattr(each, "value", each) for each in arguments)))
         if self._name in driver.failing:
             return driver.failing[self._name]
-        if self._name in driver.needing_context and not driver.current:
-            return _INVALID_CONTEXT
         act: Callable[..., int | None] | None = getattr(driver, f"_{self._name}", None)
         return (act(*arguments) if act is not None else 0) or 0
 
@@ -52,8 +50,6 @@ class RecordingDriver:
     def __init__(self) -> None:
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
         self.failing: dict[str, int] = {}
-        self.needing_context: set[str] = set()
-        """The functions that fail if no context is current."""
         self.attributes = dict(_ATTRIBUTES)
         self.memory: dict[int, Any] = {}
         """Memory that is not freed, by its address."""
