@@ -86,8 +86,8 @@ step as a dispatch of its own, with a wait before it, so the sum of its steps is
 SECTIONS = {
     "frames": """## A bound frame
 
-Medians in ms. On OpenCL all steps are one dispatch; on NVIDIA's OpenGL there is one for every ten, and was one for each
-step until 2026-11-22.
+Medians in ms. On CUDA a graph has a launch for each step; on OpenCL all steps are one dispatch; on NVIDIA's OpenGL
+there is one for every ten, and was one for each step until 2026-11-22.
 """,
     "comparison": """## Before and after
 
