@@ -1,6 +1,6 @@
 """Times what a GL dispatch costs beside its work: chains of small dispatches with one thing changed at a time.
 
-python benchmarks/gl_dispatch.py [--steps 64] [--runs 30] [--commit HASH]
+python benchmarks/gl_dispatch.py [--steps 64] [--runs 30] [--json FILE]
 
 Every chain runs behind a dispatch that keeps the GPU busy until the CPU has submitted all of it, so that *gpu*, by the
 GPU's clock, is what a step takes if the CPU is never late. *cpu* is the time of a step's calls on the CPU. Both are
@@ -10,13 +10,14 @@ microseconds per step: medians.
 from __future__ import annotations
 
 import ctypes
+import json
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from report import Cell, Result, keep, today
 
 import framebind as fb
 from framebind.interop.gl.buffer import GlBuffer
@@ -205,9 +206,9 @@ def chains(made: Chains) -> dict[str, Callable[[int], Sequence[Call]]]:
 def main(
     steps: Annotated[int, typer.Option(help="Dispatches of a chain.")] = 64,
     runs: Annotated[int, typer.Option(help="Chains that are timed.")] = 30,
-    commit: Annotated[str, typer.Option(help="Keep the figures, as those of this commit.")] = "",
+    out: Annotated[Path | None, typer.Option("--json", help="Where to write the figures.")] = None,
 ) -> None:
-    rows: list[list[Cell]] = []
+    rows: list[list[Any]] = []
     with fb.GlContext.headless() as context:
         made = Chains(steps, runs)
         print(f"{context.renderer}, {context.gl.version}; the GPU is kept busy for {made.calibrate():.1f} ms first")
@@ -220,10 +221,9 @@ def main(
             print(f"{name:48} {'':6} {taken:7.2f}")
         if errors := context.gl.clear_errors():
             raise SystemExit(f"GL errors: {errors}")
-    if commit:
-        machine, driver = context.renderer.partition("/")[0], f"OpenGL {context.gl.version}"
-        columns = ["step", "GPU us", "CPU us"]
-        keep(Result("gl_dispatch", machine, driver, today(), commit, "benchmarks/gl_dispatch.py", columns, rows))
+    if out is not None:
+        figures = {"machine": context.renderer, "driver": context.gl.version, "columns": ["step", "GPU us", "CPU us"]}
+        out.write_text(json.dumps(figures | {"rows": rows}, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -99,11 +99,6 @@ All steps of a frame, in us. The *lower bound* is computed from shapes: every te
 multiply-add done at 33.5 per picosecond, whichever takes longer, and 1.3 us per step. The last column is what an input
 texture of 1280x720 adds to the network alone with its input in a buffer.
 """,
-    "gl_dispatch": """## A dispatch on OpenGL
-
-A step of a chain of 64 dispatches of one small work-group, with what is named in it, by the GPU's clock and on the CPU.
-The GPU was kept busy until the CPU had submitted all of a chain.
-""",
     "read": """## A frame through CPU memory
 
 Medians in ms, beside LiteRT's GPU accelerator in the same process.
