@@ -115,13 +115,17 @@ def imported(native: Any, stream: int | None = None) -> Imported:
 
 
 def _asked(native: Any, stream: int | None, what: str) -> tuple[Any, bool]:
-    """The capsule of a producer, and whether it took the stream. Old producers know no version, some no stream."""
+    """The capsule of a producer, and whether it took the stream.
+
+    Old producers know no version, some no stream, and PyAV implements none (NotImplementedError): these are asked
+    without, and the consumer waits for the legacy default stream, on which FFmpeg copies what NVDEC decoded.
+    """
     refusal: Exception | None = None
     ordered = {} if stream is None else {"stream": stream}
     for given in ({**ordered, "max_version": VERSION}, ordered, {}):
         try:
             return native.__dlpack__(**given), "stream" in given
-        except TypeError as error:
+        except (TypeError, NotImplementedError) as error:
             refusal = refusal or error
         except (AttributeError, BufferError, RuntimeError, ValueError) as error:
             refusal = error
