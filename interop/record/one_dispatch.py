@@ -98,7 +98,7 @@ def wanted_groups(steps: Sequence[Step], units: int, per_unit: int = 0) -> int:
     return min(most * units, max(step.group_count for step in steps))
 
 
-def prefers_one(steps: Sequence[Step], *, software: bool, units: int) -> bool:
+def prefers_one(steps: Sequence[Step], *, software: bool, units: int, most: int = MOST_INVOCATIONS) -> bool:
     """Whether one dispatch is likely to be the faster way: on a GPU, for many steps that are small.
 
     Large steps fill the GPU better alone: a program has as many registers as its largest kernel needs, and so fewer
@@ -107,7 +107,7 @@ def prefers_one(steps: Sequence[Step], *, software: bool, units: int) -> bool:
     if software or len(steps) < FEWEST_STEPS:
         return False
     invocations = sum(step.group_count * step.kernel.source.group_size for step in steps)
-    return invocations / len(steps) <= MOST_INVOCATIONS * units
+    return invocations / len(steps) <= most * units
 
 
 def even_parts(steps: Sequence[Step], most: int) -> list[Sequence[Step]]:

@@ -29,6 +29,11 @@ from .one_dispatch import STEPS_OF_A_PART, record_parts
 from .recording import record_separately
 
 _OBJECTS = GlBuffer, GlTexture
+MOST_INVOCATIONS = 640
+"""Invocations per compute unit, on average, up to which steps are run in parts: fewer than on OpenCL. On an H200 on
+2026-11-22 eight frames of selfie_segmentation took 1.17 ms in parts, 32 in separate dispatches 0.87
+(``benchmarks/batch.py --backend gl``). For single frames see docs/internals/one-dispatch.md.
+"""
 
 log = logging.getLogger("framebind")
 
@@ -99,7 +104,7 @@ class GlDevice(BaseDevice[GlKernel, GlCommandList, GlBarrier]):
     def _prefers_one(self, steps: Sequence[Step]) -> bool:
         """Only where the number of compute units is known, which NVIDIA's GL tells."""
         units = self._barrier.units
-        return units > 1 and prefers_one(steps, software=self.context.software, units=units)
+        return units > 1 and prefers_one(steps, software=self.context.software, units=units, most=MOST_INVOCATIONS)
 
     def _record_separately(self, steps: Sequence[Step], store: BinaryStore | None) -> GlCommandList:
         separately = functools.partial(record_separately, self.context, store=store)

@@ -34,7 +34,8 @@ INTEGER_IDENTITY = (0, *INT32_BOUNDS, 1)
 LEAST_SHARED, FEW_ITEMS_PART = 32, 48
 """A work-group shares each result of so many values or more, if results are fewer than 1/48 of the invocations that the
 device keeps resident: else few groups would read one value after the other. 2,048 sums of 64 values took 16 us on an
-H200 on 2026-11-22, on 8 groups (selfie_segmentation, 8 frames); sharing was computed to be faster, and not measured.
+H200 on 2026-11-22, on 8 groups (selfie_segmentation, 8 frames). Sharing was measured only together with the change of
+squeeze-and-excite of that day: docs/internals/squeeze-excite.md.
 """
 LONGEST_MEAN = 32767
 """The most integers whose mean is taken: the sum of their remainders fits 32 bits."""
