@@ -125,9 +125,9 @@ LIMITS = """
 ## Limits of these figures
 
 They hold for one machine, driver and day each. A software device (llvmpipe, PoCL) shows that the programs work, not how
-fast a GPU is: there LiteRT's own CPU interpreter is 6 to 40 times faster, and framebind says so. No sentence of this
-documentation about *why* a kernel takes its time rests on a profiler's counters: they are inferences from times and
-instructions.
+fast a GPU is: there LiteRT's own CPU interpreter is 6 to 40 times faster, and framebind says so. But for the 9x9
+convolutions in [tensor cores](internals/tensor-cores.md), no sentence of this documentation about *why* a kernel takes
+its time rests on a profiler's counters: they are inferences from times and instructions.
 """
 
 
