@@ -1,4 +1,4 @@
-"""Writes docs/performance.md from the measurements in benchmarks/results, and adds new ones there.
+"""Writes docs/performance.md and batch-times.md from the measurements in benchmarks/results, and adds new ones there.
 
 python benchmarks/report.py                                         write the page
 python benchmarks/report.py add FRAMES.json --commit HASH           keep what `benchmarks/frames.sh --json` printed
@@ -25,6 +25,7 @@ import typer
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 PAGE = HERE.parent / "docs" / "performance.md"
+BATCH_PAGE = PAGE.with_name("batch-times.md")
 FRAMES = "benchmarks/frames.sh"
 WIDTH = 120
 """The longest line of text on the page, in characters."""
@@ -103,12 +104,6 @@ texture of 1280x720 adds to the network alone with its input in a buffer.
 
 Medians in ms, beside LiteRT's GPU accelerator in the same process.
 """,
-    "batch": """## N frames at once
-
-Milliseconds per frame: medians of runs of N frames with a wait after each, divided by N. Inputs and outputs are on the
-GPU, in one buffer for all frames or in *N objects*: a texture of 640x480 for each picture, and buffers. LiteRT's are
-written from CPU memory and read back.
-""",
     "starts": """## Starts
 
 From the model's file to the end of the first inference, in ms, with the drivers' own caches off. *Warm* starts read
@@ -121,6 +116,15 @@ and a test compares. *API calls* are all that `invoke()` issues if everything is
 """,
 }
 """By kind of result: the heading and text of its part of the page, in order."""
+BATCH = "batch"
+"""The kind of result that has a page of its own."""
+BATCH_HEADER = """# Time of N frames at once
+
+`python benchmarks/report.py` writes this page from `benchmarks/results/batch-*.json`; [batches](batches.md) says how to
+run N frames. Milliseconds per frame: medians of runs of N frames with a wait after each, divided by N. Inputs and
+outputs are on the GPU, in one buffer for all frames or in *N objects*: a texture of 640x480 for each picture, and
+buffers. LiteRT's are written from CPU memory and read back.
+"""
 LIMITS = """
 ## Limits of these figures
 
@@ -137,9 +141,14 @@ def newest(results: Iterable[Result]) -> list[Result]:
     return list({(result.kind, result.machine): result for result in ordered}.values())
 
 
+def batch_page(results: Iterable[Result]) -> str:
+    """The page of batches."""
+    return BATCH_HEADER + "".join("\n" + table(result) for result in newest(results) if result.kind == BATCH)
+
+
 def page(results: Iterable[Result]) -> str:
-    """The whole page. Raises ValueError for a result of a kind that is not in SECTIONS."""
-    shown = newest(results)
+    """The whole page. Raises ValueError for a result of a kind that is neither in SECTIONS nor a batch."""
+    shown = [result for result in newest(results) if result.kind != BATCH]
     if unknown := {result.kind for result in shown} - SECTIONS.keys():
         raise ValueError(f"no section of the page shows results of kind {', '.join(sorted(unknown))}")
     text = HEADER
@@ -250,6 +259,7 @@ def keep(result: Result) -> Path:
 
 def write_page() -> None:
     PAGE.write_text(page(read_results()), encoding="utf-8")
+    BATCH_PAGE.write_text(batch_page(read_results()), encoding="utf-8")
 
 
 app = typer.Typer(help=__doc__)

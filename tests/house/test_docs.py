@@ -359,6 +359,8 @@ def test_the_page_of_measurements_is_what_its_script_writes() -> None:
     text = (DOCS / "performance.md").read_text(encoding="utf-8")
     assert text == report["page"](report["read_results"]()), "run python benchmarks/report.py"
     assert len(text.splitlines()) <= 150
+    batches = (DOCS / "batch-times.md").read_text(encoding="utf-8")
+    assert batches == report["batch_page"](report["read_results"]()), "run python benchmarks/report.py"
 
 
 def test_measured_frames_become_a_table() -> None:
