@@ -27,7 +27,7 @@ from framebind.demos.measuring.measure import FRAME
 from framebind.demos.models import find_model
 from framebind.interop.device import Step
 from framebind.interop.record.null import NullDevice
-from framebind.kernels.views import Dense, Picture, Storage, picture_parameters
+from framebind.kernels.views import Dense, Picture, Plane, Storage, picture_parameters
 from framebind.kernels.views import Table as Constants
 
 WIDTH = 110
@@ -102,7 +102,8 @@ def winograd_lines(steps: Sequence[Step]) -> list[str]:
         if constants["STRIDE_Y"] != 1 or constants["STRIDE_X"] != 1:
             continue
         views = {argument.name: argument.view for argument in step.kernel.source.arguments}
-        source, target = (view.shape for view in (views["src"], views["dst"]) if not isinstance(view, Constants))
+        both = [view for view in (views["src"], views["dst"]) if not isinstance(view, Constants | Plane)]
+        source, target = (view.shape for view in both)
         pixels, depth, channels = math.prod(target[:3]), -(-source[3] // 4), -(-target[3] // 4)
         arithmetic = [way.operations(pixels, depth, channels) / MULTIPLY_ADDS_PER_US for way in WAYS]
         # 16 values for 4 pixels, written and read, of inputs and sums; and two more steps.
