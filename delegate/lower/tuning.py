@@ -20,7 +20,7 @@ GROUPS_PER_UNIT = (1, 2, 4)
 """The numbers of work-groups per compute unit that are tried for programs of one dispatch."""
 WAYS: Mapping[Dispatches, str] = {
     "separate": "a dispatch for each step",
-    "parts": "few dispatches for all steps",
+    "parts": "one dispatch for many steps",
     "one": "one dispatch for all steps",
 }
 """The ways to run steps that are tried, in words."""

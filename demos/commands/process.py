@@ -16,7 +16,7 @@ from ..console import counted, progress_bar
 from ..flags import GpuFlags, with_flags
 from ..processing.inputs import Input, find_inputs
 from ..processing.manifest import Manifest
-from ..processing.stage import TASKS, UNFINISHED, Save, TaskName, VideoStage
+from ..processing.stage import TASKS, UNFINISHED, Save, Session, TaskName, VideoStage
 from .output import print_line
 
 Inputs = Annotated[
@@ -67,7 +67,7 @@ def process(
     _check_outputs(stage, waiting, places, overwrite=overwrite or resume)
     began = time.perf_counter()
     try:
-        results = _run(stage, waiting, places, manifest)
+        results = _run(stage, waiting, places, manifest) if waiting else []
     finally:
         manifest.close()
     _print_summary(results, len(found) - len(waiting), time.perf_counter() - began)
@@ -125,10 +125,10 @@ def _run(
     stage: VideoStage, waiting: list[Input], places: dict[Input, Path], manifest: Manifest
 ) -> list[dict[str, Any]]:
     results: list[dict[str, Any]] = []
-    with progress_bar("videos", len(waiting)) as advance:
+    with progress_bar("videos", len(waiting)) as advance, Session(stage) as session:
         for each in waiting:
             try:
-                result = stage(each.path, places[each])
+                result = session.process(each.path, places[each])
             except (fb.FramebindError, OSError) as error:
                 result = {"error": f"{type(error).__name__}: {error}"}
                 print_line(f"{each.path}: {result['error']}")

@@ -58,7 +58,30 @@ class VideoStage:
         suffixes = {"video": self.suffix, "jsonl": ".jsonl"}
         return [place.with_name(place.name + suffixes[each]) for each in self.save]
 
-    def __call__(
+    def __call__(self, source: Path, place: Path) -> dict[str, Any]:
+        """Process one video; see ``Session.process``. For many videos a Session compiles the model once."""
+        with Session(self) as session:
+            return session.process(source, place)
+
+
+class Session:
+    """The GL context and the networks that the videos of a stage share: a model is compiled once for each size."""
+
+    def __init__(self, stage: VideoStage) -> None:
+        self.stage = stage
+        self._networks: dict[str, Network] = {}
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Session:
+        self._context = self._stack.enter_context(fb.GlContext.headless())
+        self._timer = fb.GlTimer()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._networks.clear()
+        self._stack.close()
+
+    def process(
         self, source: Path, place: Path, advance: Callable[[float], None] = lambda seconds: None
     ) -> dict[str, Any]:
         """Process one video; ``advance`` gets the seconds of each frame on the video's clock.
@@ -67,35 +90,39 @@ class VideoStage:
         CPU seconds, and bytes between host and GPU after the first frame, which compiles and loads weights.
         """
         began, cpu = time.perf_counter(), time.process_time()
+        fb.transfers.reset()
         place.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=place.parent) as folder:
             unfinished = Path(folder) / place.name
             frames = self._run(source, unfinished, advance)
-            for made, wanted in zip(self.outputs(unfinished), self.outputs(place), strict=True):
+            for made, wanted in zip(self.stage.outputs(unfinished), self.stage.outputs(place), strict=True):
                 made.replace(wanted)
         return {
             "frames": frames, "seconds": round(time.perf_counter() - began, 3),
             "cpu_seconds": round(time.process_time() - cpu, 3), "bytes": fb.transfers.bytes,
-            "outputs": [str(path) for path in self.outputs(place)],
+            "outputs": [str(path) for path in self.stage.outputs(place)],
         }  # fmt: skip
 
     def _run(self, source: Path, place: Path, advance: Callable[[float], None]) -> int:
         """Draw and write each frame. Returns their number."""
         frames = 0
         with contextlib.ExitStack() as stack:
-            context = stack.enter_context(fb.GlContext.headless())
             reader = stack.enter_context(fb.open_source(source))
-            picture = fb.GlTexture(*reader.size, "rgba8", label="the picture")
-            task, overlay = self._prepare(picture), fb.Overlay()
+            picture = stack.enter_context(fb.GlTexture(*reader.size, "rgba8", label="the picture"))
+            prepare, model = TASKS[self.stage.task]
+            # A task of its own for each video: it remembers where things were in the frame before.
+            task = prepare(Scene(self._network(self.stage.model or model), picture, self._network))
+            overlay = fb.Overlay()
             put = stack.enter_context(self._open(source, place, picture, reader))
-            for number, frame in enumerate(reader.textures(context)):
-                if number % self.every:
+            for number, frame in enumerate(reader.textures(self._context)):
+                if number % self.stage.every:
                     continue
                 task.draw(frame)
                 if task.overlay is not None:
                     task.overlay(overlay)
                     overlay.draw(picture)
                 put(task)
+                self._timer.end()
                 advance(reader.time or 0.0)
                 if not frames:
                     fb.transfers.reset()
@@ -103,30 +130,26 @@ class VideoStage:
                 frames += 1
         return frames
 
-    def _prepare(self, picture: fb.GlTexture) -> Task:
-        """Make the task with its networks. It draws ``picture``."""
-        prepare, model = TASKS[self.task]
-        timer = fb.GlTimer()
-
-        def load(name: str) -> Network:
+    def _network(self, name: str) -> Network:
+        """The network of that name, made once."""
+        if name not in self._networks:
             path = find_model(name)
-            return Network(path, self.flags.options(path), timer)
-
-        return prepare(Scene(load(self.model or model), picture, load))
+            self._networks[name] = Network(path, self.stage.flags.options(path), self._timer)
+        return self._networks[name]
 
     @contextlib.contextmanager
     def _open(
         self, source: Path, place: Path, picture: fb.GlTexture, reader: fb.Source
     ) -> Iterator[Callable[[Task], None]]:
         """Open the outputs. Yields the function that writes the last frame to each."""
-        files = dict(zip(self.save, self.outputs(place), strict=True))
+        files = dict(zip(self.stage.save, self.stage.outputs(place), strict=True))
         with contextlib.ExitStack() as stack:
             sink, rows = None, None
             if "video" in files:
-                rate = (reader.fps or 25.0) / self.every
+                rate = (reader.fps or 25.0) / self.stage.every
                 sink = fb.open_sink(
                     files["video"], picture.context, picture.size, fps=rate,
-                    codec=self.codec, quality=self.quality, sound_of=source,
+                    codec=self.stage.codec, quality=self.stage.quality, sound_of=source,
                 )  # fmt: skip
                 stack.enter_context(sink)
             if "jsonl" in files:

@@ -155,7 +155,7 @@ def test_of_one_dispatch_the_groups_are_measured_too(starts: Starts) -> None:
     assert [tuning.groups_per_unit for tuning in starts.challenged[-len(GROUPS_PER_UNIT) :]] == [*GROUPS_PER_UNIT]
     assert all(tuning.dispatches == "parts" for tuning in starts.challenged), "few parts of so few steps are one"
     assert starts.statistics is not None and starts.statistics.dispatches == 1
-    assert starts.statistics.tuning == ("few dispatches for all steps",)
+    assert starts.statistics.tuning == ("one dispatch for many steps",)
 
 
 def test_what_is_tuned_computes_the_same(starts: Starts) -> None:

@@ -33,6 +33,7 @@ from framebind.delegate.certify.cases.quantized_models import convolution
 from framebind.demos.models import BUNDLED, DEFAULT_STYLE
 from support.environment import CUDA_DEVICES, photograph_path
 from support.tiny_models import G, Op, T, build
+from support.video.clips import write_clip
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -105,6 +106,7 @@ def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, tool: Callable[[s
     picture = cv2.imread(str(photograph_path()))
     assert picture is not None
     cv2.imwrite(str(tmp_path / "photograph.png"), cv2.resize(picture, (64, 48)))
+    write_clip(tmp_path / "clip.mp4", frames=3)
     code = program(page)
     (tmp_path / "page.py").write_text(code)
     (tmp_path / "run.py").write_text(

@@ -248,7 +248,10 @@ def test_a_damaged_video_says_so_at_its_end(context: fb.GlContext, clip: Path) -
     data[middle:] = bytes(len(data) - middle)
     clip.write_bytes(data)
     seen = 0
-    with fb.open_source(clip) as opened, pytest.raises(fb.SourceError, match=r"is damaged: \d of 10 frames could be"):
+    with (
+        fb.open_source(clip) as opened,
+        pytest.raises(fb.SourceError, match=r"is damaged: \d (of 10 )?frames could be"),
+    ):
         for _ in opened.textures(context):
             seen += 1
     assert 3 < seen < 8
