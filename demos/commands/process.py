@@ -31,6 +31,10 @@ Suffix = Annotated[str, typer.Option(help="The videos' format: .mp4, .mov, .mkv,
 Codec = Annotated[str | None, typer.Option(help="h264, hevc, av1, vp9, prores or gif; by default that of the suffix.")]
 Quality = Annotated[int | None, typer.Option(min=0, max=63, help="The encoder's rate factor: smaller is better.")]
 Every = Annotated[int, typer.Option(min=1, help="Every how many frames one is taken.")]
+Start = Annotated[float, typer.Option(min=0, help="The second of each video at which to begin.")]
+End = Annotated[
+    float | None, typer.Option(min=0, help="The second at which to end; by default that of the last frame.")
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace results that are there.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Leave out videos that an earlier run finished.")]
 
@@ -46,6 +50,8 @@ def process(
     codec: Codec = None,
     quality: Quality = None,
     every: Every = 1,
+    start: Start = 0.0,
+    end: End = None,
     overwrite: Overwrite = False,
     resume: Resume = False,
     *,
@@ -57,7 +63,20 @@ def process(
 
     Example: python -m framebind process "*.mp4" --output faces --task detect --save jsonl --resume
     """
-    stage = _stage(task, model, save, suffix, codec, quality, every, flags)
+    if end is not None and end <= start:
+        raise typer.BadParameter("--end is not after --start")
+    stage = _stage(
+        task,
+        save,
+        model=model,
+        suffix=suffix,
+        codec=codec,
+        quality=quality,
+        every=every,
+        start=start,
+        end=end,
+        flags=flags,
+    )
     found = find_inputs(inputs)
     places = _places(found, output)
     manifest = Manifest(output, asdict(stage), resume=resume)
@@ -75,17 +94,15 @@ def process(
         raise typer.Exit(1)
 
 
-def _stage(task: str, model: str, save: str, suffix: str, codec: str | None, quality: int | None, every: int,
-           flags: GpuFlags) -> VideoStage:  # fmt: skip
+def _stage(task: str, save: str, **others: Any) -> VideoStage:
+    """The work that the options describe. Raises BadParameter for names that are not known."""
     if task not in TASKS:
         raise typer.BadParameter(f"'{task}' is none of {', '.join(TASKS)}", param_hint="--task")
     kinds = tuple(dict.fromkeys(save.split(",")))
     for kind in kinds:
         if kind not in ("video", "jsonl"):
             raise typer.BadParameter(f"'{kind}' is none of video, jsonl", param_hint="--save")
-    return VideoStage(
-        cast(TaskName, task), model, cast("tuple[Save, ...]", kinds), suffix, codec, quality, every, flags
-    )
+    return VideoStage(cast(TaskName, task), save=cast("tuple[Save, ...]", kinds), **others)
 
 
 def _places(found: list[Input], output: Path) -> dict[Input, Path]:

@@ -51,6 +51,9 @@ class VideoStage:
     codec: str | None = None
     quality: int | None = None
     every: int = 1
+    start: float = 0.0
+    end: float | None = None
+    """Seconds of the first frame, and of the first one that is left out."""
     flags: GpuFlags = field(default_factory=GpuFlags)
 
     def outputs(self, place: Path) -> list[Path]:
@@ -107,7 +110,7 @@ class Session:
         """Draw and write each frame. Returns their number."""
         frames = 0
         with contextlib.ExitStack() as stack:
-            reader = stack.enter_context(fb.open_source(source))
+            reader = stack.enter_context(fb.open_source(source, start=self.stage.start, end=self.stage.end))
             picture = stack.enter_context(fb.GlTexture(*reader.size, "rgba8", label="the picture"))
             prepare, model = TASKS[self.stage.task]
             # A task of its own for each video: it remembers where things were in the frame before.
@@ -149,7 +152,8 @@ class Session:
                 rate = (reader.fps or 25.0) / self.stage.every
                 sink = fb.open_sink(
                     files["video"], picture.context, picture.size, fps=rate,
-                    codec=self.stage.codec, quality=self.stage.quality, sound_of=source,
+                    codec=self.stage.codec, quality=self.stage.quality,
+                    sound_of=source, sound_part=(self.stage.start, self.stage.end),
                 )  # fmt: skip
                 stack.enter_context(sink)
             if "jsonl" in files:
@@ -157,7 +161,8 @@ class Session:
 
             def put(task: Task) -> None:
                 if sink is not None:
-                    sink.put(picture, reader.time)
+                    # A source without a clock, by OpenCV: pictures follow one another.
+                    sink.put(picture, None if reader.time is None else reader.time - self.stage.start)
                 if rows is not None:
                     found = task.results() if task.results else []
                     rows.write(json.dumps({"source": str(source), "time": reader.time, "found": found}) + "\n")

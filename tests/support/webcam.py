@@ -21,7 +21,7 @@ class Webcam:
 
     def __init__(self, fourcc: str = "MJPG", size: tuple[int, int] = SIZE) -> None:
         self.formats, self.size, self.plugged = (fourcc,), size, True
-        self.frame: Callable[[int], Picture] = lambda number: np.full((size[1], size[0], 3), number, np.uint8)
+        self.frame: Callable[[int], Picture] = lambda number: np.full((size[1], size[0], 3), number % 256, np.uint8)
         self.asked: list[tuple[int, float]] = []
         self.opened = self.number = 0
         self.delay, self.stamp = 0.0, 0.0

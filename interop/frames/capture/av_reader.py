@@ -22,11 +22,14 @@ class AvReader:
     live, captured = False, None
     time: float | None = None
 
-    def __init__(self, path: str | Path) -> None:
-        self._path, self.name = path, f"video '{path}'"
-        self._decoder = VideoDecoder(path)
+    def __init__(self, path: str | Path, *, start: float = 0.0, end: float | None = None) -> None:
+        self._path, self._start, self._end, self.name = path, start, end, f"video '{path}'"
+        self._decoder = VideoDecoder(path, start=start, end=end)
         self._frames, self._number = self._decoder.frames(), 0
         self.fps, self.length = self._decoder.fps, self._decoder.length
+        seconds = self._decoder.seconds
+        if (start or end is not None) and self.fps and seconds is not None:
+            self.length = max(round((min(end or seconds, seconds) - start) * self.fps), 1)
         width, height = self._decoder.size
         turn = self._decoder.turn if self._decoder.format else 0
         self.size = (height, width) if turn % 180 else (width, height)
@@ -49,6 +52,8 @@ class AvReader:
 
     def _check_all_were_there(self) -> None:
         seconds, per_frame = self._decoder.seconds, 1 / (self.fps or 25)
+        if seconds is not None and self._end is not None:
+            seconds = min(seconds, self._end)
         if seconds is not None and (self.time or 0.0) + 3 * per_frame < seconds * (1 - _MISSING):
             raise SourceError(
                 f"{self.name} is damaged: {self._number} frames could be decoded, and these were shown; they end "
@@ -58,7 +63,7 @@ class AvReader:
 
     def reopen(self) -> bool:
         self._decoder.close()
-        self._decoder = VideoDecoder(self._path)
+        self._decoder = VideoDecoder(self._path, start=self._start, end=self._end)
         self._frames, self._number = self._decoder.frames(), 0
         return True
 

@@ -50,6 +50,8 @@ def open_source(
     fourcc: str | None = None,
     matrix: Matrix = "bt601",
     loop: bool = False,
+    start: float = 0.0,
+    end: float | None = None,
 ) -> Source:
     """Open a camera, a video, a picture, a folder of pictures, a stream, or synthetic motion.
 
@@ -74,6 +76,8 @@ def open_source(
         Colour matrix of YUYV and NV12 frames, of limited range: "bt601" for webcams, "bt709" for grabbers of HD video.
     loop : bool
         Begin files again when they end.
+    start, end : float, optional
+        Seconds of a video's first frame, and of the first one that is left out. They need PyAV (the extra ``video``).
 
     Returns
     -------
@@ -93,6 +97,8 @@ def open_source(
     (64, 48) rgba8
     """
     text = str(source)
+    if (start or end is not None) and not (Path(text).is_file() and has_av()):
+        raise SourceError(f"'{text}' has no start and end: only video files that PyAV reads have (the extra 'video')")
     if isinstance(source, int) or text.isdecimal():
         return Source(CameraReader(int(text), CameraOptions(size, fps, fourcc, matrix)))
     if text == "synthetic" or text.startswith("synthetic:"):
@@ -111,7 +117,7 @@ def open_source(
         return Source(open_folder(path), loop)
     if path.suffix.lower() in PICTURES:
         return Source(PictureReader([path], f"picture '{path}'"), loop)
-    return Source(AvReader(path) if has_av() else open_video(path), loop)
+    return Source(AvReader(path, start=start, end=end) if has_av() else open_video(path), loop)
 
 
 class Source:

@@ -26,14 +26,16 @@ _PIXELS = {"prores": "yuv422p10le", "gif": "rgb8"}
 _TICKS = 90_000
 """Ticks per second of the times of frames: what MPEG counts in, so that every usual rate is whole."""
 _HD_HEIGHT = 720
+_EARLY = 0.1
+"""Seconds by which sound may begin before the first frame: encoders put their delay there."""
 _QUIET = {"libx265": {"x265-params": "log-level=none"}}
 
 
 class AvFile:
     """A video of ``size`` (width, height), whose format the path's suffix or ``codec`` names.
 
-    With ``sound_of`` it gets that video's sound, subtitles and metadata, unchanged. Raises SourceError if it cannot be
-    written.
+    With ``sound_of`` it gets that video's sound, subtitles and metadata, unchanged, from the first second of
+    ``sound_part`` to the second. Raises SourceError if it cannot be written.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class AvFile:
         codec: str | None = None,
         quality: int | None = None,
         sound_of: Path | None = None,
+        sound_part: tuple[float, float | None] = (0.0, None),
     ) -> None:
         av = load_av()
         self._replacement, self._size, self._fps = Replacement(path, "video"), size, fps
@@ -56,7 +59,7 @@ class AvFile:
         try:
             self._container = av.open(str(self._replacement.unfinished), "w")
             self._stream = self._add_stream(name, quality)
-            self._sound = _Copied(self._container, sound_of) if sound_of else None
+            self._sound = _Copied(self._container, sound_of, *sound_part) if sound_of else None
         except (av.error.FFmpegError, ValueError) as error:
             self._replacement.discard()
             raise self._replacement.error(f"{error}. Does the suffix .mkv work? It takes every format") from error
@@ -141,7 +144,7 @@ class AvFile:
 class _Copied:
     """Sound, subtitles and metadata of another video, copied packet by packet, in step with the new video's frames."""
 
-    def __init__(self, container: Any, path: Path) -> None:
+    def __init__(self, container: Any, path: Path, start: float, end: float | None) -> None:
         av = load_av()
         self._container, self._source = container, av.open(str(path.resolve()), metadata_errors="replace")
         self._streams: dict[int, Any] = {}
@@ -152,8 +155,11 @@ class _Copied:
                 self._streams[stream.index] = container.add_stream_from_template(stream)
         video = self._source.streams.video[0] if self._source.streams.video else None
         began = video and video.start_time and video.start_time * video.time_base
-        self._began = began or Fraction(0)
-        """The time of the source's first frame, which is 0 in the new video."""
+        self._began = (began or Fraction(0)) + Fraction(start).limit_denominator(1_000_000)
+        """The time in the source that is 0 in the new video."""
+        self._end = float("inf") if end is None else end - start
+        if start:
+            self._source.seek(int(self._began * 1_000_000))
         self._packets: Iterator[Any] = self._source.demux(wanted) if wanted else iter(())
         self._next = next(self._packets, None)
 
@@ -163,8 +169,12 @@ class _Copied:
             packet = self._next
             if packet.dts is not None:
                 shift = int(self._began / packet.time_base)
-                if float((packet.dts - shift) * packet.time_base) > time:
+                seconds = float((packet.dts - shift) * packet.time_base)
+                if seconds > min(time, self._end):
                     return
+                if seconds < -_EARLY:
+                    self._next = next(self._packets, None)
+                    continue
                 packet.pts = None if packet.pts is None else packet.pts - shift
                 packet.dts -= shift
                 packet.stream = self._streams[packet.stream.index]

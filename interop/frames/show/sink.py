@@ -88,6 +88,7 @@ def open_sink(
     codec: str | None = None,
     quality: int | None = None,
     sound_of: str | Path | None = None,
+    sound_part: tuple[float, float | None] = (0.0, None),
 ) -> Sink:
     """Open a sink for RGBA8 textures.
 
@@ -114,6 +115,8 @@ def open_sink(
         The encoder's constant rate factor: smaller is better and larger; 20 by default for H.264.
     sound_of : str or Path, optional
         A video whose sound, subtitles and metadata are copied, unchanged.
+    sound_part : (float, float or None)
+        Seconds of that video at which the new one begins and ends, if it is a part of it.
 
     Raises
     ------
@@ -140,7 +143,7 @@ def open_sink(
     special = codec is not None or quality is not None or sound_of is not None
     if special or suffix not in VIDEO_CODECS or (suffix in BY_SUFFIX and has_av()):
         source = None if sound_of is None else Path(sound_of)
-        file = AvFile(path, size, fps, codec=codec, quality=quality, sound_of=source)
+        file = AvFile(path, size, fps, codec=codec, quality=quality, sound_of=source, sound_part=sound_part)
     else:
         file = VideoFile(path, size, fps)
     return VideoSink(path, file, context, size, fps, live)

@@ -79,7 +79,8 @@ class VideoDecoder:
             self._pending = self._decode()
             self._first: Any = next(self._pending, None)
             if self._first is None:
-                raise SourceError(f"{self.name} has no frame that can be decoded: is the file complete?")
+                part = f" from second {start:g}" + (f" to {end:g}" if end is not None else "") if start or end else ""
+                raise SourceError(f"{self.name} has no frame{part} that can be decoded: is the file complete?")
         except BaseException:
             self._container.close()
             raise

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import pickle
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -124,3 +127,38 @@ def test_names_of_inputs(folder: Path, tmp_path: Path) -> None:
     for name, message in missing.items():
         with pytest.raises(fb.SourceError, match=message):
             find_inputs([name])
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.usefixtures("context")
+def test_a_part_of_a_video_has_the_sound_of_that_part(tmp_path: Path, process: Callable[..., Result]) -> None:
+    source, output = write_clip(tmp_path / "a.mp4", size=SIZE, frames=50, sound=True), tmp_path / "out"
+    assert "1 video, 13 frames" in process(source, "--output", output, "--start", 0.48, "--end", 1.0).output
+    with av.open(str(output / "a.mp4")) as container:
+        (video,), (sound,) = container.streams.video, container.streams.audio
+        assert float(video.duration * video.time_base) == pytest.approx(0.52, abs=0.02)
+        assert float(sound.duration * sound.time_base) == pytest.approx(0.52, abs=0.15)
+    assert "--end is not after --start" in words(process(source, "--output", output, "--start", 1, "--end", 1))
+
+
+def test_a_killed_run_goes_on(tmp_path: Path, model: str) -> None:
+    """kill -9 in the middle: then --resume makes every output exactly once, and nothing unfinished is left."""
+    inputs, output = tmp_path / "in", tmp_path / "out"
+    inputs.mkdir()
+    for number in range(4):
+        write_clip(inputs / f"{number}.mp4", size=(128, 96), frames=30)
+    words_of_it = ["process", str(inputs), "--output", str(output), "--task", "detect", "--model", model, "--resume"]
+    command = [sys.executable, "-m", "framebind", *words_of_it]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        until = time.monotonic() + 60
+        while not (output / "1.mp4").exists() and time.monotonic() < until:
+            time.sleep(0.01)
+        running.kill()
+    done = {path.name: path.stat().st_mtime_ns for path in output.glob("*.mp4")}
+    assert {"0.mp4", "1.mp4"} <= set(done) and len(done) < 4, "killed in the middle"
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    made = {path.name: path.stat().st_mtime_ns for path in output.glob("*.mp4")}
+    assert sorted(made) == ["0.mp4", "1.mp4", "2.mp4", "3.mp4"] and made["0.mp4"] == done["0.mp4"]
+    assert not list(output.glob(UNFINISHED + "*"))
+    finished = [row["video"]["source"] for row in rows_of(output / NAME)]
+    assert set(finished) == {str(path) for path in inputs.iterdir()}
