@@ -174,6 +174,7 @@ def test_a_ring_of_textures_needs_no_new_object_and_no_compilation(gl: GlDevice)
         list_ = gl.record([step(gl, source, Operand(Slot("frame")), whole(buffer), src=parameters)])
         list_.set_slot("frame", ring[0])
         list_.run()
+        content(gl, buffer, shape)  # a context's first read makes the buffer that all later ones go through
         live = dict(gl.context.objects.live)
         for i in range(9):
             calls.clear()
