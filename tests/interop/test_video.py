@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import resource
-import struct
 import sys
 import threading
 import time
@@ -23,6 +22,7 @@ from framebind.interop.frames.capture.pixel_layouts import layout_of
 from framebind.interop.frames.capture.readers import MotionReader
 from framebind.interop.frames.capture.source import Source
 from framebind.interop.frames.capture.upload import UploadRing
+from support.video.clips import turn_track
 
 Picture = npt.NDArray[np.uint8]
 
@@ -250,19 +250,6 @@ def test_a_video_that_is_to_be_shown_turned(context: fb.GlContext, tmp_path: Pat
             np.testing.assert_array_equal(bgr(texture), capture.read()[1])
             count += 1
     assert count == 4
-
-
-def turn_track(path: Path, degrees: int) -> None:
-    """Write a rotation into the header of an .mp4 file's track, as phones do."""
-
-    def matrix(cosine: int, sine: int) -> bytes:
-        return struct.pack(">9i", cosine << 16, sine << 16, 0, -sine << 16, cosine << 16, 0, 0, 0, 1 << 30)
-
-    data = path.read_bytes()
-    header, tail = data[: (at := data.index(b"tkhd"))], data[at:]
-    assert matrix(1, 0) in tail
-    turned = matrix(*{0: (1, 0), 90: (0, 1), 180: (-1, 0), 270: (0, -1)}[degrees])
-    path.write_bytes(header + tail.replace(matrix(1, 0), turned, 1))
 
 
 def test_pictures_and_folders(context: fb.GlContext, tmp_path: Path) -> None:

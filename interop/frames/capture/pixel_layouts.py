@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from ....kernels.colours import LUMA_SHARES
 from ...errors import SourceError
 from ...gl.khronos import GL
 
 Matrix = Literal["bt601", "bt709"]
-LUMA_WEIGHTS: dict[str, tuple[float, float]] = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722)}
-"""Weights of red and blue in luma: ITU-R BT.601-7, 2.5.1, and BT.709-6, 3.2."""
 
 # Limited range, 8 bits: luma is 16 to 235, chroma 16 to 240 around 128 (BT.601-7, 2.5.3). A pixel takes the chroma
 # sample of its pair or square as it is, as OpenCV does.
@@ -75,7 +74,7 @@ def layout_of(name: str, width: int, height: int, matrix: Matrix = "bt601") -> L
         return Layout(name, (height, width, 3), (width, height), GL.RGB8, GL.RGB, _FETCH[name])
     if width % 2 or (name == "nv12" and height % 2):
         raise SourceError(f"{name.upper()} frames cannot be {width}x{height}: their sides are even. Take another size")
-    red, blue = LUMA_WEIGHTS[matrix]
+    red, blue = LUMA_SHARES[matrix]
     glsl = _YUV.format(red=red, blue=blue) + _FETCH[name]
     if name == "yuyv":
         return Layout(f"{name} {matrix}", (height, width, 2), (width // 2, height), GL.RGBA8, GL.RGBA, glsl)

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...errors import SourceError
 from ..capture.readers import Frame
+from ..video.decoder import open_container
 from ..video.pyav import load_av
 from .replacement import Replacement
 
@@ -60,7 +61,7 @@ class AvFile:
             self._container = av.open(str(self._replacement.unfinished), "w")
             self._stream = self._add_stream(name, quality)
             self._sound = _Copied(self._container, sound_of, *sound_part) if sound_of else None
-        except (av.error.FFmpegError, ValueError) as error:
+        except (av.error.FFmpegError, SourceError, ValueError) as error:
             self._replacement.discard()
             raise self._replacement.error(f"{error}. Does the suffix .mkv work? It takes every format") from error
 
@@ -145,8 +146,7 @@ class _Copied:
     """Sound, subtitles and metadata of another video, copied packet by packet, in step with the new video's frames."""
 
     def __init__(self, container: Any, path: Path, start: float, end: float | None) -> None:
-        av = load_av()
-        self._container, self._source = container, av.open(str(path.resolve()), metadata_errors="replace")
+        self._container, self._source = container, open_container(path, f"video '{path}'")
         self._streams: dict[int, Any] = {}
         container.metadata.update(self._source.metadata)
         wanted = [*self._source.streams.audio, *self._source.streams.subtitles]

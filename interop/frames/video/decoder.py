@@ -36,8 +36,6 @@ class DecodedFrame:
     """Bytes of each plane without padding: (rows, bytes of a row); one plane (height, 3 width) of BGR pixels."""
     time: float
     """Seconds since the first frame of the stream's clock."""
-    frame: Any
-    """The av.VideoFrame."""
 
 
 class VideoDecoder:
@@ -72,7 +70,7 @@ class VideoDecoder:
         """
         self.name, self._source, self._start, self._end = f"video '{source}'", source, start, end
         self.damaged = 0
-        self._container = _open(source, self.name)
+        self._container = open_container(source, self.name)
         try:
             self._stream = _video_stream(self._container, self.name)
             self._began = float(self._stream.start_time * self._stream.time_base) if self._stream.start_time else 0.0
@@ -153,7 +151,7 @@ class VideoDecoder:
             np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)[:count, :nbytes]
             for plane, (count, nbytes) in zip(frame.planes, rows, strict=False)
         )
-        return DecodedFrame(planes, time, frame)
+        return DecodedFrame(planes, time)
 
     def __enter__(self) -> VideoDecoder:
         return self
@@ -164,8 +162,8 @@ class VideoDecoder:
         self.close()
 
 
-def _open(source: str | Path, name: str) -> Any:
-    """The container behind a path or an address. Raises SourceError."""
+def open_container(source: str | Path, name: str) -> Any:
+    """The container behind a path or an address, which may open what PROTOCOLS allows only. Raises SourceError."""
     av, text = load_av(), str(source)
     scheme = text.partition("://")[0] if "://" in text else ""
     if scheme not in PROTOCOLS:

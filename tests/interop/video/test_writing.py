@@ -115,3 +115,11 @@ def test_a_full_disk_is_said_and_leaves_the_file_that_was_there(
     except fb.SourceError:
         pass
     assert path.read_bytes() == b"an earlier run" and list(tmp_path.iterdir()) == [path]
+
+
+def test_the_source_of_the_sound_opens_no_network(context: fb.GlContext, tmp_path: Path) -> None:
+    playlist = tmp_path / "list.m3u8"
+    playlist.write_text("#EXTM3U\n#EXTINF:1,\nhttp://127.0.0.1:9/a.ts\n#EXT-X-ENDLIST\n")
+    with pytest.raises(fb.SourceError, match=r"a.mp4' cannot be written: video '.*list.m3u8' cannot be opened"):
+        fb.open_sink(tmp_path / "a.mp4", context, (64, 48), sound_of=playlist)
+    assert list(tmp_path.iterdir()) == [playlist]
