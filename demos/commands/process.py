@@ -16,7 +16,9 @@ from ..console import counted, progress_bar
 from ..flags import GpuFlags, with_flags
 from ..processing.inputs import Input, find_inputs
 from ..processing.manifest import Manifest
-from ..processing.stage import TASKS, UNFINISHED, Save, Session, TaskName, VideoStage
+from ..processing.session import UNFINISHED, Session
+from ..processing.tasks import TASKS, TaskName
+from ..processing.work import Save, Work
 from .output import print_line
 
 Inputs = Annotated[
@@ -65,7 +67,7 @@ def process(
     """
     if end is not None and end <= start:
         raise typer.BadParameter("--end is not after --start")
-    stage = _stage(
+    work = _work(
         task,
         save,
         model=model,
@@ -79,14 +81,14 @@ def process(
     )
     found = find_inputs(inputs)
     places = _places(found, output)
-    manifest = Manifest(output, asdict(stage), resume=resume)
+    manifest = Manifest(output, asdict(work), resume=resume)
     if resume:
         _remove_unfinished(output)
-    waiting = [each for each in found if not (resume and manifest.is_done(each.path, stage.outputs(places[each])))]
-    _check_outputs(stage, waiting, places, overwrite=overwrite or resume)
+    waiting = [each for each in found if not (resume and manifest.is_done(each.path, work.outputs(places[each])))]
+    _check_outputs(work, waiting, places, overwrite=overwrite or resume)
     began = time.perf_counter()
     try:
-        results = _run(stage, waiting, places, manifest) if waiting else []
+        results = _run(work, waiting, places, manifest) if waiting else []
     finally:
         manifest.close()
     _print_summary(results, len(found) - len(waiting), time.perf_counter() - began)
@@ -94,7 +96,7 @@ def process(
         raise typer.Exit(1)
 
 
-def _stage(task: str, save: str, **others: Any) -> VideoStage:
+def _work(task: str, save: str, **others: Any) -> Work:
     """The work that the options describe. Raises BadParameter for names that are not known."""
     if task not in TASKS:
         raise typer.BadParameter(f"'{task}' is none of {', '.join(TASKS)}", param_hint="--task")
@@ -102,7 +104,7 @@ def _stage(task: str, save: str, **others: Any) -> VideoStage:
     for kind in kinds:
         if kind not in ("video", "jsonl"):
             raise typer.BadParameter(f"'{kind}' is none of video, jsonl", param_hint="--save")
-    return VideoStage(cast(TaskName, task), save=cast("tuple[Save, ...]", kinds), **others)
+    return Work(cast(TaskName, task), save=cast("tuple[Save, ...]", kinds), **others)
 
 
 def _places(found: list[Input], output: Path) -> dict[Input, Path]:
@@ -120,11 +122,11 @@ def _places(found: list[Input], output: Path) -> dict[Input, Path]:
     return places
 
 
-def _check_outputs(stage: VideoStage, waiting: list[Input], places: dict[Input, Path], *, overwrite: bool) -> None:
+def _check_outputs(work: Work, waiting: list[Input], places: dict[Input, Path], *, overwrite: bool) -> None:
     """Refuse to replace a source, or anything without --overwrite, before any work is done."""
     sources = {each.path.resolve() for each in waiting}
     for each in waiting:
-        for path in stage.outputs(places[each]):
+        for path in work.outputs(places[each]):
             if path.resolve() in sources:
                 raise typer.BadParameter(f"'{path}' is read and would be replaced: take another --output")
             if path.exists() and not overwrite:
@@ -138,11 +140,9 @@ def _remove_unfinished(output: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run(
-    stage: VideoStage, waiting: list[Input], places: dict[Input, Path], manifest: Manifest
-) -> list[dict[str, Any]]:
+def _run(work: Work, waiting: list[Input], places: dict[Input, Path], manifest: Manifest) -> list[dict[str, Any]]:
     results: list[dict[str, Any]] = []
-    with progress_bar("videos", len(waiting)) as advance, Session(stage) as session:
+    with progress_bar("videos", len(waiting)) as advance, Session(work) as session:
         for each in waiting:
             try:
                 result = session.process(each.path, places[each])

@@ -19,7 +19,8 @@ import framebind as fb
 from framebind.__main__ import app
 from framebind.demos.processing.inputs import find_inputs
 from framebind.demos.processing.manifest import NAME
-from framebind.demos.processing.stage import UNFINISHED, VideoStage
+from framebind.demos.processing.session import UNFINISHED
+from framebind.demos.processing.stage import VideoStage
 from support.video.clips import write_clip
 
 SIZE = (64, 48)
