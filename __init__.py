@@ -1,5 +1,8 @@
 """TensorFlow Lite models on the GPU, on your own GL textures and buffers. Use: ``import framebind as fb``."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from ai_edge_litert.interpreter import Delegate, OpResolverType, load_delegate
 
 from .delegate.cache.cache import fingerprint
@@ -40,6 +43,9 @@ from .interop.gl.timer import GlTimer, StageTime
 from .interop.share.sharing import SharingReport, sharing_report
 from .interop.transfers import transfer_guard, transfers
 from .interop.yuv import YuvPicture
+
+if TYPE_CHECKING:
+    from .demos.processing.stage import VideoStage
 
 __version__ = "0.1.0"
 
@@ -86,6 +92,7 @@ __all__ = [
     "StepTime",
     "TensorMemory",
     "TransferError",
+    "VideoStage",
     "WaitType",
     "Window",
     "YuvPicture",
@@ -99,3 +106,14 @@ __all__ = [
     "transfer_guard",
     "transfers",
 ]
+
+_LATE = {"VideoStage": ".demos.processing.stage"}
+"""Public names whose modules are imported when they are first used: programs that need none start faster."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name of ``_LATE``."""
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value = getattr(import_module(_LATE[name], __name__), name)
+    return value

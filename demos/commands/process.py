@@ -18,7 +18,7 @@ from ..processing.inputs import Input, find_inputs
 from ..processing.manifest import Manifest
 from ..processing.session import UNFINISHED, Session
 from ..processing.tasks import TASKS, TaskName
-from ..processing.work import Save, Work
+from ..processing.work import SAVED, Save, Work
 from .output import print_line
 
 Inputs = Annotated[
@@ -28,7 +28,9 @@ Inputs = Annotated[
 Output = Annotated[Path, typer.Option(help="The folder of the results; one inside it for each folder of the inputs.")]
 Task = Annotated[str, typer.Option(help=f"One of {', '.join(TASKS)}.")]
 Model = Annotated[str, typer.Option(help="A .tflite file or a known model; by default the task's own.")]
-Saved = Annotated[str, typer.Option(help="video: the painted video with its sound; jsonl: a line per frame; or both.")]
+Saved = Annotated[
+    str, typer.Option(help="video: the painted video with its sound; jsonl: a line for each thing found; or both.")
+]
 Suffix = Annotated[str, typer.Option(help="The videos' format: .mp4, .mov, .mkv, .webm or .gif.")]
 Codec = Annotated[str | None, typer.Option(help="h264, hevc, av1, vp9, prores or gif; by default that of the suffix.")]
 Quality = Annotated[int | None, typer.Option(min=0, max=63, help="The encoder's rate factor: smaller is better.")]
@@ -102,8 +104,8 @@ def _work(task: str, save: str, **others: Any) -> Work:
         raise typer.BadParameter(f"'{task}' is none of {', '.join(TASKS)}", param_hint="--task")
     kinds = tuple(dict.fromkeys(save.split(",")))
     for kind in kinds:
-        if kind not in ("video", "jsonl"):
-            raise typer.BadParameter(f"'{kind}' is none of video, jsonl", param_hint="--save")
+        if kind not in SAVED:
+            raise typer.BadParameter(f"'{kind}' is none of {', '.join(SAVED)}", param_hint="--save")
     return Work(cast(TaskName, task), save=cast("tuple[Save, ...]", kinds), **others)
 
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import framebind as fb
 
 from ..models import find_model
 from ..player.network import Network
 from ..player.report import ALLOWED_COPIES
-from ..player.task import Scene
+from ..player.task import Scene, Task
 from .outputs import open_outputs
+from .rows import Row, make_rows
 from .tasks import TASKS
 from .work import Work
 
@@ -24,7 +25,10 @@ UNFINISHED = ".framebind-unfinished-"
 
 
 class Session:
-    """The GL context and the networks that the videos of a work share: a model is compiled once for each size."""
+    """The GL context and the networks that the videos of a work share: a model is compiled once for each size.
+
+    One video at a time, on the thread that opened it.
+    """
 
     def __init__(self, work: Work) -> None:
         self.work = work
@@ -32,12 +36,17 @@ class Session:
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Session:
+        before = fb.GlContext.current() if fb.GlContext.is_current() else None
         self._context = self._stack.enter_context(fb.GlContext.headless())
         self._timer = fb.GlTimer()
+        if before is not None:
+            with contextlib.suppress(fb.DeviceError):  # another library's: only that can make it current
+                before.make_current()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._networks.clear()
+        with self._context.made_current():
+            self._networks.clear()
         self._stack.close()
 
     def process(
@@ -49,45 +58,69 @@ class Session:
         CPU seconds, and bytes between host and GPU after the first frame, which compiles and loads weights.
         """
         began, cpu = time.perf_counter(), time.process_time()
-        fb.transfers.reset()
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=place.parent) as folder:
-            unfinished = Path(folder) / place.name
-            frames = self._run(source, unfinished, advance)
-            for made, wanted in zip(self.work.outputs(unfinished), self.work.outputs(place), strict=True):
-                made.replace(wanted)
+        frames, first = 0, 0
+        for rows in self.frames(self.work, str(source), place):
+            if not frames:
+                first = fb.transfers.bytes
+            frames += 1
+            advance(rows[0]["time"] or 0.0)
         return {
             "frames": frames, "seconds": round(time.perf_counter() - began, 3),
-            "cpu_seconds": round(time.process_time() - cpu, 3), "bytes": fb.transfers.bytes,
+            "cpu_seconds": round(time.process_time() - cpu, 3), "bytes": fb.transfers.bytes - first if frames else 0,
             "outputs": [str(path) for path in self.work.outputs(place)],
         }  # fmt: skip
 
-    def _run(self, source: Path, place: Path, advance: Callable[[float], None]) -> int:
-        """Draw and write each frame. Returns their number."""
-        frames = 0
-        with contextlib.ExitStack() as stack:
-            reader = stack.enter_context(fb.open_source(source, start=self.work.start, end=self.work.end))
-            picture = stack.enter_context(fb.GlTexture(*reader.size, "rgba8", label="the picture"))
-            prepare, model = TASKS[self.work.task]
-            # A task of its own for each video: it remembers where things were in the frame before.
-            task = prepare(Scene(self._network(self.work.model or model), picture, self._network))
-            overlay = fb.Overlay()
-            put = stack.enter_context(open_outputs(self.work, source, place, picture, reader))
-            for number, frame in enumerate(reader.textures(self._context)):
-                if number % self.work.every:
-                    continue
-                task.draw(frame)
-                if task.overlay is not None:
-                    task.overlay(overlay)
-                    overlay.draw(picture)
-                put(task)
-                self._timer.end()
-                advance(reader.time or 0.0)
-                if not frames:
-                    fb.transfers.reset()
-                    stack.enter_context(fb.transfer_guard("disallow", exempt=ALLOWED_COPIES))
-                frames += 1
-        return frames
+    def frames(self, work: Work, source: str, place: Path | None) -> Iterator[list[Row]]:
+        """Process one video, and give the rows of each frame, one at least.
+
+        ``work`` may be another part of the videos than the session's; its task and model are the session's. Without a
+        ``place`` nothing is written. The outputs take their places when the last frame was taken.
+        """
+        if place is None:
+            yield from self._run(work, source, None)
+            return
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=place.parent) as folder:
+            unfinished = Path(folder) / place.name
+            yield from self._run(work, source, unfinished)
+            for made, wanted in zip(work.outputs(unfinished), work.outputs(place), strict=True):
+                made.replace(wanted)
+
+    def _run(self, work: Work, source: str, place: Path | None) -> Iterator[list[Row]]:
+        """Draw and write each frame. While the caller has its rows, the caller's own context and guard are in force."""
+        stack = contextlib.ExitStack()
+
+        def close(*exception: Any) -> bool | None:
+            with self._context.made_current():
+                return stack.__exit__(*exception)
+
+        with contextlib.ExitStack() as closing:
+            closing.push(close)
+            with self._context.made_current():
+                reader = stack.enter_context(fb.open_source(source, start=work.start, end=work.end))
+                picture = stack.enter_context(fb.GlTexture(*reader.size, "rgba8", label="the picture"))
+                # A task of its own for each video: it remembers where things were in the frame before.
+                task, overlay = self._task(work, picture), fb.Overlay()
+                put = stack.enter_context(open_outputs(work, source, place, picture, reader))
+                frames = enumerate(reader.textures(self._context))
+            mode: Literal["allow", "disallow"] = "allow"  # the first frame compiles and loads weights
+            while True:
+                with self._context.made_current(), fb.transfer_guard(mode, exempt=ALLOWED_COPIES):
+                    number, frame = next(frames, (0, None))
+                    if frame is None:
+                        return
+                    if number % work.every:
+                        continue
+                    _draw(task, frame, picture, overlay)
+                    rows = make_rows(source, reader.time, number, task.results() if task.results else [])
+                    put(rows)
+                    self._timer.end()
+                mode = "disallow"
+                yield rows
+
+    def _task(self, work: Work, picture: fb.GlTexture) -> Task:
+        prepare, model = TASKS[work.task]
+        return prepare(Scene(self._network(work.model or model), picture, self._network))
 
     def _network(self, name: str) -> Network:
         """The network of that name, made once."""
@@ -95,3 +128,10 @@ class Session:
             path = find_model(name)
             self._networks[name] = Network(path, self.work.flags.options(path), self._timer)
         return self._networks[name]
+
+
+def _draw(task: Task, frame: fb.GlTexture, picture: fb.GlTexture, overlay: fb.Overlay) -> None:
+    task.draw(frame)
+    if task.overlay is not None:
+        task.overlay(overlay)
+        overlay.draw(picture)

@@ -2,22 +2,232 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import contextlib
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
+import framebind as fb
+
+from ..apis import BY_NAME, AnyBackend
+from ..flags import GpuFlags
+from .rows import COLUMNS, Row, make_columns
 from .session import Session
-from .work import Work
+from .tasks import TASKS, TaskName
+from .work import SAVED, Save, Work
+
+Source = str | Path
 
 
-@dataclass(frozen=True)
-class VideoStage(Work):
-    """A plain description of the work on each video. Call it with a video and the path of its results without a suffix.
+class VideoStage:
+    """A description of work on videos, which is called with a video and gives rows of what was found in its frames.
 
-    It can be pickled. Raises SourceError and ModelError for what cannot be read, written or run.
+    It holds plain values: it can be pickled, and sent to other processes. A process opens a GPU context and compiles
+    the model when a thread first calls a stage with this description, and keeps both for its further videos: until
+    ``close``, or the end of a ``with`` block.
+
+    A row is a dict with these keys: ``source``, the video as it was named; ``time``, the frame's seconds on the video's
+    clock, or None if it has none; ``frame``, the number of the frame from the first one that was read; ``class``, a
+    str; ``score``, from 0 to 1; ``box``, [left, top, right, bottom]; ``points``, a list of [x, y]; ``point_scores``, a
+    score for each point; ``share``, the part of the picture that the class covers, from 0 to 1. Boxes and points are in
+    pixels of the picture. What a task does not know is None. A frame in which nothing was found has one row, whose
+    ``class`` is None.
+
+    Parameters
+    ----------
+    task : {"style", "segment", "matte", "detect", "landmarks", "poses", "classify"}
+        What is done with each frame.
+    model : str
+        A .tflite file, or the name of a known model; the task's own by default.
+    save : sequence of {"video", "jsonl"}
+        The files that are written for each video: the painted video with its sound, a line of JSON for each row.
+    output : str or Path, optional
+        The folder of these files. A video's are named as the video, with another suffix.
+    overwrite : bool
+        Replace files that are there.
+    every : int
+        Every how many frames one is taken.
+    start, end : float, optional
+        Seconds of the first frame, and of the first one that is left out.
+    suffix, codec, quality : optional
+        The saved video's format (".mp4", ".webm", ".gif"), and its codec and quality as ``open_sink`` takes them.
+    backend : {"opengl", "opencl", "cuda", "auto"}
+        The API that runs the model.
+    f16 : bool
+        Store weights in 16 bits.
+    cache : str or Path, optional
+        The folder that keeps compiled programs for the next start.
+
+    Raises
+    ------
+    ValueError
+        For a task, a kind of file or a backend that there is not, and for files without a folder.
+
+    Examples
+    --------
+    >>> stage = fb.VideoStage("style")
+    >>> with stage:
+    ...     for row in stage("picture.png"):
+    ...         print(row["source"], row["frame"], row["class"])
+    picture.png 0 None
     """
 
-    def __call__(self, source: Path, place: Path) -> dict[str, Any]:
-        """Process one video; see ``Session.process``. For many videos a Session compiles the model once."""
-        with Session(self) as session:
-            return session.process(source, place)
+    def __init__(
+        self,
+        task: TaskName,
+        model: str = "",
+        *,
+        save: Sequence[Save] = (),
+        output: Source | None = None,
+        overwrite: bool = False,
+        every: int = 1,
+        start: float = 0.0,
+        end: float | None = None,
+        suffix: str = ".mp4",
+        codec: str | None = None,
+        quality: int | None = None,
+        backend: AnyBackend = "opengl",
+        f16: bool = False,
+        cache: Source | None = None,
+    ) -> None:
+        for name, value, known in (("task", task, TASKS), ("backend", backend, (*BY_NAME, "auto"))):
+            if value not in known:
+                raise ValueError(f"{name} '{value}' is none of {', '.join(known)}")
+        if unknown := set(save) - set(SAVED):
+            raise ValueError(f"save {sorted(unknown)} is none of {', '.join(SAVED)}")
+        if save and output is None:
+            raise ValueError(f"save={tuple(save)} needs the folder of these files: output")
+        if every < 1:
+            raise ValueError(f"every is {every}: take each frame (1), each second one (2) or fewer")
+        flags = GpuFlags(backend=backend, f16=f16, serialization_dir=Path(cache) if cache is not None else None)
+        self.work = Work(
+            task, str(model), save=tuple(save), suffix=suffix, codec=codec, quality=quality, every=every, start=start,
+            end=end, flags=flags,
+        )  # fmt: skip
+        self.output = None if output is None else Path(output)
+        self.overwrite = overwrite
+
+    @overload
+    def __call__(
+        self, source: Source, *, start: float | None = None, end: float | None = None, place: Source | None = None
+    ) -> Iterator[Row]: ...
+    @overload
+    def __call__(self, source: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, list[Any]]]: ...
+    def __call__(
+        self,
+        source: Source | Mapping[str, Sequence[Any]],
+        *,
+        start: float | None = None,
+        end: float | None = None,
+        place: Source | None = None,
+    ) -> Iterator[Row] | Iterator[dict[str, list[Any]]]:
+        """Process a video, or a part of it, and give its rows as they are found.
+
+        Saved files take their places when the last row was taken.
+
+        Parameters
+        ----------
+        source : str, Path or dict
+            A video. A dict is a batch of Ray Data: columns "path", and if wanted "start" and "end".
+        start, end : float, optional
+            Seconds of the part; the stage's own by default.
+        place : str or Path, optional
+            The path of the saved files without suffix; by default the folder ``output`` and the video's name.
+
+        Returns
+        -------
+        iterator
+            Of rows. For a batch, a dict of columns for each video, with a column "error": a video that cannot be read
+            has one row with the message in it.
+
+        Raises
+        ------
+        SourceError
+            If the video cannot be read, or its files cannot be written or are there.
+        ModelError
+            If the model is not one for this task.
+        """
+        if isinstance(source, Mapping):
+            return self._batch(source)
+        return self._rows(source, start, end, place)
+
+    def rows(
+        self, source: Source, *, start: float | None = None, end: float | None = None, place: Source | None = None
+    ) -> list[Row]:
+        """All rows of a video at once. Parameters and errors are a call's.
+
+        ``multiprocessing`` pickles results, which a list can be: ``pool.map(stage.rows, paths)``.
+        """
+        return list(self(source, start=start, end=end, place=place))
+
+    def close(self) -> None:
+        """Close what this thread keeps for stages of this description. A later call opens it anew."""
+        for session in _kept(self.work):
+            session.__exit__()
+        _kept(self.work).clear()
+
+    def __enter__(self) -> VideoStage:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        saved = f", saves {' and '.join(self.work.save)} in '{self.output}'" if self.work.save else ""
+        return f"<VideoStage: {self.work.task} with {self.work.model or TASKS[self.work.task][1]}{saved}>"
+
+    def _rows(self, source: Source, start: float | None, end: float | None, place: Source | None) -> Iterator[Row]:
+        work = replace(
+            self.work, start=self.work.start if start is None else start, end=self.work.end if end is None else end
+        )
+        for rows in _frames(self.work, work, str(source), self._place(source, place)):
+            yield from rows
+
+    def _place(self, source: Source, place: Source | None) -> Path | None:
+        """The path of the saved files without suffix; None if there are none."""
+        if not self.work.save or self.output is None:
+            return None
+        found = Path(place) if place is not None else self.output / Path(source).stem
+        for path in filter(Path.exists, self.work.outputs(found)):
+            if path.resolve() == Path(source).resolve():
+                raise fb.SourceError(f"'{path}' is read and would be replaced: take another output")
+            if not self.overwrite:
+                raise fb.SourceError(f"'{path}' is there: overwrite=True replaces it")
+        return found
+
+    def _batch(self, batch: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, list[Any]]]:
+        count = len(batch["path"])
+        starts, ends = (batch.get(name, [None] * count) for name in ("start", "end"))
+        for path, start, end in zip(batch["path"], starts, ends, strict=True):
+            try:
+                columns = make_columns(self.rows(str(path), start=start, end=end))
+                columns["error"] = [None] * len(columns["source"])
+            except (fb.FramebindError, OSError) as error:
+                columns = {name: [None] for name in COLUMNS} | {"source": [str(path)]}
+                columns["error"] = [f"{type(error).__name__}: {error}"]
+            yield columns
+
+
+class _Thread(threading.local):
+    """The sessions that a thread keeps, by process and work. A forked process cannot use those of its parent."""
+
+    def __init__(self) -> None:
+        self.idle: dict[tuple[int, Work], list[Session]] = {}
+
+
+_thread = _Thread()
+
+
+def _kept(work: Work) -> list[Session]:
+    return _thread.idle.setdefault((os.getpid(), work), [])
+
+
+def _frames(kept: Work, work: Work, source: str, place: Path | None) -> Iterator[list[Row]]:
+    """The rows of each frame, from a session that no other video uses now: a kept one, or a new one, which is kept."""
+    with contextlib.ExitStack() as stack:
+        session = _kept(kept).pop() if _kept(kept) else Session(kept).__enter__()
+        stack.callback(lambda: _kept(kept).append(session))
+        yield from session.frames(work, source, place)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from ..flags import GpuFlags
 from .tasks import TaskName
 
 Save = Literal["video", "jsonl"]
+SAVED: tuple[Save, ...] = get_args(Save)
 
 
 @dataclass(frozen=True)

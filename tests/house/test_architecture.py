@@ -21,6 +21,10 @@ MAY_IMPORT = {
 }
 """By package ("" is __init__.py, "__main__" the file __main__.py): the packages whose modules its files may import."""
 CERTIFICATION = "delegate.certify"
+LATE = {("", "demos.processing.stage")}
+"""Imports that ``framebind.__getattr__`` makes when a name is first used, by file and module: importing framebind does
+not, and a demo may import framebind.
+"""
 FLOORS = {
     "kernels": "tensor colours views target operation codegen ops.arguments ops.window ops.pointwise ops.movement "
     "ops.indexing ops.convolution ops.volumes ops.reduction ops.recurrent ops.constant ops cpu_shapes registry",
@@ -82,7 +86,9 @@ def imports(path: Path) -> Iterator[tuple[int, str, bool]]:
                 base = base[1:]
             for alias in node.names:
                 full = ".".join([*base, alias.name])
-                yield node.lineno, full if ours and full in MODULES else ".".join(base), ours
+                module = full if ours and full in MODULES else ".".join(base)
+                if (module_of(path), module) not in LATE:
+                    yield node.lineno, module, ours
 
 
 def package_of(module: str) -> str:

@@ -20,7 +20,6 @@ from framebind.__main__ import app
 from framebind.demos.processing.inputs import find_inputs
 from framebind.demos.processing.manifest import NAME
 from framebind.demos.processing.session import UNFINISHED
-from framebind.demos.processing.stage import VideoStage
 from support.video.clips import write_clip
 
 SIZE = (64, 48)
@@ -109,9 +108,9 @@ def test_results_are_replaced_only_when_told_and_sources_never(
 def test_a_damaged_video_leaves_no_output(tmp_path: Path, model: str) -> None:
     source = write_clip(tmp_path / "a.mkv", size=SIZE, frames=40)
     source.write_bytes(source.read_bytes()[: source.stat().st_size // 2])
-    stage = pickle.loads(pickle.dumps(VideoStage("detect", model)))
-    with pytest.raises(fb.SourceError, match="is damaged"):
-        stage(source, tmp_path / "out" / "a")
+    stage = pickle.loads(pickle.dumps(fb.VideoStage("detect", model, save=["video"], output=tmp_path / "out")))
+    with pytest.raises(fb.SourceError, match="is damaged"), stage:
+        stage.rows(source)
     assert list((tmp_path / "out").iterdir()) == []
 
 

@@ -1,0 +1,78 @@
+"""``fb.VideoStage``: rows of real videos, in this process and in others, beside the caller's own GL context."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import framebind as fb
+from support.video.clips import write_clip
+
+
+@pytest.fixture
+def model(model_path: Callable[[str], Path]) -> str:
+    return str(model_path("face_detection_front"))
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_rows_of_a_part_beside_the_callers_context(context: fb.GlContext, tmp_path: Path, model: str) -> None:
+    source, output = write_clip(tmp_path / "a.mp4", frames=10), tmp_path / "out"
+    stage = fb.VideoStage("detect", model, save=["jsonl"], output=output, every=2)
+    with pickle.loads(pickle.dumps(stage)) as stage:
+        rows = []
+        for row in stage(source, start=0.2, end=0.36):
+            assert fb.GlContext.current() is context
+            fb.GlBuffer(16).write(np.zeros(4, np.float32))  # no guard of the stage's is in force here
+            assert not list(output.glob("*.jsonl")), "files take their places at the end"
+            rows.append(row)
+        assert [(row["frame"], row["class"]) for row in rows] == [(0, None), (2, None)]
+        assert [row["time"] for row in rows] == pytest.approx([0.2, 0.28], abs=1e-3)
+        assert [json.loads(line) for line in (output / "a.jsonl").read_text().splitlines()] == rows
+        with pytest.raises(fb.SourceError, match="is there: overwrite=True"):
+            stage.rows(source)
+        stopped = stage(source, place=tmp_path / "stopped")
+        next(stopped)
+        stopped.close()
+        assert not list(tmp_path.glob("stopped*")), "a video that was left in the middle leaves nothing"
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.usefixtures("context")
+def test_two_videos_at_once_and_a_batch_of_columns(tmp_path: Path, model: str) -> None:
+    source = str(write_clip(tmp_path / "a.mp4", frames=3))
+    with fb.VideoStage("detect", model) as stage:
+        pairs = list(zip(stage(source), stage(source), strict=True))
+        assert [(one["frame"], two["frame"]) for one, two in pairs] == [(0, 0), (1, 1), (2, 2)]
+        (broken := tmp_path / "broken.mp4").write_bytes(b"no video")
+        batch: dict[str, Any] = {"path": np.array([source, str(broken)]), "end": np.array([0.08, 1.0])}
+        good, bad = stage(batch)
+    assert (good["source"], good["frame"], good["error"]) == ([source] * 2, [0, 1], [None] * 2)
+    assert bad["source"] == [str(broken)] and bad["error"][0].startswith("SourceError: ")
+    assert list(good) == list(bad)
+
+
+@pytest.mark.usefixtures("model")
+def test_a_pool_of_processes(tmp_path: Path, model: str) -> None:
+    paths = [str(write_clip(tmp_path / f"{number}.mp4", frames=2)) for number in range(3)]
+    stage = fb.VideoStage("detect", model)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        found = pool.map(stage.rows, [*paths])
+    assert [[(row["source"], row["frame"]) for row in rows] for rows in found] == [[(p, 0), (p, 1)] for p in paths]
+
+
+def test_descriptions_that_mean_nothing() -> None:
+    with pytest.raises(ValueError, match="task 'nothing' is none of style"):
+        fb.VideoStage("nothing")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="needs the folder"):
+        fb.VideoStage("detect", save=["jsonl"])
+    with pytest.raises(ValueError, match="is none of video, jsonl"):
+        fb.VideoStage("detect", save=["csv"], output="out")  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="every is 0"):
+        fb.VideoStage("detect", every=0)
