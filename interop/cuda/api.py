@@ -42,6 +42,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuStreamCreate": (_OUT, _UINT),
     "cuStreamDestroy_v2": (_HANDLE,),
     "cuStreamGetCtx": (_HANDLE, _OUT),
+    "cuStreamGetFlags": (_HANDLE, _OUT),
     "cuStreamSynchronize": (_HANDLE,),
     "cuStreamWaitEvent": (_HANDLE, _HANDLE, _UINT),
     "cuEventCreate": (_OUT, _UINT),

@@ -18,8 +18,8 @@ from .api import ask, check, driver
 
 log = logging.getLogger("framebind")
 
-NO_TIMES = 2
-"""CU_EVENT_DISABLE_TIMING: such an event costs less."""
+NO_TIMES, BLOCKING = 2, 1
+"""CU_EVENT_DISABLE_TIMING: such an event costs less; CU_EVENT_BLOCKING_SYNC: the CPU sleeps while it waits for it."""
 OLDEST_CAPABILITY = 70
 """The first compute capability whose memory model has release and acquire, which the barrier between groups needs."""
 

@@ -1,8 +1,8 @@
 """The examples in the docstrings of the public API run, on software devices.
 
-An example finds ``fb`` and ``np`` imported, and two files in the current folder: ``model.tflite`` (EXP of a float32
-tensor of shape (1, 4, 5, 3), with the signature "serve") and ``picture.png`` (64 x 48 pixels, orange). Names that are
-LiteRT's own have its documentation.
+An example finds ``fb`` and ``np`` imported, and files in the current folder: ``model.tflite`` (EXP of a float32
+tensor of shape (1, 4, 5, 3), with the signature "serve") and ``picture.png`` (64 x 48 pixels, orange); those of Source
+also ``clip.mp4`` (64 x 48 pixels, two frames). Names that are LiteRT's own have its documentation.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import pytest
 import framebind as fb
 from support.environment import absent, is_wanted
 from support.tiny_models import chain
+from support.video.clips import write_clip
 
 NEEDS_DISPLAY = {"Window"}
 
@@ -65,6 +66,8 @@ def test_an_example_runs(
     monkeypatch.chdir(tmp_path)
     Path("model.tflite").write_bytes(chain("EXP", signature="serve"))
     cv2.imwrite("picture.png", np.full((48, 64, 3), (0, 128, 255), np.uint8))
+    if name == "Source":
+        write_clip(Path("clip.mp4"), frames=2)
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     said: list[str] = []
     with nothing_current():

@@ -11,10 +11,10 @@ from ..context import NO_TIMES, CudaContext
 
 
 class CudaEvents:
-    """Events of a context that are not in use: making one takes longer than recording it."""
+    """Events of a context that are not in use: making one takes longer than recording it. ``flags`` are CUDA's."""
 
-    def __init__(self, context: CudaContext) -> None:
-        self.context, self._free = context, list[int]()
+    def __init__(self, context: CudaContext, *, flags: int = 0) -> None:
+        self.context, self._flags, self._free = context, NO_TIMES | flags, list[int]()
 
     def take(self) -> int:
         """A CUevent."""
@@ -23,7 +23,7 @@ class CudaEvents:
         except IndexError:
             what = f"making an event in {self.context}"
             with self.context.entered():
-                return ask(driver().cuEventCreate, ctypes.c_void_p, NO_TIMES, what=what)
+                return ask(driver().cuEventCreate, ctypes.c_void_p, self._flags, what=what)
 
     def give_back(self, event: int) -> None:
         self._free.append(event)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Generator
 from pathlib import Path
 
 import numpy as np
 
+from ...cuda.context import CudaContext
 from ...errors import SourceError
+from ...yuv import YuvPicture
 from ..video.decoder import DecodedFrame, VideoDecoder
+from ..video.nvdec import nvdec_pictures, open_nvdec
 from .pixel_layouts import Layout, layout_of
 from .planar_layout import planar_layout
 from .readers import Frame
@@ -17,28 +22,67 @@ _MISSING = 0.02
 
 
 class AvReader:
-    """A video file whose frames wait to be read. Implements FrameReader."""
+    """A video file whose frames wait to be read. Implements FrameReader.
+
+    With ``context`` NVDEC decodes it to the memory of that context's GPU: ``pictures`` gives frames then, and ``read``
+    does not. Raises SourceError.
+    """
 
     live, captured = False, None
     time: float | None = None
 
-    def __init__(self, path: str | Path, *, start: float = 0.0, end: float | None = None) -> None:
+    def __init__(
+        self, path: str | Path, *, start: float = 0.0, end: float | None = None, context: CudaContext | None = None
+    ) -> None:
         self._path, self._start, self._end, self.name = path, start, end, f"video '{path}'"
-        self._decoder = VideoDecoder(path, start=start, end=end)
-        self._frames, self._number = self._decoder.frames(), 0
+        self._context = context
+        self._given: Generator[YuvPicture] | None = None
+        self._open()
         self.fps, self.length = self._decoder.fps, self._decoder.length
         seconds = self._decoder.seconds
         if (start or end is not None) and self.fps and seconds is not None:
             self.length = max(round((min(end or seconds, seconds) - start) * self.fps), 1)
         width, height = self._decoder.size
-        turn = self._decoder.turn if self._decoder.format else 0
-        self.size = (height, width) if turn % 180 else (width, height)
-        self.layout = self._layout(turn)
+        self.turn = self._decoder.turn if self._decoder.format else 0
+        self.size = (height, width) if self.turn % 180 else (width, height)
+        self.layout = self._layout(self.turn)
+
+    def _open(self) -> None:
+        if self._context is None:
+            self._decoder = VideoDecoder(self._path, start=self._start, end=self._end)
+        else:
+            self._decoder = open_nvdec(self._path, self._context, start=self._start, end=self._end)
+        self._frames, self._number = self._decoder.frames(), 0
 
     def _layout(self, turn: int) -> Layout:
         if self._decoder.format is None:
             return layout_of("bgr", *self.size)
         return planar_layout(self._decoder.format, turn)
+
+    @property
+    def decoder(self) -> str:
+        """The decoder: "nvdec" or "cpu"."""
+        return "cpu" if self._context is None else "nvdec"
+
+    def pictures(self) -> Generator[YuvPicture]:
+        """The frames as they were decoded, not turned; ``time`` is that of the last one. Raises SourceError."""
+        self._given = self._pictures()
+        return self._given
+
+    def _pictures(self) -> Generator[YuvPicture]:
+        decoder = self._decoder
+        if decoder.format is None:
+            raise SourceError(f"{self.name} has no luma and chroma but RGB: textures() gives its frames")
+        if self._context is not None:
+            found = nvdec_pictures(decoder, self._context)
+        else:
+            frames = decoder.native_frames()
+            found = ((YuvPicture.from_frame(decoder.alike(frame)), decoder.time_of(frame)) for frame in frames)
+        with contextlib.closing(found):
+            for picture, self.time in found:
+                self._number += 1
+                yield picture
+        self._check_all_were_there()
 
     def read(self, view: Frame) -> bool:
         frame = next(self._frames, None)
@@ -63,11 +107,12 @@ class AvReader:
 
     def reopen(self) -> bool:
         self._decoder.close()
-        self._decoder = VideoDecoder(self._path, start=self._start, end=self._end)
-        self._frames, self._number = self._decoder.frames(), 0
+        self._open()
         return True
 
     def close(self) -> None:
+        if self._given is not None:
+            self._given.close()  # models must not read what the decoder frees
         self._decoder.close()
 
 

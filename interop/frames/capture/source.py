@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -14,9 +15,11 @@ from ...errors import SourceError
 from ...gl.context import GlContext
 from ...gl.texture import GlTexture
 from ...gl.timer import GlTimer
+from ...yuv import YuvPicture
 from ..video.pyav import has_av
 from .av_reader import AvReader
 from .camera import CameraOptions, CameraReader
+from .decoders import Decoder, open_file
 from .handover import JOIN_TIMEOUT, NOTHING_YET, SLOTS, Handover, Waits, decode
 from .pixel_layouts import Matrix
 from .readers import (
@@ -24,10 +27,10 @@ from .readers import (
     FrameReader,
     MotionReader,
     PictureReader,
+    VideoReader,
     load_picture,
     open_address,
     open_folder,
-    open_video,
     painted_picture,
 )
 from .upload import UploadRing
@@ -52,6 +55,7 @@ def open_source(
     loop: bool = False,
     start: float = 0.0,
     end: float | None = None,
+    decoder: Decoder | None = None,
 ) -> Source:
     """Open a camera, a video, a picture, a folder of pictures, a stream, or synthetic motion.
 
@@ -78,6 +82,11 @@ def open_source(
         Begin files again when they end.
     start, end : float, optional
         Seconds of a video's first frame, and of the first one that is left out. They need PyAV (the extra ``video``).
+    decoder : {"nvdec", "cpu", "opencv"}, optional
+        The decoder of a video file. "nvdec" is that of NVIDIA's GPUs, by PyAV: ``pictures`` gives its frames in the
+        memory of the current CudaContext. "cpu" is PyAV's, "opencv" OpenCV's. By default it is NVDEC if a CudaContext
+        is current on this thread and no GlContext is, and it decodes the video, and else the CPU: a warning in the log
+        says why. ``Source.decoder`` tells.
 
     Returns
     -------
@@ -99,6 +108,8 @@ def open_source(
     text = str(source)
     if (start or end is not None) and not (Path(text).is_file() and has_av()):
         raise SourceError(f"'{text}' has no start and end: only video files that PyAV reads have (the extra 'video')")
+    if decoder is not None and not Path(text).is_file():
+        raise SourceError(f"'{text}' has no choice of decoders: only video files have")
     if isinstance(source, int) or text.isdecimal():
         return Source(CameraReader(int(text), CameraOptions(size, fps, fourcc, matrix)))
     if text == "synthetic" or text.startswith("synthetic:"):
@@ -117,7 +128,7 @@ def open_source(
         return Source(open_folder(path), loop)
     if path.suffix.lower() in PICTURES:
         return Source(PictureReader([path], f"picture '{path}'"), loop)
-    return Source(AvReader(path, start=start, end=end) if has_av() else open_video(path), loop)
+    return Source(open_file(path, decoder, start=start, end=end), loop)
 
 
 class Source:
@@ -141,6 +152,10 @@ class Source:
         Time at which the last frame that ``textures`` gave was taken, by ``time.perf_counter``.
     time : float or None
         Seconds of that frame on the clock of its video, from the video's first frame; None for other sources.
+    decoder : str
+        The decoder of a video file: "nvdec", "cpu" or "opencv"; "" for other sources.
+    rotation : int
+        The ``rotation`` with which ``pictures`` are bound to be upright: 0, 90, 180 or 270. Textures are turned.
     mirror : bool
         Set it to True, and frames come mirrored from then on.
     status : str
@@ -165,8 +180,12 @@ class Source:
     def __init__(self, reader: FrameReader, loop: bool = False) -> None:
         self._reader, self._handover, self._loop = reader, Handover(drop=reader.live), loop
         self._worker: threading.Thread | None = None
+        self._is_read = False
         self.name, self.size, self.fps, self.live = reader.name, reader.size, reader.fps, reader.live
         self.length = None if loop else reader.length
+        is_video = isinstance(reader, AvReader)
+        self.decoder = reader.decoder if is_video else "opencv" if isinstance(reader, VideoReader) else ""
+        self.rotation = -reader.turn % 360 if is_video else 0
 
     @property
     def dropped(self) -> int:
@@ -197,8 +216,12 @@ class Source:
             If a frame cannot be read, or if the frames were read before.
         """
         context, window = (target, None) if isinstance(target, GlContext) else (target.context, target)
-        if self._worker is not None:
-            raise SourceError(f"{self.name} was read already: open it again to read it from the start")
+        if self.decoder == "nvdec":
+            raise SourceError(
+                f"{self.name} is decoded by NVDEC, which gives pictures() to models on CUDA and no textures: open it "
+                "with decoder='cpu'"
+            )
+        self._begin()
         ring = UploadRing(context, *self.size, SLOTS, self._reader.layout)
         self._worker = threading.Thread(
             target=decode, args=(self._reader, self._handover, self._loop, self.waits.retry),
@@ -216,6 +239,54 @@ class Source:
             if self.stop in context.closing:
                 context.closing.remove(self.stop)
             ring.release()
+
+    def pictures(self) -> Iterator[YuvPicture]:
+        """Give the frames of a video file as its decoder made them, once: planes of luma and chroma, to be bound.
+
+        NVDEC's are in the memory of the GPU, where the model reads them; the CPU's are copied to the GPU by each
+        ``invoke``, 1.5 bytes per pixel of 4:2:0, counted. They are not turned: bind them with
+        ``rotation=source.rotation``. The calling thread decodes.
+
+        Yields
+        ------
+        YuvPicture
+            The frame. Its memory is the decoder's again when the next one is asked for and the models that were
+            submitted until then, to the stream of the CudaContext, have read it.
+
+        Raises
+        ------
+        SourceError
+            If a frame cannot be decoded, if the source is no video that PyAV reads, if its frames are RGB, or if the
+            frames were read before.
+
+        Examples
+        --------
+        >>> with fb.open_source("clip.mp4", decoder="cpu") as source:
+        ...     for picture in source.pictures():
+        ...         print(f"{source.time:.2f} s, {picture}")
+        ...         break
+        0.00 s, <YuvPicture: yuv420p, bt601, limited range>
+        """
+        reader = self._reader
+        if not isinstance(reader, AvReader):
+            raise SourceError(f"{self.name} gives no pictures of luma and chroma: video files do that PyAV reads")
+        self._begin()
+        try:
+            while True:
+                with contextlib.closing(reader.pictures()) as pictures:
+                    for picture in pictures:
+                        self.captured, self.time = time.perf_counter(), reader.time
+                        yield picture
+                if not self._loop or not reader.reopen():
+                    return
+        finally:
+            self.stop()
+
+    def _begin(self) -> None:
+        """Note that the frames are read from now on. Raises SourceError if they were read before."""
+        if self._is_read:
+            raise SourceError(f"{self.name} was read already: open it again to read it from the start")
+        self._is_read = True
 
     def _frames(self, ring: UploadRing, timer: GlTimer | None) -> Iterator[GlTexture | None]:
         """Start the worker and upload what it decodes. Yields the last frame again, or None, if no new one came."""

@@ -61,18 +61,27 @@ class VideoDecoder:
         Duration.
     damaged : int
         Packets so far that could not be decoded.
+    is_on_gpu : bool
+        Whether frames are in CUDA's memory, as an accelerator decoded them.
     """
 
-    def __init__(self, source: str | Path, *, start: float = 0.0, end: float | None = None) -> None:
+    def __init__(
+        self, source: str | Path, *, start: float = 0.0, end: float | None = None, accelerator: Any = None
+    ) -> None:
         """Open a file's path or an address.
 
-        ``start`` and ``end``: seconds of the first frame, and of the first one that is left out. Raises SourceError.
+        ``start`` and ``end``: seconds of the first frame, and of the first one that is left out. ``accelerator``
+        (av.codec.hwaccel.HWAccel) decodes in place of the CPU. Raises SourceError.
         """
         self.name, self._source, self._start, self._end = f"video '{source}'", source, start, end
         self.damaged = 0
-        self._container = open_container(source, self.name)
+        self._container = open_container(source, self.name, accelerator)
         try:
             self._stream = _video_stream(self._container, self.name)
+            if accelerator is None:
+                self._stream.thread_type = "AUTO"  # as many threads as FFmpeg takes
+            else:
+                self._stream.codec_context.thread_count = 1
             self._began = float(self._stream.start_time * self._stream.time_base) if self._stream.start_time else 0.0
             self._pending = self._decode()
             self._first: Any = next(self._pending, None)
@@ -86,8 +95,9 @@ class VideoDecoder:
 
     def _describe(self, first: Any) -> None:
         self.format: PlanarFormat | None = planar_format(first)
-        self._target: str = first.format.name if self.format else nearest_format(first.format)
-        if self.format is None and self._target != BGR:
+        self.is_on_gpu: bool = first.format.name == "cuda"
+        self._target: str = first.format.name if self.format or self.is_on_gpu else nearest_format(first.format)
+        if self.format is None and self._target != BGR and not self.is_on_gpu:
             self.format = planar_format(first.reformat(format=self._target))
             self._target = self._target if self.format else BGR  # of a matrix that swscale alone knows
         self.size = (first.width, first.height)
@@ -101,12 +111,16 @@ class VideoDecoder:
         self.length = self._stream.frames or (round(duration * self.fps) if duration and self.fps else None)
 
     def frames(self) -> Iterator[DecodedFrame]:
-        """Frames from ``start`` to ``end`` in the order of their times. May be iterated once."""
+        """Frames from ``start`` to ``end`` in the order of their times. May be iterated once, as ``native_frames``."""
+        for frame in self.native_frames():
+            yield self._planes(frame)
+
+    def native_frames(self) -> Iterator[Any]:
+        """The same frames as PyAV decoded them (av.VideoFrame), of whatever size and format each has."""
         first, self._first = self._first, None
         if first is not None:
-            yield self._planes(first)
-        for frame in self._pending:
-            yield self._planes(frame)
+            yield first
+        yield from self._pending
 
     def close(self) -> None:
         """Close the file or stream. May be called more than once."""
@@ -132,20 +146,25 @@ class VideoDecoder:
             for frame in frames:
                 if frame.is_corrupt:
                     self.damaged += 1
-                time = self._time(frame)
+                time = self.time_of(frame)
                 if self._end is not None and time >= self._end:
                     return
                 if time >= self._start:
                     yield frame
 
-    def _time(self, frame: Any) -> float:
+    def time_of(self, frame: Any) -> float:
+        """Seconds of a frame since the first one of the stream's clock."""
         return float(frame.time) - self._began if frame.time is not None else 0.0
+
+    def alike(self, frame: Any) -> Any:
+        """A frame with the size and format of the first one, converted by swscale if it has others."""
+        if (frame.width, frame.height) != self.size or frame.format.name != self._target:
+            return frame.reformat(width=self.size[0], height=self.size[1], format=self._target)
+        return frame
 
     def _planes(self, frame: Any) -> DecodedFrame:
         """The planes of a frame, in the format of the first one."""
-        time = self._time(frame)
-        if (frame.width, frame.height) != self.size or frame.format.name != self._target:
-            frame = frame.reformat(width=self.size[0], height=self.size[1], format=self._target)
+        time, frame = self.time_of(frame), self.alike(frame)
         rows = self.format.rows if self.format else [(self.size[1], 3 * self.size[0])]
         planes = tuple(
             np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)[:count, :nbytes]
@@ -162,8 +181,11 @@ class VideoDecoder:
         self.close()
 
 
-def open_container(source: str | Path, name: str) -> Any:
-    """The container behind a path or an address, which may open what PROTOCOLS allows only. Raises SourceError."""
+def open_container(source: str | Path, name: str, accelerator: Any = None) -> Any:
+    """The container behind a path or an address, which may open what PROTOCOLS allows only. Raises SourceError.
+
+    ``accelerator`` is PyAV's HWAccel for its video.
+    """
     av, text = load_av(), str(source)
     scheme = text.partition("://")[0] if "://" in text else ""
     if scheme not in PROTOCOLS:
@@ -175,14 +197,17 @@ def open_container(source: str | Path, name: str) -> Any:
     # An absolute path, so that FFmpeg takes no colon in a file's name for a protocol.
     place = text if scheme else str(Path(text).resolve())
     try:
-        return av.open(place, options=options, timeout=(OPEN_SECONDS, READ_SECONDS), metadata_errors="replace")
+        return av.open(
+            place, options=options, timeout=(OPEN_SECONDS, READ_SECONDS), metadata_errors="replace",
+            hwaccel=accelerator,
+        )  # fmt: skip
     except (av.error.FFmpegError, OSError) as error:
         why = error.strerror or error
         raise SourceError(f"{name} cannot be opened: {why}. Is the file complete, or the address right?") from error
 
 
 def _video_stream(container: Any, name: str) -> Any:
-    """The first video stream that is not a cover picture, decoded by as many threads as FFmpeg takes."""
+    """The first video stream that is not a cover picture."""
     av = load_av()
     streams = [each for each in container.streams.video if not each.disposition & av.stream.Disposition.attached_pic]
     if not streams:
@@ -192,5 +217,4 @@ def _video_stream(container: Any, name: str) -> Any:
         raise SourceError(f"{name} has video of a codec that PyAV cannot decode")
     if stream.width * stream.height > MAX_PIXELS:
         raise SourceError(f"{name} claims frames of {stream.width}x{stream.height}: at most {MAX_PIXELS} pixels")
-    stream.thread_type = "AUTO"
     return stream

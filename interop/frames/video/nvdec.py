@@ -1,0 +1,143 @@
+"""NVDEC, the video decoder of NVIDIA's GPUs, by PyAV: pictures stay in CUDA's memory, where models read them."""
+
+from __future__ import annotations
+
+import ctypes
+from collections import deque
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...cuda.api import check, driver
+from ...cuda.arrays import CudaArray
+from ...cuda.compute.fence import CudaEvents, CudaFence
+from ...cuda.context import BLOCKING, CudaContext
+from ...dlpack import LEGACY_STREAM
+from ...errors import BindingError, SourceError
+from ...yuv import YuvPicture
+from .decoder import VideoDecoder, open_container
+from .pyav import load_av
+
+AHEAD = 3
+"""Pictures whose models may still run when the next one is decoded."""
+_MOST_SURFACES = 64
+"""Surfaces that are remembered: a decoder has about 20, which come again and again."""
+_CURRENT_CONTEXT: dict[str, object] = {"primary_ctx": "0", "current_ctx": "1"}
+"""FFmpeg's options: it would make the GPU's primary context with flags of its own, and refuse one that has others."""
+_NON_BLOCKING = 1
+"""CU_STREAM_NON_BLOCKING."""
+
+
+def open_nvdec(path: str | Path, context: CudaContext, *, start: float = 0.0, end: float | None = None) -> VideoDecoder:
+    """A decoder whose frames are in the memory of a context's GPU. Raises SourceError if NVDEC does not decode it."""
+    load_av()
+    from av.codec.hwaccel import HWAccel  # pyright: ignore[reportMissingImports]
+
+    accelerator = HWAccel(
+        "cuda", str(context.device), allow_software_fallback=False, options=_CURRENT_CONTEXT, is_hw_owned=True
+    )
+    kind = _kind(path)  # an error of the file comes first, and is the same as without NVDEC
+    reason = "its frames are of no format that is known"
+    try:
+        with context.entered():
+            decoder = VideoDecoder(path, start=start, end=end, accelerator=accelerator)
+    # RuntimeError: PyAV finds no decoder of the GPU for the codec.
+    except (SourceError, RuntimeError, OSError, ValueError) as error:
+        reason = str(error)
+    else:
+        if decoder.format is not None and decoder.is_on_gpu:
+            return decoder
+        decoder.close()
+    raise SourceError(f"video '{path}', {kind}, is not decoded by NVDEC: {reason}")
+
+
+def _kind(path: str | Path) -> str:
+    """The codec, format and size of a video in words. Raises SourceError if it cannot be opened."""
+    with open_container(path, f"video '{path}'") as container:
+        for stream in container.streams.video:
+            if stream.codec_context is not None:
+                return f"{stream.codec_context.name} of {stream.pix_fmt}, {stream.width}x{stream.height}"
+    raise SourceError(f"video '{path}' has no video that PyAV can decode")
+
+
+def nvdec_pictures(decoder: VideoDecoder, context: CudaContext) -> Generator[tuple[YuvPicture, float]]:
+    """The pictures of NVDEC's surfaces with their times. A picture is valid until AHEAD others were given.
+
+    The decoder gets a surface back when the stream of ``context`` has passed the work that was submitted until the
+    next picture was asked for.
+    """
+    surfaces, held = _Surfaces(context, decoder), deque[tuple[CudaFence, Any]]()
+    events = CudaEvents(context, flags=BLOCKING)
+    is_independent = _is_independent(context)
+    try:
+        for frame in decoder.native_frames():
+            if is_independent:
+                context.wait_for_stream(LEGACY_STREAM)
+            yield surfaces.picture(frame), decoder.time_of(frame)
+            held.append((CudaFence(events), frame))
+            if len(held) > AHEAD:
+                held.popleft()[0].wait()
+    finally:
+        if not context.closed:
+            context.finish()
+        held.clear()
+        surfaces.release()
+        events.close()
+
+
+def _is_independent(context: CudaContext) -> bool:
+    """Whether the stream of a context and the legacy default stream, on which FFmpeg works, do not wait in turn."""
+    flags = ctypes.c_uint()
+    with context.entered():
+        check(driver().cuStreamGetFlags(context.stream, ctypes.byref(flags)), f"looking at the stream of {context}")
+    return bool(flags.value & _NON_BLOCKING)
+
+
+class _Surfaces:
+    """The pictures in a decoder's surfaces, each described when it comes for the first time."""
+
+    def __init__(self, context: CudaContext, decoder: VideoDecoder) -> None:
+        self._context, self._decoder = context, decoder
+        self._known: dict[tuple[int, ...], YuvPicture] = {}
+
+    def picture(self, frame: Any) -> YuvPicture:
+        """The picture of a frame (av.VideoFrame): the same object whenever the same surface comes again."""
+        planes = frame.planes
+        place = (planes[0].buffer_ptr, planes[0].line_size, frame.width, frame.height)
+        found = self._known.get(place)
+        if found is None:
+            if len(self._known) == _MOST_SURFACES:
+                self._known.clear()
+            found = self._known[place] = self._described(frame, planes)
+        return found
+
+    def _described(self, frame: Any, planes: Any) -> YuvPicture:
+        try:
+            picture = YuvPicture.from_frame(frame)
+        except BindingError as error:
+            raise SourceError(f"{self._decoder.name} has other frames in the middle: {error}") from error
+        arrays = [self._array(picture, number, plane, frame) for number, plane in enumerate(planes)]
+        return YuvPicture(
+            arrays, format=picture.format, matrix=picture.matrix, range=picture.range, siting=picture.siting,
+            width=frame.width, height=frame.height,
+        )  # fmt: skip
+
+    def _array(self, picture: YuvPicture, number: int, plane: Any, frame: Any) -> CudaArray:
+        """A plane in place, with chroma's size rounded up, which PyAV's DLPack rounds down."""
+        layout = picture.layout
+        lanes, columns, rows = (layout.chroma[number - 1], layout.columns, layout.rows) if number else (1, 1, 1)
+        shape, size = (-(-frame.height // rows), -(-frame.width // columns), lanes), np.dtype(layout.dtype).itemsize
+        return CudaArray(
+            plane.buffer_ptr, shape, layout.dtype, device=self._context.device,
+            strides=(plane.line_size, lanes * size, size), keep=self._decoder,
+            label=f"plane {number} of a picture of {self._decoder.name}",
+        )  # fmt: skip
+
+    def release(self) -> None:
+        """Let no model read the surfaces any more."""
+        for picture in self._known.values():
+            for plane in picture.planes:
+                plane.release()
+        self._known.clear()

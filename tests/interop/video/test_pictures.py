@@ -1,0 +1,157 @@
+"""Videos as pictures of luma and chroma for models: the choice of the decoder, NVDEC's surfaces, and the CPU's planes.
+
+NVDEC's frames and CUDA's driver are stand-ins: they show lifetimes and calls. What a GPU decodes, and what models make
+of it, demos/hosts/with_nvdec.py --check and benchmarks/video.py compare.
+"""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import framebind as fb
+from framebind.interop.frames.video.nvdec import AHEAD, nvdec_pictures
+from support.recording_driver import RecordingDriver
+from support.tiny_models import chain
+from support.video.clips import turn_track, write_clip
+
+WIDTH, HEIGHT, PITCH = 6, 5, 16
+
+
+class Frame:
+    """A frame of NVDEC in a surface of the stand-in's memory, as PyAV gives it. Its sizes are odd."""
+
+    format, sw_format = SimpleNamespace(name="cuda"), SimpleNamespace(name="nv12")
+    width, height, colorspace, color_range = WIDTH, HEIGHT, 1, 1
+
+    def __init__(self, surface: int) -> None:
+        self.planes = tuple(
+            SimpleNamespace(buffer_ptr=at, line_size=PITCH) for at in (surface, surface + HEIGHT * PITCH)
+        )
+
+
+class Decoder:
+    """A decoder of so many frames in three surfaces that come again and again. ``frames`` are those that are alive."""
+
+    name = "video 'clip.mp4'"
+
+    def __init__(self, count: int) -> None:
+        self.count, self.frames = count, list[weakref.ref[Frame]]()
+        self.memory = [fb.CudaArray.from_array(np.zeros((2 * HEIGHT, PITCH), np.uint8)) for _ in range(3)]
+
+    def native_frames(self) -> Iterator[Frame]:
+        for number in range(self.count):
+            frame = Frame(self.memory[number % 3].pointer)
+            self.frames.append(weakref.ref(frame))
+            yield frame
+            del frame
+
+    def time_of(self, frame: Frame) -> float:
+        return 0.5
+
+    @property
+    def alive(self) -> int:
+        return sum(frame() is not None for frame in self.frames)
+
+
+def test_surfaces_are_bound_in_place_and_given_back_behind_the_model(recorder: RecordingDriver) -> None:
+    with fb.CudaContext() as context, fb.GpuDelegate("cuda") as delegate:
+        interpreter = fb.Interpreter(model_content=chain("EXP"), experimental_delegates=[delegate])
+        interpreter.set_allow_buffer_handle_output(True)
+        decoder: Any = Decoder(8)
+        seen, most = list[int](), 0
+        fb.transfers.reset()
+        for picture, time in nvdec_pictures(decoder, context):
+            assert time == 0.5
+            luma, chroma = picture.planes
+            assert (luma.shape, chroma.shape) == ((HEIGHT, WIDTH, 1), (3, 3, 2)), "chroma's half is rounded up"
+            assert chroma.pointer == luma.pointer + HEIGHT * PITCH
+            delegate.bind_buffer_to_tensor(picture, interpreter.inputs()[0])
+            interpreter.invoke()
+            seen.append(id(picture))
+            most = max(most, decoder.alive)
+        assert seen == (seen[:3] * 3)[:8], "a surface is described once"
+        assert most == AHEAD + 1
+        assert fb.transfers.bytes == 0 or fb.transfers.by_reason.keys() <= {("upload", "weights")}
+        with pytest.raises(fb.BindingError, match="released"):
+            interpreter.invoke()  # the decoder may have freed its memory
+    assert decoder.alive == 0
+
+
+def test_a_frame_is_let_go_when_its_models_have_run(recorder: RecordingDriver) -> None:
+    with fb.CudaContext() as context:
+        decoder: Any = Decoder(AHEAD + 2)
+        pictures = nvdec_pictures(decoder, context)
+        for _ in range(AHEAD + 1):
+            next(pictures)
+        recorder.calls.clear()
+        assert decoder.alive == AHEAD + 1
+        next(pictures)
+        assert [name for name in recorder.names() if name.startswith("cuEvent")] == [
+            "cuEventCreate", "cuEventRecord", "cuEventSynchronize",
+        ]  # fmt: skip
+        assert decoder.alive == AHEAD + 1
+        pictures.close()
+
+
+def test_the_cpu_decodes_what_nvdec_does_not_and_says_so(
+    recorder: RecordingDriver, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write_clip(tmp_path / "clip.mp4", pixel_format="yuv444p", frames=2)
+    with fb.CudaContext():
+        with caplog.at_level(logging.WARNING, "framebind"), fb.open_source(path) as source:
+            assert source.decoder == "cpu"
+        (said,) = caplog.messages
+        assert f"the CPU decodes: video '{path}', h264 of yuv444p, 64x48, is not decoded by NVDEC: " in said
+        with pytest.raises(fb.SourceError, match="h264 of yuv444p, 64x48, is not decoded by NVDEC"):
+            fb.open_source(path, decoder="nvdec")
+        caplog.clear()
+        with fb.open_source(path, decoder="cpu") as source:
+            assert source.decoder == "cpu" and not caplog.messages
+
+
+def test_errors_of_decoders(tmp_path: Path) -> None:
+    path = write_clip(tmp_path / "clip.mp4", frames=2)
+    with pytest.raises(fb.SourceError, match="no CudaContext is current on this thread"):
+        fb.open_source(path, decoder="nvdec")
+    with pytest.raises(fb.SourceError, match="'synthetic' has no choice of decoders"):
+        fb.open_source("synthetic", decoder="cpu")
+    wrong: Any = "quick"
+    with pytest.raises(fb.SourceError, match="it is one of nvdec, cpu, opencv"):
+        fb.open_source(path, decoder=wrong)
+    with fb.open_source(path, decoder="opencv") as source, pytest.raises(fb.SourceError, match="gives no pictures"):
+        next(source.pictures())
+
+
+def test_the_cpus_pictures_are_what_textures_are(context: fb.GlContext, tmp_path: Path) -> None:
+    path = write_clip(tmp_path / "clip.mp4", pixel_format="yuv444p", size=(66, 38), frames=4)
+    turn_track(path, 90)
+    with fb.GpuDelegate("opengl") as delegate:
+        interpreter = fb.Interpreter(model_content=chain("EXP"), experimental_delegates=[delegate])
+        tensor, output = interpreter.inputs()[0], interpreter.outputs()[0]
+        expected = list[np.ndarray]()
+        with fb.open_source(path, start=0.04) as source:
+            for texture in source.textures(context):
+                delegate.bind_buffer_to_tensor(texture, tensor)
+                interpreter.invoke()
+                expected.append(interpreter.get_tensor(output).copy())
+        times, uploaded = list[float | None](), set[int]()
+        with fb.open_source(path, start=0.04) as source:
+            assert (source.decoder, source.rotation, source.size) == ("cpu", 270, (38, 66))
+            for picture, right in zip(source.pictures(), expected, strict=True):
+                delegate.bind_buffer_to_tensor(picture, tensor, rotation=source.rotation)
+                fb.transfers.reset()
+                interpreter.invoke()
+                np.testing.assert_allclose(np.log(interpreter.get_tensor(output)), np.log(right), atol=1.01 / 255)
+                times.append(source.time)
+                uploaded.add(sum(hop.bytes for (way, _), hop in fb.transfers.by_reason.items() if way == "upload"))
+                padded = 38 * sum(plane.line_size for plane in picture.planes)
+    assert times == pytest.approx([0.04, 0.08, 0.12])
+    assert len(uploaded) == 1 and 0 < uploaded.pop() <= padded
