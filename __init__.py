@@ -20,6 +20,7 @@ from .interop.cuda.context import CudaContext
 from .interop.cuda.objects import CudaImage
 from .interop.discovery.compatibility import BestOptions, CompatibilityList
 from .interop.discovery.drivers import installed_apis
+from .interop.discovery.gpus import FoundGpu, find_gpus
 from .interop.errors import (
     BindingError,
     DelegateError,
@@ -64,6 +65,7 @@ __all__ = [
     "DelegateError",
     "DelegatedOp",
     "DeviceError",
+    "FoundGpu",
     "FragmentProgram",
     "FramebindError",
     "GlBuffer",
@@ -96,6 +98,7 @@ __all__ = [
     "WaitType",
     "Window",
     "YuvPicture",
+    "find_gpus",
     "fingerprint",
     "installed_apis",
     "list_cameras",

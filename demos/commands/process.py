@@ -10,13 +10,15 @@ from typing import Annotated, Any, cast
 
 import typer
 
-import framebind as fb
-
-from ..console import counted, progress_bar
+from ..cluster.crew import find_seats, run_units
+from ..cluster.progress import progress_bars
+from ..cluster.units import Event, Finished, Lost, Unit
+from ..cluster.worker import Seat
+from ..console import counted
 from ..flags import GpuFlags, with_flags
 from ..processing.inputs import Input, find_inputs
 from ..processing.manifest import Manifest
-from ..processing.session import UNFINISHED, Session
+from ..processing.session import UNFINISHED
 from ..processing.tasks import TASKS, TaskName
 from ..processing.work import SAVED, Save, Work
 from .output import print_line
@@ -42,6 +44,12 @@ End = Annotated[
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace results that are there.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Leave out videos that an earlier run finished.")]
 
+Jobs = Annotated[
+    int | None,
+    typer.Option(min=1, max=64, help="Videos at once: processes; with --gpus, sessions of each GPU's process (8)."),
+]
+Gpus = Annotated[str, typer.Option(help='"all" or numbers, such as 0,1: a process on each of these GPUs.')]
+
 
 @with_flags
 def process(
@@ -58,6 +66,8 @@ def process(
     end: End = None,
     overwrite: Overwrite = False,
     resume: Resume = False,
+    jobs: Jobs = None,
+    gpus: Gpus = "",
     *,
     flags: GpuFlags,
 ) -> None:
@@ -66,6 +76,8 @@ def process(
     Example: python -m framebind process holidays --output painted --task style
 
     Example: python -m framebind process "*.mp4" --output faces --task detect --save jsonl --resume
+
+    Example: python -m framebind process archive --output faces --task detect --save jsonl --gpus all --backend cuda
     """
     if end is not None and end <= start:
         raise typer.BadParameter("--end is not after --start")
@@ -81,7 +93,7 @@ def process(
         end=end,
         flags=flags,
     )
-    found = find_inputs(inputs)
+    found, seats = find_inputs(inputs), find_seats(jobs, gpus, flags.backend)
     places = _places(found, output)
     manifest = Manifest(output, asdict(work), resume=resume)
     if resume:
@@ -90,7 +102,7 @@ def process(
     _check_outputs(work, waiting, places, overwrite=overwrite or resume)
     began = time.perf_counter()
     try:
-        results = _run(work, waiting, places, manifest) if waiting else []
+        results = _run(work, [Unit(each.path, places[each]) for each in waiting], seats, manifest)
     finally:
         manifest.close()
     _print_summary(results, len(found) - len(waiting), time.perf_counter() - began)
@@ -142,18 +154,22 @@ def _remove_unfinished(output: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run(work: Work, waiting: list[Input], places: dict[Input, Path], manifest: Manifest) -> list[dict[str, Any]]:
+def _run(work: Work, units: list[Unit], seats: list[Seat], manifest: Manifest) -> list[dict[str, Any]]:
+    """Process the videos. Returns their results in the order in which they were finished."""
     results: list[dict[str, Any]] = []
-    with progress_bar("videos", len(waiting)) as advance, Session(work) as session:
-        for each in waiting:
-            try:
-                result = session.process(each.path, places[each])
-            except (fb.FramebindError, OSError) as error:
-                result = {"error": f"{type(error).__name__}: {error}"}
-                print_line(f"{each.path}: {result['error']}")
-            manifest.add(each.path, result)
-            results.append(result)
-            advance(each.path.name)
+    with progress_bars(len(units)) as show:
+
+        def report(event: Event) -> None:
+            if isinstance(event, Lost):
+                print_line(f"{event.unit.source}: its worker died, and it is done again")
+            elif isinstance(event, Finished):
+                if "error" in event.result:
+                    print_line(f"{event.unit.source}: {event.result['error']}")
+                manifest.add(event.unit.source, event.result)
+                results.append(event.result)
+            show(event)
+
+        run_units(work, units, seats, report)
     return results
 
 

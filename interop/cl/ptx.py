@@ -17,6 +17,7 @@ from typing import Any
 import pyopencl as cl
 
 from ..cuda.api import check, device_count, driver
+from ..cuda.api import device_uuid as cuda_uuid
 from ..errors import DeviceError
 from .api import device_uuid
 
@@ -89,12 +90,9 @@ def _link(cuda: Any, text: bytes) -> bytes:
         cuda.cuLinkDestroy(state)
 
 
-def _cuda_device(uuid: bytes) -> ctypes.c_int:
-    cuda, found, number = driver(), (ctypes.c_uint8 * 16)(), ctypes.c_int()
-    for i in range(device_count()):
-        check(cuda.cuDeviceGet(ctypes.byref(number), i), "asking for a CUDA device")
-        check(cuda.cuDeviceGetUuid(found, number), "asking for a CUDA device's UUID")
-        if bytes(found) == uuid:
+def _cuda_device(uuid: bytes) -> int:
+    for number in range(device_count()):
+        if cuda_uuid(number) == uuid:
             return number
     raise DeviceError("CUDA does not know the OpenCL device")
 

@@ -144,6 +144,13 @@ def device_name(device: int) -> str:
     return name.value.decode()
 
 
+def device_uuid(device: int) -> bytes:
+    """The GPU's UUID, 16 bytes."""
+    found = (ctypes.c_uint8 * 16)()
+    check(driver().cuDeviceGetUuid(found, device), f"asking device {device} for its UUID")
+    return bytes(found)
+
+
 def driver_version() -> str:
     """The newest CUDA that the driver knows, as "13.0"."""
     found = ask(driver().cuDriverGetVersion, ctypes.c_int, what="asking for the driver's version")

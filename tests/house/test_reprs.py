@@ -37,6 +37,7 @@ WITHOUT_DEVICE: dict[str, tuple[Callable[[], object], str]] = {
     "BestOptions": (lambda: fb.BestOptions(None, False, 4, "no GPU"), "no GPU"),
     "Camera": (lambda: fb.Camera(0, "a webcam"), "a webcam"),
     "DelegatedOp": (lambda: interpreter_with(delegate()).delegated_ops()[0], "EXP"),
+    "FoundGpu": (lambda: fb.FoundGpu("GPU-0", "NVIDIA H200", 0, None), "NVIDIA H200"),
     "GpuDelegate": (delegate, "backend 'null', serves no interpreter"),
     "GpuDelegateOptions": (lambda: fb.GpuDelegateOptions(backend="null"), "backend='null'"),
     "Interpreter": (

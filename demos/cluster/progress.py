@@ -1,0 +1,48 @@
+"""Progress on a terminal: one bar for all videos with an estimate, and one for each that is under way."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from ..console import make_console, plain
+from . import units
+from .units import Event, Finished, Report, Unit
+
+
+@contextlib.contextmanager
+def progress_bars(total: int) -> Iterator[Report]:
+    """Show bars on stderr until the block ends. Yields the function that takes events."""
+    columns = (BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=make_console(stderr=True)) as progress:
+        bars = _Bars(progress, total)
+        yield bars.show
+
+
+class _Bars:
+    """The bars by unit. The one for all counts shares of videos, so that it moves from the first frame on."""
+
+    def __init__(self, progress: Progress, total: int) -> None:
+        self._progress, self._total, self._finished = progress, total, 0
+        self._all = progress.add_task(f"videos: 0 of {total}", total=total)
+        self._shares: dict[Unit, float] = {}
+        self._bars: dict[Unit, TaskID] = {}
+
+    def show(self, event: Event) -> None:
+        unit = event.unit
+        if isinstance(event, units.Progress):
+            self._shares[unit] = event.share
+            if unit not in self._bars:
+                self._bars[unit] = self._progress.add_task(plain(unit.source.name).plain, total=1.0)
+            self._progress.update(self._bars[unit], completed=event.share)
+        else:
+            self._shares.pop(unit, None)
+            if unit in self._bars:
+                self._progress.remove_task(self._bars.pop(unit))
+            self._finished += isinstance(event, Finished)
+        done = self._finished + sum(self._shares.values())
+        self._progress.update(
+            self._all, completed=done, description=f"videos: {self._finished} of {self._total}"
+        )  # fmt: skip

@@ -1,0 +1,125 @@
+"""A worker: a process that puts one unit after the other through its sessions, until its parent wants no more."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+import framebind as fb
+
+from ..player.report import ALLOWED_COPIES, copied_for
+from ..processing.session import Session
+from ..processing.work import Work
+from .units import Event, Finished, Progress, Report, Unit
+
+_SECONDS_BETWEEN_REPORTS = 0.2
+
+
+@dataclass(frozen=True)
+class Seat:
+    """The place of a worker: the GPU that it uses, and how many videos it does at once."""
+
+    sessions: int = 1
+    egl: int | None = None
+    """The EGL number of the GPU; None for the first one that works."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """Variables that are set before any driver is loaded, such as CUDA_VISIBLE_DEVICES."""
+
+
+def serve(connection: Connection, work: Work, seat: Seat) -> None:
+    """Process the units that come, as many at once as the seat says. Returns when None comes.
+
+    The process ends at once, without cleaning up, when its parent has died.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal: the parent ends them
+    os.environ.update(seat.environment)
+    units: queue.SimpleQueue[Unit | None] = queue.SimpleQueue()
+    sending = threading.Lock()
+    figures = _Figures()
+
+    def report(event: Event) -> None:
+        with sending:
+            if isinstance(event, Finished) and "error" not in event.result:
+                event.result.update(figures.since_last())
+            connection.send(event)
+
+    threads = [
+        threading.Thread(target=_work_off, args=(units.get, work, seat.egl, report), daemon=True)
+        for _ in range(seat.sessions)
+    ]
+    for thread in threads:
+        thread.start()
+    while True:
+        try:
+            unit = connection.recv()
+        except (EOFError, OSError):
+            os._exit(1)
+        if unit is None:
+            break
+        units.put(unit)
+    for _ in threads:
+        units.put(None)
+    for thread in threads:
+        thread.join()
+
+
+def _work_off(take: Callable[[], Unit | None], work: Work, egl: int | None, report: Report) -> None:
+    """Put units through one session until there is none. If it cannot be opened, that is the result of each unit."""
+    try:
+        with Session(work, egl=egl) as session:
+            while (unit := take()) is not None:
+                report(Finished(unit, process(session, unit, report)))
+    except fb.FramebindError as error:
+        while (unit := take()) is not None:
+            report(Finished(unit, describe(error)))
+
+
+class _Figures:
+    """CPU time and copied bytes of the process, which its sessions share: a video counts what came since the last."""
+
+    def __init__(self) -> None:
+        self._cpu, self._bytes = time.process_time(), 0
+
+    def since_last(self) -> dict[str, Any]:
+        cpu, copied = time.process_time(), sum(map(copied_for, ALLOWED_COPIES))
+        found = {"cpu_seconds": round(cpu - self._cpu, 3), "bytes": copied - self._bytes}
+        self._cpu, self._bytes = cpu, copied
+        return found
+
+
+def process(session: Session, unit: Unit, report: Report) -> dict[str, Any]:
+    """Process a unit, and report its progress a few times per second. An error is the result."""
+    reported, length = time.monotonic(), seconds_of(unit, session.work)
+
+    def advance(seconds: float) -> None:
+        nonlocal reported
+        if length and time.monotonic() - reported > _SECONDS_BETWEEN_REPORTS:
+            reported = time.monotonic()
+            report(Progress(unit, min(1.0, (seconds - session.work.start) / length)))
+
+    report(Progress(unit, 0.0))
+    try:
+        return session.process(unit.source, unit.place, advance)
+    except (fb.FramebindError, OSError) as error:
+        return describe(error)
+    except Exception as error:  # a fault of ours: the other videos go on, and the trace tells where
+        traceback.print_exc()
+        return describe(error)
+
+
+def describe(error: Exception) -> dict[str, Any]:
+    """The result of a unit that failed."""
+    return {"error": f"{type(error).__name__}: {error}"}
+
+
+def seconds_of(unit: Unit, work: Work) -> float | None:
+    """The length of the part of the video that is processed, as its file says; None if that is not known."""
+    return None

@@ -1,0 +1,123 @@
+"""``--jobs``: videos in processes of their own, which may be killed in the middle."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import av
+import pytest
+
+import framebind as fb
+from framebind.demos.cluster.crew import SESSIONS_PER_GPU, find_seats, seats_on
+from framebind.demos.cluster.worker import Seat
+from framebind.demos.processing.manifest import NAME
+from framebind.demos.processing.session import UNFINISHED
+from support.video.clips import write_clip
+
+GPUS = [fb.FoundGpu("GPU-a", "H200", 0, 1), fb.FoundGpu("GPU-b", "H200", 1, 0), fb.FoundGpu("GPU-c", "RX", None, 2)]
+
+
+def test_seats() -> None:
+    assert find_seats(None, "", "gl") == find_seats(1, "", "gl") == []
+    assert find_seats(3, "", "gl") == [Seat()] * 3
+    first, second = seats_on(GPUS[:2], "all", SESSIONS_PER_GPU, "cuda")
+    assert first == Seat(8, 1, (("CUDA_VISIBLE_DEVICES", "GPU-a"),)) and second.egl == 0
+    assert seats_on(GPUS, "2,0,2", 1, "gl") == [Seat(1, 2), Seat(1, 1, (("CUDA_VISIBLE_DEVICES", "GPU-a"),))]
+
+
+@pytest.mark.parametrize(
+    ("found", "gpus", "backend", "message"),
+    [([], "all", "gl", "no GPU was found"), (GPUS, "3", "gl", "no GPU '3': this machine has 3"),
+     (GPUS, "all", "cuda", r"'RX' \(GPU-c\) has no driver for the backend 'cuda'"),
+     (GPUS, "x", "gl", "no GPU 'x'"), (GPUS, "0", "cl", "take --backend cuda or gl")],
+)  # fmt: skip
+def test_seats_that_there_are_not(found: list[fb.FoundGpu], gpus: str, backend: str, message: str) -> None:
+    with pytest.raises(fb.DeviceError, match=message):
+        seats_on(found, gpus, 1, backend)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    inputs = tmp_path / "in"
+    inputs.mkdir()
+    for number in range(4):
+        write_clip(inputs / f"{number}.mp4", size=(128, 96), frames=30)
+    (inputs / "broken.mp4").write_bytes(b"no video")
+    return inputs
+
+
+@pytest.fixture
+def start(folder: Path, tmp_path: Path, model_path: Callable[[str], Path]) -> Callable[[], subprocess.Popen[str]]:
+    model = str(model_path("face_detection_front"))
+    command = ["process", str(folder), "--output", str(tmp_path / "out"), "--task", "detect", "--model", model]
+
+    def run() -> subprocess.Popen[str]:
+        arguments = [*command, "--save", "video,jsonl", "--jobs", "2", "--resume"]
+        return subprocess.Popen(
+            [sys.executable, "-m", "framebind", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    return run
+
+
+def wait_for_work(output: Path) -> tuple[int, Path]:
+    """Wait until a worker is in the middle of a video. Returns its process and the folder that it writes."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        for unfinished in output.glob(f"{UNFINISHED}*"):
+            if list(unfinished.iterdir()):
+                return int(unfinished.name.removeprefix(UNFINISHED).split("-")[0]), unfinished
+        time.sleep(0.01)
+    raise AssertionError("no worker began")
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def check_all_done_once(output: Path) -> None:
+    """Every video has its outputs with all frames, and one line in the record that is no error."""
+    for number in range(4):
+        times = sorted({row["time"] for row in rows_of(output / f"{number}.jsonl")})
+        assert times == pytest.approx([frame / 25 for frame in range(30)], abs=1e-3)
+        with av.open(str(output / f"{number}.mp4")) as container:
+            assert sum(packet.size > 0 for packet in container.demux(video=0)) == 30
+    done = [Path(row["video"]["source"]).name for row in rows_of(output / NAME) if not row.get("error")]
+    assert sorted(done) == [f"{number}.mp4" for number in range(4)]
+    assert not list(output.glob(UNFINISHED + "*"))
+
+
+def test_a_worker_that_is_killed_loses_and_doubles_nothing(
+    start: Callable[[], subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    with start() as running:
+        worker, _ = wait_for_work(tmp_path / "out")
+        os.kill(worker, signal.SIGKILL)
+        said, _ = running.communicate(timeout=120)
+    assert running.returncode == 1, "one video is broken"
+    assert "its worker died, and it is done again" in said and "broken.mp4: SourceError" in said
+    assert "4 videos, 120 frames" in said and "1 video failed" in said
+    check_all_done_once(tmp_path / "out")
+
+
+def test_an_interrupted_run_ends_its_workers_and_goes_on(
+    start: Callable[[], subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    with start() as running:
+        worker, _ = wait_for_work(tmp_path / "out")
+        running.send_signal(signal.SIGINT)
+        running.communicate(timeout=60)
+    assert running.returncode != 0 and not list((tmp_path / "out").glob(UNFINISHED + "*"))
+    with pytest.raises(ProcessLookupError):
+        os.kill(worker, 0)
+    with start() as again:
+        again.communicate(timeout=120)
+    check_all_done_once(tmp_path / "out")
