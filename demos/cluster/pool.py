@@ -7,6 +7,7 @@ import multiprocessing
 import shutil
 from collections import Counter, deque
 from collections.abc import Sequence
+from dataclasses import replace
 from multiprocessing.connection import wait
 
 from ..processing.session import UNFINISHED
@@ -59,11 +60,15 @@ def run_pool(work: Work, units: Sequence[Unit], seats: Sequence[Seat], report: R
     A unit whose worker dies is done again by a new one, alone in its process. An exception, such as Ctrl-C, ends all
     workers; what they had not finished leaves nothing.
     """
+    # Seats on the same place are equal: each gets an identity.
+    places = [replace(seat) for seat in seats]
     waiting, lost = deque(units), Counter[Unit]()
     workers: list[_Worker] = []
     try:
-        workers += [_Worker(work, seat) for seat in seats[: len(units)]]
         while waiting or any(worker.units for worker in workers):
+            if waiting:
+                free = [seat for seat in places if all(worker.seat is not seat for worker in workers)]
+                workers += [_Worker(work, seat) for seat in free[: len(waiting)]]
             for worker in workers:
                 while waiting and _may_take(worker, waiting[0], lost):
                     worker.give(waiting.popleft())
@@ -74,7 +79,7 @@ def run_pool(work: Work, units: Sequence[Unit], seats: Sequence[Seat], report: R
                     report(event)
                     continue
                 why = worker.end(now=True)
-                workers[workers.index(worker)] = _Worker(work, worker.seat)
+                workers.remove(worker)
                 for unit in worker.units:
                     lost[unit] += 1
                     if lost[unit] < MAX_ATTEMPTS:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 MAX_ATTEMPTS = 3
-"""How often a unit is begun before it counts as one that no worker survives."""
+"""Attempts at a unit, after which it counts as one that no worker survives."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ from .tasks import TASKS
 from .work import Work
 
 UNFINISHED = ".framebind-unfinished-"
-"""Prefix of the folders in which outputs are written before they take their places."""
+"""Prefix of the folders in which outputs are written before they take their places; the process's number follows."""
 
 
 class Session:
@@ -30,14 +31,15 @@ class Session:
     One video at a time, on the thread that opened it.
     """
 
-    def __init__(self, work: Work) -> None:
-        self.work = work
+    def __init__(self, work: Work, *, egl: int | None = None) -> None:
+        """``egl`` is the GPU's EGL number; by default the first one that works is taken."""
+        self.work, self._egl = work, egl
         self._networks: dict[str, Network] = {}
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Session:
         before = fb.GlContext.current() if fb.GlContext.is_current() else None
-        self._context = self._stack.enter_context(fb.GlContext.headless())
+        self._context = self._stack.enter_context(fb.GlContext.headless(device_index=self._egl))
         self._timer = fb.GlTimer()
         if before is not None:
             with contextlib.suppress(fb.DeviceError):  # another library's: only that can make it current
@@ -80,7 +82,7 @@ class Session:
             yield from self._run(work, source, None)
             return
         place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=place.parent) as folder:
+        with tempfile.TemporaryDirectory(prefix=f"{UNFINISHED}{os.getpid()}-", dir=place.parent) as folder:
             unfinished = Path(folder) / place.name
             yield from self._run(work, source, unfinished)
             for made, wanted in zip(work.outputs(unfinished), work.outputs(place), strict=True):

@@ -253,6 +253,9 @@ REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "test_live.py::test_figures_and_the_legend_of_classes_lie_beside_each_other": _on("size", "320x240"),
     "test_tune.py::test_what_is_tuned_computes_the_same": _always,  # each candidate's kernels have tests
     "test_tune.py": _on("starts", "gl"),  # the same for each API, and llvmpipe compiles the candidates longer
+    "test_pool.py::test_a_worker_that_is_killed_loses_and_doubles_nothing": _always,  # as without the command
+    "test_pool.py::test_a_unit_that_no_worker_survives_is_given_up": _always,  # four processes
+    "test_pool.py::test_an_interrupted_run_ends_its_workers_and_goes_on": _always,  # processes of two runs
     "test_random_graphs.py::test_graph": _is_later_graph,
     "test_kernels.py::test_a_text_of_each_kernel_compiles": _on("architecture", 75, 80),
     "test_kernels.py::test_the_kernels_of_every_operator_case_compile": _always,  # minutes of NVIDIA's compiler

@@ -17,9 +17,12 @@ import pytest
 
 import framebind as fb
 from framebind.demos.cluster.crew import SESSIONS_PER_GPU, find_seats, seats_on
+from framebind.demos.cluster.pool import run_pool
+from framebind.demos.cluster.units import MAX_ATTEMPTS, Event, Finished, Lost, Progress, Unit
 from framebind.demos.cluster.worker import Seat
 from framebind.demos.processing.manifest import NAME
 from framebind.demos.processing.session import UNFINISHED
+from framebind.demos.processing.work import Work
 from support.video.clips import write_clip
 
 GPUS = [fb.FoundGpu("GPU-a", "H200", 0, 1), fb.FoundGpu("GPU-b", "H200", 1, 0), fb.FoundGpu("GPU-c", "RX", None, 2)]
@@ -93,6 +96,48 @@ def check_all_done_once(output: Path) -> None:
     done = [Path(row["video"]["source"]).name for row in rows_of(output / NAME) if not row.get("error")]
     assert sorted(done) == [f"{number}.mp4" for number in range(4)]
     assert not list(output.glob(UNFINISHED + "*"))
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.usefixtures("context")
+def test_the_units_of_a_killed_worker_are_done_by_another_one(
+    tmp_path: Path, model_path: Callable[[str], Path]
+) -> None:
+    """One process with two sessions, killed when both are in the middle. Its units come again, one after the other."""
+    units = [Unit(write_clip(tmp_path / f"{n}.mp4", size=(64, 48), frames=20), tmp_path / "out" / str(n)) for n in "ab"]
+    work = Work("detect", str(model_path("face_detection_front")), save=("jsonl",))
+    finished: list[Finished] = []
+    lost: list[Unit] = []
+    began: set[Unit] = set()
+
+    def report(event: Event) -> None:
+        if isinstance(event, Progress) and not lost:
+            began.add(event.unit)
+            if len(began) == 2:
+                os.kill(wait_for_work(tmp_path / "out")[0], signal.SIGKILL)
+        lost.extend([event.unit] if isinstance(event, Lost) else [])
+        finished.extend([event] if isinstance(event, Finished) else [])
+
+    run_pool(work, units, [Seat(sessions=2)], report)
+    assert set(lost) == set(units) == {each.unit for each in finished} and len(finished) == 2
+    assert [each.result["frames"] for each in finished] == [20, 20]
+    for unit in units:
+        assert len({row["frame"] for row in rows_of(unit.place.with_suffix(".jsonl"))}) == 20
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["a.jsonl", "b.jsonl"]
+
+
+def test_a_unit_that_no_worker_survives_is_given_up(tmp_path: Path) -> None:
+    unit, reported = Unit(tmp_path / "a.mp4", tmp_path / "out" / "a"), list[Event]()
+    run_pool(Poison(), [unit], [Seat()], reported.append)  # type: ignore[arg-type]
+    assert reported[:-1] == [Lost(unit)] * (MAX_ATTEMPTS - 1)
+    assert isinstance(reported[-1], Finished) and "its worker ended with status 7" in reported[-1].result["error"]
+
+
+class Poison:
+    """Work that ends the process that unpickles it."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os._exit, (7,)
 
 
 def test_a_worker_that_is_killed_loses_and_doubles_nothing(
