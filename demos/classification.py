@@ -14,11 +14,11 @@ import typer
 import framebind as fb
 
 from .assets import PHOTOGRAPH
-from .player.network import Crop
+from .player.network import Crop, Sampling
 from .player.options import Options, demo
 from .player.report import DETECTIONS
 from .player.run import main
-from .player.task import SHOW_FRAME, Scene, Task
+from .player.task import SHOW_FRAME, Finder, Model, Run, Scene, Task
 from .vision.captions import GROUND, text_height
 from .vision.labels import Color, read_labels
 from .vision.pictures import photographs_of_skimage
@@ -38,23 +38,49 @@ def prepare(scene: Scene, labels: Path | None = None) -> Task:
 
     Raises ModelError for a model that is no classifier, SourceError for labels that are not this model's.
     """
-    network, images, outputs = scene.network, list(scene.network.inputs), scene.network.outputs
-    ((output, shape),) = outputs.items() if len(outputs) == 1 else ((0, ()),)
-    classes = math.prod(shape)
-    if len(images) != 1 or classes < 2 or classes != max(shape):
-        raise fb.ModelError(f"{network.path.name} is no classifier: its outputs are {list(outputs.values())}")
+    network, classes = scene.network, _classes(scene.network)
+    (image,), (output,) = network.inputs, network.outputs
     names, crop = read_labels(labels, classes), middle(scene.picture.size)
     buffer, scores = fb.GlBuffer(classes * 4, label="the scores"), np.empty(classes, np.float32)
     network.bind(output, buffer)
     show = fb.FragmentProgram(SHOW_FRAME)
 
     def draw(frame: fb.GlTexture) -> None:
-        network.bind(images[0], frame, mean=0.5, std=0.5, crop=crop)
+        network.bind(image, frame, mean=0.5, std=0.5, crop=crop)
         network.run()
         buffer.read_into(scores, DETECTIONS)
         show.draw(scene.picture, {"frame": frame})
 
-    return Task(draw, overlay=lambda overlay: draw_best(overlay, best(scores), names, scene.picture.size))
+    return Task(
+        draw,
+        overlay=lambda overlay: draw_best(overlay, best(scores), names, scene.picture.size),
+        results=lambda: as_rows(best(scores), names),
+    )
+
+
+def finder(model: Model, size: tuple[int, int]) -> Finder:
+    """The same without drawing. Raises ModelError for a model that is no classifier."""
+    names, crop = read_labels(None, _classes(model)), middle(size)
+
+    def find(run: Run) -> list[dict[str, Any]]:
+        (scores,) = run(Sampling(0.5, 0.5, crop, 0.0))
+        return as_rows(best(scores.ravel()), names)
+
+    return find
+
+
+def as_rows(found: list[tuple[int, float]], names: list[str]) -> list[dict[str, Any]]:
+    """The likeliest classes as values for JSON."""
+    return [{"class": names[number], "score": round(score, 4)} for number, score in found]
+
+
+def _classes(model: Model) -> int:
+    """The number of a classifier's classes. Raises ModelError for another model."""
+    shapes = list(model.outputs.values())
+    classes = math.prod(shapes[0])
+    if len(model.inputs) != 1 or len(shapes) != 1 or classes < 2 or classes != max(shapes[0]):
+        raise fb.ModelError(f"{model.path.name} is no classifier: its outputs are {shapes}")
+    return classes
 
 
 def middle(size: tuple[int, int]) -> Crop:

@@ -14,12 +14,12 @@ import typer
 
 import framebind as fb
 
-from .player.network import Crop, Network
+from .player.network import Crop, Network, Sampling
 from .player.options import Options, demo
 from .player.report import DETECTIONS
 from .player.run import main
-from .player.task import SHOW_FRAME, Scene, Task
-from .vision import ssd
+from .player.task import SHOW_FRAME, Finder, Model, Run, Scene, Task
+from .vision import boxes, ssd
 from .vision.captions import draw_notice, draw_tag
 from .vision.labels import palette, read_labels
 from .vision.one_euro import OneEuro
@@ -84,8 +84,7 @@ def prepare(scene: Scene, score: float | None = None, labels: Path | None = None
     names = ["face"] if classes == 1 else read_labels(labels, classes)
     read_boxes = _reader(network, detector, classes, least)
     show = fb.FragmentProgram(SHOW_FRAME)
-    width, height = scene.picture.size
-    crop = (0.0, 0.0, float(width), float(height)) if detector.stretched else square((width, height))
+    crop = _crop(detector, scene.picture.size)
     found: list[Detection] = []
 
     def draw(frame: fb.GlTexture) -> None:
@@ -100,6 +99,41 @@ def prepare(scene: Scene, score: float | None = None, labels: Path | None = None
         overlay=lambda overlay: draw_boxes(overlay, found, names, scene.picture.size),
         results=lambda: [as_row(each, names) for each in found],
     )
+
+
+def finder(model: Model, size: tuple[int, int]) -> Finder:
+    """The same without drawing. Raises ModelError for a model that is not a known detector."""
+    detector, classes = _detector(model)
+    names = ["face"] if classes == 1 else read_labels(None, classes)
+    crop, is_logit, found = _crop(detector, size), None, list[Detection]()
+
+    def find(run: Run) -> list[dict[str, Any]]:
+        nonlocal is_logit, found
+        outputs = {
+            shape[-1]: values
+            for shape, values in zip(model.outputs.values(), run(Sampling(0.5, 0.5, crop, 0.0)), strict=True)
+        }
+        values, scores = (
+            outputs[4 * detector.parts].reshape(-1, 4 * detector.parts),
+            outputs[classes].reshape(-1, classes),
+        )
+        if is_logit is None:
+            is_logit = bool(np.nanmin(scores) < 0)
+        texels = boxes.select(
+            scores, values, detector.anchors, least=ssd.logit(detector.least) if is_logit else detector.least,
+            first=detector.first, overlap=detector.overlap, coding=detector.coding,
+        )  # fmt: skip
+        if is_logit:
+            texels[0, :, 0] = ssd.sigmoid(texels[0, :, 0])
+        found = match(detect(texels, crop), found)
+        return [as_row(each, names) for each in found]
+
+    return find
+
+
+def _crop(detector: Detector, size: tuple[int, int]) -> Crop:
+    """The part of a picture of ``size`` (width, height) that a detector is shown."""
+    return (0.0, 0.0, float(size[0]), float(size[1])) if detector.stretched else square(size)
 
 
 def as_row(found: Detection, names: list[str]) -> dict[str, Any]:
@@ -158,7 +192,7 @@ def draw_boxes(overlay: fb.Overlay, found: list[Detection], names: list[str], si
         draw_tag(overlay, f"{names[each.number]} {each.score:.0%}", left - thick / 2, top, color, size)
 
 
-def _detector(network: Network) -> tuple[Detector, int]:
+def _detector(network: Model) -> tuple[Detector, int]:
     shapes = sorted(shape[-2:] for shape in network.outputs.values())
     if shapes == [(896, 1), (896, 16)]:
         return faces(), 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,11 @@ import typer
 import framebind as fb
 
 from .assets import HAND_PICTURE, PHOTOGRAPH
-from .player.network import Network
+from .player.network import Network, Sampling
 from .player.options import Options, demo
 from .player.report import DETECTIONS
 from .player.run import main
-from .player.task import SHOW_FRAME, Scene, Task
+from .player.task import SHOW_FRAME, Finder, Model, Run, Scene, Task
 from .vision.captions import draw_notice
 from .vision.one_euro import OneEuro
 from .vision.regions import Region, disagreement, hand_region, pose_region, to_picture, upper_body, whole
@@ -78,6 +78,8 @@ class Skeleton:
     points: Array
     seen: Array
     region: Region
+    score: float = 1.0
+    """Probability of the person or the hand."""
 
 
 def prepare(scene: Scene) -> Task:
@@ -87,36 +89,80 @@ def prepare(scene: Scene) -> Task:
     a model that is not known here.
     """
     network, (image,) = scene.network, scene.network.inputs
-    kind, read = _kind(network), _reader(network)
-    side = network.inputs[image][1]
-    show = fb.FragmentProgram(SHOW_FRAME)
-    smooth = OneEuro(MIN_CUTOFF, BETA)
-    last: Skeleton | None = None
-
-    def look(frame: fb.GlTexture, region: Region) -> Skeleton | None:
-        network.bind(image, frame, crop=region.crop, rotation=region.rotation)
-        network.run()
-        values, sure = read()
-        return decode(values, kind, side, region) if sure >= THRESHOLD else None
-
-    def find(frame: fb.GlTexture) -> Skeleton | None:
-        starts = [start(scene.picture.size) for start in kind.starts]
-        found = [(start, skeleton) for start in starts if (skeleton := look(frame, start))]
-        return min(found, key=lambda each: disagreement(each[0], each[1].region))[1] if found else None
+    follower = Follower(network, scene.picture.size)
+    read, show = _reader(network), fb.FragmentProgram(SHOW_FRAME)
 
     def draw(frame: fb.GlTexture) -> None:
-        nonlocal last, smooth
-        if last is None:
-            smooth, last = OneEuro(MIN_CUTOFF, BETA), find(frame)
-        else:
-            last = look(frame, last.region)
-        if last is not None:
-            smooth.beta = BETA / last.region.crop[2]
-            last.points = smooth(last.points)
-            last.region = kind.region(last.points)
+        def look(region: Region) -> tuple[Array, float]:
+            network.bind(image, frame, crop=region.crop, rotation=region.rotation)
+            network.run()
+            return read()
+
+        follower.follow(look)
         show.draw(scene.picture, {"frame": frame})
 
-    return Task(draw, overlay=lambda overlay: draw_skeleton(overlay, last, kind, scene.picture.size))
+    return Task(
+        draw,
+        overlay=lambda overlay: draw_skeleton(overlay, follower.last, follower.kind, scene.picture.size),
+        results=follower.rows,
+    )
+
+
+def finder(model: Model, size: tuple[int, int]) -> Finder:
+    """The same without drawing. Raises ModelError for a model that is not known here."""
+    follower = Follower(model, size)
+
+    def find(run: Run) -> list[dict[str, Any]]:
+        def look(region: Region) -> tuple[Array, float]:
+            values, sure, *_ = run(Sampling(0.0, 1.0, region.crop, region.rotation))
+            return values, float(sure.ravel()[0])
+
+        follower.follow(look)
+        return follower.rows()
+
+    return find
+
+
+class Follower:
+    """Follows a person or a hand from frame to frame: ``last`` is the skeleton in the last one, or None."""
+
+    def __init__(self, model: Model, size: tuple[int, int]) -> None:
+        """``size`` is the frames' (width, height). Raises ModelError for a model that is not known here."""
+        self.kind, self._size = _kind(model), size
+        ((_, self._side, *_),) = model.inputs.values()
+        self._smooth = OneEuro(MIN_CUTOFF, BETA)
+        self.last: Skeleton | None = None
+
+    def follow(self, look: Callable[[Region], tuple[Array, float]]) -> None:
+        """Find the skeleton in a frame. ``look`` runs the model on a region: points, and how probable they are."""
+        if self.last is None:
+            self._smooth, self.last = OneEuro(MIN_CUTOFF, BETA), self._find(look)
+        else:
+            self.last = self._decode(look, self.last.region)
+        if self.last is not None:
+            self._smooth.beta = BETA / self.last.region.crop[2]
+            self.last.points = self._smooth(self.last.points)
+            self.last.region = self.kind.region(self.last.points)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The skeleton as values for JSON."""
+        if self.last is None:
+            return []
+        shown = slice(self.kind.shown)
+        points, seen = self.last.points[shown].astype(float), self.last.seen[shown].astype(float)
+        row = {"class": self.kind.name, "score": round(self.last.score, 4), "points": points.round(2).tolist()}
+        return [{**row, "point_scores": seen.round(4).tolist()}]
+
+    def _find(self, look: Callable[[Region], tuple[Array, float]]) -> Skeleton | None:
+        starts = [start(self._size) for start in self.kind.starts]
+        found = [(start, skeleton) for start in starts if (skeleton := self._decode(look, start))]
+        return min(found, key=lambda each: disagreement(each[0], each[1].region))[1] if found else None
+
+    def _decode(self, look: Callable[[Region], tuple[Array, float]], region: Region) -> Skeleton | None:
+        values, sure = look(region)
+        if sure < THRESHOLD:
+            return None
+        return replace(decode(values, self.kind, self._side, region), score=sure)
 
 
 def decode(values: Array, kind: Kind, side: int, region: Region) -> Skeleton:
@@ -159,7 +205,7 @@ def _color(kind: Kind, number: int) -> tuple[float, float, float]:
     return LEFT if number in (1, 2, 3) or (number > 6 and number % 2) else RIGHT
 
 
-def _kind(network: Network) -> Kind:
+def _kind(network: Model) -> Kind:
     sizes = [math.prod(shape) for shape in network.outputs.values()]
     for kind in (POSE, HAND):
         if sizes[:2] == [kind.points * kind.numbers, 1]:

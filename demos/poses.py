@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -13,11 +12,11 @@ import typer
 
 import framebind as fb
 
-from .player.network import Crop, Network
+from .player.network import Crop, Network, Sampling
 from .player.options import Options, demo
 from .player.report import DETECTIONS
 from .player.run import main
-from .player.task import SHOW_FRAME, Scene, Task, Variant
+from .player.task import SHOW_FRAME, Finder, Model, Run, Scene, Task, Variant
 from .vision.captions import draw_notice
 from .vision.labels import Color, palette
 from .vision.one_euro import OneEuro
@@ -44,7 +43,7 @@ class Followed:
 
     def __init__(self, person: Person, crop: Crop, scale: tuple[float, float]) -> None:
         self.places = person.places * np.array(scale, np.float32) + np.array(crop[:2], np.float32)
-        self.scores = person.scores
+        self.scores, self.score = person.scores, person.score
         self.smooth = OneEuro(MIN_CUTOFF, BETA / max(crop[2:]))
 
 
@@ -81,7 +80,39 @@ def prepare(scene: Scene, people: People = "several", score: float = LEAST_SCORE
         draw,
         variants=[Variant(names[each], partial(choose, each)) for each in modes],
         overlay=lambda overlay: draw_people(overlay, found, scene.picture.size, score),
+        results=lambda: as_rows(found),
     )
+
+
+def finder(model: Model, size: tuple[int, int]) -> Finder:
+    """The same without drawing. Raises ModelError for a model that has not PoseNet's outputs."""
+    parts, stride = _parts(model), _stride(model)
+    ((_, height, width, *_),) = model.inputs.values()
+    crop = fitted(size, (width, height))
+    found: list[Followed] = []
+
+    def look(run: Run) -> list[dict[str, Any]]:
+        nonlocal found
+        outputs = dict(zip(model.outputs, run(Sampling(0.5, 0.5, crop, 0.0)), strict=True))
+        people = find(
+            from_tensors(*[outputs[parts[part]] for part in _CHANNELS], stride=stride), "several", LEAST_SCORE
+        )
+        new = [Followed(person, crop, (crop[2] / width, crop[3] / height)) for person in people]
+        found = match(new, found, SAME_PERSON * max(size))
+        return as_rows(found)
+
+    return look
+
+
+def as_rows(found: list[Followed]) -> list[dict[str, Any]]:
+    """People as values for JSON: their key points in the order of ``posenet.KEY_POINTS``."""
+    return [
+        {
+            "class": "person", "score": round(person.score, 4), "points": person.places.astype(float).round(2).tolist(),
+            "point_scores": person.scores.astype(float).round(4).tolist(),
+        }
+        for person in found
+    ]  # fmt: skip
 
 
 def find(outputs: Outputs, people: People, least: float) -> list[Person]:
@@ -131,36 +162,43 @@ def draw_people(overlay: fb.Overlay, found: list[Followed], size: tuple[int, int
 
 def _reader(network: Network) -> Callable[[], Outputs]:
     """Bind the outputs, and make a function that reads them."""
+    stride = _stride(network)
     arrays: dict[str, Array] = {}
     buffers: dict[str, fb.GlBuffer] = {}
-    images = list(network.inputs.values())
-    for tensor, shape in network.outputs.items():
-        part = next((part for part in _CHANNELS if part in network.names[tensor]), "")
-        if part and len(shape) == 4 and shape[-1] == _CHANNELS[part]:
-            arrays[part] = np.empty(shape, np.float32)
-            buffers[part] = fb.GlBuffer(math.prod(shape) * 4, label=f"PoseNet's {part}")
-            network.bind(tensor, buffers[part])
-    if (
-        len(arrays) < len(_CHANNELS)
-        or len(images) != 1
-        or len(images[0]) != 4
-        or len({array.shape[:3] for array in arrays.values()}) > 1
-    ):
-        raise fb.ModelError(
-            f"{network.path.name} is no PoseNet: it needs one picture and the outputs heatmap (1xRxCx17), offset "
-            f"(1xRxCx34), displacement_fwd and displacement_bwd (1xRxCx32), not {list(network.outputs.values())}"
-        )
-    rows = arrays["heatmap"].shape[1]
-    stride = (images[0][1] - 1) / max(rows - 1, 1)
+    for part, tensor in _parts(network).items():
+        arrays[part] = np.empty(network.outputs[tensor], np.float32)
+        buffers[part] = fb.GlBuffer(arrays[part].nbytes, label=f"PoseNet's {part}")
+        network.bind(tensor, buffers[part])
 
     def read() -> Outputs:
         for part, array in arrays.items():
             buffers[part].read_into(array.reshape(-1), DETECTIONS)
-        return from_tensors(
-            arrays["heatmap"], arrays["offset"], arrays["displacement_fwd"], arrays["displacement_bwd"], stride
-        )
+        return from_tensors(*[arrays[part] for part in _CHANNELS], stride=stride)
 
     return read
+
+
+def _parts(model: Model) -> dict[str, int]:
+    """The outputs by a part of their names, as _CHANNELS has them. Raises ModelError for a model without them."""
+    found: dict[str, int] = {}
+    for tensor, shape in model.outputs.items():
+        part = next((part for part in _CHANNELS if part in model.names[tensor]), "")
+        if part and len(shape) == 4 and shape[-1] == _CHANNELS[part]:
+            found[part] = tensor
+    images = list(model.inputs.values())
+    cells = {model.outputs[tensor][:3] for tensor in found.values()}
+    if len(found) < len(_CHANNELS) or len(images) != 1 or len(images[0]) != 4 or len(cells) > 1:
+        raise fb.ModelError(
+            f"{model.path.name} is no PoseNet: it needs one picture and the outputs heatmap (1xRxCx17), offset "
+            f"(1xRxCx34), displacement_fwd and displacement_bwd (1xRxCx32), not {list(model.outputs.values())}"
+        )
+    return found
+
+
+def _stride(model: Model) -> float:
+    """Pixels of the model's input between two cells of its outputs."""
+    rows, (image,) = model.outputs[_parts(model)["heatmap"]][1], model.inputs.values()
+    return (image[1] - 1) / max(rows - 1, 1)
 
 
 @demo("multi_person_mobilenet_v1_075_float")

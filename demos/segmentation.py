@@ -5,7 +5,7 @@ Selfie models find people; DeepLab finds the classes of PASCAL VOC, and people a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -15,10 +15,12 @@ import typer
 
 import framebind as fb
 
+from .player.network import Sampling
 from .player.options import Options, demo
 from .player.report import DETECTIONS
 from .player.run import main
-from .player.task import Scene, Task, Variant
+from .player.task import Finder, Model, Run, Scene, Task, Variant
+from .vision import shares
 from .vision.captions import draw_legend, draw_notice
 from .vision.labels import palette
 from .vision.masks import SPREAD, enlarge, smooth_classes, smooth_person
@@ -42,6 +44,8 @@ Effect = Literal["classes", "cutout", "blur"]
 EFFECTS: dict[str, str] = {"classes": "classes in colour", "cutout": "people cut out", "blur": "background blurred"}
 """Names of the effects on screen."""
 Draw = Callable[[fb.GlTexture], None]
+Rows = Callable[[], list[dict[str, Any]]]
+"""The results of the frame that was drawn last, as values for JSON."""
 
 _OVER = """
 vec3 over(vec3 background, vec3 person, float mask) { return mix(background, person, smoothstep(0.3, 0.7, mask)); }
@@ -107,20 +111,19 @@ def prepare(scene: Scene, effect: Effect | None = None, background: str = BACKGR
     ``background`` is a colour (#rrggbb) or a picture file. Raises ModelError for a model whose output is not scores of
     classes, or that lacks the effect's classes; SourceError for a background that cannot be read.
     """
-    network, images, outputs = scene.network, list(scene.network.inputs), scene.network.outputs
-    ((output, shape),) = outputs.items() if len(outputs) == 1 else ((0, ()),)
-    if len(images) != 1 or len(shape) != 4:
-        raise fb.ModelError(f"{network.path.name} is no segmentation: its outputs are {list(outputs.values())}")
-    _, height, width, channels = shape
+    network, (width, height, channels) = scene.network, _output(scene.network)
+    (image,), (output,) = network.inputs, network.outputs
     scores = fb.GlBuffer(width * height * channels * 4, label="the scores")
     network.bind(output, scores)
-    mean, std = (0.0, 1.0) if channels == 1 else (0.5, 0.5)  # selfie models take 0 to 1, DeepLab -1 to 1
+    mean, std = _normalization(channels)
     effects: dict[str, Draw] = {}
+    results: dict[str, Rows] = {}
     legend: Callable[[fb.Overlay], None] | None = None
     if channels > 1:
-        effects["classes"], legend = _classes(scene, scores, (width, height), channels)
+        effects["classes"], legend, results["classes"] = _classes(scene, scores, (width, height), channels)
     if channels in (1, len(VOC)):
-        mask = _mask(scene, scores, (width, height), channels)
+        mask, results["cutout"] = _mask(scene, scores, (width, height), channels)
+        results["blur"] = results["cutout"]
         effects["cutout"] = _cutout(scene, mask, _background(background))
         effects["blur"] = _blur(scene, mask)
     chosen = effect or next(iter(effects))
@@ -128,7 +131,7 @@ def prepare(scene: Scene, effect: Effect | None = None, background: str = BACKGR
         raise fb.ModelError(f"{network.path.name} has {channels} classes: with it, --effect is {' or '.join(effects)}")
 
     def draw(frame: fb.GlTexture) -> None:
-        network.bind(images[0], frame, mean=mean, std=std)
+        network.bind(image, frame, mean=mean, std=std)
         network.run()
         effects[chosen](frame)
 
@@ -141,22 +144,72 @@ def prepare(scene: Scene, effect: Effect | None = None, background: str = BACKGR
             legend(overlay)
 
     names = sorted(effects, key=lambda name: name != chosen)
-    return Task(draw, [Variant(EFFECTS[name], partial(choose, name)) for name in names], overlay)
+    return Task(
+        draw, [Variant(EFFECTS[name], partial(choose, name)) for name in names], overlay, lambda: results[chosen]()
+    )
+
+
+def finder(model: Model, size: tuple[int, int], effect: Effect | None = None) -> Finder:
+    """The same without drawing. Raises ModelError for a model whose output is not scores of classes."""
+    width, height, channels = _output(model)
+    mean, std = _normalization(channels)
+    if channels > 1 and effect in (None, "classes"):
+        smooth, rows = (
+            shares.smooth_classes(),
+            lambda numbers: class_rows(np.bincount(numbers.ravel(), minlength=channels) / numbers.size),
+        )
+    else:
+        smooth, rows = shares.smooth_person(PERSON), lambda mask: person_rows(float((mask >= 0.5).mean()))
+
+    def find(run: Run) -> list[dict[str, Any]]:
+        (scores,) = run(Sampling(mean, std, None, 0.0))
+        return rows(smooth(scores.reshape(height, width, channels)))
+
+    return find
+
+
+def person_rows(share: float) -> list[dict[str, Any]]:
+    """The share of the picture that people cover, as values for JSON."""
+    return [{"class": VOC[PERSON], "share": round(share, 6)}] if share > 0 else []
+
+
+def class_rows(found: npt.NDArray[Any]) -> list[dict[str, Any]]:
+    """The shares of the picture of the classes that are present, as values for JSON."""
+    names = _names(len(found))
+    return [{"class": names[number], "share": round(float(found[number]), 6)} for number in present(found)]
+
+
+def _names(channels: int) -> Sequence[str]:
+    return VOC if channels == len(VOC) else [f"class {number}" for number in range(channels)]
+
+
+def _output(model: Model) -> tuple[int, int, int]:
+    """Width, height and channels of a segmentation's output. Raises ModelError for another model."""
+    shapes = list(model.outputs.values())
+    if len(model.inputs) != 1 or len(shapes) != 1 or len(shapes[0]) != 4:
+        raise fb.ModelError(f"{model.path.name} is no segmentation: its outputs are {shapes}")
+    _, height, width, channels = shapes[0]
+    return width, height, channels
+
+
+def _normalization(channels: int) -> tuple[float, float]:
+    """Mean and standard deviation: selfie models take 0 to 1, DeepLab -1 to 1."""
+    return (0.0, 1.0) if channels == 1 else (0.5, 0.5)
 
 
 def _classes(
     scene: Scene, scores: fb.GlBuffer, size: tuple[int, int], channels: int
-) -> tuple[Draw, Callable[[fb.Overlay], None]]:
-    """Make the function that colours the classes, and the one that draws a legend of those in the picture."""
-    smooth, count = smooth_classes(scores, size, channels), share_counter(channels, DETECTIONS)
-    colors = palette(channels)
-    names = VOC if channels == len(VOC) else [f"class {number}" for number in range(channels)]
+) -> tuple[Draw, Callable[[fb.Overlay], None], Rows]:
+    """Make functions: one colours the classes, one draws a legend of those in the picture, one gives their rows."""
+    smooth, count = smooth_classes(scores, size, channels), share_counter(channels, size, DETECTIONS)
+    colors, names = palette(channels), _names(channels)
     texts = ", ".join(f"vec3{color}" for color in colors)
     program = fb.FragmentProgram(f"const vec3 PALETTE[{channels}] = vec3[{channels}]({texts});\n{_CLASSES}")
     number, shown = 0, list[int]()
+    small: fb.GlTexture | None = None
 
     def draw(frame: fb.GlTexture) -> None:
-        nonlocal number
+        nonlocal number, small
         small = smooth(frame)
         program.draw(scene.picture, {"frame": frame, "small": small})
         if number % LEGEND_FRAMES == 0:
@@ -169,7 +222,7 @@ def _classes(
         else:
             draw_notice(overlay, f"none of the {channels - 1} classes found", scene.picture.size)
 
-    return draw, legend
+    return draw, legend, lambda: class_rows(count(small)) if small is not None else []
 
 
 def present(shares: npt.NDArray[Any]) -> list[int]:
@@ -178,15 +231,22 @@ def present(shares: npt.NDArray[Any]) -> list[int]:
     return [int(number) for number in order if number and shares[number] >= LEAST_SHARE]
 
 
-def _mask(scene: Scene, scores: fb.GlBuffer, size: tuple[int, int], channels: int) -> Callable[..., fb.GlTexture]:
+def _mask(
+    scene: Scene, scores: fb.GlBuffer, size: tuple[int, int], channels: int
+) -> tuple[Callable[[fb.GlTexture], fb.GlTexture], Rows]:
+    """Make the function that draws the mask of people at the picture's size, and the one that gives its share."""
     smooth, program = smooth_person(scores, size, channels, PERSON), enlarge()
+    count = share_counter(2, size, DETECTIONS)  # a mask's values are rounded to 0 and 1
     mask = fb.GlTexture(*scene.picture.size, "r8", label="the mask")
+    small: fb.GlTexture | None = None
 
     def draw(frame: fb.GlTexture) -> fb.GlTexture:
-        program.draw(mask, {"frame": frame, "small": smooth(frame)})
+        nonlocal small
+        small = smooth(frame)
+        program.draw(mask, {"frame": frame, "small": small})
         return mask
 
-    return draw
+    return draw, lambda: person_rows(float(count(small)[1])) if small is not None else []
 
 
 def _cutout(scene: Scene, mask: Callable[[fb.GlTexture], fb.GlTexture], behind: fb.GlTexture) -> Draw:

@@ -14,13 +14,17 @@ same draw serves the modes with copies (see Network).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 import framebind as fb
 
-from .network import Network
+from .network import Network, Sampling
 
 SHOW_FRAME = "uniform sampler2D frame;\nvoid main() { color = texture(frame, uv); }\n"
 """A fragment shader for demos that show the frame as it is and draw over it."""
@@ -54,3 +58,24 @@ class Task:
     """Adds text, boxes and points, in pixels of the picture, after each draw; the runner draws them over it."""
     results: Callable[[], list[dict[str, Any]]] | None = None
     """Gives what the last draw found, as values for JSON, in pixels of the picture; None if the picture is all."""
+
+
+class Model(Protocol):
+    """A model's file, and the shapes and names of its inputs and outputs by tensor index. A Network is one."""
+
+    @property
+    def path(self) -> Path: ...
+    @property
+    def inputs(self) -> Mapping[int, tuple[int, ...]]: ...
+    @property
+    def outputs(self) -> Mapping[int, tuple[int, ...]]: ...
+    @property
+    def names(self) -> Mapping[int, str]: ...
+
+
+Run = Callable[[Sampling], Sequence[npt.NDArray[np.float32]]]
+"""Runs a model on the frame, sampled so. Returns its outputs in the order of ``Model.outputs``."""
+Finder = Callable[[Run], list[dict[str, Any]]]
+"""Finds what ``Task.results`` gives by NumPy, without a picture: a demo's ``finder(model, size)`` makes one for a video
+of frames of ``size`` (width, height). It remembers where things were in the frame before.
+"""

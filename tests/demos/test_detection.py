@@ -21,9 +21,10 @@ from framebind.demos.player.network import resample
 from framebind.demos.player.options import Options
 from framebind.demos.player.run import run
 from framebind.demos.vision import ssd
+from framebind.demos.vision.boxes import decode_faces
 from framebind.demos.vision.labels import palette, read_labels
 from framebind.demos.vision.selection import MOST_BOXES
-from support.demo_models import decode_faces, object_model
+from support.demo_models import object_model
 from support.environment import photograph_path
 
 Array = npt.NDArray[Any]
@@ -93,8 +94,8 @@ def test_faces_are_where_the_cpu_finds_them(
     interpreter.invoke()
     values = {d["shape"][-1]: interpreter.get_tensor(d["index"])[0] for d in interpreter.get_output_details()}
     best = int(values[1].argmax())
-    boxes, points = decode_faces(values[16][best : best + 1], ssd.face_anchors()[best : best + 1])
-    expected = np.concatenate([boxes.reshape(1, 2, 2), points], axis=1)[0] * 200 - [0, 25]
+    places = decode_faces(values[16][best : best + 1], ssd.face_anchors()[best : best + 1])
+    expected = places.reshape(8, 2) * 200 - [0, 25]
     (found,) = find(model, rgb)
     np.testing.assert_allclose(found.places.reshape(8, 2), expected, atol=0.05)
     assert found.score == pytest.approx(float(ssd.sigmoid(values[1]).max()), abs=1e-4)

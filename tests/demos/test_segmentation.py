@@ -199,7 +199,7 @@ def test_classes_are_coloured_as_the_cpu_finds_them(
 def test_classes_of_a_picture_are_counted() -> None:
     numbers = np.zeros((256, 256, 4), np.float32)
     numbers[:64, :, 3], numbers[64:, :128, 3] = 2, 4
-    count = share_counter(5, "classes")
+    count = share_counter(5, (256, 256), "classes")
     fb.transfers.reset()
     shares = count(fb.GlTexture(256, 256, "rgba32f", numbers))
     np.testing.assert_allclose(shares, [0.375, 0, 0.25, 0, 0.375], atol=1e-6)

@@ -1,4 +1,4 @@
-"""Small models with the inputs and outputs that the demos expect, and what the GPU makes of a detector's, in NumPy."""
+"""Small models with the inputs and outputs that the demos expect."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
-from framebind.demos.vision.ssd import FACE_SIDE, overlaps
+from framebind.demos.vision.posenet import TREE
 from support import tiny_models
 from support.tiny_models import G, Op, T
 
@@ -51,42 +51,41 @@ def object_model(path: Path, logits: bool) -> Path:
     return path
 
 
-# What demos/vision/selection.py computes, in NumPy --------------------------------------------------------------------
+# PoseNet -------------------------------------------------------------------------------------------------------------
+
+SIDE, CELLS = 129, 9
+STRIDE = (SIDE - 1) / (CELLS - 1)
+NAMES = ("heatmap", "offset", "displacement_fwd", "displacement_bwd")
+# A person of 40 by 60 pixels, x and y: in the order of KEY_POINTS, arms and legs hanging down.
+BODY = np.array(
+    [(20, 8), (23, 5), (17, 5), (26, 7), (14, 7), (30, 18), (10, 18), (34, 30), (6, 30), (36, 42), (4, 42), (26, 44),
+     (14, 44), (27, 54), (13, 54), (28, 62), (12, 62)], np.float32,
+)  # fmt: skip
 
 
-def decode_faces(values: Array, anchors: Array) -> tuple[Array, Array]:
-    """Boxes (n, 4) and points (n, 6, 2) of face_detection_front's output (n, 16), x before y.
-
-    A row is the box's centre and size, then six points: right eye, left eye, nose, mouth, right ear, left ear. All are
-    in pixels of the model's input; the centre and the points are relative to the anchor's centre (MediaPipe's
-    tensors_to_detections_calculator).
-    """
-    pairs = values.reshape(-1, 8, 2) / np.float32(FACE_SIDE)
-    centres, halves = pairs[:, 0] + anchors[:, :2], pairs[:, 1] / 2
-    return np.hstack([centres - halves, centres + halves]), pairs[:, 2:] + anchors[:, None, :2]
+def moved(x: float, y: float, scale: float = 1.0) -> Array:
+    """The key points (17, 2) of the person at another place."""
+    return BODY * scale + np.array([x, y], np.float32)
 
 
-def decode_boxes(values: Array, anchors: Array) -> Array:
-    """Boxes (n, 4) from the Object Detection API's box encodings (n, 4): y, x, height, width.
-
-    This is its faster_rcnn_box_coder with the scales 10, 10, 5, 5: a centre is in tenths of the anchor's size, a size
-    is 5 times the logarithm of its ratio to the anchor's.
-    """
-    places, sizes = values[:, 1::-1] / 10, values[:, :1:-1] / 5
-    centres, halves = anchors[:, :2] + places * anchors[:, 2:], np.exp(sizes) * anchors[:, 2:] / 2
-    return np.hstack([centres - halves, centres + halves])
-
-
-def suppress(boxes: Array, scores: Array, classes: npt.NDArray[np.int64], overlap: float, most: int) -> list[int]:
-    """Non-maximum suppression: the numbers of the boxes (n, 4) to keep, the best score first, at most ``most``.
-
-    If two boxes of the same class overlap by more than ``overlap``, only the one with the better score is kept.
-    """
-    kept: list[int] = []
-    left = np.argsort(-scores, kind="stable")
-    while left.size and len(kept) < most:
-        best, others = int(left[0]), left[1:]
-        kept.append(best)
-        same = (overlaps(boxes[best], boxes[others]) > overlap) & (classes[others] == classes[best])
-        left = others[~same]
-    return kept
+def outputs_of(*people: Array) -> tuple[Array, Array, Array, Array]:
+    """The tensors that a perfect model puts out for people with these key points (17, 2), x and y."""
+    scores = np.full((CELLS, CELLS, 17), -8, np.float32)
+    offsets = np.zeros((CELLS, CELLS, 2, 17), np.float32)
+    forward, backward = np.zeros((2, CELLS, CELLS, 2, 16), np.float32)
+    cells = np.stack(np.meshgrid(np.arange(CELLS), np.arange(CELLS), indexing="ij"), axis=-1) * STRIDE
+    for number in range(17):
+        ends = np.stack([person[number, ::-1] for person in people])
+        distances = np.linalg.norm(cells[:, :, None] - ends, axis=-1)
+        nearest = distances.argmin(axis=-1)
+        offsets[..., number] = ends[nearest] - cells
+        for index, person in enumerate(people):
+            row, column = np.rint(ends[index] / STRIDE).astype(int)
+            scores[row, column, number] = 4 - 0.1 * number - index
+            for bone, (parent, child) in enumerate(TREE):
+                if number == parent:
+                    forward[row, column, :, bone] = person[child, ::-1] - person[parent, ::-1]
+                if number == child:
+                    backward[row, column, :, bone] = person[parent, ::-1] - person[child, ::-1]
+    offsets, forward, backward = (pairs.reshape(1, CELLS, CELLS, -1) for pairs in (offsets, forward, backward))
+    return scores[None], offsets, forward, backward

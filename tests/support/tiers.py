@@ -234,6 +234,7 @@ REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "test_cache_key.py::test_another_text_of_a_file_is_another_cache_file": _on(
         "changed", "interop/record/hazards.py", "delegate/lower/pack.py"
     ),
+    "test_tasks.py::test_rows_are_those_of_the_cpu": _on("task", "segment", "landmarks"),
     "test_copying.py::test_segmentation_copied_is_segmentation_bound": _always,  # as style transfer and faces
     "test_landmarks.py::test_points_are_where_the_cpu_finds_them": _on("name", "pose_landmark_lite"),
     "test_copying.py::test_on_opencl_the_same_is_drawn_without_copies": _always,  # as in test_share.py

@@ -9,9 +9,8 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
-from framebind.demos.vision import ssd
-from framebind.demos.vision.selection import CANDIDATES, MOST_BOXES, Boxes, selector
-from support.demo_models import decode_boxes, decode_faces, suppress
+from framebind.demos.vision import boxes, ssd
+from framebind.demos.vision.selection import MOST_BOXES, Boxes, selector
 
 Array = npt.NDArray[Any]
 CLASSES, FIRST = {"faces": 1, "objects": 5}, {"faces": 0, "objects": 1}
@@ -23,29 +22,14 @@ def select(scores: Array, values: Array, coding: Literal["faces", "objects"], le
     """The texels that the GPU selects: (1 + parts, MOST_BOXES, 4)."""
     buffers = [fb.GlBuffer(array.nbytes, array) for array in (scores, values)]
     parts, anchors = values.shape[1] // 4, anchors_of(len(scores))
-    boxes = Boxes(
+    read = Boxes(
         *buffers, anchors, classes=scores.shape[1], parts=parts, first=FIRST[coding], overlap=overlap, coding=coding
     )
-    return selector(boxes)(least).read()
+    return selector(read)(least).read()
 
 
 def anchors_of(count: int) -> Array:
     return np.random.default_rng(1).uniform(0.1, 0.9, (count, 4)).astype(np.float32)
-
-
-def in_numpy(scores: Array, values: Array, coding: str, least: float, overlap: float) -> tuple[Array, Array, Array]:
-    """Scores, classes and places (n, 4 or 16) of the boxes that are kept."""
-    anchors, numbers = anchors_of(len(scores)), scores[:, FIRST[coding] :].argmax(axis=1) + FIRST[coding]
-    if coding == "faces":
-        boxes, points = decode_faces(values, anchors)
-        places = np.hstack([boxes, points.reshape(len(points), 12)])
-    else:
-        boxes = places = decode_boxes(values, anchors)
-    best = scores[np.arange(len(scores)), numbers]
-    likely = np.flatnonzero(best >= least)
-    likely = likely[np.argsort(-best[likely], kind="stable")][:CANDIDATES]
-    kept = likely[suppress(boxes[likely], best[likely], numbers[likely], overlap, MOST_BOXES)]
-    return best[kept], numbers[kept], places[kept]
 
 
 @pytest.mark.parametrize(("likely", "spread"), [(0.0, 1.0), (0.2, 1.0), (0.9, 0.1)])
@@ -61,15 +45,12 @@ def test_the_gpu_selects_the_boxes_that_numpy_selects(
     scores[7] = scores[8]  # of equal scores, the first anchor is the better one
     values = random.normal(0, 10, (300, size)).astype(np.float32)
     values[:, 2:4] = 128 * spread * random.uniform(0.1, 0.5, (300, 2)) if coding == "faces" else 5 * np.log(spread)
-    expected = in_numpy(scores, values, coding, 0.4, 0.3)
     texels = select(scores, values, coding, 0.4, 0.3)
-    count = len(expected[0])
-    assert count == {0.0: 0, 0.9: MOST_BOXES}.get(likely, count) and texels[0, :, 2].tolist() == [1] * count + [0] * (
-        MOST_BOXES - count
-    )
-    np.testing.assert_array_equal(texels[0, :count, :2].T, expected[:2])
-    places = texels[1:, :count].transpose(1, 0, 2).reshape(count, size)
-    np.testing.assert_allclose(places, expected[2], rtol=1e-5, atol=1e-5)
+    expected = boxes.select(scores, values, anchors_of(300), least=0.4, first=FIRST[coding], overlap=0.3, coding=coding)
+    count = int(expected[0, :, 2].sum())
+    assert count == {0.0: 0, 0.9: MOST_BOXES}.get(likely, count)
+    np.testing.assert_array_equal(texels[0], expected[0])
+    np.testing.assert_allclose(texels[1:], expected[1:], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)

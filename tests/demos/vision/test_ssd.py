@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from framebind.demos.vision import ssd
+from framebind.demos.vision.boxes import decode_boxes, decode_faces, suppress
 from framebind.demos.vision.one_euro import SECONDS, OneEuro
-from support.demo_models import decode_boxes, decode_faces, suppress
 
 
 def test_the_face_detectors_anchors() -> None:
@@ -46,9 +46,8 @@ def test_the_object_detectors_anchors() -> None:
 def test_faces_are_decoded() -> None:
     anchors = np.array([[0.25, 0.75, 1, 1]], np.float32)
     values = np.array([[12.8, -12.8, 25.6, 51.2, *([6.4, 0] * 6)]], np.float32)
-    boxes, points = decode_faces(values, anchors)
-    np.testing.assert_allclose(boxes, [[0.25, 0.45, 0.45, 0.85]], rtol=1e-6)
-    np.testing.assert_allclose(points, [[[0.3, 0.75]] * 6], rtol=1e-6)
+    places = decode_faces(values, anchors)
+    np.testing.assert_allclose(places, [[0.25, 0.45, 0.45, 0.85, *[0.3, 0.75] * 6]], rtol=1e-6)
 
 
 def test_box_encodings_are_decoded() -> None:

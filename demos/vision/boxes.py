@@ -1,0 +1,79 @@
+"""Boxes of a detector, decoded and selected by NumPy: the same as selection.py, for outputs that are on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from .selection import CANDIDATES, MOST_BOXES
+from .ssd import FACE_SIDE, overlaps
+
+Array = npt.NDArray[Any]
+
+
+def select(
+    scores: Array,
+    values: Array,
+    anchors: Array,
+    *,
+    least: float,
+    first: int,
+    overlap: float,
+    coding: Literal["faces", "objects"],
+) -> Array:
+    """The texels (1 + parts, MOST_BOXES, 4) that ``selection.selector`` computes.
+
+    ``scores`` are (anchors, classes) and ``values`` (anchors, 4 or 16), as the model puts them out; the others are the
+    fields of ``selection.Boxes``, and the least score of a box.
+    """
+    numbers = scores[:, first:].argmax(axis=1) + first
+    best = scores[np.arange(len(scores)), numbers]
+    likely = np.flatnonzero(best >= least)
+    likely = likely[np.argsort(-best[likely], kind="stable")][:CANDIDATES]
+    places = (decode_faces if coding == "faces" else decode_boxes)(values[likely], anchors[likely])
+    kept = suppress(places[:, :4], best[likely], numbers[likely], overlap, MOST_BOXES)
+    texels = np.zeros((1 + values.shape[1] // 4, MOST_BOXES, 4), np.float32)
+    texels[0, : len(kept), :3] = np.column_stack([best[likely][kept], numbers[likely][kept], np.ones(len(kept))])
+    texels[1:, : len(kept)] = places[kept].reshape(len(kept), values.shape[1] // 4, 4).transpose(1, 0, 2)
+    return texels
+
+
+def decode_faces(values: Array, anchors: Array) -> Array:
+    """Boxes and six points (n, 4 + 12) of face_detection_front's output (n, 16), x before y.
+
+    A row is the box's centre and size, then six points: right eye, left eye, nose, mouth, right ear, left ear. All are
+    in pixels of the model's input; the centre and the points are relative to the anchor's centre (MediaPipe's
+    tensors_to_detections_calculator).
+    """
+    pairs = values.reshape(-1, 8, 2) / np.float32(FACE_SIDE)
+    centres, halves = pairs[:, 0] + anchors[:, :2], pairs[:, 1] / 2
+    points = pairs[:, 2:] + anchors[:, None, :2]
+    return np.hstack([centres - halves, centres + halves, points.reshape(len(values), 12)])
+
+
+def decode_boxes(values: Array, anchors: Array) -> Array:
+    """Boxes (n, 4) from the Object Detection API's box encodings (n, 4): y, x, height, width.
+
+    This is its faster_rcnn_box_coder with the scales 10, 10, 5, 5: a centre is in tenths of the anchor's size, a size
+    is 5 times the logarithm of its ratio to the anchor's.
+    """
+    places, sizes = values[:, 1::-1] / 10, values[:, :1:-1] / 5
+    centres, halves = anchors[:, :2] + places * anchors[:, 2:], np.exp(sizes) * anchors[:, 2:] / 2
+    return np.hstack([centres - halves, centres + halves])
+
+
+def suppress(boxes: Array, scores: Array, classes: npt.NDArray[np.int64], overlap: float, most: int) -> list[int]:
+    """Non-maximum suppression: the numbers of the boxes (n, 4) to keep, the best score first, at most ``most``.
+
+    If two boxes of the same class overlap by more than ``overlap``, only the one with the better score is kept.
+    """
+    kept: list[int] = []
+    left = np.argsort(-scores, kind="stable")
+    while left.size and len(kept) < most:
+        best, others = int(left[0]), left[1:]
+        kept.append(best)
+        same = (overlaps(boxes[best], boxes[others]) > overlap) & (classes[others] == classes[best])
+        left = others[~same]
+    return kept

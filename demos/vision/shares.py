@@ -1,0 +1,53 @@
+"""Masks smoothed over time by NumPy, for scores that are on the CPU: the formulas of masks.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .masks import MEMORY, STAY
+
+Array = npt.NDArray[Any]
+Smooth = Callable[[Array], Array]
+
+
+def smooth_person(person: int) -> Smooth:
+    """Make a function that takes scores (height, width, channels) and returns the mask (height, width), from 0 to 1.
+
+    Scores of one channel are probabilities of a person, others those of classes; ``person`` is that of people.
+    """
+    previous: Array | None = None
+
+    def smooth(scores: Array) -> Array:
+        nonlocal previous
+        if scores.shape[-1] == 1:
+            mask = scores[..., 0]
+        else:
+            powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+            mask = powers[..., person] / powers.sum(axis=-1)
+        mask = np.clip(mask, 1e-6, 1 - 1e-6)
+        unknown = -(mask * np.log2(mask) + (1 - mask) * np.log2(1 - mask))
+        previous = mask if previous is None else mask + (previous - mask) * MEMORY * unknown
+        return previous
+
+    return smooth
+
+
+def smooth_classes() -> Smooth:
+    """As ``smooth_person``, with the number of a class: the best, or the one before if nearly as good."""
+    previous: Array | None = None
+
+    def smooth(scores: Array) -> Array:
+        nonlocal previous
+        if previous is not None:
+            scores = scores.copy()
+            np.put_along_axis(
+                scores, previous[..., None], np.take_along_axis(scores, previous[..., None], -1) + STAY, -1
+            )
+        previous = best = scores.argmax(axis=-1)
+        return best
+
+    return smooth
