@@ -196,6 +196,11 @@ def make_fence(context: GlContext) -> int:
     return context.gl.glFenceSync(GL.SYNC_GPU_COMMANDS_COMPLETE, 0)
 
 
+def is_passed(context: GlContext, fence: int) -> bool:
+    """Whether the GPU has passed a GL sync object. Does not wait, and sends what was not sent to the GPU yet."""
+    return context.gl.glClientWaitSync(fence, GL.SYNC_FLUSH_COMMANDS_BIT, 0) != GL.TIMEOUT_EXPIRED
+
+
 def wait_and_delete(context: GlContext, fence: int) -> None:
     """Block until the GPU has passed a GL sync object, then delete it."""
     result = context.gl.glClientWaitSync(fence, GL.SYNC_FLUSH_COMMANDS_BIT, GL.TIMEOUT_IGNORED)

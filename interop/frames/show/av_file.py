@@ -53,6 +53,7 @@ class AvFile:
         av = load_av()
         self._replacement, self._size, self._fps = Replacement(path, "video"), size, fps
         self._frames, self._finished = 0, False
+        self._converter = av.video.reformatter.VideoReformatter()
         name = codec or BY_SUFFIX[path.suffix.lower()]
         if name not in CODECS:
             self._replacement.discard()
@@ -94,8 +95,9 @@ class AvFile:
         time = self._frames / self._fps if time is None else time
         if rgba.shape[0] % 2 or rgba.shape[1] % 2:
             rgba = np.pad(rgba, ((0, rgba.shape[0] % 2), (0, rgba.shape[1] % 2), (0, 0)), "edge")
-        frame = av.VideoFrame.from_ndarray(rgba, format="rgba")
-        frame = frame.reformat(format=self._stream.pix_fmt, dst_colorspace=self._colours)
+        # The pixels are converted where they are; a converter for each frame would take half of the conversion's time.
+        frame = av.VideoFrame.from_numpy_buffer(np.ascontiguousarray(rgba), format="rgba")
+        frame = self._converter.reformat(frame, format=self._stream.pix_fmt, dst_colorspace=self._colours)
         frame.pts, frame.time_base = round(time * _TICKS), Fraction(1, _TICKS)
         try:
             self._container.mux(self._stream.encode(frame))

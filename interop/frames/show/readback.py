@@ -1,11 +1,10 @@
-"""Readback of textures for a video file: a frame is fetched two frames after it was drawn, so the GPU never waits."""
+"""Readback of textures for a video file, through a bounded ring of buffers, while the next frames are drawn."""
 
 from __future__ import annotations
 
 import ctypes
 import weakref
 from collections import deque
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -17,33 +16,36 @@ from ...gl.state import kept, pixel_reads, read_framebuffer, restored
 from ...gl.texture import GlTexture
 from ...transfers import transfers
 from ..capture.readers import Frame
-from ..capture.upload import make_fence, wait_and_delete
+from ..capture.upload import is_passed, make_fence, wait_and_delete
 
 VIDEO_FRAME = "video frame"
 """The reason under which ``transfers`` counts the copies."""
 
 _WRITTEN_BARRIER = GL.FRAMEBUFFER_BARRIER_BIT | GL.PIXEL_BUFFER_BARRIER_BIT
 _PACK = ((GL.PACK_ROW_LENGTH, 0), (GL.PACK_SKIP_ROWS, 0), (GL.PACK_SKIP_PIXELS, 0), (GL.PACK_ALIGNMENT, 4))
-_DEPTH = 2
-"""Number of frames after which a frame is fetched."""
+_SLOTS = 4
+"""Most frames between the GPU and the encoder: the GPU copies one, one is ready, one is encoded, and one more."""
+_MAX_BYTES = 256 << 20
+"""Most bytes of these frames, of which there are always two: more than two frames of 8K wait for nothing."""
 
 
 class ReadbackRing:
-    """A ring of buffers that copies RGBA8 textures of ``width`` x ``height`` texels to the CPU, two frames late.
+    """A ring of buffers through which RGBA8 textures of ``width`` x ``height`` texels reach the CPU.
 
-    ``push(texture)`` starts a copy and returns the frame pushed two calls before, or None at first; ``drain`` gives the
-    remaining frames. A frame is RGBA, uint8, (height, width, 4), row 0 on top. The next frame overwrites it.
+    ``push`` starts a copy. ``take`` gives the oldest frame that was copied, in mapped memory, which any thread may read
+    until its slot is given back (``give_back``). All calls are the owner thread's. A frame is RGBA, uint8, (height,
+    width, 4), row 0 on top.
     """
 
     def __init__(self, context: GlContext, width: int, height: int) -> None:
         context.check()
         self._context, self._size, self._nbytes = context, (width, height), width * height * 4
-        self._buffers = [context.objects.generate("buffer") for _ in range(_DEPTH + 1)]
+        self.slots = max(2, min(_SLOTS, _MAX_BYTES // self._nbytes))
+        self._buffers = [context.objects.generate("buffer") for _ in range(self.slots)]
         self._finalizer = weakref.finalize(self, _free, context, self._buffers)
         self._finalizer.atexit = False
-        self._frame = np.empty((height, width, 4), np.uint8)
+        self._free = deque(range(self.slots))
         self._pending: deque[tuple[int, int]] = deque()
-        self._next = 0
         gl = context.gl
         with kept(context, pixel_reads):
             for buffer in self._buffers:
@@ -51,50 +53,70 @@ class ReadbackRing:
                 gl.glBufferData(GL.PIXEL_PACK_BUFFER, self._nbytes, None, GL.STREAM_READ)
             gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, 0)
 
-    def push(self, texture: GlTexture) -> Frame | None:
-        """Start to copy ``texture``, counted as "video frame". Returns the frame of two pushes ago."""
+    @property
+    def has_room(self) -> bool:
+        """Whether ``push`` may be called."""
+        return bool(self._free)
+
+    @property
+    def taken(self) -> int:
+        """The number of frames that were taken and not given back."""
+        return self.slots - len(self._free) - len(self._pending)
+
+    def push(self, texture: GlTexture) -> None:
+        """Start to copy ``texture``, counted as "video frame"."""
         self._context.check()
         transfers.count("download", self._nbytes, VIDEO_FRAME)
-        buffer, gl = self._buffers[self._next], self._context.gl
-        self._next = (self._next + 1) % len(self._buffers)
+        slot, gl = self._free.popleft(), self._context.gl
         gl.glMemoryBarrier(_WRITTEN_BARRIER)
         with restored(self._context, read_framebuffer), kept(self._context, pixel_reads):
             gl.glBindFramebuffer(GL.READ_FRAMEBUFFER, texture.framebuffer())
             for name, value in _PACK:
                 gl.glPixelStorei(name, value)
-            gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, buffer)
+            gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, self._buffers[slot])
             gl.glReadPixels(0, 0, *self._size, GL.RGBA, GL.UNSIGNED_BYTE, None)
             gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, 0)
-        self._pending.append((buffer, make_fence(self._context)))
-        return self._fetch() if len(self._pending) > _DEPTH else None
+        self._pending.append((slot, make_fence(self._context)))
 
-    def drain(self) -> Iterator[Frame]:
-        """Yield the frames that are still on their way, oldest first."""
-        while self._pending:
-            yield self._fetch()
+    def take(self, *, wait: bool) -> tuple[int, Frame] | None:
+        """The slot and the frame of the oldest copy.
+
+        None if there is none, or if the GPU is not done with it and ``wait`` is False.
+        """
+        self._context.check()
+        if not self._pending or not (wait or is_passed(self._context, self._pending[0][1])):
+            return None
+        slot, fence = self._pending.popleft()
+        wait_and_delete(self._context, fence)
+        gl = self._context.gl
+        with kept(self._context, pixel_reads):
+            gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, self._buffers[slot])
+            address = gl.glMapBufferRange(GL.PIXEL_PACK_BUFFER, 0, self._nbytes, GL.MAP_READ_BIT)
+            gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, 0)
+        if not address:
+            raise DeviceError(f"{self._context} cannot map a frame that was read back: is its memory full?")
+        raise_if_reset(self._context)
+        memory = (ctypes.c_ubyte * self._nbytes).from_address(address)
+        return slot, np.ctypeslib.as_array(memory).reshape(self._size[1], self._size[0], 4)
+
+    def give_back(self, slot: int) -> None:
+        """Let the buffer of a frame that was taken be written again."""
+        gl = self._context.gl
+        with kept(self._context, pixel_reads):
+            gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, self._buffers[slot])
+            gl.glUnmapBuffer(GL.PIXEL_PACK_BUFFER)
+            gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, 0)
+        self._free.append(slot)
 
     def release(self) -> None:
-        """Free the buffers. Frames that are still on their way are lost."""
+        """Free the buffers, when nobody reads a frame any longer. Frames that are still on their way are lost.
+
+        Any thread may call this.
+        """
         for _, fence in self._pending:
             self._context.objects.defer_delete("sync", fence)
         self._pending.clear()
         self._finalizer()
-
-    def _fetch(self) -> Frame:
-        self._context.check()
-        buffer, fence = self._pending.popleft()
-        wait_and_delete(self._context, fence)
-        gl = self._context.gl
-        with kept(self._context, pixel_reads):
-            gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, buffer)
-            address = gl.glMapBufferRange(GL.PIXEL_PACK_BUFFER, 0, self._nbytes, GL.MAP_READ_BIT)
-            if not address:
-                raise DeviceError(f"{self._context} cannot map a frame that was read back: is its memory full?")
-            ctypes.memmove(self._frame.ctypes.data, address, self._nbytes)
-            gl.glUnmapBuffer(GL.PIXEL_PACK_BUFFER)
-            gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, 0)
-        raise_if_reset(self._context)
-        return self._frame
 
 
 def _free(context: GlContext, buffers: list[int]) -> None:

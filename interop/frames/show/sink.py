@@ -12,13 +12,13 @@ from ...errors import SourceError
 from ...gl.context import GlContext
 from ...gl.texture import GlTexture
 from ..capture.opencv import load_cv2
-from ..capture.readers import Frame
 from ..video.pyav import has_av
 from .av_file import BY_SUFFIX, AvFile
 from .readback import ReadbackRing
 from .replacement import Replacement
 from .video_file import VIDEO_CODECS, VideoFile
 from .window import Window
+from .writer import Writer
 
 PICTURE_FILE = "picture file"
 """The reason under which ``transfers`` counts the copy that a PNG file is written from."""
@@ -64,6 +64,13 @@ class Sink(Protocol):
             If it has another size than the file, or cannot be written.
         """
         ...
+
+    def end(self) -> None:
+        """Take no more pictures, and let the file be completed on its own thread. May be called more than once.
+
+        ``close()`` waits for that. It may be called on another thread then, while this one draws something else.
+        """
+        return
 
     def close(self) -> None:
         """Write the pictures that are still on their way, and put the file in its place. May be called more than once.
@@ -180,18 +187,22 @@ class WindowSink(Sink):
 
 
 class VideoSink(Sink):
-    """Encodes every picture two frames late, so that the GPU never waits. With ``live`` it repeats or drops some."""
+    """Encodes every picture on a thread of its own. With ``live`` it repeats or drops some.
+
+    A few pictures are between the GPU and the encoder (``ReadbackRing``); ``put`` waits if there is no room for more.
+    """
 
     def __init__(
         self, path: Path, file: VideoFile | AvFile, context: GlContext, size: tuple[int, int], fps: float, live: bool
     ) -> None:
-        self._path, self._size, self._fps, self._live, self._closed = path, size, fps, live, False
-        self._began, self._written = 0.0, 0
+        self._path, self._size, self._fps, self._live = path, size, fps, live
+        self._ended = self._closed = False
+        self._began, self._due_so_far = 0.0, 0
         self._waiting: deque[tuple[int, float | None]] = deque()
-        """Number of frames and time of each picture that is on its way."""
-        self._file = file
-        weakref.finalize(self, self._file.finish)  # if nobody closes it, also at the end of the process
+        """Number of frames and time of each picture that the GPU still copies."""
         self._ring = ReadbackRing(context, *size)
+        self._writer = Writer(file, path.name)
+        weakref.finalize(self, self._writer.collected)  # if nobody closes it, also at the end of the process
 
     def __repr__(self) -> str:
         return f"<Sink: video '{self._path}', {self._size[0]}x{self._size[1]}, {self._fps:g} fps>"
@@ -200,37 +211,59 @@ class VideoSink(Sink):
         _check_size(texture, self._size, self._path)
         repeats = self._due() if self._live else 1
         if repeats:
+            self._make_room()
+            self._ring.push(texture)
             self._waiting.append((repeats, None if self._live else time))
-            frame = self._ring.push(texture)
-            if frame is not None:
-                self._encode(frame)
+            while self._hand_over(wait=False):
+                pass
         return True
 
     def _due(self) -> int:
         """Number of frames that the video needs of the next picture. A pause of more than a second is cut out."""
         now = time.perf_counter()
         self._began = self._began or now
-        due = int((now - self._began) * self._fps) + 1 - self._written
+        due = int((now - self._began) * self._fps) + 1 - self._due_so_far
         if due > self._fps:
-            self._began, due, self._written = now, 1, 0
-        self._written += due
+            self._began, due, self._due_so_far = now, 1, 0
+        self._due_so_far += due
         return due
+
+    def _make_room(self) -> None:
+        """Take back the buffers of pictures that are written. If none is free, wait for one."""
+        while self._writer.has_written:
+            self._ring.give_back(self._writer.written())
+        while not self._ring.has_room:
+            if not self._ring.taken:
+                self._hand_over(wait=True)
+            self._ring.give_back(self._writer.written())
+
+    def _hand_over(self, *, wait: bool) -> bool:
+        """Hand the oldest picture that the GPU has copied to the writer. Returns whether there was one."""
+        copied = self._ring.take(wait=wait)
+        if copied is not None:
+            self._writer.put(*copied, *self._waiting.popleft())
+        return copied is not None
+
+    def end(self) -> None:
+        if not self._ended:
+            self._ended = True
+            try:
+                while self._hand_over(wait=True):
+                    pass
+            finally:
+                self._writer.end()
 
     def close(self) -> None:
         if self._closed:
             return
         self._closed = True
         try:
-            for frame in self._ring.drain():
-                self._encode(frame)
+            self.end()
         finally:
-            self._ring.release()
-            self._file.finish()
-
-    def _encode(self, frame: Frame) -> None:
-        repeats, time = self._waiting.popleft()
-        for _ in range(repeats):
-            self._file.write(frame, time)
+            try:
+                self._writer.close()
+            finally:
+                self._ring.release()
 
 
 class PictureSink(Sink):
