@@ -15,7 +15,7 @@ import framebind as fb
 from ..console import counted
 from .inputs import Inputs
 from .measure import Measurement, Schedule, Subject, read_and_write, time_frames
-from .torch_peer import torch_compile
+from .torch_peer import torch_compile, torch_cuda_graph
 
 
 def litert_cpu(path: Path, threads: int, schedule: Schedule, inputs: Inputs) -> Measurement:
@@ -82,5 +82,6 @@ PEERS: dict[str, Callable[[Path, int, Schedule, Inputs], Measurement]] = {
     "litert-cpu": litert_cpu,
     "litert-gpu": litert_gpu,
     "torch-compile": torch_compile,
+    "torch-cuda-graph": torch_cuda_graph,
 }
 """Functions by name; their arguments are model, threads, schedule and inputs."""

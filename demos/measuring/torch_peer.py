@@ -1,10 +1,10 @@
-"""Measures the same models in PyTorch: the whole graph by torch.compile, in float16, with CUDA graphs."""
+"""Measures the same models in PyTorch, in float16: the graph by torch.compile, or PyTorch's kernels as a CUDA graph."""
 
 # pyright: reportMissingImports=false
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,12 @@ from .measure import Measurement, Schedule, Subject, time_frames, time_stream
 
 BOUND = 0.05
 """The largest error that is timed, as a share of the largest value of an output: a wrong graph is far beyond it."""
+WARM_UPS = 3
+"""Runs before a capture: cuDNN makes its choices in the first one."""
 Arrays = list[npt.NDArray[Any]]
+Run = Callable[..., Sequence[Any]]
+"""A function of the model's input tensors that returns its outputs."""
+Prepare = Callable[[bytes, Sequence[Any]], Run]
 
 
 def torch_compile(path: Path, threads: int, schedule: Schedule, inputs: Inputs) -> Measurement:
@@ -28,7 +33,16 @@ def torch_compile(path: Path, threads: int, schedule: Schedule, inputs: Inputs) 
     does not run here, ``error`` says so. ``threads`` is ignored; of other shapes than the model's own it takes batches,
     as ``--input-shape picture:8,256,256,3``.
     """
-    row = Measurement(path.stem, "torch.compile f16", "bound")
+    return _measured(Measurement(path.stem, "torch.compile f16", "bound"), path, schedule, inputs, compile_whole)
+
+
+def torch_cuda_graph(path: Path, threads: int, schedule: Schedule, inputs: Inputs) -> Measurement:
+    """Measure PyTorch on CUDA without its compiler: its own kernels, submitted as one CUDA graph. See torch_compile."""
+    return _measured(Measurement(path.stem, "torch CUDA graph f16", "bound"), path, schedule, inputs, capture_whole)
+
+
+def _measured(row: Measurement, path: Path, schedule: Schedule, inputs: Inputs, prepare: Prepare) -> Measurement:
+    """The row with the figures of what ``prepare`` makes of the model's bytes and its inputs, or with an error."""
     try:
         import torch
     except ImportError:
@@ -44,21 +58,21 @@ def torch_compile(path: Path, threads: int, schedule: Schedule, inputs: Inputs) 
         started = time.perf_counter()
         values = _values(path, inputs)
         given = [torch.tensor(value).to("cuda", torch.float16) for value in values]
-        compiled = compile_whole(path.read_bytes(), given)
-        results = [output.float().cpu().numpy() for output in compiled(*given)]
+        run = prepare(path.read_bytes(), given)
+        results = [output.float().cpu().numpy() for output in run(*given)]
         row.init = (time.perf_counter() - started) * 1e3
         error = relative_error(results, litert_results(path, values))
         if not error <= BOUND:
             row.error = f"not measured: its results differ from LiteRT's by {error:.3g} of the largest value"
             return row
         if not schedule.dry:
-            subject = Subject(lambda: compiled(*given), torch.cuda.synchronize)
+            subject = Subject(lambda: run(*given), torch.cuda.synchronize)
             row.latency, row.submit = time_frames(subject, schedule)
             row.stream = time_stream(subject, row.latency.count)
     return row
 
 
-def compile_whole(content: bytes, given: Sequence[Any]) -> Any:
+def compile_whole(content: bytes, given: Sequence[Any]) -> Run:
     """A compiled function of the model's inputs, which are these tensors in each call.
 
     The graph is traced as a whole first: what torch.compile cannot trace, it would run piece by piece, ten times
@@ -73,6 +87,32 @@ def compile_whole(content: bytes, given: Sequence[Any]) -> Any:
     for tensor in given:
         torch._dynamo.mark_static_address(tensor)
     return torch.compile(whole, mode="max-autotune", fullgraph=True)
+
+
+def capture_whole(content: bytes, given: Sequence[Any]) -> Run:
+    """A CUDA graph of the kernels that PyTorch runs for the model on these tensors, with the fastest convolutions that
+    cuDNN finds. In each call it takes what is in the tensors then.
+    """
+    import torch
+
+    from .torch_graph import TorchGraph
+
+    torch.backends.cudnn.benchmark = True
+    whole, stream = TorchGraph(content, given[0].dtype, given[0].device), torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(WARM_UPS):
+            whole(*given)
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        outputs = whole(*given)
+
+    def run(*_: Any) -> tuple[Any, ...]:
+        graph.replay()
+        return outputs
+
+    return run
 
 
 def relative_error(results: Arrays, expected: Arrays) -> float:

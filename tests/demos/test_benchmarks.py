@@ -221,9 +221,10 @@ def test_pytorch_is_imported_when_it_is_measured_and_no_sooner(
     model_path: FindModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "torch", None)  # importing it fails
-    row = peers.PEERS["torch-compile"](model_path(MODEL), 1, Schedule(), Inputs())
-    assert row.on == "torch.compile f16" and row.latency is None
-    assert row.error == "not available here: it needs PyTorch (pip install torch)"
+    for name, on in (("torch-compile", "torch.compile f16"), ("torch-cuda-graph", "torch CUDA graph f16")):
+        row = peers.PEERS[name](model_path(MODEL), 1, Schedule(), Inputs())
+        assert row.on == on and row.latency is None
+        assert row.error == "not available here: it needs PyTorch (pip install torch)"
 
 
 @pytest.mark.parametrize(
@@ -231,7 +232,7 @@ def test_pytorch_is_imported_when_it_is_measured_and_no_sooner(
     [
         (("--backend", "metal"), "'metal' is none of gl, opengl, cl, opencl, cuda, auto, cpu"),
         (("--precision", "f64"), "'f64' is none of f32, f16, false, true"),
-        (("--compare", "torch"), "'torch' is none of litert-cpu, litert-gpu, torch-compile"),
+        (("--compare", "torch"), "'torch' is none of litert-cpu, litert-gpu, torch-compile, torch-cuda-graph"),
         (("--runs", "0"), "Invalid value for '--runs'"),
     ],
     ids=str,
