@@ -190,7 +190,8 @@ class Engine:
             return ()
         shapes = {tensor: graph.shape(tensor) for tensor in subgraph.inputs}
         with self.stopwatch.phase("claim"):
-            claims = claim(subgraph, self._target, shapes=shapes, **self._knowledge(graph))
+            known = self._knowledge(graph) | {"number": graph.index, "store": lambda: self._cache}
+            claims = claim(subgraph, self._target, shapes=shapes, **known)
         self.claims[graph.index] = claims
         # LiteRT applies its delegates to a subgraph again after inputs were resized.
         self.partitions = [partition for partition in self.partitions if partition.subgraph != graph.index]

@@ -10,7 +10,7 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -223,13 +223,23 @@ def _version() -> str:
 @functools.cache
 def _code() -> list[tuple[str, int, int]]:
     """The files that decide how constants are laid out, as Python knows whether its own .pyc files are out of date."""
-    found: list[tuple[str, int, int]] = []
-    for folder in ("kernels", "interop", "delegate"):
-        for path in (_CODE / folder).rglob("*"):
-            if path.is_file() and path.suffix != ".pyc":
-                status = path.stat()
-                found.append((path.relative_to(_CODE).as_posix(), status.st_size, status.st_mtime_ns))
-    return sorted(found)
+    return sorted(
+        found for folder in ("kernels", "interop", "delegate") for found in _files(str(_CODE / folder), folder)
+    )
+
+
+def _files(folder: str, name: str) -> Iterator[tuple[str, int, int]]:
+    """The name, size and time of each file in a folder and below it. A Path for each would take twice as long."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name == "__pycache__":
+                continue
+            inner = f"{name}/{entry.name}"
+            if entry.is_dir():
+                yield from _files(entry.path, inner)
+            else:
+                status = entry.stat()
+                yield inner, status.st_size, status.st_mtime_ns
 
 
 def _encode(constants: Constants) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ...interop.binaries import BinaryStore
 from ...kernels.operation import Unsupported
 from ...kernels.ops.pointwise.quantize import Dequantize
 from ...kernels.target import Target
@@ -48,10 +49,20 @@ class Claims:
     """The variables that stay on the GPU if all operators that read and assign them do."""
 
 
+Store = Callable[[], BinaryStore | None]
+"""Returns what is kept between processes, for this model and device, if anything is."""
+
+
+def _no_store() -> None:
+    """Nothing is kept."""
+
+
 def claim(
     subgraph: Subgraph,
     target: Callable[[], Target],
     *,
+    number: int = 0,
+    store: Store = _no_store,
     quantized: bool = True,
     shapes: Mapping[int, Shape] | None = None,
     subgraphs: Sequence[Subgraph] = (),
@@ -66,6 +77,11 @@ def claim(
     target
         Returns the device to run on. It is called only if there is an operator to run, so that a model without any
         opens no device.
+    number
+        The subgraph's number in the model.
+    store
+        Tells of an earlier process, which has tried whether the same operators can be lowered. It is called after
+        ``target``.
     quantized
         Whether operators are taken whose integer tensors stand for real numbers.
     shapes
@@ -79,7 +95,9 @@ def claim(
     parsed = parse_operators(
         subgraph, quantized=quantized, shapes=shapes or {}, subgraphs=subgraphs, variables=variables
     )
-    too_large = _unlowered(parsed.nodes, parsed.tensors, target()) if any(parsed.nodes.values()) else {}
+    too_large = dict[int, str]()
+    if any(parsed.nodes.values()):
+        too_large = _unlowered_once(parsed.nodes, parsed.tensors, target(), store(), f"{number} {shapes}")
     unsupported = parsed.unsupported | too_large
     unsupported = apart(variables.on_gpu, parsed.nodes.keys() - unsupported.keys(), subgraph) | unsupported
     unsupported |= shared_with_cpu(parsed.nodes.keys() - unsupported.keys(), subgraph, parsed.tensors)
@@ -108,6 +126,25 @@ def claim_again(
     unsupported = {index: parsed.unsupported[index] for index in operators if index in parsed.unsupported}
     unsupported |= _unlowered(nodes, parsed.tensors, target())
     return Claims(nodes, unsupported, {}, parsed.tensors, _constant_derived(subgraph), variables.on_gpu)
+
+
+def _unlowered_once(
+    claimed: Mapping[int, tuple[Node, ...]],
+    tensors: Mapping[int, TensorInfo],
+    target: Target,
+    store: BinaryStore | None,
+    where: str,
+) -> dict[int, str]:
+    """The same as ``_unlowered``, which is not called if an earlier process found no such operator. ``where`` has the
+    subgraph and its shapes, from which everything about the operators follows.
+    """
+    what = f"all can be lowered: {sorted(claimed)} of {where}"
+    if store is not None and store.known_number(what) == 1:
+        return {}
+    reasons = _unlowered(claimed, tensors, target)
+    if store is not None and not reasons:
+        store.keep_number(what, 1)
+    return reasons
 
 
 def _unlowered(

@@ -23,6 +23,8 @@ def safe_name(name: bytes | None) -> str:
 
 def printable(text: str) -> str:
     """The text with Python's escapes in place of the characters that are not printable."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import tflite
 
+from .tables import fast
+
 _NAMES = {code: name for name, code in vars(tflite.BuiltinOptions).items() if not name.startswith("_")}
 _BY_LOWER = {name.removesuffix("Options").lower(): name for name in _NAMES.values()}
 _SHARED = {
@@ -14,8 +16,6 @@ _SHARED = {
     "L2_NORMALIZATION": "L2NormOptions",
 }
 """The tables of operators that do not have one of their own name."""
-_NO_FIELD = 1 << 14
-"""A place in a table's list of fields that no table has."""
 
 
 def read_options(operator: tflite.Operator, name: str, *, custom: bool) -> Any:
@@ -32,5 +32,4 @@ def read_options(operator: tflite.Operator, name: str, *, custom: bool) -> Any:
         return None
     table = getattr(tflite, kind)()
     table.Init(union.Bytes, union.Pos)
-    table._tab.Offset(_NO_FIELD)  # a table outside the file raises here, not in a parse
-    return table
+    return fast(table)  # a table outside the file raises here, not in a parse

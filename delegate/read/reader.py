@@ -23,6 +23,7 @@ from .names import printable, safe_name
 from .option_tables import read_options
 from .quantization import read_quantization
 from .sparse import dense
+from .tables import fast
 
 T = TypeVar("T")
 
@@ -90,7 +91,7 @@ def _read(content: bytes) -> Model:
             f"this is no TensorFlow Lite model: {len(content)} bytes without the identifier {IDENTIFIER.decode()} at "
             "byte 4. Give the .tflite file itself (not a saved model, a checkpoint, an archive or a web page)"
         )
-    model = _guarded("the model's header", lambda: tflite.Model.GetRootAs(content, 0))
+    model = _guarded("the model's header", lambda: fast(tflite.Model.GetRootAs(content, 0)))
     version = _guarded("the model's header", model.Version)
     if version != SCHEMA_VERSION:
         raise ModelError(f"the model has schema version {version}; only version {SCHEMA_VERSION} is known")
@@ -173,7 +174,7 @@ class _Reader:
         item = _guarded(where, lambda: get(index))
         if item is None:
             raise ModelError(f"{where} is missing from the file")
-        return item
+        return _guarded(where, lambda: fast(item))
 
     def _operator_codes(self) -> list[tuple[int, str, int]]:
         """(code, name, version) of each entry of the model's table of operator codes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -127,3 +128,39 @@ def test_four_coordinates_are_the_most_into_a_tensor_of_rank_5() -> None:
     tensors = [T("x", (2, 2, 2, 2, 3)), T("indices", (1, 4), [[1, 0, 1, 0]], "int32"), T("y", (1, 3))]
     found = _reasons(build(G(tensors, [Op("GATHER_ND", [0, 1], [2])], [0], [2])))
     assert found == {0: "an input of shape (2, 2, 2, 2, 3) has parts behind 4 coordinates"}
+
+
+class Store:
+    """A store of numbers, as an earlier process left it."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+
+    def known_number(self, what: str) -> int | None:
+        return self.numbers.get(what)
+
+    def keep_number(self, what: str, number: int) -> None:
+        self.numbers[what] = number
+
+    def find(self, text: str) -> bytes | None:
+        """Nothing is compiled here."""
+
+    def reject(self, text: str) -> None:
+        """Nothing is compiled here."""
+
+    def keep(self, text: str, binary: object) -> None:
+        """Nothing is compiled here."""
+
+
+def test_operators_are_tried_on_the_device_once_for_all_processes() -> None:
+    """A warm start takes it from the store that all can be lowered. What cannot is looked at anew, for its reason."""
+    subgraph = read_model(build(G([T("x", SHAPE), T("y", SHAPE)], [Op("EXP", [0], [1])], [0], [1]))).subgraphs[0]
+    enough = NullDevice().traits.target
+    too_little, store = replace(enough, max_buffer_bytes=16), Store()
+    for _ in range(2):
+        refused = claim(subgraph, lambda: too_little, store=lambda: store).unsupported
+        assert "takes 96 bytes; a buffer of" in refused[0] and not store.numbers
+    assert claim(subgraph, lambda: enough, store=lambda: store).unsupported == {} and len(store.numbers) == 1
+    assert claim(subgraph, lambda: too_little, store=lambda: store).unsupported == {}, "it was not tried again"
+    assert claim(subgraph, lambda: too_little, store=lambda: store, number=1).unsupported, "it was another subgraph"
+    assert claim(subgraph, lambda: too_little, store=lambda: store, shapes={0: (1, 4, 3, 4)}).unsupported

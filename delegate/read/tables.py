@@ -1,0 +1,67 @@
+"""Tables of a flatbuffer, read in a fraction of the time that flatbuffers' own class takes: a model has thousands."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, TypeVar
+
+from flatbuffers.table import Table
+
+T = TypeVar("T")
+
+_INT32, _UINT16, _UINT32 = struct.Struct("<i"), struct.Struct("<H"), struct.Struct("<I")
+_LENGTH_BYTES = 4
+"""Bytes before a vector or a text that hold its length."""
+
+
+class FastTable(Table):
+    """Implements flatbuffers' Table. It reads the places of the fields once, and numbers without checks of their type.
+
+    Damaged bytes raise struct.error, as there.
+    """
+
+    __slots__ = ("_places",)
+
+    def __init__(self, content: bytes, position: int) -> None:
+        self.Bytes, self.Pos = content, position
+        places = position - _INT32.unpack_from(content, position)[0]
+        if places < 0:
+            raise struct.error(f"the list of fields of the table at byte {position} begins before the file")
+        size = _UINT16.unpack_from(content, places)[0]
+        self._places: tuple[int, ...] = struct.unpack_from(f"<{(size + 1) // 2}H", content, places)
+
+    def Offset(self, vtableOffset: int) -> int:  # noqa: N802, N803 - flatbuffers' names
+        """The place of a field in the table; 0 if it is not there. The number of the first field is 4, then 6, 8 ..."""
+        index = vtableOffset >> 1
+        return self._places[index] if index < len(self._places) else 0
+
+    def Indirect(self, off: int) -> int:  # noqa: N802
+        """The position to which the offset at a position leads."""
+        return off + _UINT32.unpack_from(self.Bytes, off)[0]
+
+    def String(self, off: int) -> bytes:  # noqa: N802
+        """The text to which the offset at a position leads."""
+        begin = off + _UINT32.unpack_from(self.Bytes, off)[0]
+        length = _UINT32.unpack_from(self.Bytes, begin)[0]
+        return bytes(self.Bytes[begin + _LENGTH_BYTES : begin + _LENGTH_BYTES + length])
+
+    def VectorLen(self, off: int) -> int:  # noqa: N802
+        """The number of elements of the vector in a field."""
+        off += self.Pos
+        return _UINT32.unpack_from(self.Bytes, off + _UINT32.unpack_from(self.Bytes, off)[0])[0]
+
+    def Vector(self, off: int) -> int:  # noqa: N802
+        """The position of the first element of the vector in a field."""
+        off += self.Pos
+        return off + _UINT32.unpack_from(self.Bytes, off)[0] + _LENGTH_BYTES
+
+    def Get(self, flags: Any, off: int) -> Any:  # noqa: N802
+        """The number at a position, of the type that ``flags`` stands for."""
+        return flags.packer_type.unpack_from(self.Bytes, off)[0]
+
+
+def fast(table: T) -> T:
+    """The same object of tflite's, with its table read fast from now on. Raises struct.error if it is damaged."""
+    unchecked: Any = table
+    unchecked._tab = FastTable(unchecked._tab.Bytes, unchecked._tab.Pos)
+    return table
