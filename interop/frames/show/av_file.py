@@ -61,7 +61,7 @@ class AvFile:
         try:
             self._container = av.open(str(self._replacement.unfinished), "w")
             self._stream = self._add_stream(name, quality)
-            self._sound = _Copied(self._container, sound_of, *sound_part) if sound_of else None
+            self._sound = CopiedStreams(self._container, sound_of, *sound_part) if sound_of else None
         except (av.error.FFmpegError, SourceError, ValueError) as error:
             self._replacement.discard()
             raise self._replacement.error(f"{error}. Does the suffix .mkv work? It takes every format") from error
@@ -118,7 +118,7 @@ class AvFile:
         why = self._end()
         if not self._frames:
             self._replacement.discard()
-        elif not why and _frames_in(self._replacement.unfinished) == self._frames:
+        elif not why and frames_in(self._replacement.unfinished) == self._frames:
             self._replacement.complete()
         else:
             free = shutil.disk_usage(self._replacement.unfinished.parent).free
@@ -144,7 +144,7 @@ class AvFile:
         return ""
 
 
-class _Copied:
+class CopiedStreams:
     """Sound, subtitles and metadata of another video, copied packet by packet, in step with the new video's frames."""
 
     def __init__(self, container: Any, path: Path, start: float, end: float | None) -> None:
@@ -187,7 +187,7 @@ class _Copied:
         self._source.close()
 
 
-def _frames_in(path: Path) -> int:
+def frames_in(path: Path) -> int:
     """The number of packets of the first video stream; 0 if it cannot be read."""
     av = load_av()
     try:

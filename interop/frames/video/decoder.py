@@ -77,7 +77,7 @@ class VideoDecoder:
         self.damaged = 0
         self._container = open_container(source, self.name, accelerator)
         try:
-            self._stream = _video_stream(self._container, self.name)
+            self._stream = video_stream(self._container, self.name)
             if accelerator is None:
                 self._stream.thread_type = "AUTO"  # as many threads as FFmpeg takes
             else:
@@ -206,7 +206,7 @@ def open_container(source: str | Path, name: str, accelerator: Any = None) -> An
         raise SourceError(f"{name} cannot be opened: {why}. Is the file complete, or the address right?") from error
 
 
-def _video_stream(container: Any, name: str) -> Any:
+def video_stream(container: Any, name: str) -> Any:
     """The first video stream that is not a cover picture."""
     av = load_av()
     streams = [each for each in container.streams.video if not each.disposition & av.stream.Disposition.attached_pic]
