@@ -34,9 +34,11 @@ from .interop.errors import (
 from .interop.frames.capture.camera import Camera, list_cameras
 from .interop.frames.capture.source import Source, open_source
 from .interop.frames.show.draw import FragmentProgram
+from .interop.frames.show.joined import join_videos
 from .interop.frames.show.overlay import Overlay
 from .interop.frames.show.sink import Sink, open_sink
 from .interop.frames.show.window import Window
+from .interop.frames.video.division import VideoPart, divide_video, video_seconds
 from .interop.gl.buffer import GlBuffer
 from .interop.gl.context import GlContext
 from .interop.gl.texture import GlTexture
@@ -94,13 +96,16 @@ __all__ = [
     "StepTime",
     "TensorMemory",
     "TransferError",
+    "VideoPart",
     "VideoStage",
     "WaitType",
     "Window",
     "YuvPicture",
+    "divide_video",
     "find_gpus",
     "fingerprint",
     "installed_apis",
+    "join_videos",
     "list_cameras",
     "load_delegate",
     "open_sink",
@@ -108,6 +113,7 @@ __all__ = [
     "sharing_report",
     "transfer_guard",
     "transfers",
+    "video_seconds",
 ]
 
 _LATE = {"VideoStage": ".demos.processing.stage"}

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import framebind as fb
 
 from ..apis import BY_NAME, CL, CUDA, GL
 from ..processing.session import Session
 from ..processing.work import Work
+from .division import PART_SECONDS
 from .pool import run_pool
-from .units import Finished, Report, Unit
+from .units import Report, Unit
 from .worker import Seat, process
 
 SESSIONS_PER_GPU = 8
@@ -23,11 +25,11 @@ def run_units(work: Work, units: Sequence[Unit], seats: Sequence[Seat], report: 
     if not units:
         return
     if seats:
-        run_pool(work, units, seats, report)
+        run_pool(work, [replace(unit, part_seconds=PART_SECONDS) for unit in units], seats, report)
         return
     with Session(work) as session:
         for unit in units:
-            report(Finished(unit, process(session, unit, report)))
+            report(process(session, unit, report))
 
 
 def find_seats(jobs: int | None, gpus: str, backend: str) -> list[Seat]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import shutil
-from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import replace
 from multiprocessing.connection import wait
 
 from ..processing.session import UNFINISHED
 from ..processing.work import Work
-from .units import MAX_ATTEMPTS, Event, Finished, Lost, Report, Unit, given_up
+from .schedule import Schedule
+from .units import Divided, Event, Finished, Report, Unit
 from .worker import Seat, serve
 
 _SECONDS_TO_END = 10.0
@@ -60,42 +60,27 @@ def run_pool(work: Work, units: Sequence[Unit], seats: Sequence[Seat], report: R
     A unit whose worker dies is done again by a new one, alone in its process. An exception, such as Ctrl-C, ends all
     workers; what they had not finished leaves nothing.
     """
-    # Seats on the same place are equal: each gets an identity.
-    places = [replace(seat) for seat in seats]
-    waiting, lost = deque(units), Counter[Unit]()
-    workers: list[_Worker] = []
+    schedule, workers = Schedule(units, report), list[_Worker]()
+    seats = [replace(seat) for seat in seats]  # equal ones are different places
     try:
-        while waiting or any(worker.units for worker in workers):
-            if waiting:
-                free = [seat for seat in places if all(worker.seat is not seat for worker in workers)]
-                workers += [_Worker(work, seat) for seat in free[: len(waiting)]]
+        while schedule.waiting or any(worker.units for worker in workers):
+            free = [seat for seat in seats if all(worker.seat is not seat for worker in workers)]
+            workers += [_Worker(work, seat) for seat in free[: schedule.waiting]]
             for worker in workers:
-                while waiting and _may_take(worker, waiting[0], lost):
-                    worker.give(waiting.popleft())
+                while (unit := schedule.take(worker.units, worker.seat.sessions)) is not None:
+                    worker.give(unit)
             ready = wait([worker.connection for worker in workers])
             for worker in [each for each in workers if each.connection in ready]:
                 event = _receive(worker)
                 if event is not None:
-                    report(event)
+                    schedule.happened(event)
                     continue
-                why = worker.end(now=True)
                 workers.remove(worker)
-                for unit in worker.units:
-                    lost[unit] += 1
-                    if lost[unit] < MAX_ATTEMPTS:
-                        waiting.appendleft(unit)
-                        report(Lost(unit))
-                    else:
-                        report(given_up(unit, why))
+                schedule.lose(worker.units, worker.end(now=True))
     finally:
         for worker in workers:
-            worker.end(now=bool(worker.units or waiting))
-
-
-def _may_take(worker: _Worker, unit: Unit, lost: Counter[Unit]) -> bool:
-    """Whether the worker has room. A unit that was lost gets a process for itself: it may be what ended the other."""
-    alone = any(lost[each] for each in (unit, *worker.units))
-    return len(worker.units) < (1 if alone else worker.seat.sessions)
+            worker.end(now=bool(worker.units or schedule.waiting))
+        schedule.clean()
 
 
 def _receive(worker: _Worker) -> Event | None:
@@ -104,6 +89,6 @@ def _receive(worker: _Worker) -> Event | None:
         event: Event = worker.connection.recv()
     except (EOFError, OSError):
         return None
-    if isinstance(event, Finished):
+    if isinstance(event, Finished | Divided):
         worker.units.remove(event.unit)
     return event

@@ -9,7 +9,7 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 
 from ..console import make_console, plain
 from . import units
-from .units import Event, Finished, Report, Unit
+from .units import Event, Finished, Lost, Report, Unit
 
 
 @contextlib.contextmanager
@@ -37,7 +37,7 @@ class _Bars:
             if unit not in self._bars:
                 self._bars[unit] = self._progress.add_task(plain(unit.source.name).plain, total=1.0)
             self._progress.update(self._bars[unit], completed=event.share)
-        else:
+        elif isinstance(event, Finished | Lost):
             self._shares.pop(unit, None)
             if unit in self._bars:
                 self._progress.remove_task(self._bars.pop(unit))

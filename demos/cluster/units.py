@@ -7,16 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-MAX_ATTEMPTS = 3
-"""Attempts at a unit, after which it counts as one that no worker survives."""
+import framebind as fb
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A video, and the path of its results without a suffix."""
+    """A video or a part of one, and the path of its results without a suffix."""
 
     source: Path
     place: Path
+    part_seconds: float | None = None
+    """A video that is much longer than this is divided into parts of this length; None: it stays whole."""
+    part: fb.VideoPart | None = None
+    """The part of the video that is processed; None for all that the work names."""
+    parts: tuple[Unit, ...] = ()
+    """The parts whose results are joined to those of the video, if that is what is to be done."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,14 @@ class Progress:
 
     unit: Unit
     share: float
+
+
+@dataclass(frozen=True)
+class Divided:
+    """A unit that is replaced by its parts."""
+
+    unit: Unit
+    parts: tuple[Unit, ...]
 
 
 @dataclass(frozen=True)
@@ -42,10 +55,5 @@ class Lost:
     unit: Unit
 
 
-Event = Progress | Finished | Lost
+Event = Progress | Divided | Finished | Lost
 Report = Callable[[Event], None]
-
-
-def given_up(unit: Unit, why: str) -> Finished:
-    """The result of a unit that no worker survived."""
-    return Finished(unit, {"error": f"WorkerDied: {why}, {MAX_ATTEMPTS} times, and {unit.source} is given up"})

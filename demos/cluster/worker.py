@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import signal
@@ -18,7 +19,8 @@ import framebind as fb
 from ..player.report import ALLOWED_COPIES, copied_for
 from ..processing.session import Session
 from ..processing.work import Work
-from .units import Event, Finished, Progress, Report, Unit
+from .division import divide, expected_frames, join, work_on
+from .units import Divided, Event, Finished, Progress, Report, Unit
 
 _SECONDS_BETWEEN_REPORTS = 0.2
 
@@ -76,7 +78,7 @@ def _work_off(take: Callable[[], Unit | None], work: Work, egl: int | None, repo
     try:
         with Session(work, egl=egl) as session:
             while (unit := take()) is not None:
-                report(Finished(unit, process(session, unit, report)))
+                report(process(session, unit, report))
     except fb.FramebindError as error:
         while (unit := take()) is not None:
             report(Finished(unit, describe(error)))
@@ -95,24 +97,27 @@ class _Figures:
         return found
 
 
-def process(session: Session, unit: Unit, report: Report) -> dict[str, Any]:
-    """Process a unit, and report its progress a few times per second. An error is the result."""
-    reported, length = time.monotonic(), seconds_of(unit, session.work)
-
-    def advance(seconds: float) -> None:
-        nonlocal reported
-        if length and time.monotonic() - reported > _SECONDS_BETWEEN_REPORTS:
-            reported = time.monotonic()
-            report(Progress(unit, min(1.0, (seconds - session.work.start) / length)))
-
+def process(session: Session, unit: Unit, report: Report) -> Finished | Divided:
+    """Process a unit, or divide it, and report its progress a few times per second. An error is the result."""
     report(Progress(unit, 0.0))
     try:
-        return session.process(unit.source, unit.place, advance)
+        parts = divide(unit, session.work)
+        return Divided(unit, parts) if parts else Finished(unit, _process(session, unit, report))
     except (fb.FramebindError, OSError) as error:
-        return describe(error)
+        return Finished(unit, describe(error))
     except Exception as error:  # a fault of ours: the other videos go on, and the trace tells where
         traceback.print_exc()
-        return describe(error)
+        return Finished(unit, describe(error))
+
+
+def _process(session: Session, unit: Unit, report: Report) -> dict[str, Any]:
+    if unit.parts:
+        return join(unit, session.work)
+    work = work_on(unit, session.work)
+    result = session.process(unit.source, unit.place, _progress(unit, work, report), work)
+    if unit.part is not None:
+        result["expected_frames"] = expected_frames(unit.part, work)
+    return result
 
 
 def describe(error: Exception) -> dict[str, Any]:
@@ -120,6 +125,16 @@ def describe(error: Exception) -> dict[str, Any]:
     return {"error": f"{type(error).__name__}: {error}"}
 
 
-def seconds_of(unit: Unit, work: Work) -> float | None:
-    """The length of the part of the video that is processed, as its file says; None if that is not known."""
-    return None
+def _progress(unit: Unit, work: Work, report: Report) -> Callable[[float], None]:
+    """The function that takes the seconds of each frame, and reports a share a few times per second."""
+    reported, end = time.monotonic(), work.end
+    with contextlib.suppress(fb.SourceError):  # without PyAV there is no share; what is broken is said by the session
+        end = end or fb.video_seconds(unit.source)
+
+    def advance(seconds: float) -> None:
+        nonlocal reported
+        if end and time.monotonic() - reported > _SECONDS_BETWEEN_REPORTS:
+            reported = time.monotonic()
+            report(Progress(unit, min(1.0, (seconds - work.start) / (end - work.start))))
+
+    return advance

@@ -52,16 +52,22 @@ class Session:
         self._stack.close()
 
     def process(
-        self, source: Path, place: Path, advance: Callable[[float], None] = lambda seconds: None
+        self,
+        source: Path,
+        place: Path,
+        advance: Callable[[float], None] = lambda seconds: None,
+        work: Work | None = None,
     ) -> dict[str, Any]:
         """Process one video; ``advance`` gets the seconds of each frame on the video's clock.
+
+        ``work`` may be another part of the video than the session's.
 
         Outputs take their places together when all are complete; after an error there is none. Returns frames, seconds,
         CPU seconds, and bytes between host and GPU after the first frame, which compiles and loads weights.
         """
-        began, cpu = time.perf_counter(), time.process_time()
+        began, cpu, work = time.perf_counter(), time.process_time(), work or self.work
         frames, first = 0, 0
-        for rows in self.frames(self.work, str(source), place):
+        for rows in self.frames(work, str(source), place):
             if not frames:
                 first = fb.transfers.bytes
             frames += 1
@@ -69,7 +75,7 @@ class Session:
         return {
             "frames": frames, "seconds": round(time.perf_counter() - began, 3),
             "cpu_seconds": round(time.process_time() - cpu, 3), "bytes": fb.transfers.bytes - first if frames else 0,
-            "outputs": [str(path) for path in self.work.outputs(place)],
+            "outputs": [str(path) for path in work.outputs(place)],
         }  # fmt: skip
 
     def frames(self, work: Work, source: str, place: Path | None) -> Iterator[list[Row]]:

@@ -21,6 +21,8 @@ TASKS: dict[str, tuple[Callable[[Scene], Task], str]] = {
     "classify": (classification.prepare, "mobilenet_v1_1.0_224"),
 }
 """Tasks by name: how each is prepared, and its model unless another is named."""
+WITHOUT_MEMORY = frozenset({"style", "classify"})
+"""Tasks whose results do not depend on the frames before: the others smooth what they find over time."""
 
 FINDERS: dict[str, Callable[[Model, tuple[int, int]], Finder]] = {
     "segment": segmentation.finder,

@@ -29,6 +29,8 @@ class Work:
     start: float = 0.0
     end: float | None = None
     """Seconds of the first frame, and of the first one that is left out."""
+    origin: float | None = None
+    """Second that is 0 in saved videos, which have no sound then: they are parts of longer ones. None: ``start``."""
     flags: GpuFlags = field(default_factory=GpuFlags)
 
     def outputs(self, place: Path) -> list[Path]:

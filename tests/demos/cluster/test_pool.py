@@ -18,7 +18,8 @@ import pytest
 import framebind as fb
 from framebind.demos.cluster.crew import SESSIONS_PER_GPU, find_seats, seats_on
 from framebind.demos.cluster.pool import run_pool
-from framebind.demos.cluster.units import MAX_ATTEMPTS, Event, Finished, Lost, Progress, Unit
+from framebind.demos.cluster.schedule import MAX_ATTEMPTS
+from framebind.demos.cluster.units import Event, Finished, Lost, Progress, Unit
 from framebind.demos.cluster.worker import Seat
 from framebind.demos.processing.manifest import NAME
 from framebind.demos.processing.session import UNFINISHED
