@@ -27,6 +27,10 @@ class FoundGpu:
         The number for CudaContext; None if CUDA does not have it.
     egl : int or None
         The number for ``GlContext.headless``; None if OpenGL does not have it.
+
+    Examples
+    --------
+    >>> environment = [{"CUDA_VISIBLE_DEVICES": gpu.uuid} for gpu in fb.find_gpus()]  # of a process for each GPU
     """
 
     uuid: str

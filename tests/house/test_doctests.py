@@ -24,6 +24,8 @@ from support.tiny_models import chain
 from support.video.clips import write_clip
 
 NEEDS_DISPLAY = {"Window"}
+FRAMES = {"Source": 2, "VideoPart": 10, "divide_video": 10, "join_videos": 10, "video_seconds": 10}
+"""Frames of clip.mp4, by the names whose examples have one."""
 
 
 def examples(name: str) -> list[doctest.DocTest]:
@@ -66,8 +68,8 @@ def test_an_example_runs(
     monkeypatch.chdir(tmp_path)
     Path("model.tflite").write_bytes(chain("EXP", signature="serve"))
     cv2.imwrite("picture.png", np.full((48, 64, 3), (0, 128, 255), np.uint8))
-    if name == "Source":
-        write_clip(Path("clip.mp4"), frames=2)
+    if name in FRAMES:
+        write_clip(Path("clip.mp4"), frames=FRAMES[name])
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     said: list[str] = []
     with nothing_current():

@@ -256,7 +256,7 @@ REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "test_tune.py": _on("starts", "gl"),  # the same for each API, and llvmpipe compiles the candidates longer
     "test_pool.py::test_a_worker_that_is_killed_loses_and_doubles_nothing": _always,  # as without the command
     "test_pool.py::test_a_unit_that_no_worker_survives_is_given_up": _always,  # four processes
-    "test_division.py::test_joined_parts_are_what_one_run_makes": _always,  # the joins alone are in test_video_parts.py
+    "test_division.py::test_joined_parts_are_what_one_run_makes": _always,  # the joins alone are in video/test_parts.py
     "test_pool.py::test_an_interrupted_run_ends_its_workers_and_goes_on": _always,  # processes of two runs
     "test_random_graphs.py::test_graph": _is_later_graph,
     "test_kernels.py::test_a_text_of_each_kernel_compiles": _on("architecture", 75, 80),

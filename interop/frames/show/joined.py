@@ -50,7 +50,7 @@ def join_videos(
     av, replacement = load_av(), Replacement(Path(path), "video")
     try:
         with av.open(str(replacement.unfinished), "w") as container:
-            frames = _join(container, parts, sound_of and Path(sound_of), sound_part)
+            frames = _join(container, parts, Path(sound_of) if sound_of else None, sound_part)
         missing = frames - frames_in(replacement.unfinished)
         if missing:
             raise SourceError(f"{missing} of its {frames} frames did not reach the disk")

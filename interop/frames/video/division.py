@@ -28,6 +28,11 @@ class VideoPart:
         Number of its first frame, counted from the first one that was asked for.
     frames : int
         Number of its frames, as the file's packets let expect.
+
+    Examples
+    --------
+    >>> fb.divide_video("clip.mp4", 60)
+    [VideoPart(start=0.0, end=None, frame=0, frames=10)]
     """
 
     start: float
