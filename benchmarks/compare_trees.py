@@ -1,6 +1,6 @@
-"""Times two source trees in turn: bound frames and cold starts of models on both APIs.
+"""Times two source trees in turn: bound frames and cold starts of models on APIs that both have.
 
-    python benchmarks/compare_trees.py BEFORE/framebind AFTER/framebind [MODEL ...] --rounds 5 --starts 2
+    python benchmarks/compare_trees.py BEFORE/framebind AFTER/framebind [MODEL ...] --backend gl,cl --rounds 5
 
 Each tree is a folder named framebind. The trees take turns, and the order changes each round, so a machine whose speed
 drifts slows both alike. A start runs with the drivers' caches off; frames may use them. A figure is the median of its
@@ -24,7 +24,7 @@ from names import FLOAT
 from framebind.demos.models import find_model
 
 NO_CACHES = {"__GL_SHADER_DISK_CACHE": "0", "CUDA_CACHE_DISABLE": "1", "POCL_KERNEL_CACHE": "0"}
-BACKENDS = {"gl": "opengl", "cl": "opencl"}
+BACKENDS = {"gl": "opengl", "cl": "opencl", "cuda": "cuda"}
 """The API's name for ``framebind benchmark``, and for ``benchmarks/initialization.py``."""
 Figures = dict[str, list[float]]
 
@@ -39,9 +39,9 @@ def run(tree: Path, *arguments: str, caches: bool) -> Any:
     return json.loads(done.stdout)
 
 
-def add_frames(tree: Path, models: list[str], figures: Figures) -> None:
+def add_frames(tree: Path, models: list[str], backends: list[str], figures: Figures) -> None:
     """Append the median, stream and submit times of each model's bound frames on each API."""
-    options = ("--backend", ",".join(BACKENDS), "--precision", "f16", "--runs", "300", "--json")
+    options = ("--backend", ",".join(backends), "--precision", "f16", "--runs", "300", "--json")
     for row in run(tree, "-m", "framebind", "benchmark", *models, *options, caches=True)["runs"]:
         name = f"{row['model']} {row['on']}"
         figures[f"{name} frame"].append(row["latency"]["median"])
@@ -49,10 +49,10 @@ def add_frames(tree: Path, models: list[str], figures: Figures) -> None:
         figures[f"{name} submit"].append(row["submit"])
 
 
-def add_starts(tree: Path, models: list[str], figures: Figures) -> None:
+def add_starts(tree: Path, models: list[str], backends: list[str], figures: Figures) -> None:
     """Append the time from a model's file to the end of the first inference, each in a process of its own."""
     script = str(tree.absolute() / "benchmarks" / "initialization.py")
-    for backend in BACKENDS:
+    for backend in backends:
         for model in models:
             row = run(tree, script, "start", model, BACKENDS[backend], "f16", "", caches=False)
             figures[f"{Path(model).stem} {backend} f16 start"].append(row["total"])
@@ -71,19 +71,21 @@ def main(
     before: Annotated[Path, typer.Argument(help="The earlier tree, a folder named framebind.")],
     after: Annotated[Path, typer.Argument(help="The later tree.")],
     models: Annotated[list[str] | None, typer.Argument(help="Names, or .tflite files.")] = None,
+    backend: Annotated[str, typer.Option(help="gl, cl, cuda, or several: gl,cl.")] = "gl,cl",
     rounds: Annotated[int, typer.Option(help="How often each tree's frames are timed.")] = 5,
     starts: Annotated[int, typer.Option(help="How often each start is timed.")] = 2,
 ) -> None:
     paths = [str(find_model(model).resolve()) for model in models or FLOAT]
+    backends = backend.split(",")
     trees = {"before": before, "after": after}
     found: dict[str, Figures] = {name: defaultdict(list) for name in trees}
     try:
         for number in range(max(rounds, starts)):
             for name in sorted(trees, reverse=number % 2 == 0):
                 if number < rounds:
-                    add_frames(trees[name], paths, found[name])
+                    add_frames(trees[name], paths, backends, found[name])
                 if number < starts:
-                    add_starts(trees[name], paths, found[name])
+                    add_starts(trees[name], paths, backends, found[name])
             print(f"round {number + 1}", file=sys.stderr, flush=True)
     finally:  # Ctrl-C, or a lent machine's time: the rounds so far are figures too
         show(found["before"], found["after"])
