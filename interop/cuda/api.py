@@ -79,6 +79,12 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuLaunchCooperativeKernel": (_HANDLE, *[_UINT] * 7, _HANDLE, _OUT),
 }
 """Types of the arguments of each function that is called. All return a status, which is 0 if all went well."""
+_BRIEF = (
+    "cuCtxGetCurrent", "cuCtxPopCurrent_v2", "cuCtxPushCurrent_v2", "cuEventQuery", "cuGraphExecKernelNodeSetParams",
+)  # fmt: skip
+"""Functions that never wait. They are called without giving up Python's lock: other threads would take it for the time
+of a microsecond, and this one would wait for it again. That made four threads slower than two: docs/internals/trust.md.
+"""
 NOT_READY = 600
 """Status of a query for work that is not done: CUDA_ERROR_NOT_READY."""
 
@@ -89,6 +95,9 @@ def driver() -> Any:
     library = load("libcuda.so.1", "nvcuda.dll")
     if library is None:
         raise DeviceError("CUDA's driver library (libcuda) is not there: install NVIDIA's driver")
+    holding = ctypes.PyDLL(library._name)  # the same library; ctypes gives up the lock by the class alone
+    for name in _BRIEF:
+        setattr(library, name, getattr(holding, name))
     for name, types in _SIGNATURES.items():
         getattr(library, name).argtypes = types
     status = library.cuInit(0)

@@ -32,12 +32,14 @@ class _Entry:
 
     argtypes: Any = None
 
-    def __init__(self, driver: RecordingDriver, name: str) -> None:
-        self._driver, self._name = driver, name
+    def __init__(self, driver: RecordingDriver, name: str, *, holding: bool = False) -> None:
+        self._driver, self._name, self.holding = driver, name, holding
 
     def __call__(self, *arguments: Any) -> int:
         driver = self._driver
         driver.calls.append((self._name, tuple(getattr(each, "value", each) for each in arguments)))
+        if not self.holding:
+            driver.unlocked.append(self._name)
         if self._name in driver.failing:
             return driver.failing[self._name]
         act: Callable[..., int | None] | None = getattr(driver, f"_{self._name}", None)
@@ -49,6 +51,8 @@ class RecordingDriver:
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
+        self.unlocked: list[str] = []
+        """The names of those calls that give up Python's lock."""
         self.failing: dict[str, int] = {}
         self.attributes = dict(_ATTRIBUTES)
         self.memory: dict[int, Any] = {}
@@ -62,6 +66,7 @@ class RecordingDriver:
         """The number of the GPU on which it says that GL runs."""
         self.done = True
         """Whether events are reached."""
+        self._name = LIBRARIES[0]
         self._last_handle, self._entries = 0x1000, dict[str, _Entry]()
 
     def __getattr__(self, name: str) -> _Entry:
@@ -184,12 +189,23 @@ class RecordingDriver:
         place._obj.value = 2
 
 
+class _Holding:
+    """The same library, whose functions keep Python's lock."""
+
+    def __init__(self, driver: RecordingDriver) -> None:
+        self._driver = driver
+
+    def __getattr__(self, name: str) -> _Entry:
+        return _Entry(self._driver, name, holding=True)
+
+
 @pytest.fixture
 def recorder(monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordingDriver]:
     """The stand-in in the place of the driver; texts are not compiled."""
     driver = RecordingDriver()
     system = ctypes.CDLL
     monkeypatch.setattr(ctypes, "CDLL", lambda name: driver if name.startswith(LIBRARIES) else system(name))
+    monkeypatch.setattr(ctypes, "PyDLL", lambda name: _Holding(driver))
     monkeypatch.setitem(sys.modules, "cuda", None)  # NVIDIA's package would find the real compiler
     forget_libraries()
     yield driver
