@@ -39,6 +39,7 @@ from .interop.frames.show.overlay import Overlay
 from .interop.frames.show.sink import Sink, open_sink
 from .interop.frames.show.window import Window
 from .interop.frames.video.division import VideoPart, divide_video, video_seconds
+from .interop.frames.video.work_time import WorkTime
 from .interop.gl.buffer import GlBuffer
 from .interop.gl.context import GlContext
 from .interop.gl.texture import GlTexture
@@ -100,6 +101,7 @@ __all__ = [
     "VideoStage",
     "WaitType",
     "Window",
+    "WorkTime",
     "YuvPicture",
     "divide_video",
     "find_gpus",

@@ -47,6 +47,7 @@ WITHOUT_DEVICE: dict[str, tuple[Callable[[], object], str]] = {
     "InterpreterWithCustomOps": (lambda: fb.InterpreterWithCustomOps(model_content=chain("EXP")), "1 operator from x"),
     "PartitionReport": (lambda: _served().partitions()[0], "2 operators, 1 dispatch>"),
     "SharingReport": (lambda: fb.SharingReport("a", "b", None, {"way": "long" * 99}, 0), "a and b share by None"),
+    "WorkTime": (lambda: fb.WorkTime(1.5, 0.5, 1.0), "busy=1.5"),
     "StageTime": (lambda: fb.StageTime("upload", (0, 1), None), "upload"),
     "Statistics": (lambda: _served().statistics(), "2 of 2 operators"),
     "SignatureRunner": (lambda: fb.SignatureRunner(_signed(), "serve"), "'serve' of <Interpreter"),

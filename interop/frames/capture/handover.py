@@ -8,6 +8,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from ...errors import SourceError
+from ..video.work_time import WorkTime
 from .readers import Frame, FrameReader
 
 SLOTS = 3
@@ -50,6 +51,8 @@ class Handover:
         self._drop, self._stopped, self._ended = drop, False, False
         self._error: Exception | None = None
         self.dropped = 0
+        self.work = WorkTime()
+        """The worker's time."""
 
     def give(self, slot: int, view: Frame) -> None:
         """Owner: let the worker write the slot, whose memory is ``view``."""
@@ -78,7 +81,8 @@ class Handover:
     def fill(self) -> tuple[int, Frame] | None:
         """Worker: take a slot to write, with its memory; None once stopped."""
         with self._changed:
-            self._changed.wait_for(lambda: self._free or (self._drop and self._filled) or self._stopped)
+            with self.work.waiting():
+                self._changed.wait_for(lambda: self._free or (self._drop and self._filled) or self._stopped)
             if self._stopped:
                 return None
             if self._free:
@@ -118,21 +122,22 @@ def decode(reader: FrameReader, handover: Handover, loop: bool, retry: float) ->
 
     A camera that is gone is opened again each ``retry`` seconds.
     """
-    try:
-        while (place := handover.fill()) is not None:
-            slot, view = place
-            if not _read(reader, handover, loop, retry, view):
-                break
-            captured = reader.captured
-            handover.filled(slot, time.perf_counter() if captured is None else captured, reader.time)
-        handover.end(None)
-    except Exception as error:
-        handover.end(error)
-    except BaseException as error:  # SystemExit, for instance: it ends this thread, and the owner must not wait for it
-        handover.end(SourceError(f"{reader.name} gives no more frames: its reader ended with {error!r}"))
-        raise
-    finally:
-        reader.close()
+    with handover.work.measured():
+        try:
+            while (place := handover.fill()) is not None:
+                slot, view = place
+                if not _read(reader, handover, loop, retry, view):
+                    break
+                captured = reader.captured
+                handover.filled(slot, time.perf_counter() if captured is None else captured, reader.time)
+            handover.end(None)
+        except Exception as error:
+            handover.end(error)
+        except BaseException as error:  # SystemExit, for instance: it ends this thread, and its owner must not wait
+            handover.end(SourceError(f"{reader.name} gives no more frames: its reader ended with {error!r}"))
+            raise
+        finally:
+            reader.close()
 
 
 def _read(reader: FrameReader, handover: Handover, loop: bool, retry: float, view: Frame) -> bool:

@@ -17,6 +17,7 @@ from ...gl.texture import GlTexture
 from ...gl.timer import GlTimer
 from ...yuv import YuvPicture
 from ..video.pyav import has_av
+from ..video.work_time import WorkTime
 from .av_reader import AvReader
 from .camera import CameraOptions, CameraReader
 from .decoders import Decoder, open_file
@@ -191,6 +192,11 @@ class Source:
     def dropped(self) -> int:
         """The number of frames of a live source that were not taken in time."""
         return self._handover.dropped
+
+    @property
+    def decoding(self) -> WorkTime:
+        """Time of the thread that decodes for ``textures``."""
+        return self._handover.work
 
     def textures(self, target: GlContext | ClosableWindow, timer: GlTimer | None = None) -> Iterator[GlTexture]:
         """Give the frames, once, until the source ends or is stopped, or until the window ``target`` is closed.

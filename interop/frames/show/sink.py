@@ -13,6 +13,7 @@ from ...gl.context import GlContext
 from ...gl.texture import GlTexture
 from ..capture.opencv import load_cv2
 from ..video.pyav import has_av
+from ..video.work_time import WorkTime
 from .av_file import BY_SUFFIX, AvFile
 from .readback import ReadbackRing
 from .replacement import Replacement
@@ -29,12 +30,22 @@ class Sink(Protocol):
 
     Use it as a context manager, or call ``close()``.
 
+    Attributes
+    ----------
+    encoding : WorkTime or None
+        Time of the thread that encodes; None if there is none.
+    waited : float
+        Seconds that ``put`` waited for that thread.
+
     Examples
     --------
     >>> with fb.GlContext.headless() as context, fb.open_sink("result.avi", context, (64, 48), fps=25) as sink:
     ...     for brightness in range(3):
     ...         shown = sink.put(fb.GlTexture.from_array(np.full((48, 64, 3), 80 * brightness, np.uint8)))
     """
+
+    encoding: WorkTime | None = None
+    waited: float = 0.0
 
     def __enter__(self) -> Sink:
         return self
@@ -202,6 +213,7 @@ class VideoSink(Sink):
         """Number of frames and time of each picture that the GPU still copies."""
         self._ring = ReadbackRing(context, *size)
         self._writer = Writer(file, path.name)
+        self.encoding = self._writer.work
         weakref.finalize(self, self._writer.collected)  # if nobody closes it, also at the end of the process
 
     def __repr__(self) -> str:
@@ -232,10 +244,13 @@ class VideoSink(Sink):
         """Take back the buffers of pictures that are written. If none is free, wait for one."""
         while self._writer.has_written:
             self._ring.give_back(self._writer.written())
-        while not self._ring.has_room:
-            if not self._ring.taken:
-                self._hand_over(wait=True)
-            self._ring.give_back(self._writer.written())
+        if self._ring.has_room:
+            return
+        began = time.perf_counter()
+        if not self._ring.taken:
+            self._hand_over(wait=True)
+        self._ring.give_back(self._writer.written())
+        self.waited += time.perf_counter() - began
 
     def _hand_over(self, *, wait: bool) -> bool:
         """Hand the oldest picture that the GPU has copied to the writer. Returns whether there was one."""

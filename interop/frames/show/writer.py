@@ -7,6 +7,7 @@ from queue import SimpleQueue
 from typing import NamedTuple, Protocol
 
 from ..capture.readers import Frame
+from ..video.work_time import WorkTime
 
 
 class WrittenFile(Protocol):
@@ -41,6 +42,11 @@ class Writer:
         """Lend a frame, which is written ``repeats`` times. Raises the error of an earlier one."""
         self._state.raise_error()
         self._state.pictures.put(_Picture(slot, frame, repeats, time))
+
+    @property
+    def work(self) -> WorkTime:
+        """The thread's time."""
+        return self._state.work
 
     def written(self) -> int:
         """Wait for the next frame that need not be kept any longer. Returns its slot."""
@@ -79,21 +85,27 @@ class _State:
         self.written: SimpleQueue[int] = SimpleQueue()
         self.error: BaseException | None = None
         self.is_raised = False
+        self.work = WorkTime()
 
     def run(self) -> None:
         """Write until None comes, then complete the file."""
-        while (picture := self.pictures.get()) is not None:
+        with self.work.measured():
+            while (picture := self._next()) is not None:
+                try:
+                    for _ in range(picture.repeats if self.error is None else 0):
+                        self._file.write(picture.frame, picture.time)
+                except BaseException as error:  # the owner raises it
+                    self.error = error
+                finally:
+                    self.written.put(picture.slot)
             try:
-                for _ in range(picture.repeats if self.error is None else 0):
-                    self._file.write(picture.frame, picture.time)
-            except BaseException as error:  # the owner raises it
-                self.error = error
-            finally:
-                self.written.put(picture.slot)
-        try:
-            self._file.finish()
-        except BaseException as error:
-            self.error = self.error or error
+                self._file.finish()
+            except BaseException as error:
+                self.error = self.error or error
+
+    def _next(self) -> _Picture | None:
+        with self.work.waiting():
+            return self.pictures.get()
 
     def raise_error(self) -> None:
         if self.error is not None:

@@ -1,0 +1,169 @@
+"""Compares ``framebind process`` of ten videos with decoding, the model and encoding measured apart.
+
+    python benchmarks/video/process.py --task style,detect,matte --frames 30 --json process.json
+
+The videos have 1280x720 pixels, H.264, of the bundled photograph in motion. Apart are measured:
+
+* decode: PyAV alone, to the decoder's planes;
+* model: the model alone, bound to a picture of that size on the GPU (or what stands for it), waited for each frame;
+* encode: PyAV alone, from RGBA pictures in CPU memory to finished H.264 files.
+
+``process`` is the whole command in a process of its own, with Python's start and the compilation of the model. *CPU*
+is the CPU time of all threads, *wall* the clock's; both in ms per frame. The ratio is that of ``process`` to the sum of
+the three, which is to be at most 1.15 on 2 cores without a GPU. On a busy machine only CPU times mean something.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import av
+import numpy as np
+
+import framebind as fb
+from framebind.demos.assets import PHOTOGRAPH
+from framebind.demos.flags import GpuFlags
+from framebind.demos.models import find_model
+from framebind.demos.player.network import Network
+from framebind.demos.player.task import Scene
+from framebind.demos.processing.tasks import TASKS
+from framebind.interop.frames.capture.readers import Frame, MotionReader, load_picture
+from framebind.interop.frames.show.av_file import AvFile
+
+SIZE = (1280, 720)
+RATE = 25
+MODEL_FRAMES = 20
+"""Frames that the model alone runs, after two that compile it."""
+
+
+class Cost(NamedTuple):
+    """Milliseconds per frame."""
+
+    cpu: float
+    wall: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--task", default="style,detect,matte", help=f"some of {', '.join(TASKS)}")
+    parser.add_argument("--videos", type=int, default=10)
+    parser.add_argument("--frames", type=int, default=30, help="frames of each video")
+    parser.add_argument("--json", type=Path, help="write the figures here as well")
+    given = parser.parse_args()
+    rows: list[dict[str, Any]] = []
+    print(f"{given.videos} videos of {given.frames} frames, {SIZE[0]}x{SIZE[1]}; ms per frame, CPU / wall")
+    with tempfile.TemporaryDirectory() as folder:
+        clips = Path(folder) / "clips"
+        clips.mkdir()
+        for number in range(given.videos):
+            _write(clips / f"{number}.mp4", _pictures(given.frames, 24 * number))
+        frames = given.videos * given.frames
+        decode, kept = _measured(lambda: _decode(clips), frames), [each.copy() for each in _pictures(given.frames, 0)]
+        encode = _measured(lambda: _encode(Path(folder), given.videos, kept), frames)
+        kept.clear()
+        for task in given.task.split(","):
+            model = _model_alone(task)
+            whole = _process(clips, Path(folder) / f"out-{task}", task, frames)
+            rows.append(_row(task, decode=decode, model=model, encode=encode, whole=whole))
+    if given.json is not None:
+        given.json.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+def _row(task: str, *, decode: Cost, model: Cost, encode: Cost, whole: Cost) -> dict[str, Any]:
+    """A row of figures, which is printed."""
+    cpu, wall = (sum(part) for part in zip(decode, model, encode, strict=True))
+    parts = {"decode": decode, "model": model, "encode": encode, "process": whole}
+    print(f"{task:10}" + "".join(f" {name} {cost.cpu:.1f} / {cost.wall:.1f}," for name, cost in parts.items()), end="")
+    print(f" ratio {whole.cpu / cpu:.2f} / {whole.wall / wall:.2f}", flush=True)
+    figures = {f"{name} {kind}": round(getattr(cost, kind), 2) for name, cost in parts.items() for kind in cost._fields}
+    ratios = {"ratio cpu": round(whole.cpu / cpu, 3), "ratio wall": round(whole.wall / wall, 3)}
+    return {"task": task, **figures, **ratios}
+
+
+def _measured(work: Callable[[], None], frames: int) -> Cost:
+    wall, cpu = time.perf_counter(), time.process_time()
+    work()
+    return Cost(1e3 * (time.process_time() - cpu) / frames, 1e3 * (time.perf_counter() - wall) / frames)
+
+
+def _pictures(frames: int, phase: int) -> Iterator[Frame]:
+    """RGBA pictures of the photograph in motion; the next one overwrites it."""
+    reader, bgr = MotionReader(load_picture(PHOTOGRAPH), SIZE, "motion"), np.empty((SIZE[1], SIZE[0], 3), np.uint8)
+    rgba = np.full((SIZE[1], SIZE[0], 4), 255, np.uint8)
+    for number in range(phase + frames):
+        reader.read(bgr)
+        if number >= phase:
+            rgba[..., :3] = bgr[..., ::-1]
+            yield rgba
+
+
+def _write(path: Path, pictures: Iterable[Frame]) -> None:
+    file = AvFile(path, SIZE, RATE)
+    for picture in pictures:
+        file.write(picture)
+    file.finish()
+
+
+def _encode(folder: Path, videos: int, pictures: list[Frame]) -> None:
+    """Encode as many videos, all of the same pictures."""
+    for number in range(videos):
+        _write(folder / f"encoded-{number}.mp4", pictures)
+
+
+def _decode(clips: Path) -> None:
+    for path in clips.iterdir():
+        with av.open(str(path)) as container:
+            container.streams.video[0].thread_type = "AUTO"
+            for _ in container.decode(video=0):
+                pass
+
+
+def _model_alone(task: str) -> Cost:
+    """The task's model, bound as the task binds it, without what is drawn around it."""
+    prepare, model = TASKS[task]
+    with fb.GlContext.headless() as context:
+        timer, networks = fb.GlTimer(), list[Network]()
+
+        def load(name: str) -> Network:
+            path = find_model(name)
+            networks.append(Network(path, GpuFlags().options(path), timer))
+            return networks[-1]
+
+        frame = fb.GlTexture.from_array(next(_pictures(1, 0)))
+        drawn = prepare(Scene(load(model), fb.GlTexture(*SIZE), load))
+        for _ in range(2):
+            drawn.draw(frame)
+            timer.end()
+
+        def run() -> None:
+            for _ in range(MODEL_FRAMES):
+                networks[0].run()
+                timer.end()
+                context.finish()
+
+        cost = _measured(run, MODEL_FRAMES)
+        networks.clear()
+    return cost
+
+
+def _process(clips: Path, output: Path, task: str, frames: int) -> Cost:
+    """The command in a process of its own."""
+    words = ["-m", "framebind", "process", str(clips), "--output", str(output), "--task", task]
+    before, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run([sys.executable, *words], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wall, after = time.perf_counter() - wall, resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Cost(1e3 * cpu / frames, 1e3 * wall / frames)
+
+
+if __name__ == "__main__":
+    main()
