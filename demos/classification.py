@@ -58,9 +58,9 @@ def prepare(scene: Scene, labels: Path | None = None) -> Task:
     )
 
 
-def finder(model: Model, size: tuple[int, int]) -> Finder:
+def finder(model: Model, size: tuple[int, int], labels: Path | None = None) -> Finder:
     """The same without drawing. Raises ModelError for a model that is no classifier."""
-    names, crop = read_labels(None, _classes(model)), middle(size)
+    names, crop = read_labels(labels, _classes(model)), middle(size)
 
     def find(run: Run) -> list[dict[str, Any]]:
         (scores,) = run(Sampling(0.5, 0.5, crop, 0.0))

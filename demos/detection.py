@@ -101,10 +101,10 @@ def prepare(scene: Scene, score: float | None = None, labels: Path | None = None
     )
 
 
-def finder(model: Model, size: tuple[int, int]) -> Finder:
+def finder(model: Model, size: tuple[int, int], labels: Path | None = None) -> Finder:
     """The same without drawing. Raises ModelError for a model that is not a known detector."""
     detector, classes = _detector(model)
-    names = ["face"] if classes == 1 else read_labels(None, classes)
+    names = ["face"] if classes == 1 else read_labels(labels, classes)
     crop, is_logit, found = _crop(detector, size), None, list[Detection]()
 
     def find(run: Run) -> list[dict[str, Any]]:

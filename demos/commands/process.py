@@ -19,8 +19,8 @@ from ..flags import GpuFlags, with_flags
 from ..processing.inputs import Input, find_inputs
 from ..processing.manifest import Manifest
 from ..processing.session import UNFINISHED
-from ..processing.tasks import TASKS, TaskName
-from ..processing.work import SAVED, Save, Work
+from ..processing.tasks import TASKS
+from ..processing.work import Save, TaskName, Work, task_for
 from .output import print_line
 
 Inputs = Annotated[
@@ -28,11 +28,20 @@ Inputs = Annotated[
     typer.Argument(metavar="INPUT...", help='Videos, folders, patterns ("clips/*.mp4"), or @FILE, a list.'),
 ]
 Output = Annotated[Path, typer.Option(help="The folder of the results; one inside it for each folder of the inputs.")]
-Task = Annotated[str, typer.Option(help=f"One of {', '.join(TASKS)}.")]
+Task = Annotated[
+    str, typer.Option(help=f"One of {', '.join(TASKS)}; by default style, or raw for a --model of your own.")
+]
 Model = Annotated[str, typer.Option(help="A .tflite file or a known model; by default the task's own.")]
 Saved = Annotated[
-    str, typer.Option(help="video: the painted video with its sound; jsonl: a line for each thing found; or both.")
+    str,
+    typer.Option(
+        help="With commas between: video, the painted video with its sound; jsonl and parquet, a row for each thing "
+        "found; npz, the outputs of the task raw, whose default it is."
+    ),
 ]
+Labels = Annotated[Path | None, typer.Option(help="The names of the classes of detect or classify, one per line.")]
+Mean = Annotated[str, typer.Option(help="For raw: mean of the picture's values, 0 to 1; one, or three with commas.")]
+Std = Annotated[str, typer.Option(help="For raw: their standard deviation, likewise.")]
 Suffix = Annotated[str, typer.Option(help="The videos' format: .mp4, .mov, .mkv, .webm or .gif.")]
 Codec = Annotated[str | None, typer.Option(help="h264, hevc, av1, vp9, prores or gif; by default that of the suffix.")]
 Quality = Annotated[int | None, typer.Option(min=0, max=63, help="The encoder's rate factor: smaller is better.")]
@@ -55,9 +64,12 @@ Gpus = Annotated[str, typer.Option(help='"all" or numbers, such as 0,1: a proces
 def process(
     inputs: Inputs,
     output: Output,
-    task: Task = "style",
+    task: Task = "",
     model: Model = "",
-    save: Saved = "video",
+    save: Saved = "",
+    labels: Labels = None,
+    mean: Mean = "0",
+    std: Std = "1",
     suffix: Suffix = ".mp4",
     codec: Codec = None,
     quality: Quality = None,
@@ -82,9 +94,12 @@ def process(
     if end is not None and end <= start:
         raise typer.BadParameter("--end is not after --start")
     work = _work(
-        task,
+        task_for(task, model),
         save,
         model=model,
+        labels=labels,
+        mean=_numbers(mean, "--mean"),
+        std=_numbers(std, "--std"),
         suffix=suffix,
         codec=codec,
         quality=quality,
@@ -111,14 +126,19 @@ def process(
 
 
 def _work(task: str, save: str, **others: Any) -> Work:
-    """The work that the options describe. Raises BadParameter for names that are not known."""
-    if task not in TASKS:
-        raise typer.BadParameter(f"'{task}' is none of {', '.join(TASKS)}", param_hint="--task")
-    kinds = tuple(dict.fromkeys(save.split(",")))
-    for kind in kinds:
-        if kind not in SAVED:
-            raise typer.BadParameter(f"'{kind}' is none of {', '.join(SAVED)}", param_hint="--save")
-    return Work(cast(TaskName, task), save=cast("tuple[Save, ...]", kinds), **others)
+    """The work that the options describe. Raises BadParameter for values that are not known or do not go together."""
+    kinds = tuple(dict.fromkeys((save or ("npz" if task == "raw" else "video")).split(",")))
+    try:
+        return Work(cast("TaskName", task), save=cast("tuple[Save, ...]", kinds), **others)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def _numbers(text: str, option: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(each) for each in text.split(","))
+    except ValueError as error:
+        raise typer.BadParameter(f"'{text}' is no number, and no three with commas", param_hint=option) from error
 
 
 def _places(found: list[Input], output: Path) -> dict[Input, Path]:

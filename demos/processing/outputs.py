@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 import framebind as fb
 
+from .arrays import ArraysFile
 from .rows import Row
+from .tables import JsonLines, ParquetFile
 from .work import Work
 
 Put = Callable[[Sequence[Row]], None]
@@ -22,21 +26,40 @@ def open_outputs(
 ) -> Iterator[Put]:
     """Open the outputs of a video, none if there is no place. Yields the function that writes a frame to each."""
     files = dict(zip(work.save, work.outputs(place), strict=True)) if place is not None else {}
+    writers: list[Put] = []
     with contextlib.ExitStack() as stack:
-        sink, lines, began = None, None, work.start if work.origin is None else work.origin
         if "video" in files:
             sink = stack.enter_context(_open_video(work, source, files["video"], picture, reader))
+            writers.append(_video_writer(sink, picture, reader, work.start if work.origin is None else work.origin))
         if "jsonl" in files:
-            lines = stack.enter_context(files["jsonl"].open("w", encoding="utf-8"))
+            writers.append(stack.enter_context(JsonLines(files["jsonl"])).put)
+        if "parquet" in files:
+            writers.append(stack.enter_context(ParquetFile(files["parquet"])).put)
+        if "npz" in files:
+            arrays = stack.enter_context(ArraysFile(files["npz"]))
+            writers.append(lambda rows: arrays.put(_arrays(rows)))
 
         def put(rows: Sequence[Row]) -> None:
-            if sink is not None:
-                # A source without a clock, by OpenCV: pictures follow one another.
-                sink.put(picture, None if reader.time is None else reader.time - began)
-            if lines is not None:
-                lines.writelines(json.dumps(row) + "\n" for row in rows)
+            for write in writers:
+                write(rows)
 
         yield put
+
+
+def _video_writer(sink: fb.Sink, picture: fb.GlTexture, reader: fb.Source, start: float) -> Put:
+    def put(_: Sequence[Row]) -> None:
+        # A source without a clock, by OpenCV: pictures follow one another.
+        sink.put(picture, None if reader.time is None else reader.time - start)
+
+    return put
+
+
+def _arrays(rows: Sequence[Row]) -> dict[str, Any]:
+    """The raw outputs of a frame, with its time (not a number if it has none) and its number."""
+    (row,) = rows
+    time = np.float64(np.nan if row["time"] is None else row["time"])
+    outputs: dict[str, Any] = row.get("outputs", {})
+    return {"time": time, "frame": np.int64(row["frame"]), **outputs}
 
 
 def _open_video(work: Work, source: str, path: Path, picture: fb.GlTexture, reader: fb.Source) -> fb.Sink:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, TypedDict
 
-Row = TypedDict(
-    "Row",
+_Columns = TypedDict(
+    "_Columns",
     {
         "source": str,
         "time": float | None,
@@ -17,17 +17,25 @@ Row = TypedDict(
         "points": list[list[float]] | None,
         "point_scores": list[float] | None,
         "share": float | None,
+        "mask": dict[str, Any] | None,
     },
 )
-"""A thing that was found in a frame, or, if all fields behind ``frame`` are None, a frame in which nothing was found.
 
-``source`` is the video as it was named, ``time`` the frame's seconds on the video's clock (None if it has none),
-``frame`` the number of the frame from the first one that was read. ``score`` is from 0 to 1; ``box`` is left, top,
-right, bottom, and ``points`` are x, y, in pixels of the picture; ``share`` is the part of the picture, from 0 to 1,
-that the class covers.
-"""
 
-COLUMNS: tuple[str, ...] = tuple(Row.__annotations__)
+class Row(_Columns, total=False):
+    """A thing that was found in a frame, or a frame in which nothing was found: all fields behind ``frame`` are None.
+
+    ``source`` is the video as it was named, ``time`` the frame's seconds on the video's clock (None if it has none),
+    ``frame`` the number of the frame from the first one that was read. ``score`` is from 0 to 1; ``box`` is left, top,
+    right, bottom, and ``points`` are x, y, in pixels of the picture; ``share`` is the part of the picture, from 0 to 1,
+    that the class covers; ``mask`` is where, as COCO's run-length encoding, if masks were asked for so. Rows of the
+    task "raw" have a further key ``outputs``: an array for each output of the model.
+    """
+
+    outputs: dict[str, Any]
+
+
+COLUMNS: tuple[str, ...] = tuple(_Columns.__annotations__)
 """The names of a row's fields, in order."""
 
 
@@ -45,4 +53,8 @@ def _row(source: str, time: float | None, frame: int, found: dict[str, Any]) -> 
 def make_columns(rows: Iterable[Row]) -> dict[str, list[Any]]:
     """The rows as a list of values for each column."""
     listed = list(rows)
-    return {name: [row.get(name) for row in listed] for name in COLUMNS}
+    columns: dict[str, list[Any]] = {name: [row.get(name) for row in listed] for name in COLUMNS}
+    for row in listed:
+        for name, values in row.get("outputs", {}).items():
+            columns.setdefault(name, []).append(values)
+    return columns

@@ -17,12 +17,16 @@ from ..player.network import Network
 from ..player.report import ALLOWED_COPIES
 from ..player.task import Scene, Task
 from .outputs import open_outputs
+from .raw import OUTPUTS
 from .rows import Row, make_rows
-from .tasks import TASKS
+from .tasks import model_of, prepare
 from .work import Work
 
 UNFINISHED = ".framebind-unfinished-"
 """Prefix of the folders in which outputs are written before they take their places; the process's number follows."""
+
+COPIES = (*ALLOWED_COPIES, OUTPUTS)
+"""Reasons of the copies that are allowed after the first frame."""
 
 
 class Session:
@@ -113,7 +117,7 @@ class Session:
                 frames = enumerate(reader.textures(self._context))
             mode: Literal["allow", "disallow"] = "allow"  # the first frame compiles and loads weights
             while True:
-                with self._context.made_current(), fb.transfer_guard(mode, exempt=ALLOWED_COPIES):
+                with self._context.made_current(), fb.transfer_guard(mode, exempt=COPIES):
                     number, frame = next(frames, (0, None))
                     if frame is None:
                         return
@@ -127,8 +131,7 @@ class Session:
                 yield rows
 
     def _task(self, work: Work, picture: fb.GlTexture) -> Task:
-        prepare, model = TASKS[work.task]
-        return prepare(Scene(self._network(work.model or model), picture, self._network))
+        return prepare(work, Scene(self._network(model_of(work)), picture, self._network))
 
     def _network(self, name: str) -> Network:
         """The network of that name, made once."""

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, cast, overload
 
 import framebind as fb
 
@@ -16,8 +16,8 @@ from ..apis import BY_NAME, AnyBackend
 from ..flags import GpuFlags
 from .rows import COLUMNS, Row, make_columns
 from .session import Session
-from .tasks import TASKS, TaskName
-from .work import SAVED, Save, Work
+from .tasks import model_of
+from .work import Save, TaskName, Work, task_for
 
 Source = str | Path
 
@@ -38,12 +38,14 @@ class VideoStage:
 
     Parameters
     ----------
-    task : {"style", "segment", "matte", "detect", "landmarks", "poses", "classify"}
-        What is done with each frame.
-    model : str
+    task : {"style", "segment", "matte", "detect", "landmarks", "poses", "classify", "raw"}
+        What is done with each frame; "raw" by default if a model is named. Its rows have a further key ``outputs``:
+        a float32 array for each output of the model, by name.
+    model : str or Path
         A .tflite file, or the name of a known model; the task's own by default.
-    save : sequence of {"video", "jsonl"}
-        The files that are written for each video: the painted video with its sound, a line of JSON for each row.
+    save : sequence of {"video", "jsonl", "parquet", "npz"}
+        The files that are written for each video: the painted video with its sound, a line of JSON for each row,
+        Parquet (by pyarrow), or, for "raw", the outputs of all frames as arrays for ``np.load``.
     output : str or Path, optional
         The folder of these files. A video's are named as the video, with another suffix.
     overwrite : bool
@@ -52,6 +54,10 @@ class VideoStage:
         Every how many frames one is taken.
     start, end : float, optional
         Seconds of the first frame, and of the first one that is left out.
+    labels : str or Path, optional
+        A text file with the names of the classes of "detect" or "classify", one per line.
+    mean, std : float or three floats
+        Normalization of the picture's values, from 0 to 1, for "raw": those that the model was trained with.
     suffix, codec, quality : optional
         The saved video's format (".mp4", ".webm", ".gif"), and its codec and quality as ``open_sink`` takes them.
     backend : {"opengl", "opencl", "cuda", "auto"}
@@ -64,7 +70,7 @@ class VideoStage:
     Raises
     ------
     ValueError
-        For a task, a kind of file or a backend that there is not, and for files without a folder.
+        For a task or a kind of file that there is not, for options of another task, and for files without a folder.
 
     Examples
     --------
@@ -77,8 +83,8 @@ class VideoStage:
 
     def __init__(
         self,
-        task: TaskName,
-        model: str = "",
+        task: TaskName | None = None,
+        model: Source = "",
         *,
         save: Sequence[Save] = (),
         output: Source | None = None,
@@ -86,6 +92,9 @@ class VideoStage:
         every: int = 1,
         start: float = 0.0,
         end: float | None = None,
+        labels: Source | None = None,
+        mean: float | Sequence[float] = 0.0,
+        std: float | Sequence[float] = 1.0,
         suffix: str = ".mp4",
         codec: str | None = None,
         quality: int | None = None,
@@ -93,19 +102,15 @@ class VideoStage:
         f16: bool = False,
         cache: Source | None = None,
     ) -> None:
-        for name, value, known in (("task", task, TASKS), ("backend", backend, (*BY_NAME, "auto"))):
-            if value not in known:
-                raise ValueError(f"{name} '{value}' is none of {', '.join(known)}")
-        if unknown := set(save) - set(SAVED):
-            raise ValueError(f"save {sorted(unknown)} is none of {', '.join(SAVED)}")
         if save and output is None:
             raise ValueError(f"save={tuple(save)} needs the folder of these files: output")
-        if every < 1:
-            raise ValueError(f"every is {every}: take each frame (1), each second one (2) or fewer")
+        if backend not in (*BY_NAME, "auto"):
+            raise ValueError(f"backend '{backend}' is none of {', '.join(BY_NAME)}, auto")
         flags = GpuFlags(backend=backend, f16=f16, serialization_dir=Path(cache) if cache is not None else None)
         self.work = Work(
-            task, str(model), save=tuple(save), suffix=suffix, codec=codec, quality=quality, every=every, start=start,
-            end=end, flags=flags,
+            cast("TaskName", task_for(task or "", str(model))), str(model), save=tuple(save), suffix=suffix,
+            codec=codec, quality=quality, every=every, start=start, end=end,
+            labels=None if labels is None else Path(labels), mean=_channels(mean), std=_channels(std), flags=flags,
         )  # fmt: skip
         self.output = None if output is None else Path(output)
         self.overwrite = overwrite
@@ -177,7 +182,7 @@ class VideoStage:
 
     def __repr__(self) -> str:
         saved = f", saves {' and '.join(self.work.save)} in '{self.output}'" if self.work.save else ""
-        return f"<VideoStage: {self.work.task} with {self.work.model or TASKS[self.work.task][1]}{saved}>"
+        return f"<VideoStage: {self.work.task} with {model_of(self.work)}{saved}>"
 
     def _rows(self, source: Source, start: float | None, end: float | None, place: Source | None) -> Iterator[Row]:
         work = replace(
@@ -209,6 +214,10 @@ class VideoStage:
                 columns = {name: [None] for name in COLUMNS} | {"source": [str(path)]}
                 columns["error"] = [f"{type(error).__name__}: {error}"]
             yield columns
+
+
+def _channels(values: float | Sequence[float]) -> tuple[float, ...]:
+    return (float(values),) if isinstance(values, int | float) else tuple(map(float, values))
 
 
 class _Thread(threading.local):

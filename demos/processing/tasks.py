@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Literal
+from typing import Any
 
 from .. import classification, detection, landmarks, poses, segmentation, style_transfer
 from ..models import DEFAULT_STYLE
 from ..player.task import Finder, Model, Scene, Task
+from . import raw
+from .work import Work
 
-TaskName = Literal["style", "segment", "matte", "detect", "landmarks", "poses", "classify"]
-TASKS: dict[str, tuple[Callable[[Scene], Task], str]] = {
+TASKS: dict[str, tuple[Callable[..., Task], str]] = {
     "style": (style_transfer.prepare, DEFAULT_STYLE),
     "segment": (segmentation.prepare, "deeplabv3_257_mv_gpu"),
     "matte": (partial(segmentation.prepare, effect="cutout"), "selfie_segmentation"),
@@ -19,17 +20,40 @@ TASKS: dict[str, tuple[Callable[[Scene], Task], str]] = {
     "landmarks": (landmarks.prepare, "pose_landmark_lite"),
     "poses": (poses.prepare, "multi_person_mobilenet_v1_075_float"),
     "classify": (classification.prepare, "mobilenet_v1_1.0_224"),
+    "raw": (raw.prepare, ""),
 }
 """Tasks by name: how each is prepared, and its model unless another is named."""
-WITHOUT_MEMORY = frozenset({"style", "classify"})
+WITHOUT_MEMORY = frozenset({"style", "classify", "raw"})
 """Tasks whose results do not depend on the frames before: the others smooth what they find over time."""
 
-FINDERS: dict[str, Callable[[Model, tuple[int, int]], Finder]] = {
+FINDERS: dict[str, Callable[..., Finder]] = {
     "segment": segmentation.finder,
     "matte": partial(segmentation.finder, effect="cutout"),
     "detect": detection.finder,
     "landmarks": landmarks.finder,
     "poses": poses.finder,
     "classify": classification.finder,
+    "raw": raw.finder,
 }
 """The same results by NumPy from a model's outputs, without a picture; "style" has none."""
+
+
+def model_of(work: Work) -> str:
+    """The model of the work: a file, or the name of a known one."""
+    return work.model or TASKS[work.task][1]
+
+
+def prepare(work: Work, scene: Scene) -> Task:
+    """Prepare the task of the work on GL. Raises ModelError for a model of another task."""
+    return TASKS[work.task][0](scene, **_options(work))
+
+
+def make_finder(work: Work, model: Model, size: tuple[int, int]) -> Finder:
+    """Prepare the task of the work without a picture, for frames of ``size``. Raises ModelError as ``prepare``."""
+    return FINDERS[work.task](model, size, **_options(work))
+
+
+def _options(work: Work) -> dict[str, Any]:
+    if work.task == "raw":
+        return {"mean": work.mean, "std": work.std}
+    return {} if work.labels is None else {"labels": work.labels}

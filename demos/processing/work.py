@@ -7,15 +7,21 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from ..flags import GpuFlags
-from .tasks import TaskName
 
-Save = Literal["video", "jsonl"]
+TaskName = Literal["style", "segment", "matte", "detect", "landmarks", "poses", "classify", "raw"]
+Save = Literal["video", "jsonl", "parquet", "npz"]
 SAVED: tuple[Save, ...] = get_args(Save)
+SUFFIXES = {"jsonl": ".jsonl", "parquet": ".parquet", "npz": ".npz"}
+LABELLED = ("detect", "classify")
+"""Tasks whose classes may be named by a file."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """The task, its model, the files that are saved, and the part of each video."""
+    """The task, its model, the files that are saved, and the part of each video.
+
+    Raises ValueError for values that do not go together.
+    """
 
     task: TaskName
     model: str = ""
@@ -31,9 +37,40 @@ class Work:
     """Seconds of the first frame, and of the first one that is left out."""
     origin: float | None = None
     """Second that is 0 in saved videos, which have no sound then: they are parts of longer ones. None: ``start``."""
+    labels: Path | None = None
+    """The names of the classes of a detector or a classifier, one per line."""
+    mean: tuple[float, ...] = (0.0,)
+    std: tuple[float, ...] = (1.0,)
+    """Normalization of the picture, from 0 to 1, of the task "raw": one value for all channels, or one for each."""
     flags: GpuFlags = field(default_factory=GpuFlags)
 
+    def __post_init__(self) -> None:
+        _check_name("task", self.task, get_args(TaskName))
+        for kind in self.save:
+            _check_name("save", kind, SAVED)
+        if self.every < 1:
+            raise ValueError(f"every is {self.every}: take each frame (1), each second one (2) or fewer")
+        if self.task == "raw" and not self.model:
+            raise ValueError("the task 'raw' has no model of its own: name one")
+        if self.task == "raw" and (wrong := set(self.save) - {"npz"}):
+            raise ValueError(f"raw outputs are saved as npz, not as {' and '.join(sorted(wrong))}")
+        if self.task != "raw" and ("npz" in self.save or (self.mean, self.std) != ((0.0,), (1.0,))):
+            raise ValueError(f"npz, mean and std are for the task 'raw', not for '{self.task}'")
+        if self.labels is not None and self.task not in LABELLED:
+            raise ValueError(f"labels name the classes of the tasks {' and '.join(LABELLED)}, not of '{self.task}'")
+        if len(self.mean) not in (1, 3) or len(self.std) not in (1, 3) or 0 in self.std:
+            raise ValueError(f"mean {self.mean} and std {self.std} have one value or three, and no std is 0")
+
     def outputs(self, place: Path) -> list[Path]:
-        """The files that it writes for a place without a suffix."""
-        suffixes = {"video": self.suffix, "jsonl": ".jsonl"}
-        return [place.with_name(place.name + suffixes[each]) for each in self.save]
+        """The files that it writes for a place without a suffix, in the order of ``save``."""
+        return [place.with_name(place.name + SUFFIXES.get(each, self.suffix)) for each in self.save]
+
+
+def task_for(task: str, model: str) -> str:
+    """The task that is meant if only a model is named, raw outputs, or nothing, style."""
+    return task or ("raw" if model else "style")
+
+
+def _check_name(what: str, name: str, known: tuple[str, ...]) -> None:
+    if name not in known:
+        raise ValueError(f"{what} '{name}' is none of {', '.join(known)}")

@@ -64,12 +64,16 @@ INSTEAD = {"fb.open_source(0, size=(640, 480))": 'fb.open_source("photograph.png
 """Nobody has a camera here. A picture ends after one frame, as a closed window does."""
 
 
+FILE_NAME = re.compile(r"# (\w+\.py)\n")
+"""First line of a fence that is a program of its own: it starts processes, which run their file again."""
+
+
 def program(page: Path) -> str:
-    """The Python of a page, each line at its own number, for errors that say where they are."""
+    """The Python of a page, each line at its own number, for errors that say where they are; without FILE_NAME's."""
     text = page.read_text(encoding="utf-8")
     lines = [""] * text.count("\n")
     for fence in FENCE.finditer(text):
-        if fence[1] == "python":
+        if fence[1] == "python" and not FILE_NAME.match(fence[2]):
             first = text[: fence.start(2)].count("\n")
             lines[first : first + fence[2].count("\n")] = fence[2].splitlines()
     joined = "\n".join(lines)
@@ -113,10 +117,16 @@ def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, tool: Callable[[s
         f"{STAND_INS}\nexec(compile(open('page.py').read(), {name_of(page)!r}, 'exec'), globals())\n"
     )
     screen = [tool("xvfb-run"), "-a"] if "fb.Window(" in code else []
-    done = subprocess.run(
-        [*screen, sys.executable, "run.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    names = ["run.py"]
+    for fence in FENCE.finditer(page.read_text(encoding="utf-8")):
+        if name := FILE_NAME.match(fence[2]):
+            (tmp_path / name[1]).write_text(fence[2])
+            names.append(name[1])
+    for name in names:
+        done = subprocess.run(
+            [*screen, sys.executable, name], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == 0, done.stderr
 
 
 def test_the_main_code_of_the_readme_runs_as_printed(tmp_path: Path, gl_and_cl: object) -> None:

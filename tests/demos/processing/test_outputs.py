@@ -1,0 +1,110 @@
+"""The files of results, read by those who will read them: pyarrow, NumPy, json."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import ai_edge_litert.interpreter as litert
+import cv2
+import numpy as np
+import pyarrow.parquet
+import pytest
+from typer.testing import CliRunner
+
+import framebind as fb
+from framebind.__main__ import app
+from framebind.delegate.certify.cases.quantized_models import convolution
+from framebind.demos.processing import tables
+from framebind.demos.processing.arrays import ArraysFile
+from framebind.demos.processing.rows import COLUMNS, make_rows
+from framebind.demos.processing.tables import ParquetFile, parquet_schema
+from support.tiny_models import chain
+from support.video.clips import picture, write_clip
+
+
+def test_parquet_has_the_rows_in_groups_of_bounded_size(tmp_path: Path) -> None:
+    found = {"class": "face", "score": 0.5, "box": [1.0, 2.0, 3.0, 4.0], "points": [[1.0, 2.0], [3.0, 4.0]]}
+    rows = [row for number in range(5000) for row in make_rows("a.mp4", number / 25, number, [found] * (number % 3))]
+    with ParquetFile(tmp_path / "a.parquet") as file:
+        for row in rows:
+            file.put([row])
+    read = pyarrow.parquet.ParquetFile(tmp_path / "a.parquet")
+    assert [read.metadata.row_group(n).num_rows for n in range(read.num_row_groups)] == [tables.ROW_GROUP, 2570]
+    assert read.read().to_pylist() == rows
+    assert tuple(parquet_schema().names) == COLUMNS
+
+
+def test_parquet_of_a_video_that_failed_is_closed(tmp_path: Path) -> None:
+    with pytest.raises(fb.SourceError), ParquetFile(tmp_path / "a.parquet") as file:
+        file.put(make_rows("a.mp4", None, 0, []))
+        raise fb.SourceError("the video is damaged")
+    assert pyarrow.parquet.read_table(tmp_path / "a.parquet").num_rows == 0
+
+
+def test_arrays_grow_in_a_file_of_bounded_memory(tmp_path: Path) -> None:
+    frames = [{"scores": np.full((1, 2), n, np.float32), "time": np.float64(n / 25)} for n in range(12)]
+    with ArraysFile(tmp_path / "a.npz") as file:
+        for frame in frames:
+            file.put(frame)
+    with np.load(tmp_path / "a.npz") as read:
+        assert (read["scores"].shape, read["scores"].dtype, read["time"].shape) == ((12, 1, 2), np.float32, (12,))
+        np.testing.assert_array_equal(read["scores"][:, 0, 0], range(12))
+    assert [path.name for path in tmp_path.iterdir()] == ["a.npz"]
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.usefixtures("context")
+def test_any_model_s_outputs_are_saved_as_they_are(tmp_path: Path) -> None:
+    (model := tmp_path / "exp.tflite").write_bytes(chain("EXP", shape=(1, 48, 64, 3)))
+    source = write_clip(tmp_path / "a.mkv", "ffv1", "yuv444p", frames=3)
+    result = CliRunner().invoke(
+        app, ["process", str(source), "--model", str(model), "--mean", "0.5,0.5,0.5", "--std", "0.25",
+              "--output", str(tmp_path / "out")]
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    with np.load(tmp_path / "out" / "a.npz") as read:
+        assert set(read) == {"frame", "time", "t1"}
+        np.testing.assert_allclose(read["time"], [0, 0.04, 0.08], atol=1e-3)
+        seen = (np.log(read["t1"][:, 0]) * 0.25 + 0.5) * 255
+        # Three roundings: to Y, to U or V, and back.
+        np.testing.assert_allclose(seen, [picture(number) for number in range(3)], atol=2.5)
+    with fb.VideoStage(model=model) as stage:
+        rows = stage.rows(source, end=0.06)
+        (columns,) = stage({"path": [str(source)]})
+    assert [row["outputs"]["t1"].shape for row in rows] == [(1, 48, 64, 3)] * 2  # type: ignore[typeddict-item]
+    assert len(columns["t1"]) == 3 and columns["class"] == [None] * 3
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.usefixtures("context")
+def test_outputs_of_an_integer_model_are_what_litert_s_stand_for(tmp_path: Path) -> None:
+    (model := tmp_path / "int8.tflite").write_bytes(convolution("int8", (1, 8, 8, 3), 4))
+    cv2.imwrite(str(tmp_path / "a.png"), np.full((8, 8, 3), 200, np.uint8))
+    with fb.VideoStage(model=model) as stage:
+        (row,) = stage.rows(tmp_path / "a.png")
+    interpreter = litert.Interpreter(model_path=str(model))
+    interpreter.allocate_tensors()
+    (taken,), (given,) = interpreter.get_input_details(), interpreter.get_output_details()
+    (scale, zero), (step, offset) = taken["quantization"], given["quantization"]
+    value = np.clip(np.rint(200 / 255 / scale + zero), -128, 127)
+    interpreter.set_tensor(taken["index"], np.full((1, 8, 8, 3), value, np.int8))
+    interpreter.invoke()
+    expected = (interpreter.get_tensor(given["index"]).astype(np.float32) - offset) * step
+    np.testing.assert_allclose(row["outputs"]["y"], expected, atol=1.01 * step)  # type: ignore[typeddict-item]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(task="raw"), "has no model of its own"),
+        (dict(model="m.tflite", save=["video"]), "raw outputs are saved as npz, not as video"),
+        (dict(task="detect", save=["npz"]), "are for the task 'raw', not for 'detect'"),
+        (dict(task="matte", labels="a.txt"), "labels name the classes of the tasks detect and classify"),
+        (dict(model="m.tflite", std=[1.0, 0.0, 1.0]), "no std is 0"),
+        (dict(task="detect", backend="vulkan"), "backend 'vulkan' is none of"),
+    ],
+)
+def test_options_that_do_not_go_together(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        fb.VideoStage(output="out", **options)
