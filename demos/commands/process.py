@@ -6,7 +6,7 @@ import shutil
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 
@@ -18,9 +18,9 @@ from ..console import counted
 from ..flags import GpuFlags, with_flags
 from ..processing.inputs import Input, find_inputs
 from ..processing.manifest import Manifest
+from ..processing.options import WorkOptions
 from ..processing.session import UNFINISHED
-from ..processing.tasks import TASKS
-from ..processing.work import Save, TaskName, Work, task_for
+from ..processing.work import Work
 from .output import print_line
 
 Inputs = Annotated[
@@ -28,28 +28,6 @@ Inputs = Annotated[
     typer.Argument(metavar="INPUT...", help='Videos, folders, patterns ("clips/*.mp4"), or @FILE, a list.'),
 ]
 Output = Annotated[Path, typer.Option(help="The folder of the results; one inside it for each folder of the inputs.")]
-Task = Annotated[
-    str, typer.Option(help=f"One of {', '.join(TASKS)}; by default style, or raw for a --model of your own.")
-]
-Model = Annotated[str, typer.Option(help="A .tflite file or a known model; by default the task's own.")]
-Saved = Annotated[
-    str,
-    typer.Option(
-        help="With commas between: video, the painted video with its sound; jsonl and parquet, a row for each thing "
-        "found; npz, the outputs of the task raw, whose default it is."
-    ),
-]
-Labels = Annotated[Path | None, typer.Option(help="The names of the classes of detect or classify, one per line.")]
-Mean = Annotated[str, typer.Option(help="For raw: mean of the picture's values, 0 to 1; one, or three with commas.")]
-Std = Annotated[str, typer.Option(help="For raw: their standard deviation, likewise.")]
-Suffix = Annotated[str, typer.Option(help="The videos' format: .mp4, .mov, .mkv, .webm or .gif.")]
-Codec = Annotated[str | None, typer.Option(help="h264, hevc, av1, vp9, prores or gif; by default that of the suffix.")]
-Quality = Annotated[int | None, typer.Option(min=0, max=63, help="The encoder's rate factor: smaller is better.")]
-Every = Annotated[int, typer.Option(min=1, help="Every how many frames one is taken.")]
-Start = Annotated[float, typer.Option(min=0, help="The second of each video at which to begin.")]
-End = Annotated[
-    float | None, typer.Option(min=0, help="The second at which to end; by default that of the last frame.")
-]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace results that are there.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Leave out videos that an earlier run finished.")]
 
@@ -64,23 +42,12 @@ Gpus = Annotated[str, typer.Option(help='"all" or numbers, such as 0,1: a proces
 def process(
     inputs: Inputs,
     output: Output,
-    task: Task = "",
-    model: Model = "",
-    save: Saved = "",
-    labels: Labels = None,
-    mean: Mean = "0",
-    std: Std = "1",
-    suffix: Suffix = ".mp4",
-    codec: Codec = None,
-    quality: Quality = None,
-    every: Every = 1,
-    start: Start = 0.0,
-    end: End = None,
     overwrite: Overwrite = False,
     resume: Resume = False,
     jobs: Jobs = None,
     gpus: Gpus = "",
     *,
+    options: WorkOptions,
     flags: GpuFlags,
 ) -> None:
     """Put videos through a model, and write them painted, with their sound, and what was found in each frame.
@@ -91,23 +58,7 @@ def process(
 
     Example: python -m framebind process archive --output faces --task detect --save jsonl --gpus all --backend cuda
     """
-    if end is not None and end <= start:
-        raise typer.BadParameter("--end is not after --start")
-    work = _work(
-        task_for(task, model),
-        save,
-        model=model,
-        labels=labels,
-        mean=_numbers(mean, "--mean"),
-        std=_numbers(std, "--std"),
-        suffix=suffix,
-        codec=codec,
-        quality=quality,
-        every=every,
-        start=start,
-        end=end,
-        flags=flags,
-    )
+    work = options.work(flags)
     found, seats = find_inputs(inputs), find_seats(jobs, gpus, flags.backend)
     places = _places(found, output)
     manifest = Manifest(output, asdict(work), resume=resume)
@@ -123,22 +74,6 @@ def process(
     _print_summary(results, len(found) - len(waiting), time.perf_counter() - began)
     if any("error" in result for result in results):
         raise typer.Exit(1)
-
-
-def _work(task: str, save: str, **others: Any) -> Work:
-    """The work that the options describe. Raises BadParameter for values that are not known or do not go together."""
-    kinds = tuple(dict.fromkeys((save or ("npz" if task == "raw" else "video")).split(",")))
-    try:
-        return Work(cast("TaskName", task), save=cast("tuple[Save, ...]", kinds), **others)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
-
-
-def _numbers(text: str, option: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(each) for each in text.split(","))
-    except ValueError as error:
-        raise typer.BadParameter(f"'{text}' is no number, and no three with commas", param_hint=option) from error
 
 
 def _places(found: list[Input], output: Path) -> dict[Input, Path]:

@@ -25,7 +25,7 @@ class Manifest:
 
     def __init__(self, folder: Path, work: dict[str, Any], *, resume: bool) -> None:
         """``work`` is what each video goes through: a video that went through something else is not done."""
-        self._work = json.loads(json.dumps(work))
+        self._work = json.loads(json.dumps(work, default=str))
         self._path = folder / NAME
         self._done: dict[str, dict[str, Any]] = {}
         try:

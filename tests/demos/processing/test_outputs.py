@@ -60,7 +60,7 @@ def test_any_model_s_outputs_are_saved_as_they_are(tmp_path: Path) -> None:
     source = write_clip(tmp_path / "a.mkv", "ffv1", "yuv444p", frames=3)
     result = CliRunner().invoke(
         app, ["process", str(source), "--model", str(model), "--mean", "0.5,0.5,0.5", "--std", "0.25",
-              "--output", str(tmp_path / "out")]
+              "--output", str(tmp_path / "out"), "--cache", str(tmp_path / "cache")]
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     with np.load(tmp_path / "out" / "a.npz") as read:
