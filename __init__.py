@@ -32,13 +32,15 @@ from .interop.errors import (
     TransferError,
 )
 from .interop.frames.capture.camera import Camera, list_cameras
-from .interop.frames.capture.source import Source, open_source
+from .interop.frames.capture.opening import open_source
+from .interop.frames.capture.source import Source
 from .interop.frames.show.draw import FragmentProgram
 from .interop.frames.show.joined import join_videos
 from .interop.frames.show.overlay import Overlay
 from .interop.frames.show.sink import Sink, open_sink
 from .interop.frames.show.window import Window
 from .interop.frames.video.division import VideoPart, divide_video, video_seconds
+from .interop.frames.video.streams import StreamOptions
 from .interop.frames.video.work_time import WorkTime
 from .interop.gl.buffer import GlBuffer
 from .interop.gl.context import GlContext
@@ -95,6 +97,7 @@ __all__ = [
     "Statistics",
     "StepCost",
     "StepTime",
+    "StreamOptions",
     "TensorMemory",
     "TransferError",
     "VideoPart",

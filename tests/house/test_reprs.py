@@ -53,6 +53,7 @@ WITHOUT_DEVICE: dict[str, tuple[Callable[[], object], str]] = {
     "SignatureRunner": (lambda: fb.SignatureRunner(_signed(), "serve"), "'serve' of <Interpreter"),
     "StepCost": (lambda: _served().steps()[0], "0 EXP"),
     "StepTime": (lambda: fb.StepTime("0 EXP 0", "copy", 12), "0 EXP 0"),
+    "StreamOptions": (lambda: fb.StreamOptions(stall=3), "stall=3"),
     "TensorMemory": (lambda: fb.TensorMemory(0, None, 0, 240, 0, 1), "nbytes=240"),
     "VideoPart": (lambda: fb.VideoPart(0.0, 1.0, 0, 25), "frames=25"),
     "VideoStage": (lambda: fb.VideoStage("detect"), "detect with face_detection_front"),

@@ -13,6 +13,7 @@ from ...errors import SourceError
 from ...yuv import YuvPicture
 from ..video.decoder import DecodedFrame, VideoDecoder
 from ..video.nvdec import nvdec_pictures, open_nvdec
+from ..video.streams import StreamOptions
 from .pixel_layouts import Layout, layout_of
 from .planar_layout import planar_layout
 from .readers import Frame
@@ -28,36 +29,41 @@ class AvReader:
     does not. Raises SourceError.
     """
 
-    live, captured = False, None
+    live, captured, retry, status = False, None, None, ""
     time: float | None = None
 
     def __init__(
-        self, path: str | Path, *, start: float = 0.0, end: float | None = None, context: CudaContext | None = None
+        self,
+        path: str | Path,
+        *,
+        start: float = 0.0,
+        end: float | None = None,
+        context: CudaContext | None = None,
+        stream: StreamOptions | None = None,
     ) -> None:
-        self._path, self._start, self._end, self.name = path, start, end, f"video '{path}'"
+        self._path, self._start, self._end, self._stream = path, start, end, stream
         self._context = context
         self._given: Generator[YuvPicture] | None = None
         self._open()
+        self.name = self._decoder.name
         self.fps, self.length = self._decoder.fps, self._decoder.length
         seconds = self._decoder.seconds
         if (start or end is not None) and self.fps and seconds is not None:
             self.length = max(round((min(end or seconds, seconds) - start) * self.fps), 1)
-        width, height = self._decoder.size
         self.turn = self._decoder.turn if self._decoder.format else 0
-        self.size = (height, width) if self.turn % 180 else (width, height)
-        self.layout = self._layout(self.turn)
+        self.size, self.layout = decoder_layout(self._decoder)
 
     def _open(self) -> None:
         if self._context is None:
-            self._decoder = VideoDecoder(self._path, start=self._start, end=self._end)
+            self._decoder = VideoDecoder(self._path, start=self._start, end=self._end, stream=self._stream)
         else:
             self._decoder = open_nvdec(self._path, self._context, start=self._start, end=self._end)
         self._frames, self._number = self._decoder.frames(), 0
 
-    def _layout(self, turn: int) -> Layout:
-        if self._decoder.format is None:
-            return layout_of("bgr", *self.size)
-        return planar_layout(self._decoder.format, turn)
+    @property
+    def damaged(self) -> int:
+        """Packets so far that could not be decoded."""
+        return self._decoder.damaged
 
     @property
     def decoder(self) -> str:
@@ -89,7 +95,7 @@ class AvReader:
         if frame is None:
             self._check_all_were_there()
             return False
-        _pack(frame, view)
+        pack_planes(frame, view)
         self.time = frame.time
         self._number += 1
         return True
@@ -116,7 +122,15 @@ class AvReader:
         self._decoder.close()
 
 
-def _pack(frame: DecodedFrame, view: Frame) -> None:
+def decoder_layout(decoder: VideoDecoder) -> tuple[tuple[int, int], Layout]:
+    """The size of a decoder's frames as they are shown, and the layout in which ``pack_planes`` writes them."""
+    width, height = decoder.size
+    turn = decoder.turn if decoder.format else 0
+    size = (height, width) if turn % 180 else (width, height)
+    return size, layout_of("bgr", *size) if decoder.format is None else planar_layout(decoder.format, turn)
+
+
+def pack_planes(frame: DecodedFrame, view: Frame) -> None:
     """Copy planes one after the other into upload memory."""
     flat, at = view.reshape(-1), 0
     for plane in frame.planes:

@@ -92,6 +92,7 @@ class CameraReader:
     """
 
     live, length, time = True, None, None
+    damaged, status, retry = 0, "", None
 
     def __init__(self, source: int | str, options: CameraOptions | None = None) -> None:
         self._source, self._options = source, options or CameraOptions()

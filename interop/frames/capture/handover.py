@@ -13,15 +13,13 @@ from .readers import Frame, FrameReader
 
 SLOTS = 3
 """Slots of the ring: one that is decoded into, one that is ready, one that the GPU reads."""
-JOIN_TIMEOUT = 12.0
-"""Seconds to wait for the worker to end: OpenCV waits up to 10 seconds for a frame of a camera."""
 NOTHING_YET = -1
 """The slot number that ``Handover.take`` returns on a timeout."""
 
 
 @dataclass(frozen=True)
 class Waits:
-    """Seconds to wait for a camera."""
+    """Seconds to wait for a camera or a stream."""
 
     first_frame: float = 10.0
     """For its first frame."""
@@ -33,6 +31,8 @@ class Waits:
     """For a frame, until the camera is given up."""
     retry: float = 0.5
     """Between two attempts to open it again."""
+    end: float = 12.0
+    """For the worker to end: OpenCV waits up to 10 seconds for a frame of a camera."""
 
 
 class Handover:
@@ -50,9 +50,10 @@ class Handover:
         self.times: list[float | None] = [None] * SLOTS
         self._drop, self._stopped, self._ended = drop, False, False
         self._error: Exception | None = None
-        self.dropped = 0
         self.work = WorkTime()
         """The worker's time."""
+        self.dropped = self.reconnects = 0
+        self.ready: threading.Event | None = None
 
     def give(self, slot: int, view: Frame) -> None:
         """Owner: let the worker write the slot, whose memory is ``view``."""
@@ -97,13 +98,19 @@ class Handover:
         with self._changed:
             self.captured[slot], self.times[slot] = captured, time
             self._filled.append(slot)
-            self._changed.notify_all()
+            self._tell()
 
     def end(self, error: Exception | None) -> None:
         """Worker: say that there are no more frames, because of ``error`` if there is one."""
         with self._changed:
             self._ended, self._error = True, error
-            self._changed.notify_all()
+            self._tell()
+
+    def _tell(self) -> None:
+        """Worker: wake the owner, who waits here or, for several sources, at ``ready``."""
+        self._changed.notify_all()
+        if self.ready is not None:
+            self.ready.set()
 
     def wait_stopped(self, timeout: float) -> bool:
         """Worker: sleep for ``timeout`` seconds, or until stopped. Returns whether it is stopped."""
@@ -144,9 +151,9 @@ def _read(reader: FrameReader, handover: Handover, loop: bool, retry: float, vie
     """Read the next frame: from the start again if ``loop``; of a camera that is gone, once it is back."""
     while not reader.read(view):
         if reader.live:
-            if handover.wait_stopped(retry):
+            if handover.wait_stopped(retry if reader.retry is None else reader.retry):
                 return False
-            reader.reopen()
+            handover.reconnects += reader.reopen()
         elif not (loop and reader.reopen()):
             return False
     return True

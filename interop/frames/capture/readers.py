@@ -57,6 +57,21 @@ class FrameReader(Protocol):
         """Seconds of the last frame on the clock of its file, from the first frame; None without such a clock."""
         ...
 
+    @property
+    def damaged(self) -> int:
+        """Packets so far that could not be decoded."""
+        ...
+
+    @property
+    def status(self) -> str:
+        """ "" or why no frames come."""
+        ...
+
+    @property
+    def retry(self) -> float | None:
+        """Seconds to wait before ``reopen``; None leaves that to the source."""
+        ...
+
     def read(self, view: Frame) -> bool:
         """Write the next frame into ``view``; False if there is none. Raises SourceError."""
         ...
@@ -72,6 +87,7 @@ class _FromFiles:
     """Base of the readers in this file: BGR frames that wait to be read."""
 
     live, captured, time = False, None, None
+    damaged, status, retry = 0, "", None
     size: tuple[int, int]
 
     @property

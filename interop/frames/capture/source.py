@@ -7,7 +7,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
-from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
@@ -16,24 +15,11 @@ from ...gl.context import GlContext
 from ...gl.texture import GlTexture
 from ...gl.timer import GlTimer
 from ...yuv import YuvPicture
-from ..video.pyav import has_av
 from ..video.work_time import WorkTime
 from .av_reader import AvReader
-from .camera import CameraOptions, CameraReader
-from .decoders import Decoder, open_file
-from .handover import JOIN_TIMEOUT, NOTHING_YET, SLOTS, Handover, Waits, decode
-from .pixel_layouts import Matrix
-from .readers import (
-    PICTURES,
-    FrameReader,
-    MotionReader,
-    PictureReader,
-    VideoReader,
-    load_picture,
-    open_address,
-    open_folder,
-    painted_picture,
-)
+from .handover import NOTHING_YET, SLOTS, Handover, Waits, decode
+from .readers import FrameReader, VideoReader
+from .stream_reader import StreamReader
 from .upload import UploadRing
 
 
@@ -44,92 +30,6 @@ class ClosableWindow(Protocol):
     def context(self) -> GlContext: ...
     @property
     def should_close(self) -> bool: ...
-
-
-def open_source(
-    source: int | str | Path,
-    *,
-    size: tuple[int, int] | None = None,
-    fps: float | None = None,
-    fourcc: str | None = None,
-    matrix: Matrix = "bt601",
-    loop: bool = False,
-    start: float = 0.0,
-    end: float | None = None,
-    decoder: Decoder | None = None,
-) -> Source:
-    """Open a camera, a video, a picture, a folder of pictures, a stream, or synthetic motion.
-
-    A camera that is lost is opened again as soon as it is back; meanwhile its last frame is given again.
-
-    Parameters
-    ----------
-    source : int, str or Path
-        A camera's index (``0`` or ``"0"``); the path of a video or picture; the path of a folder, whose pictures come
-        in the order of their names, scaled to the size of the first; an address (``rtsp://``, ``http://``); a
-        GStreamer pipeline (``"... ! appsink"``, if OpenCV is built with GStreamer); ``"synthetic"``, endless motion
-        over a painted picture; or ``"synthetic:PATH"``, the same over a photograph.
-    size : (int, int), optional
-        Width and height in pixels: the size to ask a camera for, or the size of synthetic frames (640 x 480 by
-        default). Files have their own size.
-    fps : float, optional
-        Frames per second to ask a camera for.
-    fourcc : {"MJPG", "YUYV", "NV12"}, optional
-        Format to ask a camera for, by default "MJPG". YUYV and NV12 frames are uploaded as they are and converted to
-        RGB on the GPU.
-    matrix : {"bt601", "bt709"}
-        Colour matrix of YUYV and NV12 frames, of limited range: "bt601" for webcams, "bt709" for grabbers of HD video.
-    loop : bool
-        Begin files again when they end.
-    start, end : float, optional
-        Seconds of a video's first frame, and of the first one that is left out. They need PyAV (the extra ``video``).
-    decoder : {"nvdec", "cpu", "opencv"}, optional
-        The decoder of a video file. "nvdec" is that of NVIDIA's GPUs, by PyAV: ``pictures`` gives its frames in the
-        memory of the current CudaContext. "cpu" is PyAV's, "opencv" OpenCV's. By default it is NVDEC if a CudaContext
-        is current on this thread and no GlContext is, and it decodes the video, and else the CPU: a warning in the log
-        says why. ``Source.decoder`` tells.
-
-    Returns
-    -------
-    Source
-        Its ``textures`` gives the frames.
-
-    Raises
-    ------
-    SourceError
-        If it cannot be opened; the message says what to try.
-
-    Examples
-    --------
-    >>> with fb.GlContext.headless() as context, fb.open_source("picture.png") as source:
-    ...     for texture in source.textures(context):
-    ...         print(texture.size, texture.format)
-    (64, 48) rgba8
-    """
-    text = str(source)
-    if (start or end is not None) and not (Path(text).is_file() and has_av()):
-        raise SourceError(f"'{text}' has no start and end: only video files that PyAV reads have (the extra 'video')")
-    if decoder is not None and not Path(text).is_file():
-        raise SourceError(f"'{text}' has no choice of decoders: only video files have")
-    if isinstance(source, int) or text.isdecimal():
-        return Source(CameraReader(int(text), CameraOptions(size, fps, fourcc, matrix)))
-    if text == "synthetic" or text.startswith("synthetic:"):
-        photograph = text.partition(":")[2]
-        picture = load_picture(Path(photograph)) if photograph else painted_picture()
-        return Source(MotionReader(picture, size or (640, 480), text))
-    if "://" in text or " ! " in text:
-        return Source(open_address(text) or CameraReader(text), loop)
-    path = Path(text)
-    if not path.exists():
-        raise SourceError(
-            f"there is no file or folder '{path}': a source is a camera's index, a video, a picture, a folder of "
-            "pictures, an address with '://', 'synthetic' or 'synthetic:PICTURE'"
-        )
-    if path.is_dir():
-        return Source(open_folder(path), loop)
-    if path.suffix.lower() in PICTURES:
-        return Source(PictureReader([path], f"picture '{path}'"), loop)
-    return Source(open_file(path, decoder, start=start, end=end), loop)
 
 
 class Source:
@@ -161,6 +61,11 @@ class Source:
         Set it to True, and frames come mirrored from then on.
     status : str
         "" or what a person should know, for instance that the camera gives no frames.
+    ended : bool
+        Whether ``poll`` has given the last frame.
+    ready : threading.Event or None
+        Set it to an event before the first frame: the source sets that whenever a frame came, and at its end. Several
+        sources may share one.
 
     Examples
     --------
@@ -175,18 +80,23 @@ class Source:
     time: float | None = None
     mirror = False
     status = ""
+    ended = False
+    ready: threading.Event | None = None
     waits = Waits()
-    """The waits for a camera, taken over when ``textures`` begins."""
+    """The waits for a camera or a stream, taken over when its frames are first asked for."""
 
     def __init__(self, reader: FrameReader, loop: bool = False) -> None:
         self._reader, self._handover, self._loop = reader, Handover(drop=reader.live), loop
         self._worker: threading.Thread | None = None
         self._is_read = False
+        self._uploads: _Uploads | None = None
         self.name, self.size, self.fps, self.live = reader.name, reader.size, reader.fps, reader.live
         self.length = None if loop else reader.length
         is_video = isinstance(reader, AvReader)
         self.decoder = reader.decoder if is_video else "opencv" if isinstance(reader, VideoReader) else ""
         self.rotation = -reader.turn % 360 if is_video else 0
+        if isinstance(reader, StreamReader):
+            self.waits = reader.waits
 
     @property
     def dropped(self) -> int:
@@ -197,6 +107,16 @@ class Source:
     def decoding(self) -> WorkTime:
         """Time of the thread that decodes for ``textures``."""
         return self._handover.work
+
+    @property
+    def damaged(self) -> int:
+        """The number of packets of a video or a stream that could not be decoded."""
+        return self._reader.damaged
+
+    @property
+    def reconnects(self) -> int:
+        """The number of times that a camera or a stream that was lost came back."""
+        return self._handover.reconnects
 
     def textures(self, target: GlContext | ClosableWindow, timer: GlTimer | None = None) -> Iterator[GlTexture]:
         """Give the frames, once, until the source ends or is stopped, or until the window ``target`` is closed.
@@ -222,29 +142,15 @@ class Source:
             If a frame cannot be read, or if the frames were read before.
         """
         context, window = (target, None) if isinstance(target, GlContext) else (target.context, target)
-        if self.decoder == "nvdec":
-            raise SourceError(
-                f"{self.name} is decoded by NVDEC, which gives pictures() to models on CUDA and no textures: open it "
-                "with decoder='cpu'"
-            )
-        self._begin()
-        ring = UploadRing(context, *self.size, SLOTS, self._reader.layout)
-        self._worker = threading.Thread(
-            target=decode, args=(self._reader, self._handover, self._loop, self.waits.retry),
-            name=f"framebind {self.name}", daemon=True,
-        )  # fmt: skip
-        context.closing.append(self.stop)
+        uploads = self._start(context)
         try:
-            for texture in self._frames(ring, timer):
+            for texture in self._frames(uploads, timer):
                 if texture is not None:
                     yield texture
                 if window is not None and window.should_close:
                     return
         finally:
             self.stop()
-            if self.stop in context.closing:
-                context.closing.remove(self.stop)
-            ring.release()
 
     def pictures(self) -> Iterator[YuvPicture]:
         """Give the frames of a video file as its decoder made them, once: planes of luma and chroma, to be bound.
@@ -294,22 +200,85 @@ class Source:
             raise SourceError(f"{self.name} was read already: open it again to read it from the start")
         self._is_read = True
 
-    def _frames(self, ring: UploadRing, timer: GlTimer | None) -> Iterator[GlTexture | None]:
-        """Start the worker and upload what it decodes. Yields the last frame again, or None, if no new one came."""
-        uploads, worker = _Uploads(ring, self._handover), self._worker
-        assert worker is not None
-        worker.start()
-        last = time.perf_counter()
+    def poll(self, context: GlContext) -> GlTexture | None:
+        """Give the newest frame if one came since the last call, without waiting: for several sources at once.
+
+        Call it on the thread that owns the context.
+
+        Parameters
+        ----------
+        context : GlContext
+            The context of the textures.
+
+        Returns
+        -------
+        GlTexture or None
+            The frame, as ``textures`` gives it; None if there is no new one. See ``ended`` and ``status``.
+
+        Raises
+        ------
+        SourceError
+            If a frame cannot be read, or a camera or stream that was lost is given up.
+
+        Examples
+        --------
+        >>> import threading
+        >>> with fb.GlContext.headless() as context, fb.open_source("picture.png") as source:
+        ...     source.ready = threading.Event()
+        ...     while not source.ended:
+        ...         source.ready.clear()
+        ...         if (texture := source.poll(context)) is not None:
+        ...             print(texture.size)
+        ...         elif not source.ended:
+        ...             _ = source.ready.wait()
+        (64, 48)
+        """
+        uploads = self._uploads or self._start(context)
+        slot = self._handover.take(0.0)
+        if slot is None:
+            self.ended = True
+        elif slot != NOTHING_YET:
+            return self._upload(uploads, slot)
+        elif self.live and (silent := time.perf_counter() - self._last) > self.waits.silence:
+            self._hold(silent, uploads.texture)
+        return None
+
+    def _start(self, context: GlContext) -> _Uploads:
+        """Start the worker thread, which decodes into a ring of memory of the context."""
+        if self.decoder == "nvdec":
+            raise SourceError(
+                f"{self.name} is decoded by NVDEC, which gives pictures() to models on CUDA and no textures: open it "
+                "with decoder='cpu'"
+            )
+        self._begin()
+        ring = UploadRing(context, *self.size, SLOTS, self._reader.layout)
+        self._worker = threading.Thread(
+            target=decode, args=(self._reader, self._handover, self._loop, self.waits.retry),
+            name=f"framebind {self.name}", daemon=True,
+        )  # fmt: skip
+        self._handover.ready, self._context = self.ready, context
+        context.closing.append(self.stop)
+        self._uploads = _Uploads(ring, self._handover)
+        self._worker.start()
+        self._last = time.perf_counter()
+        return self._uploads
+
+    def _frames(self, uploads: _Uploads, timer: GlTimer | None) -> Iterator[GlTexture | None]:
+        """Upload what the worker decodes. Yields the last frame again, or None, if no new one came."""
         while (slot := self._handover.take(self._patience(uploads.texture))) is not None:
             if slot == NOTHING_YET:
-                self._hold(time.perf_counter() - last, uploads.texture)
+                self._hold(time.perf_counter() - self._last, uploads.texture)
             else:
-                last, self.status = time.perf_counter(), ""
-                self.captured, self.time = self._handover.captured[slot], self._handover.times[slot]
                 if timer is not None:
                     timer.mark("upload")
-                uploads.upload(slot, self.mirror)
+                self._upload(uploads, slot)
             yield uploads.texture
+
+    def _upload(self, uploads: _Uploads, slot: int) -> GlTexture:
+        """Upload the frame in a slot, and set what is known of it."""
+        self._last, self.status = time.perf_counter(), ""
+        self.captured, self.time = self._handover.captured[slot], self._handover.times[slot]
+        return uploads.upload(slot, self.mirror)
 
     def _patience(self, texture: GlTexture | None) -> float | None:
         """Seconds to wait for the next frame; None, without end, unless the source is live."""
@@ -323,17 +292,25 @@ class Source:
             raise SourceError(
                 f"{self.name} gave no frame for {silent:.0f} seconds: is it unplugged, or used elsewhere?"
             )
-        self.status = f"{self.name} gives no frames: is it unplugged? Waiting for it ({silent:.0f} s)"
+        waiting = f"{self.name} gives no frames: is it unplugged? Waiting for it ({silent:.0f} s)"
+        self.status = self._reader.status or waiting
 
     def stop(self) -> None:
         """End the iteration and the worker thread, and close the camera or file. May be called more than once."""
-        self._handover.stop()
-        if self._worker is None or self._worker.ident is None:
+        self.end_soon()
+        if self._worker is None or self._uploads is None:
             self._reader.close()
-        elif self._worker.is_alive():
-            self._worker.join(JOIN_TIMEOUT)
-            if self._worker.is_alive():
-                raise SourceError(f"{self.name} does not answer: its driver hangs in a read that cannot be interrupted")
+            return
+        self._worker.join(self.waits.end)
+        if self._worker.is_alive():
+            raise SourceError(f"{self.name} does not answer: its driver hangs in a read that cannot be interrupted")
+        if self.stop in self._context.closing:
+            self._context.closing.remove(self.stop)
+        self._uploads.release()
+
+    def end_soon(self) -> None:
+        """Let the worker thread end, without waiting for it: before several sources are stopped one after the other."""
+        self._handover.stop()
 
     def __repr__(self) -> str:
         rate = f", {self.fps:g} fps" if self.fps else ""
@@ -359,8 +336,8 @@ class _Uploads:
         for slot in range(SLOTS):
             handover.give(slot, ring.view(slot))
 
-    def upload(self, slot: int, mirror: bool) -> None:
-        """Make ``texture`` the frame in the slot."""
+    def upload(self, slot: int, mirror: bool) -> GlTexture:
+        """Make ``texture`` the frame in the slot, and return it."""
         self.texture = self._ring.to_texture(slot, mirror)
         self._uploaded.append(slot)
         if len(self._uploaded) > 1:
@@ -368,3 +345,8 @@ class _Uploads:
             ready = self._uploaded.popleft()
             self._ring.wait(ready)
             self._handover.give(ready, self._ring.view(ready))
+        return self.texture
+
+    def release(self) -> None:
+        """Free the ring: no thread may write to it from now on."""
+        self._ring.release()

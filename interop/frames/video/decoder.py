@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,16 +16,19 @@ import numpy.typing as npt
 from ...errors import SourceError
 from .planar import BGR, PlanarFormat, nearest_format, planar_format
 from .pyav import load_av
+from .streams import PROTOCOLS, StreamOptions, checked_scheme, shown
 
 MAX_PIXELS = 16384 * 8704
 """Pixels per frame that are decoded: twice 8K. A damaged or hostile header may claim any size."""
-PROTOCOLS = {
-    "": "file",
-    "http": "http,https,tcp,tls,crypto", "https": "http,https,tcp,tls,crypto",
-    "rtsp": "rtsp,rtp,srtp,udp,tcp,tls", "rtsps": "rtsp,rtp,srtp,udp,tcp,tls", "srt": "srt", "rtmp": "rtmp,tcp",
-}  # fmt: skip
-"""Protocols that FFmpeg may use, by the scheme of an address: a file must not lead to the network, nor the reverse."""
-OPEN_SECONDS, READ_SECONDS = 10.0, 10.0
+OPEN_SECONDS, READ_SECONDS, LIVE_OPEN_SECONDS = 10.0, 10.0, 5.0
+"""Seconds to wait for a connection, for the next packet of a file, and for a connection to a live stream."""
+_ANALYZED = 200_000
+"""Microseconds of a live stream that FFmpeg may read before its first frame: by itself it takes five seconds. What it
+looks for, sizes and rates, frames tell as well."""
+_FRUITLESS_SECONDS = 60.0
+"""Seconds of packets of a live stream without a frame, until it is given up: key frames may be far apart."""
+_KEPT_ARRIVALS = 64
+"""Packets whose time of arrival is kept: more than any decoder holds back."""
 Plane = npt.NDArray[np.uint8]
 
 
@@ -36,6 +40,8 @@ class DecodedFrame:
     """Bytes of each plane without padding: (rows, bytes of a row); one plane (height, 3 width) of BGR pixels."""
     time: float
     """Seconds since the first frame of the stream's clock."""
+    arrived: float
+    """Time at which its packet came, by time.perf_counter."""
 
 
 class VideoDecoder:
@@ -66,20 +72,36 @@ class VideoDecoder:
     """
 
     def __init__(
-        self, source: str | Path, *, start: float = 0.0, end: float | None = None, accelerator: Any = None
+        self,
+        source: str | Path,
+        *,
+        start: float = 0.0,
+        end: float | None = None,
+        stream: StreamOptions | None = None,
+        live: bool = False,
+        like: VideoDecoder | None = None,
+        accelerator: Any = None,
     ) -> None:
         """Open a file's path or an address.
 
-        ``start`` and ``end``: seconds of the first frame, and of the first one that is left out. ``accelerator``
+        ``start`` and ``end``: seconds of the first frame, and of the first one that is left out. ``stream`` says which
+        addresses are allowed. Of a ``live`` one no frame is kept back to decode several at once, and what comes before
+        the first key frame is left out. Frames come in the size and format of ``like``. ``accelerator``
         (av.codec.hwaccel.HWAccel) decodes in place of the CPU. Raises SourceError.
         """
-        self.name, self._source, self._start, self._end = f"video '{source}'", source, start, end
+        self.name = f"{'stream' if live else 'video'} '{shown(source)}'"
+        self._source, self._start, self._end, self._live = source, start, end, live
+        self._limits = (LIVE_OPEN_SECONDS, (stream or StreamOptions()).stall) if live else (OPEN_SECONDS, READ_SECONDS)
         self.damaged = 0
-        self._container = open_container(source, self.name, accelerator)
+        self._arrivals: dict[int, float] = {}
+        self._arrived = 0.0
+        self._container = open_container(
+            source, self.name, accelerator, stream=stream, limits=self._limits, analyzed=_ANALYZED if live else None
+        )
         try:
             self._stream = video_stream(self._container, self.name)
             if accelerator is None:
-                self._stream.thread_type = "AUTO"  # as many threads as FFmpeg takes
+                self._stream.thread_type = "SLICE" if live else "AUTO"  # as many threads as FFmpeg takes
             else:
                 self._stream.codec_context.thread_count = 1
             self._began = float(self._stream.start_time * self._stream.time_base) if self._stream.start_time else 0.0
@@ -92,6 +114,8 @@ class VideoDecoder:
             self._container.close()
             raise
         self._describe(self._first)
+        if like is not None:
+            self.format, self._target, self.size, self.turn = like.format, like._target, like.size, like.turn
 
     def _describe(self, first: Any) -> None:
         self.format: PlanarFormat | None = planar_format(first)
@@ -132,25 +156,47 @@ class VideoDecoder:
         if self._start > 0:
             self._container.seek(round((self._start + self._began) * 1_000_000), any_frame=False)
         packets = self._container.demux(self._stream)
+        waits_for_key, last = self._live, time.perf_counter()
         while True:
+            frames, damaged = [], False
             try:
                 packet = next(packets)
-                frames = packet.decode()
+                self._note_arrival(packet)
+                waits_for_key = waits_for_key and not packet.is_keyframe
+                if not waits_for_key:
+                    damaged = packet.is_corrupt
+                    frames = packet.decode()
             except (StopIteration, av.error.EOFError):
                 return
             except av.error.FFmpegError as error:
                 if not isinstance(error, av.error.InvalidDataError):
-                    raise SourceError(f"{self.name} cannot be read on: {error.strerror}") from error
-                self.damaged += 1
-                continue
+                    raise SourceError(f"{self.name} cannot be read on: {self._why(error)}") from error
+                damaged = True
+            self.damaged += damaged or any(frame.is_corrupt for frame in frames)
+            if frames:
+                last = self._arrived
+            elif self._live and self._arrived - last > _FRUITLESS_SECONDS:
+                missing = "key frame" if waits_for_key else "frame that can be decoded"
+                raise SourceError(f"{self.name} has no {missing} in {_FRUITLESS_SECONDS:g} seconds")
             for frame in frames:
-                if frame.is_corrupt:
-                    self.damaged += 1
-                time = self.time_of(frame)
-                if self._end is not None and time >= self._end:
+                seconds = self.time_of(frame)
+                if self._end is not None and seconds >= self._end:
                     return
-                if time >= self._start:
+                if seconds >= self._start:
                     yield frame
+
+    def _note_arrival(self, packet: Any) -> None:
+        """Keep when a packet came until its frame comes out of the decoder, which may keep it for a while."""
+        self._arrived = time.perf_counter()
+        if packet.pts is not None:
+            self._arrivals[packet.pts] = self._arrived
+            if len(self._arrivals) > _KEPT_ARRIVALS:
+                del self._arrivals[next(iter(self._arrivals))]
+
+    def _why(self, error: Any) -> str:
+        if isinstance(error, load_av().error.ExitError):  # of the time limit
+            return f"no packet came for {self._limits[1]:g} seconds"
+        return str(error.strerror)
 
     def time_of(self, frame: Any) -> float:
         """Seconds of a frame since the first one of the stream's clock."""
@@ -164,13 +210,14 @@ class VideoDecoder:
 
     def _planes(self, frame: Any) -> DecodedFrame:
         """The planes of a frame, in the format of the first one."""
-        time, frame = self.time_of(frame), self.alike(frame)
+        seconds, arrived = self.time_of(frame), self._arrivals.pop(frame.pts, self._arrived)
+        frame = self.alike(frame)
         rows = self.format.rows if self.format else [(self.size[1], 3 * self.size[0])]
         planes = tuple(
             np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)[:count, :nbytes]
             for plane, (count, nbytes) in zip(frame.planes, rows, strict=False)
         )
-        return DecodedFrame(planes, time)
+        return DecodedFrame(planes, seconds, arrived)
 
     def __enter__(self) -> VideoDecoder:
         return self
@@ -181,29 +228,40 @@ class VideoDecoder:
         self.close()
 
 
-def open_container(source: str | Path, name: str, accelerator: Any = None) -> Any:
-    """The container behind a path or an address, which may open what PROTOCOLS allows only. Raises SourceError.
+def open_container(
+    source: str | Path,
+    name: str,
+    accelerator: Any = None,
+    *,
+    stream: StreamOptions | None = None,
+    limits: tuple[float, float] = (OPEN_SECONDS, READ_SECONDS),
+    analyzed: int | None = None,
+) -> Any:
+    """The container behind a path or an address, which may open what PROTOCOLS allows only.
 
-    ``accelerator`` is PyAV's HWAccel for its video.
+    ``accelerator`` is PyAV's HWAccel for its video. ``limits``: seconds to wait for a connection, and for a packet.
+    ``analyzed``: microseconds of a live stream that may be read before its first frame. Raises SourceError.
     """
     av, text = load_av(), str(source)
-    scheme = text.partition("://")[0] if "://" in text else ""
-    if scheme not in PROTOCOLS:
-        known = ", ".join(filter(None, PROTOCOLS))
-        raise SourceError(f"{name} cannot be opened: addresses begin with one of {known}, not '{scheme}'")
+    scheme = checked_scheme(source, name, stream or StreamOptions())
     options = {"protocol_whitelist": PROTOCOLS[scheme], "max_pixels": str(MAX_PIXELS)}
     if scheme.startswith("rtsp"):
         options["rtsp_transport"] = "tcp"  # UDP loses packets of large frames
+    if analyzed is not None:
+        options["analyzeduration"] = str(analyzed)
     # An absolute path, so that FFmpeg takes no colon in a file's name for a protocol.
     place = text if scheme else str(Path(text).resolve())
     try:
         return av.open(
-            place, options=options, timeout=(OPEN_SECONDS, READ_SECONDS), metadata_errors="replace",
+            place, options=options, timeout=limits, metadata_errors="replace",
             hwaccel=accelerator,
         )  # fmt: skip
     except (av.error.FFmpegError, OSError) as error:
         why = error.strerror or error
-        raise SourceError(f"{name} cannot be opened: {why}. Is the file complete, or the address right?") from error
+        if isinstance(error, av.error.ExitError):
+            why = f"no answer within {limits[0]:g} seconds"
+        ask = "Is the address right, and can it be reached from here?" if scheme else "Is the file complete?"
+        raise SourceError(f"{name} cannot be opened: {why}. {ask}") from error
 
 
 def video_stream(container: Any, name: str) -> Any:

@@ -1,0 +1,133 @@
+"""Opening of sources: which reader a camera's index, a path, an address or a word stands for."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from ...errors import SourceError
+from ..video.pyav import has_av
+from ..video.streams import StreamOptions, checked_scheme, shown
+from .camera import CameraOptions, CameraReader
+from .decoders import Decoder, open_file
+from .pixel_layouts import Matrix
+from .readers import (
+    PICTURES,
+    FrameReader,
+    MotionReader,
+    PictureReader,
+    load_picture,
+    open_address,
+    open_folder,
+    painted_picture,
+)
+from .source import Source
+from .stream_reader import open_stream
+
+log = logging.getLogger("framebind.streams")
+
+
+def open_source(
+    source: int | str | Path,
+    *,
+    size: tuple[int, int] | None = None,
+    fps: float | None = None,
+    fourcc: str | None = None,
+    matrix: Matrix = "bt601",
+    loop: bool = False,
+    start: float = 0.0,
+    end: float | None = None,
+    decoder: Decoder | None = None,
+    stream: StreamOptions | None = None,
+) -> Source:
+    """Open a camera, a video, a picture, a folder of pictures, a stream, or synthetic motion.
+
+    A camera or a stream that is lost is opened again as soon as it is back; meanwhile its last frame is given again.
+
+    Parameters
+    ----------
+    source : int, str or Path
+        A camera's index (``0`` or ``"0"``); the path of a video or picture; the path of a folder, whose pictures come
+        in the order of their names, scaled to the size of the first; an address (``rtsp://``, ``rtmp://``, ``srt://``,
+        ``http://`` of a video, of a live stream or of HLS), which PyAV reads if it is installed, and else OpenCV; a
+        GStreamer pipeline (``"... ! appsink"``, if OpenCV is built with GStreamer); ``"synthetic"``, endless motion
+        over a painted picture; or ``"synthetic:PATH"``, the same over a photograph.
+    size : (int, int), optional
+        Width and height in pixels: the size to ask a camera for, or the size of synthetic frames (640 x 480 by
+        default). Files have their own size.
+    fps : float, optional
+        Frames per second to ask a camera for.
+    fourcc : {"MJPG", "YUYV", "NV12"}, optional
+        Format to ask a camera for, by default "MJPG". YUYV and NV12 frames are uploaded as they are and converted to
+        RGB on the GPU.
+    matrix : {"bt601", "bt709"}
+        Colour matrix of YUYV and NV12 frames, of limited range: "bt601" for webcams, "bt709" for grabbers of HD video.
+    loop : bool
+        Begin files again when they end.
+    start, end : float, optional
+        Seconds of a video's first frame, and of the first one that is left out. They need PyAV (the extra ``video``).
+    decoder : {"nvdec", "cpu", "opencv"}, optional
+        The decoder of a video file. "nvdec" is that of NVIDIA's GPUs, by PyAV: ``pictures`` gives its frames in the
+        memory of the current CudaContext. "cpu" is PyAV's, "opencv" OpenCV's. By default it is NVDEC if a CudaContext
+        is current on this thread and no GlContext is, and it decodes the video, and else the CPU: a warning in the log
+        says why. ``Source.decoder`` tells.
+    stream : StreamOptions, optional
+        Which addresses are opened, and how long a stream that is lost is tried again.
+
+    Returns
+    -------
+    Source
+        Its ``textures`` gives the frames.
+
+    Raises
+    ------
+    SourceError
+        If it cannot be opened; the message says what to try.
+
+    Examples
+    --------
+    >>> with fb.GlContext.headless() as context, fb.open_source("picture.png") as source:
+    ...     for texture in source.textures(context):
+    ...         print(texture.size, texture.format)
+    (64, 48) rgba8
+    """
+    text = str(source)
+    if (start or end is not None) and not (Path(text).is_file() and has_av()):
+        raise SourceError(f"'{text}' has no start and end: only video files that PyAV reads have (the extra 'video')")
+    if decoder is not None and not Path(text).is_file():
+        raise SourceError(f"'{text}' has no choice of decoders: only video files have")
+    if isinstance(source, int) or text.isdecimal():
+        return Source(CameraReader(int(text), CameraOptions(size, fps, fourcc, matrix)))
+    if text == "synthetic" or text.startswith("synthetic:"):
+        photograph = text.partition(":")[2]
+        picture = load_picture(Path(photograph)) if photograph else painted_picture()
+        return Source(MotionReader(picture, size or (640, 480), text))
+    if text.startswith("file://"):
+        text = url2pathname(urlsplit(text).path)
+    if " ! " in text:
+        return Source(CameraReader(text))
+    if "://" in text:
+        return Source(_open_address(text, stream or StreamOptions()), loop)
+    path = Path(text)
+    if not path.exists():
+        raise SourceError(
+            f"there is no file or folder '{path}': a source is a camera's index, a video, a picture, a folder of "
+            "pictures, an address with '://', 'synthetic' or 'synthetic:PICTURE'"
+        )
+    if path.is_dir():
+        return Source(open_folder(path), loop)
+    if path.suffix.lower() in PICTURES:
+        return Source(PictureReader([path], f"picture '{path}'"), loop)
+    return Source(open_file(path, decoder, start=start, end=end), loop)
+
+
+def _open_address(address: str, options: StreamOptions) -> FrameReader:
+    """The video or the live stream at an address: by PyAV if it is there, else by OpenCV, with a warning."""
+    name = f"stream '{shown(address)}'"
+    checked_scheme(address, name, options)
+    if has_av():
+        return open_stream(address, options)
+    log.warning("%s is read by OpenCV, without its times and its limits of waits: PyAV is not installed", name)
+    return open_address(address) or CameraReader(address)

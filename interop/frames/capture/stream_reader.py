@@ -1,0 +1,145 @@
+"""The reader of live network streams by PyAV: it connects again when a stream is lost, and keeps one clock."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+
+from ...errors import SourceError
+from ..video.decoder import LIVE_OPEN_SECONDS, DecodedFrame, VideoDecoder
+from ..video.streams import StreamOptions, scheme_of
+from .av_reader import AvReader, decoder_layout, pack_planes
+from .handover import Waits
+from .readers import Frame
+
+log = logging.getLogger("framebind.streams")
+
+_PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 10.0)
+"""Seconds before each attempt to connect again; the last one from then on."""
+_JUMP = 5.0
+"""Seconds by which a stream's clock may differ from ours between two frames, until it counts as set anew."""
+
+
+def open_stream(address: str, options: StreamOptions) -> AvReader | StreamReader:
+    """Open an address: a file of known duration behind http waits to be read, all else is live. Raises SourceError."""
+    decoder = VideoDecoder(address, stream=options, live=True)
+    if not _is_recording(address, decoder):
+        return StreamReader(address, options, decoder)
+    decoder.close()
+    return AvReader(address, stream=options)
+
+
+def _is_recording(address: str, decoder: VideoDecoder) -> bool:
+    return scheme_of(address) in ("http", "https") and decoder.seconds is not None
+
+
+class StreamReader:
+    """A live stream. Implements FrameReader: ``read`` gives the next frame, False once the connection is lost."""
+
+    length = None
+
+    def __init__(self, address: str, options: StreamOptions, decoder: VideoDecoder) -> None:
+        self._address, self._options, self._decoder, self.name = address, options, decoder, decoder.name
+        self._frames, self._clock = decoder.frames(), _Clock()
+        self.live, self.fps = True, decoder.fps
+        self.size, self.layout = decoder_layout(decoder)
+        self.captured: float | None = None
+        self.time: float | None = None
+        self.status, self._damaged = "", 0
+        self._lost_at, self._attempts = 0.0, 0
+        # This reader itself says when it gives up; opening and reading end by their own limits.
+        self.waits = Waits(first_frame=math.inf, lost=math.inf, end=2 * LIVE_OPEN_SECONDS + options.stall + 2)
+
+    @property
+    def damaged(self) -> int:
+        """Packets so far, of all connections, that could not be decoded."""
+        return self._damaged + self._decoder.damaged
+
+    @property
+    def retry(self) -> float:
+        """Seconds until the next attempt to connect."""
+        return _PAUSES[min(self._attempts, len(_PAUSES) - 1)]
+
+    def read(self, view: Frame) -> bool:
+        frame, why = None, "the server ended it"
+        try:
+            frame = next(self._frames, None)
+        except SourceError as error:
+            why = str(error).removeprefix(f"{self.name} cannot be read on: ")
+        if frame is None:
+            if not self.status:
+                self._lost_at = time.perf_counter()
+                self._say(f"{self.name} is lost: {why}")
+            return False
+        pack_planes(frame, view)
+        self.captured, self.time = frame.arrived, self._clock.time(frame)
+        self.status, self._attempts = "", 0
+        return True
+
+    def reopen(self) -> bool:
+        """Try once to connect again. Raises SourceError once the options' limit is reached."""
+        self._attempts += 1
+        self._damaged += self._decoder.damaged
+        self._decoder.damaged = 0
+        self._decoder.close()
+        try:
+            self._decoder = VideoDecoder(self._address, stream=self._options, live=True, like=self._decoder)
+        except SourceError as error:
+            self._give_up_after_limit(error)
+            return False
+        if _is_recording(self._address, self._decoder):  # a live playlist that was completed
+            self._decoder.close()
+            self.live = False
+            return False
+        self._frames = self._decoder.frames()
+        self._clock.begin_anew()
+        log.warning("%s is back after %.1f s, attempt %d", self.name, self._seconds_lost(), self._attempts)
+        return True
+
+    def close(self) -> None:
+        self._decoder.close()
+
+    def _seconds_lost(self) -> float:
+        return time.perf_counter() - self._lost_at
+
+    def _give_up_after_limit(self, error: SourceError) -> None:
+        options, lost = self._options, self._seconds_lost()
+        if (options.attempts is not None and self._attempts >= options.attempts) or (
+            options.seconds is not None and lost >= options.seconds
+        ):
+            raise SourceError(
+                f"{self.name} is lost for {lost:.0f} seconds, and {self._attempts} attempts to connect failed: {error}"
+            ) from error
+        self._say(f"{self.name} is lost for {lost:.0f} s: attempt {self._attempts} failed")
+
+    def _say(self, what: str) -> None:
+        self.status = f"{what}; the next attempt is in {self.retry:g} s"
+        log.warning(self.status)
+
+
+class _Clock:
+    """Seconds since a stream's first frame: by its own clock as long as that runs as ours does."""
+
+    def __init__(self) -> None:
+        self._zero: float | None = None
+        self._last: tuple[float, float] | None = None
+        self._offset = 0.0
+
+    def begin_anew(self) -> None:
+        """Forget the stream's clock: that of the next connection may be another one."""
+        self._last = None
+
+    def time(self, frame: DecodedFrame) -> float:
+        """The time of a frame. After a gap or a jump of the stream's clock it is that of the frame's arrival."""
+        if self._zero is None:
+            self._zero = frame.arrived
+        if self._last is None or not self._runs(frame, *self._last):
+            self._offset = frame.arrived - self._zero - frame.time
+        self._last = frame.time, frame.arrived
+        return frame.time + self._offset
+
+    @staticmethod
+    def _runs(frame: DecodedFrame, last_time: float, last_arrived: float) -> bool:
+        passed = frame.time - last_time
+        return passed > 0 and abs(passed - (frame.arrived - last_arrived)) < _JUMP

@@ -1,0 +1,163 @@
+"""Live network streams: starts in the middle of a group of pictures, losses, stalls, limits, and what is not opened."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import framebind as fb
+from framebind.interop.frames.capture.stream_reader import StreamReader, open_stream
+from framebind.interop.frames.video.streams import shown
+from support.video.clips import write_clip
+from support.video.live_server import LiveServer
+
+IMPATIENT = fb.StreamOptions(stall=0.3, attempts=2)
+PACKET = 188
+"""Bytes of a packet of an MPEG transport stream."""
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A transport stream of 50 frames, with a key frame each 10, each frame of one brightness at its left edge."""
+    path = tmp_path_factory.mktemp("stream") / "clip.ts"
+    options = {"g": "10", "bf": "0", "preset": "ultrafast"}
+    return write_clip(path, frames=50, options=options).read_bytes()
+
+
+def opened(server: LiveServer, options: fb.StreamOptions = IMPATIENT) -> StreamReader:
+    reader = open_stream(server.address, options)
+    assert isinstance(reader, StreamReader) and reader.live
+    return reader
+
+
+def read_all(reader: StreamReader) -> list[float]:
+    """The times of the frames until the connection is lost."""
+    view, times = np.empty(reader.layout.shape, np.uint8), list[float]()
+    while reader.read(view):
+        assert reader.time is not None and reader.captured is not None
+        times.append(reader.time)
+    return times
+
+
+def test_a_stream_that_is_lost_is_connected_again_on_one_clock(
+    live_server: LiveServer, recording: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    live_server.data = recording
+    reader = opened(live_server)
+    first = read_all(reader)
+    assert first == pytest.approx([number / 25 for number in range(50)], abs=2e-3)
+    assert "is lost: Input/output error; the next attempt is in 0.5 s" in reader.status
+    # The recording came at once: the next connection's clock is that of its arrival.
+    assert reader.reopen()
+    again = read_all(reader)
+    assert len(again) == 50 and np.all(np.diff(again) > 0) and again[0] > 0
+    assert ["is lost", "is back after", "is lost"] == [
+        next(part for part in ("is lost", "is back after") if part in message) for message in caplog.messages
+    ]
+    reader.close()
+
+
+def test_a_start_in_the_middle_waits_for_a_key_frame(live_server: LiveServer, recording: bytes) -> None:
+    tables, middle = recording[: 3 * PACKET], len(recording) // 2 // PACKET * PACKET
+    live_server.data = tables + recording[middle:]
+    reader = opened(live_server)
+    times = read_all(reader)
+    assert 20 < 50 - len(times) <= 35 and (50 - len(times)) % 10 == 0
+    assert times[0] == 0.0 and reader.damaged == 0
+    reader.close()
+
+
+def test_damaged_packets_of_a_stream_are_counted(live_server: LiveServer, recording: bytes) -> None:
+    packets = [recording[at : at + PACKET] for at in range(0, len(recording), PACKET)]
+    lost = range(len(packets) // 3, len(packets) // 2, 5)
+    live_server.data = b"".join(packet for number, packet in enumerate(packets) if number not in lost)
+    reader = opened(live_server)
+    assert 20 < len(read_all(reader)) <= 50
+    before = reader.damaged
+    assert before > 0
+    reader.reopen()
+    read_all(reader)
+    assert reader.damaged == 2 * before, "of all connections"
+    reader.close()
+
+
+def test_a_stall_ends_the_wait(live_server: LiveServer, recording: bytes) -> None:
+    live_server.data, live_server.stalls = recording, True
+    reader = opened(live_server)
+    assert len(read_all(reader)) >= 48
+    assert "is lost: no packet came for 0.3 seconds" in reader.status
+    reader.close()
+
+
+def test_attempts_have_a_limit_and_pauses_grow(live_server: LiveServer, recording: bytes) -> None:
+    live_server.data = recording
+    reader = opened(live_server, replace(IMPATIENT, attempts=3))
+    read_all(reader)
+    live_server.is_there = False
+    pauses = [reader.retry]
+    for _ in range(2):
+        assert not reader.reopen()
+        pauses.append(reader.retry)
+    assert pauses == [0.5, 1.0, 2.0]
+    with pytest.raises(fb.SourceError, match=r"is lost for 0 seconds, and 3 attempts to connect failed: .*404"):
+        reader.reopen()
+    live_server.is_there = True
+    reader = opened(live_server, replace(IMPATIENT, seconds=0.0))
+    read_all(reader)
+    live_server.is_there = False
+    with pytest.raises(fb.SourceError, match="and 1 attempts to connect failed"):
+        reader.reopen()
+
+
+def test_frames_of_another_size_are_scaled_to_the_first(
+    live_server: LiveServer, recording: bytes, tmp_path: Path
+) -> None:
+    live_server.data = recording
+    reader = opened(live_server)
+    read_all(reader)
+    live_server.data = write_clip(tmp_path / "larger.ts", size=(128, 96), frames=10, options={"bf": "0"}).read_bytes()
+    assert reader.reopen() and len(read_all(reader)) == 10
+    assert reader.size == (64, 48)
+    reader.close()
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_a_source_gives_a_stream_s_newest_frame_without_waiting(
+    context: fb.GlContext, live_server: LiveServer, recording: bytes
+) -> None:
+    live_server.data, live_server.stalls = recording, True
+    with fb.open_source(live_server.address) as source:
+        assert source.live and source.length is None
+        textures = 0
+        while source.time is None or source.time < 1.8:
+            textures += source.poll(context) is not None
+        assert textures + source.dropped >= 46 and source.poll(context) is None
+        source.end_soon()
+        live_server.stalls = False  # the read that waits for a packet ends
+
+
+def test_only_schemes_that_were_allowed(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(
+        fb.SourceError, match=r"addresses begin with one of http, .*, not 'udp' \(StreamOptions.schemes"
+    ):
+        fb.open_source("udp://127.0.0.1:9")
+    with pytest.raises(fb.SourceError, match=r"begin with one of rtsp, not 'http'"):
+        fb.open_source("http://127.0.0.1:9/a", stream=fb.StreamOptions(schemes=("rtsp",)))
+    with pytest.raises(ValueError, match="'file' is no scheme of streams"):
+        fb.StreamOptions(schemes=("file",))
+    with pytest.raises(ValueError, match="stall is 0 seconds"):
+        fb.StreamOptions(stall=0)
+
+
+def test_no_message_has_a_password(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG), pytest.raises(fb.SourceError) as raised:
+        fb.open_source("rtsp://me:secret@127.0.0.1:1/door?token=hidden&size=2")
+    said = " ".join([str(raised.value), *caplog.messages])
+    assert "rtsp://me:***@127.0.0.1:1/door?token=***&size=2" in said
+    assert "secret" not in said and "hidden" not in said
+    assert shown("srt://[::1/x?passphrase=hidden") == "srt://..."
+    assert shown("clip:a@b.mp4") == "clip:a@b.mp4"
