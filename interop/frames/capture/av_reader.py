@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from ...errors import SourceError
 from ...yuv import YuvPicture
 from ..video.decoder import DecodedFrame, VideoDecoder
 from ..video.nvdec import nvdec_pictures, open_nvdec
+from ..video.pyav import load_av
 from ..video.streams import StreamOptions
 from .pixel_layouts import Layout, layout_of
 from .planar_layout import planar_layout
@@ -77,13 +79,10 @@ class AvReader:
 
     def _pictures(self) -> Generator[YuvPicture]:
         decoder = self._decoder
-        if decoder.format is None:
-            raise SourceError(f"{self.name} has no luma and chroma but RGB: textures() gives its frames")
         if self._context is not None:
             found = nvdec_pictures(decoder, self._context)
         else:
-            frames = decoder.native_frames()
-            found = ((YuvPicture.from_frame(decoder.alike(frame)), decoder.time_of(frame)) for frame in frames)
+            found = ((_picture(frame, decoder), decoder.time_of(frame)) for frame in decoder.native_frames())
         with contextlib.closing(found):
             for picture, self.time in found:
                 self._number += 1
@@ -128,6 +127,18 @@ def decoder_layout(decoder: VideoDecoder) -> tuple[tuple[int, int], Layout]:
     turn = decoder.turn if decoder.format else 0
     size = (height, width) if turn % 180 else (width, height)
     return size, layout_of("bgr", *size) if decoder.format is None else planar_layout(decoder.format, turn)
+
+
+def _picture(frame: Any, decoder: VideoDecoder) -> YuvPicture:
+    """A frame (av.VideoFrame) as luma and chroma; swscale makes them of RGB, without loss of resolution."""
+    if decoder.format is not None:
+        return YuvPicture.from_frame(decoder.alike(frame))
+    colours = load_av().video.reformatter
+    return YuvPicture.from_frame(
+        frame.reformat(
+            *decoder.size, "yuv444p", dst_colorspace=colours.Colorspace.ITU709, dst_color_range=colours.ColorRange.MPEG
+        )
+    )
 
 
 def pack_planes(frame: DecodedFrame, view: Frame) -> None:

@@ -162,14 +162,13 @@ class Source:
         Yields
         ------
         YuvPicture
-            The frame. Its memory is the decoder's again when the next one is asked for and the models that were
-            submitted until then, to the stream of the CudaContext, have read it.
+            The frame. NVDEC takes its memory again when the next but one is asked for, and the models that were
+            submitted until then to the stream of the CudaContext have read it.
 
         Raises
         ------
         SourceError
-            If a frame cannot be decoded, if the source is no video that PyAV reads, if its frames are RGB, or if the
-            frames were read before.
+            If a frame cannot be decoded, if the source is no video that PyAV reads, or if the frames were read before.
 
         Examples
         --------

@@ -21,7 +21,7 @@ from .decoder import VideoDecoder, open_container
 from .pyav import load_av
 
 AHEAD = 3
-"""Pictures whose models may still run when the next one is decoded."""
+"""Pictures whose models may still run when another one is decoded."""
 _MOST_SURFACES = 64
 """Surfaces that are remembered: a decoder has about 20, which come again and again."""
 _CURRENT_CONTEXT: dict[str, object] = {"primary_ctx": "0", "current_ctx": "1"}
@@ -63,20 +63,22 @@ def _kind(path: str | Path) -> str:
 
 
 def nvdec_pictures(decoder: VideoDecoder, context: CudaContext) -> Generator[tuple[YuvPicture, float]]:
-    """The pictures of NVDEC's surfaces with their times. A picture is valid until AHEAD others were given.
+    """The pictures of NVDEC's surfaces with their times.
 
-    The decoder gets a surface back when the stream of ``context`` has passed the work that was submitted until the
-    next picture was asked for.
+    The decoder gets a surface back AHEAD pictures later, behind the work that was submitted to the stream of
+    ``context`` until the next but one was asked for.
     """
     surfaces, held = _Surfaces(context, decoder), deque[tuple[CudaFence, Any]]()
     events = CudaEvents(context, flags=BLOCKING)
     is_independent = _is_independent(context)
+    before: Any = None
     try:
         for frame in decoder.native_frames():
             if is_independent:
                 context.wait_for_stream(LEGACY_STREAM)
             yield surfaces.picture(frame), decoder.time_of(frame)
-            held.append((CudaFence(events), frame))
+            held.append((CudaFence(events), before))
+            before = frame
             if len(held) > AHEAD:
                 held.popleft()[0].wait()
     finally:
