@@ -93,16 +93,21 @@ def write_clip(path: Path, frames: int) -> None:
     photograph = cv2.imread(str(PHOTOGRAPH))
     assert photograph is not None
     bgr = cv2.resize(photograph, SIZE, interpolation=cv2.INTER_LINEAR)
-    wide = np.hstack([bgr, bgr[:, ::-1], bgr])
+    wide = av.VideoFrame.from_ndarray(np.hstack([bgr, bgr[:, ::-1], bgr]), format="bgr24")
+    wide = wide.reformat(format="yuv420p", dst_colorspace=Colorspace.ITU709)
+    planes = [np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)[:, : plane.width] for plane in wide.planes]
     with av.open(str(path), "w") as container:
         stream: Any = container.add_stream("libx264", rate=RATE, options={"preset": "ultrafast"})
         stream.width, stream.height, stream.pix_fmt = *SIZE, "yuv420p"
         stream.codec_context.colorspace = Colorspace.ITU709
         for number in range(frames):
             at = 4 * number % (2 * SIZE[0])
-            picture: Any = np.ascontiguousarray(wide[:, at : at + SIZE[0]])
-            frame = av.VideoFrame.from_ndarray(picture, format="bgr24")
-            container.mux(stream.encode(frame.reformat(format="yuv420p", dst_colorspace=Colorspace.ITU709)))
+            parts = [
+                plane[:, at // step : (at + SIZE[0]) // step].ravel()
+                for plane, step in zip(planes, (1, 2, 2), strict=True)
+            ]
+            picture: Any = np.concatenate(parts).reshape(-1, SIZE[0])
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="yuv420p")))
         container.mux(stream.encode(None))
 
 

@@ -165,6 +165,6 @@ def litert_outputs(model: Model, given: Array) -> list[Array]:
 def mean_error(outputs: list[Array], expected: list[Array]) -> float:
     """The mean difference of the outputs, as a share of each one's largest value; the largest of all outputs."""
     return max(
-        float(np.abs(output - right).mean() / max(np.abs(right).max(), 1e-6))
+        float(np.abs(output.ravel() - right.ravel()).mean() / max(np.abs(right).max(), 1e-6))
         for output, right in zip(outputs, expected, strict=True)
     )
