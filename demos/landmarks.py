@@ -114,8 +114,8 @@ def finder(model: Model, size: tuple[int, int]) -> Finder:
 
     def find(run: Run) -> list[dict[str, Any]]:
         def look(region: Region) -> tuple[Array, float]:
-            values, sure, *_ = run(Sampling(0.0, 1.0, region.crop, region.rotation))
-            return values, float(sure.ravel()[0])
+            outputs = run(Sampling(0.0, 1.0, region.crop, region.rotation))
+            return outputs[0], float(outputs[1].ravel()[0])  # the others are large, and not looked at
 
         follower.follow(look)
         return follower.rows()

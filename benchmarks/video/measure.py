@@ -93,7 +93,8 @@ def write_clip(path: Path, frames: int) -> None:
     photograph = cv2.imread(str(PHOTOGRAPH))
     assert photograph is not None
     bgr = cv2.resize(photograph, SIZE, interpolation=cv2.INTER_LINEAR)
-    wide = av.VideoFrame.from_ndarray(np.hstack([bgr, bgr[:, ::-1], bgr]), format="bgr24")
+    joined: Any = np.hstack([bgr, bgr[:, ::-1], bgr])
+    wide: Any = av.VideoFrame.from_ndarray(joined, format="bgr24")
     wide = wide.reformat(format="yuv420p", dst_colorspace=Colorspace.ITU709)
     planes = [np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)[:, : plane.width] for plane in wide.planes]
     with av.open(str(path), "w") as container:

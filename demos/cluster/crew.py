@@ -8,7 +8,7 @@ from dataclasses import replace
 import framebind as fb
 
 from ..apis import BY_NAME, CL, CUDA, GL
-from ..processing.session import Session
+from ..processing.bound_session import open_session
 from ..processing.work import Work
 from .division import PART_SECONDS
 from .pool import run_pool
@@ -27,7 +27,7 @@ def run_units(work: Work, units: Sequence[Unit], seats: Sequence[Seat], report: 
     if seats:
         run_pool(work, [replace(unit, part_seconds=PART_SECONDS) for unit in units], seats, report)
         return
-    with Session(work) as session:
+    with open_session(work) as session:
         for unit in units:
             report(process(session, unit, report))
 

@@ -17,6 +17,7 @@ from typing import Any
 import framebind as fb
 
 from ..player.report import ALLOWED_COPIES, copied_for
+from ..processing.bound_session import open_session
 from ..processing.session import Session
 from ..processing.work import Work
 from .division import divide, expected_frames, join, work_on
@@ -76,7 +77,7 @@ def serve(connection: Connection, work: Work, seat: Seat) -> None:
 def _work_off(take: Callable[[], Unit | None], work: Work, egl: int | None, report: Report) -> None:
     """Put units through one session until there is none. If it cannot be opened, that is the result of each unit."""
     try:
-        with Session(work, egl=egl) as session:
+        with open_session(work, egl=egl) as session:
             while (unit := take()) is not None:
                 report(process(session, unit, report))
     except fb.FramebindError as error:

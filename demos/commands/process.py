@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +15,7 @@ from ..cluster.progress import progress_bars
 from ..cluster.units import Event, Finished, Lost, Unit
 from ..cluster.worker import Seat
 from ..console import counted
-from ..flags import GpuFlags, with_flags
+from ..flags import AUTO, GpuFlags, Option, checked_backend, with_flags
 from ..processing.inputs import Input, find_inputs
 from ..processing.manifest import Manifest
 from ..processing.options import WorkOptions
@@ -38,6 +38,15 @@ Jobs = Annotated[
 Gpus = Annotated[str, typer.Option(help='"all" or numbers, such as 0,1: a process on each of these GPUs.')]
 
 
+@dataclass(frozen=True, kw_only=True)
+class ProcessFlags(GpuFlags):
+    """The options of the delegate. By default rows alone are made on CUDA if a GPU of NVIDIA is there."""
+
+    backend: Annotated[
+        str, Option(callback=checked_backend, help="gl, cl, cuda, or auto: cuda for rows alone, if it is there, or gl.")
+    ] = AUTO
+
+
 @with_flags
 def process(
     inputs: Inputs,
@@ -48,7 +57,7 @@ def process(
     gpus: Gpus = "",
     *,
     options: WorkOptions,
-    flags: GpuFlags,
+    flags: ProcessFlags,
 ) -> None:
     """Put videos through a model, and write them painted, with their sound, and what was found in each frame.
 

@@ -14,6 +14,7 @@ import framebind as fb
 
 from ..apis import BY_NAME, AnyBackend
 from ..flags import GpuFlags
+from .bound_session import open_session
 from .rows import COLUMNS, Row, make_columns
 from .session import Session
 from .tasks import model_of
@@ -237,6 +238,6 @@ def _kept(work: Work) -> list[Session]:
 def _frames(kept: Work, work: Work, source: str, place: Path | None) -> Iterator[list[Row]]:
     """The rows of each frame, from a session that no other video uses now: a kept one, or a new one, which is kept."""
     with contextlib.ExitStack() as stack:
-        session = _kept(kept).pop() if _kept(kept) else Session(kept).__enter__()
+        session = _kept(kept).pop() if _kept(kept) else open_session(kept).__enter__()
         stack.callback(lambda: _kept(kept).append(session))
         yield from session.frames(work, source, place)
