@@ -25,12 +25,10 @@ from ..player.report import ALLOWED_COPIES, DETECTIONS
 from .outputs import open_outputs
 from .rows import Row, make_rows
 from .session import Session
-from .tasks import FINDERS, TASKS
+from .tasks import FINDERS, make_finder, model_of
 from .work import Work
 
 Values = npt.NDArray[np.float32]
-_NO_PICTURE: Any = None
-"""Rows alone need none."""
 
 
 def open_session(work: Work, *, egl: int | None = None) -> Session:
@@ -81,9 +79,9 @@ class BoundSession(Session):
         with contextlib.ExitStack() as stack:
             with self._current():
                 reader = stack.enter_context(fb.open_source(source, start=work.start, end=work.end))
-                model = self._model(work.model or TASKS[work.task][1])
-                find = FINDERS[work.task](model, reader.size)
-                put = stack.enter_context(open_outputs(work, source, place, _NO_PICTURE, reader))
+                model = self._model(model_of(work))
+                find = make_finder(work, model, reader.size)
+                put = stack.enter_context(open_outputs(work, source, place, None, reader))
                 pictures = _Pictures(reader)
 
             def look(picture: fb.YuvPicture, sampling: Sampling) -> Outputs:
@@ -153,7 +151,7 @@ class BoundModel:
         details: list[dict[str, Any]] = self._interpreter.get_output_details()
         self.inputs, self.outputs = shapes(self._interpreter.get_input_details()), shapes(details)
         self.names = {int(each["index"]): str(each["name"]) for each in details}
-        self._buffers = [api.buffer(np.zeros(math.prod(shape), np.float32)) for shape in self.outputs.values()]
+        self._buffers = [api.buffer(np.zeros(max(math.prod(shape), 1), np.float32)) for shape in self.outputs.values()]
         for tensor, buffer in zip(self.outputs, self._buffers, strict=True):
             self._delegate.bind_buffer_to_tensor(buffer, tensor)
 

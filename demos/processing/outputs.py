@@ -22,13 +22,16 @@ Put = Callable[[Sequence[Row]], None]
 
 @contextlib.contextmanager
 def open_outputs(
-    work: Work, source: str, place: Path | None, picture: fb.GlTexture, reader: fb.Source
+    work: Work, source: str, place: Path | None, picture: fb.GlTexture | None, reader: fb.Source
 ) -> Iterator[Put]:
-    """Open the outputs of a video, none if there is no place. Yields the function that writes a frame to each."""
+    """Open the outputs of a video, none if there is no place. Yields the function that writes a frame to each.
+
+    Only a video needs a picture.
+    """
     files = dict(zip(work.save, work.outputs(place), strict=True)) if place is not None else {}
     writers: list[Put] = []
     with contextlib.ExitStack() as stack:
-        if "video" in files:
+        if "video" in files and picture is not None:
             sink = stack.enter_context(_open_video(work, source, files["video"], picture, reader))
             writers.append(_video_writer(sink, picture, reader, work.start if work.origin is None else work.origin))
         if "jsonl" in files:

@@ -101,6 +101,18 @@ def test_a_frame_is_let_go_when_its_models_have_run(recorder: RecordingDriver) -
         pictures.close()
 
 
+@pytest.fixture
+def no_gl() -> Iterator[None]:
+    """Within the test no GL context is current, as tests before it may have left one."""
+    before = fb.GlContext.current() if fb.GlContext.is_current() else None
+    if before is not None:
+        before.release()
+    yield
+    if before is not None:
+        before.make_current()
+
+
+@pytest.mark.usefixtures("no_gl")
 def test_the_cpu_decodes_what_nvdec_does_not_and_says_so(
     recorder: RecordingDriver, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
