@@ -9,8 +9,6 @@ the file is part of it. A row is the median of ``--repeats`` runs. *share* is th
 the mean of before and after. *cores* are CPU seconds of the whole process per 1,000 frames: cores per 1,000 frames/s.
 *bytes* cross the bus per frame, counted by ``fb.transfers``. *error* is the mean difference of the last frame's outputs
 from LiteRT's CPU kernels, whose frame FFmpeg converted and OpenCV scaled, as a share of the largest value.
-
-``python benchmarks/video/page.py ROWS.json --commit HASH`` keeps the rows and writes docs/video-times.md.
 """
 
 from __future__ import annotations

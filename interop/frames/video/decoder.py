@@ -20,8 +20,17 @@ from .streams import PROTOCOLS, StreamOptions, checked_scheme, shown
 
 MAX_PIXELS = 16384 * 8704
 """Pixels per frame that are decoded: twice 8K. A damaged or hostile header may claim any size."""
-            place, options=options, timeout=limits, hwaccel=accelerator,
-            **_TEXT_ERRORS if int(av.__version__.partition(".")[0]) < _TAKES_ANY_TEXT else {},
+OPEN_SECONDS, READ_SECONDS, LIVE_OPEN_SECONDS = 10.0, 10.0, 5.0
+"""Seconds to wait for a connection, for the next packet of a file, and for a connection to a live stream."""
+_ANALYZED = 200_000
+"""Microseconds of a live stream that FFmpeg may read before its first frame: by itself it takes five seconds. What it
+looks for, sizes and rates, frames tell as well."""
+_FRUITLESS_SECONDS = 60.0
+"""Seconds of packets of a live stream without a frame, until it is given up: key frames may be far apart."""
+_TAKES_ANY_TEXT, _TEXT_ERRORS = 19, {"metadata_errors": "replace"}
+"""The version of PyAV that takes titles that are no UTF-8, and the argument by which older ones do."""
+_KEPT_ARRIVALS = 64
+"""Packets whose time of arrival is kept: more than any decoder holds back."""
 Plane = npt.NDArray[np.uint8]
 
 
@@ -246,13 +255,8 @@ def open_container(
     place = text if scheme else str(Path(text).resolve())
     try:
         return av.open(
-<<<<<<< HEAD
-            place, options=options, timeout=limits, metadata_errors="replace",
-            hwaccel=accelerator,
-=======
-            place, options=options, timeout=(OPEN_SECONDS, READ_SECONDS), hwaccel=accelerator,
+            place, options=options, timeout=limits, hwaccel=accelerator,
             **_TEXT_ERRORS if int(av.__version__.partition(".")[0]) < _TAKES_ANY_TEXT else {},
->>>>>>> fefddf8 (PyAV 19 reads titles of any encoding itself, and has no argument for it; with_nvdec counts behind the first frame)
         )  # fmt: skip
     except (av.error.FFmpegError, OSError) as error:
         why = error.strerror or error
