@@ -16,6 +16,7 @@ from ..cluster.units import Event, Finished, Lost, Unit
 from ..cluster.worker import Seat
 from ..console import counted
 from ..flags import AUTO, GpuFlags, Option, checked_backend, with_flags
+from ..plots.files import chart_option, save
 from ..processing.inputs import Input, find_inputs
 from ..processing.manifest import Manifest
 from ..processing.options import WorkOptions
@@ -35,6 +36,7 @@ Jobs = Annotated[
     int | None,
     typer.Option(min=1, max=64, help="Videos at once: processes; with --gpus, sessions of each GPU's process (8)."),
 ]
+Profile = Annotated[Path | None, chart_option("Draw what decoder, model and encoder did, and their waits")]
 Gpus = Annotated[str, typer.Option(help='"all" or numbers, such as 0,1: a process on each of these GPUs.')]
 
 
@@ -55,6 +57,7 @@ def process(
     resume: Resume = False,
     jobs: Jobs = None,
     gpus: Gpus = "",
+    profile: Profile = None,
     *,
     options: WorkOptions,
     flags: ProcessFlags,
@@ -81,6 +84,8 @@ def process(
     finally:
         manifest.close()
     _print_summary(results, len(found) - len(waiting), time.perf_counter() - began)
+    if profile is not None:
+        _draw_profile(work.task, results, profile)
     if any("error" in result for result in results):
         raise typer.Exit(1)
 
@@ -135,6 +140,16 @@ def _run(work: Work, units: list[Unit], seats: list[Seat], manifest: Manifest) -
 
         run_units(work, units, seats, report)
     return results
+
+
+def _draw_profile(task: str, results: list[dict[str, Any]], path: Path) -> None:
+    from ..plots.pipeline import pipeline_chart  # packages of the extra `plot`
+
+    if not any(result.get("frames") for result in results):
+        print_line(f"no frame was processed: '{path}' is not written")
+        return
+    save(pipeline_chart(task, results), path)
+    print_line(f"wrote {path}")
 
 
 def _print_summary(results: list[dict[str, Any]], left_out: int, seconds: float) -> None:

@@ -26,6 +26,7 @@ from .outputs import open_outputs
 from .rows import Row, make_rows
 from .session import Session
 from .tasks import FINDERS, make_finder, model_of
+from .times import Times
 from .work import Work
 
 Values = npt.NDArray[np.float32]
@@ -76,13 +77,14 @@ class BoundSession(Session):
             self._bound_context.release()
 
     def _run(self, work: Work, source: str, place: Path | None) -> Iterator[list[Row]]:
+        self._times = times = Times()
         with contextlib.ExitStack() as stack:
             with self._current():
                 reader = stack.enter_context(fb.open_source(source, start=work.start, end=work.end))
                 model = self._model(model_of(work))
                 find = make_finder(work, model, reader.size)
-                put = stack.enter_context(open_outputs(work, source, place, None, reader))
-                pictures = _Pictures(reader)
+                put = stack.enter_context(open_outputs(work, source, place, None, reader, times))
+                pictures = _Pictures(reader, times)
 
             def look(picture: fb.YuvPicture, sampling: Sampling) -> Outputs:
                 return model.run(picture, in_stored(sampling, reader.size, reader.rotation), pictures.decode)
@@ -97,7 +99,8 @@ class BoundSession(Session):
                     if number % work.every:
                         continue
                     picture, time = taken
-                    rows = make_rows(source, time, number, find(partial(look, picture)))
+                    with times.stage("model"):
+                        rows = make_rows(source, time, number, find(partial(look, picture)))
                     put(rows)
                 if reader.decoder == "nvdec":  # the CPU's planes are copied
                     mode = "disallow"
@@ -114,8 +117,8 @@ class BoundSession(Session):
 class _Pictures:
     """The pictures of a video with their times. The next one may be decoded before it is taken."""
 
-    def __init__(self, reader: fb.Source) -> None:
-        self._reader, self._pictures = reader, reader.pictures()
+    def __init__(self, reader: fb.Source, times: Times) -> None:
+        self._reader, self._pictures, self._times = reader, reader.pictures(), times
         self._ahead: tuple[fb.YuvPicture, float | None] | Exception | None = None
         self._is_ahead = False
 
@@ -125,7 +128,8 @@ class _Pictures:
             return
         self._is_ahead = True
         try:
-            picture = next(self._pictures, None)
+            with self._times.stage("decode"):
+                picture = next(self._pictures, None)
             self._ahead = None if picture is None else (picture, self._reader.time)
         except fb.FramebindError as error:
             self._ahead = error

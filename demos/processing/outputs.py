@@ -14,6 +14,7 @@ import framebind as fb
 from .arrays import ArraysFile
 from .rows import Row
 from .tables import JsonLines, ParquetFile
+from .times import Times
 from .work import Work
 
 Put = Callable[[Sequence[Row]], None]
@@ -22,7 +23,7 @@ Put = Callable[[Sequence[Row]], None]
 
 @contextlib.contextmanager
 def open_outputs(
-    work: Work, source: str, place: Path | None, picture: fb.GlTexture | None, reader: fb.Source
+    work: Work, source: str, place: Path | None, picture: fb.GlTexture | None, reader: fb.Source, times: Times
 ) -> Iterator[Put]:
     """Open the outputs of a video, none if there is no place. Yields the function that writes a frame to each.
 
@@ -32,7 +33,9 @@ def open_outputs(
     writers: list[Put] = []
     with contextlib.ExitStack() as stack:
         if "video" in files and picture is not None:
-            sink = stack.enter_context(_open_video(work, source, files["video"], picture, reader))
+            sink = _open_video(work, source, files["video"], picture, reader)
+            stack.callback(times.encoded, sink)
+            stack.enter_context(sink)
             writers.append(_video_writer(sink, picture, reader, work.start if work.origin is None else work.origin))
         if "jsonl" in files:
             writers.append(stack.enter_context(JsonLines(files["jsonl"])).put)

@@ -20,6 +20,7 @@ from .outputs import open_outputs
 from .raw import OUTPUTS
 from .rows import Row, make_rows
 from .tasks import model_of, prepare
+from .times import WAIT, Times
 from .work import Work
 
 UNFINISHED = ".framebind-unfinished-"
@@ -39,6 +40,8 @@ class Session:
         """``egl`` is the GPU's EGL number; by default the first one that works is taken."""
         self.work, self._egl = work, egl
         self._networks: dict[str, Network] = {}
+        self._times = Times()
+        """Of the last video."""
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Session:
@@ -67,7 +70,8 @@ class Session:
         ``work`` may be another part of the video than the session's.
 
         Outputs take their places together when all are complete; after an error there is none. Returns frames, seconds,
-        CPU seconds, and bytes between host and GPU after the first frame, which compiles and loads weights.
+        CPU seconds, bytes between host and GPU after the first frame, which compiles and loads weights, and "times":
+        where the time went (``Times.lanes``).
         """
         began, cpu, work = time.perf_counter(), time.process_time(), work or self.work
         frames, first = 0, 0
@@ -79,7 +83,7 @@ class Session:
         return {
             "frames": frames, "seconds": round(time.perf_counter() - began, 3),
             "cpu_seconds": round(time.process_time() - cpu, 3), "bytes": fb.transfers.bytes - first if frames else 0,
-            "outputs": [str(path) for path in work.outputs(place)],
+            "outputs": [str(path) for path in work.outputs(place)], "times": self._times.lanes(),
         }  # fmt: skip
 
     def frames(self, work: Work, source: str, place: Path | None) -> Iterator[list[Row]]:
@@ -100,7 +104,7 @@ class Session:
 
     def _run(self, work: Work, source: str, place: Path | None) -> Iterator[list[Row]]:
         """Draw and write each frame. While the caller has its rows, the caller's own context and guard are in force."""
-        stack = contextlib.ExitStack()
+        stack, self._times = contextlib.ExitStack(), Times()
 
         def close(*exception: Any) -> bool | None:
             with self._context.made_current():
@@ -113,20 +117,25 @@ class Session:
                 picture = stack.enter_context(fb.GlTexture(*reader.size, "rgba8", label="the picture"))
                 # A task of its own for each video: it remembers where things were in the frame before.
                 task, overlay = self._task(work, picture), fb.Overlay()
-                put = stack.enter_context(open_outputs(work, source, place, picture, reader))
-                frames = enumerate(reader.textures(self._context))
+                put = stack.enter_context(open_outputs(work, source, place, picture, reader, self._times))
+                frames = enumerate(reader.textures(self._context, self._timer))
+                stack.callback(self._times.end, self._timer, reader)
             mode: Literal["allow", "disallow"] = "allow"  # the first frame compiles and loads weights
             while True:
                 with self._context.made_current(), fb.transfer_guard(mode, exempt=COPIES):
-                    number, frame = next(frames, (0, None))
+                    with self._times.stage(WAIT):
+                        number, frame = next(frames, (0, None))
                     if frame is None:
                         return
+                    self._timer.mark("draw")
                     if number % work.every:
+                        self._times.add(self._timer.end())
                         continue
                     _draw(task, frame, picture, overlay)
                     rows = make_rows(source, reader.time, number, task.results() if task.results else [])
+                    self._timer.mark("read back")
                     put(rows)
-                    self._timer.end()
+                    self._times.add(self._timer.end())
                 mode = "disallow"
                 yield rows
 

@@ -19,7 +19,7 @@ from .readback import ReadbackRing
 from .replacement import Replacement
 from .video_file import VIDEO_CODECS, VideoFile
 from .window import Window
-from .writer import Writer
+from .writer import Writer, WrittenFile
 
 PICTURE_FILE = "picture file"
 """The reason under which ``transfers`` counts the copy that a PNG file is written from."""
@@ -204,7 +204,7 @@ class VideoSink(Sink):
     """
 
     def __init__(
-        self, path: Path, file: VideoFile | AvFile, context: GlContext, size: tuple[int, int], fps: float, live: bool
+        self, path: Path, file: WrittenFile, context: GlContext, size: tuple[int, int], fps: float, live: bool
     ) -> None:
         self._path, self._size, self._fps, self._live = path, size, fps, live
         self._ended = self._closed = False

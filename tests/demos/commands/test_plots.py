@@ -18,6 +18,7 @@ from framebind.__main__ import app
 from framebind.demos.plots.errors import LEAST, MOST, OutputError, errors_chart, shown
 from framebind.demos.plots.files import save, without_less_than
 from framebind.demos.plots.graph import edges_of, graph_chart, live_operators, rows_of
+from framebind.demos.plots.pipeline import pipeline_chart
 from framebind.demos.plots.profile import Benchmark, Profile, Timed, benchmark_chart, best_of
 from support.tiny_models import CPU_ONLY, chain
 
@@ -191,3 +192,23 @@ def test_a_tensor_that_skips_rows_has_one_lane_for_all_its_readers() -> None:
 
 def test_errors_are_drawn_within_the_axis() -> None:
     assert [shown(error) for error in (0.0, 1e-3, float("inf"), float("nan"))] == [LEAST, 1e-3, MOST, MOST]
+
+
+# Videos ---------------------------------------------------------------------------------------------------------------
+
+
+def test_the_time_of_videos_is_drawn_per_frame() -> None:
+    times = {
+        "decoder": {"decode": 1.0, "wait": 7.0, "cpu": 0.5},
+        "thread": {"upload": 1.0, "model": 2.0, "draw": 0.5, "read back": 0.5, "wait for the encoder": 4.0, "cpu": 2.0},
+        "encoder": {"encode": 8.0, "wait": 0.0, "cpu": 1.0},
+    }
+    result = {"frames": 100, "seconds": 8.0, "cpu_seconds": 9.0, "times": times}
+    chart = pipeline_chart("style", [result, {"error": "SourceError: broken"}, result])
+    parts = {(row["lane"], row["stage"]): row for row in rows_with(chart, "begin")}
+    assert ("encoder's thread", "wait") not in parts, "too short to be seen"
+    assert parts["encoder's thread", "encode"]["ms"] == pytest.approx(80.0)
+    waiting = parts["thread with the GPU's context", "wait for the encoder"]
+    assert (waiting["begin"], waiting["end"], waiting["kind"]) == (pytest.approx(40.0), pytest.approx(80.0), "waiting")
+    cpu = {row["thread"]: row["seconds"] for row in rows_with(chart, "seconds")}
+    assert sum(cpu.values()) == pytest.approx(90.0) and cpu["decoder's thread"] == pytest.approx(5.0)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import av
 import pytest
@@ -61,14 +62,31 @@ def folder(tmp_path: Path) -> Path:
     return inputs
 
 
+def assert_every_second_is_in_each_lane(times: dict[str, dict[str, float]], seconds: float) -> None:
+    """Stages and waits of each thread are the whole time: nothing is counted twice, nothing is missing."""
+    assert list(times) == ["decoder", "thread", "GPU", "encoder"]
+    for lane, parts in times.items():
+        whole = sum(each for name, each in parts.items() if name != "cpu")
+        assert whole == pytest.approx(seconds, rel=0.02, abs=0.02), lane
+        assert all(each >= 0 for each in parts.values())
+    assert {"upload", "model", "draw", "read back"} <= {name for name, each in times["thread"].items() if each}
+    assert times["encoder"]["encode"] > 0 and times["decoder"]["decode"] > 0
+
+
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
 @pytest.mark.usefixtures("context")
 def test_a_folder_with_a_broken_video_and_a_second_run(
     folder: Path, tmp_path: Path, process: Callable[..., Result]
 ) -> None:
     output = tmp_path / "out"
-    result = process(folder, "--output", output, "--save", "video,jsonl")
+    profile = tmp_path / "profile.svg"
+    result = process(folder, "--output", output, "--save", "video,jsonl", "--profile", profile)
     assert result.exit_code == 1, "one of them failed"
+    drawn = {element.text for element in ElementTree.parse(profile).iter()}
+    assert {"detect: 9 frames of 2 videos", "decoder's thread", "encoder's thread", "GPU"} <= drawn
+    for row in rows_of(output / NAME):
+        if "error" not in row:
+            assert_every_second_is_in_each_lane(row["times"], row["seconds"])
     assert "broken.mp4: SourceError" in result.output and "2 videos, 9 frames" in result.output
     made = sorted(str(path.relative_to(output)) for path in output.rglob("*") if path.is_file())
     assert made == ["a.jsonl", "a.mp4", "deeper/a.jsonl", "deeper/a.mp4", NAME]

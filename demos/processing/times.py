@@ -1,0 +1,80 @@
+"""Seconds of each stage of a video, and of the waits between its threads."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import framebind as fb
+
+WAIT = "wait for the decoder"
+
+
+class Times:
+    """Seconds of one video, by the thread that decodes, the one that has the context, the GPU, and the encoder's.
+
+    The stages of the GPU, and of its thread, come from a ``fb.GlTimer``, some frames late, or from ``stage``.
+    """
+
+    def __init__(self) -> None:
+        self._began, self._cpu = time.perf_counter(), time.thread_time()
+        self._thread, self._gpu = Counter[str](), Counter[str]()
+        self._inner = self._for_encoder = 0.0
+        self._decoder: fb.WorkTime | None = None
+        self._encoder: fb.WorkTime | None = None
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Count the time of the block, without that of stages inside it."""
+        began, before, self._inner = time.perf_counter(), self._inner, 0.0
+        try:
+            yield
+        finally:
+            took = time.perf_counter() - began
+            self._thread[name] += took - self._inner
+            self._inner = before + took
+
+    def add(self, stages: Sequence[fb.StageTime]) -> None:
+        """Add the stages of a frame. The upload of a frame is a part of the wait for it."""
+        for stage in stages:
+            name = "model" if stage.name == "inference" else stage.name
+            seconds = (stage.cpu[1] - stage.cpu[0]) / 1e9
+            self._thread[name] += seconds
+            if name == "upload":
+                self._thread[WAIT] -= seconds
+            if stage.gpu is not None:
+                self._gpu[name] += (stage.gpu[1] - stage.gpu[0]) / 1e9
+
+    def end(self, timer: fb.GlTimer, reader: fb.Source) -> None:
+        """Add the frames that the timer still has, and the source."""
+        for _ in range(timer.depth):
+            self.add(timer.end())
+        self._decoder = reader.decoding
+
+    def encoded(self, sink: fb.Sink) -> None:
+        """Add a video's sink, which is closed."""
+        self._encoder, self._for_encoder = sink.encoding, sink.waited
+
+    def lanes(self) -> dict[str, dict[str, Any]]:
+        """Seconds by lane, as values for JSON; "cpu" is the CPU time of the lane's own thread."""
+        seconds, lanes = time.perf_counter() - self._began, dict[str, dict[str, float]]()
+        if self._decoder is not None:
+            lanes["decoder"] = _worker("decode", self._decoder, seconds)
+        thread = lanes["thread"] = dict(self._thread)
+        if self._for_encoder:
+            thread["read back"] = thread.get("read back", 0.0) - self._for_encoder
+            thread["wait for the encoder"] = self._for_encoder
+        thread["other"] = seconds - sum(thread.values())
+        thread["cpu"] = time.thread_time() - self._cpu
+        if self._gpu:
+            lanes["GPU"] = {**self._gpu, "idle": seconds - sum(self._gpu.values())}
+        if self._encoder is not None:
+            lanes["encoder"] = _worker("encode", self._encoder, seconds)
+        return {lane: {name: round(max(each, 0.0), 4) for name, each in parts.items()} for lane, parts in lanes.items()}
+
+
+def _worker(name: str, work: fb.WorkTime, seconds: float) -> dict[str, float]:
+    return {name: work.busy, "wait": seconds - work.busy, "cpu": work.cpu}
