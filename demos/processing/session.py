@@ -41,7 +41,7 @@ class Session:
         self.work, self._egl = work, egl
         self._networks: dict[str, Network] = {}
         self._times = Times()
-        """Of the last video."""
+        """The seconds of the last video."""
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Session:
