@@ -180,11 +180,11 @@ def main(
     compare: Annotated[str, typer.Option(help=f"Peers: {','.join(PEERS)}.")] = "",
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the rows there.")] = None,
 ) -> None:
-    rows = list[Row]()
+    rows, began = list[Row](), time.perf_counter()
 
     def add(row: Row) -> None:
         rows.append(row)
-        print(with_shares(rows)[-1], flush=True)
+        print(f"{with_shares(rows)[-1]}  after {time.perf_counter() - began:.0f} s", flush=True)
         if json_file is not None:  # now, as a peer may take the process with it
             shown = [asdict(each) for each in with_shares(rows)]
             json_file.write_text(json.dumps({"machine": context.name, "frames": frames, "rows": shown}, indent=1))
@@ -195,8 +195,9 @@ def main(
         print(f"{context.name}, {frames} frames of {SIZE[0]}x{SIZE[1]}, {clip.stat().st_size / 1e6:.1f} MB")
         decoder = partial(DecodeOnly, NO_MODEL)
         ways: dict[str, MakeSession] = {
-            "framebind": partial(Framebind, reads=False), "framebind, read": partial(Framebind, reads=True),
-        }  # fmt: skip
+            "framebind": partial(Framebind, reads=False, keep=Path(folder) / "kept"),
+            "framebind, read": partial(Framebind, reads=True, keep=Path(folder) / "kept"),
+        }
         peers = {name: PEERS[name] for name in compare.split(",") if name}
         add(row_of(NO_MODEL, ALONE, sessions, run_sessions(decoder, clip, sessions, repeats)))
         chosen = [MODELS[name] for name in models or MODELS]

@@ -84,13 +84,19 @@ def opened(clip: Path, context: fb.CudaContext) -> Any:
 
 
 class Framebind:
-    """NVDEC's surfaces bound to a model on CUDA. ``reads``: the outputs are read back, one frame later."""
+    """NVDEC's surfaces bound to a model on CUDA, in 16 bits. ``reads``: the outputs are read back, one frame later.
 
-    def __init__(self, model: Model, *, reads: bool) -> None:
+    ``keep`` is a folder of compiled programs, which the first session fills for the others.
+    """
+
+    def __init__(self, model: Model, *, reads: bool, keep: Path) -> None:
         self._model, self._reads = model, reads
         self._context = fb.CudaContext()
-        self._delegate = fb.GpuDelegate(fb.GpuDelegateOptions("cuda", is_precision_loss_allowed=True))
         path = find_model(model.name)
+        options = fb.GpuDelegateOptions(
+            "cuda", is_precision_loss_allowed=True, serialization_dir=keep, model_token=model.name
+        )
+        self._delegate = fb.GpuDelegate(options)
         self._interpreter = fb.Interpreter(path, experimental_delegates=[self._delegate])
         self._interpreter.set_allow_buffer_handle_output(True)
         self._input, self._outputs = self._interpreter.inputs()[0], self._interpreter.outputs()

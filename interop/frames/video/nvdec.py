@@ -38,7 +38,6 @@ def open_nvdec(path: str | Path, context: CudaContext, *, start: float = 0.0, en
     accelerator = HWAccel(
         "cuda", str(context.device), allow_software_fallback=False, options=_CURRENT_CONTEXT, is_hw_owned=True
     )
-    kind = _kind(path)  # an error of the file comes first, and is the same as without NVDEC
     reason = "its frames are of no format that is known"
     try:
         with context.entered():
@@ -50,7 +49,8 @@ def open_nvdec(path: str | Path, context: CudaContext, *, start: float = 0.0, en
         if decoder.format is not None and decoder.is_on_gpu:
             return decoder
         decoder.close()
-    raise SourceError(f"video '{path}', {kind}, is not decoded by NVDEC: {reason}")
+    # An error of the file itself comes first, and is the same as without NVDEC.
+    raise SourceError(f"video '{path}', {_kind(path)}, is not decoded by NVDEC: {reason}")
 
 
 def _kind(path: str | Path) -> str:
