@@ -36,9 +36,13 @@ class WorkOptions:
     ] = "0"
     std: Annotated[str, Option(help="For raw: their standard deviation, likewise.")] = "1"
     suffix: Annotated[str, Option(help="The videos' format: .mp4, .mov, .mkv, .webm or .gif.")] = ".mp4"
-    codec: Annotated[str | None, Option(help="h264, hevc, av1, vp9, prores or gif; by default that of the suffix.")] = (
-        None
-    )
+    codec: Annotated[
+        str | None,
+        Option(
+            help="h264, hevc, av1, vp9, prores or gif; by default that of the suffix. h264_nvenc, hevc_nvenc and "
+            "av1_nvenc encode on a GPU of NVIDIA that has an encoder."
+        ),
+    ] = None
     quality: Annotated[int | None, Option(min=0, max=63, help="The encoder's rate factor: smaller is better.")] = None
     every: Annotated[int, Option(min=1, help="Every how many frames one is taken.")] = 1
     start: Annotated[float, Option(min=0, help="The second of each video at which to begin.")] = 0.0

@@ -20,8 +20,13 @@ CODECS = {
     "h264": ("libx264", {"crf": "20", "preset": "veryfast"}), "hevc": ("libx265", {"crf": "24", "preset": "veryfast"}),
     "av1": ("libsvtav1", {"crf": "32", "preset": "9"}), "vp9": ("libvpx-vp9", {"crf": "32", "b": "0", "row-mt": "1"}),
     "prores": ("prores_ks", {"profile": "3"}), "gif": ("gif", {}),
+    "h264_nvenc": ("h264_nvenc", {"cq": "23", "preset": "p4"}),
+    "hevc_nvenc": ("hevc_nvenc", {"cq": "26", "preset": "p4"}),
+    "av1_nvenc": ("av1_nvenc", {"cq": "30", "preset": "p4"}),
 }  # fmt: skip
 """Encoders and their options, by the name of their format. Quality is each encoder's usual "visually near"."""
+_NVENC = "_nvenc"
+"""The end of the names of encoders on NVIDIA's GPUs."""
 BY_SUFFIX = {".mp4": "h264", ".mov": "h264", ".mkv": "h264", ".webm": "vp9", ".gif": "gif"}
 _PIXELS = {"prores": "yuv422p10le", "gif": "rgb8"}
 _TICKS = 90_000
@@ -62,7 +67,10 @@ class AvFile:
             self._container = av.open(str(self._replacement.unfinished), "w")
             self._stream = self._add_stream(name, quality)
             self._sound = CopiedStreams(self._container, sound_of, *sound_part) if sound_of else None
-        except (av.error.FFmpegError, SourceError, ValueError) as error:
+        except SourceError as error:
+            self._replacement.discard()
+            raise self._replacement.error(str(error)) from error
+        except (av.error.FFmpegError, ValueError) as error:
             self._replacement.discard()
             raise self._replacement.error(f"{error}. Does the suffix .mkv work? It takes every format") from error
 
@@ -70,7 +78,7 @@ class AvFile:
         av, (encoder, options) = load_av(), CODECS[name]
         options = {**options, **_QUIET.get(encoder, {})}
         if quality is not None:
-            options["crf"] = str(quality)
+            options["cq" if name.endswith(_NVENC) else "crf"] = str(quality)
         rate = Fraction(self._fps).limit_denominator(1001)
         stream = self._container.add_stream(encoder, rate=rate, options=options)
         # Chroma of 4:2:0 has half the size: an odd side gets one more row or column.
@@ -84,7 +92,21 @@ class AvFile:
             stream.codec_context.color_range = 1
         else:
             self._colours = None
+        if name.endswith(_NVENC):
+            self._open_nvenc(stream, name)
         return stream
+
+    def _open_nvenc(self, stream: Any, name: str) -> None:
+        """Open the encoder now, as it may not be there. Raises SourceError."""
+        av = load_av()
+        try:
+            stream.codec_context.open(strict=False)
+        except av.error.FFmpegError as error:
+            raise SourceError(
+                f"{name} needs NVENC, and it does not open ({error.strerror or error}): it is in GPUs of NVIDIA that "
+                "have an encoder for this format, as GeForce, L4 and L40S do, and A100, H100 and H200 do not; "
+                f"'{name.removesuffix(_NVENC)}' encodes on the CPU"
+            ) from error
 
     def write(self, rgba: Frame, time: float | None = None) -> None:
         """Add a frame, RGBA of shape (height, width, 4), at ``time`` seconds, or 1 / fps after the one before.

@@ -126,9 +126,10 @@ def open_sink(
     live : bool
         Pictures come in their own time: each is shown in the video for as long as it was the last one, repeated or left
         out as ``fps`` requires. Otherwise each picture is one frame.
-    codec : {"h264", "hevc", "av1", "vp9", "prores", "gif"}, optional
+    codec : {"h264", "hevc", "av1", "vp9", "prores", "gif", "h264_nvenc", "hevc_nvenc", "av1_nvenc"}, optional
         The video's format; by default that of the suffix: H.264, which plays in browsers, VP9 in .webm, and .gif. It
-        needs PyAV (the extra ``video``), as the next two do. Without PyAV, and for .avi, OpenCV encodes.
+        needs PyAV (the extra ``video``), as the next two do. Without PyAV, and for .avi, OpenCV encodes. Names with
+        "nvenc" encode on a GPU of NVIDIA that has an encoder, and nowhere else.
     quality : int, optional
         The encoder's constant rate factor: smaller is better and larger; 20 by default for H.264.
     sound_of : str or Path, optional

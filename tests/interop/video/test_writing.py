@@ -92,6 +92,14 @@ def test_what_cannot_be_written_is_said(context: fb.GlContext, tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
+def test_nvenc_is_never_replaced_by_another_encoder(context: fb.GlContext, tmp_path: Path) -> None:
+    if fb.find_gpus():
+        pytest.skip("there may be a GPU that encodes")
+    with pytest.raises(fb.SourceError, match=r"written: hevc_nvenc needs NVENC, and it does not open .*'hevc' encodes"):
+        fb.open_sink(tmp_path / "a.mp4", context, (64, 48), codec="hevc_nvenc")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("name", ["a.mp4", "a.mkv"])
 def test_a_full_disk_is_said_and_leaves_the_file_that_was_there(
     context: fb.GlContext, tmp_path: Path, name: str
