@@ -2,44 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import framebind as fb
 
 from ..apis import BY_NAME, CL, CUDA, GL
 from ..processing.bound_session import open_session
 from ..processing.work import Work
-from .division import PART_SECONDS
+from .on_ray import run_on_ray
 from .pool import run_pool
 from .units import Report, Unit
-from .worker import Seat, process
+from .worker import SESSIONS_PER_GPU, Seat, process
 
-SESSIONS_PER_GPU = 8
-"""Videos at once per GPU: an H100 has seven engines that decode, and one session keeps one busy (H200, 2026-11-22,
-../shared/reference/video_and_cuda.md: 8 sessions decode 2,970 frames/s of 1080p, 12 no more)."""
-
-
-def run_units(work: Work, units: Sequence[Unit], seats: Sequence[Seat], report: Report) -> None:
-    """Process units on these seats, or in this process if there are none, and report what happens to each."""
-    if not units:
-        return
-    if seats:
-        run_pool(work, [replace(unit, part_seconds=PART_SECONDS) for unit in units], seats, report)
-        return
-    with open_session(work) as session:
-        for unit in units:
-            report(process(session, unit, report))
+Runner = Callable[[Work, Sequence[Unit], Report], None]
+"""Processes units, and reports what happens to each."""
 
 
-def find_seats(jobs: int | None, gpus: str, backend: str) -> list[Seat]:
-    """The seats for ``--jobs`` and ``--gpus``; none if this process does the work.
+def choose_runner(jobs: int | None, gpus: str, ray: str, backend: str) -> Runner:
+    """The workers for ``--jobs``, ``--gpus`` and ``--ray``. Raises DeviceError for what is not there.
 
     Without GPUs each job is a process. With them each GPU has one process, and ``jobs`` videos at once in it.
     """
+    if ray:
+        return partial(run_on_ray, address=ray, sessions=jobs)
     if gpus:
-        return seats_on(fb.find_gpus(), gpus, jobs or SESSIONS_PER_GPU, backend)
-    return [Seat()] * jobs if jobs is not None and jobs > 1 else []
+        return partial(run_pool, seats=seats_on(fb.find_gpus(), gpus, jobs or SESSIONS_PER_GPU, backend))
+    if jobs is not None and jobs > 1:
+        return partial(run_pool, seats=[Seat()] * jobs)
+    return run_here
+
+
+def run_here(work: Work, units: Sequence[Unit], report: Report) -> None:
+    """Process units in this process, one after the other."""
+    with open_session(work) as session:
+        for unit in units:
+            report(process(session, unit, report))
 
 
 def seats_on(found: Sequence[fb.FoundGpu], gpus: str, sessions: int, backend: str) -> list[Seat]:

@@ -11,6 +11,7 @@ from multiprocessing.connection import wait
 
 from ..processing.session import UNFINISHED
 from ..processing.work import Work
+from .division import PART_SECONDS
 from .schedule import Schedule
 from .units import Divided, Event, Finished, Report, Unit
 from .worker import Seat, serve
@@ -54,13 +55,13 @@ class _Worker:
         return f"its worker was ended by signal {-code}" if code < 0 else f"its worker ended with status {code}"
 
 
-def run_pool(work: Work, units: Sequence[Unit], seats: Sequence[Seat], report: Report) -> None:
+def run_pool(work: Work, units: Sequence[Unit], report: Report, *, seats: Sequence[Seat]) -> None:
     """Process units in one process per seat, and report what happens to each. Returns when all are finished.
 
     A unit whose worker dies is done again by a new one, alone in its process. An exception, such as Ctrl-C, ends all
     workers; what they had not finished leaves nothing.
     """
-    schedule, workers = Schedule(units, report), list[_Worker]()
+    schedule, workers = Schedule([replace(unit, part_seconds=PART_SECONDS) for unit in units], report), list[_Worker]()
     seats = [replace(seat) for seat in seats]  # equal ones are different places
     try:
         while schedule.waiting or any(worker.units for worker in workers):

@@ -10,10 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ..cluster.crew import find_seats, run_units
+from ..cluster.crew import Runner, choose_runner
 from ..cluster.progress import progress_bars
 from ..cluster.units import Event, Finished, Lost, Unit
-from ..cluster.worker import Seat
 from ..console import counted
 from ..flags import AUTO, GpuFlags, Option, checked_backend, with_flags
 from ..plots.files import chart_option, save
@@ -39,6 +38,10 @@ Jobs = Annotated[
 Profile = Annotated[Path | None, chart_option("Draw what decoder, model and encoder did, and their waits")]
 Gpus = Annotated[str, typer.Option(help='"all" or numbers, such as 0,1: a process on each of these GPUs.')]
 
+Ray = Annotated[
+    str, typer.Option(metavar="local|auto|ADDRESS", help="The Ray cluster that does it; one actor on each of its GPUs.")
+]
+
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessFlags(GpuFlags):
@@ -57,6 +60,7 @@ def process(
     resume: Resume = False,
     jobs: Jobs = None,
     gpus: Gpus = "",
+    ray: Ray = "",
     profile: Profile = None,
     *,
     options: WorkOptions,
@@ -70,8 +74,10 @@ def process(
 
     Example: python -m framebind process archive --output faces --task detect --save jsonl --gpus all --backend cuda
     """
+    if ray and gpus:
+        raise typer.BadParameter("Ray gives each actor a GPU: leave --gpus away", param_hint="--ray")
     work = options.work(flags)
-    found, seats = find_inputs(inputs), find_seats(jobs, gpus, flags.backend)
+    found, runner = find_inputs(inputs), choose_runner(jobs, gpus, ray, flags.backend)
     places = _places(found, output)
     manifest = Manifest(output, asdict(work), resume=resume)
     if resume:
@@ -80,7 +86,7 @@ def process(
     _check_outputs(work, waiting, places, overwrite=overwrite or resume)
     began = time.perf_counter()
     try:
-        results = _run(work, [Unit(each.path, places[each]) for each in waiting], seats, manifest)
+        results = _run(work, [Unit(each.path, places[each]) for each in waiting], runner, manifest)
     finally:
         manifest.close()
     _print_summary(results, len(found) - len(waiting), time.perf_counter() - began)
@@ -123,7 +129,7 @@ def _remove_unfinished(output: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run(work: Work, units: list[Unit], seats: list[Seat], manifest: Manifest) -> list[dict[str, Any]]:
+def _run(work: Work, units: list[Unit], runner: Runner, manifest: Manifest) -> list[dict[str, Any]]:
     """Process the videos. Returns their results in the order in which they were finished."""
     results: list[dict[str, Any]] = []
     with progress_bars(len(units)) as show:
@@ -138,7 +144,8 @@ def _run(work: Work, units: list[Unit], seats: list[Seat], manifest: Manifest) -
                 results.append(event.result)
             show(event)
 
-        run_units(work, units, seats, report)
+        if units:
+            runner(work, units, report)
     return results
 
 

@@ -258,6 +258,7 @@ REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "test_pool.py::test_a_unit_that_no_worker_survives_is_given_up": _always,  # four processes
     "test_division.py::test_joined_parts_are_what_one_run_makes": _always,  # the joins alone are in video/test_parts.py
     "test_pool.py::test_an_interrupted_run_ends_its_workers_and_goes_on": _always,  # processes of two runs
+    "test_ray.py": _always,  # a cluster's start is 5 s
     "test_random_graphs.py::test_graph": _is_later_graph,
     "test_kernels.py::test_a_text_of_each_kernel_compiles": _on("architecture", 75, 80),
     "test_kernels.py::test_the_kernels_of_every_operator_case_compile": _always,  # minutes of NVIDIA's compiler

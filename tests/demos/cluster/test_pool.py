@@ -7,31 +7,31 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import av
 import pytest
 
 import framebind as fb
-from framebind.demos.cluster.crew import SESSIONS_PER_GPU, find_seats, seats_on
+from framebind.demos.cluster.crew import choose_runner, run_here, seats_on
 from framebind.demos.cluster.pool import run_pool
 from framebind.demos.cluster.schedule import MAX_ATTEMPTS
 from framebind.demos.cluster.units import Event, Finished, Lost, Progress, Unit
-from framebind.demos.cluster.worker import Seat
+from framebind.demos.cluster.worker import SESSIONS_PER_GPU, Seat
 from framebind.demos.processing.manifest import NAME
 from framebind.demos.processing.session import UNFINISHED
 from framebind.demos.processing.work import Work
+from support.unfinished import wait_for_work
 from support.video.clips import write_clip
 
 GPUS = [fb.FoundGpu("GPU-a", "H200", 0, 1), fb.FoundGpu("GPU-b", "H200", 1, 0), fb.FoundGpu("GPU-c", "RX", None, 2)]
 
 
 def test_seats() -> None:
-    assert find_seats(None, "", "gl") == find_seats(1, "", "gl") == []
-    assert find_seats(3, "", "gl") == [Seat()] * 3
+    assert choose_runner(None, "", "", "gl") is choose_runner(1, "", "", "gl") is run_here
+    assert cast(Any, choose_runner(3, "", "", "gl")).keywords == {"seats": [Seat()] * 3}
     first, second = seats_on(GPUS[:2], "all", SESSIONS_PER_GPU, "cuda")
     assert first == Seat(8, 1, (("CUDA_VISIBLE_DEVICES", "GPU-a"),)) and second.egl == 0
     assert seats_on(GPUS, "2,0,2", 1, "gl") == [Seat(1, 2), Seat(1, 1, (("CUDA_VISIBLE_DEVICES", "GPU-a"),))]
@@ -72,17 +72,6 @@ def start(folder: Path, tmp_path: Path, model_path: Callable[[str], Path]) -> Ca
     return run
 
 
-def wait_for_work(output: Path) -> tuple[int, Path]:
-    """Wait until a worker is in the middle of a video. Returns its process and the folder that it writes."""
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        for unfinished in output.glob(f"{UNFINISHED}*"):
-            if list(unfinished.iterdir()):
-                return int(unfinished.name.removeprefix(UNFINISHED).split("-")[0]), unfinished
-        time.sleep(0.01)
-    raise AssertionError("no worker began")
-
-
 def rows_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
@@ -119,7 +108,7 @@ def test_the_units_of_a_killed_worker_are_done_by_another_one(
         lost.extend([event.unit] if isinstance(event, Lost) else [])
         finished.extend([event] if isinstance(event, Finished) else [])
 
-    run_pool(work, units, [Seat(sessions=2)], report)
+    run_pool(work, units, report, seats=[Seat(sessions=2)])
     assert set(lost) == set(units) == {each.unit for each in finished} and len(finished) == 2
     assert [each.result["frames"] for each in finished] == [20, 20]
     for unit in units:
@@ -129,7 +118,7 @@ def test_the_units_of_a_killed_worker_are_done_by_another_one(
 
 def test_a_unit_that_no_worker_survives_is_given_up(tmp_path: Path) -> None:
     unit, reported = Unit(tmp_path / "a.mp4", tmp_path / "out" / "a"), list[Event]()
-    run_pool(Poison(), [unit], [Seat()], reported.append)  # type: ignore[arg-type]
+    run_pool(cast(Any, Poison()), [unit], reported.append, seats=[Seat()])
     assert reported[:-1] == [Lost(unit)] * (MAX_ATTEMPTS - 1)
     assert isinstance(reported[-1], Finished) and "its worker ended with status 7" in reported[-1].result["error"]
 
