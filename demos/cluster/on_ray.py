@@ -16,7 +16,7 @@ import framebind as fb
 
 from ..models import BUNDLED, find_model
 from ..processing.session import UNFINISHED, Session
-from ..processing.tasks import TASKS
+from ..processing.tasks import model_of
 from ..processing.work import Work
 from .division import PART_SECONDS
 from .schedule import Schedule
@@ -44,7 +44,7 @@ def run_on_ray(work: Work, units: Sequence[Unit], report: Report, *, address: st
     with _cluster(ray, address):
         schedule = Schedule([_anywhere(unit) for unit in units], note)
         try:
-            _run(ray, replace(work, model=_model_file(work)), schedule, _places(ray, sessions))
+            _run(ray, _with_files(work), schedule, _places(ray, sessions))
         finally:
             schedule.clean()
             for folder in {unit.place.parent for unit in lost}:
@@ -134,10 +134,11 @@ def _anywhere(unit: Unit) -> Unit:
     return replace(unit, source=unit.source.resolve(), place=unit.place.resolve(), part_seconds=PART_SECONDS)
 
 
-def _model_file(work: Work) -> str:
-    """The path of the work's model. One that comes with the package keeps its name."""
-    name = work.model or TASKS[work.task][1]
-    return name if name in BUNDLED else str(find_model(name).resolve())
+def _with_files(work: Work) -> Work:
+    """The work with paths that do not depend on a process's folder. A model of the package keeps its name."""
+    name = model_of(work)
+    model = name if name in BUNDLED else str(find_model(name).resolve())
+    return replace(work, model=model, labels=work.labels and work.labels.resolve())
 
 
 def _load_ray() -> Any:

@@ -23,8 +23,8 @@ from framebind.demos.cluster.worker import SESSIONS_PER_GPU, Seat
 from framebind.demos.processing.manifest import NAME
 from framebind.demos.processing.session import UNFINISHED
 from framebind.demos.processing.work import Work
-from support.unfinished import wait_for_work
 from support.video.clips import write_clip
+from support.video.unfinished import wait_for_work
 
 GPUS = [fb.FoundGpu("GPU-a", "H200", 0, 1), fb.FoundGpu("GPU-b", "H200", 1, 0), fb.FoundGpu("GPU-c", "RX", None, 2)]
 
@@ -109,7 +109,8 @@ def test_the_units_of_a_killed_worker_are_done_by_another_one(
         finished.extend([event] if isinstance(event, Finished) else [])
 
     run_pool(work, units, report, seats=[Seat(sessions=2)])
-    assert set(lost) == set(units) == {each.unit for each in finished} and len(finished) == 2
+    assert len(lost) == len(finished) == 2
+    assert {each.place for each in lost} == {each.unit.place for each in finished} == {each.place for each in units}
     assert [each.result["frames"] for each in finished] == [20, 20]
     for unit in units:
         assert len({row["frame"] for row in rows_of(unit.place.with_suffix(".jsonl"))}) == 20

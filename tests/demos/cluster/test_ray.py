@@ -16,8 +16,8 @@ from framebind.demos.cluster.on_ray import run_on_ray
 from framebind.demos.cluster.units import Event, Finished, Lost, Unit
 from framebind.demos.processing.session import UNFINISHED
 from framebind.demos.processing.work import Work
-from support.unfinished import wait_for_work
 from support.video.clips import write_clip
+from support.video.unfinished import wait_for_work
 
 
 @pytest.fixture(scope="module")
