@@ -15,7 +15,8 @@ from typing import Any
 import framebind as fb
 
 from ..models import BUNDLED, find_model
-from ..processing.session import UNFINISHED, Session
+from ..processing.bound_session import open_session
+from ..processing.session import UNFINISHED
 from ..processing.tasks import model_of
 from ..processing.work import Work
 from .division import PART_SECONDS
@@ -114,7 +115,7 @@ class _Worker:
     def _process(self, unit: Unit) -> Finished | Divided:
         try:
             if not hasattr(self._thread, "session"):
-                self._thread.session = Session(self._work, egl=self._egl).__enter__()
+                self._thread.session = open_session(self._work, egl=self._egl).__enter__()
         except fb.FramebindError as error:
             return Finished(unit, describe(error))
         return process(self._thread.session, unit, lambda event: None)

@@ -120,7 +120,7 @@ def test_the_units_of_a_killed_worker_are_done_by_another_one(
 def test_a_unit_that_no_worker_survives_is_given_up(tmp_path: Path) -> None:
     unit, reported = Unit(tmp_path / "a.mp4", tmp_path / "out" / "a"), list[Event]()
     run_pool(cast(Any, Poison()), [unit], reported.append, seats=[Seat()])
-    assert reported[:-1] == [Lost(unit)] * (MAX_ATTEMPTS - 1)
+    assert [type(event) for event in reported[:-1]] == [Lost] * (MAX_ATTEMPTS - 1)
     assert isinstance(reported[-1], Finished) and "its worker ended with status 7" in reported[-1].result["error"]
 
 
