@@ -19,11 +19,11 @@ from .player.network import Sampling
 from .player.options import Options, demo
 from .player.report import DETECTIONS
 from .player.run import main
-from .player.task import Finder, Model, Run, Scene, Task, Variant
+from .player.task import Finder, Mask, Model, Run, Scene, Task, Variant
 from .vision import shares
 from .vision.captions import draw_legend, draw_notice
 from .vision.labels import palette
-from .vision.masks import SPREAD, enlarge, smooth_classes, smooth_person
+from .vision.masks import SPREAD, enlarge, enlarge_classes, smooth_classes, smooth_person
 from .vision.pictures import read_picture
 from .vision.presence import share_counter
 
@@ -95,6 +95,14 @@ void main() {{
     color = vec4(over(seen, texture(frame, uv).rgb, texture(mask, uv).r), 1.0);
 }}
 """
+_GREY = "uniform sampler2D mask;\nvoid main() { color = vec4(texture(mask, uv).rrr, 1.0); }\n"
+_NUMBERS = """
+uniform sampler2D numbers;
+void main() {
+    int found = int(texture(numbers, uv).r * 255.0 + 0.5);
+    color = vec4(found == 0 ? vec3(0.0) : PALETTE[found], 1.0);
+}
+"""
 _CLASSES = f"""
 vec4 value(float number, vec3 here) {{
     int found = int(number + 0.5);
@@ -118,14 +126,18 @@ def prepare(scene: Scene, effect: Effect | None = None, background: str = BACKGR
     mean, std = _normalization(channels)
     effects: dict[str, Draw] = {}
     results: dict[str, Rows] = {}
+    masks: dict[str, Callable[[], Mask]] = {}
     legend: Callable[[fb.Overlay], None] | None = None
     if channels > 1:
-        effects["classes"], legend, results["classes"] = _classes(scene, scores, (width, height), channels)
+        found = _Classes(scene, scores, (width, height), channels)
+        effects["classes"], results["classes"], masks["classes"] = found.draw, found.rows, found.mask
+        legend = found.legend
     if channels in (1, len(VOC)):
-        mask, results["cutout"] = _mask(scene, scores, (width, height), channels)
-        results["blur"] = results["cutout"]
-        effects["cutout"] = _cutout(scene, mask, _background(background))
-        effects["blur"] = _blur(scene, mask)
+        people = _People(scene, scores, (width, height), channels)
+        effects["cutout"] = _cutout(scene, people.draw, _background(background))
+        effects["blur"] = _blur(scene, people.draw)
+        for name in ("cutout", "blur"):
+            results[name], masks[name] = people.rows, people.mask
     chosen = effect or next(iter(effects))
     if chosen not in effects:
         raise fb.ModelError(f"{network.path.name} has {channels} classes: with it, --effect is {' or '.join(effects)}")
@@ -145,7 +157,11 @@ def prepare(scene: Scene, effect: Effect | None = None, background: str = BACKGR
 
     names = sorted(effects, key=lambda name: name != chosen)
     return Task(
-        draw, [Variant(EFFECTS[name], partial(choose, name)) for name in names], overlay, lambda: results[chosen]()
+        draw,
+        [Variant(EFFECTS[name], partial(choose, name)) for name in names],
+        overlay,
+        lambda: results[chosen](),
+        masks[chosen],
     )
 
 
@@ -197,32 +213,56 @@ def _normalization(channels: int) -> tuple[float, float]:
     return (0.0, 1.0) if channels == 1 else (0.5, 0.5)
 
 
-def _classes(
-    scene: Scene, scores: fb.GlBuffer, size: tuple[int, int], channels: int
-) -> tuple[Draw, Callable[[fb.Overlay], None], Rows]:
-    """Make functions: one colours the classes, one draws a legend of those in the picture, one gives their rows."""
-    smooth, count = smooth_classes(scores, size, channels), share_counter(channels, size, DETECTIONS)
-    colors, names = palette(channels), _names(channels)
-    texts = ", ".join(f"vec3{color}" for color in colors)
-    program = fb.FragmentProgram(f"const vec3 PALETTE[{channels}] = vec3[{channels}]({texts});\n{_CLASSES}")
-    number, shown = 0, list[int]()
-    small: fb.GlTexture | None = None
+class _Classes:
+    """Colours the classes of each frame."""
 
-    def draw(frame: fb.GlTexture) -> None:
-        nonlocal number, small
-        small = smooth(frame)
-        program.draw(scene.picture, {"frame": frame, "small": small})
-        if number % LEGEND_FRAMES == 0:
-            shown[:] = present(count(small))
-        number += 1
+    def __init__(self, scene: Scene, scores: fb.GlBuffer, size: tuple[int, int], channels: int) -> None:
+        self._scene, self._channels, self._names = scene, channels, _names(channels)
+        self._smooth, self._count = smooth_classes(scores, size, channels), share_counter(channels, size, DETECTIONS)
+        self._colors = palette(channels)
+        self._program = fb.FragmentProgram(self._palette() + _CLASSES)
+        self._number, self._shown = 0, list[int]()
+        self._last: dict[str, fb.GlTexture] = {}
 
-    def legend(overlay: fb.Overlay) -> None:
-        if shown:
-            draw_legend(overlay, [(names[number], colors[number]) for number in shown], scene.picture.size)
+    def _palette(self) -> str:
+        texts = ", ".join(f"vec3{color}" for color in self._colors)
+        return f"const vec3 PALETTE[{self._channels}] = vec3[{self._channels}]({texts});\n"
+
+    def draw(self, frame: fb.GlTexture) -> None:
+        """Colour the picture."""
+        self._last = {"frame": frame, "small": self._smooth(frame)}
+        self._program.draw(self._scene.picture, self._last)
+        if self._number % LEGEND_FRAMES == 0:
+            self._shown = present(self._count(self._last["small"]))
+        self._number += 1
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The shares of the classes."""
+        return class_rows(self._count(self._last["small"])) if self._last else []
+
+    def legend(self, overlay: fb.Overlay) -> None:
+        """Draw the colours and names of the classes in the picture."""
+        size = self._scene.picture.size
+        if self._shown:
+            draw_legend(overlay, [(self._names[number], self._colors[number]) for number in self._shown], size)
         else:
-            draw_notice(overlay, f"none of the {channels - 1} classes found", scene.picture.size)
+            draw_notice(overlay, f"none of the {self._channels - 1} classes found", size)
 
-    return draw, legend, lambda: class_rows(count(small)) if small is not None else []
+    def mask(self) -> Mask:
+        """Make the mask of numbers of classes, and a picture of their colours before black."""
+        size = self._scene.picture.size
+        program, show = enlarge_classes(self._channels), fb.FragmentProgram(self._palette() + _NUMBERS)
+        numbers, picture = fb.GlTexture(*size, "r8", label="the classes"), fb.GlTexture(*size, "rgba8", label="masks")
+
+        def values() -> fb.GlTexture:
+            program.draw(numbers, self._last)
+            return numbers
+
+        def shown() -> fb.GlTexture:
+            show.draw(picture, {"numbers": values()})
+            return picture
+
+        return Mask(values, shown, self._names)
 
 
 def present(shares: npt.NDArray[Any]) -> list[int]:
@@ -231,22 +271,34 @@ def present(shares: npt.NDArray[Any]) -> list[int]:
     return [int(number) for number in order if number and shares[number] >= LEAST_SHARE]
 
 
-def _mask(
-    scene: Scene, scores: fb.GlBuffer, size: tuple[int, int], channels: int
-) -> tuple[Callable[[fb.GlTexture], fb.GlTexture], Rows]:
-    """Make the function that draws the mask of people at the picture's size, and the one that gives its share."""
-    smooth, program = smooth_person(scores, size, channels, PERSON), enlarge()
-    count = share_counter(2, size, DETECTIONS)  # a mask's values are rounded to 0 and 1
-    mask = fb.GlTexture(*scene.picture.size, "r8", label="the mask")
-    small: fb.GlTexture | None = None
+class _People:
+    """Draws a mask of people for each frame."""
 
-    def draw(frame: fb.GlTexture) -> fb.GlTexture:
-        nonlocal small
-        small = smooth(frame)
-        program.draw(mask, {"frame": frame, "small": small})
-        return mask
+    def __init__(self, scene: Scene, scores: fb.GlBuffer, size: tuple[int, int], channels: int) -> None:
+        self._smooth, self._program = smooth_person(scores, size, channels, PERSON), enlarge()
+        self._count = share_counter(2, size, DETECTIONS)  # a mask's values are rounded to 0 and 1
+        self._mask = fb.GlTexture(*scene.picture.size, "r8", label="the mask")
+        self._small: fb.GlTexture | None = None
 
-    return draw, lambda: person_rows(float(count(small)[1])) if small is not None else []
+    def draw(self, frame: fb.GlTexture) -> fb.GlTexture:
+        """The mask at the picture's size."""
+        self._small = self._smooth(frame)
+        self._program.draw(self._mask, {"frame": frame, "small": self._small})
+        return self._mask
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The share of the picture that people cover."""
+        return person_rows(float(self._count(self._small)[1])) if self._small is not None else []
+
+    def mask(self) -> Mask:
+        """Make the mask that the effects use, and a grey picture of it."""
+        show, picture = fb.FragmentProgram(_GREY), fb.GlTexture(*self._mask.size, "rgba8", label="masks")
+
+        def shown() -> fb.GlTexture:
+            show.draw(picture, {"mask": self._mask})
+            return picture
+
+        return Mask(lambda: self._mask, shown)
 
 
 def _cutout(scene: Scene, mask: Callable[[fb.GlTexture], fb.GlTexture], behind: fb.GlTexture) -> Draw:

@@ -49,6 +49,18 @@ class Variant:
 
 
 @dataclass(frozen=True)
+class Mask:
+    """The places of things in the frame that was drawn last, of the picture's size. Each is drawn when it is called."""
+
+    values: Callable[[], fb.GlTexture]
+    """An R8 texture: the number of the class, or how much of a pixel is covered, 255 for all of it."""
+    show: Callable[[], fb.GlTexture]
+    """An RGBA8 texture to look at."""
+    classes: Sequence[str] = ()
+    """Names of the numbers; empty if the values say how much is covered."""
+
+
+@dataclass(frozen=True)
 class Task:
     """``draw`` takes a frame (RGBA8, row 0 on top) and draws the picture. The first of ``variants`` is in force."""
 
@@ -58,6 +70,8 @@ class Task:
     """Adds text, boxes and points, in pixels of the picture, after each draw; the runner draws them over it."""
     results: Callable[[], list[dict[str, Any]]] | None = None
     """Gives what the last draw found, as values for JSON, in pixels of the picture; None if the picture is all."""
+    mask: Callable[[], Mask] | None = None
+    """Makes the mask, once; None if the task has none."""
 
 
 class Model(Protocol):

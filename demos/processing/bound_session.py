@@ -39,7 +39,7 @@ def open_session(work: Work, *, egl: int | None = None) -> Session:
 
 def is_bound(work: Work) -> bool:
     """Whether a work is done without pictures: on CUDA, or "auto" on NVIDIA's GPU, if only rows are saved."""
-    if "video" in work.save or work.task not in FINDERS:
+    if {"video", "masks"} & set(work.save) or work.task not in FINDERS:
         return False
     backend = work.flags.backend
     if backend == "auto":

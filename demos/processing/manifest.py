@@ -54,7 +54,7 @@ class Manifest:
             and row["video"] == identity(path)
             and row.get("work") == self._work
             and not row.get("error")
-            and all(output.is_file() for output in outputs)
+            and all(output.exists() for output in outputs)
         )
 
     def add(self, path: Path, result: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, Literal, cast
 
 import typer
 
@@ -26,16 +26,25 @@ class WorkOptions:
     save: Annotated[
         str,
         Option(
-            help="With commas between: video, the painted video with its sound; jsonl and parquet, a row for each "
-            "thing found; npz, the outputs of the task raw, whose default it is."
+            help="With commas between: video, the painted video with its sound; masks, of segment and matte; jsonl "
+            "and parquet, a row for each thing found; npz, the outputs of the task raw, whose default it is."
         ),
     ] = ""
+    masks: Annotated[
+        Literal["video", "png", "rle"],
+        Option(
+            help="Masks as a video to look at, as PNG files of coverage or class numbers, or as COCO's run lengths "
+            "in the rows."
+        ),
+    ] = "video"
     labels: Annotated[Path | None, Option(help="The names of the classes of detect or classify, one per line.")] = None
     mean: Annotated[
         str, Option(help="For raw: mean of the picture's values, 0 to 1; one, or three with commas between.")
     ] = "0"
     std: Annotated[str, Option(help="For raw: their standard deviation, likewise.")] = "1"
-    suffix: Annotated[str, Option(help="The videos' format: .mp4, .mov, .mkv, .webm or .gif.")] = ".mp4"
+    suffix: Annotated[
+        str, Option(help="The videos' format: .mp4, .mov, .mkv, .webm or .gif; .png for a folder of frames.")
+    ] = ".mp4"
     codec: Annotated[
         str | None,
         Option(
@@ -58,9 +67,10 @@ class WorkOptions:
         kinds = tuple(dict.fromkeys((self.save or ("npz" if task == "raw" else "video")).split(",")))
         try:
             return Work(
-                cast("TaskName", task), self.model, save=cast("tuple[Save, ...]", kinds), suffix=self.suffix,
-                codec=self.codec, quality=self.quality, every=self.every, start=self.start, end=self.end,
-                labels=self.labels, mean=_numbers(self.mean, "--mean"), std=_numbers(self.std, "--std"), flags=flags,
+                cast("TaskName", task), self.model, save=cast("tuple[Save, ...]", kinds), masks=self.masks,
+                suffix=self.suffix, codec=self.codec, quality=self.quality, every=self.every, start=self.start,
+                end=self.end, labels=self.labels, mean=_numbers(self.mean, "--mean"), std=_numbers(self.std, "--std"),
+                flags=flags,
             )  # fmt: skip
         except ValueError as error:
             raise typer.BadParameter(str(error)) from error

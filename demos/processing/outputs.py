@@ -11,7 +11,10 @@ import numpy as np
 
 import framebind as fb
 
+from ..player.report import RECORDING
+from ..player.task import Mask
 from .arrays import ArraysFile
+from .masks import MASKS, MaskPictures, Pictures
 from .rows import Row
 from .tables import JsonLines, ParquetFile
 from .times import Times
@@ -23,20 +26,35 @@ Put = Callable[[Sequence[Row]], None]
 
 @contextlib.contextmanager
 def open_outputs(
-    work: Work, source: str, place: Path | None, picture: fb.GlTexture | None, reader: fb.Source, times: Times
+    work: Work,
+    source: str,
+    place: Path | None,
+    picture: fb.GlTexture | None,
+    reader: fb.Source,
+    times: Times,
+    mask: Mask | None = None,
 ) -> Iterator[Put]:
     """Open the outputs of a video, none if there is no place. Yields the function that writes a frame to each.
 
-    Only a video needs a picture.
+    Only a video and masks need a picture.
     """
-    files = dict(zip(work.save, work.outputs(place), strict=True)) if place is not None else {}
+    files = work.files(place) if place is not None else {}
     writers: list[Put] = []
+    began = work.start if work.origin is None else work.origin
     with contextlib.ExitStack() as stack:
-        if "video" in files and picture is not None:
+        if picture is not None and "video" in files and work.suffix == ".png":
+            writers.append(Pictures(files["video"], picture, RECORDING).put)
+        elif picture is not None and "video" in files:
             sink = _open_video(work, source, files["video"], picture, reader)
             stack.callback(times.encoded, sink)
             stack.enter_context(sink)
-            writers.append(_video_writer(sink, picture, reader, work.start if work.origin is None else work.origin))
+            writers.append(_video_writer(sink, lambda: picture, reader, began))
+        if picture is not None and mask is not None and "masks" in files:
+            if work.masks == "video":
+                sink = stack.enter_context(_open_masks(work, files["masks"], picture, reader))
+                writers.append(_video_writer(sink, mask.show, reader, began))
+            else:
+                writers.append(MaskPictures(files["masks"], mask).put)
         if "jsonl" in files:
             writers.append(stack.enter_context(JsonLines(files["jsonl"])).put)
         if "parquet" in files:
@@ -52,10 +70,10 @@ def open_outputs(
         yield put
 
 
-def _video_writer(sink: fb.Sink, picture: fb.GlTexture, reader: fb.Source, start: float) -> Put:
+def _video_writer(sink: fb.Sink, picture: Callable[[], fb.GlTexture], reader: fb.Source, start: float) -> Put:
     def put(_: Sequence[Row]) -> None:
         # A source without a clock, by OpenCV: pictures follow one another.
-        sink.put(picture, None if reader.time is None else reader.time - start)
+        sink.put(picture(), None if reader.time is None else reader.time - start)
 
     return put
 
@@ -74,3 +92,25 @@ def _open_video(work: Work, source: str, path: Path, picture: fb.GlTexture, read
         codec=work.codec, quality=work.quality,
         sound_of=source if work.origin is None else None, sound_part=(work.start, work.end),
     )  # fmt: skip
+
+
+def _open_masks(work: Work, path: Path, picture: fb.GlTexture, reader: fb.Source) -> fb.Sink:
+    return fb.open_sink(
+        path, picture.context, picture.size, fps=(reader.fps or 25.0) / work.every, codec=work.codec,
+        quality=work.quality, reason=MASKS,
+    )  # fmt: skip
+
+
+def take_place(made: Path, wanted: Path) -> None:
+    """Put a finished file, or folder of PNG files, in its place, and replace one that is there.
+
+    Raises SourceError for a folder that holds other files: they are not ours.
+    """
+    if wanted.is_dir():
+        there = list(wanted.iterdir())
+        if not made.is_dir() or any(not (each.stem.isdecimal() and each.suffix == ".png") for each in there):
+            raise fb.SourceError(f"'{wanted}' is a folder that holds other files: move it away")
+        for each in there:
+            each.unlink()
+        wanted.rmdir()
+    made.replace(wanted)

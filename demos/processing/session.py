@@ -15,8 +15,9 @@ import framebind as fb
 from ..models import find_model
 from ..player.network import Network
 from ..player.report import ALLOWED_COPIES
-from ..player.task import Scene, Task
-from .outputs import open_outputs
+from ..player.task import Mask, Scene, Task
+from .masks import MASKS, add_run_lengths
+from .outputs import open_outputs, take_place
 from .raw import OUTPUTS
 from .rows import Row, make_rows
 from .tasks import model_of, prepare
@@ -26,7 +27,7 @@ from .work import Work
 UNFINISHED = ".framebind-unfinished-"
 """Prefix of the folders in which outputs are written before they take their places; the process's number follows."""
 
-COPIES = (*ALLOWED_COPIES, OUTPUTS)
+COPIES = (*ALLOWED_COPIES, OUTPUTS, MASKS)
 """Reasons of the copies that are allowed after the first frame."""
 
 
@@ -100,7 +101,7 @@ class Session:
             unfinished = Path(folder) / place.name
             yield from self._run(work, source, unfinished)
             for made, wanted in zip(work.outputs(unfinished), work.outputs(place), strict=True):
-                made.replace(wanted)
+                take_place(made, wanted)
 
     def _run(self, work: Work, source: str, place: Path | None) -> Iterator[list[Row]]:
         """Draw and write each frame. While the caller has its rows, the caller's own context and guard are in force."""
@@ -117,7 +118,8 @@ class Session:
                 picture = stack.enter_context(fb.GlTexture(*reader.size, "rgba8", label="the picture"))
                 # A task of its own for each video: it remembers where things were in the frame before.
                 task, overlay = self._task(work, picture), fb.Overlay()
-                put = stack.enter_context(open_outputs(work, source, place, picture, reader, self._times))
+                mask = task.mask() if task.mask is not None and "masks" in work.save else None
+                put = stack.enter_context(open_outputs(work, source, place, picture, reader, self._times, mask))
                 frames = enumerate(reader.textures(self._context, self._timer))
                 stack.callback(self._times.end, self._timer, reader)
             mode: Literal["allow", "disallow"] = "allow"  # the first frame compiles and loads weights
@@ -132,7 +134,7 @@ class Session:
                         self._times.add(self._timer.end())
                         continue
                     _draw(task, frame, picture, overlay)
-                    rows = make_rows(source, reader.time, number, task.results() if task.results else [])
+                    rows = make_rows(source, reader.time, number, _found(task, mask if work.masks == "rle" else None))
                     self._timer.mark("read back")
                     put(rows)
                     self._times.add(self._timer.end())
@@ -155,3 +157,11 @@ def _draw(task: Task, frame: fb.GlTexture, picture: fb.GlTexture, overlay: fb.Ov
     if task.overlay is not None:
         task.overlay(overlay)
         overlay.draw(picture)
+
+
+def _found(task: Task, mask: Mask | None) -> list[dict[str, Any]]:
+    """The results of the frame that was drawn last, with their places if there is a mask."""
+    found = task.results() if task.results else []
+    if mask is not None:
+        add_run_lengths(found, mask)
+    return found

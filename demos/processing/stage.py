@@ -18,7 +18,7 @@ from .bound_session import open_session
 from .rows import COLUMNS, Row, make_columns
 from .session import Session
 from .tasks import model_of
-from .work import Save, TaskName, Work, task_for
+from .work import Masks, Save, TaskName, Work, task_for
 
 Source = str | Path
 
@@ -33,9 +33,9 @@ class VideoStage:
     A row is a dict with these keys: ``source``, the video as it was named; ``time``, the frame's seconds on the video's
     clock, or None if it has none; ``frame``, the number of the frame from the first one that was read; ``class``, a
     str; ``score``, from 0 to 1; ``box``, [left, top, right, bottom]; ``points``, a list of [x, y]; ``point_scores``, a
-    score for each point; ``share``, the part of the picture that the class covers, from 0 to 1. Boxes and points are in
-    pixels of the picture. What a task does not know is None. A frame in which nothing was found has one row, whose
-    ``class`` is None.
+    score for each point; ``share``, the part of the picture that the class covers, from 0 to 1; ``mask``, see
+    ``masks``. Boxes and points are in pixels of the picture. What a task does not know is None. A frame in which
+    nothing was found has one row, whose ``class`` is None.
 
     Parameters
     ----------
@@ -44,9 +44,13 @@ class VideoStage:
         a float32 array for each output of the model, by name.
     model : str or Path
         A .tflite file, or the name of a known model; the task's own by default.
-    save : sequence of {"video", "jsonl", "parquet", "npz"}
-        The files that are written for each video: the painted video with its sound, a line of JSON for each row,
-        Parquet (by pyarrow), or, for "raw", the outputs of all frames as arrays for ``np.load``.
+    save : sequence of {"video", "masks", "jsonl", "parquet", "npz"}
+        The files that are written for each video: the painted video with its sound, the masks of "segment" or "matte",
+        a line of JSON for each row, Parquet (by pyarrow), or, for "raw", the outputs of all frames as arrays for
+        ``np.load``.
+    masks : {"video", "png", "rle"}
+        Saved masks are a video to look at, a folder of PNG files of 8 bits (how much of a pixel a person covers, or the
+        number of its class), or COCO's run lengths in the key ``mask`` of each row, which needs no folder.
     output : str or Path, optional
         The folder of these files. A video's are named as the video, with another suffix.
     overwrite : bool
@@ -60,7 +64,8 @@ class VideoStage:
     mean, std : float or three floats
         Normalization of the picture's values, from 0 to 1, for "raw": those that the model was trained with.
     suffix, codec, quality : optional
-        The saved video's format (".mp4", ".webm", ".gif"), and its codec and quality as ``open_sink`` takes them.
+        The saved videos' format (".mp4", ".webm", ".gif"; ".png" is a folder of PNG files), and their codec and quality
+        as ``open_sink`` takes them.
     backend : {"opengl", "opencl", "cuda", "auto"}
         The API that runs the model.
     f16 : bool
@@ -88,6 +93,7 @@ class VideoStage:
         model: Source = "",
         *,
         save: Sequence[Save] = (),
+        masks: Masks = "video",
         output: Source | None = None,
         overwrite: bool = False,
         every: int = 1,
@@ -103,14 +109,14 @@ class VideoStage:
         f16: bool = False,
         cache: Source | None = None,
     ) -> None:
-        if save and output is None:
+        if output is None and set(save) - ({"masks"} if masks == "rle" else set()):
             raise ValueError(f"save={tuple(save)} needs the folder of these files: output")
         if backend not in (*BY_NAME, "auto"):
             raise ValueError(f"backend '{backend}' is none of {', '.join(BY_NAME)}, auto")
         flags = GpuFlags(backend=backend, f16=f16, serialization_dir=Path(cache) if cache is not None else None)
         self.work = Work(
-            cast("TaskName", task_for(task or "", str(model))), str(model), save=tuple(save), suffix=suffix,
-            codec=codec, quality=quality, every=every, start=start, end=end,
+            cast("TaskName", task_for(task or "", str(model))), str(model), save=tuple(save), masks=masks,
+            suffix=suffix, codec=codec, quality=quality, every=every, start=start, end=end,
             labels=None if labels is None else Path(labels), mean=_channels(mean), std=_channels(std), flags=flags,
         )  # fmt: skip
         self.output = None if output is None else Path(output)

@@ -9,9 +9,12 @@ from typing import Literal, get_args
 from ..flags import GpuFlags
 
 TaskName = Literal["style", "segment", "matte", "detect", "landmarks", "poses", "classify", "raw"]
-Save = Literal["video", "jsonl", "parquet", "npz"]
+Save = Literal["video", "masks", "jsonl", "parquet", "npz"]
 SAVED: tuple[Save, ...] = get_args(Save)
+Masks = Literal["video", "png", "rle"]
 SUFFIXES = {"jsonl": ".jsonl", "parquet": ".parquet", "npz": ".npz"}
+MASKED = ("segment", "matte")
+"""Tasks that have masks."""
 LABELLED = ("detect", "classify")
 """Tasks whose classes may be named by a file."""
 
@@ -27,7 +30,10 @@ class Work:
     model: str = ""
     """A .tflite file or a known model; the task's own if empty."""
     save: tuple[Save, ...] = ("video",)
+    masks: Masks = "video"
+    """The form of saved masks: a video, a folder of PNG files, or run lengths in the rows."""
     suffix: str = ".mp4"
+    """Format of saved videos; ".png" is a folder of PNG files."""
     codec: str | None = None
     quality: int | None = None
     every: int = 1
@@ -48,6 +54,11 @@ class Work:
         _check_name("task", self.task, get_args(TaskName))
         for kind in self.save:
             _check_name("save", kind, SAVED)
+        _check_name("masks", self.masks, get_args(Masks))
+        if "masks" in self.save and self.task not in MASKED:
+            raise ValueError(f"the tasks {' and '.join(MASKED)} have masks, '{self.task}' has none")
+        if "masks" in self.save and self.masks == "video" and self.suffix == ".png":
+            raise ValueError("with the suffix .png, masks are png or rle, not video")
         if self.every < 1:
             raise ValueError(f"every is {self.every}: take each frame (1), each second one (2) or fewer")
         if self.task == "raw" and not self.model:
@@ -62,8 +73,15 @@ class Work:
             raise ValueError(f"mean {self.mean} and std {self.std} have one value or three, and no std is 0")
 
     def outputs(self, place: Path) -> list[Path]:
-        """The files that it writes for a place without a suffix, in the order of ``save``."""
-        return [place.with_name(place.name + SUFFIXES.get(each, self.suffix)) for each in self.save]
+        """The files and folders that it writes for a place without a suffix, in the order of ``save``."""
+        return list(self.files(place).values())
+
+    def files(self, place: Path) -> dict[Save, Path]:
+        """The same by what they hold. Masks in rows have no file."""
+        ends: dict[str, str] = {**SUFFIXES, "video": ".frames" if self.suffix == ".png" else self.suffix}
+        ends["masks"] = ".masks" + (self.suffix if self.masks == "video" else "")
+        kinds: list[Save] = [kind for kind in self.save if kind != "masks" or self.masks != "rle"]
+        return {kind: place.with_name(place.name + ends[kind]) for kind in kinds}
 
 
 def task_for(task: str, model: str) -> str:

@@ -52,16 +52,10 @@ void main() {
     color = vec4(texture(frame, uv).rgb, float(best));
 }
 """
-# Joint bilateral upsampling (Kopf, Cohen, Lischinski and Uyttendaele, SIGGRAPH 2007): a mean of the mask's pixels
-# nearby, weighted by distance and by likeness of colour in the frame.
-SPREAD = f"""
-uniform sampler2D frame, small;
-vec4 spread(vec2 uv, vec3 here) {{
+_NEIGHBOURS = f"""
     ivec2 size = textureSize(small, 0);
     vec2 place = uv * vec2(size) - 0.5;
     ivec2 middle = ivec2(floor(place + 0.5));
-    vec4 sum = vec4(0.0);
-    float weights = 0.0;
     for (int y = -{RADIUS}; y <= {RADIUS}; y++) {{
         for (int x = -{RADIUS}; x <= {RADIUS}; x++) {{
             ivec2 at = clamp(middle + ivec2(x, y), ivec2(0), size - 1);
@@ -69,11 +63,32 @@ vec4 spread(vec2 uv, vec3 here) {{
             vec2 way = (vec2(at) - place) / {SPATIAL};
             vec3 other = (there.rgb - here) / {RANGE};
             float weight = exp(-0.5 * dot(way, way)) * max(exp(-0.5 * dot(other, other)), {FLOOR});
-            sum += weight * value(there.a, here);
-            weights += weight;
+            EACH
         }}
     }}
+"""
+# Joint bilateral upsampling (Kopf, Cohen, Lischinski and Uyttendaele, SIGGRAPH 2007): a mean of the mask's pixels
+# nearby, weighted by distance and by likeness of colour in the frame.
+SPREAD = f"""
+uniform sampler2D frame, small;
+vec4 spread(vec2 uv, vec3 here) {{
+    vec4 sum = vec4(0.0);
+    float weights = 0.0;
+    {_NEIGHBOURS.replace("EACH", "sum += weight * value(there.a, here); weights += weight;")}
     return sum / weights;
+}}
+"""
+# The class that has most of these weights: a number has no mean.
+_NUMBER = f"""
+uniform sampler2D frame, small;
+void main() {{
+    vec3 here = texture(frame, uv).rgb;
+    float votes[CLASSES];
+    for (int number = 0; number < CLASSES; number++) votes[number] = 0.0;
+    {_NEIGHBOURS.replace("EACH", "votes[int(there.a + 0.5)] += weight;")}
+    int best = 0;
+    for (int number = 1; number < CLASSES; number++) if (votes[number] > votes[best]) best = number;
+    color = vec4(float(best) / 255.0);
 }}
 """
 _MASK = "vec4 value(float mask, vec3 here) { return vec4(mask); }\n"
@@ -117,3 +132,8 @@ def _smooth(scores: fb.GlBuffer, size: tuple[int, int], channels: int, constants
 def enlarge() -> fb.FragmentProgram:
     """A program that enlarges the mask in alpha of ``small`` (see smooth_person) along the edges of ``frame``."""
     return fb.FragmentProgram(_MASK + SPREAD + _MASK_MAIN)
+
+
+def enlarge_classes(classes: int) -> fb.FragmentProgram:
+    """As ``enlarge``, for numbers of classes in alpha: draws the number, divided by 255, of the class of each pixel."""
+    return fb.FragmentProgram(f"const int CLASSES = {classes};\n{_NUMBER}")

@@ -234,6 +234,8 @@ REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "test_cache_key.py::test_another_text_of_a_file_is_another_cache_file": _on(
         "changed", "interop/record/hazards.py", "delegate/lower/pack.py"
     ),
+    "test_stage.py::test_a_pool_of_processes": _always,  # the program of docs/batch.md is one
+    "test_outputs.py::test_masks_are_a_video_pictures_and_run_lengths": _on("task", "segment"),
     "test_tasks.py::test_rows_are_those_of_the_cpu": _on("task", "segment", "landmarks"),
     "test_copying.py::test_segmentation_copied_is_segmentation_bound": _always,  # as style transfer and faces
     "test_landmarks.py::test_points_are_where_the_cpu_finds_them": _on("name", "pose_landmark_lite"),

@@ -19,7 +19,7 @@ from ..capture.readers import Frame
 from ..capture.upload import is_passed, make_fence, wait_and_delete
 
 VIDEO_FRAME = "video frame"
-"""The reason under which ``transfers`` counts the copies."""
+"""The reason under which ``transfers`` counts the copies, unless another is given."""
 
 _WRITTEN_BARRIER = GL.FRAMEBUFFER_BARRIER_BIT | GL.PIXEL_BUFFER_BARRIER_BIT
 _PACK = ((GL.PACK_ROW_LENGTH, 0), (GL.PACK_SKIP_ROWS, 0), (GL.PACK_SKIP_PIXELS, 0), (GL.PACK_ALIGNMENT, 4))
@@ -37,8 +37,10 @@ class ReadbackRing:
     width, 4), row 0 on top.
     """
 
-    def __init__(self, context: GlContext, width: int, height: int) -> None:
+    def __init__(self, context: GlContext, width: int, height: int, reason: str = VIDEO_FRAME) -> None:
+        """``reason`` is the phrase under which ``transfers`` counts the copies."""
         context.check()
+        self._reason = reason
         self._context, self._size, self._nbytes = context, (width, height), width * height * 4
         self.slots = max(2, min(_SLOTS, _MAX_BYTES // self._nbytes))
         self._buffers = [context.objects.generate("buffer") for _ in range(self.slots)]
@@ -64,9 +66,9 @@ class ReadbackRing:
         return self.slots - len(self._free) - len(self._pending)
 
     def push(self, texture: GlTexture) -> None:
-        """Start to copy ``texture``, counted as "video frame"."""
+        """Start to copy ``texture``."""
         self._context.check()
-        transfers.count("download", self._nbytes, VIDEO_FRAME)
+        transfers.count("download", self._nbytes, self._reason)
         slot, gl = self._free.popleft(), self._context.gl
         gl.glMemoryBarrier(_WRITTEN_BARRIER)
         with restored(self._context, read_framebuffer), kept(self._context, pixel_reads):

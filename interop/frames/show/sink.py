@@ -15,7 +15,7 @@ from ..capture.opencv import load_cv2
 from ..video.pyav import has_av
 from ..video.work_time import WorkTime
 from .av_file import BY_SUFFIX, AvFile
-from .readback import ReadbackRing
+from .readback import VIDEO_FRAME, ReadbackRing
 from .replacement import Replacement
 from .video_file import VIDEO_CODECS, VideoFile
 from .window import Window
@@ -107,6 +107,7 @@ def open_sink(
     quality: int | None = None,
     sound_of: str | Path | None = None,
     sound_part: tuple[float, float | None] = (0.0, None),
+    reason: str = VIDEO_FRAME,
 ) -> Sink:
     """Open a sink for RGBA8 textures.
 
@@ -137,6 +138,9 @@ def open_sink(
     sound_part : (float, float or None)
         Seconds of that video at which the new one begins and ends, if it is a part of it.
 
+    reason : str
+        The phrase under which ``transfers`` counts the copies of a video's frames.
+
     Raises
     ------
     SourceError
@@ -165,7 +169,7 @@ def open_sink(
         file = AvFile(path, size, fps, codec=codec, quality=quality, sound_of=source, sound_part=sound_part)
     else:
         file = VideoFile(path, size, fps)
-    return VideoSink(path, file, context, size, fps, live)
+    return VideoSink(path, file, context, size, fps, live, reason)
 
 
 class Offscreen(Sink):
@@ -205,14 +209,21 @@ class VideoSink(Sink):
     """
 
     def __init__(
-        self, path: Path, file: WrittenFile, context: GlContext, size: tuple[int, int], fps: float, live: bool
+        self,
+        path: Path,
+        file: WrittenFile,
+        context: GlContext,
+        size: tuple[int, int],
+        fps: float,
+        live: bool,
+        reason: str = VIDEO_FRAME,
     ) -> None:
         self._path, self._size, self._fps, self._live = path, size, fps, live
         self._ended = self._closed = False
         self._began, self._due_so_far = 0.0, 0
         self._waiting: deque[tuple[int, float | None]] = deque()
         """Number of frames and time of each picture that the GPU still copies."""
-        self._ring = ReadbackRing(context, *size)
+        self._ring = ReadbackRing(context, *size, reason)
         self._writer = Writer(file, path.name)
         self.encoding = self._writer.work
         weakref.finalize(self, self._writer.collected)  # if nobody closes it, also at the end of the process

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import ai_edge_litert.interpreter as litert
+import av
 import cv2
 import numpy as np
 import pyarrow.parquet
+import pycocotools.mask
 import pytest
+from ai_edge_litert import schema_py_generated as schema
 from typer.testing import CliRunner
 
 import framebind as fb
@@ -17,9 +21,13 @@ from framebind.__main__ import app
 from framebind.delegate.certify.cases.quantized_models import convolution
 from framebind.demos.processing import tables
 from framebind.demos.processing.arrays import ArraysFile
+from framebind.demos.processing.masks import MASKS
 from framebind.demos.processing.rows import COLUMNS, make_rows
 from framebind.demos.processing.tables import ParquetFile, parquet_schema
-from support.tiny_models import chain
+from framebind.demos.processing.work import TaskName
+from framebind.demos.vision.labels import palette
+from framebind.demos.vision.run_lengths import encode
+from support.tiny_models import G, Op, T, build, chain
 from support.video.clips import picture, write_clip
 
 
@@ -100,6 +108,8 @@ def test_outputs_of_an_integer_model_are_what_litert_s_stand_for(tmp_path: Path)
         (dict(task="raw"), "has no model of its own"),
         (dict(model="m.tflite", save=["video"]), "raw outputs are saved as npz, not as video"),
         (dict(task="detect", save=["npz"]), "are for the task 'raw', not for 'detect'"),
+        (dict(task="detect", save=["masks"]), "the tasks segment and matte have masks, 'detect' has none"),
+        (dict(task="matte", save=["masks"], suffix=".png"), "masks are png or rle"),
         (dict(task="matte", labels="a.txt"), "labels name the classes of the tasks detect and classify"),
         (dict(model="m.tflite", std=[1.0, 0.0, 1.0]), "no std is 0"),
         (dict(task="detect", backend="vulkan"), "backend 'vulkan' is none of"),
@@ -108,3 +118,80 @@ def test_outputs_of_an_integer_model_are_what_litert_s_stand_for(tmp_path: Path)
 def test_options_that_do_not_go_together(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         fb.VideoStage(output="out", **options)
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.usefixtures("context")
+@pytest.mark.parametrize("task", ["matte", "segment"])
+def test_masks_are_a_video_pictures_and_run_lengths(task: TaskName, tmp_path: Path) -> None:
+    """A model that is sure of what is bright: the same place in each form, at the picture's size."""
+    (model := tmp_path / "bright.tflite").write_bytes(brightness(1 if task == "matte" else 21))
+    (folder := tmp_path / "frames").mkdir()
+    for number in range(2):
+        half = np.zeros((48, 64, 3), np.uint8)
+        half[:, 32 + 8 * number :] = 255
+        cv2.imwrite(str(folder / f"{number}.png"), half)
+    fb.transfers.reset()
+    for form in ("video", "png", "rle"):
+        stage = fb.VideoStage(task, model, save=["masks", "jsonl"], masks=form, output=tmp_path / form)
+        with stage:
+            rows = stage.rows(folder)
+    assert fb.transfers.by_reason["download", MASKS].bytes == 2 * 48 * 64 * (4 + 1 + 1)
+    assert sorted(path.name for path in (tmp_path / "png").rglob("*")) == [
+        "000000.png", "000001.png", "frames.jsonl", "frames.masks",
+    ]  # fmt: skip
+    colors = np.array([(1.0, 1.0, 1.0)] if task == "matte" else palette(21)[15:16])
+    with av.open(str(tmp_path / "video" / "frames.masks.mp4")) as container:
+        shown = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
+    for number, row in enumerate(rows):
+        edge = 32 + 8 * number
+        values = cv2.imread(str(tmp_path / "png" / "frames.masks" / f"{number:06}.png"), cv2.IMREAD_UNCHANGED)
+        assert values is not None and values.shape == (48, 64)
+        place = pycocotools.mask.decode(row["mask"])
+        assert row["class"] == "person" and row["share"] == pytest.approx(1 - edge / 64, abs=0.05)
+        for found in (values >= 128 if task == "matte" else values == 15, place == 1):
+            assert found[:, edge + 3 :].all() and not found[:, : edge - 3].any()
+        assert np.abs(shown[number][:, edge + 6 :] - 255 * colors[0]).max() < 12
+        assert shown[number][:, : edge - 6].max() < 12
+    assert [json.loads(line)["mask"] for line in (tmp_path / "rle" / "frames.jsonl").open()] == [
+        row["mask"] for row in rows
+    ]
+
+
+def brightness(channels: int) -> bytes:
+    """A model whose mask is the mean of a pixel's colours; of 21 classes, the bright one is person."""
+    weights = np.zeros((channels, 1, 1, 3), np.float32)
+    # A class keeps its place if another one is better by less than 1.
+    weights[-1 if channels == 1 else 15] = 1 / 3 if channels == 1 else 20 / 3
+    options = schema.Conv2DOptionsT()
+    options.strideH = options.strideW = 1
+    tensors = [T("x", (1, 48, 64, 3)), T("w", weights.shape, weights), T("b", (channels,), [0.0] * channels)]
+    return build(G([*tensors, T("y", (1, 48, 64, channels))], [Op("CONV_2D", [0, 1, 2], [3], options)], [0], [3]))
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.usefixtures("context")
+def test_painted_frames_as_pictures_are_replaced_as_a_whole(tmp_path: Path) -> None:
+    (model := tmp_path / "bright.tflite").write_bytes(brightness(1))
+    source, output = write_clip(tmp_path / "a.mp4", frames=6), tmp_path / "out"
+    options: dict[str, Any] = dict(save=["video"], suffix=".png", output=output, every=2)
+    with fb.VideoStage("matte", model, **options) as stage:
+        stage.rows(source)
+        with pytest.raises(fb.SourceError, match="is there"):
+            stage.rows(source)
+    with fb.VideoStage("matte", model, overwrite=True, **options) as stage:
+        stage.rows(source, end=0.1)
+        assert sorted(path.name for path in (output / "a.frames").iterdir()) == ["000000.png", "000002.png"]
+        assert cv2.imread(str(output / "a.frames" / "000002.png")).shape == (48, 64, 3)
+        (output / "a.frames" / "mine.txt").touch()
+        with pytest.raises(fb.SourceError, match="holds other files"):
+            stage.rows(source)
+    assert (output / "a.frames" / "mine.txt").exists()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_run_lengths_are_coco_s(seed: int) -> None:
+    noise = np.random.default_rng(seed).uniform(0, 1, (37, 53))
+    mask = np.asarray((noise > (0.0, 0.5, 0.98, 1.0)[seed]) if seed else cv2.blur(noise, (9, 9)) > 0.5)
+    expected = pycocotools.mask.encode(np.asfortranarray(mask.astype(np.uint8)))
+    assert encode(mask) == {"size": expected["size"], "counts": expected["counts"].decode()}

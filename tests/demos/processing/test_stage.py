@@ -72,7 +72,7 @@ def test_descriptions_that_mean_nothing() -> None:
         fb.VideoStage("nothing")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="needs the folder"):
         fb.VideoStage("detect", save=["jsonl"])
-    with pytest.raises(ValueError, match="is none of video, jsonl, parquet, npz"):
+    with pytest.raises(ValueError, match="is none of video, masks, jsonl, parquet, npz"):
         fb.VideoStage("detect", save=["csv"], output="out")  # type: ignore[list-item]
     with pytest.raises(ValueError, match="every is 0"):
         fb.VideoStage("detect", every=0)
