@@ -1,0 +1,113 @@
+"""Measures `process --gpus`: rows of videos on one GPU and on all GPUs of a machine, one process on each.
+
+    python benchmarks/video/gpus.py --json ROWS.json detect matte
+
+A clip of 1080p H.264 is made (as in measure.py) and processed ``--units`` times, by its path. NVDEC decodes, rows of
+what was found are written as JSONL. *whole* counts from the start of the workers to their end, with Python, contexts
+and the last videos, when sessions run out of work. *steady* counts between two moments: every session has finished a
+video, and no video waits any more. A first run of one unit fills the folder of compiled programs.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+from measure import write_clip
+
+import framebind as fb
+from framebind.demos.cluster.crew import seats_on
+from framebind.demos.cluster.pool import run_pool
+from framebind.demos.cluster.units import Event, Finished, Lost, Unit
+from framebind.demos.cluster.worker import Seat
+from framebind.demos.flags import GpuFlags
+from framebind.demos.processing.work import TaskName, Work
+
+
+@dataclass(frozen=True)
+class Row:
+    """Figures of one run. Rates are in frames per second, ``cores`` in CPU seconds per 1,000 frames."""
+
+    task: str
+    gpus: int
+    frames: int
+    whole: float
+    steady: float | None
+    cores: float
+    bytes_per_frame: float
+
+    def __str__(self) -> str:
+        steady = "" if self.steady is None else f"{self.steady:8.0f}"
+        return (
+            f"{self.task:10} {self.gpus} GPUs {self.frames:6} frames {self.whole:8.0f} whole {steady:>8} steady "
+            f"{self.cores:7.3f} cores {self.bytes_per_frame:8.0f} bytes"
+        )
+
+
+def measure(work: Work, clip: Path, output: Path, units: int, seats: list[Seat]) -> Row:
+    """Process the clip so many times. Raises DeviceError if a video fails or a worker dies."""
+    finished: list[tuple[float, dict[str, Any]]] = []
+
+    def report(event: Event) -> None:
+        if isinstance(event, Lost) or (isinstance(event, Finished) and "error" in event.result):
+            raise fb.DeviceError(f"a run failed: {event}")
+        if isinstance(event, Finished):
+            finished.append((time.perf_counter(), event.result))
+
+    began = time.perf_counter()
+    run_pool(work, [Unit(clip, output / f"{number}") for number in range(units)], report, seats=seats)
+    seconds = time.perf_counter() - began
+    frames, cpu, copied = (sum(result[name] for _, result in finished) for name in ("frames", "cpu_seconds", "bytes"))
+    sessions = sum(seat.sessions for seat in seats)
+    return Row(
+        work.task, len(seats), frames, frames / seconds, steady_rate(finished, sessions), 1000 * cpu / frames,
+        copied / frames,
+    )  # fmt: skip
+
+
+def steady_rate(finished: list[tuple[float, dict[str, Any]]], sessions: int) -> float | None:
+    """The rate while all sessions have work: videos are alike, so that the first and last ``sessions`` of them are the
+    first and last of each. None for too few videos.
+    """
+    within = finished[sessions - 1 : len(finished) - sessions]
+    if len(within) < 2:
+        return None
+    return sum(result["frames"] for _, result in within[1:]) / (within[-1][0] - within[0][0])
+
+
+def main(
+    tasks: Annotated[list[str], typer.Argument(help="Of detect, landmarks, matte and others.")],
+    units: Annotated[int, typer.Option(help="Times that the clip is processed.")] = 48,
+    frames: Annotated[int, typer.Option(help="Frames of the clip.")] = 600,
+    sessions: Annotated[int, typer.Option(help="Videos at once per GPU.")] = 8,
+    backend: Annotated[str, typer.Option(help="cuda or gl.")] = "cuda",
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the rows there.")] = None,
+) -> None:
+    found, rows = fb.find_gpus(), list[Row]()
+    print("\n".join(map(str, found)), flush=True)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_clip(folder / "clip.mp4", frames)
+        flags = GpuFlags(backend=backend, f16=True, serialization_dir=folder / "kept")
+        for task in tasks:
+            work = Work(cast(TaskName, task), save=("jsonl",), flags=flags)
+            measure(work, folder / "clip.mp4", folder / "first", 1, seats_on(found, "0", 1, backend))
+            for gpus in ("0", "all"):
+                seats = seats_on(found, gpus, sessions, backend)
+                rows.append(measure(work, folder / "clip.mp4", folder / gpus, units, seats))
+                print(rows[-1], flush=True)
+            one, every = rows[-2:]
+            steady = f", steady {every.steady / one.steady:.2f}" if every.steady and one.steady else ""
+            print(f"{task:10} {every.gpus} GPUs are {every.whole / one.whole:.2f} times one{steady}", flush=True)
+            if json_file is not None:
+                machine = {"machine": found[0].name, "gpus": len(found), "sessions": sessions, "clip_frames": frames}
+                json_file.write_text(json.dumps({**machine, "rows": [asdict(row) for row in rows]}, indent=1))
+
+
+if __name__ == "__main__":
+    typer.run(main)
