@@ -14,7 +14,9 @@ from LiteRT's CPU kernels, whose frame FFmpeg converted and OpenCV scaled, as a 
 from __future__ import annotations
 
 import json
+import os
 import statistics
+import sys
 import tempfile
 import threading
 import time
@@ -45,6 +47,7 @@ from sessions import (
 
 import framebind as fb
 from framebind.demos.assets import PHOTOGRAPH
+from framebind.demos.models import find_model
 
 SIZE, RATE = (1920, 1080), 30
 ALONE, NO_MODEL = "decoder alone", Model("", 0.0, 1.0)
@@ -172,6 +175,17 @@ def with_shares(rows: list[Row]) -> list[Row]:
     return [replace(row, share=None if row.why_not else row.rate / alone) for row in rows]
 
 
+def described(context: fb.CudaContext) -> dict[str, Any]:
+    """The machine, and the command."""
+    with fb.GpuDelegate("cuda") as delegate:
+        fb.Interpreter(find_model(MODELS["face"].name), experimental_delegates=[delegate]).allocate_tensors()
+        driver = delegate.statistics().driver
+    command = f"benchmarks/video/measure.py {' '.join(sys.argv[1:])}"
+    return {
+        "machine": context.name, "driver": driver, "pyav": av.__version__, "cpus": os.cpu_count(), "command": command,
+    }  # fmt: skip
+
+
 def main(
     models: Annotated[list[str] | None, typer.Argument(help=f"Of {', '.join(MODELS)}.")] = None,
     sessions: Annotated[int, typer.Option(help="Sessions side by side.")] = 8,
@@ -180,18 +194,19 @@ def main(
     compare: Annotated[str, typer.Option(help=f"Peers: {','.join(PEERS)}.")] = "",
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the rows there.")] = None,
 ) -> None:
-    rows, began = list[Row](), time.perf_counter()
+    rows, began, machine = list[Row](), time.perf_counter(), dict[str, Any]()
 
     def add(row: Row) -> None:
         rows.append(row)
         print(f"{with_shares(rows)[-1]}  after {time.perf_counter() - began:.0f} s", flush=True)
         if json_file is not None:  # now, as a peer may take the process with it
             shown = [asdict(each) for each in with_shares(rows)]
-            json_file.write_text(json.dumps({"machine": context.name, "frames": frames, "rows": shown}, indent=1))
+            json_file.write_text(json.dumps({**machine, "frames": frames, "rows": shown}, indent=1))
 
     with tempfile.TemporaryDirectory() as folder, fb.CudaContext() as context:
         clip = Path(folder) / "clip.mp4"
         write_clip(clip, frames)
+        machine.update(described(context))
         print(f"{context.name}, {frames} frames of {SIZE[0]}x{SIZE[1]}, {clip.stat().st_size / 1e6:.1f} MB")
         decoder = partial(DecodeOnly, NO_MODEL)
         ways: dict[str, MakeSession] = {
@@ -202,16 +217,14 @@ def main(
         add(row_of(NO_MODEL, ALONE, sessions, run_sessions(decoder, clip, sessions, repeats)))
         chosen = [MODELS[name] for name in models or MODELS]
         expected = {model: litert_outputs(model, last_inputs(clip, model)) for model in chosen}
-        for name, make in {**ways, **peers}.items():
-            if name == next(iter(peers), None):
-                add(row_of(NO_MODEL, ALONE, sessions, run_sessions(decoder, clip, sessions, repeats)))
-            for model in chosen:
+        for name, make in {**ways, ALONE: DecodeOnly, **peers}.items():
+            for model in chosen if name != ALONE else [NO_MODEL]:
                 try:
-                    runs = run_sessions(partial(make, model), clip, sessions, repeats if name in ways else 1)
+                    runs = run_sessions(partial(make, model), clip, sessions, 1 if name in peers else repeats)
                 except Exception as error:  # a peer that does not run here is a row that says so
                     add(Row(model.name, name, sessions, 0, 0, 0, why_not=f"{type(error).__name__}: {error}"))
                     continue
-                add(row_of(model, name, sessions, runs, expected[model]))
+                add(row_of(model, name, sessions, runs, expected.get(model)))
 
 
 if __name__ == "__main__":

@@ -63,7 +63,8 @@ class DecodeOnly:
         self._context = fb.CudaContext()
 
     def warm_up(self, clip: Path) -> None:
-        self.run(clip)
+        with opened(clip, self._context) as container:
+            next(container.decode(video=0))
 
     def run(self, clip: Path) -> int:
         with opened(clip, self._context) as container:

@@ -1,0 +1,92 @@
+"""Writes docs/video-times.md from the measurements in benchmarks/results/video, and adds new ones there.
+
+python benchmarks/video/page.py                              write the page
+python benchmarks/video/page.py ROWS.json --commit HASH      keep what `benchmarks/video/measure.py --json` wrote first
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "benchmarks" / "results" / "video"
+PAGE = ROOT / "docs" / "video-times.md"
+HEADER = """# Videos decoded and run on the GPU
+
+`python benchmarks/video/page.py` writes this page from `benchmarks/results/video/*.json`; edit those, not this.
+`benchmarks/video/measure.py` makes a clip of 1080p H.264 (x264, ultrafast, 30 frames/s), which so many sessions process
+side by side, a thread each, in one process:
+
+- *decoder alone*: NVDEC by PyAV, in a CUDA context of framebind's. The first row is measured before the others and the
+  second behind those of framebind; a *share* is the rate as a part of the mean of both.
+- *framebind*: NVDEC's surfaces are bound to the model, in 16 bits, whose outputs stay on the GPU.
+- *framebind, read*: all outputs of each frame are read by the CPU, while the next frame is decoded.
+- *nvdec-torch*: NVDEC by PyAV; colours, scaling and the same model in PyTorch, in float16, as one CUDA graph.
+- *cv2-litert-cpu* and *cv2-litert-gpu*: OpenCV decodes and scales on the CPU, and LiteRT runs the model on the CPU (two
+  threads per session) or with its own GPU accelerator.
+
+*Cores* are CPU seconds of the whole process per 1,000 frames: cores per 1,000 frames/s. *Bytes* are those of pixels,
+inputs and outputs that framebind copied between CPU and GPU, per frame. *Error* is the mean difference of the last
+frame's outputs from LiteRT's CPU kernels, whose frame FFmpeg converted and OpenCV scaled, as a share of the largest
+value; OpenCV's own conversion takes no notice of the file's matrix. Medians of the runs; each peer ran once.
+"""
+
+
+def table(result: dict[str, Any]) -> str:
+    """A result as a section."""
+    lines = [
+        f"\n## {result['machine']}, {result['date']}\n",
+        f"{result['driver']}, PyAV {result['pyav']}, {result['cpus']} CPU cores, commit {result['commit']}, "
+        f"{result['frames']} frames: `{result['command']}`\n",
+        "| model | | sessions | frames/s | share | cores | bytes | error |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for row in result["rows"]:
+        if row["why_not"]:
+            lines.append(f"| {row['model']} | {row['on']} | | {_short(row['why_not'])} | | | | |")
+            continue
+        share = "" if row["share"] is None else f"{row['share']:.1%}"
+        error = "" if row["error"] is None else f"{row['error']:.1e}"
+        nbytes = "" if not row["on"].startswith("framebind") else f"{row['bytes_per_frame']:,.0f}"
+        lines.append(
+            f"| {row['model']} | {row['on']} | {row['sessions']} | {row['rate']:,.0f} | {share} | {row['cores']:.2f} | "
+            f"{nbytes} | {error} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _short(text: str) -> str:
+    return text.strip().splitlines()[0].replace("|", "/")[:80]
+
+
+def page(results: list[dict[str, Any]]) -> str:
+    """The whole page, the newest result first."""
+    return HEADER + "".join(table(each) for each in sorted(results, key=lambda each: each["date"], reverse=True))
+
+
+def read_results() -> list[dict[str, Any]]:
+    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json"))]
+
+
+def main(
+    rows: Annotated[Path | None, typer.Argument(help="A file that measure.py wrote.")] = None,
+    commit: Annotated[str, typer.Option(help="The commit that was measured.")] = "",
+) -> None:
+    """Write the page."""
+    if rows is not None:
+        date = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+        result = {**json.loads(rows.read_text(encoding="utf-8")), "date": date, "commit": commit}
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        machine = re.sub(r"[^a-z0-9]+", "-", result["machine"].lower())
+        (RESULTS / f"{machine}-{date}.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    PAGE.write_text(page(read_results()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    typer.run(main)
