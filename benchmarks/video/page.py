@@ -19,7 +19,7 @@ RESULTS = ROOT / "benchmarks" / "results" / "video"
 PAGE = ROOT / "docs" / "video-times.md"
 HEADER = """# Videos decoded and run on the GPU
 
-`python benchmarks/video/page.py` writes this page from `benchmarks/results/video/*.json`; edit those, not this.
+`python benchmarks/video/page.py` writes this page from the measurements that it keeps; edit those, not this.
 `benchmarks/video/measure.py` makes a clip of 1080p H.264 (x264, ultrafast, 30 frames/s), which so many sessions process
 side by side, a thread each, in one process:
 
