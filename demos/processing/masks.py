@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
@@ -42,14 +41,16 @@ class Pictures:
     def put(self, rows: Sequence[Row]) -> None:
         """Write the picture that was drawn last."""
         rgba = self._picture.read(self._reason)
-        write_picture(self._folder, rows[0]["frame"], cv2.cvtColor(rgba, cv2.COLOR_RGBA2BGR))
+        write_picture(self._folder, rows[0]["frame"], rgba[..., 2::-1])
 
 
 def write_picture(folder: Path, frame: int, pixels: npt.NDArray[Any]) -> None:
-    """Write a frame's PNG file. Raises SourceError if the disk does not take it."""
+    """Write a frame's PNG file, grey or BGR. Raises SourceError if the disk does not take it."""
+    import cv2
+
     path = folder / f"{frame:06}.png"
     try:
-        path.write_bytes(cv2.imencode(".png", pixels)[1].tobytes())
+        path.write_bytes(cv2.imencode(".png", np.ascontiguousarray(pixels))[1].tobytes())
     except OSError as error:
         raise fb.SourceError(f"'{path}' cannot be written: {error.strerror}") from error
 
