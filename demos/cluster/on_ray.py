@@ -146,9 +146,7 @@ def _load_ray() -> Any:
     try:
         return importlib.import_module("ray")
     except ImportError as error:
-        raise fb.DeviceError(
-            f"--ray needs Ray, which cannot be imported ({error}): pip install 'framebind[ray]'"
-        ) from error
+        raise fb.DeviceError(f"--ray needs Ray, which cannot be imported ({error}): pip install '.[ray]'") from error
 
 
 @contextlib.contextmanager

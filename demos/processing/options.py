@@ -9,6 +9,7 @@ from typing import Annotated, Literal, cast
 import typer
 
 from ..flags import GpuFlags
+from .tables import load_pyarrow
 from .tasks import TASKS
 from .work import Save, TaskName, Work, task_for
 
@@ -60,10 +61,15 @@ class WorkOptions:
     ] = None
 
     def work(self, flags: GpuFlags) -> Work:
-        """The work that is meant. Raises BadParameter for values that are not known or do not go together."""
+        """The work that is meant. Raises BadParameter for values that are not known or do not go together.
+
+        Raises SourceError if pyarrow is wanted and not installed.
+        """
         if self.end is not None and self.end <= self.start:
             raise typer.BadParameter("--end is not after --start")
         task = task_for(self.task, self.model)
+        if "parquet" in self.save:
+            load_pyarrow()  # or each video would say that it is missing
         kinds = tuple(dict.fromkeys((self.save or ("npz" if task == "raw" else "video")).split(",")))
         try:
             return Work(

@@ -12,6 +12,7 @@ import framebind as fb
 
 from ..player.network import Sampling, Values
 from ..player.task import Finder, Model, Run, Scene, Task
+from .rows import COLUMNS
 
 OUTPUTS = "raw outputs"
 """The reason under which ``fb.transfers`` counts the outputs that are read."""
@@ -63,7 +64,7 @@ def output_names(model: Model) -> dict[int, str]:
     names: dict[int, str] = {}
     for number, tensor in enumerate(model.outputs):
         name = re.sub(r"[^\w.-]+", "_", model.names[tensor], flags=re.ASCII).strip("._")[:100] or f"output_{number}"
-        names[tensor] = f"{name}_{number}" if name in (*names.values(), "time", "frame") else name
+        names[tensor] = f"{name}_{number}" if name in {*names.values(), *COLUMNS, "error"} else name
     return names
 
 

@@ -39,12 +39,12 @@ COLUMNS: tuple[str, ...] = tuple(_Columns.__annotations__)
 """The names of a row's fields, in order."""
 
 
-def make_rows(source: str, time: float | None, frame: int, found: Sequence[dict[str, Any]]) -> list[Row]:
+def make_rows(source: str, time: float | None, frame: int | None, found: Sequence[dict[str, Any]]) -> list[Row]:
     """The rows of a frame: one for each thing that a task found, or one that says that there is none."""
     return [_row(source, time, frame, each) for each in found or [{}]]
 
 
-def _row(source: str, time: float | None, frame: int, found: dict[str, Any]) -> Row:
+def _row(source: str, time: float | None, frame: int | None, found: dict[str, Any]) -> Row:
     row: Any = dict.fromkeys(COLUMNS)
     row.update(found, source=source, time=time, frame=frame)
     return row

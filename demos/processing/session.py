@@ -117,7 +117,7 @@ class Session:
                 reader = stack.enter_context(fb.open_source(source, start=work.start, end=work.end))
                 picture = stack.enter_context(fb.GlTexture(*reader.size, "rgba8", label="the picture"))
                 # A task of its own for each video: it remembers where things were in the frame before.
-                task, overlay = self._task(work, picture), fb.Overlay()
+                task, overlay = self._task(work, picture), fb.Overlay() if "video" in work.save else None
                 mask = task.mask() if task.mask is not None and "masks" in work.save else None
                 put = stack.enter_context(open_outputs(work, source, place, picture, reader, self._times, mask))
                 frames = enumerate(reader.textures(self._context, self._timer))
@@ -152,9 +152,10 @@ class Session:
         return self._networks[name]
 
 
-def _draw(task: Task, frame: fb.GlTexture, picture: fb.GlTexture, overlay: fb.Overlay) -> None:
+def _draw(task: Task, frame: fb.GlTexture, picture: fb.GlTexture, overlay: fb.Overlay | None) -> None:
+    """Draw a frame, and what was found in it if there is an overlay: nobody sees it if no video is saved."""
     task.draw(frame)
-    if task.overlay is not None:
+    if task.overlay is not None and overlay is not None:
         task.overlay(overlay)
         overlay.draw(picture)
 

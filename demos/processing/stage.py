@@ -15,8 +15,9 @@ import framebind as fb
 from ..apis import BY_NAME, AnyBackend
 from ..flags import GpuFlags
 from .bound_session import open_session
-from .rows import COLUMNS, Row, make_columns
+from .rows import Row, make_rows
 from .session import Session
+from .tables import in_groups, make_table
 from .tasks import model_of
 from .work import Masks, Save, TaskName, Work, task_for
 
@@ -44,7 +45,7 @@ class VideoStage:
         a float32 array for each output of the model, by name.
     model : str or Path
         A .tflite file, or the name of a known model; the task's own by default.
-    save : sequence of {"video", "masks", "jsonl", "parquet", "npz"}
+    save : one or several of {"video", "masks", "jsonl", "parquet", "npz"}
         The files that are written for each video: the painted video with its sound, the masks of "segment" or "matte",
         a line of JSON for each row, Parquet (by pyarrow), or, for "raw", the outputs of all frames as arrays for
         ``np.load``.
@@ -93,7 +94,7 @@ class VideoStage:
         task: TaskName | None = None,
         model: Source = "",
         *,
-        save: Sequence[Save] = (),
+        save: Save | Sequence[Save] = (),
         masks: Masks = "video",
         output: Source | None = None,
         overwrite: bool = False,
@@ -110,13 +111,14 @@ class VideoStage:
         f16: bool = False,
         cache: Source | None = None,
     ) -> None:
+        save = (save,) if isinstance(save, str) else tuple(save)
         if output is None and set(save) - ({"masks"} if masks == "rle" else set()):
-            raise ValueError(f"save={tuple(save)} needs the folder of these files: output")
+            raise ValueError(f"save={save} needs the folder of these files: output")
         if backend not in (*BY_NAME, "auto"):
             raise ValueError(f"backend '{backend}' is none of {', '.join(BY_NAME)}, auto")
         flags = GpuFlags(backend=backend, f16=f16, serialization_dir=Path(cache) if cache is not None else None)
         self.work = Work(
-            cast("TaskName", task_for(task or "", str(model))), str(model), save=tuple(save), masks=masks,
+            cast("TaskName", task_for(task or "", str(model))), str(model), save=save, masks=masks,
             suffix=suffix, codec=codec, quality=quality, every=every, start=start, end=end,
             labels=None if labels is None else Path(labels), mean=_channels(mean), std=_channels(std), flags=flags,
         )  # fmt: skip
@@ -128,7 +130,7 @@ class VideoStage:
         self, source: Source, *, start: float | None = None, end: float | None = None, place: Source | None = None
     ) -> Iterator[Row]: ...
     @overload
-    def __call__(self, source: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, list[Any]]]: ...
+    def __call__(self, source: Mapping[str, Sequence[Any]]) -> Iterator[Any]: ...
     def __call__(
         self,
         source: Source | Mapping[str, Sequence[Any]],
@@ -136,7 +138,7 @@ class VideoStage:
         start: float | None = None,
         end: float | None = None,
         place: Source | None = None,
-    ) -> Iterator[Row] | Iterator[dict[str, list[Any]]]:
+    ) -> Iterator[Row] | Iterator[Any]:
         """Process a video, or a part of it, and give its rows as they are found.
 
         Saved files take their places when the last row was taken.
@@ -153,8 +155,8 @@ class VideoStage:
         Returns
         -------
         iterator
-            Of rows. For a batch, a dict of columns for each video, with a column "error": a video that cannot be read
-            has one row with the message in it.
+            Of rows. For a batch, of pyarrow tables of at most 4096 rows, with the columns of a row and "error": a video
+            that cannot be read has a row with the message there. Of "raw", each output is a column of flat values.
 
         Raises
         ------
@@ -211,17 +213,14 @@ class VideoStage:
                 raise fb.SourceError(f"'{path}' is there: overwrite=True replaces it")
         return found
 
-    def _batch(self, batch: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, list[Any]]]:
+    def _batch(self, batch: Mapping[str, Sequence[Any]]) -> Iterator[Any]:
         count = len(batch["path"])
         starts, ends = (batch.get(name, [None] * count) for name in ("start", "end"))
         for path, start, end in zip(batch["path"], starts, ends, strict=True):
             try:
-                columns = make_columns(self.rows(str(path), start=start, end=end))
-                columns["error"] = [None] * len(columns["source"])
+                yield from map(make_table, in_groups(self(str(path), start=start, end=end)))
             except (fb.FramebindError, OSError) as error:
-                columns = {name: [None] for name in COLUMNS} | {"source": [str(path)]}
-                columns["error"] = [f"{type(error).__name__}: {error}"]
-            yield columns
+                yield make_table(make_rows(str(path), None, None, []), f"{type(error).__name__}: {error}")
 
 
 def _channels(values: float | Sequence[float]) -> tuple[float, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -14,6 +14,9 @@ from .rows import Row, make_columns
 
 ROW_GROUP = 4096
 """Rows of a row group of Parquet, and so the rows that are kept in memory. Not measured."""
+
+GROUP_BYTES = 64 << 20
+"""Bytes of raw outputs that are kept in memory. Not measured."""
 
 
 class JsonLines:
@@ -72,10 +75,36 @@ def parquet_schema() -> Any:
     numbers = pa.list_(pa.float32())
     return pa.schema([
         pa.field("source", pa.string(), nullable=False), ("time", pa.float64()),
-        pa.field("frame", pa.int64(), nullable=False), ("class", pa.string()), ("score", pa.float32()),
+        ("frame", pa.int64()), ("class", pa.string()), ("score", pa.float32()),
         ("box", numbers), ("points", pa.list_(numbers)), ("point_scores", numbers), ("share", pa.float32()),
         ("mask", pa.struct([("size", pa.list_(pa.int32())), ("counts", pa.string())])),
     ])  # fmt: skip
+
+
+def make_table(rows: Sequence[Row], error: str | None = None) -> Any:
+    """The rows as a pyarrow.Table with a further column "error", and, of raw outputs, one of flat values for each."""
+    pa, _ = load_pyarrow()
+    columns, schema = make_columns(rows), parquet_schema()
+    columns["error"] = [error] * len(rows)
+    schema = schema.append(pa.field("error", pa.string()))
+    for name in columns:
+        if name not in schema.names:
+            columns[name] = [values.ravel() for values in columns[name]]
+            schema = schema.append(pa.field(name, pa.list_(pa.float32())))
+    return pa.table(columns, schema=schema)
+
+
+def in_groups(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """The rows in lists of ROW_GROUP, or fewer if they hold raw outputs of more than GROUP_BYTES."""
+    group: list[Row] = []
+    for row in rows:
+        group.append(row)
+        outputs: dict[str, Any] = row.get("outputs", {})
+        if len(group) >= ROW_GROUP or len(group) * sum(each.nbytes for each in outputs.values()) >= GROUP_BYTES:
+            yield group
+            group = []
+    if group:
+        yield group
 
 
 def load_pyarrow() -> tuple[Any, Any]:

@@ -117,16 +117,36 @@ def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, tool: Callable[[s
         f"{STAND_INS}\nexec(compile(open('page.py').read(), {name_of(page)!r}, 'exec'), globals())\n"
     )
     screen = [tool("xvfb-run"), "-a"] if "fb.Window(" in code else []
-    names = ["run.py"]
-    for fence in FENCE.finditer(page.read_text(encoding="utf-8")):
-        if name := FILE_NAME.match(fence[2]):
-            (tmp_path / name[1]).write_text(fence[2])
-            names.append(name[1])
-    for name in names:
-        done = subprocess.run(
-            [*screen, sys.executable, name], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
-        )
-        assert done.returncode == 0, done.stderr
+    done = subprocess.run(
+        [*screen, sys.executable, "run.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+OWN_PROGRAMS = {
+    name[1]: fence[2]
+    for page in PAGES
+    for fence in FENCE.finditer(page.read_text(encoding="utf-8"))
+    if (name := FILE_NAME.match(fence[2]))
+}
+
+
+@pytest.mark.parametrize("name", OWN_PROGRAMS)
+def test_a_program_of_its_own_runs(name: str, tmp_path: Path, gl_and_cl: object) -> None:
+    if name == "ray_data.py":
+        pytest.importorskip("ray.data", reason="Ray is not installed: pip install '.[ray]'")
+    lines = [line for line in OWN_PROGRAMS[name].splitlines() if line]
+    assert len(lines) <= 20
+    (tmp_path / "selfie_segmentation.tflite").write_bytes(person_mask())
+    (tmp_path / "clips").mkdir()
+    for clip in ("clip.mp4", "clips/a.mp4", "clips/b.mp4"):
+        write_clip(tmp_path / clip, frames=2)
+    (tmp_path / name).write_text(OWN_PROGRAMS[name])
+    environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
+    done = subprocess.run(
+        [sys.executable, name], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_main_code_of_the_readme_runs_as_printed(tmp_path: Path, gl_and_cl: object) -> None:

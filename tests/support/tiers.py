@@ -235,6 +235,7 @@ REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
         "changed", "interop/record/hazards.py", "delegate/lower/pack.py"
     ),
     "test_stage.py::test_a_pool_of_processes": _always,  # the program of docs/batch.md is one
+    "test_docs.py::test_a_program_of_its_own_runs": _on("name", "ray_data.py"),  # Ray takes ten seconds to start
     "test_outputs.py::test_masks_are_a_video_pictures_and_run_lengths": _on("task", "segment"),
     "test_tasks.py::test_rows_are_those_of_the_cpu": _on("task", "segment", "landmarks"),
     "test_copying.py::test_segmentation_copied_is_segmentation_bound": _always,  # as style transfer and faces

@@ -79,9 +79,15 @@ def test_any_model_s_outputs_are_saved_as_they_are(tmp_path: Path) -> None:
         np.testing.assert_allclose(seen, [picture(number) for number in range(3)], atol=2.5)
     with fb.VideoStage(model=model) as stage:
         rows = stage.rows(source, end=0.06)
-        (columns,) = stage({"path": [str(source)]})
+        (table,) = stage({"path": [str(source)]})
     assert [row["outputs"]["t1"].shape for row in rows] == [(1, 48, 64, 3)] * 2  # type: ignore[typeddict-item]
-    assert len(columns["t1"]) == 3 and columns["class"] == [None] * 3
+    assert [len(each) for each in table["t1"]] == [48 * 64 * 3] * 3 and table["class"].null_count == 3
+
+
+def test_raw_outputs_are_kept_in_memory_by_their_bytes() -> None:
+    rows: list[Any] = make_rows("a.mp4", None, 0, [{"outputs": {"y": np.zeros(1 << 22, np.float32)}}]) * 9
+    assert [len(group) for group in tables.in_groups(rows)] == [4, 4, 1]
+    assert [len(group) for group in tables.in_groups(make_rows("a.mp4", None, 0, [{}] * 5000))] == [4096, 904]
 
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
