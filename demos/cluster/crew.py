@@ -13,7 +13,7 @@ from ..processing.work import Work
 from .on_ray import run_on_ray
 from .pool import run_pool
 from .units import Report, Unit
-from .worker import SESSIONS_PER_GPU, Seat, process
+from .worker import SESSIONS_PER_GPU, Seat, work_through
 
 Runner = Callable[[Work, Sequence[Unit], Report], None]
 """Processes units, and reports what happens to each."""
@@ -36,8 +36,7 @@ def choose_runner(jobs: int | None, gpus: str, ray: str, backend: str) -> Runner
 def run_here(work: Work, units: Sequence[Unit], report: Report) -> None:
     """Process units in this process, one after the other."""
     with open_session(work) as session:
-        for unit in units:
-            report(process(session, unit, report))
+        work_through(session, units, report)
 
 
 def seats_on(found: Sequence[fb.FoundGpu], gpus: str, sessions: int, backend: str) -> list[Seat]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import framebind as fb
 
-from ..processing.session import UNFINISHED
+from ..processing.outputs import UNFINISHED
 from ..processing.tasks import WITHOUT_MEMORY
 from ..processing.work import Work
 from .units import Unit

@@ -16,7 +16,7 @@ import framebind as fb
 
 from ..models import BUNDLED, find_model
 from ..processing.bound_session import open_session
-from ..processing.session import UNFINISHED
+from ..processing.outputs import UNFINISHED
 from ..processing.tasks import model_of
 from ..processing.work import Work
 from .division import PART_SECONDS

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from multiprocessing.connection import wait
 
-from ..processing.session import UNFINISHED
+from ..processing.outputs import UNFINISHED
 from ..processing.work import Work
 from .division import PART_SECONDS
 from .schedule import Schedule

@@ -9,10 +9,11 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, TypeVar
 
 import framebind as fb
 
@@ -26,6 +27,7 @@ from .units import Divided, Event, Finished, Progress, Report, Unit
 SESSIONS_PER_GPU = 8
 """Videos at once per GPU: an H100 has seven engines that decode, and one session keeps one busy. Not measured with
 models; decoding alone is as fast with 8 as with 12 (H200, 2026-11-22)."""
+Result = TypeVar("Result")
 _SECONDS_BETWEEN_REPORTS = 0.2
 
 
@@ -81,8 +83,7 @@ def _work_off(take: Callable[[], Unit | None], work: Work, egl: int | None, repo
     """Put units through one session until there is none. If it cannot be opened, that is the result of each unit."""
     try:
         with open_session(work, egl=egl) as session:
-            while (unit := take()) is not None:
-                report(process(session, unit, report))
+            work_through(session, iter(take, None), report)
     except fb.FramebindError as error:
         while (unit := take()) is not None:
             report(Finished(unit, describe(error)))
@@ -101,12 +102,43 @@ class _Figures:
         return found
 
 
+def work_through(session: Session, units: Iterable[Unit], report: Report) -> None:
+    """Put units through a session. The files of one are completed while the next is drawn; no more than one waits."""
+    lock = threading.Lock()
+
+    def report_alone(event: Event) -> None:
+        with lock:
+            report(event)
+
+    with ThreadPoolExecutor(1, "framebind completes") as completing:
+        last: Future[None] | None = None
+        for unit in units:
+            finish = begin(session, unit, report_alone)
+            if last is not None:
+                last.result()
+            last = completing.submit(lambda finish=finish: report_alone(finish()))
+        if last is not None:
+            last.result()
+
+
 def process(session: Session, unit: Unit, report: Report) -> Finished | Divided:
     """Process a unit, or divide it, and report its progress a few times per second. An error is the result."""
+    return begin(session, unit, report)()
+
+
+def begin(session: Session, unit: Unit, report: Report) -> Callable[[], Finished | Divided]:
+    """Draw the frames of a unit, as ``process`` does. The returned function does the rest, on any thread."""
     report(Progress(unit, 0.0))
+    begun = _attempt(unit, lambda: _begin(session, unit, report))
+    if isinstance(begun, Finished):
+        return lambda: begun
+    return lambda: _attempt(unit, begun)
+
+
+def _attempt(unit: Unit, work: Callable[[], Result]) -> Result | Finished:
+    """The result of some work on a unit, or its error as one."""
     try:
-        parts = divide(unit, session.work)
-        return Divided(unit, parts) if parts else Finished(unit, _process(session, unit, report))
+        return work()
     except (fb.FramebindError, OSError) as error:
         return Finished(unit, describe(error))
     except Exception as error:  # a fault of ours: the other videos go on, and the trace tells where
@@ -114,14 +146,21 @@ def process(session: Session, unit: Unit, report: Report) -> Finished | Divided:
         return Finished(unit, describe(error))
 
 
-def _process(session: Session, unit: Unit, report: Report) -> dict[str, Any]:
+def _begin(session: Session, unit: Unit, report: Report) -> Callable[[], Finished | Divided]:
+    if parts := divide(unit, session.work):
+        return lambda: Divided(unit, parts)
     if unit.parts:
-        return join(unit, session.work)
+        return lambda: Finished(unit, join(unit, session.work))
     work = work_on(unit, session.work)
-    result = session.process(unit.source, unit.place, _progress(unit, work, report), work)
-    if unit.part is not None:
-        result["expected_frames"] = expected_frames(unit.part, work)
-    return result
+    finish = session.begin(unit.source, unit.place, _progress(unit, work, report), work)
+
+    def finished() -> Finished:
+        result = finish()
+        if unit.part is not None:
+            result["expected_frames"] = expected_frames(unit.part, work)
+        return Finished(unit, result)
+
+    return finished
 
 
 def describe(error: Exception) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from ..plots.files import chart_option, save
 from ..processing.inputs import Input, find_inputs
 from ..processing.manifest import Manifest
 from ..processing.options import WorkOptions
-from ..processing.session import UNFINISHED
+from ..processing.outputs import UNFINISHED
 from ..processing.work import Work
 from .output import print_line
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -49,16 +48,18 @@ def pipeline_chart(task: str, results: Sequence[dict[str, Any]]) -> Chart:
     return styled(_rows(lanes, frames, seconds), _cpu(lanes, frames, cpu), title=title)
 
 
-def _sums(results: Sequence[dict[str, Any]]) -> dict[str, Counter[str]]:
+def _sums(results: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
     """Seconds of all videos, by lane and stage."""
-    lanes: dict[str, Counter[str]] = defaultdict(Counter)
+    lanes: dict[str, dict[str, float]] = {}
     for result in results:
         for lane, parts in result["times"].items():
-            lanes[lane].update(parts)
+            sums = lanes.setdefault(lane, {})
+            for name, seconds in parts.items():
+                sums[name] = sums.get(name, 0.0) + seconds
     return {lane: lanes[lane] for lane in LANES if lane in lanes}
 
 
-def _parts(lanes: dict[str, Counter[str]], frames: int, seconds: float) -> Iterator[dict[str, Any]]:
+def _parts(lanes: dict[str, dict[str, float]], frames: int, seconds: float) -> Iterator[dict[str, Any]]:
     """A row of data per stage of a lane: where it begins and ends, in ms per frame."""
     for lane, parts in lanes.items():
         at = 0.0
@@ -76,7 +77,7 @@ def _parts(lanes: dict[str, Counter[str]], frames: int, seconds: float) -> Itera
             at += length
 
 
-def _rows(lanes: dict[str, Counter[str]], frames: int, seconds: float) -> Part:
+def _rows(lanes: dict[str, dict[str, float]], frames: int, seconds: float) -> Part:
     """A bar for each lane, divided into stages and waits."""
     base = alt.Chart(alt.Data(values=list(_parts(lanes, frames, seconds)))).encode(
         y=alt.Y("lane:N", sort=list(LANES.values()), title=None, axis=NAMES),
@@ -100,7 +101,7 @@ def _rows(lanes: dict[str, Counter[str]], frames: int, seconds: float) -> Part:
     return chart.properties(width=WIDTH, height=alt.Step(58), title=title)
 
 
-def _cpu(lanes: dict[str, Counter[str]], frames: int, cpu: float) -> Part:
+def _cpu(lanes: dict[str, dict[str, float]], frames: int, cpu: float) -> Part:
     """A bar for the CPU time of each thread."""
     own = {LANES[lane]: parts[CPU] for lane, parts in lanes.items() if CPU in parts}
     own["the codecs' and drivers' own threads, and the start"] = max(cpu - sum(own.values()), 0.0)

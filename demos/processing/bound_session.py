@@ -22,7 +22,7 @@ from ..apis import BY_NAME, CUDA, Api
 from ..models import find_model
 from ..player.network import Sampling, shapes
 from ..player.report import ALLOWED_COPIES, DETECTIONS
-from .outputs import open_outputs
+from .outputs import close_after_error, open_outputs
 from .rows import Row, make_rows
 from .session import Session
 from .tasks import FINDERS, make_finder, model_of
@@ -76,14 +76,15 @@ class BoundSession(Session):
         finally:
             self._bound_context.release()
 
-    def _run(self, work: Work, source: str, place: Path | None) -> Iterator[list[Row]]:
+    def _run(self, work: Work, source: str, place: Path | None, outputs: contextlib.ExitStack) -> Iterator[list[Row]]:
         self._times = times = Times()
         with contextlib.ExitStack() as stack:
+            stack.push(partial(close_after_error, outputs))
             with self._current():
                 reader = stack.enter_context(fb.open_source(source, start=work.start, end=work.end))
                 model = self._model(model_of(work))
                 find = make_finder(work, model, reader.size)
-                put = stack.enter_context(open_outputs(work, source, place, None, reader, times))
+                written = open_outputs(outputs, work, source, place, None, reader, times)
                 pictures = _Pictures(reader, times)
 
             def look(picture: fb.YuvPicture, sampling: Sampling) -> Outputs:
@@ -101,7 +102,7 @@ class BoundSession(Session):
                     picture, time = taken
                     with times.stage("model"):
                         rows = make_rows(source, time, number, find(partial(look, picture)))
-                    put(rows)
+                    written.put(rows)
                 if reader.decoder == "nvdec":  # the CPU's planes are copied
                     mode = "disallow"
                 yield rows

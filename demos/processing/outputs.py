@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,12 +22,23 @@ from .tables import JsonLines, ParquetFile
 from .times import Times
 from .work import Work
 
+UNFINISHED = ".framebind-unfinished-"
+"""Prefix of the folders in which outputs are written before they take their places; the process's number follows."""
+
 Put = Callable[[Sequence[Row]], None]
 """Writes a frame: its rows, and the picture as it was drawn last."""
 
 
-@contextlib.contextmanager
+class Outputs(NamedTuple):
+    """The open outputs of a video."""
+
+    put: Put
+    end: Callable[[], None]
+    """Takes no more frames. What is left to do then needs no context, and may be done on another thread."""
+
+
 def open_outputs(
+    stack: contextlib.ExitStack,
     work: Work,
     source: str,
     place: Path | None,
@@ -33,14 +46,46 @@ def open_outputs(
     reader: fb.Source,
     times: Times,
     mask: Mask | None = None,
-) -> Iterator[Put]:
-    """Open the outputs of a video, none if there is no place. Yields the function that writes a frame to each.
+) -> Outputs:
+    """Open the outputs of a video, none if there is no place. Only a video and masks need a picture.
 
-    Only a video and masks need a picture.
+    When ``stack`` is closed they take their places together; if that is after an error there is none.
     """
-    files = work.files(place) if place is not None else {}
-    writers: list[Put] = []
-    began = work.start if work.origin is None else work.origin
+    if place is None:
+        return Outputs(lambda rows: None, lambda: None)
+    unfinished = stack.enter_context(_placed(work, place))
+    return stack.enter_context(_open(work, source, unfinished, picture, reader, times, mask))
+
+
+def close_after_error(outputs: contextlib.ExitStack, *exception: Any) -> None:
+    """Close the outputs, which take no place, if there is an exception: a function for ``ExitStack.push``."""
+    if exception[0] is not None:
+        outputs.__exit__(*exception)
+
+
+@contextlib.contextmanager
+def _placed(work: Work, place: Path) -> Iterator[Path]:
+    """Yield a place in a folder of its own, from which files go to ``place`` when the block has ended well."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f"{UNFINISHED}{os.getpid()}-", dir=place.parent) as folder:
+        unfinished = Path(folder) / place.name
+        yield unfinished
+        for made, wanted in zip(work.outputs(unfinished), work.outputs(place), strict=True):
+            take_place(made, wanted)
+
+
+@contextlib.contextmanager
+def _open(
+    work: Work,
+    source: str,
+    place: Path,
+    picture: fb.GlTexture | None,
+    reader: fb.Source,
+    times: Times,
+    mask: Mask | None,
+) -> Iterator[Outputs]:
+    files, began = work.files(place), work.start if work.origin is None else work.origin
+    writers, ends = list[Put](), list[Callable[[], None]]()
     with contextlib.ExitStack() as stack:
         if picture is not None and "video" in files and work.suffix == ".png":
             writers.append(Pictures(files["video"], picture, RECORDING).put)
@@ -48,10 +93,12 @@ def open_outputs(
             sink = _open_video(work, source, files["video"], picture, reader)
             stack.callback(times.encoded, sink)
             stack.enter_context(sink)
+            ends.append(sink.end)
             writers.append(_video_writer(sink, lambda: picture, reader, began))
         if picture is not None and mask is not None and "masks" in files:
             if work.masks == "video":
                 sink = stack.enter_context(_open_masks(work, files["masks"], picture, reader))
+                ends.append(sink.end)
                 writers.append(_video_writer(sink, mask.show, reader, began))
             else:
                 writers.append(MaskPictures(files["masks"], mask).put)
@@ -67,7 +114,11 @@ def open_outputs(
             for write in writers:
                 write(rows)
 
-        yield put
+        def end() -> None:
+            for each in ends:
+                each()
+
+        yield Outputs(put, end)
 
 
 def _video_writer(sink: fb.Sink, picture: Callable[[], fb.GlTexture], reader: fb.Source, start: float) -> Put:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,30 +16,33 @@ from ..player.network import Network
 from ..player.report import ALLOWED_COPIES
 from ..player.task import Mask, Scene, Task
 from .masks import MASKS, add_run_lengths
-from .outputs import open_outputs, take_place
+from .outputs import close_after_error, open_outputs
 from .raw import OUTPUTS
 from .rows import Row, make_rows
 from .tasks import model_of, prepare
 from .times import WAIT, Times
 from .work import Work
 
-UNFINISHED = ".framebind-unfinished-"
-"""Prefix of the folders in which outputs are written before they take their places; the process's number follows."""
-
 COPIES = (*ALLOWED_COPIES, OUTPUTS, MASKS)
 """Reasons of the copies that are allowed after the first frame."""
+MOST_NETWORKS = 4
+"""Most models, or sizes of one, that are kept: a folder may have videos of many sizes."""
 
 
 class Session:
     """The GL context and the networks that the videos of a work share: a model is compiled once for each size.
 
-    One video at a time, on the thread that opened it.
+    One video at a time is drawn, on the thread that opened it.
     """
 
     def __init__(self, work: Work, *, egl: int | None = None) -> None:
         """``egl`` is the GPU's EGL number; by default the first one that works is taken."""
         self.work, self._egl = work, egl
-        self._networks: dict[str, Network] = {}
+        self._networks: dict[tuple[str, tuple[int, int] | None], Network] = {}
+        self._takes_any_size: dict[str, bool] = {}
+        self._overlay: fb.Overlay | None = None
+        self._cpu = time.process_time()
+        """The process's CPU time at the last result."""
         self._times = Times()
         """The seconds of the last video."""
         self._stack = contextlib.ExitStack()
@@ -57,6 +59,7 @@ class Session:
     def __exit__(self, *exception: object) -> None:
         with self._context.made_current():
             self._networks.clear()
+            self._overlay = None
         self._stack.close()
 
     def process(
@@ -71,21 +74,37 @@ class Session:
         ``work`` may be another part of the video than the session's.
 
         Outputs take their places together when all are complete; after an error there is none. Returns frames, seconds,
-        CPU seconds, bytes between host and GPU after the first frame, which compiles and loads weights, and "times":
-        where the time went (``Times.lanes``).
+        CPU seconds since the last video, bytes between host and GPU after the first frame, which compiles and loads
+        weights, and "times": where the time went (``Times.lanes``).
         """
-        began, cpu, work = time.perf_counter(), time.process_time(), work or self.work
-        frames, first = 0, 0
-        for rows in self.frames(work, str(source), place):
+        return self.begin(source, place, advance, work)()
+
+    def begin(
+        self, source: Path, place: Path, advance: Callable[[float], None], work: Work | None = None
+    ) -> Callable[[], dict[str, Any]]:
+        """Process the frames of a video, as ``process`` does.
+
+        The returned function waits until the outputs are complete and in their places, on any thread, and gives the
+        result. So the next video can begin meanwhile.
+        """
+        began, work = time.perf_counter(), work or self.work
+        frames, first, outputs = 0, 0, contextlib.ExitStack()
+        for rows in self._run(work, str(source), place, outputs):
             if not frames:
                 first = fb.transfers.bytes
             frames += 1
             advance(rows[0]["time"] or 0.0)
-        return {
-            "frames": frames, "seconds": round(time.perf_counter() - began, 3),
-            "cpu_seconds": round(time.process_time() - cpu, 3), "bytes": fb.transfers.bytes - first if frames else 0,
-            "outputs": [str(path) for path in work.outputs(place)], "times": self._times.lanes(),
-        }  # fmt: skip
+        copied, times = fb.transfers.bytes - first if frames else 0, self._times
+
+        def finish() -> dict[str, Any]:
+            outputs.close()
+            cpu, self._cpu = time.process_time() - self._cpu, time.process_time()
+            return {
+                "frames": frames, "seconds": round(time.perf_counter() - began, 3), "cpu_seconds": round(cpu, 3),
+                "bytes": copied, "outputs": [str(path) for path in work.outputs(place)], "times": times.lanes(),
+            }  # fmt: skip
+
+        return finish
 
     def frames(self, work: Work, source: str, place: Path | None) -> Iterator[list[Row]]:
         """Process one video, and give the rows of each frame, one at least.
@@ -93,18 +112,14 @@ class Session:
         ``work`` may be another part of the videos than the session's; its task and model are the session's. Without a
         ``place`` nothing is written. The outputs take their places when the last frame was taken.
         """
-        if place is None:
-            yield from self._run(work, source, None)
-            return
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f"{UNFINISHED}{os.getpid()}-", dir=place.parent) as folder:
-            unfinished = Path(folder) / place.name
-            yield from self._run(work, source, unfinished)
-            for made, wanted in zip(work.outputs(unfinished), work.outputs(place), strict=True):
-                take_place(made, wanted)
+        with contextlib.ExitStack() as outputs:
+            yield from self._run(work, source, place, outputs)
 
-    def _run(self, work: Work, source: str, place: Path | None) -> Iterator[list[Row]]:
-        """Draw and write each frame. While the caller has its rows, the caller's own context and guard are in force."""
+    def _run(self, work: Work, source: str, place: Path | None, outputs: contextlib.ExitStack) -> Iterator[list[Row]]:
+        """Draw and write each frame. While the caller has its rows, the caller's own context and guard are in force.
+
+        The files are complete, and in their places, when ``outputs`` is closed. After an error that is done here.
+        """
         stack, self._times = contextlib.ExitStack(), Times()
 
         def close(*exception: Any) -> bool | None:
@@ -114,12 +129,13 @@ class Session:
         with contextlib.ExitStack() as closing:
             closing.push(close)
             with self._context.made_current():
+                stack.push(partial(close_after_error, outputs))
                 reader = stack.enter_context(fb.open_source(source, start=work.start, end=work.end))
                 picture = stack.enter_context(fb.GlTexture(*reader.size, "rgba8", label="the picture"))
                 # A task of its own for each video: it remembers where things were in the frame before.
-                task, overlay = self._task(work, picture), fb.Overlay() if "video" in work.save else None
+                task = self._task(work, picture)
                 mask = task.mask() if task.mask is not None and "masks" in work.save else None
-                put = stack.enter_context(open_outputs(work, source, place, picture, reader, self._times, mask))
+                written = open_outputs(outputs, work, source, place, picture, reader, self._times, mask)
                 frames = enumerate(reader.textures(self._context, self._timer))
                 stack.callback(self._times.end, self._timer, reader)
             mode: Literal["allow", "disallow"] = "allow"  # the first frame compiles and loads weights
@@ -128,36 +144,44 @@ class Session:
                     with self._times.stage(WAIT):
                         number, frame = next(frames, (0, None))
                     if frame is None:
+                        written.end()
                         return
                     self._timer.mark("draw")
                     if number % work.every:
                         self._times.add(self._timer.end())
                         continue
-                    _draw(task, frame, picture, overlay)
+                    self._draw(task, frame, picture, is_seen="video" in work.save)
                     rows = make_rows(source, reader.time, number, _found(task, mask if work.masks == "rle" else None))
                     self._timer.mark("read back")
-                    put(rows)
+                    written.put(rows)
                     self._times.add(self._timer.end())
                 mode = "disallow"
                 yield rows
 
     def _task(self, work: Work, picture: fb.GlTexture) -> Task:
-        return prepare(work, Scene(self._network(model_of(work)), picture, self._network))
+        load = partial(self._network, size=picture.size)
+        return prepare(work, Scene(load(model_of(work)), picture, load))
 
-    def _network(self, name: str) -> Network:
-        """The network of that name, made once."""
-        if name not in self._networks:
+    def _network(self, name: str, size: tuple[int, int]) -> Network:
+        """The network of that name, for pictures of that size if it takes any: made once, and compiled once."""
+        key = (name, None) if self._takes_any_size.get(name) is False else (name, size)
+        if key not in self._networks:
             path = find_model(name)
-            self._networks[name] = Network(path, self.work.flags.options(path), self._timer)
-        return self._networks[name]
+            network = Network(path, self.work.flags.options(path), self._timer)
+            self._takes_any_size[name] = any(map(network.takes_any_size, network.inputs))
+            key = key if self._takes_any_size[name] else (name, None)
+            while len(self._networks) >= MOST_NETWORKS:
+                del self._networks[next(iter(self._networks))]
+            self._networks[key] = network
+        return self._networks[key]
 
-
-def _draw(task: Task, frame: fb.GlTexture, picture: fb.GlTexture, overlay: fb.Overlay | None) -> None:
-    """Draw a frame, and what was found in it if there is an overlay: nobody sees it if no video is saved."""
-    task.draw(frame)
-    if task.overlay is not None and overlay is not None:
-        task.overlay(overlay)
-        overlay.draw(picture)
+    def _draw(self, task: Task, frame: fb.GlTexture, picture: fb.GlTexture, *, is_seen: bool) -> None:
+        """Draw a frame, and what was found in it if anybody sees that."""
+        task.draw(frame)
+        if task.overlay is not None and is_seen:
+            self._overlay = self._overlay or fb.Overlay()  # once: its font is 1.6 MB
+            task.overlay(self._overlay)
+            self._overlay.draw(picture)
 
 
 def _found(task: Task, mask: Mask | None) -> list[dict[str, Any]]:

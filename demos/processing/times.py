@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -21,7 +21,7 @@ class Times:
 
     def __init__(self) -> None:
         self._began, self._cpu = time.perf_counter(), time.thread_time()
-        self._thread, self._gpu = Counter[str](), Counter[str]()
+        self._thread, self._gpu = defaultdict[str, float](float), defaultdict[str, float](float)
         self._inner = self._for_encoder = 0.0
         self._decoder: fb.WorkTime | None = None
         self._encoder: fb.WorkTime | None = None

@@ -260,6 +260,7 @@ REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "test_pool.py::test_a_worker_that_is_killed_loses_and_doubles_nothing": _always,  # as without the command
     "test_pool.py::test_a_unit_that_no_worker_survives_is_given_up": _always,  # four processes
     "test_division.py::test_joined_parts_are_what_one_run_makes": _always,  # the joins alone are in video/test_parts.py
+    "test_overlap.py::test_a_model_of_any_size_is_compiled_once_for_each_size": _always,  # a large model
     "test_pool.py::test_an_interrupted_run_ends_its_workers_and_goes_on": _always,  # processes of two runs
     "test_ray.py": _always,  # a cluster's start is 5 s
     "test_random_graphs.py::test_graph": _is_later_graph,

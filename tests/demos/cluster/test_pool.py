@@ -21,7 +21,7 @@ from framebind.demos.cluster.schedule import MAX_ATTEMPTS
 from framebind.demos.cluster.units import Event, Finished, Lost, Progress, Unit
 from framebind.demos.cluster.worker import SESSIONS_PER_GPU, Seat
 from framebind.demos.processing.manifest import NAME
-from framebind.demos.processing.session import UNFINISHED
+from framebind.demos.processing.outputs import UNFINISHED
 from framebind.demos.processing.work import Work
 from support.video.clips import write_clip
 from support.video.unfinished import wait_for_work

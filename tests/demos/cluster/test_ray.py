@@ -14,7 +14,7 @@ import pytest
 import framebind as fb
 from framebind.demos.cluster.on_ray import run_on_ray
 from framebind.demos.cluster.units import Event, Finished, Lost, Unit
-from framebind.demos.processing.session import UNFINISHED
+from framebind.demos.processing.outputs import UNFINISHED
 from framebind.demos.processing.work import Work
 from support.video.clips import write_clip
 from support.video.unfinished import wait_for_work

@@ -20,7 +20,7 @@ import framebind as fb
 from framebind.__main__ import app
 from framebind.demos.processing.inputs import find_inputs
 from framebind.demos.processing.manifest import NAME
-from framebind.demos.processing.session import UNFINISHED
+from framebind.demos.processing.outputs import UNFINISHED
 from support.video.clips import write_clip
 
 SIZE = (64, 48)
