@@ -146,11 +146,12 @@ class VideoStage:
         Parameters
         ----------
         source : str, Path or dict
-            A video. A dict is a batch of Ray Data: columns "path", and if wanted "start" and "end".
+            A video. A dict is a batch of Ray Data: columns "path", and if wanted "start", "end" and "place".
         start, end : float, optional
             Seconds of the part; the stage's own by default.
         place : str or Path, optional
-            The path of the saved files without suffix; by default the folder ``output`` and the video's name.
+            The path of the saved files without suffix; by default the folder ``output`` and the video's name. Parts of
+            one video, and videos of one name, need places of their own.
 
         Returns
         -------
@@ -215,10 +216,10 @@ class VideoStage:
 
     def _batch(self, batch: Mapping[str, Sequence[Any]]) -> Iterator[Any]:
         count = len(batch["path"])
-        starts, ends = (batch.get(name, [None] * count) for name in ("start", "end"))
-        for path, start, end in zip(batch["path"], starts, ends, strict=True):
+        columns = (batch.get(name, [None] * count) for name in ("start", "end", "place"))
+        for path, start, end, place in zip(batch["path"], *columns, strict=True):
             try:
-                yield from map(make_table, in_groups(self(str(path), start=start, end=end)))
+                yield from map(make_table, in_groups(self(str(path), start=start, end=end, place=place)))
             except (fb.FramebindError, OSError) as error:
                 yield make_table(make_rows(str(path), None, None, []), f"{type(error).__name__}: {error}")
 

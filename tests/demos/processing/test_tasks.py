@@ -94,3 +94,14 @@ def test_rows_are_those_of_the_cpu(
         for name, values in other.get("outputs", {}).items():
             np.testing.assert_allclose(row.get("outputs", {})[name], values, atol=0.02)
         assert row["point_scores"] == pytest.approx(other["point_scores"], abs=0.03)
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.usefixtures("context")
+def test_classes_have_the_names_of_a_file(tmp_path: Path) -> None:
+    (model := tmp_path / "colors.tflite").write_bytes(color_classifier())
+    (labels := tmp_path / "colors.txt").write_text("red\ngreen\nblue\nd\ne\nf\n")
+    cv2.imwrite(str(tmp_path / "a.png"), np.full((16, 16, 3), (255, 0, 0), np.uint8))
+    with fb.VideoStage("classify", model, labels=labels) as stage:
+        rows = stage.rows(tmp_path / "a.png")
+    assert len(rows) == 5 and rows[0]["class"] == "blue" and rows[0]["score"] == max(row["score"] or 0 for row in rows)
