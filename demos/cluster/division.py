@@ -37,6 +37,8 @@ def divide(unit: Unit, work: Work) -> tuple[Unit, ...]:
     """
     if unit.part_seconds is None or unit.part is not None or work.task not in WITHOUT_MEMORY:
         return ()
+    if isinstance(unit.source, str) or unit.upload:  # each part would fetch the whole video
+        return ()
     if not set(work.save) <= {"video", "jsonl"} or work.suffix in (".gif", ".png") or work.codec == "gif":
         return ()
     found = fb.divide_video(unit.source, unit.part_seconds, start=work.start, end=work.end, every=work.every)

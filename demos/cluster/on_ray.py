@@ -48,7 +48,7 @@ def run_on_ray(work: Work, units: Sequence[Unit], report: Report, *, address: st
             _run(ray, _with_files(work), schedule, _places(ray, sessions))
         finally:
             schedule.clean()
-            for folder in {unit.place.parent for unit in lost}:
+            for folder in {unit.place.parent for unit in lost if not unit.upload}:
                 for unfinished in folder.glob(f"{UNFINISHED}*"):
                     shutil.rmtree(unfinished, ignore_errors=True)
 
@@ -132,7 +132,9 @@ def _places(ray: Any, sessions: int | None) -> list[_Place]:
 
 def _anywhere(unit: Unit) -> Unit:
     """The unit with paths that do not depend on a process's folder."""
-    return replace(unit, source=unit.source.resolve(), place=unit.place.resolve(), part_seconds=PART_SECONDS)
+    source = unit.source if isinstance(unit.source, str) else unit.source.resolve()
+    place = unit.place if unit.upload else unit.place.resolve()
+    return replace(unit, source=source, place=place, part_seconds=PART_SECONDS)
 
 
 def _with_files(work: Work) -> Work:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import shutil
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from multiprocessing.connection import wait
+from pathlib import Path
 
 from ..processing.outputs import UNFINISHED
 from ..processing.work import Work
@@ -48,9 +50,9 @@ class _Worker:
             self._process.kill()
             self._process.join()
         self.connection.close()
-        for unit in self.units:
-            for folder in unit.place.parent.glob(f"{UNFINISHED}{self._process.pid}-*"):
-                shutil.rmtree(folder, ignore_errors=True)
+        for folder in {Path(tempfile.gettempdir()), *(unit.place.parent for unit in self.units)}:
+            for unfinished in folder.glob(f"{UNFINISHED}{self._process.pid}-*"):
+                shutil.rmtree(unfinished, ignore_errors=True)
         code = self._process.exitcode or 0
         return f"its worker was ended by signal {-code}" if code < 0 else f"its worker ended with status {code}"
 

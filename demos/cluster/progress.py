@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
@@ -35,7 +36,7 @@ class _Bars:
         if isinstance(event, units.Progress):
             self._shares[unit] = event.share
             if unit not in self._bars:
-                self._bars[unit] = self._progress.add_task(plain(unit.source.name).plain, total=1.0)
+                self._bars[unit] = self._progress.add_task(plain(Path(unit.source).name).plain, total=1.0)
             self._progress.update(self._bars[unit], completed=event.share)
         elif isinstance(event, Finished | Lost):
             self._shares.pop(unit, None)

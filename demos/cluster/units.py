@@ -14,8 +14,11 @@ import framebind as fb
 class Unit:
     """A video or a part of one, and the path of its results without a suffix."""
 
-    source: Path
+    source: Path | str
+    """A path, or a URL."""
     place: Path
+    upload: str = ""
+    """The URL of the folder below which results are put, at ``place``; "" if that is a path here."""
     part_seconds: float | None = None
     """A video that is much longer than this is divided into parts of this length; None: it stays whole."""
     part: fb.VideoPart | None = None

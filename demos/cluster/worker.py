@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, TypeVar
 
 import framebind as fb
@@ -21,6 +22,7 @@ from ..player.report import ALLOWED_COPIES, copied_for
 from ..processing.bound_session import open_session
 from ..processing.session import Session
 from ..processing.work import Work
+from .copies import copied, put_outputs
 from .division import divide, expected_frames, join, work_on
 from .units import Divided, Event, Finished, Progress, Report, Unit
 
@@ -152,10 +154,15 @@ def _begin(session: Session, unit: Unit, report: Report) -> Callable[[], Finishe
     if unit.parts:
         return lambda: Finished(unit, join(unit, session.work))
     work = work_on(unit, session.work)
-    finish = session.begin(unit.source, unit.place, _progress(unit, work, report), work)
+    with contextlib.ExitStack() as stack:
+        source, place, work = stack.enter_context(copied(unit, work))
+        finish = session.begin(source, place, _progress(unit, source, work, report), work)
+        files = stack.pop_all()
 
     def finished() -> Finished:
-        result = finish()
+        with files:
+            result = finish()
+            result["outputs"] = put_outputs(unit, work, place) or result["outputs"]
         if unit.part is not None:
             result["expected_frames"] = expected_frames(unit.part, work)
         return Finished(unit, result)
@@ -168,11 +175,11 @@ def describe(error: Exception) -> dict[str, Any]:
     return {"error": f"{type(error).__name__}: {error}"}
 
 
-def _progress(unit: Unit, work: Work, report: Report) -> Callable[[float], None]:
+def _progress(unit: Unit, source: Path, work: Work, report: Report) -> Callable[[float], None]:
     """The function that takes the seconds of each frame, and reports a share a few times per second."""
     reported, end = time.monotonic(), work.end
     with contextlib.suppress(fb.SourceError):  # without PyAV there is no share; what is broken is said by the session
-        end = end or fb.video_seconds(unit.source)
+        end = end or fb.video_seconds(source)
 
     def advance(seconds: float) -> None:
         nonlocal reported

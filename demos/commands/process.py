@@ -10,16 +10,18 @@ from typing import Annotated, Any
 
 import typer
 
+from ..cluster.copies import outputs_of
 from ..cluster.crew import Runner, choose_runner
 from ..cluster.progress import progress_bars
 from ..cluster.units import Event, Finished, Lost, Unit
 from ..console import counted
 from ..flags import AUTO, GpuFlags, Option, checked_backend, with_flags
 from ..plots.files import chart_option, save
-from ..processing.inputs import Input, find_inputs
+from ..processing.inputs import Input, find_inputs, name_of
 from ..processing.manifest import Manifest
 from ..processing.options import WorkOptions
 from ..processing.outputs import UNFINISHED
+from ..processing.remote import exists, is_url
 from ..processing.work import Work
 from .output import print_line
 
@@ -27,7 +29,9 @@ Inputs = Annotated[
     list[str],
     typer.Argument(metavar="INPUT...", help='Videos, folders, patterns ("clips/*.mp4"), or @FILE, a list.'),
 ]
-Output = Annotated[Path, typer.Option(help="The folder of the results; one inside it for each folder of the inputs.")]
+Output = Annotated[
+    str, typer.Option(help="The folder of the results, or its URL; one inside it for each folder of the inputs.")
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace results that are there.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Leave out videos that an earlier run finished.")]
 
@@ -78,47 +82,48 @@ def process(
         raise typer.BadParameter("Ray gives each actor a GPU: leave --gpus away", param_hint="--ray")
     work = options.work(flags)
     found, runner = find_inputs(inputs), choose_runner(jobs, gpus, ray, flags.backend)
-    places = _places(found, output)
-    manifest = Manifest(output, asdict(work), resume=resume)
-    if resume:
-        _remove_unfinished(output)
-    waiting = [each for each in found if not (resume and manifest.is_done(each.path, work.outputs(places[each])))]
-    _check_outputs(work, waiting, places, overwrite=overwrite or resume)
+    units = _units(found, output)
+    manifest = Manifest(output if is_url(output) else Path(output), asdict(work), resume=resume)
+    if resume and not is_url(output):
+        _remove_unfinished(Path(output))
+    waiting = [unit for unit in units if not (resume and manifest.is_done(unit.source, outputs_of(unit, work)))]
+    _check_outputs(work, waiting, overwrite=overwrite or resume)
     began = time.perf_counter()
     try:
-        results = _run(work, [Unit(each.path, places[each]) for each in waiting], runner, manifest)
+        results = _run(work, waiting, runner, manifest)
     finally:
         manifest.close()
-    _print_summary(results, len(found) - len(waiting), time.perf_counter() - began)
+    _print_summary(results, len(units) - len(waiting), time.perf_counter() - began)
     if profile is not None:
         _draw_profile(work.task, results, profile)
     if any("error" in result for result in results):
         raise typer.Exit(1)
 
 
-def _places(found: list[Input], output: Path) -> dict[Input, Path]:
-    """The place of each video's results, without a suffix. Two videos of one name get different ones."""
-    places: dict[Input, Path] = {}
+def _units(found: list[Input], output: str) -> list[Unit]:
+    """The videos with the places of their results, without a suffix. Two of one name get different ones."""
+    units: list[Unit] = []
     taken: set[Path] = set()
+    folder, upload = (Path(), output) if is_url(output) else (Path(output), "")
     for each in found:
-        place = stem = output / each.place.with_suffix("")
+        place = stem = folder / each.place.with_suffix("")
         number = 1
         while place in taken:
             number += 1
             place = stem.with_name(f"{stem.name}-{number}")
         taken.add(place)
-        places[each] = place
-    return places
+        units.append(Unit(each.source, place, upload))
+    return units
 
 
-def _check_outputs(work: Work, waiting: list[Input], places: dict[Input, Path], *, overwrite: bool) -> None:
+def _check_outputs(work: Work, waiting: list[Unit], *, overwrite: bool) -> None:
     """Refuse to replace a source, or anything without --overwrite, before any work is done."""
-    sources = {each.path.resolve() for each in waiting}
-    for each in waiting:
-        for path in work.outputs(places[each]):
-            if path.resolve() in sources:
+    sources = {name_of(unit.source) for unit in waiting}
+    for unit in waiting:
+        for path in outputs_of(unit, work):
+            if name_of(path) in sources:
                 raise typer.BadParameter(f"'{path}' is read and would be replaced: take another --output")
-            if path.exists() and not overwrite:
+            if not overwrite and (exists(path) if isinstance(path, str) else path.exists()):
                 raise typer.BadParameter(
                     f"'{path}' is there: --overwrite replaces it, --resume leaves out what is done"
                 )

@@ -101,7 +101,7 @@ class BoundSession(Session):
                         continue
                     picture, time = taken
                     with times.stage("model"):
-                        rows = make_rows(source, time, number, find(partial(look, picture)))
+                        rows = make_rows(work.named or source, time, number, find(partial(look, picture)))
                     written.put(rows)
                 if reader.decoder == "nvdec":  # the CPU's planes are copied
                     mode = "disallow"

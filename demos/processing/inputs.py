@@ -9,6 +9,8 @@ from pathlib import Path
 
 import framebind as fb
 
+from .remote import find, is_url
+
 SUFFIXES = frozenset(
     ".mp4 .m4v .mov .mkv .webm .avi .ts .mts .m2ts .mpg .mpeg .wmv .flv .3gp .ogv .gif .mxf .vob".split()
 )
@@ -19,26 +21,38 @@ SUFFIXES = frozenset(
 class Input:
     """A video, and where its results go below the output folder: as the file lies below the folder that was named."""
 
-    path: Path
+    source: Path | str
+    """A path, or a URL."""
     place: Path
 
 
 def find_inputs(named: Iterable[str]) -> list[Input]:
     """The videos behind names: files, folders with all below them, patterns ("clips/*.mp4"), "@list" of names.
 
+    Each may be a path or a URL; see ``remote`` for these.
+
     Each video once, in the order of the names. Raises SourceError for a name behind which there is nothing.
     """
-    found: dict[Path, Input] = {}
+    found: dict[str, Input] = {}
     for name in named:
         for each in _behind(name):
-            found.setdefault(each.path.resolve(), each)
+            found.setdefault(name_of(each.source), each)
     return list(found.values())
+
+
+def name_of(source: Path | str) -> str:
+    """The name that a video has in every folder: its whole path, or its URL."""
+    return source if isinstance(source, str) else str(source.resolve())
 
 
 def _behind(name: str) -> list[Input]:
     path = Path(name)
     if name.startswith("@"):
         return _listed(Path(name[1:]))
+    if is_url(name):
+        if not (videos := find(name, SUFFIXES)):
+            raise fb.SourceError(f"there is no video at '{name}', and none that matches it as a pattern")
+        return [Input(url, place) for url, place in videos]
     if path.is_dir():
         videos = sorted(each for each in path.rglob("*") if each.suffix.lower() in SUFFIXES and each.is_file())
         if not videos:

@@ -2,32 +2,55 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import tempfile
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import framebind as fb
+
+from . import remote
+from .inputs import name_of
 
 NAME = "framebind-process.jsonl"
 MAX_BYTES = 256 << 20
 """Largest record that is read: some million videos."""
 
 
-def identity(path: Path) -> dict[str, Any]:
+SECONDS_BETWEEN_PUTS = 30.0
+"""Seconds after which the record of an output folder behind a URL is put there again: it is one object."""
+
+
+def identity(source: Path | str) -> dict[str, Any]:
     """The facts that tell a video from another one of the same name: place, bytes, time of the last change."""
-    status = path.stat()
-    return {"source": str(path.resolve()), "bytes": status.st_size, "changed_ns": status.st_mtime_ns}
+    if isinstance(source, str):
+        return remote.identity(source)
+    status = source.stat()
+    return {"source": str(source.resolve()), "bytes": status.st_size, "changed_ns": status.st_mtime_ns}
 
 
 class Manifest:
-    """The record in an output folder. A line has the video's ``identity``, the work, and its result."""
+    """The record in an output folder. A line has the video's ``identity``, the work, and its result.
 
-    def __init__(self, folder: Path, work: dict[str, Any], *, resume: bool) -> None:
+    The record of a folder behind a URL is a temporary file, which is put there from time to time.
+    """
+
+    def __init__(self, folder: Path | str, work: dict[str, Any], *, resume: bool) -> None:
         """``work`` is what each video goes through: a video that went through something else is not done."""
         self._work = json.loads(json.dumps(work, default=str))
-        self._path = folder / NAME
+        self._url, self._was_put = "", time.monotonic()
         self._done: dict[str, dict[str, Any]] = {}
+        self._stack = contextlib.ExitStack()
+        if isinstance(folder, str):
+            self._url = remote.join_url(folder, NAME)
+            folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="framebind-")))
+            if remote.exists(self._url):
+                remote.fetch(self._url, folder / NAME)
+        self._path = folder / NAME
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if resume:
@@ -46,23 +69,36 @@ class Manifest:
             except (ValueError, KeyError, TypeError):
                 continue  # the last line of a process that was killed
 
-    def is_done(self, path: Path, outputs: list[Path]) -> bool:
+    def is_done(self, source: Path | str, outputs: Sequence[Path | str]) -> bool:
         """Whether this very file went through the same work without an error, and its outputs are there."""
-        row = self._done.get(str(path.resolve()))
+        row = self._done.get(name_of(source))
         return (
             row is not None
-            and row["video"] == identity(path)
+            and row["video"] == identity(source)
             and row.get("work") == self._work
             and not row.get("error")
-            and all(output.exists() for output in outputs)
+            and all(remote.exists(each) if isinstance(each, str) else each.exists() for each in outputs)
         )
 
-    def add(self, path: Path, result: dict[str, Any]) -> None:
+    def add(self, source: Path | str, result: dict[str, Any]) -> None:
         """Write a video's line to the disk."""
-        video = identity(path) if path.exists() else {"source": str(path)}
+        try:
+            video = identity(source)
+        except (OSError, fb.SourceError):  # it is gone
+            video = {"source": str(source)}
         self._file.write(json.dumps({"video": video, "work": self._work, **result}) + "\n")
         self._file.flush()
         os.fsync(self._file.fileno())
+        if self._url and time.monotonic() - self._was_put > SECONDS_BETWEEN_PUTS:
+            self._put()
+
+    def _put(self) -> None:
+        remote.put(self._path, self._url)
+        self._was_put = time.monotonic()
 
     def close(self) -> None:
+        """Close the record. Raises SourceError if it cannot be put behind its URL."""
         self._file.close()
+        with self._stack:
+            if self._url:
+                self._put()

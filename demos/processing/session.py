@@ -151,7 +151,8 @@ class Session:
                         self._times.add(self._timer.end())
                         continue
                     self._draw(task, frame, picture, is_seen="video" in work.save)
-                    rows = make_rows(source, reader.time, number, _found(task, mask if work.masks == "rle" else None))
+                    found = _found(task, mask if work.masks == "rle" else None)
+                    rows = make_rows(work.named or source, reader.time, number, found)
                     self._timer.mark("read back")
                     written.put(rows)
                     self._times.add(self._timer.end())

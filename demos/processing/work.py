@@ -43,6 +43,8 @@ class Work:
     """Seconds of the first frame, and of the first one that is left out."""
     origin: float | None = None
     """Second that is 0 in saved videos, which have no sound then: they are parts of longer ones. None: ``start``."""
+    named: str = ""
+    """Name of the video in rows, if it is read from a copy; by default its path."""
     labels: Path | None = None
     """The names of the classes of a detector or a classifier, one per line."""
     mean: tuple[float, ...] = (0.0,)

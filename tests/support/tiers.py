@@ -262,6 +262,7 @@ REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "test_division.py::test_joined_parts_are_what_one_run_makes": _always,  # the joins alone are in video/test_parts.py
     "test_overlap.py::test_a_model_of_any_size_is_compiled_once_for_each_size": _always,  # a large model
     "test_pool.py::test_an_interrupted_run_ends_its_workers_and_goes_on": _always,  # processes of two runs
+    "test_remote.py::test_urls_travel_to_workers": _always,  # processes, as in test_pool.py
     "test_ray.py": _always,  # a cluster's start is 5 s
     "test_random_graphs.py::test_graph": _is_later_graph,
     "test_kernels.py::test_a_text_of_each_kernel_compiles": _on("architecture", 75, 80),

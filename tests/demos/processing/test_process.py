@@ -136,8 +136,8 @@ def test_names_of_inputs(folder: Path, tmp_path: Path) -> None:
     listed = tmp_path / "list.txt"
     listed.write_text(f"# clips\n{folder / 'a.mp4'}\n{folder / 'deeper'}\n")
     assert [str(each.place) for each in find_inputs([str(folder)])] == ["a.mp4", "broken.mp4", "deeper/a.mkv"]
-    assert [each.path.name for each in find_inputs([f"@{listed}", str(folder / "a.mp4")])] == ["a.mp4", "a.mkv"]
-    assert [each.path.name for each in find_inputs([str(folder / "*.mp4")])] == ["a.mp4", "broken.mp4"]
+    assert [Path(each.source).name for each in find_inputs([f"@{listed}", str(folder / "a.mp4")])] == ["a.mp4", "a.mkv"]
+    assert [Path(each.source).name for each in find_inputs([str(folder / "*.mp4")])] == ["a.mp4", "broken.mp4"]
     missing = {
         "missing.mp4": "no file or folder",
         f"@{tmp_path / 'no.txt'}": "list .* cannot be read",

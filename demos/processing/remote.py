@@ -1,0 +1,127 @@
+"""Videos and results behind URLs, by fsspec: listed, fetched to temporary files, and put whole."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import framebind as fb
+
+SCHEMES = frozenset({"abfs", "az", "file", "gcs", "gs", "memory", "s3"})
+"""Schemes of URLs that are allowed. fsspec knows many more, which run commands or open other files."""
+WHOLE_OR_NOTHING = frozenset({"abfs", "az", "gcs", "gs", "s3"})
+"""Schemes whose objects appear when they are complete. In other ones a file is renamed when it is."""
+RESERVE = 1 << 30
+"""Bytes of the disk that a fetched video leaves free."""
+_CHUNK = 8 << 20
+_VERSIONS = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "created")
+"""Keys under which file systems of fsspec have what changes with a file, best first."""
+
+
+def is_url(name: str) -> bool:
+    """Whether a name is a URL for ``find``, and not a path."""
+    return "://" in name
+
+
+def join_url(folder: str, place: str) -> str:
+    """The URL of a file in a folder."""
+    return f"{folder.rstrip('/')}/{place}"
+
+
+def find(url: str, suffixes: frozenset[str]) -> list[tuple[str, Path]]:
+    """The files behind a URL: a file, a folder with all below it that has one of the suffixes, or a pattern.
+
+    Returns URLs, and the place of each below the folder. Raises SourceError.
+    """
+    system, path = _system(url)
+    with _said(url):
+        if system.isfile(path):
+            return [(url, _place(PurePosixPath(path).name))]
+        if system.isdir(path):
+            below = [each for each in sorted(system.find(path)) if PurePosixPath(each).suffix.lower() in suffixes]
+            return [(system.unstrip_protocol(each), _place(each[len(path) :].lstrip("/"))) for each in below]
+        files = [each for each in sorted(system.glob(path)) if system.isfile(each)]
+        return [(system.unstrip_protocol(each), _place(PurePosixPath(each).name)) for each in files]
+
+
+def _place(name: str) -> Path:
+    """A path below a folder. Object stores take any name."""
+    if ".." in PurePosixPath(name).parts or PurePosixPath(name).is_absolute():
+        raise fb.SourceError(f"'{name}' leads out of its folder")
+    return Path(name)
+
+
+def identity(url: str) -> dict[str, Any]:
+    """The facts that tell a file from another one of the same name: URL, bytes, version."""
+    system, path = _system(url)
+    with _said(url):
+        facts = system.info(path)
+    version = next((str(facts[key]) for key in _VERSIONS if facts.get(key) is not None), "")
+    return {"source": url, "bytes": facts.get("size"), "version": version}
+
+
+def exists(url: str) -> bool:
+    """Whether there is a file or a folder. Raises SourceError if that cannot be told."""
+    system, path = _system(url)
+    with _said(url):
+        return system.exists(path)
+
+
+def fetch(url: str, path: Path) -> None:
+    """Copy a file to a new one that the user alone may read. Raises SourceError if the disk has no room for it."""
+    system, remote = _system(url)
+    room = shutil.disk_usage(path.parent).free - RESERVE
+    path.touch(mode=0o600, exist_ok=False)
+    with _said(url), system.open(remote, "rb") as source, path.open("wb") as target:
+        while chunk := source.read(_CHUNK):
+            room -= len(chunk)
+            if room < 0:
+                raise fb.SourceError(f"'{url}' does not fit on the disk: {RESERVE >> 30} GB stay free")
+            target.write(chunk)
+
+
+def put(path: Path, url: str) -> None:
+    """Copy a file, or a folder's files, to a URL, which has all of it or nothing. Raises SourceError."""
+    if path.is_dir():
+        for file in sorted(each for each in path.rglob("*") if each.is_file()):
+            put(file, join_url(url, file.relative_to(path).as_posix()))
+        return
+    system, remote = _system(url)
+    whole = url.partition("://")[0] in WHOLE_OR_NOTHING
+    unfinished = remote if whole else f"{remote}.unfinished"
+    with _said(url):
+        system.makedirs(str(PurePosixPath(remote).parent), exist_ok=True)
+        system.put_file(str(path), unfinished)
+        if not whole:
+            system.mv(unfinished, remote)
+
+
+def _system(url: str) -> tuple[Any, str]:
+    """The file system of a URL, and the path in it. Raises SourceError for schemes that are not allowed."""
+    scheme = url.partition("://")[0]
+    if scheme not in SCHEMES:
+        raise fb.SourceError(f"'{url}': URLs begin with one of {', '.join(sorted(SCHEMES))}, not '{scheme}'")
+    try:
+        system, path = importlib.import_module("fsspec.core").url_to_fs(url)
+    except ImportError as error:
+        raise fb.SourceError(
+            f"'{url}' needs a package: {error}. pip install 'framebind[remote]' brings fsspec"
+        ) from error
+    except (OSError, ValueError) as error:
+        raise fb.SourceError(f"'{url}' cannot be opened: {error}") from error
+    return system, path
+
+
+@contextlib.contextmanager
+def _said(url: str) -> Iterator[None]:
+    """Within the block errors of file systems are SourceErrors: each has kinds of its own."""
+    try:
+        yield
+    except fb.FramebindError:
+        raise
+    except Exception as error:
+        raise fb.SourceError(f"'{url}': {type(error).__name__}: {error}") from error

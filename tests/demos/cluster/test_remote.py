@@ -1,0 +1,99 @@
+"""Videos and results behind URLs: fsspec's file systems in memory and of the disk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+from typer.testing import CliRunner, Result
+
+import framebind as fb
+from framebind.__main__ import app
+from framebind.demos.cluster.copies import copied
+from framebind.demos.cluster.units import Unit
+from framebind.demos.processing import remote
+from framebind.demos.processing.inputs import SUFFIXES, find_inputs
+from framebind.demos.processing.manifest import NAME
+from framebind.demos.processing.work import Work
+from support.video.clips import write_clip
+
+SIZE = (64, 48)
+
+
+@pytest.fixture
+def memory() -> Iterator[Any]:
+    system = fsspec.filesystem("memory")
+    yield system
+    system.store.clear()
+    system.pseudo_dirs[:] = [""]
+
+
+@pytest.fixture
+def process(model_path: Callable[[str], Path]) -> Callable[..., Result]:
+    model = str(model_path("face_detection_front"))
+
+    def run(*arguments: str | Path) -> Result:
+        options = ["--task", "detect", "--model", model, "--save", "jsonl", "--backend", "gl"]
+        return CliRunner().invoke(app, ["process", *map(str, arguments), *options])
+
+    return run
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.usefixtures("context")
+def test_from_a_bucket_to_a_bucket_and_again(tmp_path: Path, memory: Any, process: Callable[..., Result]) -> None:
+    memory.put_file(str(write_clip(tmp_path / "a.mp4", size=SIZE, frames=4)), "/in/a.mp4")
+    memory.put_file(str(write_clip(tmp_path / "b.mp4", size=SIZE, frames=2)), "/in/deeper/b.mp4")
+    memory.pipe("/in/notes.txt", b"no video")
+    first = process("memory://in", "--output", "memory://out")
+    assert "2 videos, 6 frames" in first.output, first.output
+    assert memory.find("/out") == ["/out/a.jsonl", "/out/deeper/b.jsonl", f"/out/{NAME}"]
+    rows = [json.loads(line) for line in memory.cat("/out/deeper/b.jsonl").splitlines()]
+    assert [(row["source"], row["frame"]) for row in rows] == [("memory:///in/deeper/b.mp4", n) for n in range(2)]
+    assert "--overwrite replaces it" in " ".join(process("memory://in", "--output", "memory://out").output.split())
+
+    memory.put_file(str(tmp_path / "b.mp4"), "/in/a.mp4")
+    again = process("memory://in", "--output", "memory://out", "--resume")
+    assert "1 video, 2 frames" in again.output and "1 video left out" in again.output
+    assert "2 videos left out" in process("memory://in", "--output", "memory://out", "--resume").output
+    assert [line["video"]["source"] for line in map(json.loads, memory.cat(f"/out/{NAME}").splitlines())] == [
+        "memory:///in/a.mp4", "memory:///in/deeper/b.mp4", "memory:///in/a.mp4",
+    ]  # fmt: skip
+
+
+def test_urls_travel_to_workers(tmp_path: Path, process: Callable[..., Result]) -> None:
+    (tmp_path / "in").mkdir()
+    for number in range(2):
+        write_clip(tmp_path / "in" / f"{number}.mp4", size=SIZE, frames=3)
+    result = process(f"file://{tmp_path}/in", "--output", f"file://{tmp_path}/out", "--jobs", "2")
+    assert "2 videos, 6 frames" in result.output, result.output
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["0.jsonl", "1.jsonl", NAME]
+
+
+def test_urls_that_are_refused(memory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for url in ("github://a:b@main/x.mp4", "simplecache::s3://a/b.mp4", "ssh://host/a.mp4"):
+        with pytest.raises(fb.SourceError, match="URLs begin with one of abfs, az, file"):
+            find_inputs([url])
+    with pytest.raises(fb.SourceError, match="no video at 'memory://nothing"):
+        find_inputs(["memory://nothing/*.mp4"])
+    memory.store["/in/../../outside.mp4"] = memory.store.get("/x") or fsspec.implementations.memory.MemoryFile()
+    with pytest.raises(fb.SourceError, match="leads out of its folder"):
+        remote.find("memory://in", SUFFIXES)
+    memory.pipe("/in/a.mp4", b"12345")
+    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": remote.RESERVE + 4}))
+    with pytest.raises(fb.SourceError, match="does not fit on the disk: 1 GB stay free"):
+        remote.fetch("memory://in/a.mp4", tmp_path / "a.mp4")
+
+
+def test_a_fetched_video_is_private_and_removed(memory: Any, tmp_path: Path) -> None:
+    memory.pipe("/in/a.mp4", b"12345")
+    with copied(Unit("memory://in/a.mp4", tmp_path / "a"), Work("detect")) as (source, place, work):
+        assert source.read_bytes() == b"12345" and source.stat().st_mode & 0o777 == 0o600
+        assert place == tmp_path / "a" and work.named == "memory://in/a.mp4"
+        folder = source.parent
+        assert folder.stat().st_mode & 0o777 == 0o700
+    assert not folder.exists()
