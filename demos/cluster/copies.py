@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from ..processing import remote
-from ..processing.session import UNFINISHED
+from ..processing.outputs import UNFINISHED
 from ..processing.work import Work
+from . import remote
 from .units import Unit
 
 

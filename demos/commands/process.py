@@ -12,16 +12,16 @@ import typer
 
 from ..cluster.copies import outputs_of
 from ..cluster.crew import Runner, choose_runner
+from ..cluster.inputs import Input, find_inputs, name_of
+from ..cluster.manifest import Manifest
 from ..cluster.progress import progress_bars
+from ..cluster.remote import exists, is_url
 from ..cluster.units import Event, Finished, Lost, Unit
 from ..console import counted
 from ..flags import AUTO, GpuFlags, Option, checked_backend, with_flags
 from ..plots.files import chart_option, save
-from ..processing.inputs import Input, find_inputs, name_of
-from ..processing.manifest import Manifest
 from ..processing.options import WorkOptions
 from ..processing.outputs import UNFINISHED
-from ..processing.remote import exists, is_url
 from ..processing.work import Work
 from .output import print_line
 

@@ -16,11 +16,11 @@ import pytest
 
 import framebind as fb
 from framebind.demos.cluster.crew import choose_runner, run_here, seats_on
+from framebind.demos.cluster.manifest import NAME
 from framebind.demos.cluster.pool import run_pool
 from framebind.demos.cluster.schedule import MAX_ATTEMPTS
 from framebind.demos.cluster.units import Event, Finished, Lost, Progress, Unit
 from framebind.demos.cluster.worker import SESSIONS_PER_GPU, Seat
-from framebind.demos.processing.manifest import NAME
 from framebind.demos.processing.outputs import UNFINISHED
 from framebind.demos.processing.work import Work
 from support.video.clips import write_clip

@@ -13,11 +13,11 @@ from typer.testing import CliRunner, Result
 
 import framebind as fb
 from framebind.__main__ import app
+from framebind.demos.cluster import remote
 from framebind.demos.cluster.copies import copied
+from framebind.demos.cluster.inputs import SUFFIXES, find_inputs
+from framebind.demos.cluster.manifest import NAME
 from framebind.demos.cluster.units import Unit
-from framebind.demos.processing import remote
-from framebind.demos.processing.inputs import SUFFIXES, find_inputs
-from framebind.demos.processing.manifest import NAME
 from framebind.demos.processing.work import Work
 from support.video.clips import write_clip
 

@@ -18,8 +18,8 @@ from typer.testing import CliRunner, Result
 
 import framebind as fb
 from framebind.__main__ import app
-from framebind.demos.processing.inputs import find_inputs
-from framebind.demos.processing.manifest import NAME
+from framebind.demos.cluster.inputs import find_inputs
+from framebind.demos.cluster.manifest import NAME
 from framebind.demos.processing.outputs import UNFINISHED
 from support.video.clips import write_clip
 
