@@ -234,10 +234,10 @@ REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "test_cache_key.py::test_another_text_of_a_file_is_another_cache_file": _on(
         "changed", "interop/record/hazards.py", "delegate/lower/pack.py"
     ),
-    "test_stage.py::test_a_pool_of_processes": _always,  # the program of docs/batch.md is one
-    "test_docs.py::test_a_program_of_its_own_runs": _on("name", "ray_data.py"),  # Ray takes ten seconds to start
+    "test_stage.py::test_a_pool_of_processes": _always,  # test_pool.py has processes
+    "test_docs.py::test_a_program_of_its_own_runs": _always,  # processes: a pool's, and Ray's
     "test_outputs.py::test_masks_are_a_video_pictures_and_run_lengths": _on("task", "segment"),
-    "test_tasks.py::test_rows_are_those_of_the_cpu": _on("task", "segment", "landmarks"),
+    "test_tasks.py::test_rows_are_those_of_the_cpu": _on("task", "segment", "landmarks", "matte"),
     "test_copying.py::test_segmentation_copied_is_segmentation_bound": _always,  # as style transfer and faces
     "test_landmarks.py::test_points_are_where_the_cpu_finds_them": _on("name", "pose_landmark_lite"),
     "test_copying.py::test_on_opencl_the_same_is_drawn_without_copies": _always,  # as in test_share.py
