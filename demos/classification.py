@@ -18,7 +18,7 @@ from .player.network import Crop, Sampling
 from .player.options import Options, demo
 from .player.report import DETECTIONS
 from .player.run import main
-from .player.task import SHOW_FRAME, Finder, Model, Run, Scene, Task
+from .player.task import Finder, Model, Run, Scene, Task
 from .vision.captions import GROUND, text_height
 from .vision.labels import Color, read_labels
 from .vision.pictures import photographs_of_skimage
@@ -43,13 +43,12 @@ def prepare(scene: Scene, labels: Path | None = None) -> Task:
     names, crop = read_labels(labels, classes), middle(scene.picture.size)
     buffer, scores = fb.GlBuffer(classes * 4, label="the scores"), np.empty(classes, np.float32)
     network.bind(output, buffer)
-    show = fb.FragmentProgram(SHOW_FRAME)
 
     def draw(frame: fb.GlTexture) -> None:
         network.bind(image, frame, mean=0.5, std=0.5, crop=crop)
         network.run()
         buffer.read_into(scores, DETECTIONS)
-        show.draw(scene.picture, {"frame": frame})
+        scene.picture.copy_from(frame)
 
     return Task(
         draw,

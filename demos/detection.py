@@ -18,7 +18,7 @@ from .player.network import Crop, Network, Sampling
 from .player.options import Options, demo
 from .player.report import DETECTIONS
 from .player.run import main
-from .player.task import SHOW_FRAME, Finder, Model, Run, Scene, Task
+from .player.task import Finder, Model, Run, Scene, Task
 from .vision import boxes, ssd
 from .vision.captions import draw_notice, draw_tag
 from .vision.labels import palette, read_labels
@@ -83,7 +83,6 @@ def prepare(scene: Scene, score: float | None = None, labels: Path | None = None
     least = detector.least if score is None else score
     names = ["face"] if classes == 1 else read_labels(labels, classes)
     read_boxes = _reader(network, detector, classes, least)
-    show = fb.FragmentProgram(SHOW_FRAME)
     crop = _crop(detector, scene.picture.size)
     found: list[Detection] = []
 
@@ -91,7 +90,7 @@ def prepare(scene: Scene, score: float | None = None, labels: Path | None = None
         nonlocal found
         network.bind(image, frame, mean=0.5, std=0.5, crop=crop)
         network.run()
-        show.draw(scene.picture, {"frame": frame})
+        scene.picture.copy_from(frame)
         found = match(detect(read_boxes(), crop), found)
 
     return Task(

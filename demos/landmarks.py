@@ -20,7 +20,7 @@ from .player.network import Network, Sampling
 from .player.options import Options, demo
 from .player.report import DETECTIONS
 from .player.run import main
-from .player.task import SHOW_FRAME, Finder, Model, Run, Scene, Task
+from .player.task import Finder, Model, Run, Scene, Task
 from .vision.captions import draw_notice
 from .vision.one_euro import OneEuro
 from .vision.regions import Region, disagreement, hand_region, pose_region, to_picture, upper_body, whole
@@ -90,7 +90,7 @@ def prepare(scene: Scene) -> Task:
     """
     network, (image,) = scene.network, scene.network.inputs
     follower = Follower(network, scene.picture.size)
-    read, show = _reader(network), fb.FragmentProgram(SHOW_FRAME)
+    read = _reader(network)
 
     def draw(frame: fb.GlTexture) -> None:
         def look(region: Region) -> tuple[Array, float]:
@@ -99,7 +99,7 @@ def prepare(scene: Scene) -> Task:
             return read()
 
         follower.follow(look)
-        show.draw(scene.picture, {"frame": frame})
+        scene.picture.copy_from(frame)
 
     return Task(
         draw,

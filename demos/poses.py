@@ -16,7 +16,7 @@ from .player.network import Crop, Network, Sampling
 from .player.options import Options, demo
 from .player.report import DETECTIONS
 from .player.run import main
-from .player.task import SHOW_FRAME, Finder, Model, Run, Scene, Task, Variant
+from .player.task import Finder, Model, Run, Scene, Task, Variant
 from .vision.captions import draw_notice
 from .vision.labels import Color, palette
 from .vision.one_euro import OneEuro
@@ -58,7 +58,6 @@ def prepare(scene: Scene, people: People = "several", score: float = LEAST_SCORE
     read, (height, width) = _reader(network), network.inputs[images[0]][1:3]
     crop = fitted(scene.picture.size, (width, height))
     scale = crop[2] / width, crop[3] / height
-    show = fb.FragmentProgram(SHOW_FRAME)
     found: list[Followed] = []
     mode: People = people
 
@@ -70,7 +69,7 @@ def prepare(scene: Scene, people: People = "several", score: float = LEAST_SCORE
         nonlocal found
         network.bind(images[0], frame, mean=0.5, std=0.5, crop=crop)
         network.run()
-        show.draw(scene.picture, {"frame": frame})
+        scene.picture.copy_from(frame)
         new = [Followed(person, crop, scale) for person in find(read(), mode, score)]
         found = match(new, found, SAME_PERSON * max(scene.picture.size))
 

@@ -26,9 +26,6 @@ import framebind as fb
 
 from .network import Network, Sampling
 
-SHOW_FRAME = "uniform sampler2D frame;\nvoid main() { color = texture(frame, uv); }\n"
-"""A fragment shader for demos that show the frame as it is and draw over it."""
-
 
 @dataclass(frozen=True)
 class Scene:

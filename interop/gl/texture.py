@@ -14,7 +14,7 @@ from .context import GlContext
 from .gl_object import GlObject
 from .khronos import GL
 from .query import FORMATS, checked
-from .state import framebuffers, kept, pixel_reads, pixel_uploads, restored
+from .state import framebuffers, kept, pixel_operations, pixel_reads, pixel_uploads, restored
 from .state import texture as bound_texture
 
 _UNPACK_PLAIN = (
@@ -282,6 +282,47 @@ class GlTexture(GlObject):
             gl.glPixelStorei(GL.PACK_ALIGNMENT, 4)
         gl_query.raise_if_reset(self.context)
         return np.ascontiguousarray(texels[:, :, : pixels.channels].astype(pixels.dtype, copy=False))
+
+    def copy_from(self, other: GlTexture) -> None:
+        """Replace the whole content by that of another texture, on the GPU.
+
+        In a context of framebind's own it leaves the scissor test off.
+
+        Parameters
+        ----------
+        other : GlTexture
+            A texture of the same size and format.
+
+        Raises
+        ------
+        BindingError
+            If its size or format is another one, or if it is this one.
+
+        Examples
+        --------
+        >>> with fb.GlContext.headless():
+        ...     first = fb.GlTexture.from_array(np.full((2, 2, 3), 55, np.uint8))
+        ...     second = fb.GlTexture(2, 2)
+        ...     second.copy_from(first)
+        ...     second.read()[0, 0]
+        array([ 55,  55,  55, 255], dtype=uint8)
+        """
+        self.check(write=True)
+        other.check()
+        self._check_copied()
+        if (other.size, other.format) != (self.size, self.format) or other is self:
+            raise BindingError(f"{self.label} takes the content of another {self._content()}, not of {other.label}")
+        context, gl, (width, height) = self.context, self.context.gl, self.size
+        source, target = other.framebuffer(), self.framebuffer()
+        gl.glMemoryBarrier(GL.FRAMEBUFFER_BARRIER_BIT)
+        with restored(context, framebuffers), kept(context, pixel_operations):
+            gl.glBindFramebuffer(GL.READ_FRAMEBUFFER, source)
+            gl.glBindFramebuffer(GL.DRAW_FRAMEBUFFER, target)
+            if context.is_es:
+                gl.glDisable(GL.SCISSOR_TEST)
+            else:
+                gl.glDisablei(GL.SCISSOR_TEST, 0)
+            gl.glBlitFramebuffer(0, 0, width, height, 0, 0, width, height, GL.COLOR_BUFFER_BIT, GL.NEAREST)
 
     def framebuffer(self) -> int:
         """The GL name of a framebuffer that draws to this texture. It is made at the first call and kept."""

@@ -104,6 +104,19 @@ def test_transfers_are_counted_and_can_be_forbidden(context: fb.GlContext) -> No
     assert np.array_equal(texture.read(), before)
 
 
+def test_a_texture_is_copied_on_the_gpu(context: fb.GlContext) -> None:
+    pixels = np.arange(5 * 7 * 4, dtype=np.uint8).reshape(5, 7, 4)
+    first, second = fb.GlTexture(7, 5, data=pixels), fb.GlTexture(7, 5)
+    context.gl.glEnable(0x0C11)  # GL_SCISSOR_TEST, of a host
+    context.gl.glScissor(0, 0, 1, 1)
+    with fb.transfer_guard("disallow"):
+        second.copy_from(first)
+    np.testing.assert_array_equal(second.read(), pixels)
+    for other in (second, fb.GlTexture(5, 7), fb.GlTexture(7, 5, "r8")):
+        with pytest.raises(fb.BindingError, match="takes the content of another 7x5 rgba8"):
+            second.copy_from(other)
+
+
 def test_impossible_textures_are_refused(context: fb.GlContext) -> None:
     with pytest.raises(fb.BindingError, match=r"no texture format 'rgb8'.*rgba8"):
         fb.GlTexture(4, 4, "rgb8")

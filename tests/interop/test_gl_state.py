@@ -191,6 +191,10 @@ def test_drawing_and_frames_leave_the_hosts_state_alone_and_do_not_depend_on_it(
     program.draw(target, {"picture": picture}, {"numbers": numbers}, {"scale": 2.0})
     unchanged("a draw")
     assert np.abs(target.read().astype(int) - [110, 110, 64, 255]).max() <= 1
+    copy = fb.GlTexture(8, 8)
+    copy.copy_from(target)
+    unchanged("a copy")
+    assert (copy.read() == target.read()).all()
     overlay = fb.Overlay()
     overlay.fill(0, 0, 8, 8, (1.0, 0.0, 0.0))
     overlay.draw(target)

@@ -32,7 +32,7 @@ vec3 fetch(ivec2 at) {
 """,
     "nv12": """
 vec3 fetch(ivec2 at) {
-    ivec2 chroma = ivec2(at.x & ~1, imageSize(rgba).y + (at.y >> 1));
+    ivec2 chroma = ivec2(at.x & ~1, size.y + (at.y >> 1));
     float u = texelFetch(raw, chroma, 0).r, v = texelFetch(raw, chroma + ivec2(1, 0), 0).r;
     return to_rgb(vec3(texelFetch(raw, at, 0).r, u, v));
 }
@@ -54,7 +54,7 @@ class Layout:
     external: int
     """GL format of the uploaded bytes."""
     glsl: str
-    """Defines ``vec3 fetch(ivec2 at)``: the RGB of a pixel, read from the texture ``raw``."""
+    """Defines ``vec3 fetch(ivec2 at)``: the RGB of a pixel, read from ``raw``. ``size`` is the picture's."""
 
     @property
     def nbytes(self) -> int:
