@@ -24,10 +24,11 @@ from .demos.commands.evaluate import evaluate
 from .demos.commands.inspect import inspect
 from .demos.commands.models import models
 from .demos.commands.process import process
+from .demos.commands.watch import watch
 from .demos.console import printable
 from .demos.flags import canonical
 
-COMMANDS = (doctor, devices, inspect, models, benchmark, diff, culprit, certify, process)
+COMMANDS = (doctor, devices, inspect, models, benchmark, diff, culprit, certify, process, watch)
 
 app = typer.Typer(
     no_args_is_help=True, pretty_exceptions_enable=False, context_settings={"token_normalize_func": canonical}

@@ -1,0 +1,114 @@
+"""Networks that several streams share: one compiled program per model and size, and the bindings of each stream."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import framebind as fb
+
+from ..flags import GpuFlags
+from ..models import find_model
+from ..player.network import Crop, Network, Values
+
+Shapes = tuple[tuple[int, tuple[int, ...]], ...]
+"""The inputs that were resized: tensor indices and shapes."""
+
+
+class Networks:
+    """The networks of a context. ``lane`` gives a stream its own use of one."""
+
+    def __init__(self, flags: GpuFlags, timer: fb.GlTimer) -> None:
+        self._flags, self._timer = flags, timer
+        self._networks: dict[tuple[Path, Shapes], SharedNetwork] = {}
+
+    def __len__(self) -> int:
+        """The number of networks: each is compiled once."""
+        return len(self._networks)
+
+    def lane(self, name: str) -> Lane:
+        """A stream's use of the network of a known model or a file. Raises ModelError."""
+        path = find_model(name)
+        known = [shared for (other, _), shared in self._networks.items() if other == path]
+        return Lane(self, path, known[0] if known else self._make(path, ()))
+
+    def resized(self, lane: Lane, tensor: int, shape: tuple[int, ...]) -> SharedNetwork:
+        """The network of a lane's model whose input has that shape: one that is there, or a new one."""
+        shared = lane.shared
+        if shared.network.inputs[tensor] == shape:
+            return shared
+        key = (lane.path, ((tensor, shape),))
+        if key not in self._networks:
+            if shared.lane is None:  # nobody has run it: it takes the shape itself
+                self._networks = {k: other for k, other in self._networks.items() if other is not shared}
+            else:
+                shared = self._make(lane.path, key[1])
+            self._networks[key] = shared
+            shared.network.resize(tensor, shape)
+        return self._networks[key]
+
+    def _make(self, path: Path, shapes: Shapes) -> SharedNetwork:
+        shared = SharedNetwork(Network(path, self._flags.options(path), self._timer))
+        self._networks[path, shapes] = shared
+        return shared
+
+
+class SharedNetwork:
+    """A network, and the lane whose objects are bound to it."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.lane: Lane | None = None
+
+
+class Lane(Network):
+    """A stream's use of a network that others use too: before it runs, its own objects are bound again."""
+
+    def __init__(self, networks: Networks, path: Path, shared: SharedNetwork) -> None:
+        self.path, self.mode, self.shared = path, "gpu", shared
+        self._networks = networks
+        self._objects: dict[int, tuple[fb.GlTexture | fb.GlBuffer, dict[str, object]]] = {}
+
+    @property
+    def runs_on(self) -> str:
+        return self.shared.network.runs_on
+
+    @property
+    def inputs(self) -> dict[int, tuple[int, ...]]:
+        return self.shared.network.inputs
+
+    @property
+    def outputs(self) -> dict[int, tuple[int, ...]]:
+        return self.shared.network.outputs
+
+    @property
+    def names(self) -> dict[int, str]:
+        return self.shared.network.names
+
+    def takes_any_size(self, tensor: int) -> bool:
+        return self.shared.network.takes_any_size(tensor)
+
+    def resize(self, tensor: int, shape: tuple[int, ...]) -> None:
+        """Take the network of that shape, which is made if there is none."""
+        self.shared = self._networks.resized(self, tensor, shape)
+
+    def bind(
+        self,
+        tensor: int,
+        obj: fb.GlTexture | fb.GlBuffer,
+        *,
+        mean: Values = 0.0,
+        std: Values = 1.0,
+        crop: Crop | None = None,
+        rotation: float = 0.0,
+    ) -> None:
+        """Bind an object for this stream's runs."""
+        self._objects[tensor] = obj, {"mean": mean, "std": std, "crop": crop, "rotation": rotation}
+        if self.shared.lane is self:
+            self.shared.network.bind(tensor, obj, mean=mean, std=std, crop=crop, rotation=rotation)
+
+    def run(self) -> None:
+        if self.shared.lane is not self:
+            self.shared.lane = self
+            for tensor, (obj, sampling) in self._objects.items():
+                self.shared.network.bind(tensor, obj, **sampling)  # pyright: ignore[reportArgumentType]
+        self.shared.network.run()

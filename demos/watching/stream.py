@@ -1,0 +1,131 @@
+"""One stream that is watched: opened on a thread of its own, and tried again, until it ends or is given up."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+import framebind as fb
+
+from ..player.task import Task
+from .figures import Latencies, Snapshot
+
+State = Literal["opening", "live", "ended", "failed"]
+_PAUSE = 5.0
+"""Seconds between two attempts to open a stream that has never been there."""
+
+
+_OPENING = 12.0
+"""Seconds to wait for an attempt to end."""
+
+
+def name_of(address: str) -> str:
+    """A stream's name for people, rows and the page: of an address without user, password and query."""
+    if address.isdecimal():
+        return f"camera {address}"
+    if "://" not in address:
+        return Path(address).name
+    try:
+        parts = urlsplit(address)
+    except ValueError:  # brackets that are no address of IPv6
+        return address.partition("://")[0] + "://..."
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+class Stream:
+    """A camera, a stream's address or a file, with its source once it is open, its task and its figures.
+
+    A file is played at its own rate.
+    """
+
+    def __init__(self, number: int, address: str, options: fb.StreamOptions, ready: threading.Event) -> None:
+        self.number, self._address, self._options, self._ready = number, address, options, ready
+        self.name, self.status = name_of(address), ""
+        self.state: State = "opening"
+        self.source: fb.Source | None = None
+        self.task: Task | None = None
+        self.picture: fb.GlTexture | None = None
+        self.latencies = Latencies()
+        self.arrived = 0.0
+        """Time at which the packet of the last frame came, by time.perf_counter; of a file's, at which it was taken."""
+        self._due = 0.0
+        self._stopped = threading.Event()
+        self._opener = threading.Thread(target=self._open, name=f"opens {self.name}", daemon=True)
+        self._opener.start()
+
+    def _open(self) -> None:
+        """Open the source; the opening thread's function."""
+        began = time.perf_counter()
+        while not self._stopped.is_set():
+            try:
+                source = fb.open_source(self._address, stream=self._options)
+            except (fb.FramebindError, ValueError) as error:
+                self.status = str(error)
+                limit, passed = self._options.seconds, time.perf_counter() - began
+                if "://" not in self._address or (limit is not None and passed >= limit):
+                    self.state = "failed"
+                    break
+                self._stopped.wait(_PAUSE)
+                continue
+            source.ready = self._ready
+            self.source, self.status = source, ""
+            break
+        self._ready.set()
+
+    def take(self, context: fb.GlContext) -> fb.GlTexture | None:
+        """The newest frame, None if there is no new one, or that of a file is not due."""
+        source, now = self.source, time.perf_counter()
+        if source is None or self.state in ("ended", "failed") or now < self._due:
+            return None
+        try:
+            texture = source.poll(context)
+        except fb.SourceError as error:
+            self.state, self.status = "failed", str(error)
+            return None
+        self.status = source.status
+        if source.ended:
+            self.state = "ended"
+        if texture is not None:
+            self.state = "live"
+            self.arrived = source.captured if source.live else now
+            if not source.live and source.fps:
+                # A second late is late: the clock of a file begins anew.
+                self._due = max(self._due, now - 1) + 1 / source.fps
+        return texture
+
+    @property
+    def wait(self) -> float:
+        """Seconds until a frame of a file is due; 0 for others."""
+        return max(self._due - time.perf_counter(), 0.0)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no more frames come."""
+        return self.state in ("ended", "failed")
+
+    def end_soon(self) -> None:
+        """Let its threads end, without waiting for them."""
+        self._stopped.set()
+        if self.source is not None:
+            self.source.end_soon()
+
+    def stop(self) -> None:
+        """Wait until its threads have ended. Raises SourceError for one that hangs."""
+        self.end_soon()
+        self._opener.join(_OPENING)
+        if self.source is not None:
+            self.source.stop()
+
+    def snapshot(self) -> Snapshot:
+        """Its figures now."""
+        source = self.source
+        waits = self.state == "live" and self.status
+        return Snapshot(
+            self.name, "waiting" if waits else self.state, self.status, source.size if source else None,
+            self.latencies.count, round(self.latencies.rate(), 1), self.latencies.quantile(0.5),
+            self.latencies.quantile(0.95), source.dropped if source else 0, source.damaged if source else 0,
+            source.reconnects if source else 0,
+        )  # fmt: skip
