@@ -28,7 +28,7 @@ function makeCard(number) {
 }
 
 function show(card, stream, number) {
-  const milliseconds = (value) => (value === null ? "-" : `${value.toFixed(1)} ms`);
+  const milliseconds = (value) => (value === null ? "-" : `${value.toFixed(value < 100 ? 1 : 0)} ms`);
   card.name.textContent = stream.name;
   card.image.alt = stream.name;
   card.state.textContent = stream.state;

@@ -32,6 +32,7 @@ _PAGE = {
 }
 _PICTURE = re.compile(r"/streams/(\d{1,4})\.(jpg|mjpg)")
 _BOUNDARY = "framebind-picture"
+_DELIMITER = f"--{_BOUNDARY}\r\n".encode()
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; img-src 'self'; script-src 'self'; style-src 'self'; "
     "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'",
@@ -51,6 +52,10 @@ def parse_place(text: str) -> tuple[str, int]:
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
+_SECOND_TIME = 0.2
+"""Seconds without a new picture after which the last one is sent again: Chromium shows one when the next one comes."""
+
+
 class Page:
     """The running server. ``figures`` gives what ``/figures.json`` has."""
 
@@ -68,7 +73,9 @@ class Page:
             self._server = _Server(host, port, self)
         except OSError as error:
             raise fb.SourceError(f"the page cannot be served at {host}:{port}: {error.strerror or error}") from error
-        self._thread = threading.Thread(target=self._server.serve_forever, name="web page", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, name="web page", daemon=True
+        )
         self._thread.start()
 
     @property
@@ -164,14 +171,19 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _send_pictures(self, pictures: Pictures) -> None:
         """Send pictures until the client goes away (MJPEG)."""
         self._begin(f"multipart/x-mixed-replace; boundary={_BOUNDARY}")
-        number = 0
+        self.wfile.write(_DELIMITER)
+        number, part, again = 0, b"", False
         with pictures.looking():
             while not self._page.is_closing.is_set():
-                made = pictures.next_jpeg(number, 1.0)
+                made = pictures.next_jpeg(number, _SECOND_TIME)
                 if made is not None:
                     number, jpeg = made
-                    head = f"--{_BOUNDARY}\r\nContent-Type: image/jpeg\r\nContent-Length: {len(jpeg)}\r\n\r\n"
-                    self.wfile.write(head.encode() + jpeg + b"\r\n")
+                    head = f"Content-Type: image/jpeg\r\nContent-Length: {len(jpeg)}\r\n\r\n"
+                    part, again = head.encode() + jpeg + b"\r\n" + _DELIMITER, True
+                    self.wfile.write(part)
+                elif again:
+                    self.wfile.write(part)
+                    again = False
 
     def _send(self, kind: str, content: bytes) -> None:
         self._begin(kind, len(content))

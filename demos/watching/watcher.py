@@ -38,8 +38,11 @@ class Watcher:
         self._overlay = fb.Overlay()
         self._shrinkers: dict[tuple[int, int], Shrinker] = {}
 
-    def run(self, jsonl: Path | None, every_second: Callable[[], None]) -> None:
-        """Watch until all streams are over. Rows go behind what the file has. Raises SourceError, ModelError."""
+    def run(self, jsonl: Path | None, show: Callable[[], None], every: float = 1.0) -> None:
+        """Watch until all streams are over, and call ``show`` every so many seconds.
+
+        Rows go behind what the file has. Raises SourceError, ModelError.
+        """
         with contextlib.ExitStack() as stack:
             stack.callback(self._stop)
             lines = stack.enter_context(_open(jsonl)) if jsonl else None
@@ -50,9 +53,9 @@ class Watcher:
                     self._ready.wait(
                         min([stream.wait or _IDLE for stream in self.streams if not stream.is_over] or [0])
                     )
-                if time.perf_counter() - last >= 1:
+                if time.perf_counter() - last >= every:
                     last = time.perf_counter()
-                    every_second()
+                    show()
                     if lines is not None:
                         lines.flush()
 

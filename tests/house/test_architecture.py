@@ -33,7 +33,8 @@ FLOORS = {
     "delegate": "options read report litert transform lower cache compiler plan claim run statistics engine "
     "gpu_delegate automatic own_errors signature_runner interpreter custom_operators",
     "delegate.certify": "tflite_writer cases graphs *",
-    "demos": "assets console models apis flags player measuring vision plots hosts * processing watching cluster commands",
+    "demos": "assets console models apis flags player measuring vision plots hosts * processing watching cluster "
+    "commands",
 }
 """By package: its folders and top-level files, from the ground up. Each imports itself and those before it only.
 "*" is every file that is not named: a demo is a file that no list names.

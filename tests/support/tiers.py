@@ -289,6 +289,10 @@ REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "test_trace.py::test_the_counter_shows_no_byte_but_the_cameras": _always,  # the trace shows more
     "test_copying.py::test_what_is_detected_copied_is_what_is_detected_bound": _on("name", "pose_landmark_lite"),
     "test_live.py::test_each_demo_shows_moving_frames_and_answers_keys": _always,  # the keys of one demo are tried
+    "test_rtsp.py::test_a_stall_of_four_streams_and_a_long_absence": _always,  # in the default tier one restart
+    "test_watch.py::test_networks_of_any_size_are_shared_by_size": _always,  # it compiles the style model twice
+    "test_watch.py::test_a_signal_ends_it_in_good_order": _always,  # a process of its own
+    "test_watch.py::test_the_page_in_a_browser": _always,
     "test_bundled_model.py::test_it_is_as_near_to_its_teacher_as_its_figures_say": _always,
     "test_bundled_model.py::test_it_runs_on_the_gpu_at_any_size_as_on_the_cpu": _on("width", 256, 384, 512),
 }

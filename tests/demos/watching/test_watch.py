@@ -1,0 +1,179 @@
+"""``watch``: several sources on one context with shared networks, rows, figures, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import framebind as fb
+from framebind.__main__ import app
+from framebind.demos.flags import GpuFlags
+from framebind.demos.processing.work import Work
+from framebind.demos.watching.figures import Latencies
+from framebind.demos.watching.pictures import WEB_PICTURE
+from framebind.demos.watching.stream import name_of
+from framebind.demos.watching.watcher import Watcher
+from support.environment import ROOT
+from support.tiny_models import chain
+from support.video.live_server import LiveServer
+
+COLOURS = {"red": (0, 0, 255), "green": (0, 255, 0), "blue": (255, 0, 0)}
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    """A classifier of one pixel: class 0 is red, 1 green, 2 blue."""
+    path = tmp_path / "colours.tflite"
+    path.write_bytes(chain("SOFTMAX", shape=(1, 1, 1, 3)))
+    return str(path)
+
+
+def pictures(folder: Path, colour: str, count: int = 3, size: tuple[int, int] = (8, 6)) -> str:
+    """A folder of pictures of one colour."""
+    place = folder / colour
+    place.mkdir()
+    for number in range(count):
+        plain = np.full((size[1], size[0], 3), COLOURS[colour], np.uint8)
+        (place / f"{number}.png").write_bytes(cv2.imencode(".png", plain)[1].tobytes())
+    return str(place)
+
+
+def watcher_of(context: fb.GlContext, model: str, *addresses: str) -> Watcher:
+    work = Work("classify", model, save=(), flags=GpuFlags())
+    return Watcher(context, work, addresses, fb.StreamOptions(seconds=0.0, stall=0.3))
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_streams_share_a_network_and_keep_their_results_apart(
+    context: fb.GlContext, tmp_path: Path, model: str
+) -> None:
+    addresses = [pictures(tmp_path, "red"), pictures(tmp_path, "green"), pictures(tmp_path, "blue", size=(20, 10))]
+    watcher, file = watcher_of(context, model, *addresses), tmp_path / "found.jsonl"
+    file.write_text('{"source": "before"}\n')
+    watcher.run(file, lambda: None)
+    before, *rows = rows_of(file)
+    assert before == {"source": "before"}, "rows are added"
+    best = [(row["source"], row["frame"], row["class"]) for row in rows if row["score"] > 0.5]
+    assert sorted(best) == [
+        (name, frame, f"class {number}") for number, name in ((2, "blue"), (1, "green"), (0, "red"))
+        for frame in range(3)
+    ]  # fmt: skip
+    assert all(row["latency"] > 0 and row["at"].endswith("+00:00") for row in rows)
+    assert len(watcher.networks) == 1
+    assert [stream.state for stream in watcher.streams] == ["ended"] * 3
+    assert ("download", WEB_PICTURE) not in fb.transfers.by_reason, "nobody looked"
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_networks_of_any_size_are_shared_by_size(context: fb.GlContext, tmp_path: Path) -> None:
+    sizes = {"red": (8, 6), "green": (8, 6), "blue": (6, 8)}
+    addresses = [pictures(tmp_path, colour, size=size) for colour, size in sizes.items()]
+    work = Work("style", save=(), flags=GpuFlags())
+    watcher = Watcher(context, work, addresses, fb.StreamOptions())
+    watcher.run(None, lambda: None)
+    assert [stream.state for stream in watcher.streams] == ["ended"] * 3
+    assert len(watcher.networks) == 2, "one for wide pictures, one for high ones"
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_one_stream_fails_and_the_others_go_on(
+    context: fb.GlContext, tmp_path: Path, model: str, live_server: LiveServer
+) -> None:
+    live_server.is_there = False
+    watcher = watcher_of(context, model, live_server.address, str(tmp_path / "missing"), pictures(tmp_path, "red"))
+    watcher.run(None, lambda: None)
+    figures = watcher.figures()
+    assert [each["state"] for each in figures] == ["failed", "failed", "ended"]
+    assert "404 Not Found" in figures[0]["status"] and "there is no file or folder" in figures[1]["status"]
+    assert figures[2]["results"] == 3 and figures[2]["latency_median"] > 0
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_pictures_are_read_back_while_somebody_looks(context: fb.GlContext, tmp_path: Path, model: str) -> None:
+    watcher = watcher_of(context, model, pictures(tmp_path, "green"))
+    fb.transfers.reset()
+    with watcher.pictures[0].looking():
+        watcher.run(None, lambda: None)
+    found = watcher.pictures[0].next_jpeg(0, 0.0)
+    assert found is not None and watcher.pictures[0].next_jpeg(found[0], 0.0) is None
+    decoded = cv2.imdecode(np.frombuffer(found[1], np.uint8), cv2.IMREAD_COLOR)
+    assert decoded.shape == (6, 8, 3)
+    copies = fb.transfers.by_reason["download", WEB_PICTURE]
+    assert copies.bytes == copies.calls * 8 * 6 * 4 and copies.calls <= 3
+
+
+def test_figures_look_back_a_few_seconds_and_stay_small() -> None:
+    latencies = Latencies()
+    assert latencies.quantile(0.5) is None and latencies.rate() == 0
+    for number in range(5000):
+        latencies.add(1e9, number % 100 / 1000)
+    assert latencies.count == 5000
+    assert (latencies.quantile(0.5), latencies.quantile(0.95)) == (50.0, 95.0)
+
+
+def test_names_have_no_secrets() -> None:
+    assert name_of("rtsp://me:secret@10.0.0.2:554/door?token=1") == "rtsp://10.0.0.2:554/door"
+    assert (name_of("0"), name_of("/home/me/clip.mp4"), name_of("srt://[::1")) == ("camera 0", "clip.mp4", "srt://...")
+
+
+def words(output: str) -> str:
+    return " ".join(output.translate(dict.fromkeys(map(ord, "│╭╮╰╯─"), " ")).split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["gopher://here"], "addresses begin with one of http"),
+        (["udp://127.0.0.1:9"], "not 'udp' (--allow)"),
+        (["0", "--allow", "file"], "'file' is no scheme of streams"),
+        (["0", "--web", "8080x"], "is no [HOST:]PORT"),
+        (["0", "--task", "raw", "--model", "x"], "raw outputs are for"),
+        (["0", "--task", "paint"], "task 'paint' is none of"),
+    ],
+)
+def test_a_wrong_command_line(arguments: list[str], said: str) -> None:
+    result = CliRunner().invoke(app, ["watch", *arguments])
+    assert result.exit_code == 2 and said in words(result.output)
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.usefixtures("context")
+def test_a_signal_ends_it_in_good_order(tmp_path: Path, model: str) -> None:
+    file = tmp_path / "found.jsonl"
+    command = [
+        sys.executable, "-m", "framebind", "watch", "synthetic", "--task", "classify", "--model", model,
+        "--jsonl", str(file), "--web", "0",
+    ]  # fmt: skip
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=os.environ) as program:
+        assert program.stderr is not None
+        said = program.stderr.readline()
+        ended = threading.Timer(60, program.kill)
+        ended.start()
+        while not (file.is_file() and file.stat().st_size):
+            assert program.poll() is None
+            threading.Event().wait(0.05)
+        program.send_signal(signal.SIGTERM)
+        rest = program.stderr.read()
+        ended.cancel()
+    assert said.startswith("the page is at http://127.0.0.1:")
+    assert program.returncode == 0 and "synthetic: live," in rest and "Traceback" not in rest
+    assert all(row["source"] == "synthetic" for row in rows_of(file)), "the last line is complete"
+
+
+def test_the_package_has_the_page() -> None:
+    assert {path.name for path in (ROOT / "demos" / "watching").glob("page.*")} == {"page.html", "page.js", "page.css"}
