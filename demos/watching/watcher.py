@@ -79,14 +79,10 @@ class Watcher:
             found = stream.task.results() if stream.task.results else []
             if stream.task.results is None:
                 self._context.finish()  # the picture is the result
-            done, captured = time.perf_counter(), stream.source.captured
-            stream.latencies.add(done, done - captured)
+            done = time.perf_counter()
+            stream.latencies.add(done, done - stream.arrived)
             if lines is not None:
-                at = datetime.fromtimestamp(time.time() - (done - captured), timezone.utc).isoformat(
-                    "T", "milliseconds"
-                )
-                for row in make_rows(stream.name, stream.source.time, stream.latencies.count - 1, found):
-                    lines.write(json.dumps({**row, "at": at, "latency": round(done - captured, 4)}) + "\n")
+                _write(lines, stream, found, done - stream.arrived)
             self._show(stream, stream.picture)
             self._timer.end()
         return True
