@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 import framebind as fb
 
-from ..player.task import SHOW_FRAME
-
+_SHOW = "uniform sampler2D picture;\nvoid main() { color = texture(picture, uv); }\n"
 WEB_PICTURE = "web picture"
 """The reason in ``fb.transfers`` for pictures that are read back for the page."""
 WIDEST = 960
@@ -83,9 +82,9 @@ class Shrinker:
         factor = min(WIDEST / size[0], 1.0)
         width, height = (max(round(side * factor), 1) for side in size)
         self._small = fb.GlTexture(width, height, "rgba8", label="the web picture")
-        self._show = fb.FragmentProgram(SHOW_FRAME)
+        self._show = fb.FragmentProgram(_SHOW)
 
     def read(self, picture: fb.GlTexture) -> npt.NDArray[Any]:
         """The pixels, (height, width, 4), counted as WEB_PICTURE."""
-        self._show.draw(self._small, {"frame": picture})
+        self._show.draw(self._small, {"picture": picture})
         return self._small.read(WEB_PICTURE)
