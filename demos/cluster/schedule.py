@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -121,8 +121,19 @@ class Schedule:
         if "error" not in result:
             figures = [division.results[part] for part in division.parts]
             sums = {name: sum(each[name] for each in figures) for name in ("frames", "seconds", "cpu_seconds", "bytes")}
-            result = {**sums, "parts": len(figures), **result}
+            times = add_times([each.get("times", {}) for each in figures])
+            result = {**sums, "times": times, "parts": len(figures), **result}
         self._report(Finished(whole, result))
+
+
+def add_times(lanes: Iterable[dict[str, dict[str, float]]]) -> dict[str, dict[str, float]]:
+    """The sums of seconds by lane and stage, as ``Times.lanes`` gives them."""
+    sums: dict[str, dict[str, float]] = {}
+    for each in lanes:
+        for lane, parts in each.items():
+            for name, seconds in parts.items():
+                sums.setdefault(lane, {})[name] = sums.get(lane, {}).get(name, 0.0) + seconds
+    return sums
 
 
 def _is_short(part: Unit, result: dict[str, Any]) -> bool:

@@ -16,6 +16,7 @@ from ..cluster.inputs import Input, find_inputs, name_of
 from ..cluster.manifest import Manifest
 from ..cluster.progress import progress_bars
 from ..cluster.remote import exists, is_url
+from ..cluster.schedule import add_times
 from ..cluster.units import Event, Finished, Lost, Unit
 from ..console import counted
 from ..flags import AUTO, GpuFlags, Option, checked_backend, with_flags
@@ -173,7 +174,16 @@ def _print_summary(results: list[dict[str, Any]], left_out: int, seconds: float)
             f"{frames / seconds:.1f} frames/s, {1000 * cpu / frames:.1f} CPU seconds per 1,000 frames, "
             f"{copied / 1e6:.1f} MB between host and GPU"
         )
+    if (share := _decoding(done)) is not None:
+        print_line(f"decoders worked for {share:.0%} of the time: at 100% they set the pace")
     if left_out:
         print_line(f"{counted(left_out, 'video')} left out: done by an earlier run")
     if failed := len(results) - len(done):
         print_line(f"{counted(failed, 'video')} failed: the lines above say why")
+
+
+def _decoding(results: list[dict[str, Any]]) -> float | None:
+    """The share of the time for which decoders worked; None if it is not known."""
+    lanes = add_times(result.get("times", {}) for result in results)
+    lane = next((lane for lane in (lanes.get("decoder"), lanes.get("thread")) if lane and lane.get("decode")), None)
+    return lane["decode"] / sum(seconds for name, seconds in lane.items() if name != "cpu") if lane else None

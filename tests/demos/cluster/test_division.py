@@ -78,7 +78,14 @@ def test_parts_that_are_lost_fail_or_lack_frames(source: Path, tmp_path: Path, w
     """The schedule, told by hand what happens to three parts."""
     unit, reported = Unit(source, tmp_path / "b", part_seconds=0.6), list[Event]()
     schedule = Schedule([unit], reported.append)
-    good = {"frames": 10, "expected_frames": 10, "seconds": 1, "cpu_seconds": 1, "bytes": 5}
+    good = {
+        "frames": 10,
+        "expected_frames": 10,
+        "seconds": 1,
+        "cpu_seconds": 1,
+        "bytes": 5,
+        "times": {"decoder": {"decode": 2.0}},
+    }
 
     def parts() -> list[Unit]:
         assert schedule.take([], 1) == unit
@@ -96,6 +103,7 @@ def test_parts_that_are_lost_fail_or_lack_frames(source: Path, tmp_path: Path, w
     schedule.happened(Finished(join, {"outputs": ["b.mp4"]}))
     assert isinstance(reported[-1], Finished) and reported[-1].unit == unit
     assert reported[-1].result["frames"] == 10 * len(join.parts)
+    assert reported[-1].result["times"] == {"decoder": {"decode": 2.0 * len(join.parts)}}
 
     schedule = Schedule([unit], reported.append)
     for each in parts():
