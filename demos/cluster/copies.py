@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
+from urllib.parse import urlsplit
 
 from ..processing.outputs import UNFINISHED
 from ..processing.work import Work
@@ -29,7 +30,7 @@ def copied(unit: Unit, work: Work) -> Iterator[tuple[Path, Path, Work]]:
         source, place = unit.source, Path(name) / "results" / unit.place.name if unit.upload else unit.place
         if isinstance(source, str):
             work = replace(work, named=source)
-            fetched = Path(name) / PurePosixPath(source).name
+            fetched = Path(name) / PurePosixPath(urlsplit(source).path).name
             remote.fetch(source, fetched)
             source = fetched
         yield source, place, work

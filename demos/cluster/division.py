@@ -14,10 +14,14 @@ from typing import Any
 import framebind as fb
 
 from ..processing.outputs import UNFINISHED
+from ..processing.rows import Row
+from ..processing.tables import JsonLines, ParquetFile, load_pyarrow
 from ..processing.tasks import WITHOUT_MEMORY
 from ..processing.work import Work
 from .units import Unit
 
+TABLES: dict[str, type[JsonLines] | type[ParquetFile]] = {"jsonl": JsonLines, "parquet": ParquetFile}
+"""Kinds of files of rows, which can be joined."""
 PART_SECONDS = 300.0
 """Seconds of video of a part, about: not measured. A part costs a seek, and a start of the encoder."""
 TICKS = 90_000
@@ -32,14 +36,14 @@ def parts_folder(place: Path) -> Path:
 def divide(unit: Unit, work: Work) -> tuple[Unit, ...]:
     """The parts of a unit; none if it is to be processed as one.
 
-    Only what can be joined to the same as without parts: tasks that remember nothing of the frame before, rows in
-    JSONL, and videos whose packets can be joined.
+    Only what can be joined to the same as without parts: tasks that remember nothing of the frame before, rows,
+    and videos whose packets can be joined.
     """
     if unit.part_seconds is None or unit.part is not None or work.task not in WITHOUT_MEMORY:
         return ()
     if isinstance(unit.source, str) or unit.upload:  # each part would fetch the whole video
         return ()
-    if not set(work.save) <= {"video", "jsonl"} or work.suffix in (".gif", ".png") or work.codec == "gif":
+    if not set(work.save) <= {"video", *TABLES} or work.suffix in (".gif", ".png") or work.codec == "gif":
         return ()
     found = fb.divide_video(unit.source, unit.part_seconds, start=work.start, end=work.end, every=work.every)
     if len(found) < 2:
@@ -78,8 +82,9 @@ def join(unit: Unit, work: Work) -> dict[str, Any]:
             if kind == "video":
                 _join_videos(unit, work, files, made)
             else:
-                with made.open("w", encoding="utf-8") as lines:
-                    lines.writelines(_joined_rows(unit, files))
+                with TABLES[kind](made) as table:
+                    for rows in _joined_rows(unit, kind, files):
+                        table.put(rows)
         for made, wanted in zip(work.outputs(unfinished), work.outputs(unit.place), strict=True):
             made.replace(wanted)
     return {"outputs": [str(path) for path in work.outputs(unit.place)]}
@@ -90,12 +95,24 @@ def _join_videos(unit: Unit, work: Work, files: list[Path], made: Path) -> None:
     fb.join_videos(list(zip(files, starts, strict=True)), made, sound_of=unit.source, sound_part=(work.start, work.end))
 
 
-def _joined_rows(unit: Unit, files: list[Path]) -> Iterator[str]:
-    """The lines of all parts, with the numbers of frames in the whole video."""
+def _joined_rows(unit: Unit, kind: str, files: list[Path]) -> Iterator[list[Row]]:
+    """The rows of all parts, some at a time, with the numbers of frames in the whole video."""
     for part, file in zip(unit.parts, files, strict=True):
         first = part.part.frame if part.part is not None else 0
-        with file.open(encoding="utf-8") as lines:
-            for line in lines:
-                row = json.loads(line)
+        for rows in _read_lines(file) if kind == "jsonl" else _read_table(file):
+            for row in rows:
                 row["frame"] += first
-                yield json.dumps(row) + "\n"
+            yield rows
+
+
+def _read_lines(file: Path) -> Iterator[list[Row]]:
+    with file.open(encoding="utf-8") as lines:
+        for line in lines:
+            yield [json.loads(line)]
+
+
+def _read_table(file: Path) -> Iterator[list[Row]]:
+    _, parquet = load_pyarrow()
+    with parquet.ParquetFile(file) as table:
+        for batch in table.iter_batches():
+            yield batch.to_pylist()

@@ -46,6 +46,7 @@ class Manifest:
         self._done: dict[str, dict[str, Any]] = {}
         self._stack = contextlib.ExitStack()
         if isinstance(folder, str):
+            remote.check_output(folder)
             self._url = remote.join_url(folder, NAME)
             folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="framebind-")))
             if remote.exists(self._url):

@@ -8,11 +8,14 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import urlsplit
 
 import framebind as fb
 
 SCHEMES = frozenset({"abfs", "az", "file", "gcs", "gs", "memory", "s3"})
 """Schemes of URLs that are allowed. fsspec knows many more, which run commands or open other files."""
+READ_ONLY = frozenset({"http", "https"})
+"""Schemes of URLs that are allowed for videos: one file each, no folders."""
 WHOLE_OR_NOTHING = frozenset({"abfs", "az", "gcs", "gs", "s3"})
 """Schemes whose objects appear when they are complete. In other ones a file is renamed when it is."""
 RESERVE = 1 << 30
@@ -39,6 +42,8 @@ def find(url: str, suffixes: frozenset[str]) -> list[tuple[str, Path]]:
     """
     system, path = _system(url)
     with _said(url):
+        if url.partition("://")[0] in READ_ONLY:
+            return [(url, _place(PurePosixPath(urlsplit(url).path).name))] if system.exists(path) else []
         if system.isfile(path):
             return [(url, _place(PurePosixPath(path).name))]
         if system.isdir(path):
@@ -90,6 +95,7 @@ def put(path: Path, url: str) -> None:
         for file in sorted(each for each in path.rglob("*") if each.is_file()):
             put(file, join_url(url, file.relative_to(path).as_posix()))
         return
+    check_output(url)
     system, remote = _system(url)
     whole = url.partition("://")[0] in WHOLE_OR_NOTHING
     unfinished = remote if whole else f"{remote}.unfinished"
@@ -100,11 +106,18 @@ def put(path: Path, url: str) -> None:
             system.mv(unfinished, remote)
 
 
+def check_output(url: str) -> None:
+    """Raise SourceError for a URL at which nothing can be put."""
+    if url.partition("://")[0] in READ_ONLY:
+        raise fb.SourceError(f"'{url}' cannot be written: results go to one of {', '.join(sorted(SCHEMES))}")
+
+
 def _system(url: str) -> tuple[Any, str]:
     """The file system of a URL, and the path in it. Raises SourceError for schemes that are not allowed."""
     scheme = url.partition("://")[0]
-    if scheme not in SCHEMES:
-        raise fb.SourceError(f"'{url}': URLs begin with one of {', '.join(sorted(SCHEMES))}, not '{scheme}'")
+    if scheme not in SCHEMES | READ_ONLY:
+        known = ", ".join(sorted(SCHEMES | READ_ONLY))
+        raise fb.SourceError(f"'{url}': URLs begin with one of {known}, not '{scheme}'")
     try:
         system, path = importlib.import_module("fsspec.core").url_to_fs(url)
     except ImportError as error:

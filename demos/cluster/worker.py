@@ -18,9 +18,9 @@ from typing import Any, TypeVar
 
 import framebind as fb
 
-from ..player.report import ALLOWED_COPIES, copied_for
+from ..player.report import copied_for
 from ..processing.bound_session import open_session
-from ..processing.session import Session
+from ..processing.session import COPIES, Session
 from ..processing.work import Work
 from .copies import copied, put_outputs
 from .division import divide, expected_frames, join, work_on
@@ -98,7 +98,7 @@ class _Figures:
         self._cpu, self._bytes = time.process_time(), 0
 
     def since_last(self) -> dict[str, Any]:
-        cpu, copied = time.process_time(), sum(map(copied_for, ALLOWED_COPIES))
+        cpu, copied = time.process_time(), sum(map(copied_for, COPIES))
         found = {"cpu_seconds": round(cpu - self._cpu, 3), "bytes": copied - self._bytes}
         self._cpu, self._bytes = cpu, copied
         return found

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as parquet
 import pytest
 
 from framebind.demos.cluster.division import divide, parts_folder, work_on
@@ -27,7 +28,7 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def work(model_path: Callable[[str], Path]) -> Work:
-    return Work("style", save=("video", "jsonl"), every=2, start=0.08)
+    return Work("style", save=("video", "jsonl", "parquet"), every=2, start=0.08)
 
 
 def run(work: Work, unit: Unit) -> list[Event]:
@@ -59,10 +60,12 @@ def test_joined_parts_are_what_one_run_makes(source: Path, tmp_path: Path, work:
     assert isinstance(last, Finished) and last.unit == divided and last.result["frames"] == 29
     assert last.result["parts"] > 2 and all(isinstance(each, Progress) for each in progress)
     first, second = (each.place.with_suffix(".jsonl") for each in (whole, divided))
+    tables = [parquet.read_table(each.place.with_suffix(".parquet")) for each in (whole, divided)]
+    assert tables[0].equals(tables[1]) and tables[0].num_rows == 29
     assert first.read_bytes() == second.read_bytes() and len(rows_of(first)) == 29
     assert times_of(whole.place.with_suffix(".mp4")) == times_of(divided.place.with_suffix(".mp4"))
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "a.mp4", "divided.jsonl", "divided.mp4", "whole.jsonl", "whole.mp4",
+        "a.mp4", "divided.jsonl", "divided.mp4", "divided.parquet", "whole.jsonl", "whole.mp4", "whole.parquet",
     ]  # fmt: skip
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import http.server
 import json
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -76,7 +78,7 @@ def test_urls_travel_to_workers(tmp_path: Path, process: Callable[..., Result]) 
 
 def test_urls_that_are_refused(memory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for url in ("github://a:b@main/x.mp4", "simplecache::s3://a/b.mp4", "ssh://host/a.mp4"):
-        with pytest.raises(fb.SourceError, match="URLs begin with one of abfs, az, file"):
+        with pytest.raises(fb.SourceError, match="URLs begin with one of abfs, az, file, gcs, gs, http"):
             find_inputs([url])
     with pytest.raises(fb.SourceError, match="no video at 'memory://nothing"):
         find_inputs(["memory://nothing/*.mp4"])
@@ -87,6 +89,30 @@ def test_urls_that_are_refused(memory: Any, tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": remote.RESERVE + 4}))
     with pytest.raises(fb.SourceError, match="does not fit on the disk: 1 GB stay free"):
         remote.fetch("memory://in/a.mp4", tmp_path / "a.mp4")
+
+
+def test_a_video_of_a_web_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is fetched under its name, and known by its ETag or length. Nothing is put there."""
+    (tmp_path / "a.mp4").write_bytes(b"12345")
+    monkeypatch.chdir(tmp_path)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/a.mp4?token=1"
+        (found,) = find_inputs([url])
+        assert found.source == url and found.place == Path("a.mp4")
+        assert remote.identity(url)["bytes"] == 5
+        with copied(Unit(url, tmp_path / "out"), Work("detect")) as (source, _, _):
+            assert source.name == "a.mp4" and source.read_bytes() == b"12345"
+        with pytest.raises(fb.SourceError, match="no video at"):
+            find_inputs([f"http://127.0.0.1:{server.server_port}/b.mp4"])
+        server.shutdown()
+    with pytest.raises(fb.SourceError, match="cannot be written: results go to one of abfs"):
+        remote.put(tmp_path / "a.mp4", url)
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
 
 
 def test_a_fetched_video_is_private_and_removed(memory: Any, tmp_path: Path) -> None:
