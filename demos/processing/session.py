@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -131,12 +132,13 @@ class Session:
             with self._context.made_current():
                 stack.push(partial(close_after_error, outputs))
                 reader = stack.enter_context(fb.open_source(source, start=work.start, end=work.end))
+                reader.every = work.every
                 picture = stack.enter_context(fb.GlTexture(*reader.size, "rgba8", label="the picture"))
                 # A task of its own for each video: it remembers where things were in the frame before.
                 task = self._task(work, picture)
                 mask = task.mask() if task.mask is not None and "masks" in work.save else None
                 written = open_outputs(outputs, work, source, place, picture, reader, self._times, mask)
-                frames = enumerate(reader.textures(self._context, self._timer))
+                frames = zip(itertools.count(0, work.every), reader.textures(self._context, self._timer), strict=False)
                 stack.callback(self._times.end, self._timer, reader)
             mode: Literal["allow", "disallow"] = "allow"  # the first frame compiles and loads weights
             while True:
@@ -147,9 +149,6 @@ class Session:
                         written.end()
                         return
                     self._timer.mark("draw")
-                    if number % work.every:
-                        self._times.add(self._timer.end())
-                        continue
                     self._draw(task, frame, picture, is_seen="video" in work.save)
                     found = _found(task, mask if work.masks == "rle" else None)
                     rows = make_rows(work.named or source, reader.time, number, found)

@@ -119,6 +119,16 @@ def test_an_upload_makes_no_gl_object_and_no_other_copy(context: fb.GlContext) -
         UploadRing(context, 8, 8).to_texture(0)
 
 
+@pytest.mark.parametrize(("every", "given"), [(1, 7), (3, 3), (7, 1)])
+def test_each_nth_frame_is_uploaded_and_no_other(context: fb.GlContext, every: int, given: int) -> None:
+    source = Source(Frames([numbered(number) for number in range(7)]))
+    source.every = every
+    fb.transfers.reset()
+    for number, texture in enumerate(source.textures(context)):
+        np.testing.assert_array_equal(bgr(texture), numbered(number * every))
+    assert fb.transfers.by_reason["upload", "camera frame"].calls == given
+
+
 def test_a_file_drops_no_frame_and_ends(context: fb.GlContext) -> None:
     reader = Frames([numbered(number) for number in range(12)])
     source = Source(reader)

@@ -90,14 +90,23 @@ class AvReader:
         self._check_all_were_there()
 
     def read(self, view: Frame) -> bool:
+        frame = self._next()
+        if frame is not None:
+            pack_planes(frame, view)
+        return frame is not None
+
+    def skip(self, view: Frame) -> bool:
+        """Decode the next frame, and leave ``view`` as it is. Returns False at the end."""
+        return self._next() is not None
+
+    def _next(self) -> DecodedFrame | None:
         frame = next(self._frames, None)
         if frame is None:
             self._check_all_were_there()
-            return False
-        pack_planes(frame, view)
-        self.time = frame.time
-        self._number += 1
-        return True
+        else:
+            self.time = frame.time
+            self._number += 1
+        return frame
 
     def _check_all_were_there(self) -> None:
         seconds, per_frame = self._decoder.seconds, 1 / (self.fps or 25)

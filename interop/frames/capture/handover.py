@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...errors import SourceError
@@ -124,17 +125,26 @@ class Handover:
             self._changed.notify_all()
 
 
-def decode(reader: FrameReader, handover: Handover, loop: bool, retry: float) -> None:
+Read = Callable[[Frame], bool]
+"""Reads the next frame, or leaves it out, as ``FrameReader.read`` does."""
+
+
+def decode(
+    reader: FrameReader, handover: Handover, loop: bool, retry: float, *, every: int = 1, skip: Read | None = None
+) -> None:
     """Decode until the source ends, fails or is stopped; the worker thread's function.
 
-    A camera that is gone is opened again each ``retry`` seconds.
+    A camera that is gone is opened again each ``retry`` seconds. Each frame of ``every`` is handed over; ``skip``
+    leaves out those between, which are read if it is None.
     """
+    between: list[Read] = []
     with handover.work.measured():
         try:
             while (place := handover.fill()) is not None:
                 slot, view = place
-                if not _read(reader, handover, loop, retry, view):
+                if not all(_read(each, reader, handover, loop, retry, view) for each in (*between, reader.read)):
                     break
+                between = [skip or reader.read] * (every - 1)
                 captured = reader.captured
                 handover.filled(slot, time.perf_counter() if captured is None else captured, reader.time)
             handover.end(None)
@@ -147,9 +157,9 @@ def decode(reader: FrameReader, handover: Handover, loop: bool, retry: float) ->
             reader.close()
 
 
-def _read(reader: FrameReader, handover: Handover, loop: bool, retry: float, view: Frame) -> bool:
-    """Read the next frame: from the start again if ``loop``; of a camera that is gone, once it is back."""
-    while not reader.read(view):
+def _read(read: Read, reader: FrameReader, handover: Handover, loop: bool, retry: float, view: Frame) -> bool:
+    """Read the next frame by ``read``: from the start again if ``loop``; of a camera that is gone, once it is back."""
+    while not read(view):
         if reader.live:
             if handover.wait_stopped(retry if reader.retry is None else reader.retry):
                 return False

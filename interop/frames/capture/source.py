@@ -57,6 +57,9 @@ class Source:
         The decoder of a video file: "nvdec", "cpu" or "opencv"; "" for other sources.
     rotation : int
         The ``rotation`` with which ``pictures`` are bound to be upright: 0, 90, 180 or 270. Textures are turned.
+    every : int
+        Set it to N before ``textures`` begins, and it gives each N-th frame only, from the first one on. Those between
+        are decoded and not uploaded.
     mirror : bool
         Set it to True, and frames come mirrored from then on.
     status : str
@@ -78,6 +81,7 @@ class Source:
 
     captured = 0.0
     time: float | None = None
+    every = 1
     mirror = False
     status = ""
     ended = False
@@ -253,6 +257,7 @@ class Source:
         ring = UploadRing(context, *self.size, SLOTS, self._reader.layout)
         self._worker = threading.Thread(
             target=decode, args=(self._reader, self._handover, self._loop, self.waits.retry),
+            kwargs={"every": self.every, "skip": self._reader.skip if isinstance(self._reader, AvReader) else None},
             name=f"framebind {self.name}", daemon=True,
         )  # fmt: skip
         self._handover.ready, self._context = self.ready, context
