@@ -49,12 +49,9 @@ class Session:
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Session:
-        before = fb.GlContext.current() if fb.GlContext.is_current() else None
-        self._context = self._stack.enter_context(fb.GlContext.headless(device_index=self._egl))
-        self._timer = fb.GlTimer()
-        if before is not None:
-            with contextlib.suppress(fb.DeviceError):  # another library's: only that can make it current
-                before.make_current()
+        with keeping_current():
+            self._context = self._stack.enter_context(fb.GlContext.headless(device_index=self._egl))
+            self._timer = fb.GlTimer()
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -190,3 +187,15 @@ def _found(task: Task, mask: Mask | None) -> list[dict[str, Any]]:
     if mask is not None:
         add_run_lengths(found, mask)
     return found
+
+
+@contextlib.contextmanager
+def keeping_current() -> Iterator[None]:
+    """After the block, in which contexts are made, the GL context that was current before is current again."""
+    before = fb.GlContext.current() if fb.GlContext.is_current() else None
+    try:
+        yield
+    finally:
+        if before is not None:
+            with contextlib.suppress(fb.DeviceError):  # another library's: only that can make it current
+                before.make_current()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from ..apis import BY_NAME, AnyBackend
 from ..flags import GpuFlags
 from .bound_session import open_session
 from .rows import Row, make_rows
-from .session import Session
+from .session import Session, keeping_current
 from .tables import in_groups, make_table
 from .tasks import model_of
 from .work import Masks, Save, TaskName, Work, task_for
@@ -245,6 +246,22 @@ def _kept(work: Work) -> list[Session]:
 def _frames(kept: Work, work: Work, source: str, place: Path | None) -> Iterator[list[Row]]:
     """The rows of each frame, from a session that no other video uses now: a kept one, or a new one, which is kept."""
     with contextlib.ExitStack() as stack:
-        session = _kept(kept).pop() if _kept(kept) else open_session(kept).__enter__()
+        session = _kept(kept).pop() if _kept(kept) else _open(kept)
         stack.callback(lambda: _kept(kept).append(session))
         yield from session.frames(work, source, place)
+
+
+def _open(work: Work) -> Session:
+    return open_session(work, egl=_visible_gpu(os.environ.get("CUDA_VISIBLE_DEVICES", ""))).__enter__()
+
+
+@functools.cache
+def _visible_gpu(visible: str) -> int | None:
+    """The EGL number of the GPU that CUDA_VISIBLE_DEVICES names first: Ray and others share GPUs out by it.
+
+    OpenGL does not look at it. None, the first GPU that works, if it is empty or names none that OpenGL has.
+    """
+    if not visible:
+        return None
+    with keeping_current():
+        return next((gpu.egl for gpu in fb.find_gpus() if gpu.cuda == 0), None)

@@ -22,7 +22,10 @@ def model(model_path: Callable[[str], Path]) -> str:
 
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
-def test_rows_of_a_part_beside_the_callers_context(context: fb.GlContext, tmp_path: Path, model: str) -> None:
+def test_rows_of_a_part_beside_the_callers_context(
+    context: fb.GlContext, tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")  # as in an actor of Ray: contexts are made to find the GPU
     source, output = write_clip(tmp_path / "a.mp4", frames=10), tmp_path / "out"
     stage = fb.VideoStage("detect", model, save=["jsonl"], output=output, every=2)
     with pickle.loads(pickle.dumps(stage)) as stage:
