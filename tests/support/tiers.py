@@ -290,6 +290,7 @@ REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "test_copying.py::test_what_is_detected_copied_is_what_is_detected_bound": _on("name", "pose_landmark_lite"),
     "test_live.py::test_each_demo_shows_moving_frames_and_answers_keys": _always,  # the keys of one demo are tried
     "test_rtsp.py::test_a_stall_of_four_streams_and_a_long_absence": _always,  # in the default tier one restart
+    "test_streams.py::test_frames_that_come_in_bursts_are_shown_by_the_stream_s_clock": _always,  # plays for seconds
     "test_watch.py::test_networks_of_any_size_are_shared_by_size": _always,  # it compiles the style model twice
     "test_watch.py::test_a_signal_ends_it_in_good_order": _always,  # a process of its own
     "test_watch.py::test_the_page_in_a_browser": _always,

@@ -296,8 +296,8 @@ class Source:
             raise SourceError(
                 f"{self.name} gave no frame for {silent:.0f} seconds: is it unplugged, or used elsewhere?"
             )
-        waiting = f"{self.name} gives no frames: is it unplugged? Waiting for it ({silent:.0f} s)"
-        self.status = self._reader.status or waiting
+        ask = "" if isinstance(self._reader, StreamReader) else ": is it unplugged? Waiting for it"
+        self.status = self._reader.status or f"{self.name} gives no frames{ask} ({silent:.0f} s)"
 
     def stop(self) -> None:
         """End the iteration and the worker thread, and close the camera or file. May be called more than once."""

@@ -19,6 +19,8 @@ _PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 10.0)
 """Seconds before each attempt to connect again; the last one from then on."""
 _JUMP = 5.0
 """Seconds by which a stream's clock may differ from ours between two frames, until it counts as set anew."""
+_LATE = 1.0
+"""Seconds by which a frame of a burst may be late, until the clock by which frames are shown is set anew."""
 
 
 def open_stream(address: str, options: StreamOptions) -> AvReader | StreamReader:
@@ -74,6 +76,8 @@ class StreamReader:
             return False
         pack_planes(frame, view)
         self.captured, self.time = frame.arrived, self._clock.time(frame)
+        if self._decoder.is_segmented:
+            self.captured = self._clock.wait_until_due(self.time)
         self.status, self._attempts = "", 0
         return True
 
@@ -125,6 +129,7 @@ class _Clock:
         self._zero: float | None = None
         self._last: tuple[float, float] | None = None
         self._offset = 0.0
+        self._shown_from = -math.inf
 
     def begin_anew(self) -> None:
         """Forget the stream's clock: that of the next connection may be another one."""
@@ -138,6 +143,18 @@ class _Clock:
             self._offset = frame.arrived - self._zero - frame.time
         self._last = frame.time, frame.arrived
         return frame.time + self._offset
+
+    def wait_until_due(self, seconds: float) -> float:
+        """Wait until the frame of that time is to be shown, since it came in a burst. Returns the time of our clock.
+
+        Frames follow each other as the stream says, from the first one on, or from one that is late or far ahead.
+        """
+        now = time.perf_counter()
+        if not -_LATE < self._shown_from + seconds - now < _JUMP:
+            self._shown_from = now - seconds
+        due = self._shown_from + seconds
+        time.sleep(max(due - now, 0.0))
+        return max(due, now)
 
     @staticmethod
     def _runs(frame: DecodedFrame, last_time: float, last_arrived: float) -> bool:

@@ -69,6 +69,8 @@ class VideoDecoder:
         Duration.
     damaged : int
         Packets so far that could not be decoded.
+    is_segmented : bool
+        Whether packets come in bursts, a piece of some seconds at a time (HLS, DASH).
     is_on_gpu : bool
         Whether frames are in CUDA's memory, as an accelerator decoded them.
     """
@@ -100,6 +102,7 @@ class VideoDecoder:
         self._container = open_container(
             source, self.name, accelerator, stream=stream, limits=self._limits, analyzed=_ANALYZED if live else None
         )
+        self.is_segmented = self._container.format.name in ("hls", "dash")
         try:
             self._stream = video_stream(self._container, self.name)
             if accelerator is None:
@@ -262,6 +265,8 @@ def open_container(
         why = error.strerror or error
         if isinstance(error, av.error.ExitError):
             why = f"no answer within {limits[0]:g} seconds"
+        if isinstance(error, av.error.ProtocolNotFoundError):
+            raise SourceError(f"{name} cannot be opened: this build of PyAV has no {scheme}") from error
         ask = "Is the address right, and can it be reached from here?" if scheme else "Is the file complete?"
         raise SourceError(f"{name} cannot be opened: {why}. {ask}") from error
 

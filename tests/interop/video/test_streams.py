@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import logging
+import os
+import threading
+import time
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
+import av
 import numpy as np
 import pytest
 
@@ -161,3 +167,56 @@ def test_no_message_has_a_password(caplog: pytest.LogCaptureFixture) -> None:
     assert "secret" not in said and "hidden" not in said
     assert shown("srt://[::1/x?passphrase=hidden") == "srt://..."
     assert shown("clip:a@b.mp4") == "clip:a@b.mp4"
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_frames_that_come_in_bursts_are_shown_by_the_stream_s_clock(
+    context: fb.GlContext, live_server: LiveServer, tmp_path: Path
+) -> None:
+    """A live playlist (HLS), which then ends."""
+    with av.open(str(tmp_path / "all.m3u8"), "w", format="hls", options={"hls_time": "0.4"}) as container:
+        stream: Any = container.add_stream("libx264", rate=25, options={"g": "10", "bf": "0", "preset": "ultrafast"})
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        for number in range(40):
+            frame = av.VideoFrame.from_ndarray(np.full((48, 64, 3), 5 * number, np.uint8), format="rgb24")
+            frame.pts, frame.time_base = number, Fraction(1, 25)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    complete = (tmp_path / "all.m3u8").read_bytes()
+    live_server.files = {f"/{path.name}": path.read_bytes() for path in tmp_path.glob("*.ts")}
+    live_server.files["/live.m3u8"] = complete.replace(b"#EXT-X-ENDLIST", b"")
+    address = live_server.address.replace("live.ts", "live.m3u8")
+    captured: list[float] = []
+    with fb.open_source(address, stream=IMPATIENT) as source:
+        assert source.live
+        for _ in source.textures(context):
+            captured.append(source.captured)
+            live_server.files["/live.m3u8"] = complete
+    assert len(set(captured)) >= 25, "three pieces of ten frames"
+    np.testing.assert_allclose(np.diff(sorted(set(captured)))[:20], 0.04, atol=0.021)
+    with fb.open_source(address) as source:
+        assert not source.live and source.length == 40
+        assert len(list(source.textures(context))) == 40
+
+
+def test_reconnections_leave_nothing(live_server: LiveServer, recording: bytes) -> None:
+    live_server.data = recording
+
+    def held() -> tuple[int, int]:
+        """Open files and threads of this process, once the server has seen that its clients went away."""
+        counts = [(len(os.listdir("/proc/self/fd")), threading.active_count())]
+        while len(counts) < 5 or len(set(counts[-5:])) > 1:
+            time.sleep(0.02)
+            counts.append((len(os.listdir("/proc/self/fd")), threading.active_count()))
+        return counts[-1]
+
+    reader = opened(live_server)
+    read_all(reader)
+    after = list[tuple[int, int]]()
+    for number in range(30):
+        assert reader.reopen()
+        read_all(reader)
+        if number in (2, 29):
+            after.append(held())
+    assert after[0] == after[1]
+    reader.close()

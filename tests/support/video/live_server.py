@@ -15,12 +15,18 @@ class LiveServer:
 
     def __init__(self) -> None:
         self.data, self.stalls, self.is_there = b"", False, True
-        self.requests = 0
+        self.files: dict[str, bytes] = {}
+        """Further answers, with a length, by path."""
         live, self._closing = self, threading.Event()
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                live.requests += 1
+                if self.path in live.files:
+                    self.send_response(200)
+                    self.send_header("Content-Length", str(len(live.files[self.path])))
+                    self.end_headers()
+                    self.wfile.write(live.files[self.path])
+                    return
                 if not live.is_there:
                     self.send_error(404)
                     return
