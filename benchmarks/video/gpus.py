@@ -35,6 +35,7 @@ class Row:
 
     task: str
     gpus: int
+    processes: int
     frames: int
     whole: float
     steady: float | None
@@ -44,7 +45,7 @@ class Row:
     def __str__(self) -> str:
         steady = "" if self.steady is None else f"{self.steady:8.0f}"
         return (
-            f"{self.task:10} {self.gpus} GPUs {self.frames:6} frames {self.whole:8.0f} whole {steady:>8} steady "
+            f"{self.task:10} {self.gpus} GPUs {self.processes} processes {self.frames:6} frames {self.whole:8.0f} whole {steady:>8} steady "
             f"{self.cores:7.3f} cores {self.bytes_per_frame:8.0f} bytes"
         )
 
@@ -65,7 +66,7 @@ def measure(work: Work, clip: Path, output: Path, units: int, seats: list[Seat])
     frames, cpu, copied = (sum(result[name] for _, result in finished) for name in ("frames", "cpu_seconds", "bytes"))
     sessions = sum(seat.sessions for seat in seats)
     return Row(
-        work.task, len(seats), frames, frames / seconds, steady_rate(finished, sessions), 1000 * cpu / frames,
+        work.task, len({seat.environment or seat.egl for seat in seats}), len(seats), frames, frames / seconds, steady_rate(finished, sessions), 1000 * cpu / frames,
         copied / frames,
     )  # fmt: skip
 
@@ -80,11 +81,20 @@ def steady_rate(finished: list[tuple[float, dict[str, Any]]], sessions: int) -> 
     return sum(result["frames"] for _, result in within[1:]) / (within[-1][0] - within[0][0])
 
 
+def print_ratio(one: Row, every: Row) -> None:
+    """Print how many times as fast all GPUs are as one."""
+    steady = f", steady {every.steady / one.steady:.2f}" if every.steady and one.steady else ""
+    print(f"{every.task:10} {every.gpus} GPUs are {every.whole / one.whole:.2f} times one{steady}", flush=True)
+
+
 def main(
     tasks: Annotated[list[str], typer.Argument(help="Of detect, landmarks, matte and others.")],
     units: Annotated[int, typer.Option(help="Times that the clip is processed.")] = 48,
     frames: Annotated[int, typer.Option(help="Frames of the clip.")] = 600,
     sessions: Annotated[int, typer.Option(help="Videos at once per GPU.")] = 8,
+    processes: Annotated[
+        str, typer.Option(help="Processes per GPU, each number in turn; they share the sessions.")
+    ] = "1",
     backend: Annotated[str, typer.Option(help="cuda or gl.")] = "cuda",
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the rows there.")] = None,
 ) -> None:
@@ -97,13 +107,13 @@ def main(
         for task in tasks:
             work = Work(cast(TaskName, task), save=("jsonl",), flags=flags)
             measure(work, folder / "clip.mp4", folder / "first", 1, seats_on(found, "0", 1, backend))
-            for gpus in ("0", "all"):
-                seats = seats_on(found, gpus, sessions, backend)
-                rows.append(measure(work, folder / "clip.mp4", folder / gpus, units, seats))
-                print(rows[-1], flush=True)
-            one, every = rows[-2:]
-            steady = f", steady {every.steady / one.steady:.2f}" if every.steady and one.steady else ""
-            print(f"{task:10} {every.gpus} GPUs are {every.whole / one.whole:.2f} times one{steady}", flush=True)
+            for count in map(int, processes.split(",")):
+                for gpus in ("0", "all")[: len(found)]:
+                    seats = seats_on(found, gpus, sessions // count, backend) * count
+                    rows.append(measure(work, folder / "clip.mp4", folder / gpus, units, seats))
+                    print(rows[-1], flush=True)
+                if len(found) > 1:
+                    print_ratio(*rows[-2:])
             if json_file is not None:
                 machine = {"machine": found[0].name, "gpus": len(found), "sessions": sessions, "clip_frames": frames}
                 json_file.write_text(json.dumps({**machine, "rows": [asdict(row) for row in rows]}, indent=1))
