@@ -45,8 +45,8 @@ class Row:
     def __str__(self) -> str:
         steady = "" if self.steady is None else f"{self.steady:8.0f}"
         return (
-            f"{self.task:10} {self.gpus} GPUs {self.processes} processes {self.frames:6} frames {self.whole:8.0f} whole {steady:>8} steady "
-            f"{self.cores:7.3f} cores {self.bytes_per_frame:8.0f} bytes"
+            f"{self.task:10} {self.gpus} GPUs {self.processes} processes {self.frames:6} frames "
+            f"{self.whole:8.0f} whole {steady:>8} steady {self.cores:7.3f} cores {self.bytes_per_frame:8.0f} bytes"
         )
 
 
@@ -65,9 +65,10 @@ def measure(work: Work, clip: Path, output: Path, units: int, seats: list[Seat])
     seconds = time.perf_counter() - began
     frames, cpu, copied = (sum(result[name] for _, result in finished) for name in ("frames", "cpu_seconds", "bytes"))
     sessions = sum(seat.sessions for seat in seats)
+    gpus = len({seat.environment or seat.egl for seat in seats})
     return Row(
-        work.task, len({seat.environment or seat.egl for seat in seats}), len(seats), frames, frames / seconds, steady_rate(finished, sessions), 1000 * cpu / frames,
-        copied / frames,
+        work.task, gpus, len(seats), frames, whole=frames / seconds, steady=steady_rate(finished, sessions),
+        cores=1000 * cpu / frames, bytes_per_frame=copied / frames,
     )  # fmt: skip
 
 
