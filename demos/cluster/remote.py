@@ -122,7 +122,7 @@ def _system(url: str) -> tuple[Any, str]:
         system, path = importlib.import_module("fsspec.core").url_to_fs(url)
     except ImportError as error:
         raise fb.SourceError(
-            f"'{url}' needs a package: {error}. pip install 'framebind[remote]' brings fsspec"
+            f"'{url}' needs a package: {error}. pip install '.[remote]' brings fsspec"
         ) from error
     except (OSError, ValueError) as error:
         raise fb.SourceError(f"'{url}' cannot be opened: {error}") from error
