@@ -121,9 +121,7 @@ def _system(url: str) -> tuple[Any, str]:
     try:
         system, path = importlib.import_module("fsspec.core").url_to_fs(url)
     except ImportError as error:
-        raise fb.SourceError(
-            f"'{url}' needs a package: {error}. pip install '.[remote]' brings fsspec"
-        ) from error
+        raise fb.SourceError(f"'{url}' needs a package: {error}. pip install '.[remote]' brings fsspec") from error
     except (OSError, ValueError) as error:
         raise fb.SourceError(f"'{url}' cannot be opened: {error}") from error
     return system, path
