@@ -15,6 +15,7 @@ import pytest
 import framebind as fb
 from framebind.interop.discovery.compatibility import FoundDevice, best_options
 from framebind.interop.share.sharing import SharingReport
+from support.recording_driver import RecordingDriver
 
 GL_GPU, GL_CPU = FoundDevice("OpenGL", "GPU 1", "4.6"), FoundDevice("OpenGL", "llvmpipe", "4.5", software=True)
 CL_GPU, CL_CPU = FoundDevice("OpenCL", "GPU 2", "3.0"), FoundDevice("OpenCL", "PoCL", "3.0", software=True)
@@ -133,3 +134,7 @@ def test_the_command_prints_json(nothing_current: None) -> None:
     assert content["best_options"]["backend"] == found.best_options_for_this_device().backend
     assert [camera["name"] for camera in content["cameras"]] == [camera.name for camera in fb.list_cameras()]
     assert content["delegate_supported"] == found.is_delegate_supported_on_this_device()
+
+
+def test_gpus_have_their_uuids_and_the_cpu_is_none(recorder: RecordingDriver) -> None:
+    assert fb.find_gpus() == [fb.FoundGpu("GPU-00010203-0405-0607-0809-0a0b0c0d0e0f", "Recorder", 0, None)]

@@ -105,6 +105,9 @@ class RecordingDriver:
     def _cuDeviceGetName(self, place: Any, *_: Any) -> None:
         place.value = b"Recorder"
 
+    def _cuDeviceGetUuid(self, place: Any, device: int) -> None:
+        place[:] = range(device, device + 16)
+
     def _cuDeviceGetAttribute(self, place: Any, attribute: int, device: int) -> None:
         place._obj.value = self.attributes[attribute]
 
