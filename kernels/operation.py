@@ -111,7 +111,7 @@ class Launch:
     broadcast: frozenset[str] = frozenset()
     """The arguments that may be smaller than the written tensor."""
     epilogue: tuple[FusedOp, ...] = ()
-    """Steps without operands, applied to the written values before the epilogue of the node."""
+    """Operations applied to the written values before the epilogue of the node."""
     choice: TuningChoice[Any] | None = None
     """The decision that the constants follow, if it can be tuned."""
     resize: Resize | None = None

@@ -14,6 +14,11 @@ MOST_SLICES = 8
 """An invocation has sums of its own for at most so many slices."""
 SUM_SHARES = 8
 """The number of invocations that share the sum of a slice, if the slices are few."""
+LONG_SUM = 32
+"""The terms of a work-group's sum from which on it is shared even if no invocation remains idle. Steps of 128 terms
+took 5.9 to 7.7 us, and 3.4 to 4.4 with shared sums (selfie_segmentation, H200, OpenCL, 2026-11-22,
+``benchmarks/inside.py``).
+"""
 
 
 def sum_where_written(lowered: Lowered, entry: LabelledLaunch, *, sums_read: float = SUMS_READ) -> None:
@@ -34,7 +39,9 @@ def sum_where_written(lowered: Lowered, entry: LabelledLaunch, *, sums_read: flo
         return
     if batch != 1 or moments * launch.group_count * slices(channels) > sums_read * group_size:
         return
-    shares = SUM_SHARES if slices(channels) * SUM_SHARES <= group_size // 2 else 1
+    terms = -(-own.lanes // own.step) * (group_size // own.lanes)
+    idle = group_size if terms >= LONG_SUM else group_size // 2
+    shares = SUM_SHARES if slices(channels) * SUM_SHARES <= idle else 1
     ownership = {"OWNED_LANES": own.lanes, "OWNED_STEP": own.step, "OWNED_SLICES": own.count}
     sums = entry.destination
     merged = replace(

@@ -18,7 +18,7 @@ from .max_pools import fuse_max_pools
 from .padding import merge_padding, read_padding_as_zeros
 from .ranks import align_ranks, collapse_ranks, merge_reshapes
 from .rounding import merge_rounding
-from .separable import fuse_separable
+from .separable import fuse_expanded, fuse_separable, fuse_separable_pairs
 from .siblings import merge_siblings
 from .spread import add_spread_vectors
 from .squeeze_excite import fuse_squeeze_excite
@@ -59,7 +59,9 @@ PASSES: tuple[Pass, ...] = (
     # The outputs of merged convolutions have places, which a concatenation needs more.
     Pass(merge_siblings, after=(fuse_input_ops, join_concatenations)),
     Pass(fuse_separable, after=(fuse_epilogues, merge_siblings)),
+    Pass(fuse_expanded, after=(fuse_separable,)),
     Pass(fuse_max_pools, after=(fuse_epilogues,)),
+    Pass(fuse_separable_pairs, after=(fuse_separable, fuse_expanded, fuse_max_pools)),
 )
 
 

@@ -1,12 +1,15 @@
-"""The pass that computes a depthwise convolution and the 1x1 convolution behind it in one dispatch."""
+"""The passes that compute a depthwise convolution and the 1x1 convolution behind or before it in one dispatch."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from ...kernels.operation import FusedOp
+from ...kernels.ops.bottleneck.expanded import ACTIVATIONS, Expanded
+from ...kernels.ops.bottleneck.separable_pair import SeparablePair
 from ...kernels.ops.convolution.depthwise import Depthwise
 from ...kernels.ops.convolution.separable import CLAMPS, Separable
-from .graph import Graph
+from .graph import Graph, Node
 from .patterns import pointwise_convolution
 
 
@@ -22,3 +25,53 @@ def fuse_separable(graph: Graph) -> None:
             operation = Separable(node.operation, activation, pointwise)
             fused = replace(reader, name="SEPARABLE_CONV_2D", operation=operation, inputs=node.inputs)
             graph.substitute({node, reader}, fused)
+
+
+def fuse_expanded(graph: Graph) -> None:
+    """Replace a 1x1 convolution and the depthwise one (or pair) that alone reads it by one node."""
+    for node in graph.forwards():
+        expansion, reader = pointwise_convolution(node), graph.sole_reader(node.outputs[0])
+        activation = tuple(op.expression for op in node.epilogue)
+        if expansion is None or reader is None or activation not in ACTIVATIONS or reader.inputs != node.outputs:
+            continue
+        if isinstance(reader.operation, Separable) or (
+            isinstance(reader.operation, Depthwise) and reader.operation.multiplier == 1
+        ):
+            operation = Expanded(expansion, activation, reader.operation)
+            fused = replace(
+                reader, name="EXPANDED_CONV_2D", operation=operation, inputs=node.inputs, input_ops=node.input_ops
+            )
+            graph.substitute({node, reader}, fused)
+
+
+def fuse_separable_pairs(graph: Graph) -> None:
+    """Replace two separable convolutions, one of which alone reads the other, by one node."""
+    for node in graph.forwards():
+        readers = graph.readers(node.outputs[0])
+        if len(readers) != 1 or node.outputs[0] in graph.outputs or not graph.has_own_memory(node.outputs[0]):
+            continue
+        reader, (residual, rest), (next_residual, last) = readers[0], _residual(node), _residual(readers[0])
+        activation = tuple(op.expression for op in rest)
+        first, second = node.operation, reader.operation
+        if not isinstance(first, Separable) or not isinstance(second, Separable) or activation not in CLAMPS:
+            continue
+        if not (_keeps_size(first) and _keeps_size(second)) or any(op.operand == node.outputs[0] for op in last):
+            continue
+        if reader.inputs == node.outputs and not node.input_ops and not reader.input_ops:
+            operation = SeparablePair(first, residual, activation, second, next_residual)
+            fused = replace(reader, name="SEPARABLE_PAIR", operation=operation, inputs=node.inputs, epilogue=last)
+            graph.substitute({node, reader}, fused)
+
+
+def _keeps_size(operation: Separable) -> bool:
+    window = operation.depthwise.window
+    same = window.padding == 0 and not any(window.extra) and window.mode == "zero"
+    return same and window.strides == window.dilations == (1, 1)
+
+
+def _residual(node: Node) -> tuple[FusedOp | None, tuple[FusedOp, ...]]:
+    """The sum with what the node reads, without its operand, if the epilogue begins with it; and the rest."""
+    first = node.epilogue[0] if node.epilogue else None
+    if first is None or first.expression != "ADD" or first.operand != node.inputs[0] or first.max_pool_2x2:
+        return None, node.epilogue
+    return replace(first, operand=None), node.epilogue[1:]

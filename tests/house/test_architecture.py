@@ -27,7 +27,8 @@ not, and a demo may import framebind.
 """
 FLOORS = {
     "kernels": "tensor colours views target operation codegen ops.arguments ops.window ops.pointwise ops.movement "
-    "ops.indexing ops.convolution ops.volumes ops.reduction ops.recurrent ops.constant ops cpu_shapes registry",
+    "ops.indexing ops.convolution ops.bottleneck ops.volumes ops.reduction ops.recurrent ops.constant ops cpu_shapes "
+    "registry",
     "interop": "wording errors arrays dlpack forks transfers binaries yuv device host_arrays record gl gl.compute cuda "
     "cuda.compute cl share cl.compute frames.video frames.capture frames.show frames discovery",
     "delegate": "options read report litert transform lower cache compiler plan claim run statistics engine "

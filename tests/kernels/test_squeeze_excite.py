@@ -14,6 +14,7 @@ from framebind.delegate.run.program import Program
 from framebind.delegate.transform.graph import Node
 from framebind.interop.device import Device
 from framebind.kernels.operation import FusedOp
+from framebind.kernels.ops.bottleneck.expanded import ExpandedTile
 from framebind.kernels.ops.convolution.blocks import Block
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.depthwise import Depthwise
@@ -151,6 +152,18 @@ def test_matrix_units_add_up_what_they_write(device: Device, channels: int, tile
     merged, apart = kernels_both_ways(device, graph, "f16", target=target)
     assert merged == ["matrix_conv", *["reduce"] * (channels > 32 and tile.columns == 3), "matrix_conv"]
     assert apart == ["matrix_conv", "reduce", "squeeze_excite", "matrix_conv"]
+
+
+def test_an_expanding_step_adds_up_what_it_writes(device: Device) -> None:
+    """Each work-group writes two slices of all: its sums of them have 128 terms on a device with large groups."""
+    weights = half(9, 22), half(22, 9), half(10, 22)
+    shapes, nodes = block((1, 9, 7, 22), 9, 10, weights, source=7)
+    depthwise = Depthwise(Window((3, 3), (1, 1)), 1, half(1, 3, 3, 22), half(22))
+    first = [conv(0, 8, half(22, 8), (FusedOp("RELU"),)), Node("DEPTHWISE_CONV_2D", depthwise, (8,), (7,))]
+    target = target_of(device, "f16", local_bytes=1 << 16, fixed={"expanded": ExpandedTile(4, 5, 2, 1, 1)})
+    graph = (shapes | {0: (1, 9, 7, 8), 8: (1, 9, 7, 22)}, [*first, *nodes])
+    merged, apart = kernels_both_ways(device, graph, "f16", target=target)
+    assert (merged, apart) == (["expanded", "conv"], ["expanded", "reduce", "squeeze_excite", "conv"])
 
 
 @pytest.mark.parametrize("channels", [4, 24, 70])

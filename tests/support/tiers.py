@@ -37,7 +37,7 @@ SLOW_FILES = frozenset(
     }
 )  # fmt: skip
 """Files of these folders that make a context of their own, start processes or run models: they are not quick either."""
-DEALT_FILES = frozenset({"test_graphs.py", "test_devices.py"})
+DEALT_FILES = frozenset({"test_graphs.py", "test_devices.py", "test_expanded.py", "test_separable_pair.py"})
 """Files beside those of tests/kernels whose parameters show the same on each API. All APIs run the first of these."""
 UNDEALT = frozenset({"test_quantized.py::test_model_is_within_four_steps_of_litert"})
 """Tests whose devices are dealt out elsewhere here."""

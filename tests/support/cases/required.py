@@ -34,6 +34,7 @@ BUILTIN = {"LOCAL"}
 """Names of the kernel language that are no constants of a kernel."""
 
 KERNELS_ELSEWHERE = {
+    "expanded": "tests/kernels/matrix_units/test_expanded.py",
     "instance_norm": "tests/kernels/test_operators.py",
     "matrix_conv": "tests/kernels/matrix_units/test_matrix_conv.py",
     "matrix_patch": "tests/kernels/matrix_units/test_matrix_patch.py",
@@ -42,6 +43,7 @@ KERNELS_ELSEWHERE = {
     "partial_sums": "tests/kernels/test_squeeze_excite.py",
     "resampler": "tests/kernels/test_custom_operators.py",
     "separable": "tests/kernels/test_separable.py",
+    "separable_pair": "tests/kernels/matrix_units/test_separable_pair.py",
     "squeeze_excite": "tests/kernels/test_squeeze_excite.py",
     "unpool": "tests/kernels/test_custom_operators.py",
     "winograd": "tests/kernels/test_winograd.py",

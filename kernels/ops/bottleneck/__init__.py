@@ -1,0 +1,1 @@
+"""Inverted bottlenecks: convolutions of MobileNets whose parts are computed in one step."""
