@@ -8,6 +8,8 @@ The videos have 1280x720 pixels, H.264, of the bundled photograph in motion. Apa
 * model: the model alone, bound to a picture of that size on the GPU (or what stands for it), waited for each frame;
 * encode: PyAV alone, from RGBA pictures in CPU memory to finished H.264 files.
 
+*upload*, what a frame costs from the decoder to a texture beside *decode*, is printed too, and is not in the sum.
+
 ``process`` is the whole command in a process of its own, with Python's start and the compilation of the model. *CPU*
 is the CPU time of all threads, *wall* the clock's; both in ms per frame. The ratio is that of ``process`` to the sum of
 the three, which is to be at most 1.15 on 2 cores without a GPU. On a busy machine only CPU times mean something.
@@ -69,6 +71,8 @@ def main() -> None:
         frames = given.videos * given.frames
         decode, kept = _measured(lambda: _decode(clips), frames), [each.copy() for each in _pictures(given.frames, 0)]
         encode = _measured(lambda: _encode(Path(folder), given.videos, kept), frames)
+        both = _measured(lambda: _upload(clips), frames)
+        print(f"upload {both.cpu - decode.cpu:.1f} / {both.wall - decode.wall:.1f}")
         kept.clear()
         for task in given.task.split(","):
             model = _model_alone(task)
@@ -125,6 +129,15 @@ def _decode(clips: Path) -> None:
             container.streams.video[0].thread_type = "AUTO"
             for _ in container.decode(video=0):
                 pass
+
+
+def _upload(clips: Path) -> None:
+    """Decode, and make a texture of each frame."""
+    with fb.GlContext.headless() as context:
+        for path in clips.iterdir():
+            with fb.open_source(path) as source:
+                for _ in source.textures(context):
+                    context.finish()
 
 
 def _model_alone(task: str) -> Cost:

@@ -41,8 +41,9 @@ _CHANGED = (program, pixel_uploads, texture_units(1), framebuffers, vertex_array
 _VERTEX = """
 void main() { gl_Position = vec4(float((gl_VertexID & 1) * 4 - 1), float((gl_VertexID >> 1) * 4 - 1), 0.0, 1.0); }
 """
-# A triangle, not a dispatch: llvmpipe converts a frame of 720p in 11.5 ms of CPU time, and in 18.0 by imageStore
-# (medians of 25 by turns, time.process_time around each with glFinish, 2026-11-22; a GPU was not measured).
+# A triangle, not a dispatch: llvmpipe converts a frame of 720p in 11.5 ms of CPU time, and took 18.0 by imageStore
+# (medians of 25 by turns with glFinish, 2 cores, 2026-11-22; benchmarks/video/process.py prints "upload", which has
+# more in it; the dispatch is in commit d1ff5e0). A GPU was not measured.
 _TO_RGBA = """
 precision highp float;
 precision highp int;
