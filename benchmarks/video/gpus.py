@@ -1,4 +1,4 @@
-"""Measures `process --gpus`: rows of videos on one GPU and on all GPUs of a machine, one process on each.
+"""Measures `process --gpus`: rows of videos on one GPU and on all GPUs of a machine, a few processes on each.
 
     python benchmarks/video/gpus.py --json ROWS.json detect matte
 
@@ -95,7 +95,7 @@ def main(
     sessions: Annotated[int, typer.Option(help="Videos at once per GPU.")] = 8,
     processes: Annotated[
         str, typer.Option(help="Processes per GPU, each number in turn; they share the sessions.")
-    ] = "1",
+    ] = "4",
     backend: Annotated[str, typer.Option(help="cuda or gl.")] = "cuda",
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the rows there.")] = None,
 ) -> None:
@@ -110,7 +110,7 @@ def main(
             measure(work, folder / "clip.mp4", folder / "first", 1, seats_on(found, "0", 1, backend))
             for count in map(int, processes.split(",")):
                 for gpus in ("0", "all")[: len(found)]:
-                    seats = seats_on(found, gpus, sessions // count, backend) * count
+                    seats = seats_on(found, gpus, sessions, backend, processes=count)
                     rows.append(measure(work, folder / "clip.mp4", folder / gpus, units, seats))
                     print(rows[-1], flush=True)
                 if len(found) > 1:

@@ -15,6 +15,10 @@ from .pool import run_pool
 from .units import Report, Unit
 from .worker import SESSIONS_PER_GPU, Seat, work_through
 
+PROCESSES_PER_GPU = 4
+"""Processes that share the sessions of a GPU: threads of one process wait for Python's lock. Four of two sessions were
+1.55 times as fast as one of eight (selfie on 1080p by NVDEC, NVIDIA H200, 2026-11-22);
+``benchmarks/video/gpus.py --processes 1,4 matte`` compares them."""
 Runner = Callable[[Work, Sequence[Unit], Report], None]
 """Processes units, and reports what happens to each."""
 
@@ -22,7 +26,7 @@ Runner = Callable[[Work, Sequence[Unit], Report], None]
 def choose_runner(jobs: int | None, gpus: str, ray: str, backend: str) -> Runner:
     """The workers for ``--jobs``, ``--gpus`` and ``--ray``. Raises DeviceError for what is not there.
 
-    Without GPUs each job is a process. With them each GPU has one process, and ``jobs`` videos at once in it.
+    Without GPUs each job is a process. With them ``jobs`` are the videos at once of each GPU, in a few processes.
     """
     if ray:
         return partial(run_on_ray, address=ray, sessions=jobs)
@@ -39,12 +43,20 @@ def run_here(work: Work, units: Sequence[Unit], report: Report) -> None:
         work_through(session, units, report)
 
 
-def seats_on(found: Sequence[fb.FoundGpu], gpus: str, sessions: int, backend: str) -> list[Seat]:
-    """A seat on each GPU that ``gpus`` names: "all", or numbers ("0,2"). Raises DeviceError if one is missing."""
+def seats_on(
+    found: Sequence[fb.FoundGpu], gpus: str, sessions: int, backend: str, *, processes: int = PROCESSES_PER_GPU
+) -> list[Seat]:
+    """Seats on each GPU that ``gpus`` names: "all", or numbers ("0,2"). Raises DeviceError if one is missing.
+
+    ``sessions`` are those of a GPU, which so many processes share.
+    """
     if not found:
         raise fb.DeviceError("no GPU was found that can be chosen (python -m framebind doctor): leave --gpus away")
     numbers = range(len(found)) if gpus == "all" else [_number(each, len(found)) for each in gpus.split(",")]
-    return [_seat(found[number], sessions, backend) for number in dict.fromkeys(numbers)]
+    processes = min(processes, sessions)
+    shares = [sessions // processes + (number < sessions % processes) for number in range(processes)]
+    # All GPUs get their first process before one gets its second: few videos are spread over all.
+    return [_seat(found[number], share, backend) for share in shares for number in dict.fromkeys(numbers)]
 
 
 def _number(text: str, count: int) -> int:

@@ -20,7 +20,7 @@ from ..processing.outputs import UNFINISHED
 from ..processing.tasks import model_of
 from ..processing.work import Work
 from .division import PART_SECONDS
-from .schedule import Schedule
+from .schedule import Schedule, by_turns
 from .units import Divided, Event, Finished, Lost, Progress, Report, Unit
 from .worker import SESSIONS_PER_GPU, describe, process
 
@@ -76,8 +76,8 @@ def _run(ray: Any, work: Work, schedule: Schedule, places: Sequence[_Place]) -> 
         while schedule.waiting or any(actor.units for actor in actors):
             free = [place for place in places if place not in [actor.place for actor in actors]]
             actors += [_start(ray, work, place) for place in free[: schedule.waiting]]
-            for actor in actors:
-                while (unit := schedule.take(list(actor.units.values()), actor.place.sessions)) is not None:
+            for actor in by_turns(actors, most=max(place.sessions for place in places)):
+                if (unit := schedule.take(list(actor.units.values()), actor.place.sessions)) is not None:
                     actor.units[actor.handle.process.remote(unit)] = unit
                     schedule.happened(Progress(unit, 0.0))
             ready, _ = ray.wait([reference for actor in actors for reference in actor.units])

@@ -14,7 +14,7 @@ from pathlib import Path
 from ..processing.outputs import UNFINISHED
 from ..processing.work import Work
 from .division import PART_SECONDS
-from .schedule import Schedule
+from .schedule import Schedule, by_turns
 from .units import Divided, Event, Finished, Report, Unit
 from .worker import Seat, serve
 
@@ -69,8 +69,8 @@ def run_pool(work: Work, units: Sequence[Unit], report: Report, *, seats: Sequen
         while schedule.waiting or any(worker.units for worker in workers):
             free = [seat for seat in seats if all(worker.seat is not seat for worker in workers)]
             workers += [_Worker(work, seat) for seat in free[: schedule.waiting]]
-            for worker in workers:
-                while (unit := schedule.take(worker.units, worker.seat.sessions)) is not None:
+            for worker in by_turns(workers, most=max(seat.sessions for seat in seats)):
+                if (unit := schedule.take(worker.units, worker.seat.sessions)) is not None:
                     worker.give(unit)
             ready = wait([worker.connection for worker in workers])
             for worker in [each for each in workers if each.connection in ready]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from .division import parts_folder
 from .units import Divided, Event, Finished, Lost, Progress, Report, Unit
 
+Worker = TypeVar("Worker")
 MAX_ATTEMPTS = 3
 """Attempts at a unit, after which it counts as one that no worker survives."""
 
@@ -124,6 +126,11 @@ class Schedule:
             times = add_times([each.get("times", {}) for each in figures])
             result = {**sums, "times": times, "parts": len(figures), **result}
         self._report(Finished(whole, result))
+
+
+def by_turns(workers: Sequence[Worker], *, most: int) -> Iterator[Worker]:
+    """Each worker ``most`` times, one after the other, so that few units are spread over all of them."""
+    return itertools.chain.from_iterable(itertools.repeat(workers, most))
 
 
 def add_times(lanes: Iterable[dict[str, dict[str, float]]]) -> dict[str, dict[str, float]]:

@@ -38,10 +38,10 @@ Resume = Annotated[bool, typer.Option("--resume", help="Leave out videos that an
 
 Jobs = Annotated[
     int | None,
-    typer.Option(min=1, max=64, help="Videos at once: processes; with --gpus, sessions of each GPU's process (8)."),
+    typer.Option(min=1, max=64, help="Videos at once, each in a process; with --gpus, those of each GPU (8)."),
 ]
 Profile = Annotated[Path | None, chart_option("Draw what decoder, model and encoder did, and their waits")]
-Gpus = Annotated[str, typer.Option(help='"all" or numbers, such as 0,1: a process on each of these GPUs.')]
+Gpus = Annotated[str, typer.Option(help='"all" or numbers, such as 0,1: processes on each of these GPUs.')]
 
 Ray = Annotated[
     str, typer.Option(metavar="local|auto|ADDRESS", help="The Ray cluster that does it; one actor on each of its GPUs.")

@@ -33,8 +33,9 @@ GPUS = [fb.FoundGpu("GPU-a", "H200", 0, 1), fb.FoundGpu("GPU-b", "H200", 1, 0), 
 def test_seats() -> None:
     assert choose_runner(None, "", "", "gl") is choose_runner(1, "", "", "gl") is run_here
     assert cast(Any, choose_runner(3, "", "", "gl")).keywords == {"seats": [Seat()] * 3}
-    first, second = seats_on(GPUS[:2], "all", SESSIONS_PER_GPU, "cuda")
-    assert first == Seat(8, 1, (("CUDA_VISIBLE_DEVICES", "GPU-a"),)) and second.egl == 0
+    seats = seats_on(GPUS[:2], "all", SESSIONS_PER_GPU, "cuda", processes=3)
+    assert [seat.sessions for seat in seats] == [3, 3, 3, 3, 2, 2] and [seat.egl for seat in seats] == 3 * [1, 0]
+    assert seats[0].environment == (("CUDA_VISIBLE_DEVICES", "GPU-a"),)
     assert seats_on(GPUS, "2,0,2", 1, "gl") == [Seat(1, 2), Seat(1, 1, (("CUDA_VISIBLE_DEVICES", "GPU-a"),))]
 
 
