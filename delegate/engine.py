@@ -190,7 +190,7 @@ class Engine:
             return ()
         shapes = {tensor: graph.shape(tensor) for tensor in subgraph.inputs}
         with self.stopwatch.phase("claim"):
-            known = self._knowledge(graph) | {"number": graph.index, "store": lambda: self._cache}
+            known = dict[str, Any](self._knowledge(graph), number=graph.index, store=lambda: self._cache)
             claims = claim(subgraph, self._target, shapes=shapes, **known)
         self.claims[graph.index] = claims
         # LiteRT applies its delegates to a subgraph again after inputs were resized.
