@@ -120,7 +120,7 @@ def run_sessions(make: Callable[[], Session], clip: Path, sessions: int, repeats
 
     def work(number: int) -> None:
         try:
-            with making:  # compilers use all cores themselves
+            with making:  # the first one compiles what the others take over
                 session = make()
                 session.warm_up(clip)
                 made.append(session)
@@ -191,6 +191,7 @@ def main(
     sessions: Annotated[int, typer.Option(help="Sessions side by side.")] = 8,
     frames: Annotated[int, typer.Option(help="Frames of the clip.")] = 600,
     repeats: Annotated[int, typer.Option(help="Runs of each row; peers have one.")] = 3,
+    read: Annotated[bool, typer.Option(help="Measure outputs that are read, too.")] = True,
     compare: Annotated[str, typer.Option(help=f"Peers: {','.join(PEERS)}.")] = "",
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the rows there.")] = None,
 ) -> None:
@@ -203,28 +204,30 @@ def main(
             shown = [asdict(each) for each in with_shares(rows)]
             json_file.write_text(json.dumps({**machine, "frames": frames, "rows": shown}, indent=1))
 
-    with tempfile.TemporaryDirectory() as folder, fb.CudaContext() as context:
+    with tempfile.TemporaryDirectory() as folder, fb.CudaContext(independent=True) as context:
         clip = Path(folder) / "clip.mp4"
         write_clip(clip, frames)
         machine.update(described(context))
         print(f"{context.name}, {frames} frames of {SIZE[0]}x{SIZE[1]}, {clip.stat().st_size / 1e6:.1f} MB")
-        decoder = partial(DecodeOnly, NO_MODEL)
-        ways: dict[str, MakeSession] = {
-            "framebind": partial(Framebind, reads=False, keep=Path(folder) / "kept"),
-            "framebind, read": partial(Framebind, reads=True, keep=Path(folder) / "kept"),
-        }
+        keep = Path(folder) / "kept"
+        ways: dict[str, MakeSession] = {"framebind": partial(Framebind, reads=False, keep=keep)}
+        if read:
+            ways["framebind, read"] = partial(Framebind, reads=True, keep=keep)
         peers = {name: PEERS[name] for name in compare.split(",") if name}
-        add(row_of(NO_MODEL, ALONE, sessions, run_sessions(decoder, clip, sessions, repeats)))
         chosen = [MODELS[name] for name in models or MODELS]
         expected = {model: litert_outputs(model, last_inputs(clip, model)) for model in chosen}
-        for name, make in {**ways, ALONE: DecodeOnly, **peers}.items():
-            for model in chosen if name != ALONE else [NO_MODEL]:
-                try:
-                    runs = run_sessions(partial(make, model), clip, sessions, 1 if name in peers else repeats)
-                except Exception as error:  # a peer that does not run here is a row that says so
-                    add(Row(model.name, name, sessions, 0, 0, 0, why_not=f"{type(error).__name__}: {error}"))
-                    continue
-                add(row_of(model, name, sessions, runs, expected.get(model)))
+        alone = (ALONE, NO_MODEL, DecodeOnly)
+        rows_wanted = [
+            alone, *[(name, model, make) for name, make in ways.items() for model in chosen],
+            alone, *[(name, model, make) for model in chosen for name, make in peers.items()],
+        ]  # fmt: skip
+        for name, model, make in rows_wanted:
+            try:
+                runs = run_sessions(partial(make, model), clip, sessions, 1 if name in peers else repeats)
+            except Exception as error:  # a peer that does not run here is a row that says so
+                add(Row(model.name, name, sessions, 0, 0, 0, why_not=f"{type(error).__name__}: {error}"))
+                continue
+            add(row_of(model, name, sessions, runs, expected.get(model)))
 
 
 if __name__ == "__main__":

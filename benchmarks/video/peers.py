@@ -115,7 +115,7 @@ class NvdecTorch:
 
         torch.backends.cudnn.benchmark = True
         self._torch, self._model = torch, model
-        self._context = fb.CudaContext()  # for NVDEC: PyTorch's is the same primary context
+        self._context = fb.CudaContext(independent=True)  # for NVDEC: PyTorch's is the same primary context
         self._stream = torch.cuda.Stream()
         content = find_model(model.name).read_bytes()
         self._graph_of = TorchGraph(content, torch.float16, "cuda")
@@ -124,10 +124,10 @@ class NvdecTorch:
 
     def warm_up(self, clip: Path) -> None:
         torch = self._torch
-        with opened(clip, self._context) as container, torch.no_grad():
+        with _capture, opened(clip, self._context) as container, torch.no_grad():  # nobody else may allocate
             frame = next(container.decode(video=0))
             self._planes = [torch.empty_like(each) for each in self._given(frame)]
-            with _capture, torch.cuda.stream(self._stream):
+            with torch.cuda.stream(self._stream):
                 for _ in range(3):
                     self._results = self._compute()
                 self._stream.synchronize()

@@ -60,7 +60,7 @@ class DecodeOnly:
     outputs: list[Array] | None = None
 
     def __init__(self, model: Model) -> None:
-        self._context = fb.CudaContext()
+        self._context = fb.CudaContext(independent=True)
 
     def warm_up(self, clip: Path) -> None:
         with opened(clip, self._context) as container:
@@ -92,7 +92,7 @@ class Framebind:
 
     def __init__(self, model: Model, *, reads: bool, keep: Path) -> None:
         self._model, self._reads = model, reads
-        self._context = fb.CudaContext()
+        self._context = fb.CudaContext(independent=True)
         path = find_model(model.name)
         options = fb.GpuDelegateOptions(
             "cuda", is_precision_loss_allowed=True, serialization_dir=keep, model_token=model.name

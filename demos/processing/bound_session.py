@@ -56,7 +56,9 @@ class BoundSession(Session):
         self._models: dict[str, BoundModel] = {}
 
     def __enter__(self) -> BoundSession:
-        self._bound_context: Any = self._stack.enter_context(self._api.new_context())
+        # Sessions side by side share a GPU: none is to wait for another one's decoder.
+        context = fb.CudaContext(independent=True) if self._api is CUDA else self._api.new_context()
+        self._bound_context: Any = self._stack.enter_context(context)
         self._bound_context.release()
         return self
 

@@ -20,6 +20,8 @@ log = logging.getLogger("framebind")
 
 NO_TIMES, BLOCKING = 2, 1
 """CU_EVENT_DISABLE_TIMING: such an event costs less; CU_EVENT_BLOCKING_SYNC: the CPU sleeps while it waits for it."""
+NON_BLOCKING = 1
+"""CU_STREAM_NON_BLOCKING."""
 OLDEST_CAPABILITY = 70
 """The first compute capability whose memory model has release and acquire, which the barrier between groups needs."""
 
@@ -56,6 +58,10 @@ class CudaContext:
         Your own stream: your kernels and the model's run in the order in which they are submitted. 1 is the legacy
         default stream, 2 the default stream of each thread. Without it the stream is a new one, which waits for the
         legacy default stream, and which that stream waits for.
+    independent : bool
+        The new stream and the legacy default stream do not wait for each other: several contexts of one GPU, on which
+        sources decode and models run side by side, do not hold one another up then. What ``Source.pictures`` gives is
+        in order all the same.
 
     Attributes
     ----------
@@ -83,7 +89,7 @@ class CudaContext:
 
     software = False
 
-    def __init__(self, device: int = 0, stream: int | Stream | None = None) -> None:
+    def __init__(self, device: int = 0, stream: int | Stream | None = None, *, independent: bool = False) -> None:
         check_process()
         count = api.device_count()
         if not 0 <= device < count:
@@ -99,7 +105,8 @@ class CudaContext:
         """The CUcontext."""
         self.closed, self._owns_stream = False, stream is None
         try:
-            self.stream = self._new_stream() if stream is None else self._checked_stream(_handle(stream))
+            new = NON_BLOCKING if independent else 0
+            self.stream = self._new_stream(new) if stream is None else self._checked_stream(_handle(stream))
         except DeviceError:
             self._driver.cuDevicePrimaryCtxRelease_v2(device)
             raise
@@ -107,9 +114,9 @@ class CudaContext:
         _living.add(self)
         self.make_current()
 
-    def _new_stream(self) -> int:
+    def _new_stream(self, flags: int) -> int:
         with self.entered():
-            return ask(self._driver.cuStreamCreate, ctypes.c_void_p, 0, what=f"making a stream on '{self.name}'")
+            return ask(self._driver.cuStreamCreate, ctypes.c_void_p, flags, what=f"making a stream on '{self.name}'")
 
     def _checked_stream(self, stream: int) -> int:
         with self.entered():

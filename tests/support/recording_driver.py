@@ -66,6 +66,8 @@ class RecordingDriver:
         """The number of the GPU on which it says that GL runs."""
         self.done = True
         """Whether events are reached."""
+        self.flags = 0
+        """Those of all streams."""
         self._name = LIBRARIES[0]
         self._last_handle, self._entries = 0x1000, dict[str, _Entry]()
 
@@ -135,6 +137,9 @@ class RecordingDriver:
 
     def _cuStreamGetCtx(self, stream: int, place: Any) -> None:
         place._obj.value = CONTEXT + 1 if stream == OTHER_STREAM else CONTEXT
+
+    def _cuStreamGetFlags(self, stream: int, place: Any) -> None:
+        place._obj.value = self.flags
 
     def _cuMemAlloc_v2(self, place: Any, nbytes: int) -> None:
         words = np.full(nbytes // 16 + 2, 0x7F, np.complex128)

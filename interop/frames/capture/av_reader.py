@@ -28,7 +28,7 @@ class AvReader:
     """A video file whose frames wait to be read. Implements FrameReader.
 
     With ``context`` NVDEC decodes it to the memory of that context's GPU: ``pictures`` gives frames then, and ``read``
-    does not. Raises SourceError.
+    does not. ``is_named``: NVDEC was asked for by name. Raises SourceError.
     """
 
     live, captured, retry, status = False, None, None, ""
@@ -41,10 +41,11 @@ class AvReader:
         start: float = 0.0,
         end: float | None = None,
         context: CudaContext | None = None,
+        is_named: bool = False,
         stream: StreamOptions | None = None,
     ) -> None:
         self._path, self._start, self._end, self._stream = path, start, end, stream
-        self._context = context
+        self._context, self._is_named = context, is_named
         self._given: Generator[YuvPicture] | None = None
         self._open()
         self.name = self._decoder.name
@@ -118,6 +119,16 @@ class AvReader:
                 f"after {self.time or 0:.1f} of {seconds:.1f} seconds. Get the file again, or repair it with "
                 "'ffmpeg -i FILE -c copy REPAIRED'"
             )
+
+    def leave_gpu(self) -> None:
+        """Let the CPU decode, from the beginning. Raises SourceError if NVDEC was asked for by name."""
+        if self._context is None:
+            return
+        if self._is_named:
+            raise SourceError(f"{self.name} has no textures: decoder='nvdec' gives pictures(); leave it out, or 'cpu'")
+        self._decoder.close()
+        self._context = None
+        self._open()
 
     def reopen(self) -> bool:
         self._decoder.close()

@@ -8,7 +8,6 @@ from typing import Literal, get_args
 
 from ...cuda.context import CudaContext
 from ...errors import SourceError
-from ...gl.context import GlContext
 from ..video.pyav import has_av
 from .av_reader import AvReader
 from .readers import FrameReader, open_video
@@ -21,8 +20,8 @@ Decoder = Literal["nvdec", "cpu", "opencv"]
 def open_file(path: Path, decoder: Decoder | None, *, start: float = 0.0, end: float | None = None) -> FrameReader:
     """The reader of a video file. Raises SourceError if it, or the decoder that is named, cannot be used.
 
-    By default NVDEC decodes if a CudaContext is current on this thread and no GlContext is, as its pictures are for
-    models on CUDA. What it does not decode the CPU does, and a warning says so. Without PyAV OpenCV decodes.
+    By default NVDEC decodes if a CudaContext is current on this thread. What it does not decode the CPU does, and a
+    warning says so. Without PyAV OpenCV decodes.
     """
     if decoder is not None and decoder not in get_args(Decoder):
         raise SourceError(
@@ -36,8 +35,8 @@ def open_file(path: Path, decoder: Decoder | None, *, start: float = 0.0, end: f
                 f"NVDEC cannot decode video '{path}': no CudaContext is current on this thread; open it inside "
                 "'with fb.CudaContext():'"
             )
-        return AvReader(path, start=start, end=end, context=CudaContext.current())
-    if decoder is None and CudaContext.is_current() and not GlContext.is_current():
+        return AvReader(path, start=start, end=end, context=CudaContext.current(), is_named=True)
+    if decoder is None and CudaContext.is_current():
         try:
             return AvReader(path, start=start, end=end, context=CudaContext.current())
         except SourceError as error:

@@ -70,9 +70,9 @@ def open_source(
         Seconds of a video's first frame, and of the first one that is left out. They need PyAV (the extra ``video``).
     decoder : {"nvdec", "cpu", "opencv"}, optional
         The decoder of a video file. "nvdec" is that of NVIDIA's GPUs, by PyAV: ``pictures`` gives its frames in the
-        memory of the current CudaContext. "cpu" is PyAV's, "opencv" OpenCV's. By default it is NVDEC if a CudaContext
-        is current on this thread and no GlContext is, and it decodes the video, and else the CPU: a warning in the log
-        says why. ``Source.decoder`` tells.
+        memory of the current CudaContext. "cpu" is PyAV's, "opencv" OpenCV's. By default, if a CudaContext is current
+        on this thread, it is NVDEC for ``pictures``, or the CPU if NVDEC does not take the video: a warning in the log
+        says why. The CPU decodes for ``textures``. ``Source.decoder`` tells.
     stream : StreamOptions, optional
         Which addresses are opened, and how long a stream that is lost is tried again.
 

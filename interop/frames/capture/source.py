@@ -248,11 +248,9 @@ class Source:
 
     def _start(self, context: GlContext) -> _Uploads:
         """Start the worker thread, which decodes into a ring of memory of the context."""
-        if self.decoder == "nvdec":
-            raise SourceError(
-                f"{self.name} is decoded by NVDEC, which gives pictures() to models on CUDA and no textures: open it "
-                "with decoder='cpu'"
-            )
+        if isinstance(self._reader, AvReader):
+            self._reader.leave_gpu()
+            self.decoder = self._reader.decoder
         self._begin()
         ring = UploadRing(context, *self.size, SLOTS, self._reader.layout)
         self._worker = threading.Thread(

@@ -29,6 +29,10 @@ _FRUITLESS_SECONDS = 60.0
 """Seconds of packets of a live stream without a frame, until it is given up: key frames may be far apart."""
 _TAKES_ANY_TEXT, _TEXT_ERRORS = 19, {"metadata_errors": "replace"}
 """The version of PyAV that takes titles that are no UTF-8, and the argument by which older ones do."""
+ACCELERATED = {"hwaccel_flags": "unsafe_output", "extra_hw_frames": "8"}
+"""FFmpeg's options of a decoder on the GPU. It would copy each frame to memory of its own, as a decoder has few
+surfaces; these are given back soon: ``nvdec.AHEAD`` and three are held.
+"""
 _KEPT_ARRIVALS = 64
 """Packets whose time of arrival is kept: more than any decoder holds back."""
 Plane = npt.NDArray[np.uint8]
@@ -71,6 +75,8 @@ class VideoDecoder:
         Packets so far that could not be decoded.
     is_segmented : bool
         Whether packets come in bursts, a piece of some seconds at a time (HLS, DASH).
+    codec : str
+        FFmpeg's name of the codec's decoder.
     is_on_gpu : bool
         Whether frames are in CUDA's memory, as an accelerator decoded them.
     """
@@ -105,10 +111,12 @@ class VideoDecoder:
         self.is_segmented = self._container.format.name in ("hls", "dash")
         try:
             self._stream = video_stream(self._container, self.name)
+            self.codec: str = self._stream.codec_context.name
             if accelerator is None:
                 self._stream.thread_type = "SLICE" if live else "AUTO"  # as many threads as FFmpeg takes
             else:
                 self._stream.codec_context.thread_count = 1
+                self._stream.codec_context.options = ACCELERATED
             self._began = float(self._stream.start_time * self._stream.time_base) if self._stream.start_time else 0.0
             self._pending = self._decode()
             self._first: Any = next(self._pending, None)

@@ -13,7 +13,7 @@ import numpy as np
 from ...cuda.api import check, driver
 from ...cuda.arrays import CudaArray
 from ...cuda.compute.fence import CudaEvents, CudaFence
-from ...cuda.context import BLOCKING, CudaContext
+from ...cuda.context import BLOCKING, NON_BLOCKING, CudaContext
 from ...dlpack import LEGACY_STREAM
 from ...errors import BindingError, SourceError
 from ...yuv import YuvPicture
@@ -24,10 +24,10 @@ AHEAD = 3
 """Pictures whose models may still run when another one is decoded."""
 _MOST_SURFACES = 64
 """Surfaces that are remembered: a decoder has about 20, which come again and again."""
+_CENTRED = {"mjpeg"}
+"""Codecs with chroma between the pixels of luma, which a frame on the GPU does not tell by its format."""
 _CURRENT_CONTEXT: dict[str, object] = {"primary_ctx": "0", "current_ctx": "1"}
 """FFmpeg's options: it would make the GPU's primary context with flags of its own, and refuse one that has others."""
-_NON_BLOCKING = 1
-"""CU_STREAM_NON_BLOCKING."""
 
 
 def open_nvdec(path: str | Path, context: CudaContext, *, start: float = 0.0, end: float | None = None) -> VideoDecoder:
@@ -70,23 +70,36 @@ def nvdec_pictures(decoder: VideoDecoder, context: CudaContext) -> Generator[tup
     """
     surfaces, held = _Surfaces(context, decoder), deque[tuple[CudaFence, Any]]()
     events = CudaEvents(context, flags=BLOCKING)
-    is_independent = _is_independent(context)
+    decoded = events.take() if _is_independent(context) else None
     before: Any = None
     try:
         for frame in decoder.native_frames():
-            if is_independent:
-                context.wait_for_stream(LEGACY_STREAM)
+            if decoded is not None:
+                _wait_for_decoder(context, decoded)
             yield surfaces.picture(frame), decoder.time_of(frame)
             held.append((CudaFence(events), before))
             before = frame
             if len(held) > AHEAD:
-                held.popleft()[0].wait()
+                fence = held.popleft()[0]
+                if not fence.done:  # which keeps Python's lock
+                    fence.wait()
+                del fence
     finally:
         if not context.closed:
             context.finish()
         held.clear()
+        if decoded is not None:
+            events.give_back(decoded)
         surfaces.release()
         events.close()
+
+
+def _wait_for_decoder(context: CudaContext, event: int) -> None:
+    """Let what is submitted to the context's stream from now on begin after what FFmpeg has submitted."""
+    cuda = driver()
+    status = context.call(cuda.cuEventRecord, event, LEGACY_STREAM)
+    status = status or context.call(cuda.cuStreamWaitEvent, context.stream, event, 0)
+    check(status, f"letting {context} wait for the decoder")
 
 
 def _is_independent(context: CudaContext) -> bool:
@@ -94,7 +107,7 @@ def _is_independent(context: CudaContext) -> bool:
     flags = ctypes.c_uint()
     with context.entered():
         check(driver().cuStreamGetFlags(context.stream, ctypes.byref(flags)), f"looking at the stream of {context}")
-    return bool(flags.value & _NON_BLOCKING)
+    return bool(flags.value & NON_BLOCKING)
 
 
 class _Surfaces:
@@ -122,7 +135,8 @@ class _Surfaces:
             raise SourceError(f"{self._decoder.name} has other frames in the middle: {error}") from error
         arrays = [self._array(picture, number, plane, frame) for number, plane in enumerate(planes)]
         return YuvPicture(
-            arrays, format=picture.format, matrix=picture.matrix, range=picture.range, siting=picture.siting,
+            arrays, format=picture.format, matrix=picture.matrix, range=picture.range,
+            siting="center" if self._decoder.codec in _CENTRED else picture.siting,
             width=frame.width, height=frame.height,
         )  # fmt: skip
 

@@ -6,6 +6,7 @@ of it, demos/hosts/with_nvdec.py --check and benchmarks/video.py compare.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import weakref
 from collections.abc import Iterator
@@ -40,7 +41,7 @@ class Frame:
 class Decoder:
     """A decoder of so many frames in three surfaces that come again and again. ``frames`` are those that are alive."""
 
-    name = "video 'clip.mp4'"
+    name, codec = "video 'clip.mp4'", "h264"
 
     def __init__(self, count: int) -> None:
         self.count, self.frames = count, list[weakref.ref[Frame]]()
@@ -92,27 +93,33 @@ def test_a_frame_is_let_go_when_its_models_have_run(recorder: RecordingDriver) -
         for _ in range(AHEAD + 2):
             next(pictures)
         recorder.calls.clear()
+        recorder.done = False
         assert decoder.alive == AHEAD + 2
         next(pictures)
         assert [name for name in recorder.names() if name.startswith("cuEvent")] == [
-            "cuEventRecord", "cuEventSynchronize",
+            "cuEventRecord", "cuEventQuery", "cuEventSynchronize",
         ]  # fmt: skip
         assert decoder.alive == AHEAD + 2
         pictures.close()
 
 
-@pytest.fixture
-def no_gl() -> Iterator[None]:
-    """Within the test no GL context is current, as tests before it may have left one."""
-    before = fb.GlContext.current() if fb.GlContext.is_current() else None
-    if before is not None:
-        before.release()
-    yield
-    if before is not None:
-        before.make_current()
+def test_a_context_of_its_own_stream_waits_for_each_picture_alone(recorder: RecordingDriver) -> None:
+    with fb.CudaContext(independent=True) as context:
+        assert ("cuStreamCreate", 1) in [(name, given[-1]) for name, given in recorder.calls]
+        recorder.flags = 1
+        decoder: Any = Decoder(2)
+        with contextlib.closing(nvdec_pictures(decoder, context)) as pictures:
+            next(pictures)
+            recorder.calls.clear()
+            next(pictures)
+        waits = [(name, given) for name, given in recorder.calls if name in ("cuEventRecord", "cuStreamWaitEvent")]
+        legacy = 1
+        (_, (_, stream)), (_, (event, decoders)), (wait, (waiting, waited, _)) = waits
+        assert (wait, stream, decoders, waiting, waited) == (
+            "cuStreamWaitEvent", context.stream, legacy, context.stream, event,
+        )  # fmt: skip
 
 
-@pytest.mark.usefixtures("no_gl")
 def test_the_cpu_decodes_what_nvdec_does_not_and_says_so(
     recorder: RecordingDriver, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
