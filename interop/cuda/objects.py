@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,7 +48,7 @@ class CudaObject:
         """See device.Resource. An attribute, as each run asks."""
         self._unkept: int | None = None
         """The number of the allocation, if nobody of ours keeps it alive."""
-        if isinstance(keep, Allocation):
+        if isinstance(keep, Allocation | Lent):
             start = keep.pointer
         else:
             start = _check_memory(pointer, nbytes, device, self.label)
@@ -232,6 +233,14 @@ class CudaImage(CudaObject):
                 f"{self.label} takes an array (height, width, channels) of {wanted} and {dtype}, "
                 f"not {array.shape} of {array.dtype}"
             )
+
+
+@dataclass(frozen=True)
+class Lent:
+    """Memory that begins at ``pointer`` and that its owner is known to keep: CUDA is not asked for it."""
+
+    pointer: int
+    owner: Any
 
 
 # Memory ---------------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from ...cuda.api import check, driver
 from ...cuda.arrays import CudaArray
 from ...cuda.compute.fence import CudaEvents, CudaFence
 from ...cuda.context import BLOCKING, NON_BLOCKING, CudaContext
+from ...cuda.objects import Lent
 from ...dlpack import LEGACY_STREAM
 from ...errors import BindingError, SourceError
 from ...yuv import YuvPicture
@@ -147,7 +148,7 @@ class _Surfaces:
         shape, size = (-(-frame.height // rows), -(-frame.width // columns), lanes), np.dtype(layout.dtype).itemsize
         return CudaArray(
             plane.buffer_ptr, shape, layout.dtype, device=self._context.device,
-            strides=(plane.line_size, lanes * size, size), keep=self._decoder,
+            strides=(plane.line_size, lanes * size, size), keep=Lent(plane.buffer_ptr, self._decoder),
             label=f"plane {number} of a picture of {self._decoder.name}",
         )  # fmt: skip
 
