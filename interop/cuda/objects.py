@@ -235,15 +235,15 @@ class CudaImage(CudaObject):
             )
 
 
+# Memory ---------------------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Lent:
     """Memory that begins at ``pointer`` and that its owner is known to keep: CUDA is not asked for it."""
 
     pointer: int
     owner: Any
-
-
-# Memory ---------------------------------------------------------------------------------------------------------------
 
 
 def texel_bytes(format: str) -> int:
