@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Generator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from ...cuda.context import CudaContext
 from ...errors import SourceError
 from ...yuv import YuvPicture
 from ..video.decoder import DecodedFrame, VideoDecoder
-from ..video.nvdec import nvdec_pictures, open_nvdec
+from ..video.nvdec import NvdecPictures, open_nvdec
 from ..video.pyav import load_av
 from ..video.streams import StreamOptions
 from .pixel_layouts import Layout, layout_of
@@ -46,7 +45,7 @@ class AvReader:
     ) -> None:
         self._path, self._start, self._end, self._stream = path, start, end, stream
         self._context, self._is_named = context, is_named
-        self._given: Generator[YuvPicture] | None = None
+        self._on_gpu: NvdecPictures | None = None
         self._open()
         self.name = self._decoder.name
         self.fps, self.length = self._decoder.fps, self._decoder.length
@@ -73,21 +72,16 @@ class AvReader:
         """The decoder: "nvdec" or "cpu"."""
         return "cpu" if self._context is None else "nvdec"
 
-    def pictures(self) -> Generator[YuvPicture]:
+    def pictures(self) -> Iterator[YuvPicture]:
         """The frames as they were decoded, not turned; ``time`` is that of the last one. Raises SourceError."""
-        self._given = self._pictures()
-        return self._given
-
-    def _pictures(self) -> Generator[YuvPicture]:
         decoder = self._decoder
         if self._context is not None:
-            found = nvdec_pictures(decoder, self._context)
+            found = self._on_gpu = NvdecPictures(decoder, self._context)
         else:
             found = ((_picture(frame, decoder), decoder.time_of(frame)) for frame in decoder.native_frames())
-        with contextlib.closing(found):
-            for picture, self.time in found:
-                self._number += 1
-                yield picture
+        for picture, self.time in found:
+            self._number += 1
+            yield picture
         self._check_all_were_there()
 
     def read(self, view: Frame) -> bool:
@@ -131,13 +125,13 @@ class AvReader:
         self._open()
 
     def reopen(self) -> bool:
-        self._decoder.close()
+        self.close()
         self._open()
         return True
 
     def close(self) -> None:
-        if self._given is not None:
-            self._given.close()  # models must not read what the decoder frees
+        if self._on_gpu is not None:
+            self._on_gpu.close()  # models must not read what the decoder frees
         self._decoder.close()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections import deque
@@ -167,7 +166,7 @@ class Source:
         ------
         YuvPicture
             The frame. NVDEC takes its memory again when the next but one is asked for, and the models that were
-            submitted until then to the stream of the CudaContext have read it.
+            submitted until then to the stream of the CudaContext have read it; and when the source is stopped.
 
         Raises
         ------
@@ -188,14 +187,14 @@ class Source:
         self._begin()
         try:
             while True:
-                with contextlib.closing(reader.pictures()) as pictures:
-                    for picture in pictures:
-                        self.captured, self.time = time.perf_counter(), reader.time
-                        yield picture
+                for picture in reader.pictures():
+                    self.captured, self.time = time.perf_counter(), reader.time
+                    yield picture
                 if not self._loop or not reader.reopen():
-                    return
-        finally:
+                    return  # the last pictures are valid until the source is stopped
+        except BaseException:
             self.stop()
+            raise
 
     def _begin(self) -> None:
         """Note that the frames are read from now on. Raises SourceError if they were read before."""

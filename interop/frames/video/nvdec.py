@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -63,36 +63,48 @@ def _kind(path: str | Path) -> str:
     raise SourceError(f"video '{path}' has no video that PyAV can decode")
 
 
-def nvdec_pictures(decoder: VideoDecoder, context: CudaContext) -> Generator[tuple[YuvPicture, float]]:
-    """The pictures of NVDEC's surfaces with their times.
+class NvdecPictures:
+    """The pictures of NVDEC's surfaces, which are valid until ``close``, or until the decoder takes them again.
 
-    The decoder gets a surface back AHEAD pictures later, behind the work that was submitted to the stream of
-    ``context`` until the next but one was asked for.
+    It gets a surface back AHEAD pictures later, behind the work that was submitted to the stream of the context until
+    the next but one was asked for.
     """
-    surfaces, held = _Surfaces(context, decoder), deque[tuple[CudaFence, Any]]()
-    events = CudaEvents(context, flags=BLOCKING)
-    decoded = events.take() if _is_independent(context) else None
-    before: Any = None
-    try:
+
+    def __init__(self, decoder: VideoDecoder, context: CudaContext) -> None:
+        self._decoder, self._context = decoder, context
+        self._surfaces, self._held = _Surfaces(context, decoder), deque[tuple[CudaFence, Any]]()
+        self._events = CudaEvents(context, flags=BLOCKING)
+        self._decoded = self._events.take() if _is_independent(context) else None
+        """The event for which the stream waits, if it does not wait for the decoder's."""
+        self._last: list[Any] = []
+        """The last two frames."""
+
+    def __iter__(self) -> Iterator[tuple[YuvPicture, float]]:
+        """The pictures with their times, once."""
+        context, held, decoder = self._context, self._held, self._decoder
         for frame in decoder.native_frames():
-            if decoded is not None:
-                _wait_for_decoder(context, decoded)
-            yield surfaces.picture(frame), decoder.time_of(frame)
-            held.append((CudaFence(events), before))
-            before = frame
+            if self._decoded is not None:
+                _wait_for_decoder(context, self._decoded)
+            self._last.append(frame)
+            yield self._surfaces.picture(frame), decoder.time_of(frame)
+            held.append((CudaFence(self._events), self._last.pop(0) if len(self._last) > 1 else None))
             if len(held) > AHEAD:
                 fence = held.popleft()[0]
                 if not fence.done:  # which keeps Python's lock
                     fence.wait()
                 del fence
-    finally:
-        if not context.closed:
-            context.finish()
-        held.clear()
-        if decoded is not None:
-            events.give_back(decoded)
-        surfaces.release()
-        events.close()
+
+    def close(self) -> None:
+        """Let no model read the surfaces any more, and give them back. May be called more than once."""
+        if not self._context.closed:
+            self._context.finish()
+        self._surfaces.release()
+        self._held.clear()
+        self._last.clear()
+        if self._decoded is not None:
+            self._events.give_back(self._decoded)
+            self._decoded = None
+        self._events.close()
 
 
 def _wait_for_decoder(context: CudaContext, event: int) -> None:

@@ -6,7 +6,6 @@ of it, demos/hosts/with_nvdec.py --check and benchmarks/video.py compare.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import weakref
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ import numpy as np
 import pytest
 
 import framebind as fb
-from framebind.interop.frames.video.nvdec import AHEAD, nvdec_pictures
+from framebind.interop.frames.video.nvdec import AHEAD, NvdecPictures
 from support.recording_driver import RecordingDriver
 from support.tiny_models import chain
 from support.video.clips import turn_track, write_clip
@@ -69,7 +68,8 @@ def test_surfaces_are_bound_in_place_and_given_back_behind_the_model(recorder: R
         decoder: Any = Decoder(8)
         seen, most = list[int](), 0
         fb.transfers.reset()
-        for picture, time in nvdec_pictures(decoder, context):
+        pictures = NvdecPictures(decoder, context)
+        for picture, time in pictures:
             assert time == 0.5
             luma, chroma = picture.planes
             assert (luma.shape, chroma.shape) == ((HEIGHT, WIDTH, 1), (3, 3, 2)), "chroma's half is rounded up"
@@ -81,6 +81,8 @@ def test_surfaces_are_bound_in_place_and_given_back_behind_the_model(recorder: R
         assert seen == (seen[:3] * 3)[:8], "a surface is described once"
         assert most == AHEAD + 2
         assert fb.transfers.bytes == 0 or fb.transfers.by_reason.keys() <= {("upload", "weights")}
+        interpreter.invoke()  # the last ones stay valid
+        pictures.close()
         with pytest.raises(fb.BindingError, match="released"):
             interpreter.invoke()  # the decoder may have freed its memory
     assert decoder.alive == 0
@@ -89,13 +91,14 @@ def test_surfaces_are_bound_in_place_and_given_back_behind_the_model(recorder: R
 def test_a_frame_is_let_go_when_its_models_have_run(recorder: RecordingDriver) -> None:
     with fb.CudaContext() as context:
         decoder: Any = Decoder(AHEAD + 3)
-        pictures = nvdec_pictures(decoder, context)
+        pictures = NvdecPictures(decoder, context)
+        given = iter(pictures)
         for _ in range(AHEAD + 2):
-            next(pictures)
+            next(given)
         recorder.calls.clear()
         recorder.done = False
         assert decoder.alive == AHEAD + 2
-        next(pictures)
+        next(given)
         assert [name for name in recorder.names() if name.startswith("cuEvent")] == [
             "cuEventRecord", "cuEventQuery", "cuEventSynchronize",
         ]  # fmt: skip
@@ -108,11 +111,14 @@ def test_a_context_of_its_own_stream_waits_for_each_picture_alone(recorder: Reco
         assert ("cuStreamCreate", 1) in [(name, given[-1]) for name, given in recorder.calls]
         recorder.flags = 1
         decoder: Any = Decoder(2)
-        with contextlib.closing(nvdec_pictures(decoder, context)) as pictures:
-            next(pictures)
-            recorder.calls.clear()
-            next(pictures)
-        waits = [(name, given) for name, given in recorder.calls if name in ("cuEventRecord", "cuStreamWaitEvent")]
+        pictures = NvdecPictures(decoder, context)
+        given = iter(pictures)
+        next(given)
+        recorder.calls.clear()
+        next(given)
+        waits = [
+            (name, arguments) for name, arguments in recorder.calls if name in ("cuEventRecord", "cuStreamWaitEvent")
+        ]
         legacy = 1
         (_, (_, stream)), (_, (event, decoders)), (wait, (waiting, waited, _)) = waits
         assert (wait, stream, decoders, waiting, waited) == (
