@@ -14,6 +14,7 @@ from LiteRT's CPU kernels, whose frame FFmpeg converted and OpenCV scaled, as a 
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import statistics
 import sys
@@ -21,6 +22,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -113,8 +115,13 @@ def write_clip(path: Path, frames: int) -> None:
         container.mux(stream.encode(None))
 
 
-def run_sessions(make: Callable[[], Session], clip: Path, sessions: int, repeats: int) -> list[Run]:
-    """Run so many sessions side by side, ``repeats`` times. Raises the first error of a session."""
+def run_sessions(
+    make: Callable[[], Session], clip: Path, sessions: int, repeats: int, wait: Callable[[], object] | None = None
+) -> list[Run]:
+    """Run so many sessions side by side, ``repeats`` times. Raises the first error of a session.
+
+    ``wait`` is called before each run, when all sessions are ready.
+    """
     counts, made, errors = [0] * sessions, list[Session](), list[Exception]()
     making, begin, end = threading.Lock(), threading.Barrier(sessions + 1), threading.Barrier(sessions + 1)
 
@@ -142,6 +149,10 @@ def run_sessions(make: Callable[[], Session], clip: Path, sessions: int, repeats
     runs = list[Run]()
     try:
         for _ in range(repeats):
+            while wait is not None and begin.n_waiting < sessions and not begin.broken:
+                time.sleep(0.01)
+            if wait is not None:
+                wait()
             begin.wait()
             fb.transfers.reset()
             started, cpu = time.perf_counter(), time.process_time()
@@ -155,6 +166,32 @@ def run_sessions(make: Callable[[], Session], clip: Path, sessions: int, repeats
     if errors:
         raise errors[0]
     return runs
+
+
+def run_in_processes(make: MakeSession, model: Model, clip: Path, sessions: int, count: int, repeats: int) -> list[Run]:
+    """The same in so many processes, with an equal part of the sessions each. A run is the sum of their runs."""
+    if count == 1:
+        return run_sessions(partial(make, model), clip, sessions, repeats)
+    spawned = multiprocessing.get_context("spawn")
+    with (
+        spawned.Manager() as manager,
+        ProcessPoolExecutor(count, mp_context=spawned) as pool,
+    ):
+        wait = manager.Barrier(count).wait
+        started = [
+            pool.submit(run_sessions, partial(make, model), clip, sessions // count, repeats, wait)
+            for _ in range(count)
+        ]
+        parts = zip(*[each.result() for each in started], strict=True)
+        return [_sum(list(part)) for part in parts]
+
+
+def _sum(parts: list[Run]) -> Run:
+    """Runs of several processes at the same time: rates, CPU time and bytes are added."""
+    frames = sum(part.frames for part in parts)
+    rate = sum(part.frames / part.seconds for part in parts)
+    cpu, nbytes = sum(part.cpu_seconds for part in parts), sum(part.nbytes for part in parts)
+    return Run(frames, frames / rate, cpu, nbytes, parts[0].outputs)
 
 
 def row_of(model: Model, on: str, sessions: int, runs: list[Run], expected: list[Array] | None = None) -> Row:
@@ -180,7 +217,8 @@ def described(context: fb.CudaContext) -> dict[str, Any]:
     with fb.GpuDelegate("cuda") as delegate:
         fb.Interpreter(find_model(MODELS["face"].name), experimental_delegates=[delegate]).allocate_tensors()
         driver = delegate.statistics().driver
-    command = f"benchmarks/video/measure.py {' '.join(sys.argv[1:])}"
+    given = [each for before, each in zip(sys.argv, sys.argv[1:], strict=False) if "--json" not in (before, each)]
+    command = f"benchmarks/video/measure.py {' '.join(given)}"
     return {
         "machine": context.name, "driver": driver, "pyav": av.__version__, "cpus": os.cpu_count(), "command": command,
     }  # fmt: skip
@@ -189,6 +227,7 @@ def described(context: fb.CudaContext) -> dict[str, Any]:
 def main(
     models: Annotated[list[str] | None, typer.Argument(help=f"Of {', '.join(MODELS)}.")] = None,
     sessions: Annotated[int, typer.Option(help="Sessions side by side.")] = 8,
+    processes: Annotated[int, typer.Option(help="Processes that share the sessions of framebind and NVDEC.")] = 1,
     frames: Annotated[int, typer.Option(help="Frames of the clip.")] = 600,
     repeats: Annotated[int, typer.Option(help="Runs of each row; peers have one.")] = 3,
     read: Annotated[bool, typer.Option(help="Measure outputs that are read, too.")] = True,
@@ -223,7 +262,8 @@ def main(
         ]  # fmt: skip
         for name, model, make in rows_wanted:
             try:
-                runs = run_sessions(partial(make, model), clip, sessions, 1 if name in peers else repeats)
+                times = 1 if name in peers else repeats
+                runs = run_in_processes(make, model, clip, sessions, 1 if name in peers else processes, times)
             except Exception as error:  # a peer that does not run here is a row that says so
                 add(Row(model.name, name, sessions, 0, 0, 0, why_not=f"{type(error).__name__}: {error}"))
                 continue

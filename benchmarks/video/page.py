@@ -34,7 +34,7 @@ side by side, a thread each, in one process:
 *Cores* are CPU seconds of the whole process per 1,000 frames: cores per 1,000 frames/s. *Bytes* are those of pixels,
 inputs and outputs that framebind copied between CPU and GPU, per frame. *Error* is the mean difference of the last
 frame's outputs from LiteRT's CPU kernels, whose frame FFmpeg converted and OpenCV scaled, as a share of the largest
-value; OpenCV's own conversion takes no notice of the file's matrix. Medians of the runs; each peer ran once.
+value, of the output that differs most (the pose model's is one number, how probable a person is); OpenCV's own conversion takes no notice of the file's matrix. Medians of the runs; each peer ran once.
 """
 
 
@@ -58,7 +58,7 @@ def table(result: dict[str, Any]) -> str:
             f"| {row['model']} | {row['on']} | {row['sessions']} | {row['rate']:,.0f} | {share} | {row['cores']:.2f} | "
             f"{nbytes} | {error} |"
         )
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n" + (f"\n{result['note']}\n" if result.get("note") else "")
 
 
 def _short(text: str) -> str:
