@@ -34,7 +34,8 @@ side by side, a thread each, in one process:
 *Cores* are CPU seconds of the whole process per 1,000 frames: cores per 1,000 frames/s. *Bytes* are those of pixels,
 inputs and outputs that framebind copied between CPU and GPU, per frame. *Error* is the mean difference of the last
 frame's outputs from LiteRT's CPU kernels, whose frame FFmpeg converted and OpenCV scaled, as a share of the largest
-value, of the output that differs most (the pose model's is one number, how probable a person is); OpenCV's own conversion takes no notice of the file's matrix. Medians of the runs; each peer ran once.
+value; of the output that differs most, which for the pose model is one number, how probable a person is. OpenCV's own
+conversion takes no notice of the file's matrix. Medians of the runs; each peer ran once.
 """
 
 
