@@ -49,7 +49,7 @@ def test_a_video_is_completed_while_the_next_is_drawn() -> None:
     session, events = Drawing(5), list[Event]()
     units = [Unit(Path(f"{number}.mp4"), Path(f"out/{number}")) for number in range(5)]
     work_through(cast(Session, session), units, events.append)
-    results = [(event.unit.source.stem, event.result) for event in events if isinstance(event, Finished)]
+    results = [(Path(event.unit.source).stem, event.result) for event in events if isinstance(event, Finished)]
     assert [name for name, _ in results] == ["0", "1", "2", "3", "4"] and "broken" in results[1][1]["error"]
     assert session.most == 2, "one is drawn and one completed, not more"
 
