@@ -52,9 +52,16 @@ class Stream:
         self.arrived = 0.0
         """Time at which the packet of the last frame came, by time.perf_counter; of a file's, at which it was taken."""
         self._due = 0.0
+        self._counts = 0, 0, 0
+        """Frames that were dropped, packets that were damaged, and reconnections of the sources before."""
         self._stopped = threading.Event()
-        self._opener = threading.Thread(target=self._open, name=f"opens {self.name}", daemon=True)
-        self._opener.start()
+        self._opener = self._start_opening()
+
+    def _start_opening(self) -> threading.Thread:
+        self.state = "opening"
+        opener = threading.Thread(target=self._open, name=f"opens {self.name}", daemon=True)
+        opener.start()
+        return opener
 
     def _open(self) -> None:
         """Open the source; the opening thread's function."""
@@ -65,7 +72,8 @@ class Stream:
             except (fb.FramebindError, ValueError) as error:
                 self.status = str(error)
                 limit, passed = self._options.seconds, time.perf_counter() - began
-                if "://" not in self._address or (limit is not None and passed >= limit):
+                was_there = "://" in self._address or self.latencies.count
+                if not was_there or (limit is not None and passed >= limit):
                     self.state = "failed"
                     break
                 self._stopped.wait(_PAUSE)
@@ -83,7 +91,11 @@ class Stream:
         try:
             texture = source.poll(context)
         except fb.SourceError as error:
-            self.state, self.status = "failed", str(error)
+            self.status = str(error)
+            if source.live and self._options.seconds is None:
+                self._begin_anew(source)
+            else:
+                self.state = "failed"
             return None
         self.status = source.status
         if source.ended:
@@ -95,6 +107,19 @@ class Stream:
                 # A second late is late: the clock of a file begins anew.
                 self._due = max(self._due, now - 1) + 1 / source.fps
         return texture
+
+    def _begin_anew(self, source: fb.Source) -> None:
+        """Open a camera again that gave no frame for a long time, or came back with frames of another size."""
+        source.stop()
+        self._counts = self._all_counts()
+        self.source = self.task = self.picture = None
+        self._opener = self._start_opening()
+
+    def _all_counts(self) -> tuple[int, int, int]:
+        source, (dropped, damaged, reconnects) = self.source, self._counts
+        if source is None:
+            return dropped, damaged, reconnects
+        return dropped + source.dropped, damaged + source.damaged, reconnects + source.reconnects
 
     @property
     def wait(self) -> float:
@@ -126,6 +151,5 @@ class Stream:
         return Snapshot(
             self.name, "waiting" if waits else self.state, self.status, source.size if source else None,
             self.latencies.count, round(self.latencies.rate(), 1), self.latencies.quantile(0.5),
-            self.latencies.quantile(0.95), source.dropped if source else 0, source.damaged if source else 0,
-            source.reconnects if source else 0,
+            self.latencies.quantile(0.95), *self._all_counts(),
         )  # fmt: skip

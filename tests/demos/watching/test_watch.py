@@ -24,9 +24,11 @@ from framebind.demos.watching.figures import Latencies
 from framebind.demos.watching.pictures import WEB_PICTURE
 from framebind.demos.watching.stream import name_of
 from framebind.demos.watching.watcher import Watcher
+from framebind.interop.frames.capture.handover import Waits
 from support.environment import ROOT
 from support.tiny_models import chain
 from support.video.live_server import LiveServer
+from support.webcam import Webcam
 
 COLOURS = {"red": (0, 0, 255), "green": (0, 255, 0), "blue": (255, 0, 0)}
 
@@ -115,6 +117,29 @@ def test_pictures_are_read_back_while_somebody_looks(context: fb.GlContext, tmp_
     assert decoded.shape == (6, 8, 3)
     copies = fb.transfers.by_reason["download", WEB_PICTURE]
     assert copies.bytes == copies.calls * 8 * 6 * 4 and copies.calls <= 3
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_a_camera_that_was_given_up_is_opened_again(context: fb.GlContext, model: str, webcam: Webcam) -> None:
+    webcam.delay = 0.01
+    work = Work("classify", model, save=(), flags=GpuFlags())
+    watcher = Watcher(context, work, ["0"], fb.StreamOptions(seconds=None))
+    (stream,) = watcher.streams
+    counts = list[int]()
+
+    def look() -> None:
+        if stream.source is not None and stream.latencies.count and not counts:
+            webcam.delay = 0.5
+            stream.source.waits = Waits(silence=0.0, lost=0.05)
+            counts.append(stream.latencies.count)
+        elif stream.state == "opening":
+            webcam.delay = 0.01
+        elif counts and webcam.opened > 1 and stream.latencies.count > counts[0] + 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        watcher.run(None, look, every=0.01)
+    assert stream.state == "live" and webcam.opened == 2
 
 
 def test_figures_look_back_a_few_seconds_and_stay_small() -> None:
