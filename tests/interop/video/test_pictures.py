@@ -177,7 +177,7 @@ def check_pictures(context: fb.GlContext, path: Path, *, rotation: int, shades: 
                 delegate.bind_buffer_to_tensor(texture, tensor)
                 interpreter.invoke()
                 expected.append(interpreter.get_tensor(output).copy())
-        times, uploaded = list[float | None](), set[int]()
+        times, uploaded, padded = list[float | None](), set[int](), 0
         with fb.open_source(path, start=0.04) as source:
             assert (source.decoder, source.rotation, source.size) == ("cpu", rotation, (38, 66))
             for picture, right in zip(source.pictures(), expected, strict=True):
