@@ -13,12 +13,8 @@ from ..processing.work import Work
 from .on_ray import run_on_ray
 from .pool import run_pool
 from .units import Report, Unit
-from .worker import SESSIONS_PER_GPU, Seat, work_through
+from .worker import PROCESSES_PER_GPU, SESSIONS_PER_GPU, Seat, shares_of, work_through
 
-PROCESSES_PER_GPU = 4
-"""Processes that share the sessions of a GPU: threads of one process wait for Python's lock. Four of two sessions were
-1.55 times as fast as one of eight (selfie on 1080p by NVDEC, NVIDIA H200, 2026-11-22);
-``benchmarks/video/gpus.py --processes 1,4 matte`` compares them."""
 Runner = Callable[[Work, Sequence[Unit], Report], None]
 """Processes units, and reports what happens to each."""
 
@@ -53,10 +49,12 @@ def seats_on(
     if not found:
         raise fb.DeviceError("no GPU was found that can be chosen (python -m framebind doctor): leave --gpus away")
     numbers = range(len(found)) if gpus == "all" else [_number(each, len(found)) for each in gpus.split(",")]
-    processes = min(processes, sessions)
-    shares = [sessions // processes + (number < sessions % processes) for number in range(processes)]
     # All GPUs get their first process before one gets its second: few videos are spread over all.
-    return [_seat(found[number], share, backend) for share in shares for number in dict.fromkeys(numbers)]
+    return [
+        _seat(found[number], share, backend)
+        for share in shares_of(sessions, processes)
+        for number in dict.fromkeys(numbers)
+    ]
 
 
 def _number(text: str, count: int) -> int:

@@ -22,16 +22,16 @@ from ..processing.work import Work
 from .division import PART_SECONDS
 from .schedule import Schedule, by_turns
 from .units import Divided, Event, Finished, Lost, Progress, Report, Unit
-from .worker import SESSIONS_PER_GPU, describe, process
+from .worker import PROCESSES_PER_GPU, SESSIONS_PER_GPU, describe, process, shares_of
 
 LOCAL = "local"
 """The address that starts a cluster of this machine."""
 
 
 def run_on_ray(work: Work, units: Sequence[Unit], report: Report, *, address: str, sessions: int | None) -> None:
-    """Process units on a Ray cluster, one actor per GPU, or one per CPU if it has none. Returns when all are finished.
+    """Process units on a Ray cluster, by a few actors per GPU, or one per CPU if it has none, until all are finished.
 
-    All machines see the paths of videos and results. ``sessions`` are the videos at once of an actor on a GPU, or the
+    All machines see the paths of videos and results. ``sessions`` are the videos at once of a GPU, or the
     number of actors on CPUs; None for as many as pay. A unit whose actor dies is done again by another one, alone.
     Raises DeviceError if Ray is missing or its cluster does not answer.
     """
@@ -55,9 +55,9 @@ def run_on_ray(work: Work, units: Sequence[Unit], report: Report, *, address: st
 
 @dataclass(frozen=True, eq=False)
 class _Place:
-    """A place for an actor: a GPU, or a CPU."""
+    """A place for an actor: a part of a GPU, or a CPU."""
 
-    gpus: int
+    gpus: float
     sessions: int
 
 
@@ -122,11 +122,12 @@ class _Worker:
 
 
 def _places(ray: Any, sessions: int | None) -> list[_Place]:
-    """A place for each GPU of the cluster; for each CPU if there is none."""
+    """A few places for each GPU of the cluster, which share it; one for each CPU if it has none."""
     resources = ray.cluster_resources()
     gpus, cpus = int(resources.get("GPU", 0)), int(resources.get("CPU", 1))
     if gpus:
-        return [_Place(1, sessions or SESSIONS_PER_GPU) for _ in range(gpus)]
+        shares = shares_of(sessions or SESSIONS_PER_GPU, PROCESSES_PER_GPU)
+        return [_Place(1 / len(shares), share) for share in shares for _ in range(gpus)]
     return [_Place(0, 1) for _ in range(min(sessions or cpus, cpus))]
 
 

@@ -30,6 +30,10 @@ SESSIONS_PER_GPU = 8
 """Videos at once per GPU: an H100 has seven engines that decode, and one session keeps one busy. Not measured with
 models; decoding alone is as fast with 8 as with 12 (H200, 2026-11-22)."""
 Result = TypeVar("Result")
+PROCESSES_PER_GPU = 4
+"""Processes that share the sessions of a GPU: threads of one process wait for Python's lock. Four of two sessions were
+1.55 times as fast as one of eight (selfie on 1080p by NVDEC, NVIDIA H200, 2026-11-22);
+``benchmarks/video/gpus.py --processes 1,4 matte`` compares them."""
 _SECONDS_BETWEEN_REPORTS = 0.2
 
 
@@ -42,6 +46,12 @@ class Seat:
     """The EGL number of the GPU; None for the first one that works."""
     environment: tuple[tuple[str, str], ...] = ()
     """Variables that are set before any driver is loaded, such as CUDA_VISIBLE_DEVICES."""
+
+
+def shares_of(sessions: int, processes: int) -> list[int]:
+    """The sessions of each process, if so many share those of a GPU; none has no session."""
+    processes = min(processes, sessions)
+    return [sessions // processes + (number < sessions % processes) for number in range(processes)]
 
 
 def serve(connection: Connection, work: Work, seat: Seat) -> None:

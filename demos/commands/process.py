@@ -44,7 +44,7 @@ Profile = Annotated[Path | None, chart_option("Draw what decoder, model and enco
 Gpus = Annotated[str, typer.Option(help='"all" or numbers, such as 0,1: processes on each of these GPUs.')]
 
 Ray = Annotated[
-    str, typer.Option(metavar="local|auto|ADDRESS", help="The Ray cluster that does it; one actor on each of its GPUs.")
+    str, typer.Option(metavar="local|auto|ADDRESS", help="The Ray cluster that does it, on all of its GPUs.")
 ]
 
 
