@@ -160,7 +160,12 @@ def device_uuid(device: int) -> bytes:
     return bytes(found)
 
 
+def driver_number() -> int:
+    """The newest CUDA that the driver knows: 13000 is 13.0."""
+    return ask(driver().cuDriverGetVersion, ctypes.c_int, what="asking for the driver's version")
+
+
 def driver_version() -> str:
-    """The newest CUDA that the driver knows, as "13.0"."""
-    found = ask(driver().cuDriverGetVersion, ctypes.c_int, what="asking for the driver's version")
+    """The same as text: "13.0"."""
+    found = driver_number()
     return f"{found // 1000}.{found % 1000 // 10}"

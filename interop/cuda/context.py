@@ -22,6 +22,11 @@ NO_TIMES, BLOCKING = 2, 1
 """CU_EVENT_DISABLE_TIMING: such an event costs less; CU_EVENT_BLOCKING_SYNC: the CPU sleeps while it waits for it."""
 NON_BLOCKING = 1
 """CU_STREAM_NON_BLOCKING."""
+HANDLES_SUFFICE = 13000
+"""The first driver that is known to launch graphs, and to record, query and await events, whatever context is current:
+the handles of streams and events say which one is meant. Each call was tried in a process of its own without a current
+context, on another thread and with another context (one H200, driver 580, CUDA 13.0, 2026-11-22).
+"""
 OLDEST_CAPABILITY = 70
 """The first compute capability whose memory model has release and acquire, which the barrier between groups needs."""
 
@@ -39,6 +44,8 @@ _current: CurrentContexts[CudaContext] = CurrentContexts()
 _living: weakref.WeakSet[CudaContext] = weakref.WeakSet()
 _LEGACY = {0, 1}
 """Handles of the legacy default stream."""
+_DEFAULT_STREAMS = {*_LEGACY, 2}
+"""Handles that mean a stream of the current context."""
 
 
 class CudaContext:
@@ -110,6 +117,7 @@ class CudaContext:
         except DeviceError:
             self._driver.cuDevicePrimaryCtxRelease_v2(device)
             raise
+        self._needs_current = api.driver_number() < HANDLES_SUFFICE or self.stream in _DEFAULT_STREAMS
         track(self)
         _living.add(self)
         self.make_current()
@@ -165,6 +173,12 @@ class CudaContext:
         if self.closed:
             check_process()
             raise DeviceError(f"{self} is closed: make a new CudaContext, and the objects and programs in it anew")
+
+    def call_by_handles(self, function: Callable[..., int], *arguments: Any) -> int:
+        """The same for a function that takes the context from its stream or event, if the driver can: see
+        HANDLES_SUFFICE. To enter and leave a context takes longer than most of these functions.
+        """
+        return self.call(function, *arguments) if self._needs_current else function(*arguments)
 
     def call(self, function: Callable[..., int], *arguments: Any) -> int:
         """Call a function of the driver while this is CUDA's current context, and return its status."""

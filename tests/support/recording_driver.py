@@ -64,6 +64,8 @@ class RecordingDriver:
         """Machine code that it does not take."""
         self.gpu_of_gl = 0
         """The number of the GPU on which it says that GL runs."""
+        self.version = 13000
+        """The newest CUDA that it knows."""
         self.done = True
         """Whether events are reached."""
         self.flags = 0
@@ -117,7 +119,7 @@ class RecordingDriver:
         place._obj.value = 80 << 30
 
     def _cuDriverGetVersion(self, place: Any) -> None:
-        place._obj.value = 13000
+        place._obj.value = self.version
 
     def _cuDevicePrimaryCtxRetain(self, place: Any, device: int) -> None:
         place._obj.value = CONTEXT
@@ -134,6 +136,9 @@ class RecordingDriver:
 
     def _cuCtxPopCurrent_v2(self, place: Any) -> None:
         self.current.pop()
+
+    def _cuGraphExecKernelNodeSetParams(self, *_: Any) -> None:
+        assert self.current, "driver 580 crashes without a current context"
 
     def _cuStreamGetCtx(self, stream: int, place: Any) -> None:
         place._obj.value = CONTEXT + 1 if stream == OTHER_STREAM else CONTEXT

@@ -90,7 +90,7 @@ class CudaCommandList(BaseCommandList[Recording]):
                 for resource in self._unkept:
                     resource.check_allocated()
         for function, arguments in self._calls:
-            status = context.call(function, *arguments)
+            status = function(*arguments)
             if status:
                 check(status, f"running on {context}")
 

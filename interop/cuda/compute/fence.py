@@ -47,7 +47,7 @@ class CudaFence:
     def __init__(self, events: CudaEvents) -> None:
         self._events, self._context = events, events.context
         self.handle = events.take()
-        status = self._context.call(driver().cuEventRecord, self.handle, self._context.stream)
+        status = self._context.call_by_handles(driver().cuEventRecord, self.handle, self._context.stream)
         if status:
             check(status, f"marking a point in {self._context}")
 
@@ -59,7 +59,7 @@ class CudaFence:
     def done(self) -> bool:
         """Whether the GPU has passed this point. Never waits."""
         self._context.check()
-        status = self._context.call(driver().cuEventQuery, self.handle)
+        status = self._context.call_by_handles(driver().cuEventQuery, self.handle)
         if status not in (0, NOT_READY):
             check(status, f"asking {self._context} for its progress")
         return status == 0
@@ -67,7 +67,7 @@ class CudaFence:
     def wait(self) -> None:
         """Block until the GPU has passed this point. Raises DeviceError if work before it has failed."""
         self._context.check()
-        status = self._context.call(driver().cuEventSynchronize, self.handle)
+        status = self._context.call_by_handles(driver().cuEventSynchronize, self.handle)
         if status:
             check(status, f"waiting for {self._context}")
 

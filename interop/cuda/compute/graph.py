@@ -30,6 +30,19 @@ one another. With eight objects in and out a frame took 3 to 11% longer than fro
 """
 
 
+MOST_EXECUTABLES = 4
+"""Executable graphs of a recording: the longest ring of objects that runs at full speed. To give a launch its
+parameters anew takes 1 to 2 us, and the graph's next launch takes longer: without it a frame was 2.0
+(face_detection_front) and 2.7 us (selfie_segmentation) shorter (one H200, 2026-11-22: two graphs by turns, and one that
+was changed for each frame).
+"""
+
+Variable = str | tuple[int, str]
+"""A thing that changes between runs: a slot by its name, or the floats of a picture by step number and argument."""
+Value = tuple[float, ...]
+"""A slot's pointer and pitch, or floats."""
+
+
 class KernelNode(ctypes.Structure):
     """CUDA_KERNEL_NODE_PARAMS, in the version that every driver since CUDA 10 takes."""
 
@@ -40,42 +53,56 @@ class KernelNode(ctypes.Structure):
 
 
 class LaunchGraph:
-    """Launches as an executable graph, destroyed when nobody holds it. ``before`` has the numbers of the launches that
-    each one waits for.
+    """Launches as a graph, destroyed when nobody holds it. ``before`` has the numbers of the launches that each one
+    waits for.
+    """
+
+    def __init__(self, context: CudaContext, launches: Sequence[Call], before: Sequence[Sequence[int]]) -> None:
+        self._launches = launches
+        """They keep the parameters alive to which the nodes point."""
+        self.nodes = [_node(arguments) for _, arguments in launches]
+        self.handles = list[ctypes.c_void_p]()
+        """The CUgraphNode of each launch."""
+        self.context, self._what = context, f"making a graph of {len(launches)} launches in {context}"
+        cuda = driver()
+        with context.entered():
+            self._graph: int = ask(cuda.cuGraphCreate, ctypes.c_void_p, 0, what=self._what)
+            context.finalize(self, cuda.cuGraphDestroy, self._graph)
+            for node, numbers in zip(self.nodes, before, strict=True):
+                handle = ctypes.c_void_p()
+                after = (ctypes.c_void_p * len(numbers))(*[self.handles[number].value for number in numbers])
+                graph = self._graph
+                added = cuda.cuGraphAddKernelNode(ctypes.byref(handle), graph, after, len(after), ctypes.byref(node))
+                check(added, self._what)
+                self.handles.append(handle)
+
+    def instantiate(self) -> int:
+        """A CUgraphExec. Its launches have the parameters that they had when this graph was made."""
+        with self.context.entered():
+            return ask(driver().cuGraphInstantiateWithFlags, ctypes.c_void_p, self._graph, 0, what=self._what)
+
+
+class ExecutableGraph:
+    """A graph that can be launched, destroyed when nobody holds it, and the values that its launches were given.
 
     The driver copies a launch's parameters: those that change are given to it anew, before the next run.
     """
 
-    def __init__(self, context: CudaContext, launches: Sequence[Call], before: Sequence[Sequence[int]]) -> None:
-        self._stream = ctypes.c_void_p(context.stream)
-        self._launches = launches
-        """They keep the parameters alive to which the nodes point."""
-        self._nodes = [_node(arguments) for _, arguments in launches]
-        cuda, what = driver(), f"making a graph of {len(launches)} launches in {context}"
-        self._submit, self._set = cuda.cuGraphLaunch, cuda.cuGraphExecKernelNodeSetParams
-        with context.entered():
-            graph: int = ask(cuda.cuGraphCreate, ctypes.c_void_p, 0, what=what)
-            context.finalize(self, cuda.cuGraphDestroy, graph)
-            self._handles = list[ctypes.c_void_p]()
-            for node, numbers in zip(self._nodes, before, strict=True):
-                handle = ctypes.c_void_p()
-                after = (ctypes.c_void_p * len(numbers))(*[self._handles[number].value for number in numbers])
-                added = cuda.cuGraphAddKernelNode(ctypes.byref(handle), graph, after, len(after), ctypes.byref(node))
-                check(added, what)
-                self._handles.append(handle)
-            made = ask(cuda.cuGraphInstantiateWithFlags, ctypes.c_void_p, graph, 0, what=what)
-            context.finalize(self, cuda.cuGraphExecDestroy, made)
-        self._executable = ctypes.c_void_p(made)
-        places = zip(self._handles, self._nodes, strict=True)
-        self._updates = [(self._executable, handle, ctypes.byref(node)) for handle, node in places]
+    def __init__(self, graph: LaunchGraph) -> None:
+        self._graph, self._set = graph, driver().cuGraphExecKernelNodeSetParams
+        made = graph.instantiate()
+        graph.context.finalize(self, driver().cuGraphExecDestroy, made)
+        self.handle = ctypes.c_void_p(made)
+        """The CUgraphExec."""
+        self.values: dict[Variable, Value] = {}
 
     def update(self, number: int) -> int:
-        """Give the driver the parameters of a launch anew, for runs from now on. Returns CUDA's status."""
-        return self._set(*self._updates[number])
+        """Give the driver the parameters of a launch anew, for runs from now on. Returns CUDA's status.
 
-    def submit(self) -> int:
-        """Submit all launches. Returns CUDA's status."""
-        return self._submit(self._executable, self._stream)
+        The context has to be entered: without a current one the driver crashes here (driver 580).
+        """
+        graph = self._graph
+        return self._set(self.handle, graph.handles[number], ctypes.byref(graph.nodes[number]))
 
 
 def _node(arguments: tuple[Any, ...]) -> KernelNode:
@@ -108,35 +135,61 @@ def launches_before(steps: Sequence[Step]) -> list[list[int]]:
 
 @dataclass
 class GraphRecording(Recording):
-    """Launches that a run submits as a graph, and those of them whose parameters have changed since the last run."""
+    """Launches that a run submits as a graph. A ring of objects in a slot gets an executable graph for each of them."""
 
     graph: LaunchGraph | None = None
-    users: dict[str, list[int]] = field(default_factory=dict)
-    """The numbers of the launches that use each slot."""
-    changed: set[int] = field(default_factory=set)
+    users: dict[Variable, list[int]] = field(default_factory=dict)
+    """The numbers of the launches that use each slot, or the floats of a picture."""
+    values: dict[Variable, Value] = field(default_factory=dict)
+    """Each slot's value now, and the floats that were changed."""
+    executables: dict[tuple[Value, ...], ExecutableGraph] = field(default_factory=dict)
+    """By those values; the one that was made or changed first is the first one."""
+    chosen: ExecutableGraph | None = None
+    """The one that has the values of now, if a run has looked for it."""
 
     def fill(self, slot: str, resource: CudaArray | CudaImage) -> None:
         super().fill(slot, resource)
-        self.changed.update(self.users[slot])
+        place = self.slots[slot][0]
+        self.values[slot], self.chosen = (place[0], place[1]), None
 
     def set_parameters(self, step: int, argument: str, values: Sequence[float]) -> None:
         super().set_parameters(step, argument, values)
-        self.changed.add(step)
+        self.values[step, argument] = tuple(values)
+        self.chosen = None
 
     def submit(self) -> int:
         """Submit the launches with the parameters of now. Returns CUDA's status."""
         assert self.graph is not None
-        if self.changed:
-            for number in self.changed:
-                status = self.graph.update(number)
+        if self.chosen is None:
+            key = tuple(self.values.values())
+            if key not in self.executables:
+                status = self._add_executable(self.graph, key)
                 if status:
                     return status
-            self.changed.clear()
-        return self.graph.submit()
+            self.chosen = self.executables[key]
+        context = self.graph.context
+        return context.call_by_handles(driver().cuGraphLaunch, self.chosen.handle, context.stream)
+
+    def _add_executable(self, graph: LaunchGraph, key: tuple[Value, ...]) -> int:
+        """Make an executable graph for the values of now, or give them to the oldest. Returns CUDA's status."""
+        if len(self.executables) < MOST_EXECUTABLES:
+            executable, changed = ExecutableGraph(graph), set(self.users)
+        else:
+            executable = self.executables.pop(next(iter(self.executables)))
+            changed = {each for each, value in self.values.items() if executable.values.get(each) != value}
+        with graph.context.entered():
+            for number in sorted({number for each in changed for number in self.users[each]}):
+                status = executable.update(number)
+                if status:
+                    return status
+        executable.values = dict(self.values)
+        self.executables[key] = executable
+        return 0
 
     def release(self) -> None:
         super().release()
-        self.graph = None
+        self.graph = self.chosen = None
+        self.executables.clear()
 
 
 def record_as_graph(context: CudaContext, steps: Sequence[Step], store: BinaryStore | None) -> Recording:
@@ -146,9 +199,12 @@ def record_as_graph(context: CudaContext, steps: Sequence[Step], store: BinarySt
     recording = GraphRecording()
     record_separately(context, steps, store, recording)
     for number, step in enumerate(steps):
+        for argument in step.parameters:
+            recording.users[number, argument] = [number]
         for operand in step.operands.values():
             if isinstance(operand.resource, Slot):
                 recording.users.setdefault(operand.resource.name, []).append(number)
-    recording.graph = LaunchGraph(context, recording.calls, launches_before(steps))
+    launches = [call for _, call in recording.dispatches]
+    recording.graph = LaunchGraph(context, launches, launches_before(steps))
     recording.calls = [(recording.submit, ())]
     return recording

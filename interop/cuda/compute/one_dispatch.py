@@ -81,7 +81,7 @@ def record_as_one(
     recording.kept += [uploaded, barrier.arrivals]
     recording.barriers = int(rows[:, 3].sum())
     recording.dispatches.append((f"{len(steps)} steps on {groups} groups", call))
-    recording.calls.append(call)
+    recording.calls.append((context.call, (call[0], *call[1])))
     return recording
 
 

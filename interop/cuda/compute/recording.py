@@ -64,7 +64,7 @@ class Recording:
     parameters: dict[tuple[int, str], Floats] = field(default_factory=dict)
     """The floats of pictures, by step number and argument."""
     dispatches: list[tuple[str, Call]] = field(default_factory=list)
-    """The label of each dispatch, and the call that launches it, for timings."""
+    """The label of each dispatch, and the call that launches it in the current context, for timings."""
     kept: list[Any] = field(default_factory=list)
     """Objects that the calls use by address or handle, which keeps nothing alive."""
     barriers: int = 0
@@ -130,5 +130,5 @@ def record_separately(
         function = step.kernel.function(store)
         call = recording.launch(context, function, places, step.group_count, source.group_size)
         recording.dispatches.append((step.label, call))
-        recording.calls.append(call)
+        recording.calls.append((context.call, (call[0], *call[1])))
     return recording

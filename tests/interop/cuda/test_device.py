@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +14,9 @@ import pytest
 import framebind as fb
 from framebind.interop.cuda import nvrtc
 from framebind.interop.cuda.compute.device import CudaDevice
-from framebind.interop.cuda.compute.graph import KernelNode, launches_before
+from framebind.interop.cuda.compute.graph import MOST_EXECUTABLES, KernelNode, launches_before
 from framebind.interop.cuda.compute.recording import CudaKernel
+from framebind.interop.cuda.objects import CudaImage
 from framebind.interop.device import Operand, Slot, Step
 from framebind.kernels.codegen.source import Argument, KernelSource
 from framebind.kernels.views import Dense, Picture, Sliced, picture_parameters
@@ -186,6 +188,26 @@ def test_what_changes_in_a_graph_is_given_to_it_once(device: CudaDevice, recorde
     del commands
     gc.collect()
     assert {"cuGraphDestroy", "cuGraphExecDestroy"} <= set(recorder.names())
+
+
+def test_a_ring_of_objects_has_a_graph_for_each(device: CudaDevice, recorder: RecordingDriver) -> None:
+    commands = device.record(two_steps(device))
+    pictures = [device.texture(4, 4, "rgba8", f"picture {number}") for number in range(MOST_EXECUTABLES + 1)]
+
+    def launched(ring: Sequence[CudaImage]) -> list[int]:
+        """The graphs that two rounds of a ring launch."""
+        recorder.calls.clear()
+        for picture in (*ring, *ring):
+            commands.set_slot("frame", picture)
+            commands.run()
+        return [arguments[0] for name, arguments in recorder.calls if name == "cuGraphLaunch"]
+
+    first = launched(pictures[:-1])
+    assert first[:MOST_EXECUTABLES] == first[MOST_EXECUTABLES:] and len(set(first)) == MOST_EXECUTABLES
+    assert len(updated(recorder)) == MOST_EXECUTABLES, "each was given its picture once"
+    assert launched(pictures[:-1]) == first and not updated(recorder)
+    longer = launched(pictures)
+    assert set(longer) == set(first) and len(updated(recorder)) > 1, "there are no more of them in a longer ring"
 
 
 def test_content_comes_back_and_is_counted(device: CudaDevice) -> None:
