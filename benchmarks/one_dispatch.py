@@ -2,6 +2,9 @@
 
 python benchmarks/one_dispatch.py --backend opencl --check 10000 [MODEL ...]
 python benchmarks/one_dispatch.py --backend opengl --way parts [MODEL ...]
+python benchmarks/one_dispatch.py --backend cuda --way full --check 1000 [MODEL ...]
+
+*full* is a graph of CUDA whose kernels start after the end of the one before; separate dispatches start before it.
 
 Each run of the comparison takes the next of three frames. The arena has the values of the frame before, or is filled
 with NaN before each hundredth, so that a step that reads too early gives a wrong result.
@@ -16,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -31,9 +34,12 @@ from framebind.delegate.plan.placement import slot_name
 from framebind.delegate.run.program import Program
 from framebind.demos.apis import BY_NAME, CL, Backend
 from framebind.demos.models import find_model
-from framebind.interop.device import CommandList, Device, Dispatches, Resource
+from framebind.interop.cuda.compute import graph
+from framebind.interop.device import CommandList, Device, Resource
 from framebind.interop.discovery.devices import open_device
 
+Way = Literal["auto", "separate", "parts", "one", "full"]
+"""A way to run steps: those of Device.dispatches, and "full"."""
 COLUMNS = ("model", "dispatches", "barriers", "median", "stream", "submit", "on the GPU", "different runs")
 """The times are milliseconds: *median* of a run and the wait for it, *stream* per run of many back to back, *submit*
 the CPU's part of a run, and the GPU's own clock. On CUDA separate dispatches are a graph, but for the GPU's clock.
@@ -43,6 +49,8 @@ TOGETHER = 100
 WARM_UP = 0.3
 FRAME = (640, 480)
 """Width and height of the frames in texels."""
+NO_CAPABILITY = 1000
+"""A compute capability that no GPU has: its kernels would not start early."""
 
 
 @dataclass(frozen=True)
@@ -109,14 +117,26 @@ def milliseconds(device: Device, run: Callable[[], None], runs: int) -> tuple[fl
     return 1e3 * statistics.median(whole), 1e3 * stream, 1e3 * statistics.median(submit)
 
 
-def record(device: Device, program: Program, dispatches: Dispatches) -> CommandList:
+def record(device: Device, program: Program, way: Way) -> CommandList:
     """Record the program's steps once more, with the same bindings."""
-    commands = device.record(program.steps, dispatches)
+    if way == "full":
+        commands = with_full_edges(device, program)
+    else:
+        commands = device.record(program.steps, way)
     slots = {o.resource for step in program.steps for o in step.operands.values()}
     for tensor, binding in program._bindings.items():
         if any(getattr(slot, "name", "") == slot_name(tensor) for slot in slots):
             commands.set_slot(slot_name(tensor), binding.resource)
     return commands
+
+
+def with_full_edges(device: Device, program: Program) -> CommandList:
+    """The program's steps as a graph of CUDA in which each kernel starts after the end of the one before."""
+    capability, graph.DEPENDENT_LAUNCHES = graph.DEPENDENT_LAUNCHES, NO_CAPABILITY
+    try:
+        return device.record(program.steps, "separate")
+    finally:
+        graph.DEPENDENT_LAUNCHES = capability
 
 
 def bits(device: Device, resources: list[Resource]) -> list[npt.NDArray[np.uint32]]:
@@ -162,14 +182,14 @@ def differing_runs(device: Device, model: BoundModel, lists: list[CommandList], 
 
 
 def measure(
-    device: Device, backend: Backend, path: Path, storage: str, way: Dispatches, runs: int, compared: int
+    device: Device, backend: Backend, path: Path, storage: str, way: Way, runs: int, compared: int
 ) -> list[list[str]]:
     """Rows of COLUMNS: the recorded steps as separate dispatches and the other way; then frames of the interpreter."""
     device.dispatches = "separate"
     model = bind(path, storage, device, backend)
     model.frame()
     program = model.program
-    lists = [record(device, program, dispatches) for dispatches in ("separate", way)]
+    lists = [record(device, program, each) for each in ("separate", way)]
     wrong = differing_runs(device, model, lists, compared) if compared else 0
     rows: list[list[str]] = []
     for commands in lists:
@@ -180,6 +200,8 @@ def measure(
         rows.append([path.stem, str(commands.dispatches), str(commands.barriers), *figures, f"{wrong} of {compared}"])
     model.delegate.close()
     for dispatches in dict.fromkeys(("separate", way, "auto")):
+        if dispatches == "full":
+            continue
         device.dispatches = dispatches
         model = bind(path, storage, device, backend)
         model.frame()
@@ -196,7 +218,7 @@ def main(
     device_name: Annotated[str, typer.Option(help="Of OpenCL: a part of the device's name.")] = "",
     storage: Annotated[str, typer.Option(help="f16 or f32.")] = "f16",
     runs: Annotated[int, typer.Option(help="Frames that are timed.")] = 200,
-    way: Annotated[Dispatches, typer.Option(help="The way that is compared with separate dispatches.")] = "one",
+    way: Annotated[Way, typer.Option(help="The way that is compared with separate dispatches.")] = "one",
     compared: Annotated[int, typer.Option("--check", help="Runs that are compared.")] = 100,
 ) -> None:
     table = Table(box=SIMPLE, padding=(0, 1, 0, 0))

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from ..views import SLICE_BYTES, Picture, Plane, Quantized, Strided
 from .one_dispatch import HEAD, ProgramSource, pool_names
 from .source import Argument, Buffer, KernelSource, TileText, holds_integers
-from .texts import barrier, prelude
+from .texts import barrier, prelude, tile_function
 
 INVOCATIONS_PER_UNIT = 512
 """Invocations of a program that a compute unit keeps resident at least, by a limit of their registers: 128, as NVIDIA's
@@ -104,7 +104,10 @@ class Cuda:
         lines = [prelude("cuda"), *macros, f'#line 1 "{source.name}.kern"', tile.helpers]
         lines.append(_entry(source.name, str(source.group_size), parameters))
         lines += [f"  __shared__ {kind} {name}[{count}];" for kind, name, count in source.shared]
-        lines += ["  int GROUP_ID = (int)blockIdx.x;", _line_of_body(source, tile), tile.body, "}\n"]
+        first = source.prologue.name if source.prologue is not None else source.name
+        lines += [] if "AWAIT_INPUTS" in tile_function(first).body else ["  AWAIT_INPUTS;"]
+        lines.append("  int GROUP_ID = (int)blockIdx.x;")
+        lines += [_line_of_body(source, tile), tile.body, "}\n"]
         return "\n".join(lines)
 
     def picture_macros(self, kernel: KernelSource) -> list[str]:
@@ -124,7 +127,8 @@ class Cuda:
 
     def program(self, source: ProgramSource, elements: Mapping[str, str], functions: Sequence[str]) -> str:
         """See Dialect. LOCAL is read for each step anew: see reload_local_id in prelude.cuda."""
-        lines = [prelude("cuda"), barrier("cuda"), "#undef LOCAL", "#define LOCAL invocation", *functions]
+        lines = [prelude("cuda"), barrier("cuda"), "#undef LOCAL", "#define LOCAL invocation"]
+        lines += ["#undef AWAIT_INPUTS", "#undef ALLOW_NEXT", "#define AWAIT_INPUTS", "#define ALLOW_NEXT", *functions]
         parameters = [_memory(source, memory) for memory in source.memories]
         parameters += [_image(argument, argument.memory) for argument in source.textures]
         parameters += [f"float4 {a.memory}_parameter{i}" for a in source.pictures for i in range(a.quads)]

@@ -1,6 +1,8 @@
 #define float4 vec4
 #define int4 ivec4
 #define LOCAL int(gl_LocalInvocationID.x)
+#define AWAIT_INPUTS
+#define ALLOW_NEXT
 #define BARRIER barrier()
 #define F4(x) vec4(x)
 #define F4V(a, b, c, d) vec4(a, b, c, d)

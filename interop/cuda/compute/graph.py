@@ -6,6 +6,7 @@ docs/decisions/0018-cuda-by-ctypes.md has the figures.
 
 from __future__ import annotations
 
+import collections
 import ctypes
 import itertools
 from collections.abc import Sequence
@@ -29,18 +30,27 @@ one another. With eight objects in and out a frame took 3 to 11% longer than fro
 (``benchmarks/batch.py --backend cuda --objects one,many --batch 8``); one after the other was not measured.
 """
 
-
 MOST_EXECUTABLES = 4
 """Executable graphs of a recording: the longest ring of objects that runs at full speed. To give a launch its
 parameters anew takes 1 to 2 us, and the graph's next launch takes longer: without it a frame was 2.0
 (face_detection_front) and 2.7 us (selfie_segmentation) shorter (one H200, 2026-11-22: two graphs by turns, and one that
 was changed for each frame).
 """
+DEPENDENT_LAUNCHES = 90
+"""The first compute capability whose kernels wait by an instruction for the one before them: see prelude.cuda."""
 
 Variable = str | tuple[int, str]
 """A thing that changes between runs: a slot by its name, or the floats of a picture by step number and argument."""
 Value = tuple[float, ...]
 """A slot's pointer and pitch, or floats."""
+
+
+class Edge(ctypes.Structure):
+    """CUgraphEdgeData of kind 1 from port 1: the next kernel may start when all work-groups of this one allow it or have
+    ended, and waits for the end of this one by itself.
+    """
+
+    _fields_ = (("port", ctypes.c_ubyte), ("to", ctypes.c_ubyte), ("kind", ctypes.c_ubyte), ("_", ctypes.c_ubyte * 5))
 
 
 class KernelNode(ctypes.Structure):
@@ -54,7 +64,7 @@ class KernelNode(ctypes.Structure):
 
 class LaunchGraph:
     """Launches as a graph, destroyed when nobody holds it. ``before`` has the numbers of the launches that each one
-    waits for.
+    waits for. A kernel that alone follows another one starts before that one's end, if the GPU can do so.
     """
 
     def __init__(self, context: CudaContext, launches: Sequence[Call], before: Sequence[Sequence[int]]) -> None:
@@ -64,17 +74,25 @@ class LaunchGraph:
         self.handles = list[ctypes.c_void_p]()
         """The CUgraphNode of each launch."""
         self.context, self._what = context, f"making a graph of {len(launches)} launches in {context}"
-        cuda = driver()
+        followers, starts_early = collections.Counter(itertools.chain.from_iterable(before)), _starts_early(context)
         with context.entered():
-            self._graph: int = ask(cuda.cuGraphCreate, ctypes.c_void_p, 0, what=self._what)
-            context.finalize(self, cuda.cuGraphDestroy, self._graph)
+            self._graph: int = ask(driver().cuGraphCreate, ctypes.c_void_p, 0, what=self._what)
+            context.finalize(self, driver().cuGraphDestroy, self._graph)
             for node, numbers in zip(self.nodes, before, strict=True):
-                handle = ctypes.c_void_p()
-                after = (ctypes.c_void_p * len(numbers))(*[self.handles[number].value for number in numbers])
-                graph = self._graph
-                added = cuda.cuGraphAddKernelNode(ctypes.byref(handle), graph, after, len(after), ctypes.byref(node))
-                check(added, self._what)
-                self.handles.append(handle)
+                self._add(node, numbers, early=starts_early and len(numbers) == 1 == followers[numbers[0]])
+
+    def _add(self, node: KernelNode, before: Sequence[int], *, early: bool) -> None:
+        """Add a launch that waits for those ``before``. ``early``: for one, and by itself."""
+        cuda, handle = driver(), ctypes.c_void_p()
+        after = [] if early else [self.handles[number].value for number in before]
+        handles = (ctypes.c_void_p * len(after))(*after)
+        added = cuda.cuGraphAddKernelNode(ctypes.byref(handle), self._graph, handles, len(after), ctypes.byref(node))
+        check(added, self._what)
+        if early:
+            places = ctypes.byref(self.handles[before[0]]), ctypes.byref(handle), ctypes.byref(Edge(1, 0, 1))
+            linked = cuda.cuGraphAddDependencies_v2(ctypes.c_void_p(self._graph), *places, ctypes.c_size_t(1))
+            check(linked, self._what)
+        self.handles.append(handle)
 
     def instantiate(self) -> int:
         """A CUgraphExec. Its launches have the parameters that they had when this graph was made."""
@@ -103,6 +121,11 @@ class ExecutableGraph:
         """
         graph = self._graph
         return self._set(self.handle, graph.handles[number], ctypes.byref(graph.nodes[number]))
+
+
+def _starts_early(context: CudaContext) -> bool:
+    """Whether a kernel may start before the end of the one before it: drivers since CUDA 12.3 have such edges."""
+    return context.capability >= DEPENDENT_LAUNCHES and hasattr(driver(), "cuGraphAddDependencies_v2")
 
 
 def _node(arguments: tuple[Any, ...]) -> KernelNode:

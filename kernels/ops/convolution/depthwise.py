@@ -16,7 +16,7 @@ from ...tensor import TensorId, slices
 from ..arguments import activation_epilogue, bias_epilogue, computed_bias, optional_bias, require_float
 from ..window import Window
 from .computed_conv import ComputedDepthwise
-from .heuristics import DEPTHWISE_BUSY_PART, LEAST_TAPS, MOST_TAPS
+from .heuristics import DEPTHWISE_BUSY_PART, LEAST_TAPS, MOST_EARLY_TAPS, MOST_TAPS
 from .packing import pack_bias, pack_depthwise
 
 
@@ -71,10 +71,10 @@ def launch_depthwise(lowering: Lowering, destination: TensorId, operation: Depth
     batch, rows, columns, channels = lowering.shape(destination)
     window, count = operation.window, batch * rows * columns * slices(channels)
     parts = lowering.target.decide("depthwise", choose_parts(count, math.prod(window.size), lowering.target))
-    items = lowering.group_size // parts
+    items, taps = lowering.group_size // parts, -(-math.prod(window.size) // parts)
     constants = window.constants(height, width) | {
         "MULTIPLIER": operation.multiplier, "PARTS": parts, "ITEMS": items,
-        "TAPS": -(-math.prod(window.size) // parts),
+        "TAPS": taps, "EARLY": taps if taps <= MOST_EARLY_TAPS else 0,
     }  # fmt: skip
     arrays = {"weights": pack_depthwise(operation.weights), "bias": pack_bias(operation.bias, channels)}
     reads, writes = {"src": lowering.inputs[0]}, {"dst": destination}

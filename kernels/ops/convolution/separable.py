@@ -32,6 +32,8 @@ CLAMPS: dict[tuple[str, ...], tuple[float, float]] = {
     ("RELU_0_TO_1",): (0.0, 1.0), ("RELU_N1_TO_1",): (-1.0, 1.0),
 }  # fmt: skip
 """The activations that may stand between the two convolutions, with the range to which they clamp."""
+MOST_EARLY_TERMS = 2
+"""The most terms of a 1x1 sum whose weights an invocation loads before anything else. Not measured."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +180,10 @@ def _pointwise_half(tile: SeparableTile, depth: int, group_size: int) -> dict[st
     """The constants by which a work-group divides the 1x1 convolution: SPLIT invocations share the sums of a block."""
     blocks = tile.pixels // tile.block * tile.slices
     lanes = min(blocks, group_size)
-    return {"BLOCK": tile.block, "BLOCKS": blocks, "LANES": lanes, "SPLIT": min(group_size // lanes, depth)}
+    split = min(group_size // lanes, depth)
+    terms = -(-depth // split)
+    early = terms if lanes == blocks and terms <= MOST_EARLY_TERMS else 0
+    return {"BLOCK": tile.block, "BLOCKS": blocks, "LANES": lanes, "SPLIT": split, "EARLY": early}
 
 
 def _launch_joined(lowering: Lowering, operation: Separable, pair: Pair) -> Launch:

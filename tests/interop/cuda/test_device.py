@@ -134,8 +134,10 @@ def updated(recorder: RecordingDriver) -> list[KernelNode]:
 def test_separate_launches_are_a_graph_in_their_order(device: CudaDevice, recorder: RecordingDriver) -> None:
     commands = device.record(two_steps(device))
     added = [arguments for name, arguments in recorder.calls if name == "cuGraphAddKernelNode"]
-    assert [arguments[3] for arguments in added] == [0, 1]
-    assert list(added[1][2]) == [added[0][0]._obj.value], "the second follows the first"
+    assert [arguments[3] for arguments in added] == [0, 0]
+    ((_, first, second, edge, count),) = [a for name, a in recorder.calls if name == "cuGraphAddDependencies_v2"]
+    assert [first._obj.value, second._obj.value, count] == [*(each[0]._obj.value for each in added), 1]
+    assert bytes(edge._obj) == bytes([1, 0, 1, 0, 0, 0, 0, 0]), "the second starts before the end of the first"
     nodes = [arguments[4]._obj for arguments in added]
     assert [(tuple(node.grid), tuple(node.group), node.local_bytes) for node in nodes] == [
         ((1, 1, 1), (64, 1, 1), 0)
@@ -147,6 +149,15 @@ def test_separate_launches_are_a_graph_in_their_order(device: CudaDevice, record
     assert [name for name in recorder.names() if not name.startswith("cuCtx")] == ["cuGraphLaunch"]
     assert launches(recorder)[0][1] == device.context.stream
     assert (commands.dispatches, commands.calls_per_run, len(commands.timings())) == (2, 1, 2)
+
+
+def test_launches_of_an_older_gpu_start_after_the_end_of_those_before_them(recorder: RecordingDriver) -> None:
+    recorder.attributes[75] = 8
+    device = CudaDevice(fb.CudaContext(), owns_context=True)
+    device.record(two_steps(device))
+    added = [arguments for name, arguments in recorder.calls if name == "cuGraphAddKernelNode"]
+    assert [list(arguments[2]) for arguments in added] == [[], [added[0][0]._obj.value]]
+    assert "cuGraphAddDependencies_v2" not in recorder.names()
 
 
 def test_copies_of_frames_run_side_by_side(device: CudaDevice) -> None:

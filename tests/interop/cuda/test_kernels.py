@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from framebind.interop.record.one_dispatch import merge, why_not_one
 from framebind.kernels.codegen.cuda import CUDA, together
 from framebind.kernels.codegen.render import render, render_program
 from framebind.kernels.codegen.source import Argument, KernelSource
+from framebind.kernels.codegen.texts import kernel_files, tile_function
 from framebind.kernels.tensor import Shape
 from framebind.kernels.views import Sliced, Storage, Strided
 from support.environment import absent
@@ -61,6 +63,16 @@ def test_a_text_of_each_kernel_compiles(architecture: int) -> None:
     """One of every kernel that the kept cases launch."""
     sources = [source for run in kept_cover("signatures") for source in compile_run(run).sources]
     compile_all({source.name: source for source in sources}.values(), architecture)
+
+
+def test_a_kernel_awaits_its_inputs_before_it_reads_them() -> None:
+    """It starts while the kernel before it still writes them. Nothing ever writes tables of constants."""
+    for name in kernel_files():
+        before, awaited, _ = tile_function(name).body.partition("AWAIT_INPUTS")
+        if awaited:
+            read = re.findall(r"\b(?:READ|WRITE|LOAD4|STORE4|FRAGMENT)_(\w+)", before)
+            assert read and all(re.fullmatch("(\\w+_)?(weights|bias)", each) for each in read), (name, read)
+            assert "BARRIER" not in before, name
 
 
 def test_pictures_in_planes_compile() -> None:
