@@ -51,6 +51,8 @@ class Traits:
     """Bytes of the words in which kernels read a picture's bytes: a buffer of a user's has whole words."""
     matrix_units: bool = False
     """It multiplies fragments of matrices: MULTIPLY_FRAGMENTS in kernels/codegen/prelude.fragments."""
+    early_launches: bool = False
+    """Kernels start before the end of the one before them: AWAIT_INPUTS in kernels/codegen/texts.py."""
 
     @property
     def target(self) -> Target:
@@ -58,6 +60,7 @@ class Traits:
         return Target(
             self.group_size, self.invocations, self.matrix_units, max_group_size=self.max_group_size, name=self.name,
             local_bytes=self.local_bytes, max_buffer_bytes=self.max_buffer_bytes, max_memories=self.max_memories,
+            early_launches=self.early_launches,
         )  # fmt: skip
 
 

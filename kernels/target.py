@@ -43,6 +43,8 @@ class Target:
     """Tensors that tolerate it, and weights, are kept in 16 bits."""
     max_group_size: int = 1024
     """The largest work-group."""
+    early_launches: bool = False
+    """Kernels start before the end of the one before them, so that they may load constants meanwhile."""
     name: str = "the device"
     """The device in messages."""
     local_bytes: int = 1 << 15

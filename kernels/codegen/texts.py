@@ -16,6 +16,7 @@ always braces. Helper functions take and return values only. Memory is reached t
     UNROLL, UNROLL2, UNROLL4       before a loop: all its rounds, two or four at once, if a compiler can be told so
     AWAIT_INPUTS                   what stands before it reads tables of constants only, and may run while the kernel
                                    before still does; a kernel without it begins with it
+    ALLOW_NEXT                     from here on the next kernel may start, and do the same
     add_across(value, mask)        the value and that of invocation LOCAL ^ mask of the same SUBGROUP, added up
     dst_B dst_H dst_W dst_C dst_S dst_COUNT   a tensor's batch, height, width, channels, slices, and B*H*W*S
 

@@ -24,7 +24,7 @@ from ..objects import IMAGE_FORMATS, CudaImage
 from ..user_objects import as_cuda_object
 from .commands import ALIGNMENT, CudaCommandList
 from .fence import CudaEvents, CudaFence, event_handle
-from .graph import record_as_graph
+from .graph import has_early_launches, record_as_graph
 from .one_dispatch import CooperativeLaunch, record_as_one
 from .recording import CudaKernel, build_kernels
 
@@ -63,6 +63,7 @@ class CudaDevice(BaseDevice[CudaKernel, CudaCommandList, CooperativeLaunch]):
             max_textures=_PARAMETER_BYTES // _POINTER_BYTES,
             memories_per_float4=16 // _POINTER_BYTES,
             matrix_units=context.capability >= _TENSOR_CORES_OF_FLOATS,
+            early_launches=has_early_launches(context),
         )
 
     def buffer(self, nbytes: int, label: str) -> CudaArray:

@@ -46,8 +46,8 @@ Value = tuple[float, ...]
 
 
 class Edge(ctypes.Structure):
-    """CUgraphEdgeData of kind 1 from port 1: the next kernel may start when all work-groups of this one allow it or have
-    ended, and waits for the end of this one by itself.
+    """CUgraphEdgeData of kind 1 from port 1: the next kernel may start when all work-groups of this one allow it or
+    have ended, and waits for the end of this one by itself.
     """
 
     _fields_ = (("port", ctypes.c_ubyte), ("to", ctypes.c_ubyte), ("kind", ctypes.c_ubyte), ("_", ctypes.c_ubyte * 5))
@@ -74,7 +74,8 @@ class LaunchGraph:
         self.handles = list[ctypes.c_void_p]()
         """The CUgraphNode of each launch."""
         self.context, self._what = context, f"making a graph of {len(launches)} launches in {context}"
-        followers, starts_early = collections.Counter(itertools.chain.from_iterable(before)), _starts_early(context)
+        followers = collections.Counter(itertools.chain.from_iterable(before))
+        starts_early = has_early_launches(context)
         with context.entered():
             self._graph: int = ask(driver().cuGraphCreate, ctypes.c_void_p, 0, what=self._what)
             context.finalize(self, driver().cuGraphDestroy, self._graph)
@@ -123,7 +124,7 @@ class ExecutableGraph:
         return self._set(self.handle, graph.handles[number], ctypes.byref(graph.nodes[number]))
 
 
-def _starts_early(context: CudaContext) -> bool:
+def has_early_launches(context: CudaContext) -> bool:
     """Whether a kernel may start before the end of the one before it: drivers since CUDA 12.3 have such edges."""
     return context.capability >= DEPENDENT_LAUNCHES and hasattr(driver(), "cuGraphAddDependencies_v2")
 

@@ -74,7 +74,7 @@ def launch_depthwise(lowering: Lowering, destination: TensorId, operation: Depth
     items, taps = lowering.group_size // parts, -(-math.prod(window.size) // parts)
     constants = window.constants(height, width) | {
         "MULTIPLIER": operation.multiplier, "PARTS": parts, "ITEMS": items,
-        "TAPS": taps, "EARLY": taps if taps <= MOST_EARLY_TAPS else 0,
+        "TAPS": taps, "EARLY": taps if lowering.target.early_launches and taps <= MOST_EARLY_TAPS else 0,
     }  # fmt: skip
     arrays = {"weights": pack_depthwise(operation.weights), "bias": pack_bias(operation.bias, channels)}
     reads, writes = {"src": lowering.inputs[0]}, {"dst": destination}

@@ -29,7 +29,7 @@ DEPTHWISE_BUSY_PART = 4
 LEAST_TAPS = 4
 """The fewest taps of a divided window that an invocation has. 9 taps divided by two: 0.3 us less to 0.25 more."""
 MOST_EARLY_TAPS = 9
-"""The most weights that an invocation loads before it reads its input. Not measured."""
+"""The most weights that an invocation loads before it reads its input. Other numbers were not measured."""
 MOST_TAPS = 7
 """The most taps of a divided window that an invocation has; if they are more, the window stays whole. The places of the
 taps of a divided window are computed at run time. 25 taps divided by four: 6.3 to 2.9 us; by two: 3.5 to 5.5 us.

@@ -33,7 +33,7 @@ CLAMPS: dict[tuple[str, ...], tuple[float, float]] = {
 }  # fmt: skip
 """The activations that may stand between the two convolutions, with the range to which they clamp."""
 MOST_EARLY_TERMS = 2
-"""The most terms of a 1x1 sum whose weights an invocation loads before anything else. Not measured."""
+"""The most terms of a 1x1 sum whose weights an invocation loads before anything else. Others were not measured."""
 
 
 @dataclass(frozen=True)
@@ -176,13 +176,13 @@ def _depthwise_half(window: Window, tile: SeparableTile, depth: int, group_size:
     }  # fmt: skip
 
 
-def _pointwise_half(tile: SeparableTile, depth: int, group_size: int) -> dict[str, int | float]:
+def _pointwise_half(tile: SeparableTile, depth: int, target: Target) -> dict[str, int | float]:
     """The constants by which a work-group divides the 1x1 convolution: SPLIT invocations share the sums of a block."""
     blocks = tile.pixels // tile.block * tile.slices
-    lanes = min(blocks, group_size)
-    split = min(group_size // lanes, depth)
+    lanes = min(blocks, target.group_size)
+    split = min(target.group_size // lanes, depth)
     terms = -(-depth // split)
-    early = terms if lanes == blocks and terms <= MOST_EARLY_TERMS else 0
+    early = terms if target.early_launches and lanes == blocks and terms <= MOST_EARLY_TERMS else 0
     return {"BLOCK": tile.block, "BLOCKS": blocks, "LANES": lanes, "SPLIT": split, "EARLY": early}
 
 
@@ -199,7 +199,7 @@ def _launch_joined(lowering: Lowering, operation: Separable, pair: Pair) -> Laun
     constants = {
         **window.constants(height, width), **_depthwise_half(window, tile, pair.depth, lowering.group_size),
         "ROW_RUNS": row_runs, "ALL_RUNS": runs, "SLICES": tile.slices, "SLICE_TILES": slice_tiles,
-        **_pointwise_half(tile, pair.depth, lowering.group_size), "LOW": low, "HIGH": high,
+        **_pointwise_half(tile, pair.depth, lowering.target), "LOW": low, "HIGH": high,
     }  # fmt: skip
     arrays = {
         "depth_weights": pack_depthwise(operation.depthwise.weights),
