@@ -175,8 +175,9 @@ class CudaContext:
             raise DeviceError(f"{self} is closed: make a new CudaContext, and the objects and programs in it anew")
 
     def call_by_handles(self, function: Callable[..., int], *arguments: Any) -> int:
-        """The same for a function that takes the context from its stream or event, if the driver can: see
-        HANDLES_SUFFICE. To enter and leave a context takes longer than most of these functions.
+        """Call a function that can take the context from its stream or event, and return its status.
+
+        The context is entered only if the driver needs that (see HANDLES_SUFFICE): it takes longer than most of these.
         """
         return self.call(function, *arguments) if self._needs_current else function(*arguments)
 
