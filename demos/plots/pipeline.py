@@ -37,7 +37,7 @@ def pipeline_chart(task: str, results: Sequence[dict[str, Any]]) -> Chart:
     done = [result for result in results if result.get("frames")]
     frames = sum(result["frames"] for result in done)
     lanes = _sums(done)
-    seconds = sum(result["seconds"] for result in done)
+    seconds = max(sum(each for name, each in parts.items() if name != CPU) for parts in lanes.values())
     cpu = sum(result["cpu_seconds"] for result in done)
     title = caption(
         f"{task}: {counted(frames, 'frame')} of {counted(len(done), 'video')}",

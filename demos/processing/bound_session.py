@@ -82,6 +82,7 @@ class BoundSession(Session):
         self._times = times = Times()
         with contextlib.ExitStack() as stack:
             stack.push(partial(close_after_error, outputs))
+            stack.callback(times.end)
             with self._current():
                 reader = stack.enter_context(fb.open_source(source, start=work.start, end=work.end))
                 model = self._model(model_of(work))

@@ -11,6 +11,8 @@ from typing import Any
 import framebind as fb
 
 WAIT = "wait for the decoder"
+ORDER = (WAIT, "decode", "upload", "model", "draw", "read back")
+"""Stages in the order of a frame's way."""
 
 
 class Times:
@@ -20,7 +22,7 @@ class Times:
     """
 
     def __init__(self) -> None:
-        self._began, self._cpu = time.perf_counter(), time.thread_time()
+        self._began, self._cpu, self._seconds = time.perf_counter(), time.thread_time(), 0.0
         self._thread, self._gpu = defaultdict[str, float](float), defaultdict[str, float](float)
         self._inner = self._for_encoder = 0.0
         self._decoder: fb.WorkTime | None = None
@@ -48,29 +50,35 @@ class Times:
             if stage.gpu is not None:
                 self._gpu[name] += (stage.gpu[1] - stage.gpu[0]) / 1e9
 
-    def end(self, timer: fb.GlTimer, reader: fb.Source) -> None:
-        """Add the frames that the timer still has, and the source."""
-        for _ in range(timer.depth):
-            self.add(timer.end())
-        self._decoder = reader.decoding
+    def end(self, timer: fb.GlTimer | None = None, reader: fb.Source | None = None) -> None:
+        """End the thread's part, and add the frames that the timer still has, and the source."""
+        if timer is not None:
+            for _ in range(timer.depth):
+                self.add(timer.end())
+        self._decoder = None if reader is None else reader.decoding
+        self._seconds, self._cpu = time.perf_counter() - self._began, time.thread_time() - self._cpu
 
     def encoded(self, sink: fb.Sink) -> None:
         """Add a video's sink, which is closed."""
         self._encoder, self._for_encoder = sink.encoding, sink.waited
 
     def lanes(self) -> dict[str, dict[str, Any]]:
-        """Seconds by lane, as values for JSON; "cpu" is the CPU time of the lane's own thread."""
-        seconds, lanes = time.perf_counter() - self._began, dict[str, dict[str, float]]()
+        """Seconds by lane, as values for JSON; "cpu" is the CPU time of the lane's own thread.
+
+        All lanes have the seconds of the thread with the context, until it ended: the encoder may go on after it.
+        """
+        seconds, lanes = self._seconds, dict[str, dict[str, float]]()
         if self._decoder is not None:
             lanes["decoder"] = _worker("decode", self._decoder, seconds)
-        thread = lanes["thread"] = dict(self._thread)
+        thread = lanes["thread"] = {name: self._thread[name] for name in ORDER if name in self._thread}
         if self._for_encoder:
             thread["read back"] = thread.get("read back", 0.0) - self._for_encoder
             thread["wait for the encoder"] = self._for_encoder
         thread["other"] = seconds - sum(thread.values())
-        thread["cpu"] = time.thread_time() - self._cpu
+        thread["cpu"] = self._cpu
         if self._gpu:
-            lanes["GPU"] = {**self._gpu, "idle": seconds - sum(self._gpu.values())}
+            lanes["GPU"] = {name: self._gpu[name] for name in ORDER if name in self._gpu}
+            lanes["GPU"]["idle"] = seconds - sum(lanes["GPU"].values())
         if self._encoder is not None:
             lanes["encoder"] = _worker("encode", self._encoder, seconds)
         return {lane: {name: round(max(each, 0.0), 4) for name, each in parts.items()} for lane, parts in lanes.items()}

