@@ -20,6 +20,8 @@ class Networks:
     def __init__(self, flags: GpuFlags, timer: fb.GlTimer) -> None:
         self._flags, self._timer = flags, timer
         self._networks: dict[tuple[Path, Shapes], SharedNetwork] = {}
+        self.file_inputs: dict[Path, dict[int, tuple[int, ...]]] = {}
+        """The inputs of each model as its file has them."""
 
     def __len__(self) -> int:
         """The number of networks: each is compiled once."""
@@ -49,6 +51,7 @@ class Networks:
     def _make(self, path: Path, shapes: Shapes) -> SharedNetwork:
         shared = SharedNetwork(Network(path, self._flags.options(path), self._timer))
         self._networks[path, shapes] = shared
+        self.file_inputs.setdefault(path, shared.network.inputs)
         return shared
 
 
@@ -65,7 +68,7 @@ class Lane(Network):
 
     def __init__(self, networks: Networks, path: Path, shared: SharedNetwork) -> None:
         self.path, self.mode, self.shared = path, "gpu", shared
-        self._networks = networks
+        self._networks, self._is_resized = networks, False
         self._objects: dict[int, tuple[fb.GlTexture | fb.GlBuffer, dict[str, object]]] = {}
 
     @property
@@ -74,7 +77,8 @@ class Lane(Network):
 
     @property
     def inputs(self) -> dict[int, tuple[int, ...]]:
-        return self.shared.network.inputs
+        # Another stream may have resized the network, and the size that this one asks for must not depend on that.
+        return self.shared.network.inputs if self._is_resized else self._networks.file_inputs[self.path]
 
     @property
     def outputs(self) -> dict[int, tuple[int, ...]]:
@@ -89,7 +93,7 @@ class Lane(Network):
 
     def resize(self, tensor: int, shape: tuple[int, ...]) -> None:
         """Take the network of that shape, which is made if there is none."""
-        self.shared = self._networks.resized(self, tensor, shape)
+        self.shared, self._is_resized = self._networks.resized(self, tensor, shape), True
 
     def bind(
         self,

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 import framebind as fb
 from framebind.__main__ import app
 from framebind.demos.flags import GpuFlags
+from framebind.demos.processing.tasks import model_of
 from framebind.demos.processing.work import Work
 from framebind.demos.watching.figures import Latencies
 from framebind.demos.watching.pictures import WEB_PICTURE
@@ -90,6 +91,8 @@ def test_networks_of_any_size_are_shared_by_size(context: fb.GlContext, tmp_path
     watcher.run(None, lambda: None)
     assert [stream.state for stream in watcher.streams] == ["ended"] * 3
     assert len(watcher.networks) == 2, "one for wide pictures, one for high ones"
+    lane = watcher.networks.lane(model_of(work))
+    assert list(lane.inputs.values()) == [(1, 384, 384, 3)], "the file's, whatever other streams made of it"
 
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
