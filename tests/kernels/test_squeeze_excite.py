@@ -160,7 +160,8 @@ def test_an_expanding_step_adds_up_what_it_writes(device: Device) -> None:
     shapes, nodes = block((1, 9, 7, 22), 9, 10, weights, source=7)
     depthwise = Depthwise(Window((3, 3), (1, 1)), 1, half(1, 3, 3, 22), half(22))
     first = [conv(0, 8, half(22, 8), (FusedOp("RELU"),)), Node("DEPTHWISE_CONV_2D", depthwise, (8,), (7,))]
-    target = target_of(device, "f16", local_bytes=1 << 16, fixed={"expanded": ExpandedTile(4, 5, 2, 1, 1)})
+    fixed = {"expanded": ExpandedTile(4, 5, 2, 1, 1)}
+    target = target_of(device, "f16", matrix_units=False, local_bytes=1 << 16, fixed=fixed)
     graph = (shapes | {0: (1, 9, 7, 8), 8: (1, 9, 7, 22)}, [*first, *nodes])
     merged, apart = kernels_both_ways(device, graph, "f16", target=target)
     assert (merged, apart) == (["expanded", "conv"], ["expanded", "reduce", "squeeze_excite", "conv"])
