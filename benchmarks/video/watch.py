@@ -9,6 +9,7 @@ frame's packet to its result, frames that were dropped, and CPU seconds per seco
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import json
 import multiprocessing
@@ -60,6 +61,10 @@ def serve(path: Path, port: Connection) -> None:
         def do_GET(self) -> None:
             self.send_response(200)
             self.end_headers()
+            with contextlib.suppress(OSError):  # the client goes away when its measurement is over
+                self.send_packets()
+
+        def send_packets(self) -> None:
             began = time.perf_counter()
             for (at, seconds), (end, _) in zip(places, [*places[1:], (len(data), 0.0)], strict=True):
                 time.sleep(max(began + seconds - places[0][1] - time.perf_counter(), 0))
@@ -122,9 +127,9 @@ def main(
             for number in streams:
                 rows.append(measure(name, number, address, GpuFlags(backend=backend, f16=True)))
                 print(rows[-1], flush=True)
+                if out is not None:
+                    out.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
         server.terminate()
-    if out is not None:
-        out.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
