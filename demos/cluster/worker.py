@@ -31,9 +31,8 @@ SESSIONS_PER_GPU = 8
 models; decoding alone is as fast with 8 as with 12 (H200, 2026-11-22)."""
 Result = TypeVar("Result")
 PROCESSES_PER_GPU = 4
-"""Processes that share the sessions of a GPU: threads of one process wait for Python's lock. Four of two sessions were
-1.55 times as fast as one of eight (selfie on 1080p by NVDEC, NVIDIA H200, 2026-11-22);
-``benchmarks/video/gpus.py --processes 1,4 matte`` compares them."""
+"""Processes that share the sessions of a GPU: threads of one process wait for Python's lock. With 8 sessions one
+process made 799 frames/s, four made 2,018 (H200, 2026-11-22: ``benchmarks/video/gpus.py --processes 4,1 detect``)."""
 _SECONDS_BETWEEN_REPORTS = 0.2
 
 
