@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import cv2
 import numpy.typing as npt
 
 import framebind as fb
@@ -70,9 +69,16 @@ class Pictures:
             with self._changed:
                 number, pixels = self._number, self._pixels
             if self._jpeg[0] != number and pixels is not None:
-                colours = cv2.cvtColor(pixels, cv2.COLOR_RGBA2BGR)
-                self._jpeg = number, cv2.imencode(".jpg", colours, [cv2.IMWRITE_JPEG_QUALITY, QUALITY])[1].tobytes()
+                self._jpeg = number, _as_jpeg(pixels)
             return self._jpeg
+
+
+def _as_jpeg(pixels: npt.NDArray[Any]) -> bytes:
+    """A picture (height, width, RGBA) as a JPEG file."""
+    import cv2  # only here: commands start without it
+
+    colours = cv2.cvtColor(pixels, cv2.COLOR_RGBA2BGR)
+    return cv2.imencode(".jpg", colours, [cv2.IMWRITE_JPEG_QUALITY, QUALITY])[1].tobytes()
 
 
 class Shrinker:

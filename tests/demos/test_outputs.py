@@ -25,6 +25,7 @@ from framebind.demos.commands import output
 from framebind.demos.player import run as runner
 from framebind.demos.player.options import Options
 from framebind.demos.player.player import file_name
+from framebind.demos.player.signals import ended_by_signals
 from framebind.demos.player.trace import Trace
 from support import live_demo
 from support.tiny_models import chain
@@ -220,17 +221,17 @@ def test_a_signal_interrupts_once_and_handlers_are_as_before(
     def kill() -> None:
         os.kill(os.getpid(), number)
 
-    with runner._ended_by_signals():
+    with ended_by_signals():
         with pytest.raises(KeyboardInterrupt):
             kill()
         kill()  # the end of a recording is not interrupted
     assert signal.getsignal(number) is before
     signal.signal(number, signal.SIG_IGN)  # as nohup does
-    with runner._ended_by_signals():
+    with ended_by_signals():
         kill()
     assert signal.getsignal(number) is signal.SIG_IGN
     monkeypatch.setattr(signal, "getsignal", lambda number: None)  # a handler of a C library, as apitrace's
-    with runner._ended_by_signals(), pytest.raises(KeyboardInterrupt):
+    with ended_by_signals(), pytest.raises(KeyboardInterrupt):
         kill()
     monkeypatch.undo()
     signal.signal(number, before)

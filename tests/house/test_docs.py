@@ -349,7 +349,9 @@ def remarks(path: Path) -> Iterator[str]:
 
 def test_the_files_that_comments_name_exist() -> None:
     """A name without a folder may be any file's. Words in capitals stand for others; a wildcard for some."""
-    files = [path for path in ROOT.rglob("*") if path.suffix in {".py", ".kern", ".md", ".fragments"}]
+    folders = [folder for folder in ROOT.iterdir() if folder.name in FOLDERS]
+    files = [*ROOT.iterdir(), *(path for folder in folders for path in folder.rglob("*"))]
+    files = [path for path in files if path.suffix in {".py", ".kern", ".md", ".fragments"}]
     known = {part for path in files for part in (path.name, name_of(path))}
     missing: list[str] = []
     for package in ("kernels", "interop", "delegate", "demos", "benchmarks"):

@@ -161,7 +161,7 @@ def _name(item: pytest.Item) -> str:
     return f"{Path(item.path).name}::{getattr(item, 'originalname', item.name)}"
 
 
-SHOWN_BY_DEMOS = frozenset({"pose_landmark_lite", "hand_landmark_lite"})
+SHOWN_BY_DEMOS = frozenset({"pose_landmark_lite", "hand_landmark_lite", "deeplabv3_257_mv_gpu"})
 """Models whose results tests of the demos compare with LiteRT's in the default tier."""
 
 
@@ -293,7 +293,7 @@ REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "test_streams.py::test_frames_that_come_in_bursts_are_shown_by_the_stream_s_clock": _always,  # plays for seconds
     "test_watch.py::test_networks_of_any_size_are_shared_by_size": _always,  # it compiles the style model twice
     "test_watch.py::test_a_signal_ends_it_in_good_order": _always,  # a process of its own
-    "test_watch.py::test_the_page_in_a_browser": _always,
+    "test_page.py::test_the_page_in_a_browser": _always,
     "test_bundled_model.py::test_it_is_as_near_to_its_teacher_as_its_figures_say": _always,
     "test_bundled_model.py::test_it_runs_on_the_gpu_at_any_size_as_on_the_cpu": _on("width", 256, 384, 512),
 }
