@@ -106,7 +106,8 @@ def _repeated_of_kernels(items: Sequence[pytest.Item]) -> set[pytest.Item]:
 
 def _is_dealt(item: pytest.Item) -> bool:
     path = Path(item.path)
-    return (path.parent.name == "kernels" or path.name in DEALT_FILES) and _name(item) not in UNDEALT
+    of_kernels = "kernels" in (path.parent.name, path.parent.parent.name)
+    return (of_kernels or path.name in DEALT_FILES) and _name(item) not in UNDEALT
 
 
 def _deal(combinations: Iterable[Values], first: Iterable[str], later: Sequence[str]) -> dict[Values, Iterable[str]]:
