@@ -14,6 +14,7 @@ from .laps import Laps
 from .network import Mode
 from .recorder import Recorder
 from .report import ALLOWED_COPIES, Report
+from .signals import raise_if_signalled
 from .task import Task
 from .trace import Trace
 
@@ -60,6 +61,7 @@ class Player:
             for number, frame in enumerate(self._frames(frames)):
                 self._play_frame(frame, number)
                 advance()
+                raise_if_signalled()
                 if number == 0:
                     self._picture.context.finish()
                     fb.transfers.reset()

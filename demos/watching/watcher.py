@@ -13,6 +13,7 @@ from typing import Any, Literal, TextIO
 
 import framebind as fb
 
+from ..player.signals import raise_if_signalled
 from ..player.task import Scene
 from ..processing.rows import make_rows
 from ..processing.session import COPIES
@@ -48,6 +49,7 @@ class Watcher:
             lines = stack.enter_context(_open(jsonl)) if jsonl else None
             last = time.perf_counter()
             while not all(stream.is_over for stream in self.streams):
+                raise_if_signalled()
                 self._ready.clear()
                 if not any([self._step(stream, lines) for stream in self.streams]):
                     self._ready.wait(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import ctypes
 import json
 import os
 import resource
@@ -25,7 +26,7 @@ from framebind.demos.commands import output
 from framebind.demos.player import run as runner
 from framebind.demos.player.options import Options
 from framebind.demos.player.player import file_name
-from framebind.demos.player.signals import ended_by_signals
+from framebind.demos.player.signals import ended_by_signals, raise_if_signalled
 from framebind.demos.player.trace import Trace
 from support import live_demo
 from support.tiny_models import chain
@@ -235,6 +236,22 @@ def test_a_signal_interrupts_once_and_handlers_are_as_before(
         kill()
     monkeypatch.undo()
     signal.signal(number, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_that_a_call_from_c_loses_comes_again(
+    monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    lost: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", lost.append)
+    call = ctypes.CFUNCTYPE(None)(lambda: os.kill(os.getpid(), number))
+    with ended_by_signals():
+        call()
+        assert [each.exc_type for each in lost] == [KeyboardInterrupt]
+        with pytest.raises(KeyboardInterrupt):
+            raise_if_signalled()
+    with ended_by_signals():
+        raise_if_signalled()
 
 
 @pytest.mark.usefixtures("context")
