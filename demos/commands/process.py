@@ -158,10 +158,11 @@ def _run(work: Work, units: list[Unit], runner: Runner, manifest: Manifest) -> l
 def _draw_profile(task: str, results: list[dict[str, Any]], path: Path) -> None:
     from ..plots.pipeline import pipeline_chart  # packages of the extra `plot`
 
-    if not any(result.get("frames") for result in results):
+    done = [result for result in results if result.get("frames")]
+    if not done:
         print_line(f"no frame was processed: '{path}' is not written")
         return
-    save(pipeline_chart(task, results), path)
+    save(pipeline_chart(task, done, add_times(result["times"] for result in done)), path)
     print_line(f"wrote {path}")
 
 

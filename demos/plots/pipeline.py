@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -32,11 +32,10 @@ NAMED = 0.06
 """Share of the width from which a part has its name in it."""
 
 
-def pipeline_chart(task: str, results: Sequence[dict[str, Any]]) -> Chart:
-    """The chart of the results of videos, as ``Session.process`` gives them, one at least with a frame."""
-    done = [result for result in results if result.get("frames")]
+def pipeline_chart(task: str, done: Sequence[dict[str, Any]], times: Mapping[str, dict[str, float]]) -> Chart:
+    """The chart of the results of videos that have frames, and of the sums of their ``times``, by lane and stage."""
     frames = sum(result["frames"] for result in done)
-    lanes = _sums(done)
+    lanes = {lane: times[lane] for lane in LANES if lane in times}
     seconds = max(sum(each for name, each in parts.items() if name != CPU) for parts in lanes.values())
     cpu = sum(result["cpu_seconds"] for result in done)
     title = caption(
@@ -46,17 +45,6 @@ def pipeline_chart(task: str, results: Sequence[dict[str, Any]]) -> Chart:
         size=22, offset=28,
     )  # fmt: skip
     return styled(_rows(lanes, frames, seconds), _cpu(lanes, frames, cpu), title=title)
-
-
-def _sums(results: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """Seconds of all videos, by lane and stage."""
-    lanes: dict[str, dict[str, float]] = {}
-    for result in results:
-        for lane, parts in result["times"].items():
-            sums = lanes.setdefault(lane, {})
-            for name, seconds in parts.items():
-                sums[name] = sums.get(name, 0.0) + seconds
-    return {lane: lanes[lane] for lane in LANES if lane in lanes}
 
 
 def _parts(lanes: dict[str, dict[str, float]], frames: int, seconds: float) -> Iterator[dict[str, Any]]:

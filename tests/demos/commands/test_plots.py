@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 
 import framebind as fb
 from framebind.__main__ import app
+from framebind.demos.cluster.schedule import add_times
 from framebind.demos.plots.errors import LEAST, MOST, OutputError, errors_chart, shown
 from framebind.demos.plots.files import save, without_less_than
 from framebind.demos.plots.graph import edges_of, graph_chart, live_operators, rows_of
@@ -204,7 +205,7 @@ def test_the_time_of_videos_is_drawn_per_frame() -> None:
         "encoder": {"encode": 8.0, "wait": 0.0, "cpu": 1.0},
     }
     result = {"frames": 100, "seconds": 8.0, "cpu_seconds": 9.0, "times": times}
-    chart = pipeline_chart("style", [result, {"error": "SourceError: broken"}, result])
+    chart = pipeline_chart("style", [result, result], add_times([times, times]))
     parts = {(row["lane"], row["stage"]): row for row in rows_with(chart, "begin")}
     assert ("encoder's thread", "wait") not in parts, "too short to be seen"
     assert parts["encoder's thread", "encode"]["ms"] == pytest.approx(80.0)
