@@ -94,6 +94,8 @@ def open_source(
     (64, 48) rgba8
     """
     text = str(source)
+    if text.startswith("file://"):
+        text = url2pathname(urlsplit(text).path)
     if (start or end is not None) and not (Path(text).is_file() and has_av()):
         raise SourceError(f"'{text}' has no start and end: only video files that PyAV reads have (the extra 'video')")
     if decoder is not None and not Path(text).is_file():
@@ -104,8 +106,6 @@ def open_source(
         photograph = text.partition(":")[2]
         picture = load_picture(Path(photograph)) if photograph else painted_picture()
         return Source(MotionReader(picture, size or (640, 480), text))
-    if text.startswith("file://"):
-        text = url2pathname(urlsplit(text).path)
     if " ! " in text:
         return Source(CameraReader(text))
     if "://" in text:

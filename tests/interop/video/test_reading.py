@@ -91,6 +91,8 @@ def test_a_part_of_a_video_by_time(tmp_path: Path) -> None:
     with VideoDecoder(path, start=0.5, end=1.0) as decoder:
         times = [frame.time for frame in decoder.frames()]
     assert times == pytest.approx([number / 25 for number in range(13, 25)], abs=1e-3)
+    with fb.open_source(path.as_uri(), start=0.5, decoder="cpu") as source:
+        assert source.decoder == "cpu"
 
 
 def test_a_truncated_video_gives_what_it_has_and_then_says_so(context: fb.GlContext, tmp_path: Path) -> None:
