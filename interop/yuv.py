@@ -116,6 +116,8 @@ class YuvPicture:
         self.range: YuvRange = range
         self.siting: YuvSiting = siting
         self.width, self.height = width, height
+        self.decided: Any = None
+        """The binding of the model that read it last: see delegate/run/bindings.py."""
         if self.format not in YUV_FORMATS:
             raise BindingError(f"a YuvPicture has no format '{format}': it has {', '.join(YUV_FORMATS)}")
         words = ("matrix", matrix, YuvMatrix), ("range", range, YuvRange), ("siting", siting, YuvSiting)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -165,15 +166,26 @@ def _video(
 
 
 def _video_again(device: Device, picture: YuvPicture, previous: Binding) -> Binding | None:
-    """The binding of the next picture of a video; None if it is not like the one before."""
+    """The binding of the next picture of a video; None if it is not like the one before.
+
+    A decoder has few surfaces: a picture that comes again has its binding from the last time.
+    """
     if picture.described != previous.described:
         return None
+    known: Binding | None = picture.decided
+    if known is not None and known.view is previous.view and known.parameters is previous.parameters:
+        resources = known.resources
+        if all(map(operator.is_, resources, picture.planes)) and not any([each.released for each in resources]):
+            return known
     if previous.hosts:
         return _planes_again(yuv_planes(device, picture, "", previous.hosts), picture.colours, previous)
     first, *others = [device.borrow(plane) for plane in picture.planes]
     if not all(map(_is_alike, (first, *others), previous.resources)):
         return None
-    return previous._replace(resource=first, others=tuple(others))
+    binding = previous._replace(resource=first, others=tuple(others))
+    if all(map(operator.is_, binding.resources, picture.planes)):  # or each time a new object stands for a plane
+        picture.decided = binding
+    return binding
 
 
 def _planes_again(planes: Planes, colours: YuvColours | None, previous: Binding) -> Binding | None:

@@ -109,10 +109,15 @@ class NvdecPictures:
 
 def _wait_for_decoder(context: CudaContext, event: int) -> None:
     """Let what is submitted to the context's stream from now on begin after what FFmpeg has submitted."""
+    status = context.call(_order, event, context.stream)  # which enters the context once
+    if status:
+        check(status, f"letting {context} wait for the decoder")
+
+
+def _order(event: int, stream: int) -> int:
+    """Let a stream wait for the legacy default stream of the current context. Returns CUDA's status."""
     cuda = driver()
-    status = context.call(cuda.cuEventRecord, event, LEGACY_STREAM)
-    status = status or context.call(cuda.cuStreamWaitEvent, context.stream, event, 0)
-    check(status, f"letting {context} wait for the decoder")
+    return cuda.cuEventRecord(event, LEGACY_STREAM) or cuda.cuStreamWaitEvent(stream, event, 0)
 
 
 def _is_independent(context: CudaContext) -> bool:

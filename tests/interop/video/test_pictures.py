@@ -7,10 +7,11 @@ of it, demos/hosts/with_nvdec.py --check and benchmarks/video.py compare.
 from __future__ import annotations
 
 import logging
+import sys
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,10 @@ from support.tiny_models import chain
 from support.video.clips import turn_track, write_clip
 
 WIDTH, HEIGHT, PITCH = 6, 5, 16
+MOST_FUNCTIONS = 70
+"""Python functions of a picture from the decoder to the model's submission. Eight sessions in one process take turns
+at them: there were 80.
+"""
 
 
 class Frame:
@@ -124,6 +129,60 @@ def test_a_context_of_its_own_stream_waits_for_each_picture_alone(recorder: Reco
         assert (wait, stream, decoders, waiting, waited) == (
             "cuStreamWaitEvent", context.stream, legacy, context.stream, event,
         )  # fmt: skip
+
+
+def test_a_picture_that_comes_again_takes_few_calls_and_functions(recorder: RecordingDriver) -> None:
+    recorder.flags = 1  # those of an independent stream
+    with fb.CudaContext(independent=True) as context, fb.GpuDelegate("cuda") as delegate:
+        interpreter = fb.Interpreter(model_content=chain("EXP", "SOFTMAX"), experimental_delegates=[delegate])
+        interpreter.set_allow_buffer_handle_output(True)
+        decoder: Any = Decoder(12)
+        pictures, names = iter(NvdecPictures(decoder, context)), list[str]()
+
+        def one_frame() -> None:
+            delegate.bind_buffer_to_tensor(next(pictures)[0], interpreter.inputs()[0], mean=0.5, std=0.5)
+            interpreter.invoke()
+
+        def note(called: FrameType, event: str, _argument: Any) -> None:
+            if event == "call" and "/framebind/tests/" not in called.f_code.co_filename:
+                names.append(called.f_code.co_name)
+
+        for _ in range(10):
+            one_frame()
+        recorder.calls.clear()
+        sys.setprofile(note)
+        try:
+            one_frame()
+        finally:
+            sys.setprofile(None)
+        assert recorder.names() == [
+            "cuEventRecord", "cuEventQuery",  # a fence behind the model, and whether an older one is passed
+            "cuCtxGetCurrent", "cuCtxPushCurrent_v2", "cuEventRecord", "cuStreamWaitEvent", "cuCtxPopCurrent_v2",
+            "cuGraphLaunch",
+        ]  # fmt: skip
+        assert len(names) <= MOST_FUNCTIONS, names
+
+
+def test_a_picture_whose_planes_were_changed_is_bound_anew(recorder: RecordingDriver) -> None:
+    """The binding of a picture that comes again is the one from the last time, unless its planes are others."""
+    with fb.CudaContext() as context, fb.GpuDelegate("cuda") as delegate:
+        interpreter = fb.Interpreter(model_content=chain("EXP", "SOFTMAX"), experimental_delegates=[delegate])
+        interpreter.set_allow_buffer_handle_output(True)
+        decoder: Any = Decoder(8)
+        pictures, tensor = iter(NvdecPictures(decoder, context)), interpreter.inputs()[0]
+        kept = [next(pictures)[0] for _ in range(3)]
+
+        def launched(picture: fb.YuvPicture) -> Any:
+            """The graph that runs for a picture: each has one of its own."""
+            delegate.bind_buffer_to_tensor(picture, tensor)
+            recorder.calls.clear()
+            interpreter.invoke()
+            return next(arguments[0] for name, arguments in recorder.calls if name == "cuGraphLaunch")
+
+        graphs = [launched(picture) for picture in (*kept, *kept)]
+        assert graphs[:3] == graphs[3:] and len({*graphs}) == 3
+        kept[0].planes = kept[1].planes
+        assert launched(kept[0]) == graphs[1]
 
 
 def test_the_cpu_decodes_what_nvdec_does_not_and_says_so(
