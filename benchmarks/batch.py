@@ -13,8 +13,10 @@ textures of 640x480, and every other tensor N buffers. LiteRT's frames are writt
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -26,7 +28,7 @@ from names import FLOAT
 import framebind as fb
 from framebind.demos.apis import BY_NAME, Api
 from framebind.demos.measuring.inputs import Inputs
-from framebind.demos.measuring.measure import FRAME, Schedule, Subject, time_frames, time_stream
+from framebind.demos.measuring.measure import FRAME, Measurement, Schedule, Subject, time_frames, time_stream
 from framebind.demos.measuring.peers import PEERS
 from framebind.demos.models import find_model
 from framebind.interop.device import Dispatches
@@ -115,10 +117,21 @@ def bind_all(interpreter: fb.Interpreter, delegate: fb.GpuDelegate, api: Api, ba
         bind(detail, lambda shape: api.buffer(np.zeros(math.prod(shape), np.float32)))
 
 
-def measure(path: Path, api: Api, batch: int, schedule: Schedule, way: Way) -> Row | None:
-    """Time a model on an API whose context is current; None if nothing is to be run."""
+@contextlib.contextmanager
+def compiled(path: Path, api: Api, batch: int, way: Way) -> Iterator[Callable[[Schedule], Row]]:
+    """A function that times a model on an API whose context is current; all is compiled, and was run once."""
     interpreter, delegate = fb.Interpreter(model_path=path), fb.GpuDelegate(way.options(path, api, batch))
     interpreter.modify_graph_with_delegate(delegate)
+
+    def measure(schedule: Schedule) -> Row:
+        subject = Subject(interpreter.invoke, lambda: delegate.fence().wait())
+        latency, submit = time_frames(subject, schedule)
+        stream, figures = time_stream(subject, latency.count), delegate.statistics()
+        return Row(
+            path.stem, way.label(api), batch, latency.median / batch, stream / batch, submit, figures.dispatches,
+            figures.arena_nbytes, figures.device, figures.driver,
+        )  # fmt: skip
+
     try:
         Inputs(shapes_of(path, batch)).resize(interpreter)
         interpreter.allocate_tensors()
@@ -127,27 +140,33 @@ def measure(path: Path, api: Api, batch: int, schedule: Schedule, way: Way) -> R
         device.dispatches = way.dispatches
         interpreter.invoke()
         delegate.fence().wait()
-        if schedule.dry:
-            return None
-        subject = Subject(interpreter.invoke, lambda: delegate.fence().wait())
-        latency, submit = time_frames(subject, schedule)
-        stream, figures = time_stream(subject, latency.count), delegate.statistics()
-        return Row(
-            path.stem, way.label(api), batch, latency.median / batch, stream / batch, submit, figures.dispatches,
-            figures.arena_nbytes, figures.device, figures.driver,
-        )  # fmt: skip
+        yield measure
     finally:
         delegate.close()
 
 
+def measure(path: Path, api: Api, batch: int, schedule: Schedule, way: Way) -> Row | None:
+    """Time a model on an API whose context is current; None if nothing is to be run."""
+    with compiled(path, api, batch, way) as timed:
+        return None if schedule.dry else timed(schedule)
+
+
 def measure_peer(name: str, path: Path, batch: int, schedule: Schedule, threads: int) -> Row | str:
     """Time another engine, or say why it does not run the model so."""
-    shapes = shapes_of(path, batch) if batch > 1 else {}
-    row = PEERS[name](path, threads, schedule, Inputs(shapes))
-    if row.latency is None:
-        return f"{row.model} {row.on} {batch}: {row.error}"
-    stream = None if row.stream is None else row.stream / batch
-    return Row(row.model, row.on, batch, row.latency.median / batch, stream, row.submit)
+    return row_of(PEERS[name](path, threads, schedule, inputs_of(path, batch)), batch)
+
+
+def inputs_of(path: Path, batch: int) -> Inputs:
+    """The inputs of so many frames; a single one has the model's own shapes."""
+    return Inputs(shapes_of(path, batch) if batch > 1 else {})
+
+
+def row_of(measured: Measurement, batch: int) -> Row | str:
+    """What another engine's measurement is per frame, or why there is none."""
+    if measured.latency is None:
+        return f"{measured.model} {measured.on} {batch}: {measured.error}"
+    stream = None if measured.stream is None else measured.stream / batch
+    return Row(measured.model, measured.on, batch, measured.latency.median / batch, stream, measured.submit)
 
 
 def main(

@@ -47,9 +47,7 @@ Bound = Annotated[
     bool, typer.Option("--bound/--read", help="Inputs and outputs on the GPU and nothing copied, or in CPU memory.")
 ]
 Threads = Annotated[int, typer.Option("--threads", min=1, help="Threads of the CPU interpreter.")]
-Compare = Annotated[
-    str, typer.Option(help="Peers in the same run: litert-cpu,litert-gpu,torch-compile,torch-cuda-graph.")
-]
+Compare = Annotated[str, typer.Option(help=f"Peers in the same run: {', '.join(PEERS)}.")]
 Profile = Annotated[
     bool, typer.Option("--profile", help="Also the time of each step as a dispatch, by the GPU's own clock.")
 ]

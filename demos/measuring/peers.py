@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import framebind as fb
 from ..console import counted
 from .inputs import Inputs
 from .measure import Measurement, Schedule, Subject, read_and_write, time_frames
-from .torch_peer import torch_compile, torch_cuda_graph
+from .torch_peer import TORCH_WAYS, measure_torch
 
 
 def litert_cpu(path: Path, threads: int, schedule: Schedule, inputs: Inputs) -> Measurement:
@@ -81,7 +82,6 @@ def litert_gpu(path: Path, threads: int, schedule: Schedule, inputs: Inputs) -> 
 PEERS: dict[str, Callable[[Path, int, Schedule, Inputs], Measurement]] = {
     "litert-cpu": litert_cpu,
     "litert-gpu": litert_gpu,
-    "torch-compile": torch_compile,
-    "torch-cuda-graph": torch_cuda_graph,
+    **{name: partial(measure_torch, name) for name in TORCH_WAYS},
 }
 """Functions by name; their arguments are model, threads, schedule and inputs."""

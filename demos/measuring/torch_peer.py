@@ -1,4 +1,4 @@
-"""Measures the same models in PyTorch, in float16: the graph by torch.compile, or PyTorch's kernels as a CUDA graph."""
+"""Measures the same models in PyTorch, in float16: its own kernels or those of torch.compile, as one CUDA graph."""
 
 # pyright: reportMissingImports=false
 from __future__ import annotations
@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,95 +20,135 @@ BOUND = 0.05
 """The largest error that is timed, as a share of the largest value of an output: a wrong graph is far beyond it."""
 WARM_UPS = 3
 """Runs before a capture: cuDNN makes its choices in the first one."""
+THREADS = 4
+"""Threads of LiteRT's CPU kernels, whose results are the ones that are right."""
 Arrays = list[npt.NDArray[Any]]
 Run = Callable[..., Sequence[Any]]
 """A function of the model's input tensors that returns its outputs."""
-Prepare = Callable[[bytes, Sequence[Any]], Run]
+Measure = Callable[[Schedule], Measurement]
 
 
-def torch_compile(path: Path, threads: int, schedule: Schedule, inputs: Inputs) -> Measurement:
-    """Measure PyTorch on CUDA: torch.compile with mode "max-autotune", of one graph without breaks.
+class TorchWay(NamedTuple):
+    """One way to run a model in PyTorch: its name in tables, and whether and with which options it is compiled."""
+
+    label: str
+    is_compiled: bool = False
+    options: dict[str, Any] | None = None
+
+
+TORCH_WAYS = {
+    "torch-cuda-graph": TorchWay("torch CUDA graph f16"),
+    "torch-compile": TorchWay("torch.compile f16", is_compiled=True),
+    "torch-compile-tuned": TorchWay(
+        "torch.compile, products tuned, f16", is_compiled=True,
+        options={
+            "max_autotune": True, "max_autotune_conv_backends": "ATEN", "test_configs.max_mm_configs": 6,
+            "benchmark_epilogue_fusion": False,
+        },
+    ),
+    "torch-compile-max-autotune": TorchWay(
+        "torch.compile max-autotune f16", is_compiled=True,
+        options={"max_autotune": True, "coordinate_descent_tuning": True},
+    ),
+}  # fmt: skip
+"""Ways by name. The last is what mode "max-autotune" is: it compiles for minutes. "tuned" is what ends within one: 1x1
+convolutions, which are products of matrices, are tuned among six tiles, and cuDNN has the others."""
+
+
+def measure_torch(name: str, path: Path, threads: int, schedule: Schedule, inputs: Inputs) -> Measurement:
+    """Measure PyTorch on CUDA in one of TORCH_WAYS: all kernels of a frame as one CUDA graph.
 
     Inputs and outputs are float16 tensors that stay on the GPU. Its results are compared with LiteRT's first. If it
     does not run here, ``error`` says so. ``threads`` is ignored; of other shapes than the model's own it takes batches,
     as ``--input-shape picture:8,256,256,3``.
     """
-    return _measured(Measurement(path.stem, "torch.compile f16", "bound"), path, schedule, inputs, compile_whole)
+    return prepare(name, path, inputs)(schedule)
 
 
-def torch_cuda_graph(path: Path, threads: int, schedule: Schedule, inputs: Inputs) -> Measurement:
-    """Measure PyTorch on CUDA without its compiler: its own kernels, submitted as one CUDA graph. See torch_compile."""
-    return _measured(Measurement(path.stem, "torch CUDA graph f16", "bound"), path, schedule, inputs, capture_whole)
+def prepare(name: str, path: Path, inputs: Inputs) -> Measure:
+    """A function that measures a way of TORCH_WAYS. What takes the CPU long is done before it returns: LiteRT's
+    results, and the compilation. The function needs the GPU for itself: there cuDNN chooses its kernels, too.
+    """
+    way = TORCH_WAYS[name]
+    row = Measurement(path.stem, way.label, "bound", error=_why_not(inputs))
+    if row.error:
+        return lambda schedule: row
+    import torch
+
+    values = _values(path, inputs)
+    expected = litert_results(path, values)
+    started = time.perf_counter()
+    with torch.no_grad():
+        given = [torch.tensor(value).to("cuda", torch.float16) for value in values]
+        function = built(way, path.read_bytes(), given)
+    row.init = (time.perf_counter() - started) * 1e3
+
+    def measure(schedule: Schedule) -> Measurement:
+        started = time.perf_counter()
+        with torch.no_grad():
+            run = captured(function, given)
+            results = [output.float().cpu().numpy() for output in run()]
+        row.init += (time.perf_counter() - started) * 1e3
+        error = relative_error(results, expected)
+        if not error <= BOUND:
+            row.error = f"not measured: its results differ from LiteRT's by {error:.3g} of the largest value"
+        elif not schedule.dry:
+            subject = Subject(run, torch.cuda.synchronize)
+            row.latency, row.submit = time_frames(subject, schedule)
+            row.stream = time_stream(subject, row.latency.count)
+        return row
+
+    return measure
 
 
-def _measured(row: Measurement, path: Path, schedule: Schedule, inputs: Inputs, prepare: Prepare) -> Measurement:
-    """The row with the figures of what ``prepare`` makes of the model's bytes and its inputs, or with an error."""
+def _why_not(inputs: Inputs) -> str:
+    """A sentence that says why PyTorch is not measured here, or ""."""
     try:
         import torch
     except ImportError:
-        row.error = "not available here: it needs PyTorch (pip install torch)"
-        return row
+        return "not available here: it needs PyTorch (pip install torch)"
     if not torch.cuda.is_available():
-        row.error = "not available here: PyTorch finds no GPU of CUDA"
-        return row
-    if inputs.signature:
-        row.error = "not measured: it is given no signature here"
-        return row
-    with torch.no_grad():
-        started = time.perf_counter()
-        values = _values(path, inputs)
-        given = [torch.tensor(value).to("cuda", torch.float16) for value in values]
-        run = prepare(path.read_bytes(), given)
-        results = [output.float().cpu().numpy() for output in run(*given)]
-        row.init = (time.perf_counter() - started) * 1e3
-        error = relative_error(results, litert_results(path, values))
-        if not error <= BOUND:
-            row.error = f"not measured: its results differ from LiteRT's by {error:.3g} of the largest value"
-            return row
-        if not schedule.dry:
-            subject = Subject(lambda: run(*given), torch.cuda.synchronize)
-            row.latency, row.submit = time_frames(subject, schedule)
-            row.stream = time_stream(subject, row.latency.count)
-    return row
+        return "not available here: PyTorch finds no GPU of CUDA"
+    return "not measured: it is given no signature here" if inputs.signature else ""
 
 
-def compile_whole(content: bytes, given: Sequence[Any]) -> Run:
-    """A compiled function of the model's inputs, which are these tensors in each call.
+def built(way: TorchWay, content: bytes, given: Sequence[Any]) -> Run:
+    """The model's bytes as a function of tensors like these, compiled if the way says so.
 
-    The graph is traced as a whole first: what torch.compile cannot trace, it would run piece by piece, ten times
-    slower. The tensors are said to stay where they are, or CUDA graphs would copy them in each call.
+    What is compiled is traced as a whole first: what torch.compile cannot trace, it would run piece by piece, ten times
+    slower. Its own CUDA graphs are not used: ``captured`` makes one for all ways, without their cost in Python.
     """
     import torch
     from torch.fx.experimental.proxy_tensor import make_fx
 
     from .torch_graph import TorchGraph
 
-    whole = make_fx(TorchGraph(content, given[0].dtype, given[0].device))(*given)
-    for tensor in given:
-        torch._dynamo.mark_static_address(tensor)
-    return torch.compile(whole, mode="max-autotune", fullgraph=True)
+    graph = TorchGraph(content, given[0].dtype, given[0].device)
+    if not way.is_compiled:
+        return graph
+    compiled = torch.compile(make_fx(graph)(*given), fullgraph=True, options=way.options)
+    compiled(*given)  # the first call compiles
+    return compiled
 
 
-def capture_whole(content: bytes, given: Sequence[Any]) -> Run:
-    """A CUDA graph of the kernels that PyTorch runs for the model on these tensors, with the fastest convolutions that
-    cuDNN finds. In each call it takes what is in the tensors then.
+def captured(function: Run, given: Sequence[Any]) -> Callable[[], Sequence[Any]]:
+    """A CUDA graph of the kernels that the function runs on these tensors, with the fastest convolutions that cuDNN
+    finds. In each call it takes what is in the tensors then.
     """
     import torch
 
-    from .torch_graph import TorchGraph
-
     torch.backends.cudnn.benchmark = True
-    whole, stream = TorchGraph(content, given[0].dtype, given[0].device), torch.cuda.Stream()
+    stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(WARM_UPS):
-            whole(*given)
+            function(*given)
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        outputs = whole(*given)
+        outputs = function(*given)
 
-    def run(*_: Any) -> tuple[Any, ...]:
+    def run() -> Sequence[Any]:
         graph.replay()
         return outputs
 
@@ -125,7 +165,7 @@ def relative_error(results: Arrays, expected: Arrays) -> float:
 
 def litert_results(path: Path, values: Arrays) -> Arrays:
     """The outputs of LiteRT's CPU kernels for a batch, one frame after the other."""
-    interpreter = fb.Interpreter(model_path=path, delegate="cpu")
+    interpreter = fb.Interpreter(model_path=path, delegate="cpu", num_threads=THREADS)
     interpreter.allocate_tensors()
     frames: list[Arrays] = []
     for number in range(max(len(value) for value in values)):

@@ -19,7 +19,7 @@ import framebind as fb
 from framebind.__main__ import app
 from framebind.delegate.lower.tuning import Tuning
 from framebind.delegate.run.tuner import Tuner
-from framebind.demos.measuring import peers
+from framebind.demos.measuring import peers, torch_peer
 from framebind.demos.measuring.inputs import Inputs
 from framebind.demos.measuring.measure import Measurement, Schedule
 from framebind.interop.cl.compute.device import ClDevice
@@ -221,9 +221,9 @@ def test_pytorch_is_imported_when_it_is_measured_and_no_sooner(
     model_path: FindModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "torch", None)  # importing it fails
-    for name, on in (("torch-compile", "torch.compile f16"), ("torch-cuda-graph", "torch CUDA graph f16")):
+    for name, way in torch_peer.TORCH_WAYS.items():
         row = peers.PEERS[name](model_path(MODEL), 1, Schedule(), Inputs())
-        assert row.on == on and row.latency is None
+        assert row.on == way.label and row.latency is None
         assert row.error == "not available here: it needs PyTorch (pip install torch)"
 
 
@@ -232,7 +232,7 @@ def test_pytorch_is_imported_when_it_is_measured_and_no_sooner(
     [
         (("--backend", "metal"), "'metal' is none of gl, opengl, cl, opencl, cuda, auto, cpu"),
         (("--precision", "f64"), "'f64' is none of f32, f16, false, true"),
-        (("--compare", "torch"), "'torch' is none of litert-cpu, litert-gpu, torch-compile, torch-cuda-graph"),
+        (("--compare", "torch"), "'torch' is none of litert-cpu, litert-gpu, torch-cuda-graph, torch-compile"),
         (("--runs", "0"), "Invalid value for '--runs'"),
     ],
     ids=str,

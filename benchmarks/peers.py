@@ -1,0 +1,145 @@
+"""Times models in PyTorch beside framebind on CUDA: everything is compiled at once, and then timed one by one.
+
+    python benchmarks/peers.py --ways cuda,torch-cuda-graph,torch-compile --seconds 50 [MODEL ...]
+
+Each model and way has a process of its own. All compile side by side, because compilers keep the CPU busy for long and
+the GPU for moments; what is not ready after ``--seconds`` is ended, and said to be. Then one after the other has the
+machine for itself: cuDNN chooses its kernels, the results are compared with LiteRT's, and runs are timed. Everything is
+bound, and in 16 bits. The columns are those of ``benchmarks/batch.py``, whose ``--batch`` this has, too.
+
+``benchmarks/report.py peers FILE`` and ``batch-peers FILE`` keep what ``--json FILE`` wrote.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from batch import COLUMNS, Row, Way, compiled, inputs_of, row_of
+from names import FLOAT
+
+from framebind.demos.apis import BY_NAME
+from framebind.demos.measuring.measure import Schedule
+from framebind.demos.measuring.torch_peer import TORCH_WAYS, prepare
+from framebind.demos.models import find_model
+
+OURS = "cuda"
+LONGEST = 30.0
+"""Seconds that the figures of one process may take, when it has the machine for itself."""
+Timed = Callable[[], Row | str]
+
+
+class Child(NamedTuple):
+    """A process, and the connection by which it says that it is ready, is told to go on, and sends its rows."""
+
+    model: str
+    way: str
+    process: BaseProcess
+    connection: Any
+
+
+def work(path: Path, way: str, sizes: list[int], schedule: Schedule, connection: Any) -> None:
+    """Compile, wait for the turn, and send a row for each number of frames; a process's function."""
+    with contextlib.ExitStack() as stack:
+        timed = [ready(path, way, size, schedule, stack) for size in sizes]
+        connection.send("ready")
+        connection.recv()
+        for measure in timed:
+            connection.send(measure())
+        connection.send(None)
+
+
+def ready(path: Path, way: str, size: int, schedule: Schedule, stack: contextlib.ExitStack) -> Timed:
+    """A function that times the model, when all that can be done beside others is done."""
+    if way == OURS:
+        api = BY_NAME[OURS]
+        stack.enter_context(api.new_context())
+        measure = stack.enter_context(compiled(path, api, size, Way("f16", "auto", "one", None)))
+        return lambda: measure(schedule)
+    other = prepare(way, path, inputs_of(path, size))
+    return lambda: row_of(other(schedule), size)
+
+
+def start(path: Path, way: str, sizes: list[int], schedule: Schedule) -> Child:
+    """Start the process of a model and a way."""
+    ours, theirs = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(
+        target=work, args=(path, way, sizes, schedule, theirs), daemon=False
+    )
+    process.start()
+    theirs.close()  # so that the end of the process is the end of the connection
+    return Child(path.stem, way, process, ours)
+
+
+def said(child: Child, until: float) -> Row | str | None:
+    """What the process sends next. Raises TimeoutError at that time, and EOFError if the process ended."""
+    if not child.connection.poll(max(until - time.monotonic(), 0.0)):
+        raise TimeoutError
+    return child.connection.recv()
+
+
+def is_ready(child: Child, began: float, until: float) -> bool:
+    """Whether the process has compiled by then; else it is ended."""
+    try:
+        said(child, until)
+    except (TimeoutError, EOFError) as error:
+        why = "it was not compiled by then" if isinstance(error, TimeoutError) else "its process ended"
+        print(f"{child.model} {child.way}: {why}, after {time.monotonic() - began:.0f} s", flush=True)
+        end(child)
+        return False
+    print(f"{child.model} {child.way}: compiled after {time.monotonic() - began:.0f} s", flush=True)
+    return True
+
+
+def rows_of(child: Child) -> Iterator[Row | str]:
+    """Let the process measure, and end it."""
+    try:
+        child.connection.send("go on")
+        while (row := said(child, time.monotonic() + LONGEST)) is not None:
+            yield row
+    except (TimeoutError, EOFError, BrokenPipeError):
+        yield f"{child.model} {child.way}: its process did not answer"
+    end(child)
+
+
+def end(child: Child) -> None:
+    """End the process; those that torch.compile started for it end with it."""
+    child.process.kill()
+    child.process.join()
+
+
+def main(
+    models: Annotated[list[str] | None, typer.Argument(help="Names, or .tflite files.")] = None,
+    ways: Annotated[str, typer.Option(help=f"Any of {OURS},{','.join(TORCH_WAYS)}.")] = f"{OURS},torch-compile",
+    batch: Annotated[str, typer.Option(help="The numbers of frames.")] = "1",
+    seconds: Annotated[float, typer.Option(help="Seconds until all must be compiled.")] = 50.0,
+    runs: Annotated[int, typer.Option(help="Runs of which medians are taken.")] = 300,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the rows there.")] = None,
+) -> None:
+    began, rows = time.monotonic(), list[Row]()
+    sizes, schedule = [int(n) for n in batch.split(",")], Schedule(1, runs, 1.0)
+    paths = [find_model(name) for name in models or FLOAT]
+    count = len(paths) * len(ways.split(","))
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(max(2 * (os.cpu_count() or 1) // count, 2)))
+    children = [start(path, way, sizes, schedule) for path in paths for way in ways.split(",")]
+    print(COLUMNS, flush=True)
+    waiting = [child for child in children if is_ready(child, began, began + seconds)]
+    for child in waiting:
+        for row in rows_of(child):
+            print(row, f" after {time.monotonic() - began:.0f} s", flush=True)
+            rows += [row] if isinstance(row, Row) else []
+        if json_file is not None:
+            json_file.write_text(json.dumps([asdict(row) for row in rows], indent=1))
+
+
+if __name__ == "__main__":
+    typer.run(main)
