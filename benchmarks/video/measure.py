@@ -14,15 +14,11 @@ from LiteRT's CPU kernels, whose frame FFmpeg converted and OpenCV scaled, as a 
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import statistics
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -33,19 +29,10 @@ import cv2
 import numpy as np
 import typer
 from av.video.reformatter import Colorspace
+from beside import Peer, PeerError
 from peers import PEERS
-from sessions import (
-    MODELS,
-    Array,
-    DecodeOnly,
-    Framebind,
-    MakeSession,
-    Model,
-    Session,
-    last_inputs,
-    litert_outputs,
-    mean_error,
-)
+from runs import Run, run_in_processes
+from sessions import MODELS, Array, DecodeOnly, Framebind, MakeSession, Model, last_inputs, litert_outputs, mean_error
 
 import framebind as fb
 from framebind.demos.assets import PHOTOGRAPH
@@ -53,17 +40,6 @@ from framebind.demos.models import find_model
 
 SIZE, RATE = (1920, 1080), 30
 ALONE, NO_MODEL = "decoder alone", Model("", 0.0, 1.0)
-
-
-@dataclass(frozen=True)
-class Run:
-    """One run of all sessions: what was counted, and one session's last outputs."""
-
-    frames: int
-    seconds: float
-    cpu_seconds: float
-    nbytes: int
-    outputs: list[Array] | None
 
 
 @dataclass(frozen=True)
@@ -115,85 +91,6 @@ def write_clip(path: Path, frames: int) -> None:
         container.mux(stream.encode(None))
 
 
-def run_sessions(
-    make: Callable[[], Session], clip: Path, sessions: int, repeats: int, wait: Callable[[], object] | None = None
-) -> list[Run]:
-    """Run so many sessions side by side, ``repeats`` times. Raises the first error of a session.
-
-    ``wait`` is called before each run, when all sessions are ready.
-    """
-    counts, made, errors = [0] * sessions, list[Session](), list[Exception]()
-    making, begin, end = threading.Lock(), threading.Barrier(sessions + 1), threading.Barrier(sessions + 1)
-
-    def work(number: int) -> None:
-        try:
-            with making:  # the first one compiles what the others take over
-                session = make()
-                session.warm_up(clip)
-                made.append(session)
-            for _ in range(repeats):
-                begin.wait()
-                counts[number] = session.run(clip)
-                end.wait()
-            session.close()
-        except threading.BrokenBarrierError:
-            return
-        except Exception as error:
-            errors.append(error)
-            begin.abort()
-            end.abort()
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(sessions)]
-    for thread in threads:
-        thread.start()
-    runs = list[Run]()
-    try:
-        for _ in range(repeats):
-            while wait is not None and begin.n_waiting < sessions and not begin.broken:
-                time.sleep(0.01)
-            if wait is not None:
-                wait()
-            begin.wait()
-            fb.transfers.reset()
-            started, cpu = time.perf_counter(), time.process_time()
-            end.wait()
-            seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
-            runs.append(Run(sum(counts), seconds, cpu, fb.transfers.bytes, made[0].outputs))
-    except threading.BrokenBarrierError:
-        pass
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
-    return runs
-
-
-def run_in_processes(make: MakeSession, model: Model, clip: Path, sessions: int, count: int, repeats: int) -> list[Run]:
-    """The same in so many processes, with an equal part of the sessions each. A run is the sum of their runs."""
-    if count == 1:
-        return run_sessions(partial(make, model), clip, sessions, repeats)
-    spawned = multiprocessing.get_context("spawn")
-    with (
-        spawned.Manager() as manager,
-        ProcessPoolExecutor(count, mp_context=spawned) as pool,
-    ):
-        wait = manager.Barrier(count).wait
-        started = [
-            pool.submit(run_sessions, partial(make, model), clip, sessions // count, repeats, wait)
-            for _ in range(count)
-        ]
-        parts = zip(*[each.result() for each in started], strict=True)
-        return [_sum(list(part)) for part in parts]
-
-
-def _sum(parts: list[Run]) -> Run:
-    """Runs of several processes at the same time: rates, CPU time and bytes are added."""
-    frames = sum(part.frames for part in parts)
-    rate = sum(part.frames / part.seconds for part in parts)
-    cpu, nbytes = sum(part.cpu_seconds for part in parts), sum(part.nbytes for part in parts)
-    return Run(frames, frames / rate, cpu, nbytes, parts[0].outputs)
-
-
 def row_of(model: Model, on: str, sessions: int, runs: list[Run], expected: list[Array] | None = None) -> Row:
     """The medians of runs."""
     outputs = runs[-1].outputs
@@ -232,6 +129,7 @@ def main(
     repeats: Annotated[int, typer.Option(help="Runs of each row; peers have one.")] = 3,
     read: Annotated[bool, typer.Option(help="Measure outputs that are read, too.")] = True,
     compare: Annotated[str, typer.Option(help=f"Peers: {','.join(PEERS)}.")] = "",
+    seconds: Annotated[float, typer.Option(help="Seconds for each of all peers' setup and one peer's run.")] = 45.0,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the rows there.")] = None,
 ) -> None:
     rows, began, machine = list[Row](), time.perf_counter(), dict[str, Any]()
@@ -239,7 +137,7 @@ def main(
     def add(row: Row) -> None:
         rows.append(row)
         print(f"{with_shares(rows)[-1]}  after {time.perf_counter() - began:.0f} s", flush=True)
-        if json_file is not None:  # now, as a peer may take the process with it
+        if json_file is not None:  # now, as this may be ended before the last row
             shown = [asdict(each) for each in with_shares(rows)]
             json_file.write_text(json.dumps({**machine, "frames": frames, "rows": shown}, indent=1))
 
@@ -247,27 +145,29 @@ def main(
         clip = Path(folder) / "clip.mp4"
         write_clip(clip, frames)
         machine.update(described(context))
-        print(f"{context.name}, {frames} frames of {SIZE[0]}x{SIZE[1]}, {clip.stat().st_size / 1e6:.1f} MB")
+        print(f"{context.name}, {frames} frames of {SIZE[0]}x{SIZE[1]}, {clip.stat().st_size / 1e6:.1f} MB", flush=True)
         keep = Path(folder) / "kept"
         ways: dict[str, MakeSession] = {"framebind": partial(Framebind, reads=False, keep=keep)}
         if read:
             ways["framebind, read"] = partial(Framebind, reads=True, keep=keep)
-        peers = {name: PEERS[name] for name in compare.split(",") if name}
         chosen = [MODELS[name] for name in models or MODELS]
         expected = {model: litert_outputs(model, last_inputs(clip, model)) for model in chosen}
+        peers = [Peer(name, model, clip, sessions) for model in chosen for name in compare.split(",") if name]
+        ready = time.monotonic() + seconds
+        for peer in peers:  # while nothing is measured
+            peer.wait_until_ready(ready)
+        print(f"peers are set up after {time.perf_counter() - began:.0f} s", flush=True)
         alone = (ALONE, NO_MODEL, DecodeOnly)
-        rows_wanted = [
-            alone, *[(name, model, make) for name, make in ways.items() for model in chosen],
-            alone, *[(name, model, make) for model in chosen for name, make in peers.items()],
-        ]  # fmt: skip
-        for name, model, make in rows_wanted:
-            try:
-                times = 1 if name in peers else repeats
-                runs = run_in_processes(make, model, clip, sessions, 1 if name in peers else processes, times)
-            except Exception as error:  # a peer that does not run here is a row that says so
-                add(Row(model.name, name, sessions, 0, 0, 0, why_not=f"{type(error).__name__}: {error}"))
-                continue
+        for name, model, make in [
+            alone, *[(name, model, make) for name, make in ways.items() for model in chosen], alone,
+        ]:  # fmt: skip
+            runs = run_in_processes(make, model, clip, sessions, processes, repeats)
             add(row_of(model, name, sessions, runs, expected.get(model)))
+        for peer in peers:
+            try:
+                add(row_of(peer.model, peer.name, sessions, [peer.run(seconds)], expected[peer.model]))
+            except PeerError as why:
+                add(Row(peer.model.name, peer.name, sessions, 0, 0, 0, why_not=str(why)))
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 # pyright: reportMissingImports=false
 from __future__ import annotations
 
-import threading
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +99,8 @@ class _Plane:
         return self._plane.__dlpack__()
 
 
-_capture = threading.Lock()
+_capturing = ThreadPoolExecutor(1)
+"""The thread that captures all graphs: there cuDNN looks for its fastest kernels once, as it keeps them by thread."""
 
 
 class NvdecTorch:
@@ -123,8 +124,11 @@ class NvdecTorch:
         self.outputs: list[Array] | None = None
 
     def warm_up(self, clip: Path) -> None:
+        _capturing.submit(self._capture, clip).result()
+
+    def _capture(self, clip: Path) -> None:
         torch = self._torch
-        with _capture, opened(clip, self._context) as container, torch.no_grad():  # nobody else may allocate
+        with opened(clip, self._context) as container, torch.no_grad():
             frame = next(container.decode(video=0))
             self._planes = [torch.empty_like(each) for each in self._given(frame)]
             with torch.cuda.stream(self._stream):
