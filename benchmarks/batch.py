@@ -23,12 +23,12 @@ from typing import Annotated, Any, cast
 
 import numpy as np
 import typer
-from names import FLOAT
 
 import framebind as fb
 from framebind.demos.apis import BY_NAME, Api
 from framebind.demos.measuring.inputs import Inputs
 from framebind.demos.measuring.measure import FRAME, Measurement, Schedule, Subject, time_frames, time_stream
+from framebind.demos.measuring.names import FLOAT
 from framebind.demos.measuring.peers import PEERS
 from framebind.demos.models import find_model
 from framebind.interop.device import Dispatches

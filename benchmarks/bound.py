@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from names import FLOAT, QUANTIZED
 
 import framebind as fb
 from framebind.demos.apis import APIS, BY_NAME, CL, Api
+from framebind.demos.measuring.names import FLOAT, QUANTIZED
 from framebind.demos.models import find_model
 
 FRAME = (720, 1280)

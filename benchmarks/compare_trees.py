@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from names import FLOAT
 
+from framebind.demos.measuring.names import FLOAT
 from framebind.demos.models import find_model
 
 NO_CACHES = {"__GL_SHADER_DISK_CACHE": "0", "CUDA_CACHE_DISABLE": "1", "POCL_KERNEL_CACHE": "0"}

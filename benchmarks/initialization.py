@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from names import FLOAT, QUANTIZED
 
 import framebind as fb
 from framebind.demos.apis import BY_NAME, GL, Backend
+from framebind.demos.measuring.names import FLOAT, QUANTIZED
 from framebind.demos.models import find_model
 
 NO_CACHES = {

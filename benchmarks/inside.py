@@ -19,7 +19,6 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 import typer
-from names import FLOAT
 from one_dispatch import bind, record
 from rich.box import SIMPLE
 from rich.console import Console
@@ -27,6 +26,7 @@ from rich.table import Table
 
 import framebind as fb
 from framebind.delegate.run.program import Program
+from framebind.demos.measuring.names import FLOAT
 from framebind.demos.models import find_model
 from framebind.interop.cl.compute.barrier import ClBarrier
 from framebind.interop.device import Device, Resource, Step

@@ -24,7 +24,6 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import numpy.typing as npt
 import typer
-from names import FLOAT
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
@@ -33,6 +32,7 @@ import framebind as fb
 from framebind.delegate.plan.placement import slot_name
 from framebind.delegate.run.program import Program
 from framebind.demos.apis import BY_NAME, CL, Backend
+from framebind.demos.measuring.names import FLOAT
 from framebind.demos.models import find_model
 from framebind.interop.cuda.compute import graph
 from framebind.interop.device import CommandList, Device, Resource

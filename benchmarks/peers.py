@@ -25,10 +25,10 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 from batch import COLUMNS, Row, Way, compiled, inputs_of, row_of
-from names import FLOAT
 
 from framebind.demos.apis import BY_NAME
 from framebind.demos.measuring.measure import Schedule
+from framebind.demos.measuring.names import FLOAT
 from framebind.demos.measuring.torch_peer import TORCH_WAYS, prepare
 from framebind.demos.models import find_model
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import typer
-from names import FLOAT
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
@@ -24,6 +23,7 @@ from framebind.delegate.plan.work import work_of
 from framebind.delegate.read.reader import read_model
 from framebind.delegate.run.program import Program
 from framebind.demos.measuring.measure import FRAME
+from framebind.demos.measuring.names import FLOAT
 from framebind.demos.models import find_model
 from framebind.interop.device import Step
 from framebind.interop.record.null import NullDevice
