@@ -5,14 +5,17 @@
 A clip of 1080p H.264 is made (x264, ultrafast; the bundled photograph moves). So many sessions process it side by
 side, a thread each: decoding alone, then with a model on each frame, whose outputs stay on the GPU ("framebind") or
 are read back while the next frame is decoded ("framebind, read"). Models are compiled before the time begins; opening
-the file is part of it. A row is the median of ``--repeats`` runs. *share* is the rate as a part of the decoder's alone,
-the mean of before and after. *cores* are CPU seconds of the whole process per 1,000 frames: cores per 1,000 frames/s.
-*bytes* cross the bus per frame, counted by ``fb.transfers``. *error* is the mean difference of the last frame's outputs
-from LiteRT's CPU kernels, whose frame FFmpeg converted and OpenCV scaled, as a share of the largest value.
+the file is part of it. ``--processes 1,4`` measures all of that twice: with all sessions in one process, and with four
+that share them. A row is the median of ``--repeats`` runs. *share* is the rate as a part of the decoder's alone in as
+many processes, the mean of before and after. *cores* are CPU seconds of the processes per 1,000 frames: cores per 1,000
+frames/s. *bytes* cross the bus per frame, counted by ``fb.transfers``. *error* is the mean difference of the last
+frame's outputs from LiteRT's CPU kernels, whose frame FFmpeg converted and OpenCV scaled, as a share of the largest
+value.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import statistics
@@ -31,7 +34,7 @@ import typer
 from av.video.reformatter import Colorspace
 from beside import Peer, PeerError
 from peers import PEERS
-from runs import Run, run_in_processes
+from runs import Crew, Run
 from sessions import MODELS, Array, DecodeOnly, Framebind, MakeSession, Model, last_inputs, litert_outputs, mean_error
 
 import framebind as fb
@@ -55,6 +58,7 @@ class Row:
     error: float | None = None
     share: float | None = None
     why_not: str = ""
+    processes: int = 1
 
     def __str__(self) -> str:
         if self.why_not:
@@ -62,8 +66,8 @@ class Row:
         share = "" if self.share is None else f"{self.share:.1%}"
         error = "" if self.error is None else f"{self.error:.1e}"
         return (
-            f"{self.model:24} {self.on:18} {self.sessions:3} {self.rate:8.0f} {share:>7} {self.cores:7.3f} "
-            f"{self.bytes_per_frame:10.0f} {error:>8}"
+            f"{self.model:24} {self.on:18} {self.sessions:3} in {self.processes:2} {self.rate:8.0f} {share:>7} "
+            f"{self.cores:7.3f} {self.bytes_per_frame:10.0f} {error:>8}"
         )
 
 
@@ -91,7 +95,9 @@ def write_clip(path: Path, frames: int) -> None:
         container.mux(stream.encode(None))
 
 
-def row_of(model: Model, on: str, sessions: int, runs: list[Run], expected: list[Array] | None = None) -> Row:
+def row_of(
+    model: Model, on: str, sessions: int, runs: list[Run], expected: list[Array] | None = None, processes: int = 1
+) -> Row:
     """The medians of runs."""
     outputs = runs[-1].outputs
     return Row(
@@ -100,13 +106,20 @@ def row_of(model: Model, on: str, sessions: int, runs: list[Run], expected: list
         cores=statistics.median(1000 * run.cpu_seconds / run.frames for run in runs),
         bytes_per_frame=statistics.median(run.nbytes / run.frames for run in runs),
         error=None if outputs is None or expected is None else mean_error(outputs, expected),
+        processes=processes,
     )  # fmt: skip
 
 
 def with_shares(rows: list[Row]) -> list[Row]:
-    """The rows with their rates as a part of the decoder's alone."""
-    alone = statistics.mean(row.rate for row in rows if row.on == ALONE)
-    return [replace(row, share=None if row.why_not else row.rate / alone) for row in rows]
+    """The rows with their rates as a part of the decoder's alone in as many processes; peers are in one."""
+    alone = {
+        count: statistics.mean(row.rate for row in rows if row.on == ALONE and row.processes == count)
+        for count in {row.processes for row in rows if row.on == ALONE}
+    }
+    return [
+        replace(row, share=None if row.why_not or row.processes not in alone else row.rate / alone[row.processes])
+        for row in rows
+    ]
 
 
 def described(context: fb.CudaContext) -> dict[str, Any]:
@@ -124,7 +137,9 @@ def described(context: fb.CudaContext) -> dict[str, Any]:
 def main(
     models: Annotated[list[str] | None, typer.Argument(help=f"Of {', '.join(MODELS)}.")] = None,
     sessions: Annotated[int, typer.Option(help="Sessions side by side.")] = 8,
-    processes: Annotated[int, typer.Option(help="Processes that share the sessions of framebind and NVDEC.")] = 1,
+    processes: Annotated[
+        str, typer.Option(help="Processes that share the sessions of framebind and NVDEC, each number in turn.")
+    ] = "1",
     frames: Annotated[int, typer.Option(help="Frames of the clip.")] = 600,
     repeats: Annotated[int, typer.Option(help="Runs of each row; peers have one.")] = 3,
     read: Annotated[bool, typer.Option(help="Measure outputs that are read, too.")] = True,
@@ -158,11 +173,12 @@ def main(
             peer.wait_until_ready(ready)
         print(f"peers are set up after {time.perf_counter() - began:.0f} s", flush=True)
         alone = (ALONE, NO_MODEL, DecodeOnly)
-        for name, model, make in [
-            alone, *[(name, model, make) for name, make in ways.items() for model in chosen], alone,
-        ]:  # fmt: skip
-            runs = run_in_processes(make, model, clip, sessions, processes, repeats)
-            add(row_of(model, name, sessions, runs, expected.get(model)))
+        measured = [alone, *[(name, model, make) for name, make in ways.items() for model in chosen], alone]
+        for count in map(int, processes.split(",")):
+            with contextlib.closing(Crew(count)) as crew:
+                for name, model, make in measured:
+                    runs = crew.run(make, model, clip, sessions, repeats)
+                    add(row_of(model, name, sessions, runs, expected.get(model), count))
         for peer in peers:
             try:
                 add(row_of(peer.model, peer.name, sessions, [peer.run(seconds)], expected[peer.model]))

@@ -21,17 +21,17 @@ HEADER = """# Videos decoded and run on the GPU
 
 `python benchmarks/video/page.py` writes this page from the measurements that it keeps; edit those, not this.
 `benchmarks/video/measure.py` makes a clip of 1080p H.264 (x264, ultrafast, 30 frames/s), which so many sessions process
-side by side, a thread each, in one process:
+side by side, a thread each, in one process or in several that share them:
 
 - *decoder alone*: NVDEC by PyAV, in a CUDA context of framebind's. The first row is measured before the others and the
-  second behind those of framebind; a *share* is the rate as a part of the mean of both.
+  second behind those of framebind; a *share* is the rate as a part of the mean of both, in as many processes.
 - *framebind*: NVDEC's surfaces are bound to the model, in 16 bits, whose outputs stay on the GPU.
 - *framebind, read*: all outputs of each frame are read by the CPU, while the next frame is decoded.
 - *nvdec-torch*: NVDEC by PyAV; colours, scaling and the same model in PyTorch, in float16, as one CUDA graph.
 - *cv2-litert-cpu* and *cv2-litert-gpu*: OpenCV decodes and scales on the CPU, and LiteRT runs the model on the CPU (two
   threads per session) or with its own GPU accelerator.
 
-*Cores* are CPU seconds of the whole process per 1,000 frames: cores per 1,000 frames/s. *Bytes* are those of pixels,
+*Cores* are CPU seconds of the processes per 1,000 frames: cores per 1,000 frames/s. *Bytes* are those of pixels,
 inputs and outputs that framebind copied between CPU and GPU, per frame. *Error* is the mean difference of the last
 frame's outputs from LiteRT's CPU kernels, whose frame FFmpeg converted and OpenCV scaled, as a share of the largest
 value; of the output that differs most, which for the pose model is one number, how probable a person is. OpenCV's own
@@ -45,19 +45,19 @@ def table(result: dict[str, Any]) -> str:
         f"\n## {result['machine']}, {result['date']}\n",
         f"{result['driver']}, PyAV {result['pyav']}, {result['cpus']} CPU cores, commit {result['commit']}, "
         f"{result['frames']} frames: `{result['command']}`\n",
-        "| model | | sessions | frames/s | share | cores | bytes | error |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| model | | sessions | processes | frames/s | share | cores | bytes | error |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for row in result["rows"]:
         if row["why_not"]:
-            lines.append(f"| {row['model']} | {row['on']} | | {_short(row['why_not'])} | | | | |")
+            lines.append(f"| {row['model']} | {row['on']} | | | {_short(row['why_not'])} | | | | |")
             continue
         share = "" if row["share"] is None else f"{row['share']:.1%}"
         error = "" if row["error"] is None else f"{row['error']:.1e}"
         nbytes = "" if not row["on"].startswith("framebind") else f"{row['bytes_per_frame']:,.0f}"
         lines.append(
-            f"| {row['model']} | {row['on']} | {row['sessions']} | {row['rate']:,.0f} | {share} | {row['cores']:.2f} | "
-            f"{nbytes} | {error} |"
+            f"| {row['model']} | {row['on']} | {row['sessions']} | {row.get('processes', 1)} | {row['rate']:,.0f} | "
+            f"{share} | {row['cores']:.2f} | {nbytes} | {error} |"
         )
     return "\n".join(lines) + "\n" + (f"\n{result['note']}\n" if result.get("note") else "")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import threading
 import time
@@ -10,6 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from sessions import Array, MakeSession, Model, Session
 
@@ -81,8 +83,9 @@ def run_sessions(
             end.wait()
             seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
             runs.append(Run(sum(counts), seconds, cpu, fb.transfers.bytes, made[0].outputs))
-    except threading.BrokenBarrierError:
-        pass
+    except threading.BrokenBarrierError as error:
+        errors.append(error)  # behind the one that broke it
+        begin.abort()
     for thread in threads:
         thread.join()
     if errors:
@@ -90,22 +93,43 @@ def run_sessions(
     return runs
 
 
-def run_in_processes(make: MakeSession, model: Model, clip: Path, sessions: int, count: int, repeats: int) -> list[Run]:
-    """The same in so many processes, with an equal part of the sessions each. A run is the sum of their runs."""
-    if count == 1:
-        return run_sessions(partial(make, model), clip, sessions, repeats)
-    spawned = multiprocessing.get_context("spawn")
-    with (
-        spawned.Manager() as manager,
-        ProcessPoolExecutor(count, mp_context=spawned) as pool,
-    ):
-        wait = manager.Barrier(count).wait
+class Crew:
+    """Processes that have an equal part of the sessions each; this process alone if it is one.
+
+    They live until ``close``, so that they start once for all rows.
+    """
+
+    def __init__(self, processes: int) -> None:
+        self.processes = processes
+        self._stack = contextlib.ExitStack()
+        if processes > 1:
+            spawned = multiprocessing.get_context("spawn")
+            self._manager = self._stack.enter_context(spawned.Manager())
+            self._pool = self._stack.enter_context(ProcessPoolExecutor(processes, mp_context=spawned))
+
+    def run(self, make: MakeSession, model: Model, clip: Path, sessions: int, repeats: int) -> list[Run]:
+        """Run so many sessions side by side, ``repeats`` times. A run is the sum of the processes' runs."""
+        if self.processes == 1:
+            return run_sessions(partial(make, model), clip, sessions, repeats)
+        begin: Any = self._manager.Barrier(self.processes)  # also what gives each process one part
         started = [
-            pool.submit(run_sessions, partial(make, model), clip, sessions // count, repeats, wait)
-            for _ in range(count)
+            self._pool.submit(_run_part, partial(make, model), clip, sessions // self.processes, repeats, begin)
+            for _ in range(self.processes)
         ]
-        parts = zip(*[each.result() for each in started], strict=True)
-        return [_sum(list(part)) for part in parts]
+        return [_sum(list(part)) for part in zip(*[each.result() for each in started], strict=True)]
+
+    def close(self) -> None:
+        """End the processes."""
+        self._stack.close()
+
+
+def _run_part(make: Callable[[], Session], clip: Path, sessions: int, repeats: int, begin: Any) -> list[Run]:
+    """Run a part of the sessions; the runs of all parts begin together. An error ends the others', too."""
+    try:
+        return run_sessions(make, clip, sessions, repeats, begin.wait)
+    except Exception:
+        begin.abort()
+        raise
 
 
 def _sum(parts: list[Run]) -> Run:
