@@ -8,7 +8,7 @@ from functools import partial
 import framebind as fb
 
 from ..apis import BY_NAME, CL, CUDA, GL
-from ..processing.bound_session import open_session
+from ..processing.bound_session import is_bound, open_session
 from ..processing.work import Work
 from .on_ray import run_on_ray
 from .pool import run_pool
@@ -23,6 +23,7 @@ def choose_runner(jobs: int | None, gpus: str, ray: str, backend: str) -> Runner
     """The workers for ``--jobs``, ``--gpus`` and ``--ray``. Raises DeviceError for what is not there.
 
     Without GPUs each job is a process. With them ``jobs`` are the videos at once of each GPU, in a few processes.
+    Without any of these the work decides.
     """
     if ray:
         return partial(run_on_ray, address=ray, sessions=jobs)
@@ -30,7 +31,27 @@ def choose_runner(jobs: int | None, gpus: str, ray: str, backend: str) -> Runner
         return partial(run_pool, seats=seats_on(fb.find_gpus(), gpus, jobs or SESSIONS_PER_GPU, backend))
     if jobs is not None and jobs > 1:
         return partial(run_pool, seats=[Seat()] * jobs)
-    return run_here
+    return run_by_work if jobs is None else run_here
+
+
+def run_by_work(work: Work, units: Sequence[Unit], report: Report) -> None:
+    """Process units in this process, or in those that ``seats_by_work`` says."""
+    seats = seats_by_work(work, len(units))
+    if seats:
+        run_pool(work, units, report, seats=seats)
+    else:
+        run_here(work, units, report)
+
+
+def seats_by_work(work: Work, videos: int) -> list[Seat]:
+    """Seats on CUDA's first GPU for so many videos; none if this process does the work, one video after the other.
+
+    One video keeps one of a GPU's decoders busy, so that rows alone are made of several at once. Starting processes
+    pays if each session gets a video.
+    """
+    if videos < SESSIONS_PER_GPU or not is_bound(work):
+        return []
+    return [Seat(sessions) for sessions in shares_of(SESSIONS_PER_GPU, PROCESSES_PER_GPU)]
 
 
 def run_here(work: Work, units: Sequence[Unit], report: Report) -> None:

@@ -16,12 +16,13 @@ import av
 import pytest
 
 import framebind as fb
-from framebind.demos.cluster.crew import choose_runner, run_here, seats_on
+from framebind.demos.cluster.crew import choose_runner, run_by_work, run_here, seats_by_work, seats_on
 from framebind.demos.cluster.manifest import NAME
 from framebind.demos.cluster.pool import run_pool
 from framebind.demos.cluster.schedule import MAX_ATTEMPTS
 from framebind.demos.cluster.units import Event, Finished, Lost, Progress, Unit
 from framebind.demos.cluster.worker import SESSIONS_PER_GPU, Seat
+from framebind.demos.flags import GpuFlags
 from framebind.demos.processing.outputs import UNFINISHED
 from framebind.demos.processing.work import Work
 from support.video.clips import write_clip
@@ -31,12 +32,20 @@ GPUS = [fb.FoundGpu("GPU-a", "H200", 0, 1), fb.FoundGpu("GPU-b", "H200", 1, 0), 
 
 
 def test_seats() -> None:
-    assert choose_runner(None, "", "", "gl") is choose_runner(1, "", "", "gl") is run_here
+    assert choose_runner(None, "", "", "gl") is run_by_work and choose_runner(1, "", "", "gl") is run_here
     assert cast(Any, choose_runner(3, "", "", "gl")).keywords == {"seats": [Seat()] * 3}
     seats = seats_on(GPUS[:2], "all", SESSIONS_PER_GPU, "cuda", processes=3)
     assert [seat.sessions for seat in seats] == [3, 3, 3, 3, 2, 2] and [seat.egl for seat in seats] == 3 * [1, 0]
     assert seats[0].environment == (("CUDA_VISIBLE_DEVICES", "GPU-a"),)
     assert seats_on(GPUS, "2,0,2", 1, "gl") == [Seat(1, 2), Seat(1, 1, (("CUDA_VISIBLE_DEVICES", "GPU-a"),))]
+
+
+def test_rows_alone_of_many_videos_are_made_by_processes_that_share_the_gpu() -> None:
+    rows, cuda = Work("detect", save=("jsonl",), flags=GpuFlags(backend="cuda")), GpuFlags(backend="cuda")
+    assert [seat.sessions for seat in seats_by_work(rows, SESSIONS_PER_GPU)] == [2, 2, 2, 2]
+    assert not seats_by_work(rows, SESSIONS_PER_GPU - 1), "a session has no video"
+    assert not seats_by_work(Work("detect", save=("video",), flags=cuda), 100), "what is drawn is drawn by OpenGL"
+    assert not seats_by_work(Work("detect", save=("jsonl",), flags=GpuFlags(backend="gl")), 100)
 
 
 @pytest.mark.parametrize(
