@@ -124,7 +124,7 @@ def record(device: Device, program: Program, way: Way) -> CommandList:
     else:
         commands = device.record(program.steps, way)
     slots = {o.resource for step in program.steps for o in step.operands.values()}
-    for tensor, binding in program._bindings.items():
+    for tensor, binding in program.bindings.items():
         if any(getattr(slot, "name", "") == slot_name(tensor) for slot in slots):
             commands.set_slot(slot_name(tensor), binding.resource)
     return commands
@@ -155,7 +155,7 @@ def differing_runs(device: Device, model: BoundModel, lists: list[CommandList], 
     """
     program = model.program
     name, poison = slot_name(model.picture), np.full(program.arena_nbytes // 4, np.nan, np.float32)
-    bound = {slot_name(tensor): program._bindings[tensor].resource for tensor in program.graph.outputs}
+    bound = {slot_name(tensor): program.bindings[tensor].resource for tensor in program.graph.outputs}
     textures = [next(model.ring) for _ in range(3)]
     expected: list[list[npt.NDArray[np.uint32]]] = []
     for texture in textures:

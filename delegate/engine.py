@@ -122,28 +122,27 @@ class Engine:
         return self._native.take_error() if self._native is not None else None
 
     def ended_well(self) -> bool:
-        """Whether LiteRT's last ``invoke``, which raised nothing, has run all callbacks, and none has failed."""
-        return (self._native is None or self._native.error is None) and self._completed()
+        """Whether LiteRT's last ``invoke``, which raised nothing, has run all callbacks, and none has failed.
 
-    def _completed(self) -> bool:
-        """Whether LiteRT's last ``invoke``, which ended well, has run all of the callbacks that it had to.
-
-        An exception that a signal handler raises (Ctrl-C) just before a callback's first instruction never arrives
-        there: ctypes prints it, and LiteRT takes the callback for done, or for failed.
+        It is asked once for each run.
         """
-        completed = not self.boundary.awaited
+        # An exception that a signal handler raises (Ctrl-C) just before a callback's first instruction never arrives
+        # there: ctypes prints it, and LiteRT takes the callback for done, or for failed.
+        awaited, native = self.boundary.awaited, self._native
+        completed = not awaited
         for partition in self.partitions:
             if partition.subgraph == 0:
                 completed = completed and partition.was_called
                 partition.was_called = False
-        self.boundary.awaited.clear()
-        return completed
+        if awaited:
+            awaited.clear()
+        return completed and (native is None or native.error is None)
 
     def lost_call(self, error: Exception) -> bool:
-        """Whether LiteRT's ``invoke`` failed with this error because a callback did not arrive: see ``_completed``."""
+        """Whether LiteRT's ``invoke`` failed with this error because a callback did not arrive: see ``ended_well``."""
         called = all(partition.was_called for partition in self.partitions if partition.subgraph == 0)
         not_fetched = bool(self.boundary.awaited)
-        self._completed()  # which forgets this run
+        self.ended_well()  # which forgets this run
         if self._native is None or self._native.error is not None:
             return False
         failed = (str(error).strip().splitlines() or [""])[-1]

@@ -172,7 +172,9 @@ class GpuDelegate:
 
     def fence(self) -> Fence:
         """A point behind all runs so far: ``wait()`` blocks until the GPU has passed it, ``done`` only asks."""
-        device = self.engine.running_device()
+        device = self.engine.boundary.device
+        if device is None or self.engine.closed:
+            device = self.engine.running_device()  # which raises
         if device.needs_entering:
             with device.entered():
                 return device.fence()

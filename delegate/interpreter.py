@@ -264,7 +264,9 @@ class Interpreter(litert.Interpreter):
                 raise DelegateError("this interpreter has no GpuDelegate: nothing can wait for wait_for's events")
             delegate.wait_for(wait_for)
         try:  # own_errors, without what a context manager costs in each frame
-            super().invoke()
+            if not self._safe_to_run():
+                self._ensure_safe()  # which raises LiteRT's error
+            self._interpreter.Invoke()
         except (RuntimeError, ValueError) as error:
             if delegate is not None and delegate.engine.lost_call(error):
                 raise KeyboardInterrupt from error

@@ -98,6 +98,13 @@ class Resource(Protocol):
         ...
 
     @property
+    def likeness(self) -> Hashable:
+        """Equal for two resources if kernels can tell them apart by content only, so that one may take the other's
+        place unchecked while it is not released. None if it has to be looked at each time.
+        """
+        ...
+
+    @property
     def released(self) -> bool: ...
     def release(self) -> None:
         """Free it, or let go of it if it is borrowed. May be called from any thread and more than once."""

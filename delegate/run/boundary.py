@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +35,14 @@ class _Bound:
     obj: Any
     mapping: Mappings
     binding: Binding | None = None
+    likeness: Hashable = None
+    """That of the object, if kernels use it itself and alone: another one with the same is bound as it is."""
+
+    def decide(self, obj: Any, binding: Binding) -> None:
+        """Take over an object and the decision how it is the tensor."""
+        self.obj, self.binding = obj, binding
+        is_alone = binding.resource is obj and not (binding.others or binding.hosts or binding.frames)
+        self.likeness = binding.resource.likeness if is_alone else None
 
 
 class BoundaryTensors:
@@ -51,7 +59,7 @@ class BoundaryTensors:
         """The interpreter shows the results of all operators, so the CPU's memory holds them after each run."""
         self.inputs_are_announced = False
         """The interpreter tells (``Engine.input_set``) whenever somebody sets an input of the model."""
-        self._wait_type = wait_type
+        self._wait_type, self.waits = wait_type, wait_type is not WaitType.DO_NOT_WAIT
         self.device: Device | None = None
         """The device that the tensors are on; None before an operator needed one."""
         self._computed: set[Key] = set()
@@ -154,7 +162,7 @@ class BoundaryTensors:
         """Use ``obj`` from now on. ``tensor`` is what it must fit; None: not known yet, and checked later."""
         bound = _Bound(obj, mapping)
         if tensor is not None:
-            bound.binding = self._negotiate(key, bound, tensor)
+            bound.decide(obj, self._negotiate(key, bound, tensor))
         self._bound[key] = bound
         staging = self._staging.pop(key, None)
         if staging is not None:
@@ -168,11 +176,16 @@ class BoundaryTensors:
         bound = self._bound.get(key)
         if bound is None or bound.binding is None or bound.mapping != mapping:
             return None
-        exchange, device = exchanged if bound.binding.frames else rebound, self.device
+        device, previous = self.device, bound.binding
         assert device is not None, "something was bound there"
-        binding = exchange(device, obj, bound.binding)
+        if bound.likeness is not None and getattr(obj, "likeness", None) == bound.likeness and not obj.released:
+            device.check()
+            binding = bound.binding = Binding(obj, previous.view, previous.parameters, previous.how)
+            bound.obj = obj
+            return binding
+        binding = (exchanged if previous.frames else rebound)(device, obj, previous)
         if binding is not None:
-            bound.obj, bound.binding = obj, binding
+            bound.decide(obj, binding)
         return binding
 
     def _negotiate(self, key: Key, bound: _Bound, tensor: TensorInfo) -> Binding:
@@ -198,7 +211,8 @@ class BoundaryTensors:
         elif bound.binding is not None and bound.binding.view.shape == tensor.bhwc:
             binding = bound.binding
         else:
-            binding = bound.binding = self._negotiate(key, bound, tensor)
+            binding = self._negotiate(key, bound, tensor)
+            bound.decide(bound.obj, binding)
         self._bindings[key] = binding
         (self._on_host.add if binding.is_on_host else self._on_host.discard)(key)
         return binding
@@ -330,9 +344,7 @@ class BoundaryTensors:
             self.upload(graph, tensor)
 
     def wait(self) -> None:
-        """Wait for what was submitted, as the user chose. By default this makes no call: frames are not held up."""
-        if self._wait_type is WaitType.DO_NOT_WAIT:
-            return
+        """Wait for what was submitted, as the user chose."""
         fence = self.open_device.fence()
         if self._wait_type is WaitType.PASSIVE:
             fence.wait()

@@ -2,54 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 
 from ...interop.arrays import share_elements
 from ...interop.device import Resource
 from ...interop.errors import BindingError
 from ...kernels.tensor import TensorInfo
+from ..plan.binding import Binding
 from .messages import tensor_label
 
 
-class ObjectsInUse:
-    """The objects that are bound to a program's tensors, by tensor.
+def check_objects(bindings: Mapping[int, Binding], outputs: tuple[int, ...], tensors: Mapping[int, TensorInfo]) -> None:
+    """Refuse one object that is written and read (or written twice) in a run: the order is the model's own.
 
-    ``changed``: there are others than at the last ``check``.
+    ``bindings`` are what is bound to each tensor.
     """
+    handles, count = set[Hashable](), 0
+    for binding in bindings.values():
+        if binding.others or binding.frames:
+            handles.update([resource.handle for resource in binding.resources])
+            count += len(binding.resources)
+        else:
+            handles.add(binding.resource.handle)
+            count += 1
+    if len(handles) < count:
+        _refuse_written(bindings, outputs, tensors)
 
-    def __init__(self, outputs: tuple[int, ...], tensors: Mapping[int, TensorInfo]) -> None:
-        self.changed = False
-        self._outputs, self._tensors = outputs, tensors
-        self._resources: dict[int, tuple[Resource, ...]] = {}
-        """By tensor: the object, or those of its planes or frames."""
 
-    def put(self, tensor: int, resources: tuple[Resource, ...]) -> None:
-        """Let a tensor be this object, or the objects of its planes or frames."""
-        self._resources[tensor] = resources
-        self.changed = True
-
-    def clear(self) -> None:
-        """Let no tensor be an object."""
-        self._resources.clear()
-
-    def check(self) -> None:
-        """Refuse one object that is written and read (or written twice) in a run: the order is the model's own."""
-        handles = [resource.handle for resources in self._resources.values() for resource in resources]
-        if len(set(handles)) < len(handles):
-            self._refuse_written()
-        self.changed = False
-
-    def _refuse_written(self) -> None:
-        """Raise BindingError if an object that is an output is another tensor too."""
-        places = [(tensor, frame, r) for tensor, part in self._resources.items() for frame, r in enumerate(part)]
-        for output, frame, written in [place for place in places if place[0] in self._outputs]:
-            for other, other_frame, resource in places:
-                if (other, other_frame) != (output, frame) and _overlap(resource, written):
-                    part = f", frame {other_frame}" if other == output else ""
-                    raise BindingError(
-                        f"{resource.label} is bound to {tensor_label(output, self._tensors[output])} and to "
-                        f"tensor {other}{part}: bind another object to one of them, and swap the two between invokes"
-                    )
+def _refuse_written(
+    bindings: Mapping[int, Binding], outputs: tuple[int, ...], tensors: Mapping[int, TensorInfo]
+) -> None:
+    """Raise BindingError if an object that is an output is another tensor too."""
+    places = [(tensor, frame, r) for tensor, one in bindings.items() for frame, r in enumerate(one.resources)]
+    for output, frame, written in [place for place in places if place[0] in outputs]:
+        for other, other_frame, resource in places:
+            if (other, other_frame) != (output, frame) and _overlap(resource, written):
+                part = f", frame {other_frame}" if other == output else ""
+                raise BindingError(
+                    f"{resource.label} is bound to {tensor_label(output, tensors[output])} and to "
+                    f"tensor {other}{part}: bind another object to one of them, and swap the two between invokes"
+                )
 
 
 def _overlap(one: Resource, other: Resource) -> bool:

@@ -16,7 +16,7 @@ from .boundary import BoundaryTensors
 from .cpu_operators import CpuOperators
 from .maker import ProgramMaker
 from .messages import named_reasons, tensor_label
-from .objects import ObjectsInUse
+from .objects import check_objects
 from .program import Program
 from .shapes import Shape
 from .uploads import Uploads, plan_uploads
@@ -75,7 +75,6 @@ class Partition:
         """``program`` goes by rule until it was measured what is faster."""
         self._unbound: set[int] = set()
         """The boundary tensors whose bindings ``program`` does not have yet."""
-        self._objects = ObjectsInUse(self.outputs, claims.tensors)
 
     def _announced_inputs(self) -> set[int]:
         if not self._boundary.inputs_are_announced or self.subgraph != 0:
@@ -139,7 +138,6 @@ class Partition:
             cpu = self._make_cpu()
             cpu.prepare(reasons)
         self._claims, self._cpu, self._is_empty, self._reasons = claims, cpu, is_empty, reasons
-        self._objects = ObjectsInUse(self.outputs, claims.tensors)
         self.release()
 
     @property
@@ -182,7 +180,6 @@ class Partition:
             self.rebind(tensor)
             return
         self.program.bind(tensor, binding)
-        self._objects.put(tensor, binding.resources)
 
     def _bind(self, program: Program) -> None:
         """Bind what changed, and find out what has to be copied from the CPU then."""
@@ -195,7 +192,6 @@ class Partition:
                 else:
                     binding = boundary.variable_binding(variable)
                 program.bind(tensor, binding)
-                self._objects.put(tensor, binding.resources)
         from_cpu = [i for i in self._from_cpu if i in graph.inputs and not boundary.is_on_gpu((self.subgraph, i))]
         arrays = {i for i in from_cpu if boundary.is_bound((self.subgraph, i))}
         self._uploads = plan_uploads(
@@ -241,8 +237,9 @@ class Partition:
         program = self.program
         if program is None or self._unbound:
             program = self._bound_program()
-        if self._objects.changed:
-            self._objects.check()
+        if program.has_new_objects:
+            check_objects(program.bindings, self.outputs, self._claims.tensors)
+            program.has_new_objects = False
         boundary, native = self._boundary, self._native
         if self._uploads.once:
             for tensor in self._uploads.once:
@@ -257,7 +254,8 @@ class Partition:
         for tensor in self._states:
             boundary.state_written(native, tensor)
         boundary.written(native, self._written)
-        boundary.wait()
+        if boundary.waits:
+            boundary.wait()
         if not had_run:
             self._on_first_run()
 
@@ -279,7 +277,7 @@ class Partition:
         if self._unbound:
             self._bind(self.program)
         if self._untuned:
-            self._objects.check()
+            check_objects(self.program.bindings, self.outputs, self._claims.tensors)
             self.program, self._untuned = self._maker.tune(self.program, self._name, self._graph), False
         return self.program
 
@@ -297,7 +295,6 @@ class Partition:
         if self.program is not None:
             self.program.release()
             self.program = None
-            self._objects.clear()
 
     def report(self, number: int) -> PartitionReport:
         """The partition's operators and tensors and, once it was recorded, the memory and dispatches that it takes."""

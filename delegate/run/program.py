@@ -48,10 +48,15 @@ class Program:
         self.has_run = False
         """Whether the commands ran since they were recorded."""
         self._device, self._store, self._stopwatch = device, store, stopwatch or Stopwatch()
-        self._bindings: dict[int, Binding] = {}
+        self.bindings: dict[int, Binding] = {}
+        """What is bound to each input and output."""
+        self.has_new_objects = False
+        """Something was bound since somebody last looked whether objects are bound twice, and cleared this."""
         self._commands: CommandList | None = None
         self._arena: Resource | None = None
         self._slots: frozenset[str] = frozenset()
+        self._slot_names: dict[int, str] = {}
+        """The (first) slot of each tensor that has one."""
         self._pictures: dict[str, list[tuple[int, str]]] = {}
         """The steps and their arguments that read or write a picture, by the name of its (first) slot."""
         with self._stopwatch.phase("upload"):
@@ -76,24 +81,24 @@ class Program:
 
     def bind_like(self, other: Program) -> None:
         """Bind what is bound to another program of the same graph."""
-        for tensor, binding in other._bindings.items():
+        for tensor, binding in other.bindings.items():
             self.bind(tensor, binding)
 
     def bind(self, tensor: int, binding: Binding) -> None:
         """Let input or output ``tensor`` be this object from now on. Raises BindingError for any other tensor."""
-        before = self._bindings.get(tensor)
+        before = self.bindings.get(tensor)
         if before is None and tensor not in self.graph.inputs and tensor not in self.graph.outputs:
             raise BindingError(f"tensor {tensor} is neither an input nor an output of this partition")
-        self._bindings[tensor] = binding
-        if self._commands is None:
+        self.bindings[tensor], self.has_new_objects = binding, True
+        commands = self._commands
+        if commands is None:
             return
         if before is None or (before.view is not binding.view and before.view != binding.view):
             self._forget_commands()
-            return
-        if binding.frames:
-            self._show(self._commands, tensor, binding, before)
-        else:
-            self._fill(self._commands, slot_name(tensor), binding, before)
+        elif before.parameters is not binding.parameters or binding.others or binding.frames:
+            self._show(commands, tensor, binding, before)
+        elif tensor in self._slot_names:
+            commands.set_slot(self._slot_names[tensor], binding.resource)
 
     def record(self) -> CommandList:
         """The commands of a run. They are planned, compiled and recorded now unless they were since a view changed."""
@@ -126,7 +131,7 @@ class Program:
             if resource is not None:
                 resource.release()
         self._arena = None
-        self._bindings.clear()
+        self.bindings.clear()
 
     def _forget_commands(self) -> None:
         if self._commands is not None:
@@ -144,10 +149,10 @@ class Program:
 
     def _plan(self) -> list[Step]:
         """The steps for the objects that are bound now."""
-        missing = [t for t in (*self.graph.inputs, *self.graph.outputs) if t not in self._bindings]
+        missing = [t for t in (*self.graph.inputs, *self.graph.outputs) if t not in self.bindings]
         if missing:
             raise BindingError(f"tensors {missing} are not bound")
-        compiled, bindings = self.compiled, dict(self._bindings)
+        compiled, bindings = self.compiled, dict(self.bindings)
         views = {tensor: binding.view for tensor, binding in bindings.items()}
         launches, dense = add_conversions(self.graph, compiled.lowered, views)
         self.step_choices = tuple(entry.launch.choice for entry in launches)
@@ -177,6 +182,7 @@ class Program:
             commands = self._record_steps(steps)
         operands = [operand.resource for step in steps for operand in step.operands.values()]
         self._slots = frozenset(resource.name for resource in operands if isinstance(resource, Slot))
+        self._slot_names = {t: slot_name(t) for t in self.bindings if slot_name(t) in self._slots}
         self._pictures = picture_slots(steps)
         self._show_bindings(commands)
         self.steps = commands.steps
@@ -194,7 +200,7 @@ class Program:
 
     def _show_bindings(self, commands: CommandList) -> None:
         """Give a command list of the steps what is bound now."""
-        for tensor, binding in self._bindings.items():
+        for tensor, binding in self.bindings.items():
             self._show(commands, tensor, binding)
 
     def _show(self, commands: CommandList, tensor: int, binding: Binding, before: Binding | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -67,9 +68,12 @@ class _ClObject:
         # Asked once, not at each binding.
         self._context: int = memory.context.int_ptr
         self._flags: int = memory.flags
-        self._pointer: int = memory.int_ptr
-        self.handle: Hashable = self._pointer
+        self.place: int = memory.int_ptr
+        """The cl_mem, for calls after those that have checked it."""
+        self.handle: Hashable = self.place
         """See device.Resource."""
+        self.released = False
+        """See device.Resource. An attribute, as each run asks."""
 
     @property
     def memory(self) -> Any:
@@ -81,15 +85,12 @@ class _ClObject:
     @property
     def int_ptr(self) -> int:
         """The cl_mem. Raises BindingError after ``release``."""
-        return self._pointer if self._memory is not None else self.memory.int_ptr
-
-    @property
-    def released(self) -> bool:
-        return self._memory is None
+        return self.place if self._memory is not None else self.memory.int_ptr
 
     def release(self) -> None:
         """Let go of it; OpenCL frees it when nobody else holds it and no submitted work uses it. More than once."""
         self._memory = self._keep = None
+        self.released = True
 
     def __enter__(self) -> Self:
         return self
@@ -104,15 +105,13 @@ class _ClObject:
         """Whether it was made in the OpenCL context of ``context``."""
         return self._context == context.handle
 
-    def is_like(self, other: object) -> bool:
-        """Whether ``other`` is alive and the same to a kernel in all but what it contains."""
-        return (
-            isinstance(other, _ClObject)
-            and type(other) is type(self)
-            and other._memory is not None
-            and (other._context == self._context and other._flags == self._flags)
-            and (other.format == self.format and other.size == self.size and other.nbytes == self.nbytes)
-        )
+    @functools.cached_property
+    def likeness(self) -> Hashable:
+        """See device.Resource. None for memory of which another API is told before each run."""
+        if self.partner is not None:
+            return None
+        described = self.format, self.size, self.nbytes, self.layout
+        return type(self), self._context, self._flags, *described
 
     def check_access(self, access: str, where: str) -> None:
         """Raise BindingError if it was made for kernels that only read (or only write) and ``access`` says else."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import logging
 import os
 import weakref
@@ -174,12 +175,12 @@ class CudaContext:
             check_process()
             raise DeviceError(f"{self} is closed: make a new CudaContext, and the objects and programs in it anew")
 
-    def call_by_handles(self, function: Callable[..., int], *arguments: Any) -> int:
-        """Call a function that can take the context from its stream or event, and return its status.
+    def by_handles(self, function: Callable[..., int]) -> Callable[..., int]:
+        """A function of the driver that can take the context from its stream or event, as it has to be called.
 
         The context is entered only if the driver needs that (see HANDLES_SUFFICE): it takes longer than most of these.
         """
-        return self.call(function, *arguments) if self._needs_current else function(*arguments)
+        return functools.partial(self.call, function) if self._needs_current else function
 
     def call(self, function: Callable[..., int], *arguments: Any) -> int:
         """Call a function of the driver while this is CUDA's current context, and return its status."""

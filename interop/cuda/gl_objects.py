@@ -68,6 +68,7 @@ class _Shared:
 
     native: GlTexture | GlBuffer
     registration: _Registration
+    likeness = None
 
     def _share(self, context: CudaContext, native: GlTexture | GlBuffer) -> None:
         self.native, self.registration = native, _Registration(context, native)

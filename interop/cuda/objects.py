@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...kernels.views import TEXTURE_CHANNELS
-from ..arrays import ArrayLayout
+from ..arrays import SLICE_ALIGNMENT, ArrayLayout
 from ..errors import BindingError
 from ..transfers import transfers
 from .api import ask, check, driver
@@ -55,6 +56,8 @@ class CudaObject:
             self._unkept = attribute_of(pointer, _BUFFER_ID) if keep is None else None
         self.handle: Hashable = start
         """See device.Resource: two arrays in one allocation have the same handle."""
+        self.place = pointer, self.pitch
+        """The values that a launch takes of it."""
         self.offset = pointer - start
 
     @property
@@ -91,16 +94,13 @@ class CudaObject:
         """Whether it lies in the memory of the GPU of ``context``."""
         return self.device == context.device
 
-    def is_like(self, other: object) -> bool:
-        """Whether ``other`` is alive and the same to a kernel in all but what it contains."""
-        return (
-            isinstance(other, CudaObject)
-            and type(other) is type(self)
-            and other._pointer != 0
-            and (other.device == self.device and other.read_only == self.read_only)
-            and other._pointer % 16 == self._pointer % 16
-            and (other.format == self.format and other.size == self.size and other.nbytes == self.nbytes)
-        )
+    @functools.cached_property
+    def likeness(self) -> Hashable:
+        """See device.Resource. None for memory that its owner may free."""
+        if not self.is_kept:
+            return None
+        described = self.format, self.size, self.nbytes, self.layout
+        return type(self), self.device, self.read_only, self._pointer % SLICE_ALIGNMENT, *described
 
     def check_access(self, access: str, where: str) -> None:
         """Raise BindingError if it is read-only and ``access`` says that kernels write it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,9 @@ class GlObject:
         Its identity: two live objects with equal handles are the same memory (see interop/device.py: Resource).
     """
 
+    format: str
+    size: tuple[int, int]
+    nbytes: int
     offset = 0
     layout: ArrayLayout | None = None
 
@@ -49,6 +53,13 @@ class GlObject:
         finalizer.atexit = False
         self._finalizers.append(finalizer)
         self.is_owned = True
+
+    @functools.cached_property
+    def likeness(self) -> Hashable:
+        """See interop/device.py: Resource. None if it is not ours: its owner may have changed it."""
+        if not self.is_owned:
+            return None
+        return type(self), self.context, self.format, self.size, self.nbytes
 
     @property
     def released(self) -> bool:

@@ -85,10 +85,6 @@ class BaseCommandList(ABC, Generic[R]):
     def _check(self, resource: Resource, argument: Argument, where: str) -> None:
         """Raise BindingError if a resource is of another context, kind or format than the argument needs."""
 
-    def _is_like(self, before: Resource | None, resource: Resource) -> bool:
-        """Whether a resource needs no check, as the one before it in the same slot passed and is alike."""
-        return False
-
     @property
     def dispatches(self) -> int:
         """The number of dispatches of a run."""
@@ -133,14 +129,19 @@ class BaseCommandList(ABC, Generic[R]):
         if use is None:
             raise BindingError(f"there is no slot '{name}' in this command list, only {sorted(self._slots)}")
         before = use.resource
-        if resource is before and not resource.released:
-            return
-        if not self._is_like(before, resource):
-            use.checked = False
-            for _, argument, operand, where in use.places:
-                self._check(resource, argument, where)
-                if not resource.format:
-                    check_resource(resource, operand, where)
+        if before is not None and not resource.released:
+            if resource is before:
+                return
+            likeness = resource.likeness
+            if likeness is not None and likeness == before.likeness:  # what passed for the one before
+                use.resource = resource
+                self._recording.fill(name, resource)
+                return
+        use.checked = False
+        for _, argument, operand, where in use.places:
+            self._check(resource, argument, where)
+            if not resource.format:
+                check_resource(resource, operand, where)
         use.resource = resource
         self._recording.fill(name, resource)
         self._slot_changed(before, resource)

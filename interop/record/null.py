@@ -34,6 +34,10 @@ class NullResource:
     layout: ArrayLayout | None = None
     handle: Hashable = field(default_factory=object, compare=False)
 
+    @property
+    def likeness(self) -> Hashable:
+        return self.format, self.size, self.nbytes, self.layout
+
     def release(self) -> None:
         self.released = True
 

@@ -24,8 +24,13 @@ class SharedBuffer(ClBuffer):
         self.gl = gl
 
     @property
-    def released(self) -> bool:
-        return super().released or self.gl.released
+    def released(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether it or the GL buffer is."""
+        return self._is_released or self.gl.released
+
+    @released.setter
+    def released(self, value: bool) -> None:
+        self._is_released = value
 
 
 class Channel:

@@ -125,7 +125,11 @@ class CopiedBuffer(SharedBuffer):
 
     @property
     def released(self) -> bool:
-        return super().released or self._native.released
+        return self._is_released or self.gl.released or self._native.released
+
+    @released.setter
+    def released(self, value: bool) -> None:
+        self._is_released = value
 
     def before_run(self, use: Use) -> None:
         if "r" in use.access:
@@ -156,7 +160,7 @@ class StagedTexture:
     """Implements device.StagedTexture: a GL texture that OpenCL cannot address."""
 
     nbytes = offset = 0
-    layout = None
+    layout = likeness = None
 
     def __init__(self, partner: GlPartner, texture: GlTexture) -> None:
         self._partner, self._texture = partner, texture
@@ -206,7 +210,12 @@ class PictureBuffer(SharedBuffer):
 
     @property
     def released(self) -> bool:
-        return super().released or (self._texture is not None and self._texture.released)
+        texture = self._texture
+        return self._is_released or self.gl.released or (texture is not None and texture.released)
+
+    @released.setter
+    def released(self, value: bool) -> None:
+        self._is_released = value
 
     def before_run(self, use: Use) -> None:
         if not self._write:

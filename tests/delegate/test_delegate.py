@@ -253,7 +253,7 @@ def test_a_ring_of_textures_allocates_and_compiles_nothing(context: fb.GlContext
 
 
 def test_the_next_texture_of_a_ring_takes_few_python_calls(context: fb.GlContext) -> None:
-    """In a live frame they all run from cold caches, and the GPU waits for them: there were 114, then 75."""
+    """In a live frame they all run from cold caches, and the GPU waits for them: there were 114, then 75, then 65."""
     interpreter, delegate = ready(chain("EXP", "TANH"))
     interpreter.set_allow_buffer_handle_output(True)
     delegate.bind_buffer_to_tensor(fb.GlBuffer(X.nbytes), 2)
@@ -271,7 +271,7 @@ def test_the_next_texture_of_a_ring_takes_few_python_calls(context: fb.GlContext
         frame(frames[0])
     finally:
         sys.setprofile(None)
-    assert len(calls) <= 65
+    assert len(calls) <= 48
 
 
 def test_an_output_bound_anew_is_read_from_where_it_was_computed(context: fb.GlContext) -> None:

@@ -50,9 +50,6 @@ class ClCommandList(BaseCommandList[Recording]):
         check_view(resource, argument, self._traits, where)
         resource.check_access(argument.access, where)
 
-    def _is_like(self, before: Resource | None, resource: Resource) -> bool:
-        return isinstance(before, ClBuffer | ClImage) and before.is_like(resource)
-
     # Partners ---------------------------------------------------------------------------------------------------------
 
     def _slot_changed(self, before: Resource | None, resource: Resource) -> None:

@@ -77,7 +77,7 @@ class Recording:
 
     def fill(self, slot: str, resource: ClBuffer | ClImage) -> None:
         """Put a resource into the kernel arguments of a slot."""
-        pointer, set_argument = resource.int_ptr, loader().clSetKernelArg
+        pointer, set_argument = resource.place, loader().clSetKernelArg
         for value, arguments in self.slots[slot]:
             value.value = pointer
             status = set_argument(*arguments)

@@ -58,9 +58,6 @@ class CudaCommandList(BaseCommandList[Recording]):
                 f"a multiple of {alignment} bytes: bind a copy"
             )
 
-    def _is_like(self, before: Resource | None, resource: Resource) -> bool:
-        return isinstance(before, CudaObject) and before.is_like(resource)
-
     def _slot_changed(self, before: Resource | None, resource: Resource) -> None:
         if self._unkept or (isinstance(resource, CudaObject) and not resource.is_kept):
             found = (use.resource for use in self._slots.values())

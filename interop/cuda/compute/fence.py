@@ -11,28 +11,29 @@ from ..context import NO_TIMES, CudaContext
 
 
 class CudaEvents:
-    """Events of a context that are not in use: making one takes longer than recording it. ``flags`` are CUDA's."""
+    """Events of a context, kept for later when no longer used: making one takes longer than recording it. ``flags``
+    are CUDA's."""
 
     def __init__(self, context: CudaContext, *, flags: int = 0) -> None:
-        self.context, self._flags, self._free = context, NO_TIMES | flags, list[int]()
+        cuda = driver()
+        self.context, self.stream, self._flags = context, context.stream, NO_TIMES | flags
+        self.unused = list[int]()
+        """The CUevents."""
+        self.record = context.by_handles(cuda.cuEventRecord)
+        self.query = context.by_handles(cuda.cuEventQuery)
+        self.synchronize = context.by_handles(cuda.cuEventSynchronize)
 
-    def take(self) -> int:
-        """A CUevent."""
-        try:
-            return self._free.pop()
-        except IndexError:
-            what = f"making an event in {self.context}"
-            with self.context.entered():
-                return ask(driver().cuEventCreate, ctypes.c_void_p, self._flags, what=what)
-
-    def give_back(self, event: int) -> None:
-        self._free.append(event)
+    def make(self) -> int:
+        """A new CUevent."""
+        what = f"making an event in {self.context}"
+        with self.context.entered():
+            return ask(driver().cuEventCreate, ctypes.c_void_p, self._flags, what=what)
 
     def close(self) -> None:
         """Destroy them."""
         with self.context.entered():
-            while self._free:
-                driver().cuEventDestroy_v2(self._free.pop())
+            while self.unused:
+                driver().cuEventDestroy_v2(self.unused.pop())
 
 
 class CudaFence:
@@ -45,31 +46,37 @@ class CudaFence:
     """
 
     def __init__(self, events: CudaEvents) -> None:
-        self._events, self._context = events, events.context
-        self.handle = events.take()
-        status = self._context.call_by_handles(driver().cuEventRecord, self.handle, self._context.stream)
+        self._events = events
+        try:
+            self.handle = events.unused.pop()
+        except IndexError:  # "if" would let another thread take the last one
+            self.handle = events.make()
+        status = events.record(self.handle, events.stream)
         if status:
-            check(status, f"marking a point in {self._context}")
+            check(status, f"marking a point in {events.context}")
 
     def __del__(self) -> None:
         if hasattr(self, "handle"):
-            self._events.give_back(self.handle)
+            self._events.unused.append(self.handle)
 
     @property
     def done(self) -> bool:
         """Whether the GPU has passed this point. Never waits."""
-        self._context.check()
-        status = self._context.call_by_handles(driver().cuEventQuery, self.handle)
+        events = self._events
+        events.context.check()
+        status = events.query(self.handle)
         if status not in (0, NOT_READY):
-            check(status, f"asking {self._context} for its progress")
+            check(status, f"asking {events.context} for its progress")
         return status == 0
 
     def wait(self) -> None:
         """Block until the GPU has passed this point. Raises DeviceError if work before it has failed."""
-        self._context.check()
-        status = self._context.call_by_handles(driver().cuEventSynchronize, self.handle)
+        events = self._events
+        if events.context.closed:
+            events.context.check()
+        status = events.synchronize(self.handle)
         if status:
-            check(status, f"waiting for {self._context}")
+            check(status, f"waiting for {events.context}")
 
 
 def event_handle(event: Any) -> int:

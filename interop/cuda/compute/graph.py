@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import collections
 import ctypes
+import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -111,8 +112,12 @@ class ExecutableGraph:
         self._graph, self._set = graph, driver().cuGraphExecKernelNodeSetParams
         made = graph.instantiate()
         graph.context.finalize(self, driver().cuGraphExecDestroy, made)
-        self.handle = ctypes.c_void_p(made)
-        """The CUgraphExec."""
+        self._handle = ctypes.c_void_p(made)
+        context = graph.context
+        self.launch: Callable[[], int] = functools.partial(
+            context.by_handles(driver().cuGraphLaunch), self._handle, ctypes.c_void_p(context.stream)
+        )
+        """The call that submits all launches. It returns CUDA's status."""
         self.values: dict[Variable, Value] = {}
 
     def update(self, number: int) -> int:
@@ -121,7 +126,7 @@ class ExecutableGraph:
         The context has to be entered: without a current one the driver crashes here (driver 580).
         """
         graph = self._graph
-        return self._set(self.handle, graph.handles[number], ctypes.byref(graph.nodes[number]))
+        return self._set(self._handle, graph.handles[number], ctypes.byref(graph.nodes[number]))
 
 
 def has_early_launches(context: CudaContext) -> bool:
@@ -172,9 +177,10 @@ class GraphRecording(Recording):
     """The one that has the values of now, if a run has looked for it."""
 
     def fill(self, slot: str, resource: CudaArray | CudaImage) -> None:
-        super().fill(slot, resource)
-        place = self.slots[slot][0]
-        self.values[slot], self.chosen = (place[0], place[1]), None
+        now = self.values[slot] = resource.place
+        self.chosen = None
+        for place in self.slots[slot]:
+            place[0], place[1] = now
 
     def set_parameters(self, step: int, argument: str, values: Sequence[float]) -> None:
         super().set_parameters(step, argument, values)
@@ -183,16 +189,17 @@ class GraphRecording(Recording):
 
     def submit(self) -> int:
         """Submit the launches with the parameters of now. Returns CUDA's status."""
-        assert self.graph is not None
-        if self.chosen is None:
+        chosen = self.chosen
+        if chosen is None:
             key = tuple(self.values.values())
-            if key not in self.executables:
+            chosen = self.chosen = self.executables.get(key)
+            if chosen is None:
+                assert self.graph is not None
                 status = self._add_executable(self.graph, key)
                 if status:
                     return status
-            self.chosen = self.executables[key]
-        context = self.graph.context
-        return context.call_by_handles(driver().cuGraphLaunch, self.chosen.handle, context.stream)
+                chosen = self.chosen = self.executables[key]
+        return chosen.launch()
 
     def _add_executable(self, graph: LaunchGraph, key: tuple[Value, ...]) -> int:
         """Make an executable graph for the values of now, or give them to the oldest. Returns CUDA's status."""

@@ -73,9 +73,8 @@ class Recording:
 
     def fill(self, slot: str, resource: CudaArray | CudaImage) -> None:
         """Put a resource into the kernel parameters of a slot."""
-        pointer, pitch = resource.pointer, resource.pitch
         for place in self.slots[slot]:
-            place[0], place[1] = pointer, pitch
+            place[0], place[1] = resource.place
 
     def set_parameters(self, step: int, argument: str, values: Sequence[float]) -> None:
         """Change the floats that a step passes for a picture."""
@@ -92,7 +91,7 @@ class Recording:
             self.slots.setdefault(resource.name, []).append(place)
         else:
             assert isinstance(resource, CudaArray | CudaImage)
-            place[0], place[1] = resource.pointer, resource.pitch
+            place[0], place[1] = resource.place
         return place
 
     def floats(self, step: int, argument: str, values: Sequence[float]) -> list[Any]:

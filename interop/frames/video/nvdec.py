@@ -74,7 +74,7 @@ class NvdecPictures:
         self._decoder, self._context = decoder, context
         self._surfaces, self._held = _Surfaces(context, decoder), deque[tuple[CudaFence, Any]]()
         self._events = CudaEvents(context, flags=BLOCKING)
-        self._decoded = self._events.take() if _is_independent(context) else None
+        self._decoded = self._events.make() if _is_independent(context) else None
         """The event for which the stream waits, if it does not wait for the decoder's."""
         self._last: list[Any] = []
         """The last two frames."""
@@ -102,7 +102,7 @@ class NvdecPictures:
         self._held.clear()
         self._last.clear()
         if self._decoded is not None:
-            self._events.give_back(self._decoded)
+            self._events.unused.append(self._decoded)
             self._decoded = None
         self._events.close()
 

@@ -18,8 +18,6 @@ from ..texture import GlTexture
 from .kernel import GlKernel
 from .recording import GlRecording
 
-_OBJECTS = GlBuffer, GlTexture
-
 
 class GlCommandList(BaseCommandList[GlRecording]):
     """Implements interop.device.CommandList on one GL context. GlDevice says which GL state a run changes."""
@@ -52,16 +50,6 @@ class GlCommandList(BaseCommandList[GlRecording]):
         check_view(resource, argument, self._traits, where)
         if isinstance(resource, GlTexture) and argument.access != "r":
             resource.check(write=True)
-
-    def _is_like(self, before: Resource | None, resource: Resource) -> bool:
-        """See BaseCommandList. What is not ours is checked, as its owner may have changed it."""
-        return (
-            isinstance(resource, _OBJECTS)
-            and isinstance(before, type(resource))
-            and (resource.is_owned and before.is_owned and resource.context is self._context)
-            and (resource.format == before.format and resource.size == before.size)
-            and (resource.nbytes == before.nbytes and not resource.released)
-        )
 
     def _slot_changed(self, before: Resource | None, resource: Resource) -> None:
         if self._not_ours or not (isinstance(resource, GlBuffer | GlTexture) and resource.is_owned):
