@@ -106,8 +106,12 @@ class Network:
 
         ``mean`` to ``rotation`` are for textures, as in ``fb.GpuDelegate.bind_buffer_to_tensor``.
         """
-        self._bound[tensor] = obj, Sampling(mean, std, crop, rotation)
-        self._delegate.bind_buffer_to_tensor(obj, tensor, mean=mean, std=std, crop=crop, rotation=rotation)
+        self.bind_sampled(tensor, obj, Sampling(mean, std, crop, rotation))
+
+    def bind_sampled(self, tensor: int, obj: fb.GlTexture | fb.GlBuffer, sampling: Sampling) -> None:
+        """See ``bind``."""
+        self._bound[tensor] = obj, sampling
+        self._delegate.bind_buffer_to_tensor(obj, tensor, **sampling._asdict())
 
     def run(self) -> None:
         """Compute the outputs from the inputs."""

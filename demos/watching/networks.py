@@ -8,7 +8,7 @@ import framebind as fb
 
 from ..flags import GpuFlags
 from ..models import find_model
-from ..player.network import Crop, Network, Values
+from ..player.network import Network, Sampling
 
 Shapes = tuple[tuple[int, tuple[int, ...]], ...]
 """The inputs that were resized: tensor indices and shapes."""
@@ -69,7 +69,7 @@ class Lane(Network):
     def __init__(self, networks: Networks, path: Path, shared: SharedNetwork) -> None:
         self.path, self.mode, self.shared = path, "gpu", shared
         self._networks, self._is_resized = networks, False
-        self._objects: dict[int, tuple[fb.GlTexture | fb.GlBuffer, dict[str, object]]] = {}
+        self._bound = {}
 
     @property
     def runs_on(self) -> str:
@@ -95,24 +95,15 @@ class Lane(Network):
         """Take the network of that shape, which is made if there is none."""
         self.shared, self._is_resized = self._networks.resized(self, tensor, shape), True
 
-    def bind(
-        self,
-        tensor: int,
-        obj: fb.GlTexture | fb.GlBuffer,
-        *,
-        mean: Values = 0.0,
-        std: Values = 1.0,
-        crop: Crop | None = None,
-        rotation: float = 0.0,
-    ) -> None:
+    def bind_sampled(self, tensor: int, obj: fb.GlTexture | fb.GlBuffer, sampling: Sampling) -> None:
         """Bind an object for this stream's runs."""
-        self._objects[tensor] = obj, {"mean": mean, "std": std, "crop": crop, "rotation": rotation}
+        self._bound[tensor] = obj, sampling
         if self.shared.lane is self:
-            self.shared.network.bind(tensor, obj, mean=mean, std=std, crop=crop, rotation=rotation)
+            self.shared.network.bind_sampled(tensor, obj, sampling)
 
     def run(self) -> None:
         if self.shared.lane is not self:
             self.shared.lane = self
-            for tensor, (obj, sampling) in self._objects.items():
-                self.shared.network.bind(tensor, obj, **sampling)  # pyright: ignore[reportArgumentType]
+            for tensor, (obj, sampling) in self._bound.items():
+                self.shared.network.bind_sampled(tensor, obj, sampling)
         self.shared.network.run()

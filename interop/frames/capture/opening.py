@@ -96,9 +96,15 @@ def open_source(
     text = str(source)
     if text.startswith("file://"):
         text = url2pathname(urlsplit(text).path)
-    if (start or end is not None) and not (Path(text).is_file() and has_av()):
+    path = Path(text)
+    if not isinstance(source, int) and _is_path(text) and not path.exists():
+        raise SourceError(
+            f"there is no file or folder '{path}': a source is a camera's index, a video, a picture, a folder of "
+            "pictures, an address with '://', 'synthetic' or 'synthetic:PICTURE'"
+        )
+    if (start or end is not None) and not (path.is_file() and has_av()):
         raise SourceError(f"'{text}' has no start and end: only video files that PyAV reads have (the extra 'video')")
-    if decoder is not None and not Path(text).is_file():
+    if decoder is not None and not path.is_file():
         raise SourceError(f"'{text}' has no choice of decoders: only video files have")
     if isinstance(source, int) or text.isdecimal():
         return Source(CameraReader(int(text), CameraOptions(size, fps, fourcc, matrix)))
@@ -110,17 +116,16 @@ def open_source(
         return Source(CameraReader(text))
     if "://" in text:
         return Source(_open_address(text, stream or StreamOptions()), loop)
-    path = Path(text)
-    if not path.exists():
-        raise SourceError(
-            f"there is no file or folder '{path}': a source is a camera's index, a video, a picture, a folder of "
-            "pictures, an address with '://', 'synthetic' or 'synthetic:PICTURE'"
-        )
     if path.is_dir():
         return Source(open_folder(path), loop)
     if path.suffix.lower() in PICTURES:
         return Source(PictureReader([path], f"picture '{path}'"), loop)
     return Source(open_file(path, decoder, start=start, end=end), loop)
+
+
+def _is_path(text: str) -> bool:
+    """Whether a source is a file or a folder: no camera, no pipeline, no address, nothing synthetic."""
+    return not (text.isdecimal() or text.partition(":")[0] == "synthetic" or " ! " in text or "://" in text)
 
 
 def _open_address(address: str, options: StreamOptions) -> FrameReader:
