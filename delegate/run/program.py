@@ -49,7 +49,7 @@ class Program:
         """Whether the commands ran since they were recorded."""
         self._device, self._store, self._stopwatch = device, store, stopwatch or Stopwatch()
         self.bindings: dict[int, Binding] = {}
-        """What is bound to each input and output."""
+        """The binding of each input and output."""
         self.has_new_objects = False
         """Something was bound since somebody last looked whether objects are bound twice, and cleared this."""
         self._commands: CommandList | None = None
