@@ -2,15 +2,16 @@
 
     python benchmarks/video/gpus.py --json ROWS.json detect matte
 
-A clip of 1080p H.264 is made (as in measure.py) and processed ``--units`` times, by its path. NVDEC decodes, rows of
-what was found are written as JSONL. *whole* counts from the start of the workers to their end, with Python, contexts
-and the last videos, when sessions run out of work. *steady* counts between two moments: every session has finished a
-video, and no video waits any more. A first run of one unit fills the folder of compiled programs.
+A clip of 1080p H.264 is made (as in measure.py) and processed ``--units`` times per GPU, by its path. NVDEC decodes,
+rows of what was found are written as JSONL. *whole* counts from the start of the workers to their end, with Python,
+contexts and the last videos, when sessions run out of work. *steady* counts between two moments: every session has
+finished a video, and no video waits any more. A first run of one unit fills the folder of compiled programs.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 import time
 from dataclasses import asdict, dataclass
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
-from measure import write_clip
+from measure import command_line, write_clip
 
 import framebind as fb
 from framebind.demos.cluster.crew import seats_on
@@ -31,7 +32,7 @@ from framebind.demos.processing.work import TaskName, Work
 
 @dataclass(frozen=True)
 class Row:
-    """Figures of one run. Rates are in frames per second, ``cores`` in CPU seconds per 1,000 frames."""
+    """Figures of one run. Rates are in frames per second, cores in CPU seconds per 1,000 frames."""
 
     task: str
     gpus: int
@@ -40,13 +41,15 @@ class Row:
     whole: float
     steady: float | None
     cores: float
+    steady_cores: float | None
     bytes_per_frame: float
 
     def __str__(self) -> str:
-        steady = "" if self.steady is None else f"{self.steady:8.0f}"
+        steady, cores = ("" if each is None else f"{each:.6g}" for each in (self.steady, self.steady_cores))
         return (
             f"{self.task:10} {self.gpus} GPUs {self.processes} processes {self.frames:6} frames "
-            f"{self.whole:8.0f} whole {steady:>8} steady {self.cores:7.3f} cores {self.bytes_per_frame:8.0f} bytes"
+            f"{self.whole:8.0f} whole, {self.cores:7.3f} cores; steady {steady:>8}, {cores:>8} cores; "
+            f"{self.bytes_per_frame:8.0f} bytes"
         )
 
 
@@ -66,20 +69,24 @@ def measure(work: Work, clip: Path, output: Path, units: int, seats: list[Seat])
     frames, cpu, copied = (sum(result[name] for _, result in finished) for name in ("frames", "cpu_seconds", "bytes"))
     sessions = sum(seat.sessions for seat in seats)
     gpus = len({seat.environment or seat.egl for seat in seats})
+    steady, steady_cores = steady_figures(finished, sessions)
     return Row(
-        work.task, gpus, len(seats), frames, whole=frames / seconds, steady=steady_rate(finished, sessions),
-        cores=1000 * cpu / frames, bytes_per_frame=copied / frames,
+        work.task, gpus, len(seats), frames, whole=frames / seconds, steady=steady, cores=1000 * cpu / frames,
+        steady_cores=steady_cores, bytes_per_frame=copied / frames,
     )  # fmt: skip
 
 
-def steady_rate(finished: list[tuple[float, dict[str, Any]]], sessions: int) -> float | None:
-    """The rate while all sessions have work: videos are alike, so that the first and last ``sessions`` of them are the
-    first and last of each. None for too few videos.
+def steady_figures(
+    finished: list[tuple[float, dict[str, Any]]], sessions: int
+) -> tuple[float, float] | tuple[None, None]:
+    """The rate and the cores while all sessions have work: videos are alike, so that the first and last ``sessions`` of
+    them are the first and last of each. None for too few videos.
     """
     within = finished[sessions - 1 : len(finished) - sessions]
     if len(within) < 2:
-        return None
-    return sum(result["frames"] for _, result in within[1:]) / (within[-1][0] - within[0][0])
+        return None, None
+    frames, cpu = (sum(result[name] for _, result in within[1:]) for name in ("frames", "cpu_seconds"))
+    return frames / (within[-1][0] - within[0][0]), 1000 * cpu / frames
 
 
 def print_ratio(one: Row, every: Row) -> None:
@@ -90,7 +97,7 @@ def print_ratio(one: Row, every: Row) -> None:
 
 def main(
     tasks: Annotated[list[str], typer.Argument(help="Of detect, landmarks, matte and others.")],
-    units: Annotated[int, typer.Option(help="Times that the clip is processed.")] = 48,
+    units: Annotated[int, typer.Option(help="Times that the clip is processed, per GPU.")] = 48,
     frames: Annotated[int, typer.Option(help="Frames of the clip.")] = 600,
     sessions: Annotated[int, typer.Option(help="Videos at once per GPU.")] = 8,
     processes: Annotated[
@@ -101,6 +108,10 @@ def main(
 ) -> None:
     found, rows = fb.find_gpus(), list[Row]()
     print("\n".join(map(str, found)), flush=True)
+    machine = {
+        "machine": f"{len(found)} x {found[0].name}, {os.cpu_count()} CPU cores", "gpus": len(found),
+        "sessions": sessions, "clip_frames": frames, "units": units, "command": command_line(),
+    }  # fmt: skip
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_clip(folder / "clip.mp4", frames)
@@ -111,13 +122,13 @@ def main(
             for count in map(int, processes.split(",")):
                 for gpus in ("0", "all")[: len(found)]:
                     seats = seats_on(found, gpus, sessions, backend, processes=count)
-                    rows.append(measure(work, folder / "clip.mp4", folder / gpus, units, seats))
+                    times = units * (len(found) if gpus == "all" else 1)
+                    rows.append(measure(work, folder / "clip.mp4", folder / gpus, times, seats))
                     print(rows[-1], flush=True)
+                    if json_file is not None:  # now, as this may be ended before the last row
+                        json_file.write_text(json.dumps({**machine, "rows": [asdict(row) for row in rows]}, indent=1))
                 if len(found) > 1:
                     print_ratio(*rows[-2:])
-            if json_file is not None:
-                machine = {"machine": found[0].name, "gpus": len(found), "sessions": sessions, "clip_frames": frames}
-                json_file.write_text(json.dumps({**machine, "rows": [asdict(row) for row in rows]}, indent=1))
 
 
 if __name__ == "__main__":

@@ -127,11 +127,16 @@ def described(context: fb.CudaContext) -> dict[str, Any]:
     with fb.GpuDelegate("cuda") as delegate:
         fb.Interpreter(find_model(MODELS["face"].name), experimental_delegates=[delegate]).allocate_tensors()
         driver = delegate.statistics().driver
-    given = [each for before, each in zip(sys.argv, sys.argv[1:], strict=False) if "--json" not in (before, each)]
-    command = f"benchmarks/video/measure.py {' '.join(given)}"
     return {
-        "machine": context.name, "driver": driver, "pyav": av.__version__, "cpus": os.cpu_count(), "command": command,
+        "machine": context.name, "driver": driver, "pyav": av.__version__, "cpus": os.cpu_count(),
+        "command": command_line(),
     }  # fmt: skip
+
+
+def command_line() -> str:
+    """The command of this process, without the file of the rows."""
+    given = [each for before, each in zip(sys.argv, sys.argv[1:], strict=False) if "--json" not in (before, each)]
+    return f"benchmarks/video/{Path(sys.argv[0]).name} {' '.join(given)}"
 
 
 def main(

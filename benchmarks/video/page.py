@@ -1,7 +1,7 @@
-"""Writes docs/video-times.md from the measurements in benchmarks/results/video, and adds new ones there.
+"""Writes docs/video-times.md from the measurements in benchmarks/results/video and gpus, and adds new ones there.
 
 python benchmarks/video/page.py                              write the page
-python benchmarks/video/page.py ROWS.json --commit HASH      keep what `benchmarks/video/measure.py --json` wrote first
+python benchmarks/video/page.py ROWS.json --commit HASH      keep what measure.py or gpus.py wrote with --json first
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 ROOT = Path(__file__).parents[2]
-RESULTS = ROOT / "benchmarks" / "results" / "video"
+RESULTS, GPUS = (ROOT / "benchmarks" / "results" / name for name in ("video", "gpus"))
 PAGE = ROOT / "docs" / "video-times.md"
 HEADER = """# Videos decoded and run on the GPU
 
@@ -37,6 +37,42 @@ frame's outputs from LiteRT's CPU kernels, whose frame FFmpeg converted and Open
 value; of the output that differs most, which for the pose model is one number, how probable a person is. OpenCV's own
 conversion takes no notice of the file's matrix. Medians of the runs; each peer ran once.
 """
+
+
+GPUS_HEADER = """
+## Rows of videos on several GPUs
+
+`benchmarks/video/gpus.py` processes such a clip many times by `process --gpus`, whose rows are written as JSONL.
+*Whole* counts from the start of the processes to their end, *steady* while all sessions have work; rates are frames/s,
+*cores* CPU seconds per 1,000 frames. *Times* is what all GPUs make of the rate of one.
+"""
+
+
+def gpus_table(result: dict[str, Any]) -> str:
+    """A result of gpus.py as a section."""
+    lines = [
+        f"\n### {result['machine']}, {result['date']}\n",
+        f"Commit {result['commit']}, {result['sessions']} videos of {result['clip_frames']} frames at once per GPU: "
+        f"`{result['command']}`\n",
+        "| task | GPUs | processes | frames | whole | times | cores | steady | times | cores |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    one: dict[str, Any] = {}
+    for row in result["rows"]:
+        one = row if row["gpus"] == 1 else one
+        whole, steady = (_times(row, one, name) for name in ("whole", "steady"))
+        rates = ["" if row.get(name) is None else f"{row[name]:,.0f}" for name in ("whole", "steady")]
+        cores = ["" if row.get(name) is None else f"{row[name]:.2f}" for name in ("cores", "steady_cores")]
+        lines.append(
+            f"| {row['task']} | {row['gpus']} | {row['processes']} | {row['frames']:,} | {rates[0]} | {whole} | "
+            f"{cores[0]} | {rates[1]} | {steady} | {cores[1]} |"
+        )
+    return "\n".join(lines) + "\n" + (f"\n{result['note']}\n" if result.get("note") else "")
+
+
+def _times(row: dict[str, Any], one: dict[str, Any], name: str) -> str:
+    """A rate of several GPUs as a multiple of one's."""
+    return f"{row[name] / one[name]:.2f}" if row is not one and row.get(name) and one.get(name) else ""
 
 
 def table(result: dict[str, Any]) -> str:
@@ -66,27 +102,28 @@ def _short(text: str) -> str:
     return text.strip().splitlines()[0].replace("|", "/")[:80]
 
 
-def page(results: list[dict[str, Any]]) -> str:
-    """The whole page, the newest result first."""
-    return HEADER + "".join(table(each) for each in sorted(results, key=lambda each: each["date"], reverse=True))
+def page() -> str:
+    """The whole page, the newest results first."""
+    return HEADER + "".join(map(table, _results(RESULTS))) + GPUS_HEADER + "".join(map(gpus_table, _results(GPUS)))
 
 
-def read_results() -> list[dict[str, Any]]:
-    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json"))]
+def _results(folder: Path) -> list[dict[str, Any]]:
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+    return sorted(found, key=lambda each: each["date"], reverse=True)
 
 
 def main(
-    rows: Annotated[Path | None, typer.Argument(help="A file that measure.py wrote.")] = None,
+    rows: Annotated[Path | None, typer.Argument(help="A file that measure.py or gpus.py wrote.")] = None,
     commit: Annotated[str, typer.Option(help="The commit that was measured.")] = "",
 ) -> None:
     """Write the page."""
     if rows is not None:
         date = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
         result = {**json.loads(rows.read_text(encoding="utf-8")), "date": date, "commit": commit}
-        RESULTS.mkdir(parents=True, exist_ok=True)
+        folder = GPUS if "gpus" in result else RESULTS
         machine = re.sub(r"[^a-z0-9]+", "-", result["machine"].lower())
-        (RESULTS / f"{machine}-{date}.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    PAGE.write_text(page(read_results()), encoding="utf-8")
+        (folder / f"{machine}-{commit}-{date}.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    PAGE.write_text(page(), encoding="utf-8")
 
 
 if __name__ == "__main__":
