@@ -397,7 +397,7 @@ def test_the_page_of_measurements_is_what_its_script_writes() -> None:
     assert batches == report["batch_page"](report["read_results"]()), "run python benchmarks/report.py"
     videos = runpy.run_path(str(ROOT / "benchmarks" / "video" / "page.py"))
     text = (DOCS / "video-times.md").read_text(encoding="utf-8")
-    assert text == videos["page"](videos["read_results"]()), "run python benchmarks/video/page.py"
+    assert text == videos["page"](), "run python benchmarks/video/page.py"
 
 
 def test_measured_frames_become_a_table() -> None:
