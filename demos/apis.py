@@ -60,10 +60,11 @@ def _new_cl_context(device: str = "") -> fb.ClContext:
     return fb.ClContext(int(device) if device.isdecimal() else device or None)
 
 
-def _new_cuda_context(device: str = "") -> fb.CudaContext:
+def new_cuda_context(device: str = "", *, independent: bool = False) -> fb.CudaContext:
+    """A context on the GPU of that number, "" for the first one. ``independent`` as in fb.CudaContext."""
     if device and not device.isdecimal():
         raise fb.DeviceError(f"CUDA's devices are named by their number, 0 for the first; '{device}' is none")
-    return fb.CudaContext(int(device or 0))
+    return fb.CudaContext(int(device or 0), independent=independent)
 
 
 GL = Api(
@@ -80,7 +81,7 @@ CL = Api(
 CUDA = Api(
     "cuda", "cuda", "CUDA",
     "only for NVIDIA's GPUs: their driver, and pip install nvidia-cuda-nvrtc cuda-pathfinder",
-    fb.CudaContext, _new_cuda_context, fb.CudaArray.from_array, fb.CudaImage.from_array,
+    fb.CudaContext, new_cuda_context, fb.CudaArray.from_array, fb.CudaImage.from_array,
 )  # fmt: skip
 APIS = (GL, CL, CUDA)
 BY_NAME = {name: api for api in APIS for name in (api.short, api.backend)}

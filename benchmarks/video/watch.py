@@ -1,10 +1,11 @@
 """Measures `watch`: live streams of 1080p over HTTP on loopback, all at once through one model on one context.
 
-    python benchmarks/video/watch.py --json WATCH.json 4 8 16
+    python benchmarks/video/watch.py --backend cuda --json WATCH.json 8 16 32 64
 
 A clip (as in measure.py, as an MPEG transport stream) is served at its own rate, 30 frames per second, to each stream.
-The figures are those of the last five seconds: results per second of each stream (the least one), latency from a
-frame's packet to its result, frames that were dropped, and CPU seconds per second of this process without the server.
+The figures are those of SECONDS after each stream has had its first result: results per second of all streams, and in
+the last five seconds of the least one; latency from a frame's packet to its result; the share of the frames that were
+dropped; and CPU seconds per second of this process, without those of the servers.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ import contextlib
 import http.server
 import json
 import multiprocessing
+import os
+import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -25,27 +29,30 @@ import typer
 from measure import write_clip
 
 import framebind as fb
+from framebind.demos.apis import BY_NAME
 from framebind.demos.flags import GpuFlags
 from framebind.demos.processing.work import TaskName, Work
-from framebind.demos.watching.watcher import Watcher
+from framebind.demos.watching.watcher import Watcher, open_viewer
 
-FPS, SECONDS = 30, 12.0
-"""Rate of the clip, of one minute, and seconds of a measurement."""
+FPS = 30
+"""Rate of the clip, of one minute."""
+STREAMS_PER_SERVER = 16
+"""Streams that one process serves: Python's lock lets one thread of it run."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """Figures of all streams: the least rate, the largest median and 95% latency in ms, and sums."""
+    """Figures of all streams: rates per second, the largest median and 95% latency in ms, the share of lost frames."""
 
     task: str
     streams: int
+    decoder: str
+    rate: float
     least_rate: float
     latency_median: float
     latency_p95: float
-    dropped: int
-    results: int
+    dropped: float
     cores: float
-    renderer: str
 
 
 def serve(path: Path, port: Connection) -> None:
@@ -79,57 +86,91 @@ def serve(path: Path, port: Connection) -> None:
     server.serve_forever()
 
 
-def measure(task: str, streams: int, address: str, flags: GpuFlags) -> Row:
-    """Watch for SECONDS after each stream has had its first result."""
-    with fb.GlContext.headless() as context:
-        work = Work(cast("TaskName", task), save=(), flags=flags)
-        watcher = Watcher(context, work, [address] * streams, fb.StreamOptions())
-        found: list[dict[str, Any]] = []
-        began, cpu, used = 0.0, 0.0, 0.0
+@contextlib.contextmanager
+def servers(clip: Path, count: int) -> Iterator[list[str]]:
+    """So many server processes, until the block ends. Yields their addresses."""
+    spawned, started, addresses = multiprocessing.get_context("spawn"), list[Any](), list[str]()
+    try:
+        for _ in range(count):
+            ours, theirs = multiprocessing.Pipe()
+            started.append(spawned.Process(target=serve, args=(clip, theirs), daemon=True))
+            started[-1].start()
+            addresses.append(f"http://127.0.0.1:{ours.recv()}/live.ts")
+        yield addresses
+    finally:
+        for each in started:
+            each.terminate()
+
+
+def measure(task: str, addresses: list[str], flags: GpuFlags, seconds: float) -> Row:
+    """Watch so many seconds after each stream has had its first result."""
+    work = Work(cast("TaskName", task), save=(), flags=flags)
+    with open_viewer(work) as viewer:
+        watcher = Watcher(viewer, addresses, fb.StreamOptions())
+        before: list[dict[str, Any]] = []
+        after: list[dict[str, Any]] = []
+        began, cpu, used, passed = 0.0, 0.0, 0.0, 0.0
 
         def look() -> None:
-            nonlocal began, cpu, used
+            nonlocal began, cpu, used, passed
             now = time.perf_counter()
             if not began and all(stream.latencies.count for stream in watcher.streams):
                 began, cpu = now, time.process_time()
-            elif began and now - began > SECONDS:
-                used = (time.process_time() - cpu) / (now - began)
-                found.extend(watcher.figures())
+                before.extend(watcher.figures())
+            elif began and now - began > seconds:
+                used, passed = time.process_time() - cpu, now - began
+                after.extend(watcher.figures())
                 raise KeyboardInterrupt
 
         try:
             watcher.run(None, look, every=0.1)
         except KeyboardInterrupt:
             pass
+
+        def passed_of(key: str) -> int:
+            return sum(each[key] for each in after) - sum(each[key] for each in before)
+
         return Row(
-            task, streams, min(each["fps"] for each in found), max(each["latency_median"] for each in found),
-            max(each["latency_p95"] for each in found), sum(each["dropped"] for each in found),
-            sum(each["results"] for each in found), round(used, 2), context.renderer,
+            task, len(addresses), after[0]["decoder"], round(passed_of("results") / passed, 1),
+            min(each["fps"] for each in after), max(each["latency_median"] for each in after),
+            max(each["latency_p95"] for each in after),
+            round(passed_of("dropped") / max(passed_of("dropped") + passed_of("results"), 1), 4),
+            round(used / passed, 2),
         )  # fmt: skip
+
+
+def machine_of(backend: str) -> str:
+    """The name of the GPU on which the models run."""
+    with BY_NAME[backend].new_context("") as context:
+        return getattr(context, "name", "") or context.renderer
 
 
 def main(
     streams: Annotated[list[int], typer.Argument(help="Numbers of streams.")],
     task: Annotated[list[str] | None, typer.Option(help="Tasks; by default detect and matte.")] = None,
     backend: Annotated[str, typer.Option(help="gl, cl or cuda.")] = "gl",
+    seconds: Annotated[float, typer.Option(help="Seconds of a row.")] = 12.0,
     out: Annotated[Path | None, typer.Option("--json", help="The file for the figures.")] = None,
 ) -> None:
     """Print a row for each task and number of streams."""
     rows: list[Row] = []
+    given = [each for last, each in zip(sys.argv, sys.argv[1:], strict=False) if "--json" not in (last, each)]
+    measured = {
+        "machine": machine_of(backend), "pyav": av.__version__, "cpus": os.cpu_count(), "seconds": seconds,
+        "command": f"benchmarks/video/watch.py {' '.join(given)}",
+    }  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         clip = Path(folder) / "clip.ts"
         write_clip(clip, FPS * 60)
-        ours, theirs = multiprocessing.Pipe()
-        server = multiprocessing.get_context("spawn").Process(target=serve, args=(clip, theirs), daemon=True)
-        server.start()
-        address = f"http://127.0.0.1:{ours.recv()}/live.ts"
-        for name in task or ["detect", "matte"]:
-            for number in streams:
-                rows.append(measure(name, number, address, GpuFlags(backend=backend, f16=True)))
-                print(rows[-1], flush=True)
-                if out is not None:
-                    out.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
-        server.terminate()
+        with servers(clip, -(-max(streams) // STREAMS_PER_SERVER)) as addresses:
+            for name in task or ["detect", "matte"]:
+                for number in streams:
+                    chosen = [addresses[each // STREAMS_PER_SERVER] for each in range(number)]
+                    rows.append(measure(name, chosen, GpuFlags(backend=backend, f16=True), seconds))
+                    print(rows[-1], flush=True)
+                    if out is not None:
+                        shown = {**measured, "rows": [asdict(row) for row in rows]}
+                        out.write_text(json.dumps(shown, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -10,15 +11,14 @@ import typer
 
 import framebind as fb
 
-from ..apis import GL
 from ..console import make_console, plain
-from ..flags import GpuFlags, with_flags
+from ..flags import AUTO, GpuFlags, Option, checked_backend, with_flags
 from ..player.signals import ended_by_signals
 from ..processing.tasks import TASKS
 from ..processing.work import TaskName, Work
 from ..watching.server import Page, parse_place
 from ..watching.table import as_line, shown
-from ..watching.watcher import Watcher
+from ..watching.watcher import Watcher, open_viewer
 
 Streams = Annotated[
     list[str],
@@ -39,6 +39,15 @@ GiveUp = Annotated[
 Allow = Annotated[list[str] | None, typer.Option(metavar="SCHEME", help="Allow addresses of udp, rtp or tcp, too.")]
 
 
+@dataclass(frozen=True, kw_only=True)
+class WatchFlags(GpuFlags):
+    """The options of the delegate. By default streams are watched on CUDA if a GPU of NVIDIA is there."""
+
+    backend: Annotated[
+        str, Option(callback=checked_backend, help="gl, cl, cuda, or auto: cuda if it is there, or gl.")
+    ] = AUTO
+
+
 @with_flags
 def watch(
     streams: Streams,
@@ -51,7 +60,7 @@ def watch(
     give_up: GiveUp = None,
     allow: Allow = None,
     *,
-    flags: GpuFlags,
+    flags: WatchFlags,
 ) -> None:
     """Watch streams: the newest frame of each goes through a model; streams that are lost are connected again.
 
@@ -61,11 +70,7 @@ def watch(
     work, options = _work(task, model, labels, flags), _options(streams, stall, give_up, allow)
     place = _place(web)
     with contextlib.ExitStack() as stack:
-        device = flags.device if flags.api is GL else ""
-        context = stack.enter_context(GL.new_context(device))
-        if flags.device and flags.api is not GL:
-            stack.enter_context(flags.api.new_context(flags.device))
-        watcher = Watcher(context, work, streams, options)
+        watcher = Watcher(stack.enter_context(open_viewer(work)), streams, options)
         if place is not None:
             page = stack.enter_context(contextlib.closing(Page(*place, watcher.figures, watcher.pictures)))
             console.print(plain(f"the page is at {page.address}"))

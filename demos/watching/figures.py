@@ -22,6 +22,8 @@ class Snapshot:
     status: str
     """"" or what a person should know."""
     size: tuple[int, int] | None
+    decoder: str
+    """"nvdec", "cpu" or "opencv"; "" of what is no video."""
     results: int
     fps: float
     latency_median: float | None

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import framebind as fb
 
-from ..player.task import Task
 from .figures import Latencies, Snapshot
+from .views import View, Viewer
 
 State = Literal["opening", "live", "ended", "failed"]
 _PAUSE = 5.0
@@ -36,18 +36,21 @@ def name_of(address: str) -> str:
 
 
 class Stream:
-    """A camera, a stream's address or a file, with its source once it is open, its task and its figures.
+    """A camera, a stream's address or a file, with its source once it is open, its view and its figures.
 
     A file is played at its own rate.
     """
 
-    def __init__(self, number: int, address: str, options: fb.StreamOptions, ready: threading.Event) -> None:
-        self.number, self._address, self._options, self._ready = number, address, options, ready
+    def __init__(
+        self, number: int, address: str, options: fb.StreamOptions, viewer: Viewer, ready: threading.Event
+    ) -> None:
+        self.number, self._address, self._options, self._viewer = number, address, options, viewer
+        self._ready = ready
         self.name, self.status = name_of(address), ""
         self.state: State = "opening"
         self.source: fb.Source | None = None
-        self.task: Task | None = None
-        self.picture: fb.GlTexture | None = None
+        self.view: View | None = None
+        """Made when the first frame is there."""
         self.latencies = Latencies()
         self.arrived = 0.0
         """Time at which the packet of the last frame came, by time.perf_counter; of a file's, at which it was taken."""
@@ -68,7 +71,7 @@ class Stream:
         began = time.perf_counter()
         while not self._stopped.is_set():
             try:
-                source = fb.open_source(self._address, stream=self._options)
+                source = self._viewer.open(self._address, self._options)
             except (fb.FramebindError, ValueError) as error:
                 self.status = str(error)
                 limit, passed = self._options.seconds, time.perf_counter() - began
@@ -83,13 +86,13 @@ class Stream:
             break
         self._ready.set()
 
-    def take(self, context: fb.GlContext) -> fb.GlTexture | None:
+    def take(self) -> Any:
         """The newest frame, None if there is no new one, or that of a file is not due."""
         source, now = self.source, time.perf_counter()
         if source is None or self.state in ("ended", "failed") or now < self._due:
             return None
         try:
-            texture = source.poll(context)
+            frame = self._viewer.poll(source)
         except fb.SourceError as error:
             self.status = str(error)
             if source.live and self._options.seconds is None:
@@ -100,19 +103,19 @@ class Stream:
         self.status = source.status
         if source.ended:
             self.state = "ended"
-        if texture is not None:
+        if frame is not None:
             self.state = "live"
             self.arrived = source.captured if source.live else now
             if not source.live and source.fps:
                 # A second late is late: the clock of a file begins anew.
                 self._due = max(self._due, now - 1) + 1 / source.fps
-        return texture
+        return frame
 
     def _begin_anew(self, source: fb.Source) -> None:
         """Open a camera again that gave no frame for a long time, or came back with frames of another size."""
         source.stop()
         self._counts = self._all_counts()
-        self.source = self.task = self.picture = None
+        self.source = self.view = None
         self._opener = self._start_opening()
 
     def _all_counts(self) -> tuple[int, int, int]:
@@ -150,6 +153,6 @@ class Stream:
         waits = self.state == "live" and self.status
         return Snapshot(
             self.name, "waiting" if waits else self.state, self.status, source.size if source else None,
-            self.latencies.count, round(self.latencies.rate(), 1), self.latencies.quantile(0.5),
-            self.latencies.quantile(0.95), *self._all_counts(),
+            source.decoder if source else "", self.latencies.count, round(self.latencies.rate(), 1),
+            self.latencies.quantile(0.5), self.latencies.quantile(0.95), *self._all_counts(),
         )  # fmt: skip

@@ -41,14 +41,15 @@ def as_line(each: Snapshot) -> str:
     """The figures as a line of text."""
     latency = "" if each.latency_median is None else f", {each.latency_median} ms ({each.latency_p95} ms for 95%)"
     counts = f"{each.dropped} dropped, {each.damaged} damaged, {each.reconnects} reconnects"
-    return f"{each.name}: {each.state}, {each.results} results, {each.fps} frames/s{latency}, {counts}"
+    by = f" by {each.decoder}" if each.decoder else ""
+    return f"{each.name}: {each.state}{by}, {each.results} results, {each.fps} frames/s{latency}, {counts}"
 
 
 def as_table(snapshots: Sequence[Snapshot]) -> Table:
     """The figures as a table, and below it what a person should know."""
     table = Table(caption=plain("\n".join(each.status for each in snapshots if each.status)), caption_justify="left")
     table.add_column("stream", overflow="fold")
-    for column in ("state", "size"):
+    for column in ("state", "decoder", "size"):
         table.add_column(column)
     for column in ("frames/s", "latency ms", "95% ms", "results", "dropped", "damaged", "reconnects"):
         table.add_column(column, justify="right")
@@ -58,5 +59,5 @@ def as_table(snapshots: Sequence[Snapshot]) -> Table:
         state = plain(each.state)
         state.stylize(_COLOURS.get(each.state, ""))
         counts = (each.results, each.dropped, each.damaged, each.reconnects)
-        table.add_row(plain(each.name), state, size, f"{each.fps:.1f}", *latencies, *map(str, counts))
+        table.add_row(plain(each.name), state, each.decoder, size, f"{each.fps:.1f}", *latencies, *map(str, counts))
     return table

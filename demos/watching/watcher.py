@@ -1,4 +1,4 @@
-"""The watching of streams: one thread with a GL context takes the newest frame of each, and runs the task on it."""
+"""The watching of streams: one thread with a context takes the newest frame of each, and runs the task on it."""
 
 from __future__ import annotations
 
@@ -14,30 +14,31 @@ from typing import Any, Literal, TextIO
 import framebind as fb
 
 from ..player.signals import raise_if_signalled
-from ..player.task import Scene
+from ..processing.bound_session import is_bound
 from ..processing.rows import make_rows
-from ..processing.session import COPIES
-from ..processing.tasks import model_of, prepare
 from ..processing.work import Work
-from .networks import Networks
-from .pictures import WEB_PICTURE, Pictures, Shrinker
+from .bound import open_bound
+from .drawn import open_drawing
+from .pictures import Pictures
 from .stream import Stream
+from .views import ALLOWED, Viewer
 
 _IDLE = 0.25
 """Seconds to wait for a frame before other things are seen to."""
 
 
-class Watcher:
-    """Streams, the networks that they share, and the file of their rows. Use it on the thread of its GL context."""
+def open_viewer(work: Work) -> contextlib.AbstractContextManager[Viewer]:
+    """The viewer of a work: on CUDA if that is meant, or the best here, and the task needs no picture; else OpenGL."""
+    return open_bound(work) if is_bound(work) else open_drawing(work)
 
-    def __init__(self, context: fb.GlContext, work: Work, addresses: Sequence[str], options: fb.StreamOptions) -> None:
-        self._context, self._work = context, work
-        self._ready, self._timer = threading.Event(), fb.GlTimer()
-        self.networks = Networks(work.flags, self._timer)
-        self.streams = [Stream(number, each, options, self._ready) for number, each in enumerate(addresses)]
+
+class Watcher:
+    """Streams, what they share, and the file of their rows. Use it on the thread of the viewer."""
+
+    def __init__(self, viewer: Viewer, addresses: Sequence[str], options: fb.StreamOptions) -> None:
+        self.viewer, self._ready = viewer, threading.Event()
+        self.streams = [Stream(number, each, options, viewer, self._ready) for number, each in enumerate(addresses)]
         self.pictures = [Pictures() for _ in addresses]
-        self._overlay = fb.Overlay()
-        self._shrinkers: dict[tuple[int, int], Shrinker] = {}
 
     def run(self, jsonl: Path | None, show: Callable[[], None], every: float = 1.0) -> None:
         """Watch until all streams are over, and call ``show`` every so many seconds.
@@ -68,38 +69,22 @@ class Watcher:
     def _step(self, stream: Stream, lines: TextIO | None) -> bool:
         """Take a stream's newest frame, and run the task on it. Returns whether there was one."""
         # The first frame compiles and loads weights.
-        mode: Literal["allow", "disallow"] = "disallow" if stream.latencies.count else "allow"
-        with fb.transfer_guard(mode, exempt=(*COPIES, WEB_PICTURE)):
-            frame = stream.take(self._context)
+        is_free = not stream.latencies.count or (stream.source is not None and self.viewer.copies(stream.source))
+        mode: Literal["allow", "disallow"] = "allow" if is_free else "disallow"
+        with fb.transfer_guard(mode, exempt=ALLOWED):
+            frame = stream.take()
             if frame is None or stream.source is None:
                 return False
-            if stream.task is None or stream.picture is None:
-                stream.picture = fb.GlTexture(*stream.source.size, "rgba8", label=f"the picture of {stream.name}")
-                lane = self.networks.lane(model_of(self._work))
-                stream.task = prepare(self._work, Scene(lane, stream.picture, self.networks.lane))
-            stream.task.draw(frame)
-            found = stream.task.results() if stream.task.results else []
-            if stream.task.results is None:
-                self._context.finish()  # the picture is the result
+            if stream.view is None:
+                stream.view = self.viewer.view(stream.source, stream.name)
+            found = stream.view.find(frame)
             done = time.perf_counter()
             stream.latencies.add(done, done - stream.arrived)
             if lines is not None:
                 _write(lines, stream, found, done - stream.arrived)
-            self._show(stream, stream.picture)
-            self._timer.end()
+            if self.pictures[stream.number].are_wanted():
+                self.pictures[stream.number].put(stream.view.pixels())
         return True
-
-    def _show(self, stream: Stream, picture: fb.GlTexture) -> None:
-        """Read the picture back for those who look at it."""
-        pictures = self.pictures[stream.number]
-        if not pictures.are_wanted() or stream.task is None:
-            return
-        if stream.task.overlay is not None:
-            stream.task.overlay(self._overlay)
-            self._overlay.draw(picture)
-        if picture.size not in self._shrinkers:
-            self._shrinkers[picture.size] = Shrinker(picture.size)
-        pictures.put(self._shrinkers[picture.size].read(picture))
 
     def _stop(self) -> None:
         for stream in self.streams:

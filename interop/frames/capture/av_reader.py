@@ -13,8 +13,8 @@ from ...errors import SourceError
 from ...yuv import YuvPicture
 from ..video.decoder import DecodedFrame, VideoDecoder
 from ..video.nvdec import NvdecPictures, open_nvdec
-from ..video.pyav import load_av
 from ..video.streams import StreamOptions
+from .picture_feed import PictureSlot, bindable
 from .pixel_layouts import Layout, layout_of
 from .planar_layout import planar_layout
 from .readers import Frame
@@ -26,8 +26,8 @@ _MISSING = 0.02
 class AvReader:
     """A video file whose frames wait to be read. Implements FrameReader.
 
-    With ``context`` NVDEC decodes it to the memory of that context's GPU: ``pictures`` gives frames then, and ``read``
-    does not. ``is_named``: NVDEC was asked for by name. Raises SourceError.
+    With ``context`` NVDEC decodes it to the memory of that context's GPU: ``pictures`` and ``read_picture`` give frames
+    then, and ``read`` does not. ``is_named``: NVDEC was asked for by name. Raises SourceError.
     """
 
     live, captured, retry, status = False, None, None, ""
@@ -44,7 +44,7 @@ class AvReader:
         stream: StreamOptions | None = None,
     ) -> None:
         self._path, self._start, self._end, self._stream = path, start, end, stream
-        self._context, self._is_named = context, is_named
+        self.context, self._is_named = context, is_named
         self._on_gpu: NvdecPictures | None = None
         self._open()
         self.name = self._decoder.name
@@ -56,11 +56,11 @@ class AvReader:
         self.size, self.layout = decoder_layout(self._decoder)
 
     def _open(self) -> None:
-        if self._context is None:
+        if self.context is None:
             self._decoder = VideoDecoder(self._path, start=self._start, end=self._end, stream=self._stream)
         else:
-            self._decoder = open_nvdec(self._path, self._context, start=self._start, end=self._end)
-        self._frames, self._number = self._decoder.frames(), 0
+            self._decoder = open_nvdec(self._path, self.context, start=self._start, end=self._end, stream=self._stream)
+        self._frames, self._number = self._decoder.native_frames(), 0
 
     @property
     def damaged(self) -> int:
@@ -70,15 +70,17 @@ class AvReader:
     @property
     def decoder(self) -> str:
         """The decoder: "nvdec" or "cpu"."""
-        return "cpu" if self._context is None else "nvdec"
+        return "cpu" if self.context is None else "nvdec"
 
     def pictures(self) -> Iterator[YuvPicture]:
         """The frames as they were decoded, not turned; ``time`` is that of the last one. Raises SourceError."""
         decoder = self._decoder
-        if self._context is not None:
-            found = self._on_gpu = NvdecPictures(decoder, self._context)
+        if self.context is not None:
+            found = self._on_gpu = NvdecPictures(decoder, self.context)
         else:
-            found = ((_picture(frame, decoder), decoder.time_of(frame)) for frame in decoder.native_frames())
+            found = (
+                (YuvPicture.from_frame(bindable(frame, decoder)), decoder.time_of(frame)) for frame in self._frames
+            )
         for picture, self.time in found:
             self._number += 1
             yield picture
@@ -87,19 +89,27 @@ class AvReader:
     def read(self, view: Frame) -> bool:
         frame = self._next()
         if frame is not None:
-            pack_planes(frame, view)
+            pack_planes(self._decoder.decoded(frame), view)
         return frame is not None
 
-    def skip(self, view: Frame) -> bool:
+    def read_picture(self, slot: PictureSlot) -> bool:
+        """Put the next frame into ``slot`` as it was decoded, not turned. Returns False at the end."""
+        frame = self._next()
+        if frame is not None:
+            slot.put(frame, self._decoder)
+        return frame is not None
+
+    def skip(self, view: object) -> bool:
         """Decode the next frame, and leave ``view`` as it is. Returns False at the end."""
         return self._next() is not None
 
-    def _next(self) -> DecodedFrame | None:
+    def _next(self) -> Any:
+        """The next frame (av.VideoFrame); None at the end."""
         frame = next(self._frames, None)
         if frame is None:
             self._check_all_were_there()
         else:
-            self.time = frame.time
+            self.time = self._decoder.time_of(frame)
             self._number += 1
         return frame
 
@@ -116,12 +126,12 @@ class AvReader:
 
     def leave_gpu(self) -> None:
         """Let the CPU decode, from the beginning. Raises SourceError if NVDEC was asked for by name."""
-        if self._context is None:
+        if self.context is None:
             return
         if self._is_named:
-            raise SourceError(f"{self.name} has no textures: decoder='nvdec' gives pictures(); leave it out, or 'cpu'")
+            raise no_textures(self.name)
         self._decoder.close()
-        self._context = None
+        self.context = None
         self._open()
 
     def reopen(self) -> bool:
@@ -143,16 +153,9 @@ def decoder_layout(decoder: VideoDecoder) -> tuple[tuple[int, int], Layout]:
     return size, layout_of("bgr", *size) if decoder.format is None else planar_layout(decoder.format, turn)
 
 
-def _picture(frame: Any, decoder: VideoDecoder) -> YuvPicture:
-    """A frame (av.VideoFrame) as luma and chroma; swscale makes them of RGB, without loss of resolution."""
-    if decoder.format is not None:
-        return YuvPicture.from_frame(decoder.alike(frame))
-    colours = load_av().video.reformatter
-    return YuvPicture.from_frame(
-        frame.reformat(
-            *decoder.size, "yuv444p", dst_colorspace=colours.Colorspace.ITU709, dst_color_range=colours.ColorRange.MPEG
-        )
-    )
+def no_textures(name: str) -> SourceError:
+    """The error of a source that NVDEC decodes because that was asked for, and whose textures are asked for, too."""
+    return SourceError(f"{name} has no textures: decoder='nvdec' gives pictures; leave it out, or 'cpu'")
 
 
 def pack_planes(frame: DecodedFrame, view: Frame) -> None:

@@ -1,20 +1,25 @@
-"""The decoder of a video file: NVDEC, PyAV on the CPU, or OpenCV; chosen by what is there, or by the user."""
+"""The decoder of a video file or a stream: NVDEC, PyAV on the CPU, or OpenCV; chosen by what is there, or the user."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, TypeVar, get_args
 
 from ...cuda.context import CudaContext
 from ...errors import SourceError
 from ..video.pyav import has_av
+from ..video.streams import StreamOptions, shown
 from .av_reader import AvReader
 from .readers import FrameReader, open_video
+from .stream_reader import StreamReader, open_stream
 
 log = logging.getLogger("framebind")
 
 Decoder = Literal["nvdec", "cpu", "opencv"]
+_Reader = TypeVar("_Reader")
 
 
 def open_file(path: Path, decoder: Decoder | None, *, start: float = 0.0, end: float | None = None) -> FrameReader:
@@ -23,24 +28,41 @@ def open_file(path: Path, decoder: Decoder | None, *, start: float = 0.0, end: f
     By default NVDEC decodes if a CudaContext is current on this thread. What it does not decode the CPU does, and a
     warning says so. Without PyAV OpenCV decodes.
     """
-    if decoder is not None and decoder not in get_args(Decoder):
-        raise SourceError(
-            f"there is no decoder '{decoder}' for video '{path}': it is one of {', '.join(get_args(Decoder))}"
-        )
+    name = f"video '{path}'"
+    _check(decoder, name)
     if decoder == "opencv" or (decoder is None and not has_av()):
         return open_video(path)
+    return _opened(partial(AvReader, path, start=start, end=end), decoder, name)
+
+
+def open_by_av(address: str, decoder: Decoder | None, options: StreamOptions) -> AvReader | StreamReader:
+    """The reader of a stream's address by PyAV. The choice of the decoder, and errors, are those of ``open_file``."""
+    name = f"stream '{shown(address)}'"
+    _check(decoder, name)
+    if decoder == "opencv":
+        raise SourceError(f"{name} is not read by OpenCV where PyAV is installed: take 'nvdec' or 'cpu'")
+    return _opened(partial(open_stream, address, options), decoder, name)
+
+
+def _check(decoder: str | None, name: str) -> None:
+    if decoder is not None and decoder not in get_args(Decoder):
+        raise SourceError(f"there is no decoder '{decoder}' for {name}: it is one of {', '.join(get_args(Decoder))}")
+
+
+def _opened(make: Callable[..., _Reader], decoder: Decoder | None, name: str) -> _Reader:
+    """The reader that ``make`` makes, with a ``context`` for NVDEC, or without one."""
     if decoder == "nvdec":
         if not CudaContext.is_current():
             raise SourceError(
-                f"NVDEC cannot decode video '{path}': no CudaContext is current on this thread; open it inside "
+                f"NVDEC cannot decode {name}: no CudaContext is current on this thread; open it inside "
                 "'with fb.CudaContext():'"
             )
-        return AvReader(path, start=start, end=end, context=CudaContext.current(), is_named=True)
+        return make(context=CudaContext.current(), is_named=True)
     if decoder is None and CudaContext.is_current():
         try:
-            return AvReader(path, start=start, end=end, context=CudaContext.current())
+            return make(context=CudaContext.current())
         except SourceError as error:
-            reader = AvReader(path, start=start, end=end)  # a file that is broken for both decoders raises here
+            reader = make()  # what is broken for both decoders raises here
             log.warning(f"the CPU decodes: {error}")
             return reader
-    return AvReader(path, start=start, end=end)
+    return make()

@@ -7,10 +7,14 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from ...errors import SourceError
 from ..video.work_time import WorkTime
-from .readers import Frame, FrameReader
+from .readers import FrameReader
+
+View = TypeVar("View")
+"""The memory of a slot: an array of upload memory, or a place for a decoded frame."""
 
 SLOTS = 3
 """Slots of the ring: one that is decoded into, one that is ready, one that the GPU reads."""
@@ -36,7 +40,7 @@ class Waits:
     """For the worker to end: OpenCV waits up to 10 seconds for a frame of a camera."""
 
 
-class Handover:
+class Handover(Generic[View]):
     """The free and the filled slots of the ring, passed between the decoding worker and the owner of the context.
 
     With ``drop``, the owner gets the newest frame, and the worker takes back the oldest filled slot if none is free.
@@ -46,7 +50,7 @@ class Handover:
         self._changed = threading.Condition()
         self._free: deque[int] = deque()
         self._filled: deque[int] = deque()
-        self._views: dict[int, Frame] = {}
+        self._views: dict[int, View] = {}
         self.captured = [0.0] * SLOTS
         self.times: list[float | None] = [None] * SLOTS
         self._drop, self._stopped, self._ended = drop, False, False
@@ -56,7 +60,7 @@ class Handover:
         self.dropped = self.reconnects = 0
         self.ready: threading.Event | None = None
 
-    def give(self, slot: int, view: Frame) -> None:
+    def give(self, slot: int, view: View) -> None:
         """Owner: let the worker write the slot, whose memory is ``view``."""
         with self._changed:
             self._views[slot] = view
@@ -80,7 +84,7 @@ class Handover:
                 raise self._error
             return None
 
-    def fill(self) -> tuple[int, Frame] | None:
+    def fill(self) -> tuple[int, View] | None:
         """Worker: take a slot to write, with its memory; None once stopped."""
         with self._changed:
             with self.work.waiting():
@@ -125,26 +129,33 @@ class Handover:
             self._changed.notify_all()
 
 
-Read = Callable[[Frame], bool]
+Read = Callable[[View], bool]
 """Reads the next frame, or leaves it out, as ``FrameReader.read`` does."""
 
 
 def decode(
-    reader: FrameReader, handover: Handover, loop: bool, retry: float, *, every: int = 1, skip: Read | None = None
+    reader: FrameReader,
+    handover: Handover[View],
+    loop: bool,
+    retry: float,
+    *,
+    read: Read[View],
+    every: int = 1,
+    skip: Read[View] | None = None,
 ) -> None:
     """Decode until the source ends, fails or is stopped; the worker thread's function.
 
-    A camera that is gone is opened again each ``retry`` seconds. Each frame of ``every`` is handed over; ``skip``
-    leaves out those between, which are read if it is None.
+    ``read`` reads a frame into a slot. A camera that is gone is opened again each ``retry`` seconds. Each frame of
+    ``every`` is handed over; ``skip`` leaves out those between, which are read if it is None.
     """
-    between: list[Read] = []
+    between: list[Read[View]] = []
     with handover.work.measured():
         try:
             while (place := handover.fill()) is not None:
                 slot, view = place
-                if not all(_read(each, reader, handover, loop, retry, view) for each in (*between, reader.read)):
+                if not all(_read(each, reader, handover, loop, retry, view) for each in (*between, read)):
                     break
-                between = [skip or reader.read] * (every - 1)
+                between = [skip or read] * (every - 1)
                 captured = reader.captured
                 handover.filled(slot, time.perf_counter() if captured is None else captured, reader.time)
             handover.end(None)
@@ -157,7 +168,9 @@ def decode(
             reader.close()
 
 
-def _read(read: Read, reader: FrameReader, handover: Handover, loop: bool, retry: float, view: Frame) -> bool:
+def _read(
+    read: Read[View], reader: FrameReader, handover: Handover[View], loop: bool, retry: float, view: View
+) -> bool:
     """Read the next frame by ``read``: from the start again if ``loop``; of a camera that is gone, once it is back."""
     while not read(view):
         if reader.live:

@@ -11,7 +11,7 @@ from ...errors import SourceError
 from ..video.pyav import has_av
 from ..video.streams import StreamOptions, checked_scheme, shown
 from .camera import CameraOptions, CameraReader
-from .decoders import Decoder, open_file
+from .decoders import Decoder, open_by_av, open_file
 from .pixel_layouts import Matrix
 from .readers import (
     PICTURES,
@@ -24,7 +24,6 @@ from .readers import (
     painted_picture,
 )
 from .source import Source
-from .stream_reader import open_stream
 
 log = logging.getLogger("framebind.streams")
 
@@ -69,10 +68,11 @@ def open_source(
     start, end : float, optional
         Seconds of a video's first frame, and of the first one that is left out. They need PyAV (the extra ``video``).
     decoder : {"nvdec", "cpu", "opencv"}, optional
-        The decoder of a video file. "nvdec" is that of NVIDIA's GPUs, by PyAV: ``pictures`` gives its frames in the
-        memory of the current CudaContext. "cpu" is PyAV's, "opencv" OpenCV's. By default, if a CudaContext is current
-        on this thread, it is NVDEC for ``pictures``, or the CPU if NVDEC does not take the video: a warning in the log
-        says why. The CPU decodes for ``textures``. ``Source.decoder`` tells.
+        The decoder of a video file or of an address. "nvdec" is that of NVIDIA's GPUs, by PyAV: ``pictures`` and
+        ``poll_picture`` give its frames in the memory of the current CudaContext. "cpu" is PyAV's, "opencv" OpenCV's,
+        for files. By default, if a CudaContext is current on this thread, it is NVDEC for pictures, or the CPU if
+        NVDEC does not take the video: a warning in the log says why. The CPU decodes for ``textures``.
+        ``Source.decoder`` tells.
     stream : StreamOptions, optional
         Which addresses are opened, and how long a stream that is lost is tried again.
 
@@ -104,8 +104,8 @@ def open_source(
         )
     if (start or end is not None) and not (path.is_file() and has_av()):
         raise SourceError(f"'{text}' has no start and end: only video files that PyAV reads have (the extra 'video')")
-    if decoder is not None and not path.is_file():
-        raise SourceError(f"'{text}' has no choice of decoders: only video files have")
+    if decoder is not None and not (path.is_file() or "://" in text):
+        raise SourceError(f"'{text}' has no choice of decoders: only video files and addresses have")
     if isinstance(source, int) or text.isdecimal():
         return Source(CameraReader(int(text), CameraOptions(size, fps, fourcc, matrix)))
     if text == "synthetic" or text.startswith("synthetic:"):
@@ -115,7 +115,7 @@ def open_source(
     if " ! " in text:
         return Source(CameraReader(text))
     if "://" in text:
-        return Source(_open_address(text, stream or StreamOptions()), loop)
+        return Source(_open_address(text, decoder, stream or StreamOptions()), loop)
     if path.is_dir():
         return Source(open_folder(path), loop)
     if path.suffix.lower() in PICTURES:
@@ -128,11 +128,11 @@ def _is_path(text: str) -> bool:
     return not (text.isdecimal() or text.partition(":")[0] == "synthetic" or " ! " in text or "://" in text)
 
 
-def _open_address(address: str, options: StreamOptions) -> FrameReader:
+def _open_address(address: str, decoder: Decoder | None, options: StreamOptions) -> FrameReader:
     """The video or the live stream at an address: by PyAV if it is there, else by OpenCV, with a warning."""
     name = f"stream '{shown(address)}'"
     checked_scheme(address, name, options)
     if has_av():
-        return open_stream(address, options)
+        return open_by_av(address, decoder, options)
     log.warning("%s is read by OpenCV, without its times and its limits of waits: PyAV is not installed", name)
     return open_address(address) or CameraReader(address)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol
 
 from ...errors import SourceError
 from ...gl.context import GlContext
@@ -16,9 +15,11 @@ from ...gl.timer import GlTimer
 from ...yuv import YuvPicture
 from ..video.work_time import WorkTime
 from .av_reader import AvReader
-from .handover import NOTHING_YET, SLOTS, Handover, Waits, decode
+from .handover import NOTHING_YET, SLOTS, Handover, Read, View, Waits, decode
+from .picture_feed import PictureFeed, converted
 from .readers import FrameReader, VideoReader
 from .stream_reader import StreamReader
+from .texture_feed import TextureFeed
 from .upload import UploadRing
 
 
@@ -53,9 +54,9 @@ class Source:
     time : float or None
         Seconds of that frame on the clock of its video, from the video's first frame; None for other sources.
     decoder : str
-        The decoder of a video file: "nvdec", "cpu" or "opencv"; "" for other sources.
+        The decoder of a video file or a stream: "nvdec", "cpu" or "opencv"; "" for other sources.
     rotation : int
-        The ``rotation`` with which ``pictures`` are bound to be upright: 0, 90, 180 or 270. Textures are turned.
+        The ``rotation`` with which pictures are bound to be upright: 0, 90, 180 or 270. Textures are turned.
     every : int
         Set it to N before ``textures`` begins, and it gives each N-th frame only, from the first one on. Those between
         are decoded and not uploaded.
@@ -64,7 +65,7 @@ class Source:
     status : str
         "" or what a person should know, for instance that the camera gives no frames.
     ended : bool
-        Whether ``poll`` has given the last frame.
+        Whether ``poll`` or ``poll_picture`` has given the last frame.
     ready : threading.Event or None
         Set it to an event before the first frame: the source sets that whenever a frame came, and at its end. Several
         sources may share one.
@@ -89,13 +90,15 @@ class Source:
     """The waits for a camera or a stream, taken over when its frames are first asked for."""
 
     def __init__(self, reader: FrameReader, loop: bool = False) -> None:
-        self._reader, self._handover, self._loop = reader, Handover(drop=reader.live), loop
+        self._reader, self._loop = reader, loop
+        self._handover: Handover[Any] = Handover(drop=reader.live)
         self._worker: threading.Thread | None = None
         self._is_read = False
-        self._uploads: _Uploads | None = None
+        self._textures: TextureFeed | None = None
+        self._feed: PictureFeed | None = None
         self.name, self.size, self.fps, self.live = reader.name, reader.size, reader.fps, reader.live
         self.length = None if loop else reader.length
-        is_video = isinstance(reader, AvReader)
+        is_video = isinstance(reader, AvReader | StreamReader)
         self.decoder = reader.decoder if is_video else "opencv" if isinstance(reader, VideoReader) else ""
         self.rotation = -reader.turn % 360 if is_video else 0
         if isinstance(reader, StreamReader):
@@ -145,9 +148,9 @@ class Source:
             If a frame cannot be read, or if the frames were read before.
         """
         context, window = (target, None) if isinstance(target, GlContext) else (target.context, target)
-        uploads = self._start(context)
+        textures = self._start(context)
         try:
-            for texture in self._frames(uploads, timer):
+            for texture in self._frames(textures, timer):
                 if texture is not None:
                     yield texture
                 if window is not None and window.should_close:
@@ -235,51 +238,108 @@ class Source:
         ...             _ = source.ready.wait()
         (64, 48)
         """
-        uploads = self._uploads or self._start(context)
+        textures = self._textures or self._start(context)
+        slot = self._polled(has_given=textures.texture is not None)
+        return None if slot is None else self._upload(textures, slot)
+
+    def poll_picture(self) -> YuvPicture | None:
+        """Give the newest frame as luma and chroma, if one came since the last call, without waiting.
+
+        As ``poll``, but of frames as ``pictures`` gives them, for models that read them where they are: NVDEC's in the
+        memory of the GPU, those of the CPU's decoders by a copy in each ``invoke``. Frames of cameras and pictures,
+        which are BGR or as the camera gives them, are converted by swscale. A thread of its own decodes.
+
+        Returns
+        -------
+        YuvPicture or None
+            The frame; None if there is no new one. NVDEC takes its memory again when the next but one was given, and
+            the models that were submitted until then have read it; and when the source is stopped, which is before
+            the CudaContext is closed.
+
+        Raises
+        ------
+        SourceError
+            If a frame cannot be read, or a camera or stream that was lost is given up; without PyAV.
+
+        Examples
+        --------
+        >>> with fb.open_source("clip.mp4") as source:
+        ...     while not source.ended:
+        ...         if (picture := source.poll_picture()) is not None and source.time == 0:
+        ...             print(picture)
+        <YuvPicture: yuv420p, bt601, limited range>
+        """
+        feed = self._feed or self._start_feed()
+        slot = self._polled(has_given=feed.has_given)
+        if slot is None:
+            return None
+        self._note(slot)
+        return feed.take(slot)
+
+    def _polled(self, *, has_given: bool) -> int | None:
+        """The slot of a new frame, or None; sets ``ended`` and ``status``."""
         slot = self._handover.take(0.0)
         if slot is None:
             self.ended = True
         elif slot != NOTHING_YET:
-            return self._upload(uploads, slot)
+            return slot
         elif self.live and (silent := time.perf_counter() - self._last) > self.waits.silence:
-            self._hold(silent, uploads.texture)
+            self._hold(silent, has_given=has_given)
         return None
 
-    def _start(self, context: GlContext) -> _Uploads:
+    def _start(self, context: GlContext) -> TextureFeed:
         """Start the worker thread, which decodes into a ring of memory of the context."""
-        if isinstance(self._reader, AvReader):
-            self._reader.leave_gpu()
-            self.decoder = self._reader.decoder
+        reader = self._reader
+        if isinstance(reader, AvReader | StreamReader):
+            reader.leave_gpu()
+            self.decoder = reader.decoder
         self._begin()
-        ring = UploadRing(context, *self.size, SLOTS, self._reader.layout)
+        ring = UploadRing(context, *self.size, SLOTS, reader.layout)
+        context.closing.append(self.stop)
+        self._context = context
+        self._textures = TextureFeed(ring, self._handover)
+        self._start_worker(reader.read, reader.skip if isinstance(reader, AvReader) else None)
+        return self._textures
+
+    def _start_feed(self) -> PictureFeed:
+        """Start the worker thread, which hands over frames as they were decoded."""
+        reader = self._reader
+        is_video = isinstance(reader, AvReader | StreamReader)
+        read = reader.read_picture if is_video else converted(reader)
+        self._begin()
+        self._feed = PictureFeed(self._handover, reader.context if is_video else None)
+        self._start_worker(read, reader.skip if isinstance(reader, AvReader) else None)
+        return self._feed
+
+    def _start_worker(self, read: Read[View], skip: Read[View] | None) -> None:
         self._worker = threading.Thread(
             target=decode, args=(self._reader, self._handover, self._loop, self.waits.retry),
-            kwargs={"every": self.every, "skip": self._reader.skip if isinstance(self._reader, AvReader) else None},
-            name=f"framebind {self.name}", daemon=True,
+            kwargs={"read": read, "every": self.every, "skip": skip}, name=f"framebind {self.name}", daemon=True,
         )  # fmt: skip
-        self._handover.ready, self._context = self.ready, context
-        context.closing.append(self.stop)
-        self._uploads = _Uploads(ring, self._handover)
+        self._handover.ready = self.ready
         self._worker.start()
         self._last = time.perf_counter()
-        return self._uploads
 
-    def _frames(self, uploads: _Uploads, timer: GlTimer | None) -> Iterator[GlTexture | None]:
+    def _frames(self, textures: TextureFeed, timer: GlTimer | None) -> Iterator[GlTexture | None]:
         """Upload what the worker decodes. Yields the last frame again, or None, if no new one came."""
-        while (slot := self._handover.take(self._patience(uploads.texture))) is not None:
+        while (slot := self._handover.take(self._patience(textures.texture))) is not None:
             if slot == NOTHING_YET:
-                self._hold(time.perf_counter() - self._last, uploads.texture)
+                self._hold(time.perf_counter() - self._last, has_given=textures.texture is not None)
             else:
                 if timer is not None:
                     timer.mark("upload")
-                self._upload(uploads, slot)
-            yield uploads.texture
+                self._upload(textures, slot)
+            yield textures.texture
 
-    def _upload(self, uploads: _Uploads, slot: int) -> GlTexture:
+    def _upload(self, textures: TextureFeed, slot: int) -> GlTexture:
         """Upload the frame in a slot, and set what is known of it."""
+        self._note(slot)
+        return textures.upload(slot, self.mirror)
+
+    def _note(self, slot: int) -> None:
+        """Set what is known of the frame in a slot."""
         self._last, self.status = time.perf_counter(), ""
         self.captured, self.time = self._handover.captured[slot], self._handover.times[slot]
-        return uploads.upload(slot, self.mirror)
 
     def _patience(self, texture: GlTexture | None) -> float | None:
         """Seconds to wait for the next frame; None, without end, unless the source is live."""
@@ -287,9 +347,9 @@ class Source:
             return None
         return self.waits.held if self.status and texture is not None else self.waits.silence
 
-    def _hold(self, silent: float, texture: GlTexture | None) -> None:
+    def _hold(self, silent: float, *, has_given: bool) -> None:
         """Set ``status`` after ``silent`` seconds without a frame, or raise SourceError if that was too long."""
-        if silent > (self.waits.first_frame if texture is None else self.waits.lost):
+        if silent > (self.waits.lost if has_given else self.waits.first_frame):
             raise SourceError(
                 f"{self.name} gave no frame for {silent:.0f} seconds: is it unplugged, or used elsewhere?"
             )
@@ -299,15 +359,18 @@ class Source:
     def stop(self) -> None:
         """End the iteration and the worker thread, and close the camera or file. May be called more than once."""
         self.end_soon()
-        if self._worker is None or self._uploads is None:
+        if self._worker is None:
             self._reader.close()
             return
         self._worker.join(self.waits.end)
         if self._worker.is_alive():
             raise SourceError(f"{self.name} does not answer: its driver hangs in a read that cannot be interrupted")
-        if self.stop in self._context.closing:
-            self._context.closing.remove(self.stop)
-        self._uploads.release()
+        if self._textures is not None:
+            if self.stop in self._context.closing:
+                self._context.closing.remove(self.stop)
+            self._textures.release()
+        if self._feed is not None:
+            self._feed.release()
 
     def end_soon(self) -> None:
         """Let the worker thread end, without waiting for it: before several sources are stopped one after the other."""
@@ -325,29 +388,3 @@ class Source:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-
-class _Uploads:
-    """Uploads slots of the ring, and hands a slot back to the worker once the GPU has read it."""
-
-    def __init__(self, ring: UploadRing, handover: Handover) -> None:
-        self._ring, self._handover, self._uploaded = ring, handover, deque[int]()
-        self.texture: GlTexture | None = None
-        """The last frame."""
-        for slot in range(SLOTS):
-            handover.give(slot, ring.view(slot))
-
-    def upload(self, slot: int, mirror: bool) -> GlTexture:
-        """Make ``texture`` the frame in the slot, and return it."""
-        self.texture = self._ring.to_texture(slot, mirror)
-        self._uploaded.append(slot)
-        if len(self._uploaded) > 1:
-            # The GPU read the frame before this one long ago: this does not wait.
-            ready = self._uploaded.popleft()
-            self._ring.wait(ready)
-            self._handover.give(ready, self._ring.view(ready))
-        return self.texture
-
-    def release(self) -> None:
-        """Free the ring: no thread may write to it from now on."""
-        self._ring.release()

@@ -5,12 +5,16 @@ from __future__ import annotations
 import logging
 import math
 import time
+from typing import Any
 
+from ...cuda.context import CudaContext
 from ...errors import SourceError
-from ..video.decoder import LIVE_OPEN_SECONDS, DecodedFrame, VideoDecoder
+from ..video.decoder import LIVE_OPEN_SECONDS, VideoDecoder
+from ..video.nvdec import open_nvdec
 from ..video.streams import StreamOptions, scheme_of
-from .av_reader import AvReader, decoder_layout, pack_planes
+from .av_reader import AvReader, decoder_layout, no_textures, pack_planes
 from .handover import Waits
+from .picture_feed import PictureSlot
 from .readers import Frame
 
 log = logging.getLogger("framebind.streams")
@@ -23,13 +27,26 @@ _LATE = 1.0
 """Seconds by which a frame of a burst may be late, until the clock by which frames are shown is set anew."""
 
 
-def open_stream(address: str, options: StreamOptions) -> AvReader | StreamReader:
-    """Open an address: a file of known duration behind http waits to be read, all else is live. Raises SourceError."""
-    decoder = VideoDecoder(address, stream=options, live=True)
+def open_stream(
+    address: str, options: StreamOptions, *, context: CudaContext | None = None, is_named: bool = False
+) -> AvReader | StreamReader:
+    """Open an address: a file of known duration behind http waits to be read, all else is live.
+
+    With ``context`` NVDEC decodes, as for AvReader. Raises SourceError.
+    """
+    decoder = _connect(address, options, context)
     if not _is_recording(address, decoder):
-        return StreamReader(address, options, decoder)
+        return StreamReader(address, options, decoder, context=context, is_named=is_named)
     decoder.close()
-    return AvReader(address, stream=options)
+    return AvReader(address, stream=options, context=context, is_named=is_named)
+
+
+def _connect(
+    address: str, options: StreamOptions, context: CudaContext | None, like: VideoDecoder | None = None
+) -> VideoDecoder:
+    if context is None:
+        return VideoDecoder(address, stream=options, live=True, like=like)
+    return open_nvdec(address, context, stream=options, live=True, like=like)
 
 
 def _is_recording(address: str, decoder: VideoDecoder) -> bool:
@@ -37,14 +54,27 @@ def _is_recording(address: str, decoder: VideoDecoder) -> bool:
 
 
 class StreamReader:
-    """A live stream. Implements FrameReader: ``read`` gives the next frame, False once the connection is lost."""
+    """A live stream. Implements FrameReader: ``read`` gives the next frame, False once the connection is lost.
+
+    With ``context`` NVDEC decodes: ``read_picture`` gives frames then, and ``read`` does not.
+    """
 
     length = None
 
-    def __init__(self, address: str, options: StreamOptions, decoder: VideoDecoder) -> None:
+    def __init__(
+        self,
+        address: str,
+        options: StreamOptions,
+        decoder: VideoDecoder,
+        *,
+        context: CudaContext | None = None,
+        is_named: bool = False,
+    ) -> None:
         self._address, self._options, self._decoder, self.name = address, options, decoder, decoder.name
-        self._frames, self._clock = decoder.frames(), _Clock()
+        self.context, self._is_named = context, is_named
+        self._frames, self._clock = decoder.native_frames(), _Clock()
         self.live, self.fps = True, decoder.fps
+        self.turn = decoder.turn if decoder.format else 0
         self.size, self.layout = decoder_layout(decoder)
         self.captured: float | None = None
         self.time: float | None = None
@@ -63,7 +93,26 @@ class StreamReader:
         """Seconds until the next attempt to connect."""
         return _PAUSES[min(self._attempts, len(_PAUSES) - 1)]
 
+    @property
+    def decoder(self) -> str:
+        """The decoder: "nvdec" or "cpu"."""
+        return "cpu" if self.context is None else "nvdec"
+
     def read(self, view: Frame) -> bool:
+        frame = self._next()
+        if frame is not None:
+            pack_planes(self._decoder.decoded(frame), view)
+        return frame is not None
+
+    def read_picture(self, slot: PictureSlot) -> bool:
+        """Put the next frame into ``slot`` as it was decoded, not turned. Returns False once the connection is lost."""
+        frame = self._next()
+        if frame is not None:
+            slot.put(frame, self._decoder)
+        return frame is not None
+
+    def _next(self) -> Any:
+        """The next frame (av.VideoFrame); None once the connection is lost."""
         frame, why = None, "the server ended it"
         try:
             frame = next(self._frames, None)
@@ -73,13 +122,24 @@ class StreamReader:
             if not self.status:
                 self._lost_at = time.perf_counter()
                 self._say(f"{self.name} is lost: {why}")
-            return False
-        pack_planes(frame, view)
-        self.captured, self.time = frame.arrived, self._clock.time(frame)
+            return None
+        arrived = self._decoder.arrival_of(frame)
+        self.captured, self.time = arrived, self._clock.time(self._decoder.time_of(frame), arrived)
         if self._decoder.is_segmented:
             self.captured = self._clock.wait_until_due(self.time)
         self.status, self._attempts = "", 0
-        return True
+        return frame
+
+    def leave_gpu(self) -> None:
+        """Let the CPU decode, on a new connection. Raises SourceError if NVDEC was asked for by name."""
+        if self.context is None:
+            return
+        if self._is_named:
+            raise no_textures(self.name)
+        self._decoder.close()
+        self.context = None
+        self._decoder = _connect(self._address, self._options, None)
+        self._frames = self._decoder.native_frames()
 
     def reopen(self) -> bool:
         """Try once to connect again. Raises SourceError once the options' limit is reached."""
@@ -88,7 +148,7 @@ class StreamReader:
         self._decoder.damaged = 0
         self._decoder.close()
         try:
-            self._decoder = VideoDecoder(self._address, stream=self._options, live=True, like=self._decoder)
+            self._decoder = _connect(self._address, self._options, self.context, self._decoder)
         except SourceError as error:
             self._give_up_after_limit(error)
             return False
@@ -96,7 +156,7 @@ class StreamReader:
             self._decoder.close()
             self.live = False
             return False
-        self._frames = self._decoder.frames()
+        self._frames = self._decoder.native_frames()
         self._clock.begin_anew()
         log.warning("%s is back after %.1f s, attempt %d", self.name, self._seconds_lost(), self._attempts)
         return True
@@ -135,14 +195,14 @@ class _Clock:
         """Forget the stream's clock: that of the next connection may be another one."""
         self._last = None
 
-    def time(self, frame: DecodedFrame) -> float:
-        """The time of a frame. After a gap or a jump of the stream's clock it is that of the frame's arrival."""
+    def time(self, seconds: float, arrived: float) -> float:
+        """The time of a frame of ``seconds`` on the stream's clock. After a gap or a jump of that it is its arrival."""
         if self._zero is None:
-            self._zero = frame.arrived
-        if self._last is None or not self._runs(frame, *self._last):
-            self._offset = frame.arrived - self._zero - frame.time
-        self._last = frame.time, frame.arrived
-        return frame.time + self._offset
+            self._zero = arrived
+        if self._last is None or not self._runs(seconds, arrived, *self._last):
+            self._offset = arrived - self._zero - seconds
+        self._last = seconds, arrived
+        return seconds + self._offset
 
     def wait_until_due(self, seconds: float) -> float:
         """Wait until the frame of that time is to be shown, since it came in a burst. Returns the time of our clock.
@@ -157,6 +217,6 @@ class _Clock:
         return max(due, now)
 
     @staticmethod
-    def _runs(frame: DecodedFrame, last_time: float, last_arrived: float) -> bool:
-        passed = frame.time - last_time
-        return passed > 0 and abs(passed - (frame.arrived - last_arrived)) < _JUMP
+    def _runs(seconds: float, arrived: float, last_seconds: float, last_arrived: float) -> bool:
+        passed = seconds - last_seconds
+        return passed > 0 and abs(passed - (arrived - last_arrived)) < _JUMP

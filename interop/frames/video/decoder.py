@@ -33,6 +33,8 @@ ACCELERATED = {"hwaccel_flags": "unsafe_output", "extra_hw_frames": "8"}
 """FFmpeg's options of a decoder on the GPU. It would copy each frame to memory of its own, as a decoder has few
 surfaces; these are given back soon: ``nvdec.AHEAD`` and three are held.
 """
+_OF_FFMPEG = {"libdav1d": "av1"}
+"""FFmpeg's own decoders, which GPUs accelerate, of codecs for which it prefers others on the CPU."""
 _KEPT_ARRIVALS = 64
 """Packets whose time of arrival is kept: more than any decoder holds back."""
 Plane = npt.NDArray[np.uint8]
@@ -46,8 +48,6 @@ class DecodedFrame:
     """Bytes of each plane without padding: (rows, bytes of a row); one plane (height, 3 width) of BGR pixels."""
     time: float
     """Seconds since the first frame of the stream's clock."""
-    arrived: float
-    """Time at which its packet came, by time.perf_counter."""
 
 
 class VideoDecoder:
@@ -111,12 +111,15 @@ class VideoDecoder:
         self.is_segmented = self._container.format.name in ("hls", "dash")
         try:
             self._stream = video_stream(self._container, self.name)
-            self.codec: str = self._stream.codec_context.name
+            self._context = self._stream.codec_context
             if accelerator is None:
                 self._stream.thread_type = "SLICE" if live else "AUTO"  # as many threads as FFmpeg takes
             else:
-                self._stream.codec_context.thread_count = 1
-                self._stream.codec_context.options = ACCELERATED
+                if not self._context.is_hwaccel:
+                    self._context = _accelerated(self._context, accelerator)
+                self._context.thread_count = 1
+                self._context.options = ACCELERATED
+            self.codec: str = self._context.name
             self._began = float(self._stream.start_time * self._stream.time_base) if self._stream.start_time else 0.0
             self._pending = self._decode()
             self._first: Any = next(self._pending, None)
@@ -150,7 +153,7 @@ class VideoDecoder:
     def frames(self) -> Iterator[DecodedFrame]:
         """Frames from ``start`` to ``end`` in the order of their times. May be iterated once, as ``native_frames``."""
         for frame in self.native_frames():
-            yield self._planes(frame)
+            yield self.decoded(frame)
 
     def native_frames(self) -> Iterator[Any]:
         """The same frames as PyAV decoded them (av.VideoFrame), of whatever size and format each has."""
@@ -178,7 +181,7 @@ class VideoDecoder:
                 waits_for_key = waits_for_key and not packet.is_keyframe
                 if not waits_for_key:
                     damaged = packet.is_corrupt
-                    frames = packet.decode()
+                    frames = self._context.decode(packet)
             except (StopIteration, av.error.EOFError):
                 return
             except av.error.FFmpegError as error:
@@ -211,6 +214,10 @@ class VideoDecoder:
             return f"no packet came for {self._limits[1]:g} seconds"
         return str(error.strerror)
 
+    def arrival_of(self, frame: Any) -> float:
+        """Time at which a frame's packet came, by time.perf_counter. To be asked once."""
+        return self._arrivals.pop(frame.pts, self._arrived)
+
     def time_of(self, frame: Any) -> float:
         """Seconds of a frame since the first one of the stream's clock."""
         return float(frame.time) - self._began if frame.time is not None else 0.0
@@ -221,16 +228,15 @@ class VideoDecoder:
             return frame.reformat(width=self.size[0], height=self.size[1], format=self._target)
         return frame
 
-    def _planes(self, frame: Any) -> DecodedFrame:
-        """The planes of a frame, in the format of the first one."""
-        seconds, arrived = self.time_of(frame), self._arrivals.pop(frame.pts, self._arrived)
-        frame = self.alike(frame)
+    def decoded(self, frame: Any) -> DecodedFrame:
+        """The planes of a native frame in CPU memory, in the format of the first one."""
+        seconds, frame = self.time_of(frame), self.alike(frame)
         rows = self.format.rows if self.format else [(self.size[1], 3 * self.size[0])]
         planes = tuple(
             np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)[:count, :nbytes]
             for plane, (count, nbytes) in zip(frame.planes, rows, strict=False)
         )
-        return DecodedFrame(planes, seconds, arrived)
+        return DecodedFrame(planes, seconds)
 
     def __enter__(self) -> VideoDecoder:
         return self
@@ -264,11 +270,12 @@ def open_container(
         options["analyzeduration"] = str(analyzed)
     # An absolute path, so that FFmpeg takes no colon in a file's name for a protocol.
     place = text if scheme else str(Path(text).resolve())
+    more = _TEXT_ERRORS if int(av.__version__.partition(".")[0]) < _TAKES_ANY_TEXT else {}
     try:
-        return av.open(
-            place, options=options, timeout=limits, hwaccel=accelerator,
-            **_TEXT_ERRORS if int(av.__version__.partition(".")[0]) < _TAKES_ANY_TEXT else {},
-        )  # fmt: skip
+        try:
+            return av.open(place, options=options, timeout=limits, hwaccel=accelerator, **more)
+        except RuntimeError:  # PyAV: it takes none of the decoders that FFmpeg prefers. See _accelerated
+            return av.open(place, options=options, timeout=limits, **more)
     except (av.error.FFmpegError, OSError) as error:
         why = error.strerror or error
         if isinstance(error, av.error.ExitError):
@@ -277,6 +284,18 @@ def open_container(
             raise SourceError(f"{name} cannot be opened: this build of PyAV has no {scheme}") from error
         ask = "Is the address right, and can it be reached from here?" if scheme else "Is the file complete?"
         raise SourceError(f"{name} cannot be opened: {why}. {ask}") from error
+
+
+def _accelerated(preferred: Any, accelerator: Any) -> Any:
+    """FFmpeg's own decoder, on the GPU, in place of a preferred one. Raises RuntimeError if there is none."""
+    name = _OF_FFMPEG.get(preferred.name)
+    if name is None:
+        raise RuntimeError(f"no GPU accelerates FFmpeg's decoder {preferred.name}")
+    codec = load_av().CodecContext.create(name, "r", hwaccel=accelerator)
+    codec.extradata = preferred.extradata
+    for colours in ("colorspace", "color_range", "color_primaries", "color_trc"):
+        setattr(codec, colours, getattr(preferred, colours))  # a container may say what the video does not
+    return codec
 
 
 def video_stream(container: Any, name: str) -> Any:

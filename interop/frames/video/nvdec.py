@@ -20,6 +20,7 @@ from ...errors import BindingError, SourceError
 from ...yuv import YuvPicture
 from .decoder import VideoDecoder, open_container
 from .pyav import load_av
+from .streams import StreamOptions, shown
 
 AHEAD = 3
 """Pictures whose models may still run when another one is decoded."""
@@ -31,8 +32,20 @@ _CURRENT_CONTEXT: dict[str, object] = {"primary_ctx": "0", "current_ctx": "1"}
 """FFmpeg's options: it would make the GPU's primary context with flags of its own, and refuse one that has others."""
 
 
-def open_nvdec(path: str | Path, context: CudaContext, *, start: float = 0.0, end: float | None = None) -> VideoDecoder:
-    """A decoder whose frames are in the memory of a context's GPU. Raises SourceError if NVDEC does not decode it."""
+def open_nvdec(
+    path: str | Path,
+    context: CudaContext,
+    *,
+    start: float = 0.0,
+    end: float | None = None,
+    stream: StreamOptions | None = None,
+    live: bool = False,
+    like: VideoDecoder | None = None,
+) -> VideoDecoder:
+    """A decoder whose frames are in the memory of a context's GPU. Parameters are those of VideoDecoder.
+
+    Raises SourceError if NVDEC does not decode it.
+    """
     load_av()
     from av.codec.hwaccel import HWAccel  # pyright: ignore[reportMissingImports]
 
@@ -42,57 +55,70 @@ def open_nvdec(path: str | Path, context: CudaContext, *, start: float = 0.0, en
     reason = "its frames are of no format that is known"
     try:
         with context.entered():
-            decoder = VideoDecoder(path, start=start, end=end, accelerator=accelerator)
-    # RuntimeError: PyAV finds no decoder of the GPU for the codec.
+            decoder = VideoDecoder(
+                path, start=start, end=end, stream=stream, live=live, like=like, accelerator=accelerator
+            )
+    # RuntimeError: there is no decoder of the GPU for the codec.
     except (SourceError, RuntimeError, OSError, ValueError) as error:
         reason = str(error)
     else:
         if decoder.format is not None and decoder.is_on_gpu:
             return decoder
         decoder.close()
+    if live:  # its server is not asked again
+        raise SourceError(f"stream '{shown(path)}' is not decoded by NVDEC: {reason}")
     # An error of the file itself comes first, and is the same as without NVDEC.
-    raise SourceError(f"video '{path}', {_kind(path)}, is not decoded by NVDEC: {reason}")
+    raise SourceError(f"video '{shown(path)}', {_kind(path, stream)}, is not decoded by NVDEC: {reason}")
 
 
-def _kind(path: str | Path) -> str:
+def _kind(path: str | Path, options: StreamOptions | None) -> str:
     """The codec, format and size of a video in words. Raises SourceError if it cannot be opened."""
-    with open_container(path, f"video '{path}'") as container:
+    with open_container(path, f"video '{shown(path)}'", stream=options) as container:
         for stream in container.streams.video:
             if stream.codec_context is not None:
                 return f"{stream.codec_context.name} of {stream.pix_fmt}, {stream.width}x{stream.height}"
-    raise SourceError(f"video '{path}' has no video that PyAV can decode")
+    raise SourceError(f"video '{shown(path)}' has no video that PyAV can decode")
 
 
 class NvdecPictures:
     """The pictures of NVDEC's surfaces, which are valid until ``close``, or until the decoder takes them again.
 
     It gets a surface back AHEAD pictures later, behind the work that was submitted to the stream of the context until
-    the next but one was asked for.
+    the next but one was asked for. ``picture`` and ``let_go`` are for frames that another thread decodes.
     """
 
     def __init__(self, decoder: VideoDecoder, context: CudaContext) -> None:
         self._decoder, self._context = decoder, context
         self._surfaces, self._held = _Surfaces(context, decoder), deque[tuple[CudaFence, Any]]()
         self._events = CudaEvents(context, flags=BLOCKING)
-        self._decoded = self._events.make() if _is_independent(context) else None
+        self._decoded = self._events.make() if is_independent(context) else None
         """The event for which the stream waits, if it does not wait for the decoder's."""
         self._last: list[Any] = []
         """The last two frames."""
 
     def __iter__(self) -> Iterator[tuple[YuvPicture, float]]:
         """The pictures with their times, once."""
-        context, held, decoder = self._context, self._held, self._decoder
+        context, decoder = self._context, self._decoder
         for frame in decoder.native_frames():
             if self._decoded is not None:
                 _wait_for_decoder(context, self._decoded)
-            self._last.append(frame)
-            yield self._surfaces.picture(frame), decoder.time_of(frame)
-            held.append((CudaFence(self._events), self._last.pop(0) if len(self._last) > 1 else None))
-            if len(held) > AHEAD:
-                fence = held.popleft()[0]
-                if not fence.done:  # which keeps Python's lock
-                    fence.wait()
-                del fence
+            yield self.picture(frame), decoder.time_of(frame)
+            self.let_go()
+
+    def picture(self, frame: Any) -> YuvPicture:
+        """The picture of the next frame (av.VideoFrame) that was decoded."""
+        self._last.append(frame)
+        return self._surfaces.picture(frame)
+
+    def let_go(self) -> None:
+        """Note that all models that read the last picture were submitted; before the next one is asked for."""
+        held = self._held
+        held.append((CudaFence(self._events), self._last.pop(0) if len(self._last) > 1 else None))
+        if len(held) > AHEAD:
+            fence = held.popleft()[0]
+            if not fence.done:  # which keeps Python's lock
+                fence.wait()
+            del fence
 
     def close(self) -> None:
         """Let no model read the surfaces any more, and give them back. May be called more than once."""
@@ -120,7 +146,17 @@ def _order(event: int, stream: int) -> int:
     return cuda.cuEventRecord(event, LEGACY_STREAM) or cuda.cuStreamWaitEvent(stream, event, 0)
 
 
-def _is_independent(context: CudaContext) -> bool:
+def mark_decoded(context: CudaContext, event: int) -> None:
+    """Record the event behind what FFmpeg has submitted. Any thread may do that."""
+    check(context.call(driver().cuEventRecord, event, LEGACY_STREAM), f"marking a decoded picture in {context}")
+
+
+def wait_for_decoded(context: CudaContext, event: int) -> None:
+    """Let what is submitted to the context's stream from now on begin after what was marked."""
+    check(context.call(driver().cuStreamWaitEvent, context.stream, event, 0), f"letting {context} wait for the decoder")
+
+
+def is_independent(context: CudaContext) -> bool:
     """Whether the stream of a context and the legacy default stream, on which FFmpeg works, do not wait in turn."""
     flags = ctypes.c_uint()
     with context.entered():

@@ -123,7 +123,7 @@ def test_the_page_in_a_browser(tmp_path: Path, tool: Callable[[str], str]) -> No
     chromium = tool("chromium")
     colours = {"red": (230, 20, 20), "green": (20, 200, 20), "blue": (20, 20, 230)}
     streams, pictures = ["door", "<b>yard</b>"], [Pictures(), Pictures()]
-    figures = [Snapshot(name, "live", "", (64, 36), 9, 24.5, 3.2, 4.8, 0, 0, 1).as_dict() for name in streams]
+    figures = [Snapshot(name, "live", "", (64, 36), "cpu", 9, 24.5, 3.2, 4.8, 0, 0, 1).as_dict() for name in streams]
 
     def put(number: int, colour: str) -> None:
         pictures[number].put(np.full((36, 64, 4), (*colours[colour], 255), np.uint8))

@@ -13,6 +13,7 @@ import pytest
 import framebind as fb
 from framebind.demos.flags import GpuFlags
 from framebind.demos.processing.work import Work
+from framebind.demos.watching.drawn import DrawingViewer
 from framebind.demos.watching.watcher import Watcher
 from support.environment import absent
 from support.tiny_models import chain
@@ -40,7 +41,8 @@ def watch(context: fb.GlContext, server: RtspServer, tmp_path: Path) -> Callable
         work = Work("classify", str(path), save=(), flags=GpuFlags())
         options = fb.StreamOptions(stall=0.4, seconds=20)
         addresses = [server.address(number) for number in range(len(PATTERNS))]
-        watcher, left, end = Watcher(context, work, addresses, options), list(steps), time.monotonic() + 60
+        watcher, left = Watcher(DrawingViewer(context, work), addresses, options), list(steps)
+        end = time.monotonic() + 60
 
         def look() -> None:
             assert time.monotonic() < end, watcher.figures()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -11,6 +12,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import av
 import cv2
 import numpy as np
 import pytest
@@ -18,16 +20,22 @@ from typer.testing import CliRunner
 
 import framebind as fb
 from framebind.__main__ import app
+from framebind.demos.apis import GL
 from framebind.demos.flags import GpuFlags
 from framebind.demos.processing.tasks import model_of
 from framebind.demos.processing.work import Work
+from framebind.demos.watching.bound import BindingViewer, read_picture
+from framebind.demos.watching.drawn import DrawingViewer
 from framebind.demos.watching.figures import Latencies
+from framebind.demos.watching.marks import draw_marks
 from framebind.demos.watching.pictures import WEB_PICTURE
 from framebind.demos.watching.stream import name_of
 from framebind.demos.watching.watcher import Watcher
 from framebind.interop.frames.capture.handover import Waits
 from support.environment import ROOT
+from support.recording_driver import RecordingDriver
 from support.tiny_models import chain
+from support.video.clips import turn_track, write_clip
 from support.video.live_server import LiveServer
 from support.webcam import Webcam
 
@@ -54,7 +62,7 @@ def pictures(folder: Path, colour: str, count: int = 3, size: tuple[int, int] = 
 
 def watcher_of(context: fb.GlContext, model: str, *addresses: str) -> Watcher:
     work = Work("classify", model, save=(), flags=GpuFlags())
-    return Watcher(context, work, addresses, fb.StreamOptions(seconds=0.0, stall=0.3))
+    return Watcher(DrawingViewer(context, work), addresses, fb.StreamOptions(seconds=0.0, stall=0.3))
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
@@ -77,9 +85,65 @@ def test_streams_share_a_network_and_keep_their_results_apart(
         for frame in range(3)
     ]  # fmt: skip
     assert all(row["latency"] > 0 and row["at"].endswith("+00:00") for row in rows)
-    assert len(watcher.networks) == 1
+    viewer = watcher.viewer
+    assert isinstance(viewer, DrawingViewer) and len(viewer.networks) == 1
     assert [stream.state for stream in watcher.streams] == ["ended"] * 3
     assert ("download", WEB_PICTURE) not in fb.transfers.by_reason, "nobody looked"
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_streams_whose_frames_are_bound_share_a_model(context: fb.GlContext, tmp_path: Path, model: str) -> None:
+    """As on CUDA, with OpenGL in its place: no picture is drawn, and one is read only for who looks."""
+    clip = write_clip(tmp_path / "clip.mp4", frames=2)
+    turn_track(clip, 90)
+    addresses = [pictures(tmp_path, "red"), pictures(tmp_path, "blue", size=(20, 10)), str(clip)]
+    viewer = BindingViewer(context, Work("classify", model, save=(), flags=GpuFlags()), api=GL)
+    watcher, file = Watcher(viewer, addresses, fb.StreamOptions()), tmp_path / "found.jsonl"
+    fb.transfers.reset()
+    with contextlib.closing(viewer.model), watcher.pictures[2].looking():
+        watcher.run(file, lambda: None)
+    best = {(row["source"], row["frame"], row["class"]) for row in rows_of(file) if row["score"] > 0.5}
+    assert best >= {
+        (name, frame, f"class {number}") for number, name in ((2, "blue"), (0, "red")) for frame in range(3)
+    }
+    assert [(stream.state, stream.latencies.count) for stream in watcher.streams] == [("ended", 3)] * 2 + [("ended", 2)]
+    assert [each["decoder"] for each in watcher.figures()] == ["", "", "cpu"]
+    found = watcher.pictures[2].next_jpeg(0, 0.0)
+    assert found is not None and ("download", WEB_PICTURE) not in fb.transfers.by_reason, "they are the CPU's"
+    assert cv2.imdecode(np.frombuffer(found[1], np.uint8), cv2.IMREAD_COLOR).shape == (64, 48, 3), "upright"
+
+
+def test_a_picture_for_the_page_is_upright_and_in_its_colours() -> None:
+    stored = np.zeros((48, 64, 3), np.uint8)
+    stored[:24, :32] = 255, 0, 0
+    frame = av.VideoFrame.from_ndarray(stored, format="rgb24").reformat(format="yuv420p", dst_colorspace=5)
+    frame.colorspace = 5
+    seen = read_picture(fb.YuvPicture.from_frame(frame), 90, None)
+    assert seen.shape == (64, 48, 4)
+    upright = np.rot90(stored)
+    assert np.abs(seen[4::8, 4::8, :3].astype(int) - upright[4::8, 4::8]).max() <= 6
+
+
+def test_planes_of_a_gpu_are_read_for_the_page_and_counted(recorder: RecordingDriver) -> None:
+    with fb.CudaContext() as context:
+        memory = fb.CudaArray.from_array(np.full(16 * 12, 128, np.uint8))
+        pitched = [
+            fb.CudaArray(memory.pointer + at, shape, np.uint8, device=0, strides=(16, shape[2], 1), keep=memory)
+            for at, shape in ((0, (8, 12, 1)), (16 * 8, (4, 6, 2)))
+        ]
+        fb.transfers.reset()
+        picture = fb.YuvPicture(pitched, matrix="bt601", range="full", width=12, height=8)
+        assert (read_picture(picture, 0, context) == (128, 128, 128, 255)).all()
+    (copies,) = fb.transfers.by_reason.values()
+    assert (copies.calls, copies.bytes) == (2, 16 * 7 + 12 + 16 * 3 + 12)
+    assert fb.transfers.by_reason.keys() == {("download", WEB_PICTURE)}
+
+
+def test_marks_are_drawn_where_things_are() -> None:
+    pixels = np.zeros((40, 60, 4), np.uint8)
+    draw_marks(pixels, [{"class": "face", "score": 0.5, "box": [20, 30, 100, 70], "points": [[60.0, 50.0]]}], 0.5)
+    assert pixels[15, 30].any() and pixels[35, 30].any() and pixels[25, 30].any()
+    assert not pixels[25, 20].any() and not pixels[38].any()
 
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
@@ -87,11 +151,12 @@ def test_networks_of_any_size_are_shared_by_size(context: fb.GlContext, tmp_path
     sizes = {"red": (8, 6), "green": (8, 6), "blue": (6, 8)}
     addresses = [pictures(tmp_path, colour, size=size) for colour, size in sizes.items()]
     work = Work("style", save=(), flags=GpuFlags())
-    watcher = Watcher(context, work, addresses, fb.StreamOptions())
+    viewer = DrawingViewer(context, work)
+    watcher = Watcher(viewer, addresses, fb.StreamOptions())
     watcher.run(None, lambda: None)
     assert [stream.state for stream in watcher.streams] == ["ended"] * 3
-    assert len(watcher.networks) == 2, "one for wide pictures, one for high ones"
-    lane = watcher.networks.lane(model_of(work))
+    assert len(viewer.networks) == 2, "one for wide pictures, one for high ones"
+    lane = viewer.networks.lane(model_of(work))
     assert list(lane.inputs.values()) == [(1, 384, 384, 3)], "the file's, whatever other streams made of it"
 
 
@@ -126,7 +191,7 @@ def test_pictures_are_read_back_while_somebody_looks(context: fb.GlContext, tmp_
 def test_a_camera_that_was_given_up_is_opened_again(context: fb.GlContext, model: str, webcam: Webcam) -> None:
     webcam.delay = 0.01
     work = Work("classify", model, save=(), flags=GpuFlags())
-    watcher = Watcher(context, work, ["0"], fb.StreamOptions(seconds=None))
+    watcher = Watcher(DrawingViewer(context, work), ["0"], fb.StreamOptions(seconds=None))
     (stream,) = watcher.streams
     counts = list[int]()
 

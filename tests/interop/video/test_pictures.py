@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,10 +19,14 @@ import numpy as np
 import pytest
 
 import framebind as fb
+from framebind.interop.frames.capture.handover import Handover
+from framebind.interop.frames.capture.picture_feed import PictureFeed, PictureSlot
 from framebind.interop.frames.video.nvdec import AHEAD, NvdecPictures
 from support.recording_driver import RecordingDriver
 from support.tiny_models import chain
 from support.video.clips import turn_track, write_clip
+from support.video.live_server import LiveServer
+from support.webcam import SIZE, Webcam
 
 WIDTH, HEIGHT, PITCH = 6, 5, 16
 MOST_FUNCTIONS = 70
@@ -45,7 +50,7 @@ class Frame:
 class Decoder:
     """A decoder of so many frames in three surfaces that come again and again. ``frames`` are those that are alive."""
 
-    name, codec = "video 'clip.mp4'", "h264"
+    name, codec, is_on_gpu = "video 'clip.mp4'", "h264", True
 
     def __init__(self, count: int) -> None:
         self.count, self.frames = count, list[weakref.ref[Frame]]()
@@ -183,6 +188,86 @@ def test_a_picture_whose_planes_were_changed_is_bound_anew(recorder: RecordingDr
         assert graphs[:3] == graphs[3:] and len({*graphs}) == 3
         kept[0].planes = kept[1].planes
         assert launched(kept[0]) == graphs[1]
+
+
+def test_frames_of_another_thread_s_decoder_are_taken_in_order_and_given_back(recorder: RecordingDriver) -> None:
+    recorder.flags = 1
+    with fb.CudaContext(independent=True) as context:
+        handover, decoder, other = Handover[PictureSlot](drop=True), Decoder(9), Decoder(2)
+        feed = PictureFeed(handover, context)
+
+        def decode(source: Any) -> None:
+            """The decoding thread's part for one frame."""
+            place = handover.fill()
+            assert place is not None
+            place[1].put(next(source), owners[source])
+            handover.filled(place[0], 0.0, None)
+
+        first, second = decoder.native_frames(), other.native_frames()
+        owners: dict[Any, Any] = {first: decoder, second: other}
+        recorder.calls.clear()
+        decode(first)
+        picture = take(feed, handover)
+        assert picture.planes[0].pointer == decoder.memory[0].pointer
+        events = [given for name, given in recorder.calls if name in ("cuEventRecord", "cuStreamWaitEvent")]
+        (event, legacy), (stream, waited, _) = events
+        assert (legacy, stream, waited) == (1, context.stream, event), "for its own frame, on its own stream"
+        for _ in range(7):
+            decode(first)
+        assert decoder.alive <= 1 + 3, "those that nobody took are dropped"
+        take(feed, handover)
+        decode(second)
+        after = take(feed, handover)
+        assert after.planes[0].pointer == other.memory[0].pointer, "a new connection has surfaces of its own"
+        with pytest.raises(fb.BindingError, match="released"):
+            picture.planes[0].pointer  # noqa: B018
+        first.close()
+        second.close()
+        feed.release()
+        assert decoder.alive == other.alive == 0
+
+
+def take(feed: PictureFeed, handover: Handover[PictureSlot]) -> fb.YuvPicture:
+    number = handover.take(0.0)
+    assert number is not None and number >= 0
+    return feed.take(number)
+
+
+def test_pictures_are_polled_from_all_kinds_of_sources(tmp_path: Path, live_server: LiveServer) -> None:
+    clip = write_clip(tmp_path / "clip.mp4", frames=3)
+    write_clip(tmp_path / "live.ts", frames=40, options={"bf": "0", "g": "10"})
+    live_server.data, live_server.stalls = (tmp_path / "live.ts").read_bytes(), True
+    for source, decoder, format in ((str(clip), "cpu", "yuv420p"), (live_server.address, "cpu", "yuv420p")):
+        with fb.open_source(source) as opened:
+            seen = list(polled(opened, 3))
+            assert {(each.format, opened.decoder) for each in seen} == {(format, decoder)}
+            live_server.stalls = False
+    with fb.open_source("synthetic", size=(64, 48)) as opened:
+        (picture,) = polled(opened, 1)
+        assert (picture.format, picture.matrix, picture.width, picture.height) == ("yuv444p", "bt709", 64, 48)
+
+
+def polled(source: fb.Source, count: int) -> Iterator[fb.YuvPicture]:
+    """The next pictures of a source, as many as are asked for or until its end."""
+    source.ready = threading.Event()
+    while count and not source.ended:
+        source.ready.clear()
+        if (picture := source.poll_picture()) is not None:
+            yield picture
+            count -= 1 + source.dropped
+        elif not source.ended:
+            assert source.ready.wait(10)
+
+
+def test_a_camera_s_luma_and_chroma_stay_as_they_are(webcam: Webcam) -> None:
+    given = np.random.default_rng(0).integers(16, 236, (SIZE[1], SIZE[0], 2), np.uint8)
+    webcam.formats, webcam.frame = ("YUYV",), lambda number: given
+    with fb.open_source(0, fourcc="YUYV", matrix="bt709") as source:
+        (picture,) = polled(source, 1)
+        assert (picture.format, picture.matrix, picture.range) == ("yuv422p", "bt709", "limited")
+        for plane, expected in zip(picture.planes, (given[..., 0], given[:, ::2, 1], given[:, 1::2, 1]), strict=True):
+            rows = np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)
+            np.testing.assert_array_equal(rows[:, : plane.width], expected)
 
 
 def test_the_cpu_decodes_what_nvdec_does_not_and_says_so(

@@ -1,0 +1,133 @@
+"""Decoded frames that the owner of a context takes as pictures of luma and chroma; a thread of their own decodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...cuda.compute.fence import CudaEvents
+from ...cuda.context import CudaContext
+from ...yuv import YuvPicture
+from ..video.decoder import VideoDecoder
+from ..video.nvdec import NvdecPictures, is_independent, mark_decoded, wait_for_decoded
+from ..video.planar import BGR
+from ..video.pyav import load_av
+from .handover import SLOTS, Handover, Read
+from .readers import FrameReader
+
+_FORMATS = {"bgr": (BGR, "yuv444p"), "yuyv": ("yuyv422", "yuv422p"), "nv12": ("nv12", "nv12")}
+"""FFmpeg's formats of the layouts of other readers' frames, and those to which swscale converts them."""
+
+
+@dataclass
+class PictureSlot:
+    """A place for one frame, which the decoding thread fills and the owner of the context empties."""
+
+    frame: Any = None
+    """The frame (av.VideoFrame), of a format that a YuvPicture has."""
+    decoder: VideoDecoder | None = None
+    """The decoder in whose surface the frame is; None if it is in the CPU's memory."""
+    event: int | None = None
+    """The CUevent that is recorded behind the decoding; None if the context's stream waits for that by itself."""
+    context: CudaContext | None = None
+
+    def put(self, frame: Any, decoder: VideoDecoder) -> None:
+        """Fill it with a frame of a decoder."""
+        if decoder.is_on_gpu:
+            if self.event is not None and self.context is not None:
+                mark_decoded(self.context, self.event)
+            self.frame, self.decoder = frame, decoder
+        else:
+            self.frame, self.decoder = bindable(frame, decoder), None
+
+
+class PictureFeed:
+    """The owner's part of the handover: takes frames as pictures, and gives surfaces back behind the models."""
+
+    def __init__(self, handover: Handover[PictureSlot], context: CudaContext | None) -> None:
+        self._handover, self._context = handover, context
+        self._events = CudaEvents(context) if context is not None and is_independent(context) else None
+        self._slots = [PictureSlot(event=self._new_event(), context=context) for _ in range(SLOTS)]
+        self._surfaces: tuple[VideoDecoder, NvdecPictures] | None = None
+        self.has_given = False
+        """Whether a picture was taken."""
+        for number, slot in enumerate(self._slots):
+            handover.give(number, slot)
+
+    def _new_event(self) -> int | None:
+        return None if self._events is None else self._events.make()
+
+    def take(self, number: int) -> YuvPicture:
+        """The picture in a slot. It is valid as long as ``NvdecPictures`` says."""
+        slot, self.has_given = self._slots[number], True
+        frame, decoder = slot.frame, slot.decoder
+        if self._surfaces is not None:
+            self._surfaces[1].let_go()
+        picture = YuvPicture.from_frame(frame) if decoder is None else self._on_gpu(frame, decoder, slot.event)
+        slot.frame = None
+        self._handover.give(number, slot)
+        return picture
+
+    def _on_gpu(self, frame: Any, decoder: VideoDecoder, event: int | None) -> YuvPicture:
+        assert self._context is not None
+        if event is not None:
+            wait_for_decoded(self._context, event)
+        if self._surfaces is None or self._surfaces[0] is not decoder:  # each connection to a stream has its own
+            self._close_surfaces()
+            self._surfaces = decoder, NvdecPictures(decoder, self._context)
+        return self._surfaces[1].picture(frame)
+
+    def _close_surfaces(self) -> None:
+        if self._surfaces is not None:
+            self._surfaces[1].close()
+            self._surfaces = None
+
+    def release(self) -> None:
+        """Let no model read the pictures any more: no thread may fill the slots from now on."""
+        self._close_surfaces()
+        for slot in self._slots:
+            slot.frame = slot.decoder = None
+            if self._events is not None and slot.event is not None:
+                self._events.unused.append(slot.event)
+                slot.event = None
+        if self._events is not None:
+            self._events.close()
+
+
+def converted(reader: FrameReader) -> Read[PictureSlot]:
+    """The function by which a reader of BGR, or of a camera's frames, fills slots: they are converted by swscale."""
+    frames, view = load_av().VideoFrame, np.empty(reader.layout.shape, np.uint8)
+    name, _, matrix = reader.layout.name.partition(" ")
+    given, wanted = _FORMATS[name]
+
+    def read(slot: PictureSlot) -> bool:
+        if not reader.read(view):
+            return False
+        frame = frames.from_ndarray(view, format=given)
+        slot.frame = _as_hd(frame) if not matrix else _of_matrix(frame, wanted, matrix)
+        return True
+
+    return read
+
+
+def bindable(frame: Any, decoder: VideoDecoder) -> Any:
+    """A frame of the CPU (av.VideoFrame) as luma and chroma; swscale makes them of RGB, without loss of resolution."""
+    return _as_hd(frame.reformat(*decoder.size)) if decoder.format is None else decoder.alike(frame)
+
+
+def _as_hd(frame: Any) -> Any:
+    """A frame of RGB in BT.709's luma and chroma, of limited range."""
+    colours = load_av().video.reformatter
+    return frame.reformat(
+        format="yuv444p", dst_colorspace=colours.Colorspace.ITU709, dst_color_range=colours.ColorRange.MPEG
+    )
+
+
+def _of_matrix(frame: Any, wanted: str, matrix: str) -> Any:
+    """A copy of a camera's frame in planes, with the matrix that it has."""
+    colours = load_av().video.reformatter
+    number = colours.Colorspace.ITU709 if matrix == "bt709" else colours.Colorspace.ITU601
+    frame.colorspace, frame.color_range = number, colours.ColorRange.MPEG
+    return frame.reformat(format=wanted, src_colorspace=number, dst_colorspace=number)
