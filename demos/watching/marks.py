@@ -1,4 +1,4 @@
-"""What was found in a frame, drawn by OpenCV over a picture in CPU memory."""
+"""Boxes, points and names of what was found in a frame, drawn by OpenCV over a picture in CPU memory."""
 
 from __future__ import annotations
 

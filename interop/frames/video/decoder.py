@@ -281,7 +281,10 @@ def open_container(
         if isinstance(error, av.error.ExitError):
             why = f"no answer within {limits[0]:g} seconds"
         if isinstance(error, av.error.ProtocolNotFoundError):
-            raise SourceError(f"{name} cannot be opened: this build of PyAV has no {scheme}") from error
+            raise SourceError(
+                f"{name} cannot be opened: this build of PyAV has no {scheme}. Take a build whose FFmpeg has it, or "
+                "let a program that has it pass the stream on, for instance as rtsp"
+            ) from error
         ask = "Is the address right, and can it be reached from here?" if scheme else "Is the file complete?"
         raise SourceError(f"{name} cannot be opened: {why}. {ask}") from error
 

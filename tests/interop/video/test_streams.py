@@ -161,6 +161,15 @@ def test_only_schemes_that_were_allowed(caplog: pytest.LogCaptureFixture) -> Non
         fb.StreamOptions(stall=0)
 
 
+def test_a_protocol_that_this_build_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(*given: Any, **more: Any) -> None:
+        raise av.error.ProtocolNotFoundError(-0x74727008, "Protocol not found")
+
+    monkeypatch.setattr(av, "open", absent)  # PyAV's wheels of some versions have srt
+    with pytest.raises(fb.SourceError, match=r"'srt://127.0.0.1:9' cannot be opened: this build of PyAV has no srt"):
+        fb.open_source("srt://127.0.0.1:9")
+
+
 def test_no_message_has_a_password(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG), pytest.raises(fb.SourceError) as raised:
         fb.open_source("rtsp://me:secret@127.0.0.1:1/door?token=hidden&size=2")
