@@ -36,6 +36,8 @@ from .interop.frames.capture.opening import open_source
 from .interop.frames.capture.source import Source
 from .interop.frames.show.draw import FragmentProgram
 from .interop.frames.show.joined import join_videos
+from .interop.frames.show.marked_video import MarkedVideo
+from .interop.frames.show.marks import Marks
 from .interop.frames.show.overlay import Overlay
 from .interop.frames.show.sink import Sink, open_sink
 from .interop.frames.show.window import Window
@@ -84,6 +86,8 @@ __all__ = [
     "Interpreter",
     "InterpreterWithCustomOps",
     "KernelError",
+    "MarkedVideo",
+    "Marks",
     "ModelError",
     "OpResolverType",
     "Overlay",

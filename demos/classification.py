@@ -61,11 +61,15 @@ def finder(model: Model, size: tuple[int, int], labels: Path | None = None) -> F
     """The same without drawing. Raises ModelError for a model that is no classifier."""
     names, crop = read_labels(labels, _classes(model)), middle(size)
 
-    def find(run: Run) -> list[dict[str, Any]]:
-        (scores,) = run(Sampling(0.5, 0.5, crop, 0.0))
-        return as_rows(best(scores.ravel()), names)
+    found = list[tuple[int, float]]()
 
-    return find
+    def find(run: Run) -> list[dict[str, Any]]:
+        nonlocal found
+        (scores,) = run(Sampling(0.5, 0.5, crop, 0.0))
+        found = best(scores.ravel())
+        return as_rows(found, names)
+
+    return Finder(find, lambda marks: draw_best(marks, found, names, size))
 
 
 def as_rows(found: list[tuple[int, float]], names: list[str]) -> list[dict[str, Any]]:
@@ -97,7 +101,7 @@ def best(scores: Array) -> list[tuple[int, float]]:
     return [(int(number), float(scores[number])) for number in order]
 
 
-def draw_best(overlay: fb.Overlay, found: list[tuple[int, float]], names: list[str], size: tuple[int, int]) -> None:
+def draw_best(overlay: fb.Marks, found: list[tuple[int, float]], names: list[str], size: tuple[int, int]) -> None:
     """Draw a line for each class at the top left: its probability, also as a bar, and its name."""
     height = text_height(size)
     line, margin = height + height // 4, height // 2

@@ -127,7 +127,7 @@ def finder(model: Model, size: tuple[int, int], labels: Path | None = None) -> F
         found = match(detect(texels, crop), found)
         return [as_row(each, names) for each in found]
 
-    return find
+    return Finder(find, lambda marks: draw_boxes(marks, found, names, size))
 
 
 def _crop(detector: Detector, size: tuple[int, int]) -> Crop:
@@ -177,7 +177,7 @@ def match(found: list[Detection], before: list[Detection]) -> list[Detection]:
     return found
 
 
-def draw_boxes(overlay: fb.Overlay, found: list[Detection], names: list[str], size: tuple[int, int]) -> None:
+def draw_boxes(overlay: fb.Marks, found: list[Detection], names: list[str], size: tuple[int, int]) -> None:
     """Draw boxes and points, and on the upper edge of each box its class and score; or say that there is none."""
     if not found:
         draw_notice(overlay, f"no {names[0] if len(names) == 1 else 'object'} found", size)

@@ -120,7 +120,7 @@ def finder(model: Model, size: tuple[int, int]) -> Finder:
         follower.follow(look)
         return follower.rows()
 
-    return find
+    return Finder(find, lambda marks: draw_skeleton(marks, follower.last, follower.kind, size))
 
 
 class Follower:
@@ -176,7 +176,7 @@ def decode(values: Array, kind: Kind, side: int, region: Region) -> Skeleton:
     return Skeleton(points, seen, kind.region(points))
 
 
-def draw_skeleton(overlay: fb.Overlay, skeleton: Skeleton | None, kind: Kind, size: tuple[int, int]) -> None:
+def draw_skeleton(overlay: fb.Marks, skeleton: Skeleton | None, kind: Kind, size: tuple[int, int]) -> None:
     """Draw the bones and points that are visible, or say that there is nobody.
 
     A body's left side has one colour, its right side another.

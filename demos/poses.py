@@ -100,7 +100,7 @@ def finder(model: Model, size: tuple[int, int]) -> Finder:
         found = match(new, found, SAME_PERSON * max(size))
         return as_rows(found)
 
-    return look
+    return Finder(look, lambda marks: draw_people(marks, found, size, LEAST_SCORE))
 
 
 def as_rows(found: list[Followed]) -> list[dict[str, Any]]:
@@ -140,7 +140,7 @@ def match(found: list[Followed], before: list[Followed], reach: float) -> list[F
     return found
 
 
-def draw_people(overlay: fb.Overlay, found: list[Followed], size: tuple[int, int], least: float) -> None:
+def draw_people(overlay: fb.Marks, found: list[Followed], size: tuple[int, int], least: float) -> None:
     """Draw key points of the score ``least`` or more, and bones between them; each person has a colour.
 
     If there is nobody, say so.

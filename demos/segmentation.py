@@ -151,7 +151,7 @@ def prepare(scene: Scene, effect: Effect | None = None, background: str = BACKGR
         nonlocal chosen
         chosen = name
 
-    def overlay(overlay: fb.Overlay) -> None:
+    def overlay(overlay: fb.Marks) -> None:
         if chosen == "classes" and legend is not None:
             legend(overlay)
 
@@ -181,7 +181,7 @@ def finder(model: Model, size: tuple[int, int], effect: Effect | None = None) ->
         (scores,) = run(Sampling(mean, std, None, 0.0))
         return rows(smooth(scores.reshape(height, width, channels)))
 
-    return find
+    return Finder(find)
 
 
 def person_rows(share: float) -> list[dict[str, Any]]:
@@ -240,7 +240,7 @@ class _Classes:
         """The shares of the classes."""
         return class_rows(self._count(self._last["small"])) if self._last else []
 
-    def legend(self, overlay: fb.Overlay) -> None:
+    def legend(self, overlay: fb.Marks) -> None:
         """Draw the colours and names of the classes in the picture."""
         size = self._scene.picture.size
         if self._shown:

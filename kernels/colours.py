@@ -48,13 +48,28 @@ class YuvColours:
         """
         red, blue = LUMA_SHARES[self.matrix]
         green = 1 - red - blue
-        unit = 2.0 ** (self.bits - 8)
-        if self.range == "limited":
-            black, luma, chroma = 16 * unit, 219 * unit, 224 * unit
-        else:
-            black, luma, chroma = 0.0, 2.0**self.bits - 1, 2.0**self.bits - 1
-        y, c, grey = self.largest / luma, self.largest / chroma, 128 * unit / chroma
+        black, luma, chroma, middle = self._scales()
+        y, c, grey = self.largest / luma, self.largest / chroma, middle / chroma
         first, second = 2 - 2 * blue, 2 - 2 * red
         parts = ((0.0, second), (-first * blue / green, -second * red / green), (first, 0.0))
         rows = [(y, u * c, v * c, -black / luma - (u + v) * grey) for u, v in parts]
         return rows[0], rows[1], rows[2]
+
+    def numbers(self, red: float, green: float, blue: float) -> tuple[float, float, float]:
+        """Luma and both chromas of a colour from 0 to 1, of ``bits`` bits and not rounded.
+
+        In the full range the largest chroma would be half a number too large for its bits: it is the largest number.
+        """
+        of_red, of_blue = LUMA_SHARES[self.matrix]
+        y = of_red * red + (1 - of_red - of_blue) * green + of_blue * blue
+        black, luma, chroma, middle = self._scales()
+        first, second = (blue - y) / (2 - 2 * of_blue), (red - y) / (2 - 2 * of_red)
+        largest = 2.0**self.bits - 1
+        return black + luma * y, min(middle + chroma * first, largest), min(middle + chroma * second, largest)
+
+    def _scales(self) -> tuple[float, float, float, float]:
+        """The number of black, how many numbers luma and chroma have, and the number of no colour in chroma."""
+        unit, all_numbers = 2.0 ** (self.bits - 8), 2.0**self.bits - 1
+        if self.range == "limited":
+            return 16 * unit, 219 * unit, 224 * unit, 128 * unit
+        return 0.0, all_numbers, all_numbers, 128 * unit

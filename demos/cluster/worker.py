@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import framebind as fb
 
-from ..player.report import copied_for
+from ..player.report import copied_for, copied_planes
 from ..processing.bound_session import open_session
 from ..processing.session import COPIES, Session
 from ..processing.work import Work
@@ -107,7 +107,7 @@ class _Figures:
         self._cpu, self._bytes = time.process_time(), 0
 
     def since_last(self) -> dict[str, Any]:
-        cpu, copied = time.process_time(), sum(map(copied_for, COPIES))
+        cpu, copied = time.process_time(), sum(map(copied_for, COPIES)) + copied_planes()
         found = {"cpu_seconds": round(cpu - self._cpu, 3), "bytes": copied - self._bytes}
         self._cpu, self._bytes = cpu, copied
         return found

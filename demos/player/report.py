@@ -10,6 +10,8 @@ from ..console import counted
 from .network import MODES, Mode
 
 UPLOAD, RECORDING, SCREENSHOT, DETECTIONS = "camera frame", "video frame", "picture file", "detections"
+FROM_ARRAY = " from its array"
+"""End of the reasons of decoded planes that are copied to an input: the tensor's name is before it."""
 ALLOWED_COPIES = (UPLOAD, RECORDING, SCREENSHOT, DETECTIONS)
 """Reasons of the copies that are allowed after the first frame: the source's upload, reading back pictures that are
 recorded or saved, and the few values (boxes, points, scores of classes) that a demo turns into text and lines.
@@ -76,3 +78,8 @@ def copied_bytes() -> dict[str, int]:
 def copied_for(reason: str) -> int:
     """Bytes copied for this reason since the last reset of ``fb.transfers``."""
     return sum(hop.bytes for (_, why), hop in fb.transfers.by_reason.items() if why == reason)
+
+
+def copied_planes() -> int:
+    """Bytes of decoded planes that were copied to models' inputs since the last reset of ``fb.transfers``."""
+    return sum(hop.bytes for (_, why), hop in fb.transfers.by_reason.items() if why.endswith(FROM_ARRAY))

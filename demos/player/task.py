@@ -63,7 +63,7 @@ class Task:
 
     draw: Callable[[fb.GlTexture], None]
     variants: Sequence[Variant] = ()
-    overlay: Callable[[fb.Overlay], None] | None = None
+    overlay: Callable[[fb.Marks], None] | None = None
     """Adds text, boxes and points, in pixels of the picture, after each draw; the runner draws them over it."""
     results: Callable[[], list[dict[str, Any]]] | None = None
     """Gives what the last draw found, as values for JSON, in pixels of the picture; None if the picture is all."""
@@ -86,7 +86,16 @@ class Model(Protocol):
 
 Run = Callable[[Sampling], Sequence[npt.NDArray[np.float32]]]
 """Runs a model on the frame, sampled so. Returns its outputs in the order of ``Model.outputs``."""
-Finder = Callable[[Run], list[dict[str, Any]]]
-"""Finds what ``Task.results`` gives by NumPy, without a picture: a demo's ``finder(model, size)`` makes one for a video
-of frames of ``size`` (width, height). It remembers where things were in the frame before.
-"""
+
+
+@dataclass(frozen=True)
+class Finder:
+    """A task by NumPy, without a picture: a demo's ``finder(model, size)`` makes one for a video of frames of ``size``.
+
+    It remembers where things were in the frame before.
+    """
+
+    find: Callable[[Run], list[dict[str, Any]]]
+    """Finds what ``Task.results`` gives, in the next frame."""
+    mark: Callable[[fb.Marks], None] | None = None
+    """Adds marks to the frame that was looked at last, as ``Task.overlay``; None if the task paints in other ways."""

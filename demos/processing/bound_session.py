@@ -1,6 +1,7 @@
-"""A session without a picture: decoded luma and chroma are bound to the model, and only its outputs are read.
+"""Sessions without a picture: decoded luma and chroma are bound to the model, and only its outputs are read.
 
-On CUDA NVDEC decodes, and no pixel comes to the CPU. The finders of ``tasks`` make rows of the outputs.
+On CUDA NVDEC decodes, and no pixel comes to the CPU. On OpenGL the CPU decodes; it also paints the marks of a task on
+the decoder's frames, which then go to the encoder. The finders of ``tasks`` make rows and marks of the outputs.
 """
 
 from __future__ import annotations
@@ -11,21 +12,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
 
 import framebind as fb
 
-from ..apis import BY_NAME, CUDA, Api
+from ..apis import BY_NAME, CUDA, GL, Api
 from ..models import find_model
 from ..player.network import Sampling, shapes
-from ..player.report import ALLOWED_COPIES, DETECTIONS
-from .outputs import close_after_error, open_outputs
+from ..player.report import ALLOWED_COPIES, DETECTIONS, FROM_ARRAY
+from .outputs import MarkedFrames, close_after_error, open_outputs
 from .rows import Row, make_rows
-from .session import Session
-from .tasks import FINDERS, make_finder, model_of
+from .session import Session, keeping_current
+from .tasks import FINDERS, MARKED, make_finder, model_of
 from .times import Times
 from .work import Work
 
@@ -33,18 +34,30 @@ Values = npt.NDArray[np.float32]
 
 
 def open_session(work: Work, *, egl: int | None = None) -> Session:
-    """The session for a work: one without pictures if only rows are saved, on CUDA. See Session for ``egl``."""
-    return BoundSession(work) if is_bound(work) else Session(work, egl=egl)
+    """The session for a work: one without pictures if it needs none. See Session for ``egl``."""
+    api = bound_api(work)
+    if api is None:
+        return Session(work, egl=egl)
+    return BoundSession(work) if api is CUDA else MarkingSession(work, egl=egl)
 
 
-def is_bound(work: Work) -> bool:
-    """Whether a work is done without pictures: on CUDA, or "auto" on NVIDIA's GPU, if only rows are saved."""
-    if {"video", "masks"} & set(work.save) or work.task not in FINDERS:
-        return False
-    backend = work.flags.backend
-    if backend == "auto":
-        return fb.CompatibilityList().best_options_for_this_device().backend == CUDA.backend
-    return BY_NAME[backend] is CUDA
+def bound_api(work: Work) -> Api | None:
+    """The API of a work that is done without pictures, or None.
+
+    CUDA, also by "auto" on NVIDIA's GPU, if only rows are saved; OpenGL if the task's video is frames with marks.
+    """
+    if "masks" in work.save or work.task not in FINDERS:
+        return None
+    backend, is_painted = work.flags.backend, "video" in work.save
+    if not is_painted and (BY_NAME.get(backend) is CUDA or (backend == "auto" and _is_cuda_best())):
+        return CUDA
+    if work.task not in MARKED or (is_painted and work.suffix not in fb.MarkedVideo.suffixes):
+        return None
+    return GL if backend == "auto" or BY_NAME[backend] is GL else None
+
+
+def _is_cuda_best() -> bool:
+    return fb.CompatibilityList().best_options_for_this_device().backend == CUDA.backend
 
 
 class BoundSession(Session):
@@ -79,16 +92,26 @@ class BoundSession(Session):
             self._bound_context.release()
 
     def _run(self, work: Work, source: str, place: Path | None, outputs: contextlib.ExitStack) -> Iterator[list[Row]]:
-        self._times = times = Times()
+        self._times = Times()
+        with self._current():
+            reader = fb.open_source(source, start=work.start, end=work.end)
+        yield from self._read(work, reader, source, place, outputs)
+
+    def _read(
+        self, work: Work, reader: fb.Source, source: str, place: Path | None, outputs: contextlib.ExitStack
+    ) -> Iterator[list[Row]]:
+        """Look at each frame of a reader, and write it. As ``_run``."""
+        times = self._times
         with contextlib.ExitStack() as stack:
             stack.push(partial(close_after_error, outputs))
             stack.callback(times.end)
+            stack.callback(self._stop, reader)
             with self._current():
-                reader = stack.enter_context(fb.open_source(source, start=work.start, end=work.end))
                 model = self._model(model_of(work))
-                find = make_finder(work, model, reader.size)
-                written = open_outputs(outputs, work, source, place, None, reader, times)
+                finder = make_finder(work, model, reader.size)
                 pictures = _Pictures(reader, times)
+                painted = MarkedFrames(lambda: pictures.last, fb.Marks(), reader.rotation)
+                written = open_outputs(outputs, work, source, place, painted, reader, times)
 
             def look(picture: fb.YuvPicture, sampling: Sampling) -> Outputs:
                 return model.run(picture, in_stored(sampling, reader.size, reader.rotation), pictures.decode)
@@ -96,19 +119,27 @@ class BoundSession(Session):
             mode: Literal["allow", "disallow"] = "allow"  # the first frame compiles and loads weights
             number = -1
             while True:
-                with self._current(), fb.transfer_guard(mode, exempt=ALLOWED_COPIES):
+                with self._current(), fb.transfer_guard(mode, exempt=(*ALLOWED_COPIES, model.upload)):
                     taken, number = pictures.take(), number + 1
                     if taken is None:
+                        written.end()
                         return
                     if number % work.every:
                         continue
-                    picture, time = taken
                     with times.stage("model"):
-                        rows = make_rows(work.named or source, time, number, find(partial(look, picture)))
+                        rows = make_rows(
+                            work.named or source, taken.time, number, finder.find(partial(look, taken.picture))
+                        )
+                    if finder.mark is not None and "video" in work.save:
+                        with times.stage("draw"):
+                            finder.mark(painted.marks)
                     written.put(rows)
-                if reader.decoder == "nvdec":  # the CPU's planes are copied
-                    mode = "disallow"
+                mode = "disallow"
                 yield rows
+
+    def _stop(self, reader: fb.Source) -> None:
+        with self._current():
+            reader.stop()
 
     def _model(self, name: str) -> BoundModel:
         """The model of that name, made once."""
@@ -118,13 +149,65 @@ class BoundSession(Session):
         return self._models[name]
 
 
+class MarkingSession(BoundSession):
+    """A session without a picture on OpenGL. Sources that give no luma and chroma go through one that draws."""
+
+    def __init__(self, work: Work, *, egl: int | None = None) -> None:
+        super().__init__(work, api=GL)
+        self._egl = egl
+        self._drawing: Session | None = None
+
+    def __enter__(self) -> MarkingSession:
+        with keeping_current():
+            self._bound_context = self._stack.enter_context(fb.GlContext.headless(device_index=self._egl))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        super().__exit__(*exception)
+        if self._drawing is not None:
+            self._drawing.__exit__(*exception)
+
+    @contextlib.contextmanager
+    def _current(self) -> Iterator[None]:
+        with self._bound_context.made_current():
+            yield
+
+    def _run(self, work: Work, source: str, place: Path | None, outputs: contextlib.ExitStack) -> Iterator[list[Row]]:
+        self._times = Times()
+        reader = fb.open_source(source, start=work.start, end=work.end)
+        if reader.decoder == "nvdec":  # a CudaContext of the caller is current
+            reader.stop()
+            reader = fb.open_source(source, start=work.start, end=work.end, decoder="cpu")
+        if reader.decoder == "cpu":
+            yield from self._read(work, reader, source, place, outputs)
+            return
+        reader.stop()
+        self._drawing = self._drawing or Session(self.work, egl=self._egl).__enter__()
+        try:
+            yield from self._drawing._run(work, source, place, outputs)
+        finally:
+            self._times = self._drawing._times
+
+
+class _Taken(NamedTuple):
+    picture: fb.YuvPicture
+    time: float | None
+
+
 class _Pictures:
     """The pictures of a video with their times. The next one may be decoded before it is taken."""
 
     def __init__(self, reader: fb.Source, times: Times) -> None:
         self._reader, self._pictures, self._times = reader, reader.pictures(), times
-        self._ahead: tuple[fb.YuvPicture, float | None] | Exception | None = None
+        self._ahead: _Taken | Exception | None = None
         self._is_ahead = False
+        self._last: _Taken | None = None
+
+    @property
+    def last(self) -> fb.YuvPicture:
+        """The picture that was taken last."""
+        assert self._last is not None
+        return self._last.picture
 
     def decode(self) -> None:
         """Decode the next picture, unless that was done. Its error is raised by ``take``."""
@@ -134,16 +217,17 @@ class _Pictures:
         try:
             with self._times.stage("decode"):
                 picture = next(self._pictures, None)
-            self._ahead = None if picture is None else (picture, self._reader.time)
+            self._ahead = None if picture is None else _Taken(picture, self._reader.time)
         except fb.FramebindError as error:
             self._ahead = error
 
-    def take(self) -> tuple[fb.YuvPicture, float | None] | None:
+    def take(self) -> _Taken | None:
         """The next picture and its time; None at the end."""
         self.decode()
         ahead, self._ahead, self._is_ahead = self._ahead, None, False
         if isinstance(ahead, Exception):
             raise ahead
+        self._last = ahead
         return ahead
 
 
@@ -159,6 +243,9 @@ class BoundModel:
         details: list[dict[str, Any]] = self._interpreter.get_output_details()
         self.inputs, self.outputs = shapes(self._interpreter.get_input_details()), shapes(details)
         self.names = {int(each["index"]): str(each["name"]) for each in details}
+        (image, *_), (name, *_) = self.inputs, [each["name"] for each in self._interpreter.get_input_details()]
+        self.upload = f"input tensor {image} '{name}'{FROM_ARRAY}"
+        """The reason under which ``fb.transfers`` counts planes that come from the CPU."""
         self._buffers = [api.buffer(np.zeros(max(math.prod(shape), 1), np.float32)) for shape in self.outputs.values()]
         for tensor, buffer in zip(self.outputs, self._buffers, strict=True):
             self._delegate.bind_buffer_to_tensor(buffer, tensor)

@@ -29,6 +29,16 @@ Put = Callable[[Sequence[Row]], None]
 """Writes a frame: its rows, and the picture as it was drawn last."""
 
 
+class MarkedFrames(NamedTuple):
+    """The frames of a video with marks on them: what a painted video is, if no picture is drawn."""
+
+    picture: Callable[[], fb.YuvPicture]
+    """Gives the frame that was looked at last."""
+    marks: fb.Marks
+    rotation: int
+    """``Source.rotation``."""
+
+
 class Outputs(NamedTuple):
     """The open outputs of a video."""
 
@@ -42,12 +52,12 @@ def open_outputs(
     work: Work,
     source: str,
     place: Path | None,
-    picture: fb.GlTexture | None,
+    picture: fb.GlTexture | MarkedFrames | None,
     reader: fb.Source,
     times: Times,
     mask: Mask | None = None,
 ) -> Outputs:
-    """Open the outputs of a video, none if there is no place. Only a video and masks need a picture.
+    """Open the outputs of a video, none if there is no place. Rows need no picture, and masks one that GL draws.
 
     When ``stack`` is closed they take their places together; if that is after an error there is none.
     """
@@ -79,7 +89,7 @@ def _open(
     work: Work,
     source: str,
     place: Path,
-    picture: fb.GlTexture | None,
+    picture: fb.GlTexture | MarkedFrames | None,
     reader: fb.Source,
     times: Times,
     mask: Mask | None,
@@ -87,15 +97,21 @@ def _open(
     files, began = work.files(place), work.start if work.origin is None else work.origin
     writers, ends = list[Put](), list[Callable[[], None]]()
     with contextlib.ExitStack() as stack:
-        if picture is not None and "video" in files and work.suffix == ".png":
+        if isinstance(picture, MarkedFrames) and "video" in files:
+            video = _open_marked_video(work, source, files["video"], picture, reader)
+            stack.callback(times.painted, video)
+            stack.enter_context(video)
+            ends.append(video.end)
+            writers.append(_marks_writer(video, picture, began))
+        elif isinstance(picture, fb.GlTexture) and "video" in files and work.suffix == ".png":
             writers.append(Pictures(files["video"], picture, RECORDING).put)
-        elif picture is not None and "video" in files:
+        elif isinstance(picture, fb.GlTexture) and "video" in files:
             sink = _open_video(work, source, files["video"], picture, reader)
             stack.callback(times.encoded, sink)
             stack.enter_context(sink)
             ends.append(sink.end)
             writers.append(_video_writer(sink, lambda: picture, reader, began))
-        if picture is not None and mask is not None and "masks" in files:
+        if isinstance(picture, fb.GlTexture) and mask is not None and "masks" in files:
             if work.masks == "video":
                 sink = stack.enter_context(_open_masks(work, files["masks"], picture, reader))
                 ends.append(sink.end)
@@ -129,6 +145,15 @@ def _video_writer(sink: fb.Sink, picture: Callable[[], fb.GlTexture], reader: fb
     return put
 
 
+def _marks_writer(video: fb.MarkedVideo, frames: MarkedFrames, start: float) -> Put:
+    def put(rows: Sequence[Row]) -> None:
+        # The row's time, not the reader's: that may be ahead.
+        time = rows[0]["time"]
+        video.put(frames.picture(), frames.marks, None if time is None else time - start)
+
+    return put
+
+
 def _arrays(rows: Sequence[Row]) -> dict[str, Any]:
     """The raw outputs of a frame, with its time (not a number if it has none) and its number."""
     (row,) = rows
@@ -141,6 +166,13 @@ def _open_video(work: Work, source: str, path: Path, picture: fb.GlTexture, read
     return fb.open_sink(
         path, picture.context, picture.size, fps=(reader.fps or 25.0) / work.every,
         codec=work.codec, quality=work.quality,
+        sound_of=source if work.origin is None else None, sound_part=(work.start, work.end),
+    )  # fmt: skip
+
+
+def _open_marked_video(work: Work, source: str, path: Path, frames: MarkedFrames, reader: fb.Source) -> fb.MarkedVideo:
+    return fb.MarkedVideo(
+        path, fps=(reader.fps or 25.0) / work.every, rotation=frames.rotation, codec=work.codec, quality=work.quality,
         sound_of=source if work.origin is None else None, sound_part=(work.start, work.end),
     )  # fmt: skip
 

@@ -56,7 +56,7 @@ def finder(model: Model, size: tuple[int, int], mean: Values = 0.0, std: Values 
             outputs[name] = np.array(values, np.float32)
         return [{"outputs": outputs}]
 
-    return find
+    return Finder(find)
 
 
 def output_names(model: Model) -> dict[int, str]:

@@ -26,6 +26,8 @@ TASKS: dict[str, tuple[Callable[..., Task], str]] = {
 WITHOUT_MEMORY = frozenset({"style", "classify", "raw"})
 """Tasks whose results do not depend on the frames before: the others smooth what they find over time."""
 
+MARKED = frozenset({"detect", "landmarks", "poses", "classify"})
+"""Tasks whose painted video is the source's own frames with marks on them."""
 FINDERS: dict[str, Callable[..., Finder]] = {
     "segment": segmentation.finder,
     "matte": partial(segmentation.finder, effect="cutout"),

@@ -27,6 +27,7 @@ class Times:
         self._inner = self._for_encoder = 0.0
         self._decoder: fb.WorkTime | None = None
         self._encoder: fb.WorkTime | None = None
+        self._painting = 0.0
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -58,9 +59,14 @@ class Times:
         self._decoder = None if reader is None else reader.decoding
         self._seconds, self._cpu = time.perf_counter() - self._began, time.thread_time() - self._cpu
 
-    def encoded(self, sink: fb.Sink) -> None:
+    def encoded(self, sink: fb.Sink | fb.MarkedVideo) -> None:
         """Add a video's sink, which is closed."""
         self._encoder, self._for_encoder = sink.encoding, sink.waited
+
+    def painted(self, video: fb.MarkedVideo) -> None:
+        """Add a video whose frames are painted by the thread that encodes, and which is closed."""
+        self.encoded(video)
+        self._painting = video.painting
 
     def lanes(self) -> dict[str, dict[str, Any]]:
         """Seconds by lane, as values for JSON; "cpu" is the CPU time of the lane's own thread.
@@ -72,7 +78,8 @@ class Times:
             lanes["decoder"] = _worker("decode", self._decoder, seconds)
         thread = lanes["thread"] = {name: self._thread[name] for name in ORDER if name in self._thread}
         if self._for_encoder:
-            thread["read back"] = thread.get("read back", 0.0) - self._for_encoder
+            if "read back" in thread:
+                thread["read back"] -= self._for_encoder
             thread["wait for the encoder"] = self._for_encoder
         thread["other"] = seconds - sum(thread.values())
         thread["cpu"] = self._cpu
@@ -80,7 +87,10 @@ class Times:
             lanes["GPU"] = {name: self._gpu[name] for name in ORDER if name in self._gpu}
             lanes["GPU"]["idle"] = seconds - sum(lanes["GPU"].values())
         if self._encoder is not None:
-            lanes["encoder"] = _worker("encode", self._encoder, seconds)
+            encoder = lanes["encoder"] = _worker("encode", self._encoder, seconds)
+            if self._painting:
+                encoder["encode"] -= self._painting
+                lanes["encoder"] = {"draw": self._painting, **encoder}
         return {lane: {name: round(max(each, 0.0), 4) for name, each in parts.items()} for lane, parts in lanes.items()}
 
 

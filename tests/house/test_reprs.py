@@ -45,6 +45,8 @@ WITHOUT_DEVICE: dict[str, tuple[Callable[[], object], str]] = {
         "2 operators from x to t2, <GpuDelegate: backend 'null', 2 op",
     ),
     "InterpreterWithCustomOps": (lambda: fb.InterpreterWithCustomOps(model_content=chain("EXP")), "1 operator from x"),
+    "MarkedVideo": (lambda: fb.MarkedVideo("marked.mp4", fps=25), "'marked.mp4', 25 fps"),
+    "Marks": (fb.Marks, "to draw: 0"),
     "PartitionReport": (lambda: _served().partitions()[0], "2 operators, 1 dispatch>"),
     "SharingReport": (lambda: fb.SharingReport("a", "b", None, {"way": "long" * 99}, 0), "a and b share by None"),
     "WorkTime": (lambda: fb.WorkTime(1.5, 0.5, 1.0), "busy=1.5"),

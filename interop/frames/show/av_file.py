@@ -13,6 +13,7 @@ import numpy as np
 from ...errors import SourceError
 from ..capture.readers import Frame
 from ..video.decoder import open_container
+from ..video.planar import FrameColours
 from ..video.pyav import load_av
 from .replacement import Replacement
 
@@ -54,8 +55,11 @@ class AvFile:
         quality: int | None = None,
         sound_of: Path | None = None,
         sound_part: tuple[float, float | None] = (0.0, None),
+        colours: FrameColours | None = None,
     ) -> None:
+        """``colours`` are those of the video; by default limited BT.709 from 720 rows on, else BT.601."""
         av = load_av()
+        self._colours = colours or FrameColours("bt709" if size[1] >= _HD_HEIGHT else "bt601", "limited")
         self._replacement, self._size, self._fps = Replacement(path, "video"), size, fps
         self._frames, self._finished = 0, False
         self._converter = av.video.reformatter.VideoReformatter()
@@ -75,7 +79,7 @@ class AvFile:
             raise self._replacement.error(f"{error}. Does the suffix .mkv work? It takes every format") from error
 
     def _add_stream(self, name: str, quality: int | None) -> Any:
-        av, (encoder, options) = load_av(), CODECS[name]
+        encoder, options = CODECS[name]
         options = {**options, **_QUIET.get(encoder, {})}
         if quality is not None:
             options["cq" if name.endswith(_NVENC) else "crf"] = str(quality)
@@ -86,12 +90,8 @@ class AvFile:
         stream.pix_fmt = _PIXELS.get(name, "yuv420p")
         if name != "gif":
             stream.codec_context.time_base = Fraction(1, _TICKS)
-            space = av.video.reformatter.Colorspace
-            self._colours = space.ITU709 if self._size[1] >= _HD_HEIGHT else space.ITU601
-            stream.codec_context.colorspace = 1 if self._size[1] >= _HD_HEIGHT else 6
-            stream.codec_context.color_range = 1
-        else:
-            self._colours = None
+            stream.codec_context.colorspace = self._colours.colorspace
+            stream.codec_context.color_range = self._colours.color_range
         if name.endswith(_NVENC):
             self._open_nvenc(stream, name)
         return stream
@@ -118,8 +118,20 @@ class AvFile:
         if rgba.shape[0] % 2 or rgba.shape[1] % 2:
             rgba = np.pad(rgba, ((0, rgba.shape[0] % 2), (0, rgba.shape[1] % 2), (0, 0)), "edge")
         # The pixels are converted where they are; a converter for each frame would take half of the conversion's time.
-        frame = av.VideoFrame.from_numpy_buffer(np.ascontiguousarray(rgba), format="rgba")
-        frame = self._converter.reformat(frame, format=self._stream.pix_fmt, dst_colorspace=self._colours)
+        self._encode(av.VideoFrame.from_numpy_buffer(np.ascontiguousarray(rgba), format="rgba"), time)
+
+    def write_planes(self, frame: Any, time: float | None = None) -> None:
+        """Add a frame of luma and chroma (av.VideoFrame) that says its colours. The encoder may keep it.
+
+        It has the file's size, with an odd side made even. Raises SourceError if it cannot be encoded.
+        """
+        self._encode(frame, self._frames / self._fps if time is None else time)
+
+    def _encode(self, frame: Any, time: float) -> None:
+        av = load_av()
+        if frame.format.name != self._stream.pix_fmt or not self._colours.are_those_of(frame):
+            to = {} if self._stream.pix_fmt == "rgb8" else self._colours.wanted
+            frame = self._converter.reformat(frame, format=self._stream.pix_fmt, **to)
         frame.pts, frame.time_base = round(time * _TICKS), Fraction(1, _TICKS)
         try:
             self._container.mux(self._stream.encode(frame))

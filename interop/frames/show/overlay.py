@@ -1,4 +1,4 @@
-"""Text, boxes, lines and points over a picture, drawn by GL."""
+"""Text, boxes, lines and points over a picture, drawn by GL. The CPU paints them in painter.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...gl.program import build_program
 from ...gl.state import framebuffers, kept, pixel_operations, prepare_to_draw, program, texture_units, vertex_array
 from ...gl.texture import GlTexture, linear_sampler
 from .draw import Surface
-from .font import MARGIN, font, spelled
+from .marks import Marks
 
 _BATCH = 64
 """Strokes a draw call: three vec4 each, of the 256 that every driver has room for."""
@@ -63,17 +63,12 @@ void main() {
 }
 """
 
-Color = tuple[float, float, float] | tuple[float, float, float, float]
-"""Red, green, blue and optionally opacity, from 0 to 1."""
 
+class Overlay(Marks):
+    """Marks that GL draws over a texture or window.
 
-class Overlay:
-    """Lines, points, boxes and text, collected and then drawn over a texture or window.
-
-    It belongs to the context that is current when it is made. Places and sizes are in pixels of the target, from its
-    top left corner. Colours are (red, green, blue) or (red, green, blue, alpha), each from 0 to 1. Edges are
-    antialiased. Strokes go to the GPU as uniforms of the draw call; the font is one texture, uploaded when the overlay
-    is made.
+    It belongs to the context that is current when it is made. Strokes go to the GPU as uniforms of the draw call; the
+    font is one texture, uploaded when the overlay is made.
 
     Examples
     --------
@@ -87,6 +82,7 @@ class Overlay:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.context = context = GlContext.current()
         head = "#version 430 core\n"
         if context.is_es:
@@ -101,72 +97,11 @@ class Overlay:
         )
         objects = context.objects
         self._vertex_array = objects.once("vertex array", "empty", lambda: objects.generate("vertex array"))
-        self._font = font()
-        rows, columns = self._font.atlas.shape
+        atlas = self._font.drawn()
+        rows, columns = atlas.shape
         self._atlas = GlTexture(columns, rows, "r8", label="the overlay's font")
-        self._atlas.write(self._font.atlas, "font")
+        self._atlas.write(atlas, "font")
         self._values = (ctypes.c_float * (_BATCH * 12))()
-        self._waiting: list[float] = []
-
-    def __repr__(self) -> str:
-        return f"<Overlay: shapes and letters to draw: {len(self._waiting) // 12}>"
-
-    def line(self, x0: float, y0: float, x1: float, y1: float, color: Color, thickness: float = 2.0) -> None:
-        """Add a straight line. Its edges fade over one pixel, so that a slight move changes it slightly."""
-        self._add((x0, y0, x1, y1), (thickness, -1.0, 0.0, 0.0), color)
-
-    def point(self, x: float, y: float, color: Color, diameter: float = 8.0) -> None:
-        """Add a disc around a place."""
-        radius = diameter / 2
-        self._add((x - radius, y, x + radius, y), (diameter, -1.0, radius, 0.0), color)
-
-    def fill(self, x: float, y: float, width: float, height: float, color: Color, radius: float = 0.0) -> None:
-        """Add a filled rectangle; x and y are its top left corner, ``radius`` is that of its rounded corners."""
-        self._add((x, y + height / 2, x + width, y + height / 2), (height, -1.0, radius, 0.0), color)
-
-    def box(
-        self,
-        x: float,
-        y: float,
-        width: float,
-        height: float,
-        color: Color,
-        thickness: float = 2.0,
-        radius: float = 0.0,
-    ) -> None:
-        """Add the outline of a rectangle; x and y are its top left corner, in the middle of the outline.
-
-        ``radius`` is that of the rounded corners, at the outside of the outline.
-        """
-        half, middle = thickness / 2, y + height / 2
-        shape = (height + thickness, -1.0, radius, thickness)
-        self._add((x - half, middle, x + width + half, middle), shape, color)
-
-    def text(self, text: str, x: float, y: float, color: Color = (1.0, 1.0, 1.0), height: float = 20.0) -> None:
-        """Add lines of text, separated by newlines.
-
-        ``x`` and ``y`` are the top left corner of the first line, ``height`` is the height of a line. Text is sharpest
-        if all three are whole numbers. The font has ASCII, "·", "°" and "…". Other characters are transliterated: "é"
-        is drawn as "e", "猫" as "Mao".
-        """
-        drawn, glyphs = self._font.at(height)
-        scale, other = height / drawn, glyphs["?"]
-        for number, line in enumerate(spelled(text).split("\n")):
-            left, middle = x, y + (number + 0.5) * height
-            for character in line:
-                glyph = glyphs.get(character, other)
-                if character != " ":
-                    start = left - MARGIN * scale
-                    place = (start, middle, start + glyph.width * scale, middle)
-                    self._add(place, (height, glyph.x, glyph.y, 1 / scale), color)
-                left += glyph.advance * scale
-
-    def text_width(self, text: str, height: float = 20.0) -> float:
-        """Width of the longest line of ``text`` in pixels."""
-        drawn, glyphs = self._font.at(height)
-        other = glyphs["?"]
-        widest = max(sum(glyphs.get(c, other).advance for c in line) for line in spelled(text).split("\n"))
-        return widest * height / drawn
 
     def draw(self, target: GlTexture | Surface) -> None:
         """Draw everything added since the last draw, in that order, over a texture or window.
@@ -187,14 +122,11 @@ class Overlay:
             gl.glBindFramebuffer(GL.FRAMEBUFFER, target.framebuffer() if isinstance(target, GlTexture) else 0)
             prepare_to_draw(context, 0, 0, width, height, blended=True)
             gl.glBindVertexArray(self._vertex_array)
-            for start in range(0, len(self._waiting), len(self._values)):
-                batch = self._waiting[start : start + len(self._values)]
+            strokes = self.take()
+            for start in range(0, len(strokes), len(self._values)):
+                batch = strokes[start : start + len(self._values)]
                 self._values[: len(batch)] = batch
                 gl.glUniform4fv(self._strokes, len(batch) // 4, self._values)
                 gl.glDrawArraysInstanced(GL.TRIANGLE_STRIP, 0, 4, len(batch) // 12)
             gl.glDisable(GL.BLEND)
             gl.glBindSampler(0, 0)
-        self._waiting.clear()
-
-    def _add(self, ends: tuple[float, ...], look: tuple[float, ...], color: Color) -> None:
-        self._waiting += (*ends, *look, *color, *(1.0,) * (4 - len(color)))

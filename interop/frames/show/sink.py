@@ -12,6 +12,7 @@ from ...errors import SourceError
 from ...gl.context import GlContext
 from ...gl.texture import GlTexture
 from ..capture.opencv import load_cv2
+from ..capture.readers import Frame
 from ..video.pyav import has_av
 from ..video.work_time import WorkTime
 from .av_file import BY_SUFFIX, AvFile
@@ -211,7 +212,7 @@ class VideoSink(Sink):
     def __init__(
         self,
         path: Path,
-        file: WrittenFile,
+        file: WrittenFile[Frame],
         context: GlContext,
         size: tuple[int, int],
         fps: float,

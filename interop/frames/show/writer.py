@@ -4,35 +4,37 @@ from __future__ import annotations
 
 import threading
 from queue import SimpleQueue
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from ..capture.readers import Frame
 from ..video.work_time import WorkTime
 
+Frame = TypeVar("Frame")
+_Taken = TypeVar("_Taken", contravariant=True)
 
-class WrittenFile(Protocol):
-    """A video file that takes RGBA frames."""
 
-    def write(self, rgba: Frame, time: float | None = None) -> None: ...
+class WrittenFile(Protocol[_Taken]):
+    """A video file that takes frames: RGBA, or what it makes frames of."""
+
+    def write(self, frame: _Taken, at: float | None = None, /) -> None: ...
     def finish(self) -> None: ...
 
 
-class _Picture(NamedTuple):
+class _Picture(NamedTuple, Generic[Frame]):
     slot: int
-    """The buffer of the readback ring that holds the frame."""
+    """The slot of the ring that holds the frame."""
     frame: Frame
     repeats: int
     time: float | None
 
 
-class Writer:
+class Writer(Generic[Frame]):
     """A thread that writes frames to a file in their order, and completes it.
 
     The frames are those of a ring: ``put`` lends one, and ``written`` gives its slot back. So the ring bounds the
     number of frames that wait. After an error it writes no more, and raises the error from ``put`` and ``close``.
     """
 
-    def __init__(self, file: WrittenFile, name: str) -> None:
+    def __init__(self, file: WrittenFile[Frame], name: str) -> None:
         self._state = _State(file)
         self._thread = threading.Thread(target=self._state.run, name=f"framebind writes {name}", daemon=True)
         self._thread.start()
@@ -76,12 +78,12 @@ class Writer:
             self.close()
 
 
-class _State:
+class _State(Generic[Frame]):
     """The part of a writer that its thread holds, so that a writer that nobody holds can be collected."""
 
-    def __init__(self, file: WrittenFile) -> None:
+    def __init__(self, file: WrittenFile[Frame]) -> None:
         self._file = file
-        self.pictures: SimpleQueue[_Picture | None] = SimpleQueue()
+        self.pictures: SimpleQueue[_Picture[Frame] | None] = SimpleQueue()
         self.written: SimpleQueue[int] = SimpleQueue()
         self.error: BaseException | None = None
         self.is_raised = False
@@ -103,7 +105,7 @@ class _State:
             except BaseException as error:
                 self.error = self.error or error
 
-    def _next(self) -> _Picture | None:
+    def _next(self) -> _Picture[Frame] | None:
         with self.work.waiting():
             return self.pictures.get()
 

@@ -3,14 +3,44 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from ....kernels.colours import YuvColours
+from ....kernels.colours import YuvColours, YuvMatrix, YuvRange
 from ...errors import BindingError
 from ...yuv import YuvFormat, YuvPicture
 
 BGR = "bgr24"
 """The format of frames that are not YUV."""
+_COLORSPACES = {"bt709": (1, 1), "bt601": (6, 5), "bt2020": (9, 9)}
+"""FFmpeg's numbers of the matrices: AVColorSpace, which frames have, and SWS_CS, which swscale takes."""
+_COLOR_RANGES = {"limited": 1, "full": 2}
+"""FFmpeg's numbers of the ranges: AVColorRange."""
+
+
+class FrameColours(NamedTuple):
+    """The meaning of the numbers of luma and chroma, as frames of FFmpeg say it."""
+
+    matrix: YuvMatrix
+    range: YuvRange
+
+    @property
+    def colorspace(self) -> int:
+        """FFmpeg's AVColorSpace."""
+        return _COLORSPACES[self.matrix][0]
+
+    @property
+    def color_range(self) -> int:
+        """FFmpeg's AVColorRange."""
+        return _COLOR_RANGES[self.range]
+
+    @property
+    def wanted(self) -> dict[str, int]:
+        """The arguments that make ``reformat`` of PyAV convert a frame to these colours."""
+        return {"dst_colorspace": _COLORSPACES[self.matrix][1], "dst_color_range": self.color_range}
+
+    def are_those_of(self, frame: Any) -> bool:
+        """Whether a frame (av.VideoFrame) says that it has these colours."""
+        return (int(frame.colorspace), int(frame.color_range)) == (self.colorspace, self.color_range)
 
 
 @dataclass(frozen=True)

@@ -5,17 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import av
+import cv2
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 import framebind as fb
-from framebind.demos.apis import GL
+from framebind.demos.apis import CUDA, GL
 from framebind.demos.flags import GpuFlags
 from framebind.demos.player.network import Crop, Sampling, resample
-from framebind.demos.processing.bound_session import BoundSession, in_stored, is_bound
+from framebind.demos.player.report import RECORDING
+from framebind.demos.processing.bound_session import BoundSession, MarkingSession, bound_api, in_stored
 from framebind.demos.processing.rows import Row
 from framebind.demos.processing.session import Session
 from framebind.demos.processing.work import Work
+from framebind.interop.dlpack import host_array
 from support.demo_models import color_classifier
 from support.video.clips import turn_track, write_clip
 
@@ -59,9 +64,51 @@ def test_a_part_of_an_upright_picture_is_found_in_the_stored_one(rotation: int) 
         np.testing.assert_allclose(resample(stored, (9, 7), given.crop, given.rotation), expected, atol=1e-5)
 
 
-def test_sessions_without_a_picture_are_for_rows_on_cuda() -> None:
+def test_a_marked_video_is_the_decoder_s_planes_with_the_task_s_marks(context: fb.GlContext, tmp_path: Path) -> None:
+    """No picture is drawn and none is read back: outside of the marks are the numbers of the source."""
+    (model := tmp_path / "model.tflite").write_bytes(color_classifier())
+    path = write_clip(tmp_path / "clip.mp4", size=(512, 320), frames=3, sound=True)
+    turn_track(path, 90)
+    work = Work("classify", str(model), save=("video", "jsonl"), quality=0)
+    videos: list[list[npt.NDArray[np.uint8]]] = []
+    for session in (Session(work), MarkingSession(work)):
+        fb.transfers.reset()
+        with session:
+            session.process(path, tmp_path / type(session).__name__)
+        with av.open(str(tmp_path / f"{type(session).__name__}.mp4")) as container:
+            assert len(container.streams.audio) == 1
+            videos.append([frame.to_ndarray() for frame in container.decode(video=0)])
+    drawn, marked = videos
+    counted = {(way, reason): hop.bytes for (way, reason), hop in fb.transfers.by_reason.items()}
+    assert ("download", RECORDING) not in counted
+    assert counted["upload", "input tensor 0 'picture' from its array"] == 3 * 512 * 320 * 3 // 2
+    with av.open(str(path)) as container:
+        source = [np.rot90(host_array(frame.planes[0]), 3) for frame in container.decode(video=0)]
+    for number, picture in enumerate(marked):
+        luma = picture[:512]
+        # The marks lie at the top left.
+        assert np.array_equal(luma[256:], source[number][256:]) and not np.array_equal(luma, source[number])
+        assert np.abs(picture.astype(int) - drawn[number]).mean() < 1.0, "it looks as the drawn one"
+
+
+def test_sources_without_luma_and_chroma_are_drawn(context: fb.GlContext, tmp_path: Path) -> None:
+    (model := tmp_path / "model.tflite").write_bytes(color_classifier())
+    (folder := tmp_path / "frames").mkdir()
+    cv2.imwrite(str(folder / "0.png"), np.full((48, 64, 3), (0, 0, 255), np.uint8))
+    session = MarkingSession(Work("classify", str(model), save=("jsonl",)))
+    with session:
+        result = session.process(folder, tmp_path / "out")
+    assert result["frames"] == 1 and "upload" in result["times"]["GPU"]
+    assert '"class": "class 0", "score": 0.9' in (tmp_path / "out.jsonl").read_text()
+
+
+def test_works_that_need_no_picture_on_the_gpu() -> None:
     work = Work("detect", save=("jsonl",), flags=GpuFlags(backend="cuda"))
-    assert is_bound(work)
-    assert not is_bound(replace(work, save=("jsonl", "video")))
-    assert not is_bound(replace(work, task="style"))
-    assert not is_bound(replace(work, flags=GpuFlags(backend="gl")))
+    on_gl = replace(work, flags=GpuFlags(backend="gl"))
+    assert bound_api(work) is CUDA and bound_api(on_gl) is GL
+    assert bound_api(replace(on_gl, save=("jsonl", "video"))) is GL
+    assert bound_api(replace(on_gl, save=("video",), suffix=".png")) is None
+    assert bound_api(replace(work, save=("jsonl", "video"))) is None
+    assert bound_api(replace(work, flags=GpuFlags(backend="cl"))) is None
+    assert bound_api(replace(on_gl, task="style")) is None
+    assert bound_api(replace(on_gl, task="segment")) is None and bound_api(replace(work, task="segment")) is CUDA

@@ -75,7 +75,7 @@ def test_rows_are_those_of_the_cpu(
     with fb.VideoStage(task, str(path)) as stage:  # type: ignore[arg-type]
         rows = stage.rows(folder)
     model = CpuModel(path)
-    find = FINDERS[task](model, SIZE)
+    find = FINDERS[task](model, SIZE).find
     expected = [
         row
         for number, picture in enumerate(pictures)
