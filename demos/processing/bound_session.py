@@ -41,6 +41,11 @@ def open_session(work: Work, *, egl: int | None = None) -> Session:
     return BoundSession(work) if api is CUDA else MarkingSession(work, egl=egl)
 
 
+def is_bound(work: Work) -> bool:
+    """Whether a work is done on CUDA, where the decoder's frames are bound and none comes to the CPU."""
+    return bound_api(work) is CUDA
+
+
 def bound_api(work: Work) -> Api | None:
     """The API of a work that is done without pictures, or None.
 
@@ -178,7 +183,7 @@ class MarkingSession(BoundSession):
         if reader.decoder == "nvdec":  # a CudaContext of the caller is current
             reader.stop()
             reader = fb.open_source(source, start=work.start, end=work.end, decoder="cpu")
-        if reader.decoder == "cpu":
+        if reader.decoder == "cpu" and not reader.live:
             yield from self._read(work, reader, source, place, outputs)
             return
         reader.stop()

@@ -72,7 +72,7 @@ class BoundView:
 
     def _use(self, size: tuple[int, int]) -> None:
         """Find things in frames of that size, upright, from now on."""
-        self._size, self._find = size, make_finder(self._work, self._viewer.model, size)
+        self._size, self._find = size, make_finder(self._work, self._viewer.model, size).find
 
     def find(self, frame: fb.YuvPicture) -> list[dict[str, Any]]:
         rotation, self._picture = self._source.rotation, frame
