@@ -40,7 +40,6 @@ from .interop.frames.show.marked_video import MarkedVideo
 from .interop.frames.show.marks import Marks
 from .interop.frames.show.overlay import Overlay
 from .interop.frames.show.sink import Sink, open_sink
-from .interop.frames.show.window import Window
 from .interop.frames.video.division import VideoPart, divide_video, video_seconds
 from .interop.frames.video.streams import StreamOptions
 from .interop.frames.video.work_time import WorkTime
@@ -54,6 +53,7 @@ from .interop.yuv import YuvPicture
 
 if TYPE_CHECKING:
     from .demos.processing.stage import VideoStage
+    from .interop.frames.show.window import Window
 
 __version__ = "0.1.0"
 
@@ -125,8 +125,10 @@ __all__ = [
     "video_seconds",
 ]
 
-_LATE = {"VideoStage": ".demos.processing.stage"}
-"""Public names whose modules are imported when they are first used: programs that need none start faster."""
+_LATE = {"VideoStage": ".demos.processing.stage", "Window": ".interop.frames.show.window"}
+"""Public names whose modules are imported when they are first used: programs that need none start faster. GLFW, for a
+window, starts a process to find its library.
+"""
 
 
 def __getattr__(name: str) -> Any:

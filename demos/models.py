@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import secrets
@@ -10,7 +11,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import platformdirs
-import pooch
 
 import framebind as fb
 
@@ -123,7 +123,7 @@ def find_local(name: str) -> Path | None:
     if name not in MODELS:
         return None
     cached, sha256 = cache_folder() / f"{name}.tflite", _expected(name)
-    return cached if sha256 and cached.is_file() and pooch.file_hash(str(cached)) == sha256 else None
+    return cached if sha256 and cached.is_file() and _sha256_of(cached) == sha256 else None
 
 
 def model_folders() -> list[Path]:
@@ -161,6 +161,8 @@ def _record(name: str) -> Path:
 
 
 def _download(name: str) -> Path:
+    import pooch  # only here: commands start without it
+
     address, expected, folder = MODELS[name].address, _expected(name), cache_folder()
     print(f"downloading {name} from {address}", file=sys.stderr)
     pooch.get_logger().setLevel(logging.WARNING)  # it advises to pin checksums, which is not the user's to do
@@ -192,6 +194,10 @@ def _cause(error: BaseException) -> BaseException:
     return error if inner is None else _cause(inner)
 
 
+def _sha256_of(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
 def _trust(name: str, file: Path) -> None:
     """Record the SHA-256 of a first download, readable by the user alone. Raises ValueError if it is no model."""
     with file.open("rb") as opened:
@@ -204,7 +210,7 @@ def _trust(name: str, file: Path) -> None:
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with open(descriptor, "w", encoding="ascii") as opened:
-            opened.write(f"{pooch.file_hash(str(file))}  {file.name}\n")
+            opened.write(f"{_sha256_of(file)}  {file.name}\n")
         unfinished.replace(record)  # half a record would end every later use of the model
     except OSError:
         unfinished.unlink()

@@ -88,9 +88,9 @@ def test_the_command_says_what_the_file_holds_before_it_writes(tmp_path: Path) -
     output = tmp_path / "mine.json"
     program = (
         "import typer; from framebind.delegate.certify.checks import Subject\n"
-        "from framebind.demos.commands import certify as c\n"
-        f"c.subjects = lambda *_, **__: [Subject('operator', {EXP.name!r})]\n"
-        "typer.run(c.certify)"
+        "from framebind.demos.commands import certification, certify\n"
+        f"certification.subjects = lambda *_, **__: [Subject('operator', {EXP.name!r})]\n"
+        "typer.run(certify.certify)"
     )
     command = [sys.executable, "-c", program, "--device", "gl", "--minutes", "0", "--output", str(output)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

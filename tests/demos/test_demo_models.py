@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-import pooch
 import pytest
 import typer.testing
 
@@ -106,11 +105,11 @@ def test_the_first_download_of_an_unpinned_model_is_trusted_and_no_other(
 def test_a_full_disk_leaves_no_half_of_a_record(offer: Callable[..., Known], monkeypatch: pytest.MonkeyPatch) -> None:
     offer("free", MODEL, None)
 
-    def full(path: str) -> str:
-        raise OSError(errno.ENOSPC, "No space left on device", path)
+    def full(content: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "record")
 
     with monkeypatch.context() as patched:
-        patched.setattr(pooch, "file_hash", full)
+        patched.setattr(hashlib, "sha256", full)
         with pytest.raises(fb.ModelError, match="No space left"):
             models.find_model("free")
     assert models.find_model("free").read_bytes() == MODEL

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from ...errors import SourceError
 from ..video.pyav import has_av
@@ -95,6 +94,8 @@ def open_source(
     """
     text = str(source)
     if text.startswith("file://"):
+        from urllib.request import url2pathname  # only here: it imports http and ssl
+
         text = url2pathname(urlsplit(text).path)
     path = Path(text)
     if not isinstance(source, int) and _is_path(text) and not path.exists():

@@ -6,7 +6,7 @@ import time
 import weakref
 from collections import deque
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ...errors import SourceError
 from ...gl.context import GlContext
@@ -19,8 +19,10 @@ from .av_file import BY_SUFFIX, AvFile
 from .readback import VIDEO_FRAME, ReadbackRing
 from .replacement import Replacement
 from .video_file import VIDEO_CODECS, VideoFile
-from .window import Window
 from .writer import Writer, WrittenFile
+
+if TYPE_CHECKING:
+    from .window import Window  # its library starts a process when it is imported: only windows need it
 
 PICTURE_FILE = "picture file"
 """The reason under which ``transfers`` counts the copy that a PNG file is written from."""
@@ -155,7 +157,7 @@ def open_sink(
     """
     if target is None:
         return Offscreen()
-    if isinstance(target, Window):
+    if not isinstance(target, str | Path):
         return WindowSink(target)
     path = Path(target)
     suffix = path.suffix.lower()
