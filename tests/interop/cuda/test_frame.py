@@ -91,3 +91,17 @@ def test_a_frame_takes_few_python_functions(frame: Frame) -> None:
     finally:
         sys.setprofile(None)
     assert len(names) <= MOST_FUNCTIONS, names
+
+
+def test_objects_of_one_likeness_take_each_others_place_unchecked(recorder: RecordingDriver) -> None:
+    with fb.CudaContext():
+        whole = fb.CudaArray.from_array(np.zeros(64, np.float32))
+
+        def part(offset: int, shape: tuple[int, ...] = (2, 2), **given: Any) -> fb.CudaArray:
+            return fb.CudaArray(whole.pointer + offset, shape, np.float32, device=0, **{"keep": whole, **given})
+
+        first = part(0)
+        assert first.likeness == part(16).likeness
+        for other in (part(4), part(0, (4,)), part(0, read_only=True), part(0, strides=(16, 4))):
+            assert other.likeness != first.likeness
+        assert part(0, keep=None).likeness is None, "each run asks whether it was freed"
