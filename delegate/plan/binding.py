@@ -31,7 +31,8 @@ BoundView = FrameView | Quantized | Frames
 """The views of bound objects."""
 
 
-class Binding(NamedTuple):
+@dataclass(slots=True)
+class Binding:
     """An object that a program reads or writes as a tensor, or the objects of all frames of a batch.
 
     ``parameters`` are those of a Picture or a PlanePicture (kernels/views.py), else (). ``how`` is the cost: "direct"
@@ -39,6 +40,8 @@ class Binding(NamedTuple):
     the model's first convolution, or into the tensor first. ``others`` are the objects of a PlanePicture's planes
     behind the first. If the view is Frames, ``frames`` has a binding for each, and ``resource`` is the first of their
     objects. ``hosts`` are the arrays in the CPU's memory for which the resources stand.
+
+    Only ``resource`` ever changes: an input's, to one of the same likeness.
     """
 
     resource: Resource

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -137,7 +138,7 @@ def _host_again(device: Device, array: np.ndarray, previous: Binding) -> Binding
     if isinstance(previous.view, PlanePicture):
         return _planes_again(_bytes_on_host(device, array, "", previous), None, previous)
     (host,) = previous.hosts
-    return previous._replace(hosts=(host.exchanged(array),)) if host.like(array) else None
+    return replace(previous, hosts=(host.exchanged(array),)) if host.like(array) else None
 
 
 def _bytes_on_host(device: Device, array: np.ndarray, where: str, previous: Binding | None) -> Planes:
@@ -182,7 +183,7 @@ def _video_again(device: Device, picture: YuvPicture, previous: Binding) -> Bind
     first, *others = [device.borrow(plane) for plane in picture.planes]
     if not all(map(_is_alike, (first, *others), previous.resources)):
         return None
-    binding = previous._replace(resource=first, others=tuple(others))
+    binding = replace(previous, resource=first, others=tuple(others))
     if all(map(operator.is_, binding.resources, picture.planes)):  # or each time a new object stands for a plane
         picture.decided = binding
     return binding
@@ -196,7 +197,7 @@ def _planes_again(planes: Planes, colours: YuvColours | None, previous: Binding)
     alike = (planes.views, planes.memories, colours) == (view.planes, view.memories, view.colours)
     if not alike or planes.size != (parameters[3], parameters[7]) or planes.parameters != parameters[16:]:
         return None
-    return previous._replace(resource=planes.resources[0], others=planes.resources[1:], hosts=planes.hosts)
+    return replace(previous, resource=planes.resources[0], others=planes.resources[1:], hosts=planes.hosts)
 
 
 def _planes(

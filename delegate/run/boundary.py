@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...interop.device import Device, Resource
@@ -180,9 +180,10 @@ class BoundaryTensors:
         assert device is not None, "something was bound there"
         if bound.likeness is not None and getattr(obj, "likeness", None) == bound.likeness and not obj.released:
             device.check()
-            binding = bound.binding = Binding(obj, previous.view, previous.parameters, previous.how)
-            bound.obj = obj
-            return binding
+            if key in self._computed:  # until the next run, it is read from where the last one wrote it
+                previous = bound.binding = replace(previous)
+            bound.obj = previous.resource = obj
+            return previous
         binding = (exchanged if previous.frames else rebound)(device, obj, previous)
         if binding is not None:
             bound.decide(obj, binding)

@@ -120,7 +120,7 @@ def exchanged(device: Device, obj: Any, previous: Binding) -> Binding | None:
         return None
     frames = [rebound(device, each, old) for each, old in zip(obj, previous.frames, strict=True)]
     found = tuple([frame for frame in frames if frame is not None])
-    return None if len(found) < len(frames) else previous._replace(resource=found[0].resource, frames=found)
+    return None if len(found) < len(frames) else replace(previous, resource=found[0].resource, frames=found)
 
 
 def read_frames(device: Device, binding: Binding, tensor: TensorInfo, array: np.ndarray, reason: str) -> None:
