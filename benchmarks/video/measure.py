@@ -2,15 +2,16 @@
 
     python benchmarks/video/measure.py --json ROWS.json --compare nvdec-torch,cv2-litert-cpu,cv2-litert-gpu
 
-A clip of 1080p H.264 is made (x264, ultrafast; the bundled photograph moves). So many sessions process it side by
-side, a thread each: decoding alone, then with a model on each frame, whose outputs stay on the GPU ("framebind") or
-are read back while the next frame is decoded ("framebind, read"). Models are compiled before the time begins; opening
-the file is part of it. ``--processes 1,4`` measures all of that twice: with all sessions in one process, and with four
-that share them. A row is the median of ``--repeats`` runs. *share* is the rate as a part of the decoder's alone in as
-many processes, the mean of before and after. *cores* are CPU seconds of the processes per 1,000 frames: cores per 1,000
-frames/s. *bytes* cross the bus per frame, counted by ``fb.transfers``. *error* is the mean difference of the last
-frame's outputs from LiteRT's CPU kernels, whose frame FFmpeg converted and OpenCV scaled, as a share of the largest
-value.
+A clip of 1080p H.264 is made (x264, ultrafast; the bundled photograph moves). So many sessions process it side by side,
+a thread each: decoding alone, then with a model on each frame, whose outputs stay on the GPU ("framebind") or are read
+back while the next frame is decoded ("framebind, read"). Models are compiled before the time begins. The rate and the
+cores are those of the steady part of a run, in which all sessions are under way; of *whole* runs the opening of the
+files is a part, and the time in which some sessions have ended. Peers have whole runs only. ``--processes 1,4``
+measures all of that twice: with all sessions in one process, and with four that share them. A row is the median of
+``--repeats`` runs. *share* is the rate as a part of the decoder's alone in as many processes, the mean of before and
+after. *cores* are CPU seconds of the processes per 1,000 frames: cores per 1,000 frames/s. *bytes* cross the bus per
+frame, counted by ``fb.transfers``. *error* is the mean difference of the last frame's outputs from LiteRT's CPU
+kernels, whose frame FFmpeg converted and OpenCV scaled, as a share of the largest value.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ class Row:
     share: float | None = None
     why_not: str = ""
     processes: int = 1
+    whole_rate: float | None = None
+    whole_cores: float | None = None
 
     def __str__(self) -> str:
         if self.why_not:
@@ -68,6 +71,7 @@ class Row:
         return (
             f"{self.model:24} {self.on:18} {self.sessions:3} in {self.processes:2} {self.rate:8.0f} {share:>7} "
             f"{self.cores:7.3f} {self.bytes_per_frame:10.0f} {error:>8}"
+            + ("" if self.whole_rate is None else f"  whole {self.whole_rate:.0f} {self.whole_cores:.3f}")
         )
 
 
@@ -99,14 +103,17 @@ def row_of(
     model: Model, on: str, sessions: int, runs: list[Run], expected: list[Array] | None = None, processes: int = 1
 ) -> Row:
     """The medians of runs."""
-    outputs = runs[-1].outputs
+    outputs, wholes = runs[-1].outputs, [run.whole for run in runs]
+    spans = [run.steady for run in runs if run.steady is not None] or wholes
     return Row(
         model.name, on, sessions,
-        rate=statistics.median(run.frames / run.seconds for run in runs),
-        cores=statistics.median(1000 * run.cpu_seconds / run.frames for run in runs),
-        bytes_per_frame=statistics.median(run.nbytes / run.frames for run in runs),
+        rate=statistics.median(span.rate for span in spans),
+        cores=statistics.median(span.cores for span in spans),
+        bytes_per_frame=statistics.median(run.nbytes / run.whole.frames for run in runs),
         error=None if outputs is None or expected is None else mean_error(outputs, expected),
         processes=processes,
+        whole_rate=None if spans is wholes else statistics.median(span.rate for span in wholes),
+        whole_cores=None if spans is wholes else statistics.median(span.cores for span in wholes),
     )  # fmt: skip
 
 

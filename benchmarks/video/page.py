@@ -31,11 +31,14 @@ side by side, a thread each, in one process or in several that share them:
 - *cv2-litert-cpu* and *cv2-litert-gpu*: OpenCV decodes and scales on the CPU, and LiteRT runs the model on the CPU (two
   threads per session) or with its own GPU accelerator.
 
-*Cores* are CPU seconds of the processes per 1,000 frames: cores per 1,000 frames/s. *Bytes* are those of pixels,
-inputs and outputs that framebind copied between CPU and GPU, per frame. *Error* is the mean difference of the last
-frame's outputs from LiteRT's CPU kernels, whose frame FFmpeg converted and OpenCV scaled, as a share of the largest
-value; of the output that differs most, which for the pose model is one number, how probable a person is. OpenCV's own
-conversion takes no notice of the file's matrix. Medians of the runs; each peer ran once.
+Rates, shares and *cores* are those of the steady part of a run, while all sessions are under way; a *whole* run has the
+opening and closing of the files too, and the time in which some sessions have ended. Rows without that, and all of
+measurements before, are of whole runs. *Cores* are CPU seconds of the processes per 1,000 frames: cores per 1,000
+frames/s. *Bytes* are those of pixels, inputs and outputs that framebind copied between CPU and GPU, per frame. *Error*
+is the mean difference of the last frame's outputs from LiteRT's CPU kernels, whose frame FFmpeg converted and OpenCV
+scaled, as a share of the largest value; of the output that differs most, which for the pose model is one number, how
+probable a person is. OpenCV's own conversion takes no notice of the file's matrix. Medians of the runs; each peer ran
+once.
 """
 
 
@@ -81,19 +84,21 @@ def table(result: dict[str, Any]) -> str:
         f"\n## {result['machine']}, {result['date']}\n",
         f"{result['driver']}, PyAV {result['pyav']}, {result['cpus']} CPU cores, commit {result['commit']}, "
         f"{result['frames']} frames: `{result['command']}`\n",
-        "| model | | sessions | processes | frames/s | share | cores | bytes | error |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| model | | sessions | processes | frames/s | share | cores | whole | cores | bytes | error |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for row in result["rows"]:
         if row["why_not"]:
-            lines.append(f"| {row['model']} | {row['on']} | | | {_short(row['why_not'])} | | | | |")
+            lines.append(f"| {row['model']} | {row['on']} | | | {_short(row['why_not'])} | | | | | | |")
             continue
         share = "" if row["share"] is None else f"{row['share']:.1%}"
         error = "" if row["error"] is None else f"{row['error']:.1e}"
+        whole, cores = row.get("whole_rate"), row.get("whole_cores")
         nbytes = "" if not row["on"].startswith("framebind") else f"{row['bytes_per_frame']:,.0f}"
         lines.append(
             f"| {row['model']} | {row['on']} | {row['sessions']} | {row.get('processes', 1)} | {row['rate']:,.0f} | "
-            f"{share} | {row['cores']:.2f} | {nbytes} | {error} |"
+            f"{share} | {row['cores']:.2f} | {'' if whole is None else f'{whole:,.0f}'} | "
+            f"{'' if cores is None else f'{cores:.2f}'} | {nbytes} | {error} |"
         )
     return "\n".join(lines) + "\n" + (f"\n{result['note']}\n" if result.get("note") else "")
 

@@ -6,25 +6,50 @@ import contextlib
 import multiprocessing
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sessions import Array, MakeSession, Model, Session
+from sessions import Array, Counted, MakeSession, Model, Session
 
 import framebind as fb
 
+FIRST = 30
+"""Frames that each session has done when the steady part of a run begins."""
+
 
 @dataclass(frozen=True)
-class Run:
-    """One run of all sessions: what was counted, and one session's last outputs."""
+class Span:
+    """Frames, the time that they took, and the CPU time of the processes meanwhile."""
 
     frames: int
     seconds: float
     cpu_seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Frames per second."""
+        return self.frames / self.seconds
+
+    @property
+    def cores(self) -> float:
+        """CPU seconds per 1,000 frames: cores per 1,000 frames/s."""
+        return 1000 * self.cpu_seconds / self.frames
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of all sessions, and one session's last outputs.
+
+    ``steady`` is the part from when every session has done FIRST frames until the first one has done all: no file is
+    opened or closed meanwhile. None if a session does not count its frames, or ended before.
+    """
+
+    whole: Span
+    steady: Span | None
     nbytes: int
     outputs: list[Array] | None
 
@@ -77,12 +102,16 @@ def run_sessions(
                 time.sleep(0.01)
             if wait is not None:
                 wait()
+            counted = [each for each in made if isinstance(each, Counted)]
+            for each in counted:
+                each.count = 0
             begin.wait()
             fb.transfers.reset()
             started, cpu = time.perf_counter(), time.process_time()
+            steady = _steady(counted, end) if len(counted) == sessions else None
             end.wait()
-            seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
-            runs.append(Run(sum(counts), seconds, cpu, fb.transfers.bytes, made[0].outputs))
+            whole = Span(sum(counts), time.perf_counter() - started, time.process_time() - cpu)
+            runs.append(Run(whole, steady, fb.transfers.bytes, made[0].outputs))
     except threading.BrokenBarrierError as error:
         errors.append(error)  # behind the one that broke it
         begin.abort()
@@ -91,6 +120,22 @@ def run_sessions(
     if errors:
         raise errors[0]
     return runs
+
+
+def _steady(sessions: Sequence[Counted], end: threading.Barrier) -> Span | None:
+    """The part of a run in which all sessions are under way. ``end`` is where those wait that have ended."""
+
+    def now() -> tuple[int, float, float]:
+        return sum(each.count for each in sessions), time.perf_counter(), time.process_time()
+
+    while min(each.count for each in sessions) < FIRST and not end.n_waiting and not end.broken:
+        time.sleep(0.005)
+    first = last = now()
+    while not end.n_waiting and not end.broken:
+        time.sleep(0.005)
+        last = now()
+    frames = last[0] - first[0]
+    return Span(frames, last[1] - first[1], last[2] - first[2]) if frames else None
 
 
 class Crew:
@@ -134,7 +179,13 @@ def _run_part(make: Callable[[], Session], clip: Path, sessions: int, repeats: i
 
 def _sum(parts: list[Run]) -> Run:
     """Runs of several processes at the same time: rates, CPU time and bytes are added."""
-    frames = sum(part.frames for part in parts)
-    rate = sum(part.frames / part.seconds for part in parts)
-    cpu, nbytes = sum(part.cpu_seconds for part in parts), sum(part.nbytes for part in parts)
-    return Run(frames, frames / rate, cpu, nbytes, parts[0].outputs)
+    steady = [part.steady for part in parts if part.steady is not None]
+    return Run(
+        _together([part.whole for part in parts]), _together(steady) if len(steady) == len(parts) else None,
+        sum(part.nbytes for part in parts), parts[0].outputs,
+    )  # fmt: skip
+
+
+def _together(spans: list[Span]) -> Span:
+    frames, cpu = sum(span.frames for span in spans), sum(span.cpu_seconds for span in spans)
+    return Span(frames, frames / sum(span.rate for span in spans), cpu)

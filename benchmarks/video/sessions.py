@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import av
 import cv2
@@ -16,6 +16,7 @@ from av.video.reformatter import Colorspace
 
 import framebind as fb
 from framebind.demos.models import find_model
+from framebind.interop.frames.video.decoder import accelerated_options
 
 Array = npt.NDArray[Any]
 
@@ -51,13 +52,21 @@ class Session(Protocol):
     def close(self) -> None: ...
 
 
+@runtime_checkable
+class Counted(Protocol):
+    """A session that tells how many frames of this run it has done so far."""
+
+    count: int
+
+
 MakeSession = Callable[[Model], Session]
 
 
 class DecodeOnly:
-    """NVDEC by PyAV alone, as fast as it goes, in the GPU's primary context."""
+    """NVDEC by PyAV alone, as fast as it goes, in the GPU's primary context and with the options of framebind."""
 
     outputs: list[Array] | None = None
+    count = 0
 
     def __init__(self, model: Model) -> None:
         self._context = fb.CudaContext(independent=True)
@@ -68,14 +77,17 @@ class DecodeOnly:
 
     def run(self, clip: Path) -> int:
         with opened(clip, self._context) as container:
-            return sum(1 for _ in container.decode(video=0))
+            container.streams.video[0].codec_context.options = accelerated_options("h264", live=False)
+            for _ in container.decode(video=0):
+                self.count += 1
+        return self.count
 
     def close(self) -> None:
         self._context.close()
 
 
 def opened(clip: Path, context: fb.CudaContext) -> Any:
-    """A container whose video NVDEC decodes in a context, as ``fb.open_source`` opens it."""
+    """A container whose video NVDEC decodes in a context."""
     options: dict[str, object] = {"primary_ctx": "0", "current_ctx": "1"}
     with context.entered():
         on_gpu = HWAccel("cuda", allow_software_fallback=False, is_hw_owned=True, options=options)
@@ -102,6 +114,7 @@ class Framebind:
         self._interpreter.set_allow_buffer_handle_output(True)
         self._input, self._outputs = self._interpreter.inputs()[0], self._interpreter.outputs()
         self.outputs: list[Array] | None = None
+        self.count = 0
 
     def warm_up(self, clip: Path) -> None:
         with fb.open_source(clip, decoder="nvdec", end=0.1) as source:
@@ -110,15 +123,14 @@ class Framebind:
         self._read()
 
     def run(self, clip: Path) -> int:
-        count = 0
         with fb.open_source(clip, decoder="nvdec") as source:
             for picture in source.pictures():
-                if self._reads and count:
+                if self._reads and self.count:
                     self._read()  # of the frame before: the GPU was done with it while this one was decoded
                 self._put(picture)
-                count += 1
+                self.count += 1
             self._read()
-        return count
+        return self.count
 
     def _put(self, picture: fb.YuvPicture) -> None:
         mean, std = self._model.mean, self._model.std

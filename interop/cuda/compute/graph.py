@@ -31,11 +31,12 @@ one another. With eight objects in and out a frame took 3 to 11% longer than fro
 (``benchmarks/batch.py --backend cuda --objects one,many --batch 8``); one after the other was not measured.
 """
 
-MOST_EXECUTABLES = 4
-"""Executable graphs of a recording: the longest ring of objects that runs at full speed. To give a launch its
-parameters anew takes 1 to 2 us, and the graph's next launch takes longer: without it a frame was 2.0
-(face_detection_front) and 2.7 us (selfie_segmentation) shorter (one H200, 2026-11-22: two graphs by turns, and one that
-was changed for each frame).
+MOST_EXECUTABLES = 8
+"""Executable graphs of a recording: the longest ring of objects that runs at full speed; NVDEC gives pictures in six
+surfaces. To give a launch its parameters anew takes 1 to 2 us, and the graph's next launch takes longer: without it a
+frame was 2.0 (face_detection_front) and 2.7 us (selfie_segmentation) shorter (two graphs by turns, and one that was
+changed for each frame), and eight sessions of video in one process took 757 us of CPU time per frame, not 880, with
+selfie_segmentation (one H200, 2026-11-22).
 """
 DEPENDENT_LAUNCHES = 90
 """The first compute capability whose kernels wait by an instruction for the one before them: see prelude.cuda."""

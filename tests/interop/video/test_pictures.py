@@ -15,12 +15,14 @@ from pathlib import Path
 from types import FrameType, SimpleNamespace
 from typing import Any
 
+import av
 import numpy as np
 import pytest
 
 import framebind as fb
 from framebind.interop.frames.capture.handover import Handover
 from framebind.interop.frames.capture.picture_feed import PictureFeed, PictureSlot
+from framebind.interop.frames.video.decoder import accelerated_options
 from framebind.interop.frames.video.nvdec import AHEAD, NvdecPictures
 from support.recording_driver import RecordingDriver
 from support.tiny_models import chain
@@ -284,6 +286,28 @@ def test_the_cpu_decodes_what_nvdec_does_not_and_says_so(
         caplog.clear()
         with fb.open_source(path, decoder="cpu") as source:
             assert source.decoder == "cpu" and not caplog.messages
+
+
+@pytest.mark.parametrize("damaged", [(), (3, 9)])
+def test_h264_that_comes_two_frames_late_is_the_same(tmp_path: Path, damaged: tuple[int, ...]) -> None:
+    """The option that lets NVDEC decode ahead, in FFmpeg's own decoder: both share what orders the frames."""
+    path = write_clip(tmp_path / "clip.mp4", frames=12, options={"preset": "ultrafast"})
+
+    def decoded(options: dict[str, str]) -> list[tuple[int, int, bytes]]:
+        """Each frame's time and planes, and the number of the packet after which it came."""
+        with av.open(str(path)) as container:
+            stream = container.streams.video[0]
+            stream.codec_context.thread_count, stream.codec_context.options = 1, options
+            packets = [packet for number, packet in enumerate(container.demux(stream)) if number not in damaged]
+            return [
+                (number, frame.pts or 0, frame.to_ndarray().tobytes())
+                for number, packet in enumerate(packets) for frame in packet.decode()
+            ]  # fmt: skip
+
+    at_once, late = decoded({}), decoded(accelerated_options("h264", live=False))
+    assert [frame[1:] for frame in late] == [frame[1:] for frame in at_once]
+    assert (at_once[0][0], late[0][0]) == (0, 2)
+    assert accelerated_options("h264", live=True) == accelerated_options("hevc", live=False)
 
 
 def test_errors_of_decoders(tmp_path: Path) -> None:
