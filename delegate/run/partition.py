@@ -249,14 +249,14 @@ class Partition:
             boundary.upload(native, tensor)
         for tensor in self._states:
             boundary.upload_state(native, tensor)
-        had_run = program.has_run
-        program.run()
+        (program.commands or program.record()).run()
         for tensor in self._states:
             boundary.state_written(native, tensor)
         boundary.written(native, self._written)
         if boundary.waits:
             boundary.wait()
-        if not had_run:
+        if not program.has_run:
+            program.has_run = True
             self._on_first_run()
 
     def record(self) -> int:

@@ -52,7 +52,8 @@ class Program:
         """The binding of each input and output."""
         self.has_new_objects = False
         """Something was bound since somebody last looked whether objects are bound twice, and cleared this."""
-        self._commands: CommandList | None = None
+        self.commands: CommandList | None = None
+        """The commands of a run; None before ``record``."""
         self._arena: Resource | None = None
         self._slots: frozenset[str] = frozenset()
         self._slot_names: dict[int, str] = {}
@@ -90,7 +91,7 @@ class Program:
         if before is None and tensor not in self.graph.inputs and tensor not in self.graph.outputs:
             raise BindingError(f"tensor {tensor} is neither an input nor an output of this partition")
         self.bindings[tensor], self.has_new_objects = binding, True
-        commands = self._commands
+        commands = self.commands
         if commands is None:
             return
         if before is None or (before.view is not binding.view and before.view != binding.view):
@@ -102,14 +103,14 @@ class Program:
 
     def record(self) -> CommandList:
         """The commands of a run. They are planned, compiled and recorded now unless they were since a view changed."""
-        if self._commands is None:
+        if self.commands is None:
             with self._stopwatch.phase("plan"):
-                self._commands = self._record(self._plan())
-        return self._commands
+                self.commands = self._record(self._plan())
+        return self.commands
 
     def run(self) -> None:
         """Submit all steps. Outputs are ready for the GPU's next work; the CPU waits for nothing."""
-        (self._commands or self.record()).run()
+        self.record().run()
         self.has_run = True
 
     def timings(self) -> list[tuple[str, int]]:
@@ -134,9 +135,9 @@ class Program:
         self.bindings.clear()
 
     def _forget_commands(self) -> None:
-        if self._commands is not None:
-            self._commands.release()
-        self._commands, self.steps, self.step_choices, self.has_run = None, (), (), False
+        if self.commands is not None:
+            self.commands.release()
+        self.commands, self.steps, self.step_choices, self.has_run = None, (), (), False
         self.layout = None
 
     def _buffer(self, what: str, nbytes: int) -> Resource:

@@ -167,7 +167,8 @@ class BaseCommandList(ABC, Generic[R]):
 
     def _prepare(self) -> None:
         """Check before each run that it may be submitted."""
-        self._base_context.check()
+        if self._base_context.closed:
+            self._base_context.check()
         if self._released:
             raise BindingError("this command list is released: record the steps again")
         watch = self._recording.watch

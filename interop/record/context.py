@@ -13,6 +13,11 @@ class Context(Protocol):
         """Whether the device is the CPU."""
         ...
 
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed; ``check`` says so."""
+        ...
+
     def check(self) -> None:
         """Raise DeviceError unless the calling thread may use the context now."""
         ...

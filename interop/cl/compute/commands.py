@@ -92,15 +92,11 @@ class ClCommandList(BaseCommandList[Recording]):
         self._prepare()
         if self._partners:
             with self._partners_told():
-                self._submit()
+                status = self._recording.submit()
         else:
-            self._submit()
-
-    def _submit(self) -> None:
-        for function, arguments in self._calls:
-            status = function(*arguments)
-            if status:
-                check(status, f"running on {self._context}")
+            status = self._recording.submit()
+        if status:
+            check(status, f"running on {self._context}")
 
     def timings(self) -> list[tuple[str, int]]:
         """Run once and return (label, nanoseconds on the device) of each dispatch. For measurements: it waits."""

@@ -155,7 +155,8 @@ class ClDevice(BaseDevice[ClKernel, ClCommandList, ClBarrier]):
         self._barrier.watch.waited()
 
     def fence(self) -> ClFence:
-        self.check()
+        if self.context.closed:
+            self.check()
         return ClFence(self.context, self._barrier.watch)
 
     def wait_for(self, events: Sequence[Any]) -> None:

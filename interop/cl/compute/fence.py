@@ -48,7 +48,8 @@ class ClFence:
 
     def wait(self) -> None:
         """Block until the device has passed this point. Raises DeviceError if a run before it has failed."""
-        self._context.check()
+        if self._context.closed:
+            self._context.check()
         status = loader().clWaitForEvents(1, ctypes.byref(self._event))  # which flushes the queue itself
         if status:
             check(status, f"waiting for {self._context}")

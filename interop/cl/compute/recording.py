@@ -84,6 +84,14 @@ class Recording:
             if status:
                 check(status, f"giving a kernel {resource.label}")
 
+    def submit(self) -> int:
+        """Make the calls of a run. Returns OpenCL's status."""
+        for function, arguments in self.calls:
+            status = function(*arguments)
+            if status:
+                return status
+        return 0
+
     def set_parameters(self, step: int, argument: str, values: Sequence[float]) -> None:
         """Change the floats that a step passes for a picture."""
         set_parameters(self.parameters[step, argument], values)

@@ -74,22 +74,17 @@ class CudaCommandList(BaseCommandList[Recording]):
     def run(self) -> None:
         """Submit all steps. Raises BindingError for an empty or released slot, DeviceError for a closed context."""
         self._prepare()
-        if self._gl:
-            with mapped(self._context, self._gl):
-                self._submit()
-        else:
-            self._submit()
-
-    def _submit(self) -> None:
-        context = self._context
         if self._unkept:
-            with context.entered():
+            with self._context.entered():
                 for resource in self._unkept:
                     resource.check_allocated()
-        for function, arguments in self._calls:
-            status = function(*arguments)
-            if status:
-                check(status, f"running on {context}")
+        if self._gl:
+            with mapped(self._context, self._gl):
+                status = self._recording.submit()
+        else:
+            status = self._recording.submit()
+        if status:
+            check(status, f"running on {self._context}")
 
     def timings(self) -> list[tuple[str, int]]:
         """Run once and return (label, nanoseconds on the GPU) of each dispatch. For measurements: it waits.

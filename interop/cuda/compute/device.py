@@ -131,7 +131,8 @@ class CudaDevice(BaseDevice[CudaKernel, CudaCommandList, CooperativeLaunch]):
             _image(resource).read(self.context, array, reason)
 
     def fence(self) -> CudaFence:
-        self.check()
+        if self.context.closed:
+            self.check()
         return CudaFence(self._events)
 
     def wait_for(self, events: Sequence[Any]) -> None:

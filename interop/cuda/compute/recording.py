@@ -76,6 +76,14 @@ class Recording:
         for place in self.slots[slot]:
             place[0], place[1] = resource.place
 
+    def submit(self) -> int:
+        """Make the calls of a run. Returns CUDA's status."""
+        for function, arguments in self.calls:
+            status = function(*arguments)
+            if status:
+                return status
+        return 0
+
     def set_parameters(self, step: int, argument: str, values: Sequence[float]) -> None:
         """Change the floats that a step passes for a picture."""
         self.parameters[step, argument][:] = values

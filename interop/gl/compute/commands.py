@@ -73,6 +73,7 @@ class GlCommandList(BaseCommandList[GlRecording]):
             self._submit()
 
     def _prepare(self) -> None:
+        self._context.check()
         super()._prepare()
         if self._context.is_foreign:
             self._context.check_exists()

@@ -219,7 +219,7 @@ def test_a_lost_opencl_device_is_one_error_and_all_can_be_closed(
             monkeypatch.setattr(library, name, lambda *_: cl.status_code.INVALID_COMMAND_QUEUE)
         for program in delegate.engine.programs:
             commands: Any = program.record()
-            monkeypatch.setattr(commands, "_calls", ((library.clEnqueueNDRangeKernel, ()),))
+            monkeypatch.setattr(commands._recording, "calls", [(library.clEnqueueNDRangeKernel, ())])
         for action in (interpreter.invoke, fence.wait, delegate.event, context.finish, lambda: running("opencl")):
             assert "INVALID_COMMAND_QUEUE" in error_of(action)
         delegate.close()
