@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -67,6 +67,19 @@ class SliceOwnership:
     count: int = 1
 
 
+class Normalization(NamedTuple):
+    """What a launch does that also normalizes "src" while it reads it."""
+
+    epsilon: float
+    low: float
+    high: float
+    """The range to which the normalized values, and what is added to them, are clamped."""
+    doublings: int
+    """How often height and width of the normalized tensor are doubled, by its nearest pixels, where it is read."""
+    kept: bool
+    """Others read the normalized tensor, too."""
+
+
 @dataclass(frozen=True)
 class Fusion:
     """The ways in which delegate/lower may merge a launch with the one before or behind it, or leave it out."""
@@ -81,6 +94,12 @@ class Fusion:
     """It writes sums and sums of squares, as partial_sums.kern does, and may be left out likewise if "src" is rounded
     to 16 bits: those sums are not differences to a value near the mean.
     """
+    is_normalization: bool = False
+    """It scales and shifts "src" by the mean and the deviation of its channels, from "sums", "gamma" and "beta". Whoever
+    reads the result may do so instead.
+    """
+    normalized: Callable[[Lowering, Normalization], Launch | None] | None = None
+    """Makes the launch that also normalizes "src" while it reads it, if there is one: see normalized_conv.py."""
     fits_in_prologue: bool = False
     """It is short enough for every work-group that reads its result to compute it in a prologue."""
     single_pass_read: bool = False
@@ -116,8 +135,10 @@ class Launch:
     """The decision that the constants follow, if it can be tuned."""
     resize: Resize | None = None
     """The change of size of "src" while it is read. The shape of "src" is the one after it."""
-    tolerates_f16: bool = False
-    """It normalizes "src", so rounding "src" and "dst" to 16 bits is not carried on to other tensors."""
+    tolerates_f16: tuple[str, ...] = ()
+    """The arguments that may be rounded to 16 bits: what it normalizes, and the result. That rounding is not carried on
+    to other tensors.
+    """
     fusion: Fusion = Fusion()
 
 

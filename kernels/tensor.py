@@ -166,6 +166,7 @@ def bounds_of(tensor: TensorInfo) -> Bounds | None:
     return tensor.bounds or (INT32_BOUNDS if tensor.dtype == "int32" else None)
 
 
+LARGEST_HALF = 65504.0
 FLOAT_MAX = 3.4028234663852886e38
 
 

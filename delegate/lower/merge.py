@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from .launches import LabelledLaunch, Lowered
+from .normalized_reads import normalize_where_read
 from .partial_sums import sum_where_written
 from .prologue import compute_where_read
 from .resized_reads import resize_where_read
 
 Rewrite = Callable[[Lowered, LabelledLaunch], None]
 """Drops a launch if others can do its work, or changes nothing."""
-REWRITES: tuple[Rewrite, ...] = (sum_where_written, compute_where_read, resize_where_read)
+REWRITES: tuple[Rewrite, ...] = (normalize_where_read, sum_where_written, compute_where_read, resize_where_read)
 
 
 def merge(lowered: Lowered, rewrites: Sequence[Rewrite] = REWRITES) -> Lowered:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...kernels.operation import PackedArray
-from ...kernels.tensor import Shape, slices
+from ...kernels.tensor import LARGEST_HALF, Shape, slices
 from ...kernels.views import SLICE_BYTES, Storage
 from ..transform.graph import Graph
 from .launches import VALUES, Lowered
@@ -16,7 +16,6 @@ from .launches import VALUES, Lowered
 Key = int | tuple[int, str]
 """A constant tensor's number, or a launch's number and the name of one of its arrays."""
 
-LARGEST_HALF = 65504.0
 _DTYPES: dict[Storage, type] = {"f32": np.float32, "f16": np.float16, "i32": np.int32}
 
 

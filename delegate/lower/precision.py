@@ -22,7 +22,8 @@ def choose_storage(lowered: Lowered, storage: Storage) -> dict[TensorId, Storage
         for entry in lowered.launches:
             launch = entry.launch
             if launch.tolerates_f16:
-                storages[launch.reads["src"]] = storages[launch.writes["dst"]] = "f16"
+                tensors = launch.reads | launch.writes
+                storages.update((tensors[name], "f16") for name in launch.tolerates_f16)
             elif (resize := only_resizes(entry)) is not None and not resize.bilinear:
                 storages[launch.writes["dst"]] = storages[launch.reads["src"]]  # it only copies, so nothing is lost
     return storages | _shared(lowered, storages)

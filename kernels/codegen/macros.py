@@ -56,6 +56,7 @@ def _fragment_macros(source: KernelSource, dialect: Dialect, buffers: Mapping[st
         Macro("LOCAL_FRAGMENTS", ("array_",), "array_"),
         constant("FRAGMENT_src", "READ_src"),
         constant("FRAGMENT_weights", "LOAD4_weights"),
+        Macro("TO_FRAGMENT", ("v_",), "(v_)"),
         constant("MULTIPLY_FRAGMENTS", "MULTIPLY_FLOATS"),
     ]
     src, weights = (next(a for a in source.arguments if a.name == name) for name in ("src", "weights"))
@@ -66,6 +67,7 @@ def _fragment_macros(source: KernelSource, dialect: Dialect, buffers: Mapping[st
         constant("FRAGMENT", dialect.words[0]),
         constant("NO_FRAGMENT", dialect.words[1]),
         Macro("LOCAL_FRAGMENTS", ("array_",), f"(({dialect.words[2]})array_)"),
+        Macro("TO_FRAGMENT", ("v_",), "words_of(v_)"),
         constant("MULTIPLY_FRAGMENTS", "MULTIPLY_HALVES"),
     ]
     loads = [

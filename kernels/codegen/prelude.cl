@@ -104,7 +104,14 @@ float4 multiply_floats(float4 sum, float4 p, float4 q, float4 w) {
   TF32_PRODUCT(p_high.z, q_high.z, p_high.w, q_high.w, w.z, w.w);
   return (float4)(d0, d1, d2, d3);
 }
-// The same for halves, four in two words.
+// Halves, two per word.
+uint halves_of(float low, float high) {
+  uint word;
+  asm("{.reg .b16 a, b; cvt.rn.f16.f32 a, %1; cvt.rn.f16.f32 b, %2; mov.b32 %0, {a, b};}" : "=r"(word) : "f"(low), "f"(high));
+  return word;
+}
+uint2 words_of(float4 v) { return (uint2)(halves_of(v.x, v.y), halves_of(v.z, v.w)); }
+// The same product for halves, four in two words.
 float4 multiply_halves(float4 sum, uint2 p, uint2 q, uint2 w) {
   float d0 = sum.x, d1 = sum.y, d2 = sum.z, d3 = sum.w;
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"

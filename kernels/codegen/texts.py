@@ -12,6 +12,7 @@ always braces. Helper functions take and return values only. Memory is reached t
     FRAGMENT(src, b, y, x, s), FRAGMENT(table, i)   the same as READ and LOAD4, of the type FRAGMENT (kernels of matrix
                                    units only), for MULTIPLY_FRAGMENTS; NO_FRAGMENT is zeros
     LOCAL_FRAGMENTS(array)[i]      fragment number i in a local array of float4
+    TO_FRAGMENT(v)                 a float4 as a fragment
     POSITION(dst, i, b, y, x, s)   declares the ints b, y, x, s: where item number i of a tensor's slices lies
     UNROLL, UNROLL2, UNROLL4       before a loop: all its rounds, two or four at once, if a compiler can be told so
     AWAIT_INPUTS                   what stands before it reads tables of constants only, and may run while the kernel

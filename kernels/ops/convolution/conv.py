@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from ...operation import (
 )
 from ...target import TuningChoice
 from ...tensor import TensorId, slices
+from ..bottleneck.normalized_conv import launch_normalized
 from ..arguments import activation_epilogue, bias_epilogue, computed_bias, optional_bias, require_float
 from ..window import Window
 from .blocks import Block, block_candidates
@@ -56,7 +58,9 @@ class Convolution(Operation):
         return [(batch, *self.window.output_size(height, width), self.weights.shape[0])]
 
     def lower(self, lowering: Lowering) -> list[Launch]:
-        return [launch_convolution(lowering, lowering.inputs[0], self)]
+        launch = launch_convolution(lowering, lowering.inputs[0], self)
+        normalized = partial(launch_normalized, self.window, self.weights, self.bias)
+        return [replace(launch, fusion=replace(launch.fusion, normalized=normalized))]
 
 
 def launch_convolution(lowering: Lowering, source: TensorId, operation: Convolution) -> Launch:

@@ -56,9 +56,9 @@ def launch_matrix_patches(
     patch_width, patch_height, room = _patch(runs, depth_s, eights, window, group_size)
     constants = window.constants(height, width) | {
         "RUNS": runs, "RUNS_X": RUNS_X, "TILE_H": _tile_rows(runs, group_size), "TILES_X": across, "TILES_Y": down,
-        "PATCH_W": patch_width, "PATCH_H": patch_height, "COLUMNS": eights, "STEPS": _steps(window, depth_s),
+        "PATCH_W": patch_width, "PATCH_H": patch_height, "COLUMNS": eights, "STEPS": row_steps(window, depth_s),
     }  # fmt: skip
-    arrays = {"weights": _pack_rows(weights, window, depth_s), "bias": pack_bias(bias, channels)}
+    arrays = {"weights": pack_rows(weights, window, depth_s), "bias": pack_bias(bias, channels)}
     local = (("float4", "region", room), ("float4", "exchange", 1 if lowering.target.matrix_units else 3 * group_size))
     fusion = Fusion(slice_ownership=SliceOwnership(2 * eights, 2 * eights), single_pass_read=True)
     groups = batch * across * down
@@ -92,15 +92,15 @@ def _patch(runs: int, depth: int, eights: int, window: Window, group_size: int) 
     return width, height, max(width * height * depth + 4, runs * eights * (group_size + 4))
 
 
-def _steps(window: Window, depth: int) -> int:
+def row_steps(window: Window, depth: int) -> int:
     """The steps of four terms of a row of the window."""
     return -(-window.size[1] * depth // 4)
 
 
-def _pack_rows(weights: np.ndarray, window: Window, depth: int) -> PackedArray:
+def pack_rows(weights: np.ndarray, window: Window, depth: int) -> PackedArray:
     """The fragments of OHWI weights, each row of the window filled up to whole steps."""
     out, height, width, in_ = weights.shape
-    terms = 4 * _steps(window, depth)
+    terms = 4 * row_steps(window, depth)
     packed = pack_fragments(np.empty((out, height, 1, 4 * terms), np.float32), MatrixTile(1, 1, 1, 1))
 
     def pack() -> np.ndarray:

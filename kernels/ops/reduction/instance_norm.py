@@ -53,7 +53,8 @@ class InstanceNorm(Operation):
         reads = {"src": source, "gamma": gamma, "beta": beta, "sums": sums}
         apply = Launch(
             "instance_norm", reads, {"dst": lowering.outputs[0]}, batch * -(-items // per_group),
-            constants, {}, (*arrays, ("float4", "factor", depth), ("float4", "addend", depth)), tolerates_f16=True,
+            constants, {}, (*arrays, ("float4", "factor", depth), ("float4", "addend", depth)),
+            tolerates_f16=("src", "dst"), fusion=Fusion(is_normalization=True),
         )  # fmt: skip
         return [partial, apply]
 

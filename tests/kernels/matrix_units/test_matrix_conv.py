@@ -157,7 +157,7 @@ COPY = Fusion(is_copy=True)
 def test_nearest_copies_of_halves_are_halves() -> None:
     """They lose nothing, and half the memory is read for them."""
     launches = [
-        Launch("instance_norm", {"src": 0}, {"dst": 1}, 1, tolerates_f16=True),
+        Launch("instance_norm", {"src": 0}, {"dst": 1}, 1, tolerates_f16=("src", "dst")),
         Launch("copy", {"src": 1}, {"dst": 2}, 1, resize=Resize((2, 2), bilinear=False), fusion=COPY),
         Launch("copy", {"src": 1}, {"dst": 3}, 1, resize=Resize((2, 2), bilinear=True), fusion=COPY),
         Launch("copy", {"src": 1}, {"dst": 4}, 1, resize=Resize((2, 2), bilinear=False), fusion=COPY),

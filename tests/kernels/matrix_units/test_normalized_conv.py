@@ -1,0 +1,114 @@
+"""An instance normalization and the convolution behind it as one step; the units are emulated if a device has none."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from framebind.delegate.transform.graph import Node
+from framebind.interop.device import Device
+from framebind.kernels.operation import FusedOp
+from framebind.kernels.ops.bottleneck.normalized_conv import NormalizedTile
+from framebind.kernels.ops.convolution.conv import Convolution
+from framebind.kernels.ops.convolution.separable import CLAMPS
+from framebind.kernels.ops.movement.resize import ResizeImage
+from framebind.kernels.ops.reduction.instance_norm import InstanceNorm
+from framebind.kernels.ops.window import SAME, VALID, Window
+from framebind.kernels.views import Resize
+from support.cases.references import convolve
+from support.graphs import Array, Shape, check, conv, convolved, half, normal, run, target_of
+
+SAME_3X3 = Window((3, 3), (1, 1), padding=SAME)
+REFLECTED = Window((3, 3), (1, 1), padding=VALID, extra=(1, 1, 1, 1), mode="reflect")
+
+
+def normalized(x: Array, gamma: Array, beta: Array) -> Array:
+    mean, variance = x.mean((1, 2), keepdims=True), x.var((1, 2), keepdims=True)
+    return (x - mean) / np.sqrt(variance + 1e-3) * gamma + beta
+
+
+class Block:
+    """A 1x1 convolution (tensor 1), its normalization (2), and a convolution of that (3), with NumPy's results."""
+
+    def __init__(self, shape: Shape, out: int, window: Window, *, doubled: bool = False, activation: str = "") -> None:
+        batch, height, width, depth = shape
+        self.x, weights = normal(*shape), half(depth, depth)
+        self.gamma, self.beta = normal(1, 1, 1, depth), normal(1, 1, 1, depth)
+        second = half(out, math.prod(window.size) * depth).reshape(out, *window.size, depth)
+        operation, factor = Convolution(window, second, half(out, 1)[:, 0]), 2 if doubled else 1
+        size = (factor * height, factor * width)
+        epilogue = (FusedOp(activation),) if activation else ()
+        norm = Node("INSTANCE_NORM", InstanceNorm(1e-3), (1, 4, 5), (2,), epilogue)
+        self.nodes = [conv(0, 1, weights), norm]
+        self.shapes: dict[int, Shape] = dict.fromkeys((0, 1, 2), shape) | dict.fromkeys((4, 5), (1, 1, 1, depth))
+        if doubled:
+            resize = Resize(size, align_corners=False, half_pixel_centers=False, bilinear=False)
+            self.nodes.append(Node("RESIZE_NEAREST_NEIGHBOR", ResizeImage(resize), (2,), (6,)))
+            self.shapes[6] = (batch, *size, depth)
+        self.nodes.append(Node("CONV_2D", operation, (6 if doubled else 2,), (3,)))
+        self.between = normalized(convolved(self.x, weights), self.gamma, self.beta)
+        low, high = CLAMPS[(activation,) if activation else ()]
+        self.between = np.clip(self.between, low, high)
+        self.operation = operation
+        read = self.between.repeat(factor, 1).repeat(factor, 2)
+        self.expected = convolve(operation)(read.astype(np.float32))
+        self.shapes[3] = self.expected.shape
+
+    def run(self, device: Device, tile: NormalizedTile, outputs: tuple[int, ...] = (3,)) -> tuple[list[str], list[Array]]:
+        """The kernels that ran behind the first convolution's, and the outputs."""
+        target = target_of(device, "f16", group_size=64, local_bytes=1 << 16, fixed={"normalized_conv": tile})
+        constants = {4: self.gamma, 5: self.beta}
+        made, found = run(device, self.shapes, self.nodes, outputs, self.x, "f16", target=target, constants=constants)
+        return [step.kernel.source.name for step in made.steps[1:]], found
+
+
+@pytest.mark.parametrize(
+    ("shape", "out", "window", "tile", "activation"),
+    [
+        ((1, 9, 19, 32), 32, REFLECTED, NormalizedTile(1, 1), "RELU"),
+        ((1, 7, 35, 12), 3, SAME_3X3, NormalizedTile(2, 2), ""),
+        ((2, 6, 17, 8), 16, Window((5, 4), (1, 1), padding=VALID), NormalizedTile(3, 1), "RELU6"),
+    ],
+    ids=str,
+)
+def test_one_step_normalizes_and_convolves(
+    device: Device, shape: Shape, out: int, window: Window, tile: NormalizedTile, activation: str
+) -> None:
+    """The sums of two pictures are a step of their own."""
+    block = Block(shape, out, window, activation=activation)
+    kernels, found = block.run(device, tile)
+    assert kernels == ["moments", "normalized_conv"][shape[0] == 1 :]
+    check(device, found, [block.expected], 2e-3)
+
+
+def test_pixels_are_doubled_where_they_are_read(device: Device) -> None:
+    block = Block((1, 5, 9, 16), 8, REFLECTED, doubled=True, activation="RELU")
+    kernels, found = block.run(device, NormalizedTile(2, 2))
+    assert kernels == ["normalized_conv"]
+    check(device, found, [block.expected], 2e-3)
+
+
+def test_a_residual_is_added_and_kept_for_those_who_read_it_later(device: Device) -> None:
+    """The second normalization, which adds it, also needs the sums of what the step writes."""
+    block = Block((1, 10, 33, 8), 8, SAME_3X3)
+    norm = InstanceNorm(1e-3)
+    block.nodes[1] = Node("INSTANCE_NORM", norm, (1, 4, 5), (2,), (FusedOp("ADD", 0),))
+    block.nodes.append(Node("INSTANCE_NORM", norm, (3, 4, 5), (6,), (FusedOp("ADD", 2),)))
+    block.shapes[6] = block.shapes[3]
+    between = block.between + block.x
+    expected = normalized(convolve(block.operation)(between), block.gamma, block.beta) + between
+    for outputs in ((6,), (6, 2)):
+        kernels, found = block.run(device, NormalizedTile(1, len(outputs)), outputs)
+        assert kernels == ["normalized_conv", "instance_norm"]
+        check(device, found, [expected, between][: len(outputs)], 2e-3)
+
+
+def test_a_convolution_that_adds_what_it_reads_has_a_normalization_before_it(device: Device) -> None:
+    """Its work-groups would read what others write."""
+    block = Block((1, 10, 18, 8), 8, SAME_3X3)
+    block.nodes[2] = Node("CONV_2D", block.operation, (2,), (3,), (FusedOp("ADD", 2),))
+    kernels, found = block.run(device, NormalizedTile(1, 1))
+    assert kernels[0] == "instance_norm"
+    check(device, found, [block.expected + block.between], 2e-3)
