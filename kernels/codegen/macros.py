@@ -8,7 +8,7 @@ from ..views import Plane, Sliced, Table
 from .dialect import Dialect
 from .macro import Macro, constant, literal
 from .planes import texel_read
-from .reads import read_lines, with_input_ops
+from .reads import read_lines, stored_and_applied, with_input_ops
 from .shapes import shape_lines
 from .source import Argument, Buffer, KernelSource
 from .texts import loads_fragments, with_integers
@@ -42,7 +42,7 @@ def definitions(source: KernelSource, dialect: Dialect, elements: Mapping[str, s
             accesses.append(write_macro(argument, source, dialect, buffers))
     lines += [with_integers(str(line)) for line in accesses] if source.integers else accesses
     if loads_fragments(source.name):
-        lines += _fragment_macros(source, dialect, buffers)
+        lines += [*_fragment_macros(source, dialect, buffers), *stored_and_applied(source.input_ops)]
     return [str(line) for line in lines]
 
 

@@ -42,10 +42,22 @@ def with_input_ops(lines: Lines, input_ops: FusedTexts) -> Lines:
     if not input_ops:
         return lines
     stored = _last(lines).renamed("READ_stored_src")
-    value = stored.call()
+    return [*lines[:-1], stored, Macro(_last(lines).name, SLICE, _applied(input_ops, stored.call()))]
+
+
+def stored_and_applied(input_ops: FusedTexts) -> Lines:
+    """The two halves of FRAGMENT of "src": what is stored, and the operations on it as a macro of a value."""
+    if not input_ops:
+        return [Macro("STORED_src", SLICE, f"FRAGMENT_src({', '.join(SLICE)})"), Macro("APPLIED_src", (*SLICE, "v_"), "(v_)")]
+    stored = Macro("STORED_src", SLICE, f"READ_stored_src({', '.join(SLICE)})")
+    return [stored, Macro("APPLIED_src", (*SLICE, "v_"), _applied(input_ops, "(v_)"))]
+
+
+def _applied(input_ops: FusedTexts, value: str) -> str:
+    """The expression of a value after all operations."""
     for expression, operand in input_ops:
         value = f"({substituted(expression, operand, value)})"
-    return [*lines[:-1], stored, Macro(_last(lines).name, SLICE, value)]
+    return value
 
 
 def _last(lines: Sequence[Macro | str]) -> Macro:

@@ -11,12 +11,16 @@ always braces. Helper functions take and return values only. Memory is reached t
     STORE4(dst, i, value)          the i-th four values of a Quantized tensor in memory order; all it can be written by
     FRAGMENT(src, b, y, x, s), FRAGMENT(table, i)   the same as READ and LOAD4, of the type FRAGMENT (kernels of matrix
                                    units only), for MULTIPLY_FRAGMENTS; NO_FRAGMENT is zeros
+    STORED(src, b, y, x, s), APPLIED(src, b, y, x, s, v)   the two halves of FRAGMENT(src, ...) (matrix_conv only): what
+                                   is stored, and v after the operations on what is read
     LOCAL_FRAGMENTS(array)[i]      fragment number i in a local array of float4
     TO_FRAGMENT(v)                 a float4 as a fragment
     POSITION(dst, i, b, y, x, s)   declares the ints b, y, x, s: where item number i of a tensor's slices lies
     UNROLL, UNROLL2, UNROLL4       before a loop: all its rounds, two or four at once, if a compiler can be told so
     AWAIT_INPUTS                   what stands before it reads tables of constants only, and may run while the kernel
                                    before still does; a kernel without it begins with it
+    PROLOGUE                       the place of the prologue, if the kernel has one; else it begins with it. What the
+                                   prologue does before it awaits its inputs comes first in either case
     ALLOW_NEXT                     from here on the next kernel may start, and do the same
     add_across(value, mask)        the value and that of invocation LOCAL ^ mask of the same SUBGROUP, added up
     dst_B dst_H dst_W dst_C dst_S dst_COUNT   a tensor's batch, height, width, channels, slices, and B*H*W*S
@@ -35,6 +39,8 @@ from .source import KernelSource, TileText
 
 HERE = Path(__file__).parent
 """The folder of the preludes and barriers."""
+PROLOGUE = "PROLOGUE;"
+"""The place of a kernel's prologue in its text."""
 OPS = HERE.parent / "ops"
 """The folder below which every .kern file lies."""
 
@@ -68,7 +74,7 @@ def tile_function(name: str) -> TileText:
     helpers, marker, body = text.partition("KERNEL ")
     if not marker:
         raise ValueError(f"{name}.kern has no KERNEL")
-    return TileText(helpers, re.sub(r"\b(READ|WRITE|LOAD4|STORE4|POSITION|FRAGMENT)\((\w+),\s*", r"\1_\2(", body))
+    return TileText(helpers, re.sub(r"\b(READ|WRITE|LOAD4|STORE4|POSITION|FRAGMENT|STORED|APPLIED)\((\w+),\s*", r"\1_\2(", body))
 
 
 def loads_fragments(name: str) -> bool:
@@ -98,8 +104,10 @@ def tile_text(source: KernelSource) -> TileText:
     parts = [body]
     if source.prologue is not None:
         before, prologue = tile_function(source.prologue.name)
-        parts.insert(0, prologue)
+        parts = _with_prologue(body, prologue)
         helpers = before + helpers
+    elif PROLOGUE in body:
+        parts = [body.replace(PROLOGUE, "")]
     if source.partial_sums is not None:
         before, sums = tile_function("partial_sums")
         start = (
@@ -108,4 +116,16 @@ def tile_text(source: KernelSource) -> TileText:
         )
         parts = [start, *parts, sums]
         helpers = before + helpers
-    return TileText(helpers, body if len(parts) == 1 else "\n".join(["{", *parts, "}"]))
+    return TileText(helpers, parts[0] if len(parts) == 1 else "\n".join(["{", *parts, "}"]))
+
+
+def _with_prologue(body: str, prologue: str) -> list[str]:
+    """The two texts one after the other, or the prologue at its place in the body; but first what it does before it
+    awaits its inputs.
+    """
+    if PROLOGUE not in body:
+        return [prologue, body]
+    before, awaits, after = prologue.partition("AWAIT_INPUTS;")
+    if not awaits:
+        return [body.replace(PROLOGUE, prologue)]
+    return [before.strip().removeprefix("{"), body.replace(PROLOGUE, "{" + after.strip().removesuffix("}") + "}")]
