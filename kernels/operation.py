@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -67,19 +67,6 @@ class SliceOwnership:
     count: int = 1
 
 
-class Normalization(NamedTuple):
-    """What a launch does that also normalizes "src" while it reads it."""
-
-    epsilon: float
-    low: float
-    high: float
-    """The range to which the normalized values, and what is added to them, are clamped."""
-    doublings: int
-    """How often height and width of the normalized tensor are doubled, by its nearest pixels, where it is read."""
-    kept: bool
-    """Others read the normalized tensor, too."""
-
-
 @dataclass(frozen=True)
 class Fusion:
     """The ways in which delegate/lower may merge a launch with the one before or behind it, or leave it out."""
@@ -95,11 +82,11 @@ class Fusion:
     to 16 bits: those sums are not differences to a value near the mean.
     """
     is_normalization: bool = False
-    """It scales and shifts "src" by the mean and the deviation of its channels, from "sums", "gamma" and "beta". Whoever
-    reads the result may do so instead.
+    """It scales and shifts "src" by the mean and the deviation of its channels, from "sums", "gamma" and "beta". A
+    launch that reads the result may do so instead.
     """
-    normalized: Callable[[Lowering, Normalization], Launch | None] | None = None
-    """Makes the launch that also normalizes "src" while it reads it, if there is one: see normalized_conv.py."""
+    convolution: Operation | None = None
+    """The convolution that it computes, all by itself: another launch may do so that also normalizes "src"."""
     fits_in_prologue: bool = False
     """It is short enough for every work-group that reads its result to compute it in a prologue."""
     single_pass_read: bool = False

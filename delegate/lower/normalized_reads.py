@@ -5,18 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from ...kernels.operation import Lowering, Normalization
+from ...kernels.operation import Lowering
+from ...kernels.ops.bottleneck.normalized_conv import Normalization, launch_normalized
+from ...kernels.ops.convolution.conv import Convolution
 from ...kernels.ops.convolution.separable import CLAMPS
 from ...kernels.tensor import TensorId
 from .launches import LabelledLaunch, Lowered, only_resizes
 
 
 class _Reader(NamedTuple):
-    """The convolution that is to normalize; the copy before it that doubles pixels, if there is one, and how often; and
-    whether others read the normalized tensor, too.
+    """The convolution that is to normalize, and its operation; the copy before it that doubles pixels, if there is one,
+    and how often; and whether others read the normalized tensor, too.
     """
 
     convolution: LabelledLaunch
+    operation: Convolution
     copy: LabelledLaunch | None
     doublings: int
     kept: bool
@@ -38,9 +41,9 @@ def normalize_where_read(lowered: Lowered, entry: LabelledLaunch) -> None:
     kept = entry.destination if reader.kept else lowered.scratch((1, 1, 1, 4))
     outputs = (convolution.destination, kept)
     lowering = Lowering(inputs, outputs, lowered.shapes.__getitem__, lowered.scratch, lowered.target)
-    make = convolution.launch.fusion.normalized
-    launch = make and make(lowering, Normalization(epsilon, low, high, reader.doublings, reader.kept))
-    if launch:
+    normalization = Normalization(epsilon, low, high, reader.doublings, reader.kept)
+    launch = launch_normalized(reader.operation, lowering, normalization)
+    if launch is not None:
         labels = (entry.label, *([reader.copy.label] if reader.copy else []), convolution.label)
         merged = replace(convolution, launch=launch, label=" + ".join(labels))
         if lowered.replace(entry, convolution, merged):
@@ -65,7 +68,7 @@ def _fused(lowered: Lowered, entry: LabelledLaunch) -> tuple[float, float, tuple
 
 
 def _reader(lowered: Lowered, tensor: TensorId) -> _Reader | None:
-    """The first launch that reads a tensor, maybe after its pixels are doubled, if it reads it as a convolution does."""
+    """The first launch that reads a tensor, maybe with its pixels doubled, if it reads it as a convolution does."""
     readers = [other for other in lowered.launches if tensor in other.reads]
     if not readers:
         return None
@@ -80,8 +83,8 @@ def _reader(lowered: Lowered, tensor: TensorId) -> _Reader | None:
         if kept or not doubled or factor not in (2, 4) or following is None:
             return None
         copy, first, tensor, doublings = first, following, first.destination, factor.bit_length() - 1
-    launch = first.launch
+    launch, operation = first.launch, first.launch.fusion.convolution
     plain = not (first.input_ops or first.partial_sums is not None or first.prologue or launch.resize)
     if not plain or launch.reads.get("src") != tensor or first.reads.count(tensor) != 1:
         return None
-    return _Reader(first, copy, doublings, kept)
+    return _Reader(first, operation, copy, doublings, kept) if isinstance(operation, Convolution) else None

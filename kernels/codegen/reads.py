@@ -48,7 +48,10 @@ def with_input_ops(lines: Lines, input_ops: FusedTexts) -> Lines:
 def stored_and_applied(input_ops: FusedTexts) -> Lines:
     """The two halves of FRAGMENT of "src": what is stored, and the operations on it as a macro of a value."""
     if not input_ops:
-        return [Macro("STORED_src", SLICE, f"FRAGMENT_src({', '.join(SLICE)})"), Macro("APPLIED_src", (*SLICE, "v_"), "(v_)")]
+        return [
+            Macro("STORED_src", SLICE, f"FRAGMENT_src({', '.join(SLICE)})"),
+            Macro("APPLIED_src", (*SLICE, "v_"), "(v_)"),
+        ]
     stored = Macro("STORED_src", SLICE, f"READ_stored_src({', '.join(SLICE)})")
     return [stored, Macro("APPLIED_src", (*SLICE, "v_"), _applied(input_ops, "(v_)"))]
 

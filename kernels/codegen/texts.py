@@ -74,7 +74,9 @@ def tile_function(name: str) -> TileText:
     helpers, marker, body = text.partition("KERNEL ")
     if not marker:
         raise ValueError(f"{name}.kern has no KERNEL")
-    return TileText(helpers, re.sub(r"\b(READ|WRITE|LOAD4|STORE4|POSITION|FRAGMENT|STORED|APPLIED)\((\w+),\s*", r"\1_\2(", body))
+    return TileText(
+        helpers, re.sub(r"\b(READ|WRITE|LOAD4|STORE4|POSITION|FRAGMENT|STORED|APPLIED)\((\w+),\s*", r"\1_\2(", body)
+    )
 
 
 def loads_fragments(name: str) -> bool:

@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...operation import Fusion, Launch, Lowering, Normalization, SliceOwnership
+from ...operation import Fusion, Launch, Lowering, SliceOwnership
 from ...target import Target
 from ...tensor import LARGEST_HALF, Shape, slices
+from ..convolution.conv import Convolution
 from ..convolution.heuristics import TILE_INVOCATIONS
 from ..convolution.matrix_conv import WARP, uses_matrix_units
 from ..convolution.matrix_patch import pack_rows, row_steps
@@ -28,6 +29,19 @@ MOST_FRAGMENTS = 16
 """The most fragments of weights of a row of the window, which a warp keeps in registers. A limit, not measured."""
 MOST_ROUNDS = 12
 """The most slices that an invocation loads at once, of four numbers each. A limit, not measured."""
+
+
+class Normalization(NamedTuple):
+    """A normalization as the convolution behind it does it."""
+
+    epsilon: float
+    low: float
+    high: float
+    """The highest value: normalized ones, and what is added to them, are clamped to the range from ``low``."""
+    doublings: int
+    """The number of times that nearest pixels double its height and width before the convolution."""
+    kept: bool
+    """Others read the normalized tensor, too."""
 
 
 class NormalizedTile(NamedTuple):
@@ -61,15 +75,14 @@ class _Sizes(NamedTuple):
         return self.eights // self.columns
 
 
-def launch_normalized(
-    window: Window, weights: np.ndarray, bias: np.ndarray | None, lowering: Lowering, normalization: Normalization
-) -> Launch | None:
+def launch_normalized(operation: Convolution, lowering: Lowering, normalization: Normalization) -> Launch | None:
     """The launch of both; None if it is not one for matrix units, or does not fit.
 
     Inputs: x, which is kept in 16 bits, gamma, beta, sums as moments.kern makes them, and what is added, if anything.
     Outputs: the convolution's, and the normalized tensor, which is written if the normalization is kept.
     """
     source, gamma, beta, sums, *added = lowering.inputs
+    window, weights = operation.window, operation.weights
     batch, height, width, channels = lowering.shape(source)
     height, width = height << normalization.doublings, width << normalization.doublings
     outputs, target = lowering.shape(lowering.outputs[0]), lowering.target
@@ -81,7 +94,10 @@ def launch_normalized(
     tile = _choose_tile(sizes, target)
     if tile is None:
         return None
-    (patch_height, patch_width), (source_height, source_width) = _patch(sizes, tile, target), _source(sizes, tile, target)
+    (patch_height, patch_width), (source_height, source_width) = (
+        _patch(sizes, tile, target),
+        _source(sizes, tile, target),
+    )
     rows, pixel, lanes = _tile_rows(sizes, tile, target), _pixel(sizes), sizes.depth
     constants = window.constants(height, width) | {
         "RUNS": tile.runs, "RUNS_X": tile.across, "TILE_H": rows, "TILES_X": -(-outputs[2] // (16 * tile.across)),
@@ -100,7 +116,7 @@ def launch_normalized(
         {"dst": lowering.outputs[0], "normalized": lowering.outputs[1]},
         batch * int(constants["TILES_X"]) * int(constants["TILES_Y"]),
         constants,
-        {"weights": pack_rows(weights, window, sizes.depth), "bias": pack_bias(bias, outputs[3])},
+        {"weights": pack_rows(weights, window, sizes.depth), "bias": pack_bias(operation.bias, outputs[3])},
         _local_arrays(sizes, tile, target),
         tolerates_f16=("src", "normalized"),
         fusion=Fusion(slice_ownership=SliceOwnership(2 * sizes.eights, 2 * sizes.eights)),
@@ -128,7 +144,10 @@ def _choose_tile(sizes: _Sizes, target: Target) -> NormalizedTile | None:
     resident = max(target.invocations // TILE_INVOCATIONS, 1)
 
     def cost(tile: NormalizedTile) -> tuple[int, int]:
-        across, down = -(-sizes.outputs[2] // (16 * tile.across)), -(-sizes.outputs[1] // _tile_rows(sizes, tile, target))
+        across, down = (
+            -(-sizes.outputs[2] // (16 * tile.across)),
+            -(-sizes.outputs[1] // _tile_rows(sizes, tile, target)),
+        )
         rounds = -(-sizes.outputs[0] * across * down // resident)
         return rounds * (tile.runs + 1), math.prod(_patch(sizes, tile, target))
 
@@ -157,7 +176,13 @@ def _local_arrays(sizes: _Sizes, tile: NormalizedTile, target: Target) -> tuple[
         2 * target.group_size,
     )
     exchange = 1 if target.matrix_units else 3 * target.group_size
-    arrays = {"region": region, "source": -(-source // per_float4), "factor": sizes.depth, "addend": sizes.depth, "exchange": exchange}
+    arrays = {
+        "region": region,
+        "source": -(-source // per_float4),
+        "factor": sizes.depth,
+        "addend": sizes.depth,
+        "exchange": exchange,
+    }
     return tuple(("float4", name, count) for name, count in arrays.items())
 
 
@@ -175,7 +200,9 @@ def _patch(sizes: _Sizes, tile: NormalizedTile, target: Target) -> tuple[int, in
 def _source(sizes: _Sizes, tile: NormalizedTile, target: Target) -> tuple[int, int]:
     """The height and width of the same before they are doubled."""
     height, width = _patch(sizes, tile, target)
-    return (height, width) if not sizes.doublings else (((height - 1) >> sizes.doublings) + 2, ((width - 1) >> sizes.doublings) + 2)
+    if not sizes.doublings:
+        return height, width
+    return ((height - 1) >> sizes.doublings) + 2, ((width - 1) >> sizes.doublings) + 2
 
 
 def _pixel(sizes: _Sizes) -> int:

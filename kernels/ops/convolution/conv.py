@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from ...operation import (
 )
 from ...target import TuningChoice
 from ...tensor import TensorId, slices
-from ..bottleneck.normalized_conv import launch_normalized
 from ..arguments import activation_epilogue, bias_epilogue, computed_bias, optional_bias, require_float
 from ..window import Window
 from .blocks import Block, block_candidates
@@ -59,8 +57,7 @@ class Convolution(Operation):
 
     def lower(self, lowering: Lowering) -> list[Launch]:
         launch = launch_convolution(lowering, lowering.inputs[0], self)
-        normalized = partial(launch_normalized, self.window, self.weights, self.bias)
-        return [replace(launch, fusion=replace(launch.fusion, normalized=normalized))]
+        return [replace(launch, fusion=replace(launch.fusion, convolution=self))]
 
 
 def launch_convolution(lowering: Lowering, source: TensorId, operation: Convolution) -> Launch:

@@ -42,7 +42,7 @@ class Block:
         epilogue = (FusedOp(activation),) if activation else ()
         norm = Node("INSTANCE_NORM", InstanceNorm(1e-3), (1, 4, 5), (2,), epilogue)
         self.nodes = [conv(0, 1, weights), norm]
-        self.shapes: dict[int, Shape] = dict.fromkeys((0, 1, 2), shape) | dict.fromkeys((4, 5), (1, 1, 1, depth))
+        self.shapes: dict[int, Shape] = {0: shape, 1: shape, 2: shape, 4: (1, 1, 1, depth), 5: (1, 1, 1, depth)}
         if doubled:
             resize = Resize(size, align_corners=False, half_pixel_centers=False, bilinear=False)
             self.nodes.append(Node("RESIZE_NEAREST_NEIGHBOR", ResizeImage(resize), (2,), (6,)))
@@ -56,11 +56,13 @@ class Block:
         self.expected = convolve(operation)(read.astype(np.float32))
         self.shapes[3] = self.expected.shape
 
-    def run(self, device: Device, tile: NormalizedTile, outputs: tuple[int, ...] = (3,)) -> tuple[list[str], list[Array]]:
+    def run(self, device: Device, tile: NormalizedTile, *outputs: int) -> tuple[list[str], list[Array]]:
         """The kernels that ran behind the first convolution's, and the outputs."""
         target = target_of(device, "f16", group_size=64, local_bytes=1 << 16, fixed={"normalized_conv": tile})
         constants = {4: self.gamma, 5: self.beta}
-        made, found = run(device, self.shapes, self.nodes, outputs, self.x, "f16", target=target, constants=constants)
+        made, found = run(
+            device, self.shapes, self.nodes, outputs or (3,), self.x, "f16", target=target, constants=constants
+        )
         return [step.kernel.source.name for step in made.steps[1:]], found
 
 
@@ -100,7 +102,7 @@ def test_a_residual_is_added_and_kept_for_those_who_read_it_later(device: Device
     between = block.between + block.x
     expected = normalized(convolve(block.operation)(between), block.gamma, block.beta) + between
     for outputs in ((6,), (6, 2)):
-        kernels, found = block.run(device, NormalizedTile(1, len(outputs)), outputs)
+        kernels, found = block.run(device, NormalizedTile(1, len(outputs)), *outputs)
         assert kernels == ["normalized_conv", "instance_norm"]
         check(device, found, [expected, between][: len(outputs)], 2e-3)
 

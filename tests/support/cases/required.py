@@ -40,6 +40,7 @@ KERNELS_ELSEWHERE = {
     "matrix_patch": "tests/kernels/matrix_units/test_matrix_patch.py",
     "max_indices": "tests/kernels/test_custom_operators.py",
     "moments": "tests/kernels/test_operators.py",
+    "normalized_conv": "tests/kernels/matrix_units/test_normalized_conv.py",
     "partial_sums": "tests/kernels/test_squeeze_excite.py",
     "resampler": "tests/kernels/test_custom_operators.py",
     "separable": "tests/kernels/test_separable.py",
