@@ -1,8 +1,9 @@
-"""Writes docs/performance.md and batch-times.md from the measurements in benchmarks/results, and adds new ones there.
+"""Writes docs/performance.md, batch-times.md and peers.md from the measurements in benchmarks/results; adds new ones.
 
 python benchmarks/report.py                                         write the page
 python benchmarks/report.py add FRAMES.json --commit HASH           keep what `benchmarks/frames.sh --json` printed
 python benchmarks/report.py batches ROWS.json --commit HASH         keep what `benchmarks/batch.py --json` wrote
+python benchmarks/report.py peers ROWS.json --commit HASH           keep what `benchmarks/peers.py --json` wrote
 python benchmarks/report.py compare TREES.txt --commits HASH,HASH    keep what `benchmarks/compare_trees.py` printed
 
 A file in benchmarks/results is one table. Its keys are those of ``Result``; files may be written by hand. The page
@@ -25,7 +26,7 @@ import typer
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 PAGE = HERE.parent / "docs" / "performance.md"
-BATCH_PAGE = PAGE.with_name("batch-times.md")
+BATCH_PAGE, PEERS_PAGE = PAGE.with_name("batch-times.md"), PAGE.with_name("peers.md")
 FRAMES = "benchmarks/frames.sh"
 WIDTH = 120
 """The longest line of text on the page, in characters."""
@@ -71,7 +72,8 @@ as fast as it is, experiment by experiment, is in [internals](internals/index.md
 | `benchmarks/imports.py` | `import framebind` and a first GL context, in fresh processes |
 | `benchmarks/one_dispatch.py`, `benchmarks/inside.py` | one dispatch for all steps: times, equal bits, each step |
 | `benchmarks/barriers.cu` | ways in which the work-groups of a launch can wait for one another |
-| `benchmarks/batch.py` | N frames at once: milliseconds per frame by N, beside LiteRT and PyTorch |
+| `benchmarks/batch.py` | N frames at once: milliseconds per frame by N, beside LiteRT |
+| `benchmarks/peers.py` | frames and batches on CUDA [beside PyTorch](peers.md), compiled or not |
 | `benchmarks/convolutions.py`, `benchmarks/roofline.py` | single convolutions by each tile; lower bounds from shapes |
 | `benchmarks/gl_dispatch.py` | dispatches, barriers, bindings and waits on OpenGL, without a model |
 | `benchmarks/compare_trees.py` | two source trees in turn: frames and starts, before and after a change |
@@ -116,14 +118,26 @@ and a test compares. *API calls* are all that `invoke()` issues if everything is
 """,
 }
 """By kind of result: the heading and text of its part of the page, in order."""
-BATCH = "batch"
-"""The kind of result that has a page of its own."""
+BATCH, PEERS, BATCH_PEERS = "batch", "peers", "batch-peers"
+"""The kinds of results that are on other pages."""
 BATCH_HEADER = """# Time of N frames at once
 
 `python benchmarks/report.py` writes this page from `benchmarks/results/batch-*.json`; [batches](batches.md) says how to
 run N frames. Milliseconds per frame: medians of runs of N frames with a wait after each, divided by N. Inputs and
 outputs are on the GPU, in one buffer for all frames or in *N objects*: a texture of 640x480 for each picture, and
 buffers. LiteRT's are written from CPU memory and read back.
+"""
+PEERS_HEADER = """# Beside PyTorch
+
+`python benchmarks/report.py` writes this page from `benchmarks/results/*peers-*.json`. Milliseconds per frame, float16,
+bound, with a wait after each run, one engine after the other in one call on one GPU. PyTorch runs the same graph, read
+from the .tflite file (`demos/measuring/torch_graph.py`), and its results are compared with LiteRT's before it is timed.
+All of its kernels are captured as one CUDA graph, without PyTorch's own wrapper for that (mode "reduce-overhead"):
+
+- *torch CUDA graph*: PyTorch's own kernels; of convolutions cuDNN chooses the fastest by trying.
+- *torch.compile*: the whole graph by Inductor, without tuning; convolutions as before.
+- *torch.compile, products tuned*: 1x1 convolutions are products of matrices, for which six tiles are tried.
+- *torch.compile max-autotune*: all convolutions are tuned, and all other kernels.
 """
 LIMITS = """
 ## Limits of these figures
@@ -146,9 +160,16 @@ def batch_page(results: Iterable[Result]) -> str:
     return BATCH_HEADER + "".join("\n" + table(result) for result in newest(results) if result.kind == BATCH)
 
 
+def peers_page(results: Iterable[Result]) -> str:
+    """The page of PyTorch: single frames, then batches."""
+    shown = newest(results)
+    frames, several = ([table(each) for each in shown if each.kind == kind] for kind in (PEERS, BATCH_PEERS))
+    return "\n".join([PEERS_HEADER, *frames, *(["## Several frames at once\n"] if several else []), *several])
+
+
 def page(results: Iterable[Result]) -> str:
-    """The whole page. Raises ValueError for a result of a kind that is neither in SECTIONS nor a batch."""
-    shown = [result for result in newest(results) if result.kind != BATCH]
+    """The whole page. Raises ValueError for a result of a kind that is neither in SECTIONS nor on another page."""
+    shown = [result for result in newest(results) if result.kind not in (BATCH, PEERS, BATCH_PEERS)]
     if unknown := {result.kind for result in shown} - SECTIONS.keys():
         raise ValueError(f"no section of the page shows results of kind {', '.join(sorted(unknown))}")
     text = HEADER
@@ -199,15 +220,28 @@ def frames(measured: dict[str, Any], commit: str) -> Result:
     return Result(kind, *described(runs), today(), commit, command, ["model", *on], rows)
 
 
-def batches(rows: list[dict[str, Any]], commit: str, command: str) -> Result:
+def batches(rows: list[dict[str, Any]], commit: str, command: str, kind: str = BATCH) -> Result:
     """A table of what `benchmarks/batch.py` wrote: a row for each model and engine, a column for each N."""
     sizes = sorted({row["batch"] for row in rows})
     fenced = {(row["model"], row["on"], row["batch"]): round(row["fenced"], 4) for row in rows}
     names = list(dict.fromkeys((row["model"], row["on"]) for row in rows))
     cells: list[list[Cell]] = [[*name, *(fenced.get((*name, size)) for size in sizes)] for name in names]
+    return Result(kind, *told(rows), today(), commit, command, ["model", "on", *map(str, sizes)], cells)
+
+
+def beside(rows: list[dict[str, Any]], commit: str, command: str) -> Result:
+    """A table of what `benchmarks/peers.py` wrote for single frames: a row for each model, a column for each engine."""
+    on = list(dict.fromkeys(row["on"] for row in rows))
+    fenced = {(row["model"], row["on"]): round(row["fenced"], 3) for row in rows}
+    models = list(dict.fromkeys(row["model"] for row in rows))
+    cells: list[list[Cell]] = [[model, *(fenced.get((model, name)) for name in on)] for model in models]
+    return Result(PEERS, *told(rows), today(), commit, command, ["model", *on], cells)
+
+
+def told(rows: list[dict[str, Any]]) -> tuple[str, str]:
+    """The machine, by the shortest name that an API gives its device, and the drivers' versions."""
     machine = min((row["device"] for row in rows if row["device"]), key=len)
-    driver = "; ".join(dict.fromkeys(row["driver"] for row in rows if row["driver"]))
-    return Result("batch", machine, driver, today(), commit, command, ["model", "on", *map(str, sizes)], cells)
+    return machine, "; ".join(dict.fromkeys(row["driver"] for row in rows if row["driver"]))
 
 
 def comparison(printed: str, machine: str, driver: str, commits: str) -> Result:
@@ -260,6 +294,7 @@ def keep(result: Result) -> Path:
 def write_page() -> None:
     PAGE.write_text(page(read_results()), encoding="utf-8")
     BATCH_PAGE.write_text(batch_page(read_results()), encoding="utf-8")
+    PEERS_PAGE.write_text(peers_page(read_results()), encoding="utf-8")
 
 
 app = typer.Typer(help=__doc__)
@@ -286,6 +321,18 @@ def add_batches(
     """Keep what `benchmarks/batch.py --json` wrote."""
     rows = [row for path in measured for row in json.loads(path.read_text())]
     print(keep(batches(rows, commit, command)))
+
+
+@app.command()
+def peers(
+    measured: Annotated[list[Path], typer.Argument(help="Files of `benchmarks/peers.py --json`.")],
+    commit: Annotated[str, typer.Option(help="The commit that was measured.")],
+    command: Annotated[str, typer.Option(help="The command that measured it.")] = "benchmarks/peers.py",
+) -> None:
+    """Keep what `benchmarks/peers.py --json` wrote, of single frames or of batches."""
+    rows = [row for path in measured for row in json.loads(path.read_text())]
+    are_single = {row["batch"] for row in rows} == {1}
+    print(keep(beside(rows, commit, command) if are_single else batches(rows, commit, command, BATCH_PEERS)))
 
 
 @app.command()

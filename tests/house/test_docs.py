@@ -395,6 +395,8 @@ def test_the_page_of_measurements_is_what_its_script_writes() -> None:
     assert len(text.splitlines()) <= 150
     batches = (DOCS / "batch-times.md").read_text(encoding="utf-8")
     assert batches == report["batch_page"](report["read_results"]()), "run python benchmarks/report.py"
+    peers = (DOCS / "peers.md").read_text(encoding="utf-8")
+    assert peers == report["peers_page"](report["read_results"]()), "run python benchmarks/report.py"
     videos = runpy.run_path(str(ROOT / "benchmarks" / "video" / "page.py"))
     text = (DOCS / "video-times.md").read_text(encoding="utf-8")
     assert text == videos["page"](), "run python benchmarks/video/page.py"
