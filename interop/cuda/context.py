@@ -57,6 +57,7 @@ class CudaContext:
     It is current on the thread that made it, until it is closed: a delegate that is applied in between runs on it. That
     does not change which context CUDA has current on the thread, but during calls. Use it as a context manager, or call
     ``close()``; nothing that runs on it can be used afterwards. A stream of yours is never destroyed.
+    An object with ``__cuda_stream__`` is held until then; who owns a handle must keep the stream as long.
 
     Parameters
     ----------
@@ -112,6 +113,7 @@ class CudaContext:
         self.handle: int = ask(self._driver.cuDevicePrimaryCtxRetain, ctypes.c_void_p, device, what=what)
         """The CUcontext."""
         self.closed, self._owns_stream = False, stream is None
+        self._given = stream  # an object with __cuda_stream__ may destroy its stream when it is gone
         try:
             new = NON_BLOCKING if independent else 0
             self.stream = self._new_stream(new) if stream is None else self._checked_stream(_handle(stream))
@@ -243,7 +245,7 @@ class CudaContext:
                     self._driver.cuStreamDestroy_v2(self.stream)
         except DeviceError as error:  # a lost device: what it had to do is lost, and there is nothing to wait for
             log.warning(f"{self} is closed, and what it had to do is lost: {error}")
-        self.closed = True
+        self.closed, self._given = True, None
         self.release()
         self._driver.cuDevicePrimaryCtxRelease_v2(self.device)
 

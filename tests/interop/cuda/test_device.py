@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import weakref
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -279,6 +280,19 @@ def test_a_stream_of_the_user_is_used_and_never_destroyed(recorder: RecordingDri
     with pytest.raises(fb.DeviceError, match="is no CUDA stream"):
         fb.CudaContext(stream="mine")  # pyright: ignore[reportArgumentType]
     assert recorder.retained == 0
+
+
+def test_an_object_whose_stream_is_used_lives_until_the_context_is_closed(recorder: RecordingDriver) -> None:
+    class Stream:
+        def __cuda_stream__(self) -> tuple[int, int]:
+            return 0, 0xABC
+
+    given = Stream()
+    gone, context = weakref.ref(given), fb.CudaContext(stream=given)
+    del given
+    assert gone() is not None, "its end would be the end of the stream"
+    context.close()
+    assert gone() is None
 
 
 def test_a_fence_asks_and_events_are_used_again(device: CudaDevice, recorder: RecordingDriver) -> None:
