@@ -18,7 +18,7 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -66,7 +66,17 @@ def ready(path: Path, way: str, size: int, schedule: Schedule, stack: contextlib
         measure = stack.enter_context(compiled(path, api, size, Way("f16", "auto", "one", None)))
         return lambda: measure(schedule)
     other = prepare(way, path, inputs_of(path, size))
-    return lambda: row_of(other(schedule), size)
+    return lambda: on_device(row_of(other(schedule), size))
+
+
+def on_device(row: Row | str) -> Row | str:
+    """PyTorch's row with its GPU and versions."""
+    if isinstance(row, str):
+        return row
+    import torch  # pyright: ignore[reportMissingImports]
+
+    versions = f"PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}"
+    return replace(row, device=torch.cuda.get_device_name(), driver=versions)
 
 
 def start(path: Path, way: str, sizes: list[int], schedule: Schedule) -> Child:

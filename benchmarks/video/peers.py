@@ -175,3 +175,5 @@ class NvdecTorch:
 
 PEERS: dict[str, MakeSession] = {"nvdec-torch": NvdecTorch, "cv2-litert-cpu": LiteRtCpu, "cv2-litert-gpu": LiteRtGpu}
 """Ways by name."""
+IN_PROCESSES = ("cv2-litert-cpu", "cv2-litert-gpu")
+"""Those whose sessions have a process each: they work on the CPU, under Python's lock."""
