@@ -129,10 +129,10 @@ buffers. LiteRT's are written from CPU memory and read back.
 """
 PEERS_HEADER = """# Beside PyTorch
 
-`python benchmarks/report.py` writes this page from `benchmarks/results/*peers-*.json`. Milliseconds per frame, float16,
-bound, with a wait after each run, one engine after the other in one call on one GPU. PyTorch runs the same graph, read
-from the .tflite file (`demos/measuring/torch_graph.py`), and its results are compared with LiteRT's before it is timed.
-All of its kernels are captured as one CUDA graph, without PyTorch's own wrapper for that (mode "reduce-overhead"):
+`python benchmarks/report.py` writes this page from `benchmarks/results`. Milliseconds per frame, float16, bound, with a
+wait after each run, one engine after the other in one call on one GPU. PyTorch runs the same graph, read from the
+.tflite file (`demos/measuring/torch_graph.py`), and its results are compared with LiteRT's before it is timed. All of
+its kernels are captured as one CUDA graph, without PyTorch's own wrapper for that (mode "reduce-overhead"):
 
 - *torch CUDA graph*: PyTorch's own kernels; of convolutions cuDNN chooses the fastest by trying.
 - *torch.compile*: the whole graph by Inductor, without tuning; convolutions as before.
