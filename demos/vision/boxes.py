@@ -28,14 +28,17 @@ def select(
     ``scores`` are (anchors, classes) and ``values`` (anchors, 4 or 16), as the model puts them out; the others are the
     fields of ``selection.Boxes``, and the least score of a box.
     """
-    numbers = scores[:, first:].argmax(axis=1) + first
-    best = scores[np.arange(len(scores)), numbers]
-    likely = np.flatnonzero(best >= least)
-    likely = likely[np.argsort(-best[likely], kind="stable")][:CANDIDATES]
-    places = (decode_faces if coding == "faces" else decode_boxes)(values[likely], anchors[likely])
-    kept = suppress(places[:, :4], best[likely], numbers[likely], overlap, MOST_BOXES)
     texels = np.zeros((1 + values.shape[1] // 4, MOST_BOXES, 4), np.float32)
-    texels[0, : len(kept), :3] = np.column_stack([best[likely][kept], numbers[likely][kept], np.ones(len(kept))])
+    likely = np.flatnonzero(scores[:, first:].max(axis=1) >= least)
+    if not likely.size:
+        return texels
+    numbers = scores[likely, first:].argmax(axis=1) + first
+    best = scores[likely, numbers]
+    order = np.argsort(-best, kind="stable")[:CANDIDATES]
+    likely, numbers, best = likely[order], numbers[order], best[order]
+    places = (decode_faces if coding == "faces" else decode_boxes)(values[likely], anchors[likely])
+    kept = suppress(places[:, :4], best, numbers, overlap, MOST_BOXES)
+    texels[0, : len(kept), 0], texels[0, : len(kept), 1], texels[0, : len(kept), 2] = best[kept], numbers[kept], 1
     texels[1:, : len(kept)] = places[kept].reshape(len(kept), values.shape[1] // 4, 4).transpose(1, 0, 2)
     return texels
 

@@ -18,6 +18,7 @@ Array = npt.NDArray[Any]
 
 FACE_SIDE = 128
 """Side of face_detection_front's input in pixels; its outputs are in these units."""
+_TINY = np.finfo(np.float32).tiny
 
 
 def grid(cells: int, sizes: Sequence[tuple[float, float]]) -> Array:
@@ -69,7 +70,12 @@ def logit(probability: float) -> float:
 
 def overlaps(box: Array, boxes: Array) -> Array:
     """Intersection over union of a box (4) with each of ``boxes`` (n, 4), from 0 to 1."""
-    corners = np.maximum(box[:2], boxes[:, :2]), np.minimum(box[2:], boxes[:, 2:])
-    common = np.prod(np.maximum(corners[1] - corners[0], 0), axis=1)
-    areas = [np.prod(np.maximum(each[..., 2:] - each[..., :2], 0), axis=-1) for each in (box, boxes)]
-    return common / np.maximum(areas[0] + areas[1] - common, np.finfo(np.float32).tiny)
+    common = _area(np.minimum(box[2:], boxes[:, 2:]) - np.maximum(box[:2], boxes[:, :2]))
+    one, others = _area(box[2:] - box[:2]), _area(boxes[:, 2:] - boxes[:, :2])
+    return common / np.maximum(one + others - common, _TINY)
+
+
+def _area(sizes: Array) -> Array:
+    """The areas of sizes (..., 2); 0 for those that are negative."""
+    sizes = np.maximum(sizes, 0)
+    return sizes[..., 0] * sizes[..., 1]
