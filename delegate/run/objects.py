@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 
 from ...interop.arrays import share_elements
 from ...interop.device import Resource
@@ -17,15 +17,8 @@ def check_objects(bindings: Mapping[int, Binding], outputs: tuple[int, ...], ten
 
     ``bindings`` are what is bound to each tensor.
     """
-    handles, count = set[Hashable](), 0
-    for binding in bindings.values():
-        if binding.others or binding.frames:
-            handles.update([resource.handle for resource in binding.resources])
-            count += len(binding.resources)
-        else:
-            handles.add(binding.resource.handle)
-            count += 1
-    if len(handles) < count:
+    handles = [resource.handle for binding in bindings.values() for resource in binding.resources]
+    if len(set(handles)) < len(handles):
         _refuse_written(bindings, outputs, tensors)
 
 

@@ -237,9 +237,9 @@ class Partition:
         program = self.program
         if program is None or self._unbound:
             program = self._bound_program()
-        if program.has_new_objects:
+        if program.needs_check:
             check_objects(program.bindings, self.outputs, self._claims.tensors)
-            program.has_new_objects = False
+            program.needs_check = False
         boundary, native = self._boundary, self._native
         if self._uploads.once:
             for tensor in self._uploads.once:

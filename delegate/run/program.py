@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 from ...interop.binaries import BinaryStore
@@ -50,8 +50,10 @@ class Program:
         self._device, self._store, self._stopwatch = device, store, stopwatch or Stopwatch()
         self.bindings: dict[int, Binding] = {}
         """The binding of each input and output."""
-        self.has_new_objects = False
-        """Something was bound since somebody last looked whether objects are bound twice, and cleared this."""
+        self.needs_check = False
+        """An object may be bound twice, since somebody last looked and cleared this."""
+        self._written: set[Hashable] = set()
+        """The handles of the objects that are bound to outputs."""
         self.commands: CommandList | None = None
         """The commands of a run; None before ``record``."""
         self._arena: Resource | None = None
@@ -90,7 +92,13 @@ class Program:
         before = self.bindings.get(tensor)
         if before is None and tensor not in self.graph.inputs and tensor not in self.graph.outputs:
             raise BindingError(f"tensor {tensor} is neither an input nor an output of this partition")
-        self.bindings[tensor], self.has_new_objects = binding, True
+        self.bindings[tensor] = binding
+        if tensor in self.graph.outputs:
+            outputs = [self.bindings[output] for output in self.graph.outputs if output in self.bindings]
+            self._written = {resource.handle for output in outputs for resource in output.resources}
+            self.needs_check = True
+        elif binding.resource.handle in self._written or binding.others or binding.frames:
+            self.needs_check = True
         commands = self.commands
         if commands is None:
             return

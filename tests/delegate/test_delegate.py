@@ -331,6 +331,12 @@ def test_one_object_cannot_be_input_and_output(context: fb.GlContext) -> None:
     delegate.bind_buffer_to_tensor(one, 2)
     interpreter.invoke()
     close(one.read().reshape(SHAPE), np.tanh(np.exp(EXP_TANH)))
+    delegate.bind_buffer_to_tensor(one, 0)
+    for _ in range(2):
+        with pytest.raises(fb.BindingError, match="and to tensor 0: bind another"):
+            interpreter.invoke()
+    delegate.bind_buffer_to_tensor(two, 0)
+    interpreter.invoke()
 
 
 def test_one_object_that_is_wrapped_twice_cannot_be_input_and_output(context: fb.GlContext) -> None:
