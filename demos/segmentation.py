@@ -17,7 +17,7 @@ import framebind as fb
 
 from .player.network import Sampling
 from .player.options import Options, demo
-from .player.report import DETECTIONS
+from .player.report import DETECTIONS, MASKS
 from .player.run import main
 from .player.task import Finder, Mask, Model, Run, Scene, Task, Variant
 from .vision import shares
@@ -166,22 +166,35 @@ def prepare(scene: Scene, effect: Effect | None = None, background: str = BACKGR
 
 
 def finder(model: Model, size: tuple[int, int], effect: Effect | None = None) -> Finder:
-    """The same without drawing. Raises ModelError for a model whose output is not scores of classes."""
+    """The same without drawing. Its masks do not follow the picture's edges, which are not read.
+
+    Raises ModelError for a model whose output is not scores of classes.
+    """
     width, height, channels = _output(model)
     mean, std = _normalization(channels)
+    small = np.zeros((height, width), np.float32)
     if channels > 1 and effect in (None, "classes"):
+        colours = (255 * np.array([(0.0, 0.0, 0.0), *palette(channels)[1:]])).round()
+        names, enlarge_small = _names(channels), shares.enlarge_classes
         smooth, rows = (
             shares.smooth_classes(),
             lambda numbers: class_rows(np.bincount(numbers.ravel(), minlength=channels) / numbers.size),
         )
     else:
+        colours, names, enlarge_small = np.arange(256)[:, None].repeat(3, 1), (), shares.enlarge
         smooth, rows = shares.smooth_person(PERSON), lambda mask: person_rows(float((mask >= 0.5).mean()))
 
     def find(run: Run) -> list[dict[str, Any]]:
+        nonlocal small
         (scores,) = run(Sampling(mean, std, None, 0.0))
-        return rows(smooth(scores.reshape(height, width, channels)))
+        small = smooth(scores.reshape(height, width, channels))
+        return rows(small)
 
-    return Finder(find)
+    def values() -> npt.NDArray[np.uint8]:
+        return enlarge_small(small, size)
+
+    rgba = np.concatenate([colours, np.full((len(colours), 1), 255)], 1).astype(np.uint8)
+    return Finder(find, mask=Mask(values, lambda: rgba[values()], names))
 
 
 def person_rows(share: float) -> list[dict[str, Any]]:
@@ -254,15 +267,15 @@ class _Classes:
         program, show = enlarge_classes(self._channels), fb.FragmentProgram(self._palette() + _NUMBERS)
         numbers, picture = fb.GlTexture(*size, "r8", label="the classes"), fb.GlTexture(*size, "rgba8", label="masks")
 
-        def values() -> fb.GlTexture:
+        def drawn() -> fb.GlTexture:
             program.draw(numbers, self._last)
             return numbers
 
         def shown() -> fb.GlTexture:
-            show.draw(picture, {"numbers": values()})
+            show.draw(picture, {"numbers": drawn()})
             return picture
 
-        return Mask(values, shown, self._names)
+        return Mask(lambda: drawn().read(MASKS)[..., 0], shown, self._names)
 
 
 def present(shares: npt.NDArray[Any]) -> list[int]:
@@ -298,7 +311,7 @@ class _People:
             show.draw(picture, {"mask": self._mask})
             return picture
 
-        return Mask(lambda: self._mask, shown)
+        return Mask(lambda: self._mask.read(MASKS)[..., 0], shown)
 
 
 def _cutout(scene: Scene, mask: Callable[[fb.GlTexture], fb.GlTexture], behind: fb.GlTexture) -> Draw:

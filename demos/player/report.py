@@ -12,6 +12,8 @@ from .network import MODES, Mode
 UPLOAD, RECORDING, SCREENSHOT, DETECTIONS = "camera frame", "video frame", "picture file", "detections"
 FROM_ARRAY = " from its array"
 """End of the reasons of decoded planes that are copied to an input: the tensor's name is before it."""
+MASKS = "masks"
+"""The reason under which ``fb.transfers`` counts masks that are read."""
 ALLOWED_COPIES = (UPLOAD, RECORDING, SCREENSHOT, DETECTIONS)
 """Reasons of the copies that are allowed after the first frame: the source's upload, reading back pictures that are
 recorded or saved, and the few values (boxes, points, scores of classes) that a demo turns into text and lines.

@@ -47,12 +47,12 @@ class Variant:
 
 @dataclass(frozen=True)
 class Mask:
-    """The places of things in the frame that was drawn last, of the picture's size. Each is drawn when it is called."""
+    """The places of things in the last frame, of the picture's size. Each is made when it is called."""
 
-    values: Callable[[], fb.GlTexture]
-    """An R8 texture: the number of the class, or how much of a pixel is covered, 255 for all of it."""
-    show: Callable[[], fb.GlTexture]
-    """An RGBA8 texture to look at."""
+    values: Callable[[], npt.NDArray[np.uint8]]
+    """(height, width): the number of the class, or how much of a pixel is covered, 255 for all of it."""
+    show: Callable[[], fb.GlTexture | npt.NDArray[np.uint8]]
+    """A picture to look at: an RGBA8 texture, or (height, width, RGBA)."""
     classes: Sequence[str] = ()
     """Names of the numbers; empty if the values say how much is covered."""
 
@@ -99,3 +99,5 @@ class Finder:
     """Finds what ``Task.results`` gives, in the next frame."""
     mark: Callable[[fb.Marks], None] | None = None
     """Adds marks to the frame that was looked at last, as ``Task.overlay``; None if the task paints in other ways."""
+    mask: Mask | None = None
+    """The places of what it found last, of the picture's size; None if the task has none."""

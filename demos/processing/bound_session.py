@@ -23,6 +23,7 @@ from ..apis import BY_NAME, CUDA, GL, Api
 from ..models import find_model
 from ..player.network import Sampling, shapes
 from ..player.report import ALLOWED_COPIES, DETECTIONS, FROM_ARRAY
+from .masks import add_run_lengths
 from .outputs import MarkedFrames, close_after_error, open_outputs
 from .rows import Row, make_rows
 from .session import Session, keeping_current
@@ -49,13 +50,17 @@ def is_bound(work: Work) -> bool:
 def bound_api(work: Work) -> Api | None:
     """The API of a work that is done without pictures, or None.
 
-    CUDA, also by "auto" on NVIDIA's GPU, if only rows are saved; OpenGL if the task's video is frames with marks.
+    CUDA, also by "auto" on NVIDIA's GPU, if only rows are saved; OpenGL if the task's video is frames with marks. Masks
+    follow the edges of pictures if these are drawn: only "cuda" by name does without.
     """
-    if "masks" in work.save or work.task not in FINDERS:
+    if work.task not in FINDERS:
         return None
-    backend, is_painted = work.flags.backend, "video" in work.save
-    if not is_painted and (BY_NAME.get(backend) is CUDA or (backend == "auto" and _is_cuda_best())):
+    backend, is_painted, is_masked = work.flags.backend, "video" in work.save, "masks" in work.save
+    is_auto = backend == "auto" and not is_masked
+    if not is_painted and (BY_NAME.get(backend) is CUDA or (is_auto and _is_cuda_best())):
         return CUDA
+    if is_masked:
+        return None
     if work.task not in MARKED or (is_painted and work.suffix not in fb.MarkedVideo.suffixes):
         return None
     return GL if backend == "auto" or BY_NAME[backend] is GL else None
@@ -116,7 +121,8 @@ class BoundSession(Session):
                 finder = make_finder(work, model, reader.size)
                 pictures = _Pictures(reader, times)
                 painted = MarkedFrames(lambda: pictures.last, fb.Marks(), reader.rotation)
-                written = open_outputs(outputs, work, source, place, painted, reader, times)
+                mask = finder.mask if "masks" in work.save else None
+                written = open_outputs(outputs, work, source, place, painted, reader, times, mask)
 
             def look(picture: fb.YuvPicture, sampling: Sampling) -> Outputs:
                 return model.run(picture, in_stored(sampling, reader.size, reader.rotation), pictures.decode)
@@ -132,9 +138,10 @@ class BoundSession(Session):
                     if number % work.every:
                         continue
                     with times.stage("model"):
-                        rows = make_rows(
-                            work.named or source, taken.time, number, finder.find(partial(look, taken.picture))
-                        )
+                        found = finder.find(partial(look, taken.picture))
+                        if mask is not None and work.masks == "rle":
+                            add_run_lengths(found, mask)
+                        rows = make_rows(work.named or source, taken.time, number, found)
                     if finder.mark is not None and "video" in work.save:
                         with times.stage("draw"):
                             finder.mark(painted.marks)

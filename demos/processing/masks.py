@@ -15,9 +15,6 @@ from ..player.task import Mask
 from ..vision.run_lengths import encode
 from .rows import Row
 
-MASKS = "masks"
-"""The reason under which ``fb.transfers`` counts masks that are read."""
-
 
 class MaskPictures:
     """A folder of PNG files of 8 bits in grey: 000000.png for frame 0, and so on."""
@@ -28,7 +25,7 @@ class MaskPictures:
 
     def put(self, rows: Sequence[Row]) -> None:
         """Write the mask that was drawn last."""
-        write_picture(self._folder, rows[0]["frame"], self._mask.values().read(MASKS)[..., 0])
+        write_picture(self._folder, rows[0]["frame"], self._mask.values())
 
 
 class Pictures:
@@ -58,7 +55,7 @@ def write_picture(folder: Path, frame: int, pixels: npt.NDArray[Any]) -> None:
 def add_run_lengths(found: list[dict[str, Any]], mask: Mask) -> None:
     """Add to each class that was found in a frame where it is."""
     if found:
-        values = mask.values().read(MASKS)[..., 0]
+        values = mask.values()
         for each in found:
             place = values == mask.classes.index(each["class"]) if mask.classes else values >= 128
             each["mask"] = encode(np.asarray(place))

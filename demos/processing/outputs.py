@@ -13,10 +13,10 @@ import numpy as np
 
 import framebind as fb
 
-from ..player.report import RECORDING
+from ..player.report import MASKS, RECORDING
 from ..player.task import Mask
 from .arrays import ArraysFile
-from .masks import MASKS, MaskPictures, Pictures
+from .masks import MaskPictures, Pictures
 from .rows import Row
 from .tables import JsonLines, ParquetFile
 from .times import Times
@@ -57,9 +57,10 @@ def open_outputs(
     times: Times,
     mask: Mask | None = None,
 ) -> Outputs:
-    """Open the outputs of a video, none if there is no place. Rows need no picture, and masks one that GL draws.
+    """Open the outputs of a video, none if there is no place.
 
-    When ``stack`` is closed they take their places together; if that is after an error there is none.
+    Rows need no picture; a mask is of textures if the picture is one, else of arrays. When ``stack`` is closed they
+    take their places together; if that is after an error there is none.
     """
     if place is None:
         return Outputs(lambda rows: None, lambda: None)
@@ -111,9 +112,13 @@ def _open(
             stack.enter_context(sink)
             ends.append(sink.end)
             writers.append(_video_writer(sink, lambda: picture, reader, began))
-        if isinstance(picture, fb.GlTexture) and mask is not None and "masks" in files:
+        if mask is not None and "masks" in files:
             if work.masks == "video":
-                sink = stack.enter_context(_open_masks(work, files["masks"], picture, reader))
+                texture = picture if isinstance(picture, fb.GlTexture) else None
+                sink = _open_masks(work, files["masks"], texture, reader)
+                if texture is None:
+                    stack.callback(times.encoded, sink)
+                stack.enter_context(sink)
                 ends.append(sink.end)
                 writers.append(_video_writer(sink, mask.show, reader, began))
             else:
@@ -137,7 +142,7 @@ def _open(
         yield Outputs(put, end)
 
 
-def _video_writer(sink: fb.Sink, picture: Callable[[], fb.GlTexture], reader: fb.Source, start: float) -> Put:
+def _video_writer(sink: fb.Sink, picture: Callable[[], Any], reader: fb.Source, start: float) -> Put:
     def put(_: Sequence[Row]) -> None:
         # A source without a clock, by OpenCV: pictures follow one another.
         sink.put(picture(), None if reader.time is None else reader.time - start)
@@ -177,9 +182,9 @@ def _open_marked_video(work: Work, source: str, path: Path, frames: MarkedFrames
     )  # fmt: skip
 
 
-def _open_masks(work: Work, path: Path, picture: fb.GlTexture, reader: fb.Source) -> fb.Sink:
+def _open_masks(work: Work, path: Path, picture: fb.GlTexture | None, reader: fb.Source) -> fb.Sink:
     return fb.open_sink(
-        path, picture.context, picture.size, fps=(reader.fps or 25.0) / work.every, codec=work.codec,
+        path, None if picture is None else picture.context, reader.size, fps=(reader.fps or 25.0) / work.every, codec=work.codec,
         quality=work.quality, reason=MASKS,
     )  # fmt: skip
 

@@ -14,9 +14,9 @@ import framebind as fb
 
 from ..models import find_model
 from ..player.network import Network
-from ..player.report import ALLOWED_COPIES
+from ..player.report import ALLOWED_COPIES, MASKS
 from ..player.task import Mask, Scene, Task
-from .masks import MASKS, add_run_lengths
+from .masks import add_run_lengths
 from .outputs import close_after_error, open_outputs
 from .raw import OUTPUTS
 from .rows import Row, make_rows

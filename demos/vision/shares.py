@@ -1,4 +1,6 @@
-"""Masks smoothed over time by NumPy, for scores that are on the CPU: the formulas of masks.py."""
+"""Masks smoothed over time by NumPy, for scores that are on the CPU: the formulas of masks.py. They are enlarged
+bilinearly, since the picture, whose edges masks.py follows, is not there.
+"""
 
 from __future__ import annotations
 
@@ -51,3 +53,24 @@ def smooth_classes() -> Smooth:
         return best
 
     return smooth
+
+
+def enlarge(mask: Array, size: tuple[int, int]) -> npt.NDArray[np.uint8]:
+    """A mask (height, width) from 0 to 1 at ``size`` (width, height), from 0 to 255."""
+    import cv2  # only here: commands start without it
+
+    grey = cv2.resize(mask.astype(np.float32), size, interpolation=cv2.INTER_LINEAR)
+    return (255 * grey + 0.5).astype(np.uint8)
+
+
+def enlarge_classes(numbers: Array, size: tuple[int, int]) -> npt.NDArray[np.uint8]:
+    """Numbers of classes (height, width) at ``size`` (width, height): of each pixel, the class with most weight there."""
+    import cv2  # only here: commands start without it
+
+    found = np.zeros((size[1], size[0]), np.uint8)
+    most = np.zeros((size[1], size[0]), np.float32)
+    for number in np.unique(numbers):
+        weight = cv2.resize((numbers == number).astype(np.float32), size, interpolation=cv2.INTER_LINEAR)
+        is_more = weight > most
+        found[is_more], most[is_more] = number, weight[is_more]
+    return found

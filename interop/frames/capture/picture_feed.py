@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,6 +111,13 @@ def converted(reader: FrameReader) -> Read[PictureSlot]:
         return True
 
     return read
+
+
+def converted_pictures(reader: FrameReader) -> Iterator[YuvPicture]:
+    """The pictures of such a reader, read by the calling thread."""
+    read, slot = converted(reader), PictureSlot()
+    while read(slot):
+        yield YuvPicture.from_frame(slot.frame)
 
 
 def bindable(frame: Any, decoder: VideoDecoder) -> Any:

@@ -16,7 +16,7 @@ from ...yuv import YuvPicture
 from ..video.work_time import WorkTime
 from .av_reader import AvReader
 from .handover import NOTHING_YET, SLOTS, Handover, Read, View, Waits, decode
-from .picture_feed import PictureFeed, converted
+from .picture_feed import PictureFeed, converted, converted_pictures
 from .readers import FrameReader, VideoReader
 from .stream_reader import StreamReader
 from .texture_feed import TextureFeed
@@ -163,7 +163,7 @@ class Source:
 
         NVDEC's are in the memory of the GPU, where the model reads them; the CPU's are copied to the GPU by each
         ``invoke``, 1.5 bytes per pixel of 4:2:0, counted. They are not turned: bind them with
-        ``rotation=source.rotation``. The calling thread decodes.
+        ``rotation=source.rotation``. The calling thread decodes. Picture files, whose pixels are BGR, are converted.
 
         Yields
         ------
@@ -174,7 +174,7 @@ class Source:
         Raises
         ------
         SourceError
-            If a frame cannot be decoded, if the source is no video that PyAV reads, or if the frames were read before.
+            If a frame cannot be decoded, if the source is live, or if the frames were read before; without PyAV.
 
         Examples
         --------
@@ -185,12 +185,14 @@ class Source:
         0.00 s, <YuvPicture: yuv420p, bt601, limited range>
         """
         reader = self._reader
-        if not isinstance(reader, AvReader):
-            raise SourceError(f"{self.name} gives no pictures of luma and chroma: video files do that PyAV reads")
+        if reader.live:
+            raise SourceError(
+                f"{self.name} is live, and its frames do not wait to be read: poll_picture gives the newest"
+            )
         self._begin()
         try:
             while True:
-                for picture in reader.pictures():
+                for picture in reader.pictures() if isinstance(reader, AvReader) else converted_pictures(reader):
                     self.captured, self.time = time.perf_counter(), reader.time
                     yield picture
                 if not self._loop or not reader.reopen():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import time as clock
 import weakref
 from collections import deque
 from pathlib import Path
@@ -24,6 +24,8 @@ from .writer import Writer, WrittenFile
 if TYPE_CHECKING:
     from .window import Window  # its library starts a process when it is imported: only windows need it
 
+WAITING = 4
+"""Arrays that may wait for the encoder."""
 PICTURE_FILE = "picture file"
 """The reason under which ``transfers`` counts the copy that a PNG file is written from."""
 
@@ -56,13 +58,14 @@ class Sink(Protocol):
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def put(self, texture: GlTexture, time: float | None = None) -> bool:
+    def put(self, texture: GlTexture | Frame, time: float | None = None) -> bool:
         """Take the texture's picture as it is now.
 
         Parameters
         ----------
-        texture : GlTexture
-            The picture.
+        texture : GlTexture or numpy.ndarray
+            The picture. Of a sink without a context it is an array of uint8, (height, width, 4), which must not be
+            changed any more: it is encoded later.
         time : float, optional
             Seconds from the video's first frame at which the picture is to be shown (``Source.time``), greater than
             that of the picture before. By default pictures follow each other at ``fps``. Videos of PyAV keep it.
@@ -75,7 +78,7 @@ class Sink(Protocol):
         Raises
         ------
         SourceError
-            If it has another size than the file, or cannot be written.
+            If it is another kind of picture or has another size than the file, or cannot be written.
         """
         ...
 
@@ -101,7 +104,7 @@ class Sink(Protocol):
 
 def open_sink(
     target: str | Path | Window | None,
-    context: GlContext,
+    context: GlContext | None,
     size: tuple[int, int],
     *,
     fps: float = 30.0,
@@ -112,7 +115,7 @@ def open_sink(
     sound_part: tuple[float, float | None] = (0.0, None),
     reason: str = VIDEO_FRAME,
 ) -> Sink:
-    """Open a sink for RGBA8 textures.
+    """Open a sink for RGBA8 textures, or of a video for arrays.
 
     Parameters
     ----------
@@ -121,10 +124,10 @@ def open_sink(
         last picture; or None: pictures stay on the GPU. Missing folders are made. A file is written beside its place,
         under a name with ".unfinished" in it, and renamed by ``close()``: an existing one is replaced by a complete one
         or not at all.
-    context : GlContext
-        The context of the textures.
+    context : GlContext or None
+        The context of the textures. None: the pictures of a video are arrays on the CPU, and no GPU is needed.
     size : (int, int)
-        Width and height of the textures in texels.
+        Width and height of the pictures in texels.
     fps : float
         Frames per second of the video.
     live : bool
@@ -172,7 +175,7 @@ def open_sink(
         file = AvFile(path, size, fps, codec=codec, quality=quality, sound_of=source, sound_part=sound_part)
     else:
         file = VideoFile(path, size, fps)
-    return VideoSink(path, file, context, size, fps, live, reason)
+    return ArraySink(path, file, size) if context is None else VideoSink(path, file, context, size, fps, live, reason)
 
 
 class Offscreen(Sink):
@@ -181,7 +184,7 @@ class Offscreen(Sink):
     def __repr__(self) -> str:
         return "<Sink: pictures stay on the GPU>"
 
-    def put(self, texture: GlTexture, time: float | None = None) -> bool:
+    def put(self, texture: GlTexture | Frame, time: float | None = None) -> bool:
         return True
 
     def close(self) -> None:
@@ -197,8 +200,8 @@ class WindowSink(Sink):
     def __repr__(self) -> str:
         return f"<Sink: {self._window!r}>"
 
-    def put(self, texture: GlTexture, time: float | None = None) -> bool:
-        self._window.show(texture)
+    def put(self, texture: GlTexture | Frame, time: float | None = None) -> bool:
+        self._window.show(_texture(texture))
         return not self._window.should_close and not {"q", "escape"}.intersection(self._window.keys())
 
     def close(self) -> None:
@@ -234,7 +237,8 @@ class VideoSink(Sink):
     def __repr__(self) -> str:
         return f"<Sink: video '{self._path}', {self._size[0]}x{self._size[1]}, {self._fps:g} fps>"
 
-    def put(self, texture: GlTexture, time: float | None = None) -> bool:
+    def put(self, texture: GlTexture | Frame, time: float | None = None) -> bool:
+        texture = _texture(texture)
         _check_size(texture, self._size, self._path)
         repeats = self._due() if self._live else 1
         if repeats:
@@ -247,7 +251,7 @@ class VideoSink(Sink):
 
     def _due(self) -> int:
         """Number of frames that the video needs of the next picture. A pause of more than a second is cut out."""
-        now = time.perf_counter()
+        now = clock.perf_counter()
         self._began = self._began or now
         due = int((now - self._began) * self._fps) + 1 - self._due_so_far
         if due > self._fps:
@@ -261,11 +265,11 @@ class VideoSink(Sink):
             self._ring.give_back(self._writer.written())
         if self._ring.has_room:
             return
-        began = time.perf_counter()
+        began = clock.perf_counter()
         if not self._ring.taken:
             self._hand_over(wait=True)
         self._ring.give_back(self._writer.written())
-        self.waited += time.perf_counter() - began
+        self.waited += clock.perf_counter() - began
 
     def _hand_over(self, *, wait: bool) -> bool:
         """Hand the oldest picture that the GPU has copied to the writer. Returns whether there was one."""
@@ -296,6 +300,38 @@ class VideoSink(Sink):
                 self._ring.release()
 
 
+class ArraySink(Sink):
+    """Encodes arrays on a thread of its own; ``put`` waits if WAITING of them wait."""
+
+    def __init__(self, path: Path, file: WrittenFile, size: tuple[int, int]) -> None:
+        self._path, self._shape = path, (size[1], size[0], 4)
+        self._writer, self._free = Writer(file, path.name), deque(range(WAITING))
+        self.encoding = self._writer.work
+        weakref.finalize(self, self._writer.collected)  # if nobody closes it, also at the end of the process
+
+    def __repr__(self) -> str:
+        return f"<Sink: video '{self._path}' of arrays>"
+
+    def put(self, texture: GlTexture | Frame, time: float | None = None) -> bool:
+        if isinstance(texture, GlTexture) or texture.shape != self._shape or texture.dtype != "uint8":
+            given = f"{getattr(texture, 'dtype', 'a texture')} of {getattr(texture, 'shape', texture)}"
+            raise SourceError(f"'{self._path}' takes arrays of uint8 of {self._shape}, not {given}")
+        while self._writer.has_written:
+            self._free.append(self._writer.written())
+        if not self._free:
+            began = clock.perf_counter()
+            self._free.append(self._writer.written())
+            self.waited += clock.perf_counter() - began
+        self._writer.put(self._free.popleft(), texture, 1, time)
+        return True
+
+    def end(self) -> None:
+        self._writer.end()
+
+    def close(self) -> None:
+        self._writer.close()
+
+
 class PictureSink(Sink):
     """Writes the last picture to a file when it is closed."""
 
@@ -307,8 +343,8 @@ class PictureSink(Sink):
     def __repr__(self) -> str:
         return f"<Sink: picture '{self._path}'>"
 
-    def put(self, texture: GlTexture, time: float | None = None) -> bool:
-        self._last = texture
+    def put(self, texture: GlTexture | Frame, time: float | None = None) -> bool:
+        self._last = _texture(texture)
         return True
 
     def close(self) -> None:
@@ -325,6 +361,12 @@ class PictureSink(Sink):
             replacement.discard()
             raise replacement.error(error.strerror or str(error)) from error
         replacement.complete()
+
+
+def _texture(picture: GlTexture | Frame) -> GlTexture:
+    if not isinstance(picture, GlTexture):
+        raise SourceError(f"this sink has a context, and takes its textures, not a {type(picture).__name__}")
+    return picture
 
 
 def _check_size(texture: GlTexture, size: tuple[int, int], path: Path) -> None:

@@ -17,11 +17,14 @@ from ai_edge_litert import schema_py_generated as schema
 from typer.testing import CliRunner
 
 import framebind as fb
+import framebind.demos.processing.stage as processing_stage
 from framebind.__main__ import app
 from framebind.delegate.certify.cases.quantized_models import convolution
+from framebind.demos.apis import GL
+from framebind.demos.player.report import MASKS
 from framebind.demos.processing import tables
 from framebind.demos.processing.arrays import ArraysFile
-from framebind.demos.processing.masks import MASKS
+from framebind.demos.processing.bound_session import BoundSession
 from framebind.demos.processing.rows import COLUMNS, make_rows
 from framebind.demos.processing.tables import ParquetFile, parquet_schema
 from framebind.demos.processing.work import TaskName
@@ -128,9 +131,14 @@ def test_options_that_do_not_go_together(options: dict[str, Any], message: str) 
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
 @pytest.mark.usefixtures("context")
+@pytest.mark.parametrize("is_bound", [False, True])
 @pytest.mark.parametrize("task", ["matte", "segment"])
-def test_masks_are_a_video_pictures_and_run_lengths(task: TaskName, tmp_path: Path) -> None:
+def test_masks_are_a_video_pictures_and_run_lengths(
+    task: TaskName, is_bound: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A model that is sure of what is bright: the same place in each form, at the picture's size."""
+    if is_bound:  # as on CUDA, with OpenGL in its place
+        monkeypatch.setattr(processing_stage, "open_session", lambda work, egl: BoundSession(work, api=GL))
     (model := tmp_path / "bright.tflite").write_bytes(brightness(1 if task == "matte" else 21))
     (folder := tmp_path / "frames").mkdir()
     for number in range(2):
@@ -142,7 +150,8 @@ def test_masks_are_a_video_pictures_and_run_lengths(task: TaskName, tmp_path: Pa
         stage = fb.VideoStage(task, model, save=["masks", "jsonl"], masks=form, output=tmp_path / form)
         with stage:
             rows = stage.rows(folder)
-    assert fb.transfers.by_reason["download", MASKS].bytes == 2 * 48 * 64 * (4 + 1 + 1)
+    masks = fb.transfers.by_reason.get(("download", MASKS))
+    assert masks is None if is_bound else masks is not None and masks.bytes == 2 * 48 * 64 * (4 + 1 + 1)
     assert sorted(path.name for path in (tmp_path / "png").rglob("*")) == [
         "000000.png", "000001.png", "frames.jsonl", "frames.masks",
     ]  # fmt: skip
