@@ -184,8 +184,8 @@ def _open_marked_video(work: Work, source: str, path: Path, frames: MarkedFrames
 
 def _open_masks(work: Work, path: Path, picture: fb.GlTexture | None, reader: fb.Source) -> fb.Sink:
     return fb.open_sink(
-        path, None if picture is None else picture.context, reader.size, fps=(reader.fps or 25.0) / work.every, codec=work.codec,
-        quality=work.quality, reason=MASKS,
+        path, None if picture is None else picture.context, reader.size, fps=(reader.fps or 25.0) / work.every,
+        codec=work.codec, quality=work.quality, reason=MASKS,
     )  # fmt: skip
 
 

@@ -69,8 +69,8 @@ class VideoStage:
         The saved videos' format (".mp4", ".webm", ".gif"; ".png" is a folder of PNG files), and their codec and quality
         as ``open_sink`` takes them.
     backend : {"opengl", "opencl", "cuda", "auto"}
-        The API that runs the model. On CUDA, which "auto" is on a GPU of NVIDIA if no video is saved, NVDEC decodes and
-        no picture comes to the CPU.
+        The API that runs the model. On CUDA, which "auto" is on a GPU of NVIDIA if only rows are saved, NVDEC decodes
+        and no picture comes to the CPU, unless a video is saved. Masks do not follow the picture's edges then.
     f16 : bool
         Store weights in 16 bits.
     cache : str or Path, optional

@@ -64,7 +64,7 @@ def enlarge(mask: Array, size: tuple[int, int]) -> npt.NDArray[np.uint8]:
 
 
 def enlarge_classes(numbers: Array, size: tuple[int, int]) -> npt.NDArray[np.uint8]:
-    """Numbers of classes (height, width) at ``size`` (width, height): of each pixel, the class with most weight there."""
+    """Numbers of classes (height, width) at ``size`` (width, height): for each pixel the class with most weight."""
     import cv2  # only here: commands start without it
 
     found = np.zeros((size[1], size[0]), np.uint8)

@@ -186,9 +186,7 @@ class Source:
         """
         reader = self._reader
         if reader.live:
-            raise SourceError(
-                f"{self.name} is live, and its frames do not wait to be read: poll_picture gives the newest"
-            )
+            raise SourceError(f"{self.name} is live, and its frames do not wait: poll_picture gives the newest")
         self._begin()
         try:
             while True:

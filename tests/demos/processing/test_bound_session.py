@@ -112,3 +112,6 @@ def test_works_that_need_no_picture_on_the_gpu() -> None:
     assert bound_api(replace(work, flags=GpuFlags(backend="cl"))) is None
     assert bound_api(replace(on_gl, task="style")) is None
     assert bound_api(replace(on_gl, task="segment")) is None and bound_api(replace(work, task="segment")) is CUDA
+    masks = Work("matte", save=("masks", "jsonl"), flags=GpuFlags(backend="cuda"))
+    assert bound_api(masks) is CUDA and bound_api(replace(masks, flags=GpuFlags(backend="auto"))) is None
+    assert bound_api(replace(masks, flags=GpuFlags(backend="gl"))) is None

@@ -17,7 +17,6 @@ from ai_edge_litert import schema_py_generated as schema
 from typer.testing import CliRunner
 
 import framebind as fb
-import framebind.demos.processing.stage as processing_stage
 from framebind.__main__ import app
 from framebind.delegate.certify.cases.quantized_models import convolution
 from framebind.demos.apis import GL
@@ -133,12 +132,11 @@ def test_options_that_do_not_go_together(options: dict[str, Any], message: str) 
 @pytest.mark.usefixtures("context")
 @pytest.mark.parametrize("is_bound", [False, True])
 @pytest.mark.parametrize("task", ["matte", "segment"])
-def test_masks_are_a_video_pictures_and_run_lengths(
-    task: TaskName, is_bound: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A model that is sure of what is bright: the same place in each form, at the picture's size."""
-    if is_bound:  # as on CUDA, with OpenGL in its place
-        monkeypatch.setattr(processing_stage, "open_session", lambda work, egl: BoundSession(work, api=GL))
+def test_masks_are_a_video_pictures_and_run_lengths(task: TaskName, is_bound: bool, tmp_path: Path) -> None:
+    """A model that is sure of what is bright: the same place in each form, at the picture's size.
+
+    ``is_bound``: as on CUDA, with OpenGL in its place.
+    """
     (model := tmp_path / "bright.tflite").write_bytes(brightness(1 if task == "matte" else 21))
     (folder := tmp_path / "frames").mkdir()
     for number in range(2):
@@ -148,6 +146,11 @@ def test_masks_are_a_video_pictures_and_run_lengths(
     fb.transfers.reset()
     for form in ("video", "png", "rle"):
         stage = fb.VideoStage(task, model, save=["masks", "jsonl"], masks=form, output=tmp_path / form)
+        if is_bound:
+            with BoundSession(stage.work, api=GL) as session:
+                place = tmp_path / form / folder.stem
+                rows = [row for each in session.frames(stage.work, str(folder), place) for row in each]
+            continue
         with stage:
             rows = stage.rows(folder)
     masks = fb.transfers.by_reason.get(("download", MASKS))

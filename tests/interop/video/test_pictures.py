@@ -321,7 +321,10 @@ def test_errors_of_decoders(tmp_path: Path, webcam: Webcam) -> None:
         fb.open_source(path, decoder=wrong)
     with fb.open_source(path, decoder="opencv") as source:
         assert next(source.pictures()).format == "yuv444p"
-    with fb.open_source(0) as source, pytest.raises(fb.SourceError, match="is live, and its frames do not wait"):
+    with (
+        fb.open_source(0) as source,
+        pytest.raises(fb.SourceError, match="is live, and its frames do not wait: poll"),
+    ):
         next(source.pictures())
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import framebind as fb
 from framebind.interop.frames.show.readback import ReadbackRing
-from framebind.interop.frames.show.sink import VideoSink
+from framebind.interop.frames.show.sink import WAITING, ArraySink, VideoSink
 
 SIZE = (8, 4)
 
@@ -79,3 +79,29 @@ def test_an_error_of_the_encoder_is_raised_by_put_and_close(context: fb.GlContex
         sink.close()
     sink.close()
     assert [number for number, _ in file.frames] == [0, 1] and file.finished_on is not None
+
+
+def test_arrays_wait_for_the_encoder_without_a_gpu() -> None:
+    file = File(allowed=1)
+    sink = ArraySink(Path("a.mp4"), file, SIZE)
+    for number in range(WAITING + 1):  # the last one waits until the first is written
+        sink.put(np.full((SIZE[1], SIZE[0], 4), number, np.uint8), number / 25)
+    assert file.frames == [(0, 0.0)]
+    file.allowed.release(WAITING)
+    sink.close()
+    assert file.frames == [(number, number / 25) for number in range(WAITING + 1)]
+    assert file.finished_on is not None and file.finished_on is not threading.current_thread()
+
+
+def test_pictures_of_another_kind_are_an_error(context: fb.GlContext, tmp_path: Path) -> None:
+    array, texture = np.zeros((4, 8, 4), np.uint8), fb.GlTexture(*SIZE)
+    with fb.open_sink(tmp_path / "a.mp4", None, SIZE) as sink:
+        for wrong in (texture, array[:2], array.astype(np.float32)):
+            with pytest.raises(fb.SourceError, match=r"takes arrays of uint8 of \(4, 8, 4\), not "):
+                sink.put(wrong)
+    with (
+        fb.open_sink(tmp_path / "a.mp4", context, SIZE) as sink,
+        pytest.raises(fb.SourceError, match="takes its textures"),
+    ):
+        sink.put(array)
+    assert not list(tmp_path.iterdir())
