@@ -60,9 +60,11 @@ def serve(path: Path, port: Connection) -> None:
     data = path.read_bytes()
     with av.open(str(path)) as container:
         places = [
-            (packet.pos, float(packet.dts * packet.time_base)) for packet in container.demux(video=0) if packet.dts
+            (packet.pos, float(packet.dts * packet.time_base))
+            for packet in container.demux(video=0)
+            if packet.dts is not None and packet.pos is not None
         ]
-    places = [(at, seconds) for at, seconds in places if at is not None]
+    places[0] = 0, places[0][1]  # with the tables before the first packet
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from .masks import MaskPictures, Pictures
 from .rows import Row
 from .tables import JsonLines, ParquetFile
 from .times import Times
-from .work import Work
+from .work import Save, Work
 
 UNFINISHED = ".framebind-unfinished-"
 """Prefix of the folders in which outputs are written before they take their places; the process's number follows."""
@@ -123,13 +123,7 @@ def _open(
                 writers.append(_video_writer(sink, mask.show, reader, began))
             else:
                 writers.append(MaskPictures(files["masks"], mask).put)
-        if "jsonl" in files:
-            writers.append(stack.enter_context(JsonLines(files["jsonl"])).put)
-        if "parquet" in files:
-            writers.append(stack.enter_context(ParquetFile(files["parquet"])).put)
-        if "npz" in files:
-            arrays = stack.enter_context(ArraysFile(files["npz"]))
-            writers.append(lambda rows: arrays.put(_arrays(rows)))
+        writers += _open_rows(files, stack)
 
         def put(rows: Sequence[Row]) -> None:
             for write in writers:
@@ -140,6 +134,17 @@ def _open(
                 each()
 
         yield Outputs(put, end)
+
+
+def _open_rows(files: Mapping[Save, Path], stack: contextlib.ExitStack) -> Iterator[Put]:
+    """The open files of rows, until the stack is closed."""
+    if "jsonl" in files:
+        yield stack.enter_context(JsonLines(files["jsonl"])).put
+    if "parquet" in files:
+        yield stack.enter_context(ParquetFile(files["parquet"])).put
+    if "npz" in files:
+        arrays = stack.enter_context(ArraysFile(files["npz"]))
+        yield lambda rows: arrays.put(_arrays(rows))
 
 
 def _video_writer(sink: fb.Sink, picture: Callable[[], Any], reader: fb.Source, start: float) -> Put:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -39,6 +39,7 @@ video with B-frames, so that the GPU has others to decode while somebody waits f
 frame before it sends the next. One session decoded 615 frames/s, not 554, and with selfie_segmentation 505, not 384
 (one H200, 2026-11-22).
 """
+_COLOURS = ("colorspace", "color_range", "color_primaries", "color_trc")
 _OF_FFMPEG = {"libdav1d": "av1"}
 """FFmpeg's own decoders, which GPUs accelerate, of codecs for which it prefers others on the CPU."""
 _KEPT_ARRIVALS = 64
@@ -116,8 +117,8 @@ class VideoDecoder:
         )
         self.is_segmented = self._container.format.name in ("hls", "dash")
         try:
-            self._stream = video_stream(self._container, self.name)
-            self._context = self._stream.codec_context
+            self._stream: Any = video_stream(self._container, self.name)
+            self._context: Any = self._stream.codec_context
             if accelerator is None:
                 self._stream.thread_type = "SLICE" if live else "AUTO"  # as many threads as FFmpeg takes
             else:
@@ -134,6 +135,7 @@ class VideoDecoder:
                 raise SourceError(f"{self.name} has no frame{part} that can be decoded: is the file complete?")
         except BaseException:
             self._container.close()
+            self._pending, self._stream, self._context = _nothing(), None, None
             raise
         self._describe(self._first)
         if like is not None:
@@ -169,10 +171,16 @@ class VideoDecoder:
         yield from self._pending
 
     def close(self) -> None:
-        """Close the file or stream. May be called more than once."""
-        self._container.close()
+        """Close the file or stream. May be called more than once.
 
-    def _decode(self) -> Iterator[Any]:
+        The decoder goes with it: NVDEC's must be gone before its CUDA context is. Frames that were given out stay.
+        """
+        self._first = None
+        self._pending.close()
+        self._container.close()
+        self._pending, self._stream, self._context = _nothing(), None, None
+
+    def _decode(self) -> Generator[Any]:
         """Decoded frames between ``start`` and ``end``; packets that cannot be decoded are counted."""
         av = load_av()
         if self._start > 0:
@@ -306,10 +314,16 @@ def _accelerated(preferred: Any, accelerator: Any) -> Any:
     if name is None:
         raise RuntimeError(f"no GPU accelerates FFmpeg's decoder {preferred.name}")
     codec = load_av().CodecContext.create(name, "r", hwaccel=accelerator)
-    codec.extradata = preferred.extradata
-    for colours in ("colorspace", "color_range", "color_primaries", "color_trc"):
-        setattr(codec, colours, getattr(preferred, colours))  # a container may say what the video does not
+    # A container may say what the video does not. PyAV has set the GPU's format, with which FFmpeg's decoder of AV1
+    # would ask for no accelerator.
+    for known in ("extradata", "width", "height", "pix_fmt", *_COLOURS):
+        setattr(codec, known, getattr(preferred, known))
     return codec
+
+
+def _nothing() -> Generator[Any]:
+    """No frames."""
+    yield from ()
 
 
 def video_stream(container: Any, name: str) -> Any:
