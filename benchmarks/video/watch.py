@@ -34,8 +34,8 @@ from framebind.demos.flags import GpuFlags
 from framebind.demos.processing.work import TaskName, Work
 from framebind.demos.watching.watcher import Watcher, open_viewer
 
-FPS = 30
-"""Rate of the clip, of one minute."""
+FPS, SECONDS = 30, 40
+"""Rate of the clip, and its length: a stream that ends is connected again."""
 STREAMS_PER_SERVER = 16
 """Streams that one process serves: Python's lock lets one thread of it run."""
 
@@ -163,7 +163,7 @@ def main(
     }  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         clip = Path(folder) / "clip.ts"
-        write_clip(clip, FPS * 60)
+        write_clip(clip, FPS * SECONDS)
         with servers(clip, -(-max(streams) // STREAMS_PER_SERVER)) as addresses:
             for name in task or ["detect", "matte"]:
                 for number in streams:
