@@ -104,6 +104,11 @@ class Session:
 
         return finish
 
+    @property
+    def times(self) -> dict[str, dict[str, float]]:
+        """The seconds of each stage of the last video, by lane."""
+        return self._times.lanes()
+
     def frames(self, work: Work, source: str, place: Path | None) -> Iterator[list[Row]]:
         """Process one video, and give the rows of each frame, one at least.
 

@@ -180,6 +180,19 @@ class VideoStage:
         """
         return list(self(source, start=start, end=end, place=place))
 
+    def times(self) -> dict[str, dict[str, float]]:
+        """Seconds of each stage of the last video that this thread processed with this description; empty if none.
+
+        Returns
+        -------
+        dict
+            By lane: "decoder", "thread" (that of the GPU's context), "GPU" and "encoder", each with what it did, its
+            waits, and "cpu", the CPU time of its thread. They work side by side, so each lane has all seconds of the
+            video. ``process --profile`` draws the same.
+        """
+        sessions = _kept(self.work)
+        return sessions[-1].times if sessions else {}
+
     def close(self) -> None:
         """Close what this thread keeps for stages of this description. A later call opens it anew."""
         for session in _kept(self.work):

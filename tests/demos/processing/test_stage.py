@@ -51,11 +51,14 @@ def test_rows_of_a_part_beside_the_callers_context(
 def test_two_videos_at_once_and_a_batch_of_columns(tmp_path: Path, model: str) -> None:
     source = str(write_clip(tmp_path / "a.mp4", frames=3))
     with fb.VideoStage("detect", model) as stage:
+        assert stage.times() == {}
         pairs = list(zip(stage(source), stage(source), strict=True))
+        assert {"decode", "model", "cpu"} <= {name for lane in stage.times().values() for name in lane}
         assert [(one["frame"], two["frame"]) for one, two in pairs] == [(0, 0), (1, 1), (2, 2)]
         (broken := tmp_path / "broken.mp4").write_bytes(b"no video")
         batch: dict[str, Any] = {"path": np.array([source, str(broken)]), "end": np.array([0.08, 1.0])}
         good, bad = stage(batch)
+    assert stage.times() == {}, "nothing is kept"
     assert good.select(["source", "frame", "error"]).to_pylist() == [
         {"source": source, "frame": number, "error": None} for number in range(2)
     ]
