@@ -40,7 +40,10 @@ def _refuse_weights(row: TfliteOp, raw: RawOperator, stored: Mapping[int, Tensor
 
 
 def _refuse_bias(raw: RawOperator, stored: Mapping[int, TensorInfo]) -> None:
-    """LiteRT's kernels add the integers of a bias to sums of inputs times weights, whatever scale the file gives it."""
+    """LiteRT's kernels add the integers of a bias to sums of inputs times weights, whatever scale the file gives it.
+
+    Converters let layers share a bias of zeros, which has the scale of one of them: zeros are zeros at any scale.
+    """
     given = [stored[i] for i in raw.inputs if i >= 0]
     if len(given) < 3:
         return
@@ -53,7 +56,7 @@ def _refuse_bias(raw: RawOperator, stored: Mapping[int, TensorInfo]) -> None:
     products = np.array(weights.quantization.scales) * source.quantization.scales[0]
     scales = np.array(bias.quantization.scales)
     is_product = len(scales) in (1, len(products)) and np.allclose(scales, products, rtol=SAME_SCALE, atol=0.0)
-    if not is_product or any(bias.quantization.zero_points):
+    if any(bias.quantization.zero_points) or not (is_product or not bias.constant.any()):
         raise Unsupported(
             f"its bias '{bias.name}' has another scale than its input times its weights, or a zero point, and LiteRT's "
             "kernels take its integers as they are"

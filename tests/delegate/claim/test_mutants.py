@@ -100,6 +100,8 @@ def test_a_move_to_another_scale() -> None:
         (0.125 * 1.001, 0, 7, ""),
         (0.25, 0, 7, "its bias 'bias' has another scale than its input times its weights, or a zero point"),
         (0.125, 3, 7, "its bias 'bias' has another scale than its input times its weights, or a zero point"),
+        (0.25, 0, 0, ""),
+        (0.25, 3, 0, "its bias 'bias' has another scale than its input times its weights, or a zero point"),
         (0.125, 0, 1 << 50, "its bias 'bias' is so large that LiteRT's sums of integers overflow"),
     ],
 )
