@@ -18,8 +18,8 @@ VALUES = "_values"
 """The suffix of arrays that hold the numbers of fused operations."""
 EPILOGUE, GATE = "epilogue", "gate"
 """The prefixes of operands, with a number behind: of a launch's epilogue, and of its prologue's."""
-QUANTIZE = "QUANTIZE"
-"""The expression that rounds to the steps of a quantized tensor."""
+ROUNDING = frozenset({"QUANTIZE", "STEPS", "TO_STEPS"})
+"""The expressions that round to the steps of a quantized tensor."""
 _LOCAL_BYTES = {"float": 4, "int": 4, "float4": 16, "int4": 16}
 """Bytes of one element of a local array, by its type."""
 
@@ -73,7 +73,13 @@ class LabelledLaunch:
     def rounds(self) -> bool:
         """Whether it rounds to the steps of a quantized tensor."""
         epilogue = (*self.epilogue, *(self.prologue.epilogue if self.prologue else ()))
-        return any(op.expression == QUANTIZE for op in epilogue)
+        return any(op.expression in ROUNDING for op in epilogue)
+
+    @property
+    def writes_steps(self) -> bool:
+        """Whether it writes numbers of steps of a quantized tensor, which halves hold."""
+        last = self.epilogue[-1] if self.epilogue else FusedOp("")
+        return last.expression == "TO_STEPS" or (last.expression == "STEPS" and last.values[2] == 1.0)
 
     @property
     def reads(self) -> tuple[TensorId, ...]:

@@ -8,12 +8,13 @@ from dataclasses import replace
 from ...kernels.codegen.texts import INTEGER_KERNELS
 from ...kernels.operation import Lowering, Unsupported
 from ...kernels.ops.arguments import is_exact
+from ...kernels.ops.convolution.conv import Convolution
 from ...kernels.target import Target
 from ...kernels.tensor import INDEX_DTYPES, Shape, TensorId, TensorInfo
 from ...kernels.views import Sliced
 from ..transform.graph import Graph, Node
 from ..transform.ranks import align_ranks, collapse_ranks
-from .launches import QUANTIZE, Lowered, check_launch
+from .launches import ROUNDING, Lowered, check_launch
 
 
 def lower(graph: Graph, target: Target) -> Lowered:
@@ -43,7 +44,9 @@ def lower_node(node: Node, lowered: Lowered) -> None:
     input belong to the first.
     """
     target = lowered.target
-    if any(op.expression == QUANTIZE for op in node.epilogue):  # weights of 16 bits would move its sums across steps
+    rounds = any(op.expression in ROUNDING for op in node.epilogue)
+    if rounds and not (isinstance(node.operation, Convolution) and node.operation.whole):
+        # Weights of 16 bits would move its sums across steps.
         target = replace(target, matrix_units=False)
     lowering = Lowering(node.inputs, node.outputs, lowered.shapes.__getitem__, lowered.scratch, target)
     known = set(lowered.shapes)

@@ -34,14 +34,16 @@ Constants = tuple[np.ndarray, dict[Key, PackedConstant]]
 
 @dataclass(frozen=True)
 class Wanted:
-    """The constants of a program by key, and those that must not be stored as halves (``keep_f32``).
+    """The constants of a program by key, those that must not be stored as halves (``keep_f32``), and those that must
+    not unless halves hold each of their values (``exact``).
 
-    Those are indices, the numbers of fused operations, and constants that a launch reads which rounds to the steps of a
-    quantized tensor: a weight of 16 bits can move a sum across a step.
+    ``keep_f32`` are indices, the numbers of fused operations, and tensors that a launch reads which rounds to the steps
+    of a quantized tensor; ``exact`` are the arrays of such a launch: a rounded weight can move a sum across a step.
     """
 
     arrays: dict[Key, PackedArray]
     keep_f32: set[Key]
+    exact: set[Key]
 
     def fits(self, places: Mapping[Key, PackedConstant], nbytes: int) -> bool:
         """Whether these are places of these constants, in a block of ``nbytes``."""
@@ -54,12 +56,14 @@ class Wanted:
 
 def list_constants(lowered: Lowered, graph: Graph) -> Wanted:
     """The constants that ``pack_constants`` packs. No value is made or looked at yet."""
-    wanted = Wanted({}, set())
+    wanted = Wanted({}, set(), set())
     for entry in lowered.launches:
         for name, array in entry.arrays.items():
             wanted.arrays[entry.number, name] = array
-            if entry.rounds or VALUES in name:
+            if VALUES in name:
                 wanted.keep_f32.add((entry.number, name))
+            elif entry.rounds:
+                wanted.exact.add((entry.number, name))
         if entry.rounds:
             wanted.keep_f32.update(tensor for tensor in entry.reads if isinstance(tensor, int))
     read = {tensor for entry in lowered.launches for tensor in entry.reads if isinstance(tensor, int)}
@@ -83,6 +87,7 @@ def pack_constants(wanted: Wanted, storage: Storage, alignment: int) -> Constant
     for key, packed in wanted.arrays.items():
         array = packed.make()
         fits = storage == "f16" and key not in wanted.keep_f32 and float(np.abs(array).max(initial=0.0)) <= LARGEST_HALF
+        fits = fits and (key not in wanted.exact or np.array_equal(array.astype(np.float16), array))
         kept: Storage = "i32" if array.dtype == np.int32 else "f16" if fits else "f32"
         part = array.astype(_DTYPES[kept]).tobytes()
         assert len(part) == packed.rows * SLICE_BYTES[kept]

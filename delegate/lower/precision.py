@@ -26,6 +26,8 @@ def choose_storage(lowered: Lowered, storage: Storage) -> dict[TensorId, Storage
                 storages.update((tensors[name], "f16") for name in launch.tolerates_f16)
             elif (resize := only_resizes(entry)) is not None and not resize.bilinear:
                 storages[launch.writes["dst"]] = storages[launch.reads["src"]]  # it only copies, so nothing is lost
+            if entry.writes_steps:
+                storages[launch.writes["dst"]] = "f16"  # whole numbers
     return storages | _shared(lowered, storages)
 
 

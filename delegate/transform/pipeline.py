@@ -22,6 +22,7 @@ from .separable import fuse_expanded, fuse_separable, fuse_separable_pairs
 from .siblings import merge_siblings
 from .spread import add_spread_vectors
 from .squeeze_excite import fuse_squeeze_excite
+from .steps import sum_integers
 
 Rewrite = Callable[[Graph], None]
 
@@ -51,6 +52,7 @@ PASSES: tuple[Pass, ...] = (
     Pass(add_spread_vectors),
     # An epilogue costs less than the same operation on everything that is read.
     Pass(fuse_input_ops, after=(fuse_epilogues,)),
+    Pass(sum_integers, after=(merge_rounding, merge_padding, add_spread_vectors, fuse_epilogues, fuse_input_ops)),
     # A mean may have input operations, and the layers behind it have activations.
     Pass(fuse_squeeze_excite, after=(fuse_epilogues, fuse_input_ops)),
     # A tensor that has a place is not fused away, and concatenations of single pixels are gone.

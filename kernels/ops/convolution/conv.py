@@ -21,7 +21,7 @@ from ...operation import (
     Unsupported,
 )
 from ...target import TuningChoice
-from ...tensor import TensorId, slices
+from ...tensor import TensorId, TensorInfo, slices
 from ..arguments import activation_epilogue, bias_epilogue, computed_bias, optional_bias, require_float
 from ..window import Window
 from .blocks import Block, block_candidates
@@ -45,11 +45,17 @@ from .winograd import WinogradTile, transform_weights, winograd_constants, winog
 
 @dataclass(frozen=True)
 class Convolution(Operation):
-    """``weights`` is (O, H, W, I) and ``bias`` (O,) or None, float32 or float16; arrays compare by identity."""
+    """``weights`` is (O, H, W, I) and ``bias`` (O,) or None, float32 or float16; arrays compare by identity.
+
+    ``scales``: the weights are whole multiples of them, which are one, or one per output channel. ``whole``: the
+    weights are whole numbers themselves, which halves hold.
+    """
 
     window: Window
     weights: np.ndarray = field(compare=False)
     bias: np.ndarray | None = field(compare=False, default=None)
+    scales: tuple[float, ...] = ()
+    whole: bool = False
 
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
         batch, height, width, _ = shapes[0]
@@ -171,16 +177,18 @@ def _parse_convolution(node: TfliteNode) -> Parsed:
     if weights.constant is None:
         epilogue = (*bias_epilogue(node.inputs, out), *activation)
         return Parsed(ComputedConvolution(window, groups, out), (0, 1), epilogue)
-    operation = _constant_convolution(window, groups, weights.constant, optional_bias(node.inputs, out))
+    operation = _constant_convolution(window, groups, weights, optional_bias(node.inputs, out))
     return Parsed(operation, (0,), (*computed_bias(node.inputs, out), *activation))
 
 
-def _constant_convolution(window: Window, groups: int, weights: np.ndarray, bias: np.ndarray | None) -> Operation:
+def _constant_convolution(window: Window, groups: int, given: TensorInfo, bias: np.ndarray | None) -> Operation:
     """The operation for OHWI weights of ``groups``: with one channel per group it is a depthwise convolution."""
+    weights = given.constant
+    assert weights is not None
     if groups == 1:
-        return Convolution(window, weights, bias)
+        return Convolution(window, weights, bias, given.scales)
     if weights.shape[3] == 1:
-        return Depthwise(window, weights.shape[0] // groups, weights.transpose(3, 1, 2, 0), bias)
+        return Depthwise(window, weights.shape[0] // groups, weights.transpose(3, 1, 2, 0), bias, given.scales)
     return GroupedConvolution(window, weights, bias, groups=groups)
 
 

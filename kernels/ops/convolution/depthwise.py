@@ -22,12 +22,17 @@ from .packing import pack_bias, pack_depthwise
 
 @dataclass(frozen=True)
 class Depthwise(Operation):
-    """``weights`` is (1, H, W, O); ``multiplier`` output channels belong to each input channel."""
+    """``weights`` is (1, H, W, O); ``multiplier`` output channels belong to each input channel.
+
+    ``scales`` and ``whole`` are those of Convolution.
+    """
 
     window: Window
     multiplier: int
     weights: np.ndarray = field(compare=False)
     bias: np.ndarray | None = field(compare=False, default=None)
+    scales: tuple[float, ...] = ()
+    whole: bool = False
 
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
         batch, height, width, _ = shapes[0]
@@ -61,7 +66,7 @@ def _parse(node: TfliteNode) -> Parsed:
         return Parsed(
             ComputedDepthwise(window, out // channels), (0, 1), (*bias_epilogue(node.inputs, out), *activation)
         )
-    operation = Depthwise(window, out // channels, weights.constant, optional_bias(node.inputs, out))
+    operation = Depthwise(window, out // channels, weights.constant, optional_bias(node.inputs, out), weights.scales)
     return Parsed(operation, (0,), (*computed_bias(node.inputs, out), *activation))
 
 

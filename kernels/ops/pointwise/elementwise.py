@@ -78,7 +78,9 @@ LOGIC: dict[str, str] = {
 }
 """The expressions of logic.py and shifts.py."""
 OF_KERNELS: dict[str, str] = {
-    "CLIP": "clamp(v, F4(p.x), F4(p.y))", "QUANTIZE": "round_to_steps(v, p)", "TO_HALF": "NEAREST_HALF4(v)",
+    "ADD_STEPS": "v + w * F4(p.x)", "CLIP": "clamp(v, F4(p.x), F4(p.y))", "QUANTIZE": "round_to_steps(v, p)",
+    "STEPS": "clamp(RINT(v), F4(p.x), F4(p.y)) * F4(p.z)", "TO_HALF": "NEAREST_HALF4(v)",
+    "TO_STEPS": "clamp(RINT(v / F4(p.x)), F4(p.y), F4(p.z))",
 }  # fmt: skip
 """Expressions that end the results of other kernels, and are no TensorFlow Lite operators."""
 EXPRESSIONS = UNARY | BINARY | WITH_OPTIONS | LOGIC | OF_KERNELS

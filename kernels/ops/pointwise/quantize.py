@@ -75,7 +75,8 @@ def _dequantized(tensor: TensorInfo) -> TensorInfo:
     values = tensor.constant.astype(kind)
     values -= zero_points.reshape(ends)
     values *= scales.reshape(ends)
-    return replace(tensor, dtype="float32", constant=values.astype(np.float32, copy=False), quantization=None)
+    floats, given = values.astype(np.float32, copy=False), tensor.quantization.scales
+    return replace(tensor, dtype="float32", constant=floats, quantization=None, scales=given)
 
 
 def stored_view(tensor: TensorInfo) -> Quantized | None:

@@ -1,0 +1,138 @@
+"""The pass by which convolutions of quantized models sum integers: weights, and what they read, are whole numbers.
+
+A quantized tensor's values are whole multiples of its scale, its steps. Weights of 8 bits and numbers of steps fit into
+halves, which matrix units multiply, and sums below 2^24 are exact in float32. So the sums are LiteRT's own; one product
+per channel, of the scales, makes steps of the output of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ...kernels.operation import FusedOp
+from ...kernels.ops.convolution.conv import Convolution
+from ...kernels.ops.convolution.depthwise import Depthwise
+from ...kernels.ops.convolution.separable import CLAMPS
+from .graph import Graph, Node
+
+MOST_STEPS = 2048
+"""The largest integer up to which a half holds all integers."""
+Scales = dict[int, float]
+"""The scale of each tensor that holds numbers of steps."""
+
+
+def sum_integers(graph: Graph) -> None:
+    """Let each tensor that only convolutions and sums read hold numbers of steps, and convolutions have integers as
+    weights.
+    """
+    scales = _in_steps(graph)
+    for node in graph.forwards():
+        operation = node.operation
+        if isinstance(operation, Convolution | Depthwise) and operation.scales and not node.input_ops:
+            _count(graph, node, operation, scales)
+        elif scales.keys() & {*node.outputs, *node.operands}:
+            graph.update(node, epilogue=_read_steps(node.epilogue, node.outputs[0], scales))
+
+
+def _in_steps(graph: Graph) -> Scales:
+    """The tensors that may hold numbers of steps, with their scales."""
+    scales: Scales = {}
+    for node in graph.nodes:
+        (output, *more), last = node.outputs, node.epilogue[-1] if node.epilogue else None
+        if more or output in graph.outputs or not graph.has_own_memory(output) or node.integers:
+            continue
+        if last is not None and last.expression == "QUANTIZE" and max(map(abs, last.values[1:])) <= MOST_STEPS:
+            scales[output] = last.values[0]
+        elif last is None and node.operation.keeps_steps() and len(node.operands) == 1 and node.inputs[0] in scales:
+            scales[output] = scales[node.inputs[0]]
+    refused = [tensor for tensor in scales if not _may_hold_steps(graph, tensor, scales)]
+    while refused:
+        for tensor in refused:
+            del scales[tensor]
+        refused = [tensor for tensor in scales if not _may_hold_steps(graph, tensor, scales)]
+    return scales
+
+
+def _may_hold_steps(graph: Graph, tensor: int, scales: Collection[int]) -> bool:
+    """Whether all readers take numbers of steps, and what hands its input's values on has numbers of steps as input."""
+    producer = graph.producer(tensor)
+    handed_on = producer is not None and not producer.epilogue and producer.inputs[0] not in scales
+    return not handed_on and all(_takes_steps(reader, tensor, scales) for reader in graph.readers(tensor))
+
+
+def _takes_steps(reader: Node, tensor: int, scales: Collection[int]) -> bool:
+    """Whether a reader takes numbers of steps: as the input of a convolution, as a summand, or to hand them on."""
+    summands = [op for op in reader.epilogue if op.operand == tensor]
+    if any(op.expression != "ADD" or op.max_pool_2x2 for op in summands) or reader.operands.count(tensor) > 2:
+        return False
+    if reader.inputs.count(tensor) == 0:
+        return len(summands) == reader.operands.count(tensor)
+    operation = reader.operation
+    if isinstance(operation, Convolution | Depthwise):
+        return bool(operation.scales) and not reader.input_ops
+    return operation.keeps_steps() and reader.operands == (tensor,) and reader.outputs[0] in scales
+
+
+def _count(graph: Graph, node: Node, operation: Convolution | Depthwise, scales: Scales) -> None:
+    """Give a convolution integers as weights, and as bias if its input holds numbers of steps."""
+    weight_scales = np.array(operation.scales, np.float32)
+    per_channel = weight_scales.reshape(-1, 1, 1, 1) if isinstance(operation, Convolution) else weight_scales
+    input_scale, output = scales.get(node.inputs[0]), node.outputs[0]
+    products = weight_scales * np.float32(input_scale or 1.0)
+    bias = None if operation.bias is None else operation.bias.astype(np.float64) / products
+    bias = bias if bias is None or input_scale is None else np.rint(bias)
+    counted = replace(
+        operation, weights=np.rint(operation.weights / per_channel).astype(np.float32),
+        bias=None if bias is None else bias.astype(np.float32), scales=(), whole=True,
+    )  # fmt: skip
+    clamps, rest = _leading_clamp(node.epilogue)
+    if clamps is None:
+        first = (FusedOp("MUL", _per_channel(graph, node, operation, products)),)
+        rest = _read_steps(rest, output, scales)
+    else:
+        scale, lowest, highest = clamps
+        steps = 1.0 if not rest and output in scales else scale
+        multiplied = FusedOp("MUL", _per_channel(graph, node, operation, products / np.float32(scale)))
+        first = (multiplied, FusedOp("STEPS", values=(lowest, highest, steps)))
+        rest = _read_steps(rest, output, scales)
+    graph.update(node, operation=counted, epilogue=(*first, *rest))
+
+
+def _per_channel(graph: Graph, node: Node, operation: Convolution | Depthwise, values: np.ndarray) -> int:
+    """A constant tensor with one number for each output channel."""
+    axis = 0 if isinstance(operation, Convolution) else 3
+    channels = operation.weights.shape[axis]
+    tensor = graph.new_tensor(node.outputs[0], (channels,), np.broadcast_to(values, (channels,)).copy())
+    graph.tensors[tensor] = replace(graph.tensors[tensor], quantization=None, stored_dtype="")
+    return tensor
+
+
+def _leading_clamp(epilogue: Sequence[FusedOp]) -> tuple[tuple[float, float, float] | None, tuple[FusedOp, ...]]:
+    """The scale, and the lowest and highest number of steps, of a rounding that nothing but clamps stand before; and
+    the operations behind it. None and all operations, if there is no such rounding.
+    """
+    low, high = -np.inf, np.inf
+    for i, op in enumerate(epilogue):
+        if op.expression == "QUANTIZE":
+            scale, lowest, highest = op.values
+            low, high = (float(np.clip(np.rint(end / scale), lowest, highest)) for end in (low, high))
+            return (scale, low, high), tuple(epilogue[i + 1 :])
+        if (op.expression,) not in CLAMPS:
+            break
+        ends = CLAMPS[op.expression,]
+        low, high = (float(np.clip(end, *ends)) for end in (low, high))
+    return None, tuple(epilogue)
+
+
+def _read_steps(epilogue: Sequence[FusedOp], output: int, scales: Scales) -> tuple[FusedOp, ...]:
+    """The same operations if summands hold numbers of steps, and the output does."""
+    ops = [
+        replace(op, expression="ADD_STEPS", values=(scales[op.operand],)) if op.operand in scales else op
+        for op in epilogue
+    ]
+    if ops and output in scales and ops[-1].expression == "QUANTIZE":
+        ops[-1] = replace(ops[-1], expression="TO_STEPS")
+    return tuple(ops)
