@@ -278,25 +278,22 @@ def steps_off(result: Values, expected: Values) -> npt.NDArray[np.float64]:
 @pytest.mark.parametrize("gpu", APIS, indirect=True)
 @pytest.mark.parametrize("half", [False, True], ids=["f32", "f16"])
 @pytest.mark.parametrize("name", [POSENET, "style_predict_quantized_256"])
-def test_model_is_within_four_steps_of_litert(
+def test_model_computes_litert_s_integers(
     gpu: Device, model_path: FindModel, photograph: Photograph, name: str, half: bool
 ) -> None:
+    """Sums are of whole numbers, which float32 holds, and are rounded as XNNPACK rounds them."""
     model = model_path(name).read_bytes()
     interpreter, delegate = on_gpu(gpu, model, is_precision_loss_allowed=half)
     mean, std = (0.5, 0.5) if name == POSENET else (0.0, 1.0)
     inputs = pictures_as_inputs(interpreter, photograph, mean, std)
     expected, result = on_cpu(model, inputs), run(interpreter, inputs)
     assert on_the_cpu(delegate) == {}
-    assert (steps_off(result, expected) <= 4.001).mean() >= 0.999
-    if name == POSENET:  # where each of the 17 keypoints is: LiteRT finds no better one anywhere
-        heat = next(index for index, value in expected.items() if value.shape[3] == 17)
-        theirs, ours = (values[heat].reshape(-1, 17) for values in (expected, result))
-        np.testing.assert_array_equal(theirs[ours.argmax(0), range(17)], theirs.max(0))
+    assert steps_off(result, expected).max() < 1e-3
     delegate.close()
 
 
 @pytest.mark.parametrize("name", [POSENET, "style_predict_quantized_256"])
-def test_gl_and_opencl_agree_within_four_steps(
+def test_gl_and_opencl_compute_the_same_integers(
     gl_and_cl: tuple[Device, Device], model_path: FindModel, photograph: Photograph, name: str
 ) -> None:
     model = model_path(name).read_bytes()
@@ -306,7 +303,7 @@ def test_gl_and_opencl_agree_within_four_steps(
         interpreter, delegate = on_gpu(gpu, model)
         results.append(run(interpreter, pictures_as_inputs(interpreter, photograph, mean, std)))
         delegate.close()
-    assert (steps_off(*results) <= 4.001).mean() >= 0.999
+    assert steps_off(*results).max() < 1e-3
 
 
 @pytest.mark.parametrize("gpu", APIS, indirect=True)

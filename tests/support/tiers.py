@@ -39,7 +39,7 @@ SLOW_FILES = frozenset(
 """Files of these folders that make a context of their own, start processes or run models: they are not quick either."""
 DEALT_FILES = frozenset({"test_graphs.py", "test_devices.py", "test_expanded.py", "test_separable_pair.py"})
 """Files beside those of tests/kernels whose parameters show the same on each API. All APIs run the first of these."""
-UNDEALT = frozenset({"test_quantized.py::test_model_is_within_four_steps_of_litert"})
+UNDEALT = frozenset({"test_quantized.py::test_model_computes_litert_s_integers"})
 """Tests whose devices are dealt out elsewhere here."""
 SMALLEST_MODEL = "face_detection_front"
 
@@ -274,8 +274,8 @@ REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "test_models.py::test_gl_and_opencl_agree": _always,  # each agrees with LiteRT
     "test_batch_models.py::test_frames_are_those_of_litert": _always,  # small models: test_batches.py
     "test_bound_arrays.py::test_a_model_s_arrays_are_what_litert_computes": _always,  # small models: every layout
-    "test_quantized.py::test_gl_and_opencl_agree_within_four_steps": _always,
-    "test_quantized.py::test_model_is_within_four_steps_of_litert": _is_other_quantized,
+    "test_quantized.py::test_gl_and_opencl_compute_the_same_integers": _always,
+    "test_quantized.py::test_model_computes_litert_s_integers": _is_other_quantized,
     "test_quantized.py::test_quantized_style_transfer_is_closer_to_the_float_model_than_litert": _always,
     "test_shapes.py": lambda parameters: parameters.get("step") == 1,  # all operator cases take half a minute
     "test_one_dispatch.py::test_a_model_computes_the_same_bits_in_one_dispatch": _always,  # others: small programs
