@@ -2,7 +2,7 @@
 
 python benchmarks/int8/frames.py [MODEL ...] [--backend cuda,opencl] [--runs N] [--json FILE]
 
-*floats* leaves out the pass ``sum_integers`` (delegate/transform/steps.py): convolutions are then the general kernel.
+*floats* leaves out the pass ``sum_integers`` (delegate.transform.quantized.steps.py): convolutions are then the general kernel.
 *stream* is the time per frame of many back to back, *frame* that of a bound frame and the wait for it, *kernels* the
 GPU's own times of the steps as dispatches of their own, by kernel; medians, in microseconds.
 """
@@ -27,7 +27,7 @@ from one_dispatch import bind, milliseconds, record
 
 from framebind.delegate import compiler
 from framebind.delegate.transform.pipeline import Pass
-from framebind.delegate.transform.steps import sum_integers
+from framebind.delegate.transform.quantized.steps import sum_integers
 from framebind.demos.apis import BY_NAME, Backend
 from framebind.demos.models import find_model
 from framebind.interop.device import Device

@@ -17,6 +17,7 @@ from framebind.delegate.certify.cases.quantized_models import (
     SHAPE,
     Quantized,
     binary,
+    bottleneck,
     cases,
     float_after_dequantize,
     float_with_integer_weights,
@@ -72,6 +73,17 @@ def test_operator_is_within_one_step_of_litert(gpu: Device, case: Quantized) -> 
         step = 0.05 if value.dtype == np.float32 else 1
         ours, theirs = (np.rint(array / step) for array in (result[index], value))
         assert np.abs(ours - theirs).max() <= 1
+    delegate.close()
+
+
+def test_convolutions_behind_one_another_compute_litert_s_integers(gpu: Device) -> None:
+    """Their sums are whole numbers, and one product of floats makes steps of them, as in XNNPACK."""
+    model = bottleneck("int8", (1, 12, 14, 12))
+    interpreter, delegate = on_gpu(gpu, model)
+    inputs = random_inputs(interpreter.get_input_details())
+    (expected,), (result,) = on_cpu(model, inputs).values(), run(interpreter, inputs).values()
+    assert on_the_cpu(delegate) == {} and len(np.unique(expected)) > 100
+    np.testing.assert_array_equal(result, expected)
     delegate.close()
 
 

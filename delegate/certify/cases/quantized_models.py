@@ -11,6 +11,7 @@ import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
 from ..tflite_writer import G, Op, T, build
+from .operator_models import options
 
 ZERO_POINTS = {"int8": -5, "uint8": 121, "int16": 0}
 """LiteRT's 16-bit integers are symmetric."""
@@ -76,6 +77,34 @@ def depthwise(dtype: str, shape: Sequence[int], multiplier: int) -> bytes:
     tensors = [tensor("x", shape, dtype), w, bias(w, STEP[dtype], out, dtype)]
     tensors.append(tensor("y", [*shape[:3], out], dtype))
     return build(G(tensors, [Op("DEPTHWISE_CONV_2D", [0, 1, 2], [3], options, 3)], [0], [3]))
+
+
+def bottleneck(dtype: str, shape: Sequence[int]) -> bytes:
+    """A 1x1 convolution, a depthwise one, a 1x1 convolution back, and the sum with what the first one read; enlarged,
+    and convolved again. Nothing but convolutions and sums read the tensors between them.
+    """
+    window = {"strideH": 1, "strideW": 1, "dilationHFactor": 1, "dilationWFactor": 1}
+    convolve, depth = options("Conv2D", **window), options("DepthwiseConv2D", **window, depthMultiplier=1)
+    expand = options("Conv2D", **window, fusedActivationFunction=RELU6)
+    channels, wide, size = shape[3], 11, [2 * shape[1], 2 * shape[2]]
+    small, middle, large = list(shape), [*shape[:3], wide], [shape[0], *size, channels]
+    shapes = {"a": small, "b": middle, "c": middle, "d": small, "sum": small, "large": large, "y": [*large[:3], 7]}
+    scales = {"a": STEP[dtype], "b": 0.05, "c": 0.04, "d": 0.06, "sum": 0.0831, "large": 0.0831, "y": 0.3}
+    tensors = [T("x", shape), *(tensor(name, shapes[name], dtype, scales[name]) for name in shapes)]
+    layers = (("a", [wide, 1, 1, channels], 0), ("b", [1, 3, 3, wide], 3), ("c", [channels, 1, 1, wide], 0),
+              ("large", [7, 3, 3, channels], 0))  # fmt: skip
+    for source, kernel, axis in layers:
+        w = weights(kernel, dtype, axis)
+        tensors += [w, bias(w, scales[source], kernel[axis], dtype)]
+    tensors.append(T("size", [2], size, "int32"))
+    operators = [
+        Op("QUANTIZE", [0], [1]), Op("CONV_2D", [1, 8, 9], [2], expand, 3),
+        Op("DEPTHWISE_CONV_2D", [2, 10, 11], [3], depth, 3), Op("CONV_2D", [3, 12, 13], [4], convolve, 3),
+        Op("ADD", [4, 1], [5], options("Add"), 2),
+        Op("RESIZE_NEAREST_NEIGHBOR", [5, 16], [6], options("ResizeNearestNeighbor"), 2),
+        Op("CONV_2D", [6, 14, 15], [7], convolve, 3),
+    ]  # fmt: skip
+    return build(G(tensors, operators, [0], [7]))
 
 
 def fully_connected(dtype: str, inputs: int, units: int, axis: int | None = None) -> bytes:
@@ -220,6 +249,7 @@ def cases() -> list[Quantized]:
             "CONV_2D": convolution(dtype, (1, 7, 6, 5), 9),
             "CONV_2D stride 2, RELU6": convolution(dtype, (2, 9, 8, 8), 12, stride=2, activation=RELU6),
             "CONV_2D one channel": convolution(dtype, (1, 7, 6, 3), 1),
+            "CONV_2D, DEPTHWISE_CONV_2D and ADD": bottleneck(dtype, SHAPE),
             "DEPTHWISE_CONV_2D": depthwise(dtype, SHAPE, 1),
             "DEPTHWISE_CONV_2D multiplier 2": depthwise(dtype, (1, 6, 7, 3), 2),
             "FULLY_CONNECTED": fully_connected(dtype, 21, 10),

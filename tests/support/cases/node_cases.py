@@ -122,6 +122,14 @@ def epilogue_cases() -> list[NodeCase]:
             (FusedOp("QUANTIZE", values=(0.25, -3, 2)),),
         ),
         NodeCase(
+            "numbers of steps", "ADD", Elementwise(), (x, other),
+            lambda v, w: np.clip(np.rint(np.clip(np.rint(v / 0.25), -3, 2) + w * 1.5), -5, 4) * 0.5,
+            (
+                FusedOp("TO_STEPS", values=(0.25, -3, 2)), FusedOp("ADD_STEPS", 1, values=(1.5,)),
+                FusedOp("STEPS", values=(-5, 4, 0.5)),
+            ),
+        ),
+        NodeCase(
             "swapped", "SUB", Elementwise(), (x, channels), lambda v, w: w - v, (FusedOp("SUB", 1, swapped=True),)
         ),
         NodeCase("smaller value", "ADD", Elementwise(), (values(1, 1, 1, 1), x), np.add, (FusedOp("ADD", 1),)),

@@ -12,11 +12,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...kernels.operation import FusedOp
-from ...kernels.ops.convolution.conv import Convolution
-from ...kernels.ops.convolution.depthwise import Depthwise
-from ...kernels.ops.convolution.separable import CLAMPS
-from .graph import Graph, Node
+from ....kernels.operation import FusedOp
+from ....kernels.ops.convolution.conv import Convolution
+from ....kernels.ops.convolution.depthwise import Depthwise
+from ....kernels.ops.convolution.separable import CLAMPS
+from ..graph import Graph, Node
 
 MOST_STEPS = 2048
 """The largest integer up to which a half holds all integers."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...kernels.operation import FusedOp
-from ...kernels.ops.pointwise.elementwise import Elementwise
-from ...kernels.ops.pointwise.quantize import rounding_op
-from .graph import Graph, Node
+from ....kernels.operation import FusedOp
+from ....kernels.ops.pointwise.elementwise import Elementwise
+from ....kernels.ops.pointwise.quantize import rounding_op
+from ..graph import Graph, Node
 
 
 def merge_rounding(graph: Graph) -> None:

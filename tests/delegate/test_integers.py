@@ -1,0 +1,67 @@
+"""Convolutions of quantized models that sum integers: which tensors hold numbers of steps, and how those are kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from framebind.delegate.certify.cases.quantized_models import bottleneck
+from framebind.delegate.claim.claims import claim
+from framebind.delegate.claim.partition_graph import build_graph
+from framebind.delegate.compiler import CompiledProgram, compile_program
+from framebind.delegate.read.reader import read_model
+from framebind.interop.record.null import NullDevice
+from framebind.kernels.ops.convolution.conv import Convolution
+from framebind.kernels.ops.convolution.depthwise import Depthwise
+from framebind.kernels.views import Storage
+
+LARGER = (1, 8, 8, 5)
+
+
+def compiled(dtype: str, storage: Storage = "f16", *, outputs: tuple[int, ...] = (7,)) -> CompiledProgram:
+    """The bottleneck for a device with matrix units: x to 1, to 2, to 3, to 4, sum 5, enlarged 6, 7."""
+    subgraph = read_model(bottleneck(dtype, LARGER)).subgraphs[0]
+    traits = replace(NullDevice().traits, matrix_units=True)
+    claims = claim(subgraph, lambda: traits.target)
+    assert claims.unsupported == {}
+    return compile_program(build_graph(claims, sorted(claims.nodes), (0,), outputs), traits, storage)
+
+
+def in_halves(program: CompiledProgram) -> set[int]:
+    return {i for i, kept in program.storages.items() if kept == "f16" and isinstance(i, int) and i < 8}
+
+
+def test_convolutions_sum_integers_by_matrix_units() -> None:
+    for dtype in ("int8", "uint8"):
+        program = compiled(dtype)
+        nodes = [n for n in program.graph.nodes if isinstance(n.operation, Convolution | Depthwise)]
+        assert len(nodes) == 4
+        for node in nodes:
+            assert isinstance(node.operation, Convolution | Depthwise) and node.operation.whole
+            assert np.array_equal(node.operation.weights, np.rint(node.operation.weights))
+            assert np.abs(node.operation.weights).max() <= 255
+            assert [op.expression for op in node.epilogue][:2] == ["MUL", "STEPS"]
+        kernels = [entry.launch.kernel for entry in program.lowered.launches]
+        assert kernels.count("matrix_conv") == 3
+        weights = [
+            place.storage for key, place in program.constants.items() if isinstance(key, tuple) and key[1] == "weights"
+        ]
+        assert set(weights) == {"f16"}
+
+
+def test_tensors_of_8_bits_that_only_convolutions_and_sums_read_are_in_halves() -> None:
+    """The sum's second operand too, and what is enlarged; not what is read outside, and not integers of 16 bits."""
+    assert in_halves(compiled("int8")) >= {1, 2, 3, 5}
+    assert not in_halves(compiled("int8", outputs=(2, 7))) & {2, 7}
+    assert not in_halves(compiled("int16"))
+    assert not in_halves(compiled("int8", "f32"))
+
+
+def test_a_tensor_that_another_operator_reads_holds_values() -> None:
+    """An output of the graph is one; its readers then multiply by the weights' scales alone."""
+    program = compiled("int8", outputs=(5, 7))
+    added = next(node for node in program.graph.nodes if 5 in node.outputs)
+    assert [op.expression for op in added.epilogue] == ["MUL", "STEPS", "ADD_STEPS", "QUANTIZE"]
+    last = next(node for node in program.graph.nodes if 7 in node.outputs)
+    assert isinstance(last.operation, Convolution) and last.operation.whole
