@@ -2,7 +2,8 @@
 
 python benchmarks/int8/frames.py [MODEL ...] [--backend cuda,opencl] [--runs N] [--json FILE]
 
-*floats* leaves out the pass ``sum_integers`` (delegate.transform.quantized.steps.py): convolutions are then the general kernel.
+*floats* leaves out the pass ``sum_integers`` (delegate/transform/quantized/steps.py): convolutions are then computed
+by the general kernel.
 *stream* is the time per frame of many back to back, *frame* that of a bound frame and the wait for it, *kernels* the
 GPU's own times of the steps as dispatches of their own, by kernel; medians, in microseconds.
 """
@@ -14,8 +15,9 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -25,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from names import QUANTIZED
 from one_dispatch import bind, milliseconds, record
 
-from framebind.delegate import compiler
+from framebind.delegate.transform.graph import Graph
 from framebind.delegate.transform.pipeline import Pass
 from framebind.delegate.transform.quantized.steps import sum_integers
 from framebind.demos.apis import BY_NAME, Backend
@@ -33,13 +35,16 @@ from framebind.demos.models import find_model
 from framebind.interop.device import Device
 from framebind.interop.discovery.devices import open_device
 
+compiler: Any = import_module("framebind.delegate.compiler")
+"""The module whose pipeline of passes is replaced."""
+
 
 @contextmanager
 def passes_without_integers() -> Iterator[None]:
     """Programs that are made meanwhile have no convolutions of integers."""
     whole = compiler.transform
 
-    def without(graph: compiler.Graph, passes: Sequence[Pass]) -> compiler.Graph:
+    def without(graph: Graph, passes: Sequence[Pass]) -> Graph:
         return whole(graph, [each for each in passes if each.run is not sum_integers])
 
     compiler.transform = without

@@ -93,8 +93,9 @@ def _is_read_once(lowered: Lowered, tensor: int) -> bool:
     readers = [entry for entry in lowered.launches if tensor in map(lowered.parent, entry.reads)]
     if len(readers) != 1 or readers[0].reads.count(tensor) != 1:
         return False
-    launch = readers[0].launch
-    return launch.fusion.single_pass_read and launch.reads.get("src") == tensor and not readers[0].input_ops
+    (reader,) = readers
+    sampled = reader.launch.fusion.single_pass_read and reader.launch.reads.get("src") == tensor
+    return sampled and not reader.input_ops and not reader.integers
 
 
 def _add_copy(copies: Lowered, source: TensorId, destination: TensorId, *, stored: bool = False) -> None:

@@ -105,8 +105,8 @@ class Elementwise(Operation):
 def lower_copy(lowering: Lowering) -> list[Launch]:
     """One dispatch that reads every slice and writes it; the epilogue does the work."""
     reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
-    group_count = lowering.groups_for(lowering.outputs[0])
-    return [Launch("copy", reads, writes, group_count, broadcast=frozenset({"src"}), fusion=Fusion(is_copy=True))]
+    group_count, fusion = lowering.groups_for(lowering.outputs[0]), Fusion(is_copy=True, single_pass_read=True)
+    return [Launch("copy", reads, writes, group_count, broadcast=frozenset({"src"}), fusion=fusion)]
 
 
 def _parse_unary(node: TfliteNode, *, name: str) -> Parsed:
