@@ -170,6 +170,8 @@ def bounds_of(tensor: TensorInfo) -> Bounds | None:
 
 LARGEST_HALF = 65504.0
 FLOAT_MAX = 3.4028234663852886e38
+LARGEST_WHOLE_HALF = 2048
+"""The largest integer up to which a half holds all integers."""
 
 
 def ranked(shape: Shape, rank: int) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 python benchmarks/int8/frames.py [MODEL ...] [--backend cuda,opencl] [--runs N] [--json FILE]
 
 *floats* leaves out the pass ``sum_integers`` (delegate/transform/quantized/steps.py): convolutions are then computed
-by the general kernel.
+by the general kernel. *apart* leaves out the passes that join two convolutions of integers.
 *stream* is the time per frame of many back to back, *frame* that of a bound frame and the wait for it, *kernels* the
 GPU's own times of the steps as dispatches of their own, by kernel; medians, in microseconds.
 """
@@ -28,8 +28,9 @@ from names import QUANTIZED
 from one_dispatch import bind, milliseconds, record
 
 from framebind.delegate.transform.graph import Graph
-from framebind.delegate.transform.pipeline import Pass
+from framebind.delegate.transform.pipeline import Pass, Rewrite
 from framebind.delegate.transform.quantized.steps import sum_integers
+from framebind.delegate.transform.separable import fuse_expanded, fuse_separable
 from framebind.demos.apis import BY_NAME, Backend
 from framebind.demos.models import find_model
 from framebind.interop.device import Device
@@ -39,13 +40,19 @@ compiler: Any = import_module("framebind.delegate.compiler")
 """The module whose pipeline of passes is replaced."""
 
 
+WAYS: dict[str, tuple[Rewrite, ...]] = {
+    "floats": (sum_integers,), "apart": (fuse_separable, fuse_expanded), "integers": ()
+}  # fmt: skip
+"""The passes that are left out, by the name of what is measured."""
+
+
 @contextmanager
-def passes_without_integers() -> Iterator[None]:
-    """Programs that are made meanwhile have no convolutions of integers."""
+def passes_without(dropped: tuple[Rewrite, ...]) -> Iterator[None]:
+    """Programs that are made meanwhile are made without these passes."""
     whole = compiler.transform
 
     def without(graph: Graph, passes: Sequence[Pass]) -> Graph:
-        return whole(graph, [each for each in passes if each.run is not sum_integers])
+        return whole(graph, [each for each in passes if each.run not in dropped])
 
     compiler.transform = without
     try:
@@ -86,11 +93,10 @@ def main(
         with BY_NAME[api].new_context():  # pyright: ignore[reportArgumentType]
             device = open_device(api)  # pyright: ignore[reportArgumentType]
             for path in map(find_model, models or QUANTIZED):
-                with passes_without_integers():
-                    floats = measure(device, api, path, runs)  # pyright: ignore[reportArgumentType]
-                integers = measure(device, api, path, runs)  # pyright: ignore[reportArgumentType]
-                for way, found in (("floats", floats), ("integers", integers)):
-                    rows.append({"model": path.stem, "api": api, "arithmetic": way, **found})
+                for way, dropped in WAYS.items():
+                    with passes_without(dropped):
+                        found = measure(device, api, path, runs)  # pyright: ignore[reportArgumentType]
+                    rows.append({"model": path.stem, "api": api, "way": way, **found})
                     print(json.dumps(rows[-1]), flush=True)
             machine = {"machine": device.traits.name, "driver": device.traits.driver}
             device.close()

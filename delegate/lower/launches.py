@@ -10,7 +10,7 @@ import numpy as np
 
 from ...kernels.operation import FusedOp, Launch, LocalArrays, PackedArray, Unsupported
 from ...kernels.target import Target
-from ...kernels.tensor import BoundObject, Frame, Scratch, Shape, TensorId, slices
+from ...kernels.tensor import LARGEST_WHOLE_HALF, BoundObject, Frame, Scratch, Shape, TensorId, slices
 from ...kernels.views import Resize
 from ..transform.graph import Alias
 
@@ -73,13 +73,15 @@ class LabelledLaunch:
     def rounds(self) -> bool:
         """Whether it rounds to the steps of a quantized tensor."""
         epilogue = (*self.epilogue, *(self.prologue.epilogue if self.prologue else ()))
-        return any(op.expression in ROUNDING for op in epilogue)
+        return any(op.expression in ROUNDING for op in epilogue) or self.launch.constants.get("IN_STEPS") == 1
 
     @property
     def writes_steps(self) -> bool:
         """Whether it writes numbers of steps of a quantized tensor, which halves hold."""
         last = self.epilogue[-1] if self.epilogue else FusedOp("")
-        return last.expression == "TO_STEPS" or (last.expression == "STEPS" and last.values[2] == 1.0)
+        if last.expression == "STEPS":
+            return last.values[2] == 1.0 and max(map(abs, last.values[:2])) <= LARGEST_WHOLE_HALF
+        return last.expression == "TO_STEPS"
 
     @property
     def reads(self) -> tuple[TensorId, ...]:

@@ -6,9 +6,12 @@ from collections.abc import Hashable, Mapping
 from dataclasses import replace
 
 from ...kernels.codegen.texts import INTEGER_KERNELS
-from ...kernels.operation import Lowering, Unsupported
+from ...kernels.operation import Lowering, Operation, Unsupported
 from ...kernels.ops.arguments import is_exact
+from ...kernels.ops.bottleneck.expanded import Expanded
 from ...kernels.ops.convolution.conv import Convolution
+from ...kernels.ops.convolution.depthwise import Depthwise
+from ...kernels.ops.convolution.separable import Separable
 from ...kernels.target import Target
 from ...kernels.tensor import INDEX_DTYPES, Shape, TensorId, TensorInfo
 from ...kernels.views import Sliced
@@ -45,7 +48,7 @@ def lower_node(node: Node, lowered: Lowered) -> None:
     """
     target = lowered.target
     rounds = any(op.expression in ROUNDING for op in node.epilogue)
-    if rounds and not (isinstance(node.operation, Convolution) and node.operation.whole):
+    if rounds and not _has_whole_weights(node.operation):
         # Weights of 16 bits would move its sums across steps.
         target = replace(target, matrix_units=False)
     lowering = Lowering(node.inputs, node.outputs, lowered.shapes.__getitem__, lowered.scratch, target)
@@ -61,6 +64,16 @@ def lower_node(node: Node, lowered: Lowered) -> None:
         epilogue = (*launch.epilogue, *(node.epilogue if launch is launches[-1] else ()))
         input_ops = node.input_ops if launch is launches[0] else ()
         lowered.add(launch, label, epilogue, input_ops, integers=node.integers)
+
+
+def _has_whole_weights(operation: Operation) -> bool:
+    """Whether the weights that matrix units would take are whole numbers, which halves hold."""
+    if isinstance(operation, Expanded):
+        filtered = operation.filter
+        return operation.expansion.whole and (isinstance(filtered, Depthwise) or filtered.pointwise.whole)
+    if isinstance(operation, Separable):
+        return operation.pointwise.whole
+    return isinstance(operation, Convolution) and operation.whole
 
 
 def check_lowering(node: Node, tensors: Mapping[int, TensorInfo], target: Target) -> dict[Hashable, int]:

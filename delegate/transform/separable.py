@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from ...kernels.operation import FusedOp
 from ...kernels.ops.bottleneck.expanded import ACTIVATIONS, Expanded
 from ...kernels.ops.bottleneck.separable_pair import SeparablePair
 from ...kernels.ops.convolution.depthwise import Depthwise
-from ...kernels.ops.convolution.separable import CLAMPS, Separable
+from ...kernels.ops.convolution.separable import CLAMPS, Rounding, Separable
 from .graph import Graph, Node
 from .patterns import pointwise_convolution
 
@@ -18,11 +19,12 @@ def fuse_separable(graph: Graph) -> None:
     for node in graph.forwards():
         reader = graph.sole_reader(node.outputs[0])
         pointwise = None if reader is None else pointwise_convolution(reader)
-        activation = tuple(op.expression for op in node.epilogue)
-        if not isinstance(node.operation, Depthwise) or node.operation.multiplier != 1 or activation not in CLAMPS:
+        between = _between(graph, node, CLAMPS)
+        if not isinstance(node.operation, Depthwise) or node.operation.multiplier != 1 or between is None:
             continue
         if reader is not None and pointwise is not None and reader.inputs == node.outputs:
-            operation = Separable(node.operation, activation, pointwise)
+            activation, rounding = between
+            operation = Separable(node.operation, activation, pointwise, rounding)
             fused = replace(reader, name="SEPARABLE_CONV_2D", operation=operation, inputs=node.inputs)
             graph.substitute({node, reader}, fused)
 
@@ -31,17 +33,36 @@ def fuse_expanded(graph: Graph) -> None:
     """Replace a 1x1 convolution and the depthwise one (or pair) that alone reads it by one node."""
     for node in graph.forwards():
         expansion, reader = pointwise_convolution(node), graph.sole_reader(node.outputs[0])
-        activation = tuple(op.expression for op in node.epilogue)
-        if expansion is None or reader is None or activation not in ACTIVATIONS or reader.inputs != node.outputs:
+        between = _between(graph, node, ACTIVATIONS)
+        if expansion is None or reader is None or between is None or reader.inputs != node.outputs:
             continue
         if isinstance(reader.operation, Separable) or (
             isinstance(reader.operation, Depthwise) and reader.operation.multiplier == 1
         ):
-            operation = Expanded(expansion, activation, reader.operation)
+            activation, rounding = between
+            operation = Expanded(expansion, activation, reader.operation, rounding)
             fused = replace(
                 reader, name="EXPANDED_CONV_2D", operation=operation, inputs=node.inputs, input_ops=node.input_ops
             )
             graph.substitute({node, reader}, fused)
+
+
+def _between(
+    graph: Graph, node: Node, activations: Collection[tuple[str, ...]]
+) -> tuple[tuple[str, ...], Rounding | None] | None:
+    """The node's epilogue as what stands between two convolutions of one step: one of the ``activations``, or a
+    rounding to numbers of steps; None if it is neither.
+    """
+    names = tuple(op.expression for op in node.epilogue)
+    if names in activations:
+        return names, None
+    if names != ("MUL", "STEPS"):
+        return None
+    factors, (lowest, highest, scale) = node.epilogue[0].operand, node.epilogue[1].values
+    constant = None if factors is None else graph.tensors[factors].constant
+    if factors is None or constant is None or scale != 1.0:
+        return None
+    return (), Rounding(constant, factors, lowest, highest)
 
 
 def fuse_separable_pairs(graph: Graph) -> None:
@@ -54,6 +75,8 @@ def fuse_separable_pairs(graph: Graph) -> None:
         activation = tuple(op.expression for op in rest)
         first, second = node.operation, reader.operation
         if not isinstance(first, Separable) or not isinstance(second, Separable) or activation not in CLAMPS:
+            continue
+        if first.rounding is not None or second.rounding is not None:
             continue
         if not (_keeps_size(first) and _keeps_size(second)) or any(op.operand == node.outputs[0] for op in last):
             continue

@@ -11,12 +11,15 @@ from framebind.delegate.claim.claims import claim
 from framebind.delegate.claim.partition_graph import build_graph
 from framebind.delegate.compiler import CompiledProgram, compile_program
 from framebind.delegate.read.reader import read_model
+from framebind.delegate.transform.pipeline import PASSES
+from framebind.delegate.transform.separable import fuse_expanded, fuse_separable
 from framebind.interop.record.null import NullDevice
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.depthwise import Depthwise
 from framebind.kernels.views import Storage
 
 LARGER = (1, 8, 8, 5)
+APART = tuple(each for each in PASSES if each.run not in (fuse_separable, fuse_expanded))
 
 
 def compiled(dtype: str, storage: Storage = "f16", *, outputs: tuple[int, ...] = (7,)) -> CompiledProgram:
@@ -25,7 +28,7 @@ def compiled(dtype: str, storage: Storage = "f16", *, outputs: tuple[int, ...] =
     traits = replace(NullDevice().traits, matrix_units=True)
     claims = claim(subgraph, lambda: traits.target)
     assert claims.unsupported == {}
-    return compile_program(build_graph(claims, sorted(claims.nodes), (0,), outputs), traits, storage)
+    return compile_program(build_graph(claims, sorted(claims.nodes), (0,), outputs), traits, storage, passes=APART)
 
 
 def in_halves(program: CompiledProgram) -> set[int]:

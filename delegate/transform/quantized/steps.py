@@ -16,10 +16,9 @@ from ....kernels.operation import FusedOp
 from ....kernels.ops.convolution.conv import Convolution
 from ....kernels.ops.convolution.depthwise import Depthwise
 from ....kernels.ops.convolution.separable import CLAMPS
+from ....kernels.tensor import LARGEST_WHOLE_HALF
 from ..graph import Graph, Node
 
-MOST_STEPS = 2048
-"""The largest integer up to which a half holds all integers."""
 Scales = dict[int, float]
 """The scale of each tensor that holds numbers of steps."""
 
@@ -44,7 +43,7 @@ def _in_steps(graph: Graph) -> Scales:
         (output, *more), last = node.outputs, node.epilogue[-1] if node.epilogue else None
         if more or output in graph.outputs or not graph.has_own_memory(output) or node.integers:
             continue
-        if last is not None and last.expression == "QUANTIZE" and max(map(abs, last.values[1:])) <= MOST_STEPS:
+        if last is not None and last.expression == "QUANTIZE" and max(map(abs, last.values[1:])) <= LARGEST_WHOLE_HALF:
             scales[output] = last.values[0]
         elif last is None and node.operation.keeps_steps() and len(node.operands) == 1 and node.inputs[0] in scales:
             scales[output] = scales[node.inputs[0]]

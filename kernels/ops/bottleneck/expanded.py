@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from ...operation import FusedOp, Fusion, Launch, Lowering, Operation, SliceOwnership
+from ...operation import Fusion, Launch, Lowering, Operation, SliceOwnership
 from ...target import Target, TuningChoice
 from ...tensor import FLOAT_MAX, Shape, TensorId, slices
 from ..convolution.conv import Convolution, launch_convolution
@@ -21,7 +21,15 @@ from ..convolution.depthwise import Depthwise
 from ..convolution.heuristics import UNIT_INVOCATIONS
 from ..convolution.matrix_conv import WARP, MatrixTile, uses_matrix_units
 from ..convolution.packing import pack_bias, pack_depthwise, pack_fragments
-from ..convolution.separable import CLAMPS, Pair, Separable, is_one_step
+from ..convolution.separable import (
+    CLAMPS,
+    Pair,
+    Rounding,
+    Separable,
+    ends_between,
+    is_one_step,
+    pack_bias_between,
+)
 from ..window import Window
 
 ACTIVATIONS = {**CLAMPS, ("HARD_SWISH",): (-FLOAT_MAX, FLOAT_MAX)}
@@ -40,11 +48,12 @@ dispatch, 2026-11-22, ``benchmarks/inside.py``).
 
 @dataclass(frozen=True)
 class Expanded(Operation):
-    """``expansion`` is 1x1; ``activation``, a key of ACTIVATIONS, follows it; ``filter`` reads that."""
+    """``expansion`` is 1x1; ``activation``, a key of ACTIVATIONS, or ``rounding`` follows it; ``filter`` reads that."""
 
     expansion: Convolution
     activation: tuple[str, ...]
     filter: Depthwise | Separable
+    rounding: Rounding | None = None
 
     @property
     def depthwise(self) -> Depthwise:
@@ -62,13 +71,13 @@ class Expanded(Operation):
         if not tiles:
             between = lowering.scratch((batch, height, width, depth))
             first = launch_convolution(replace(lowering, outputs=(between,)), lowering.inputs[0], self.expansion)
-            epilogue = tuple(FusedOp(name) for name in self.activation)
+            epilogue = ends_between(self.activation, self.rounding)
             return [replace(first, epilogue=epilogue), *self.filter.lower(replace(lowering, inputs=(between,)))]
         if isinstance(self.filter, Depthwise):
             return [_launch_joined(lowering, self, lowering.outputs[0], tiles)]
         between = lowering.scratch(filtered)
         first = _launch_joined(lowering, self, between, tiles)
-        epilogue = tuple(FusedOp(name) for name in self.filter.activation)
+        epilogue = ends_between(self.filter.activation, self.filter.rounding)
         return [replace(first, epilogue=epilogue), launch_convolution(lowering, between, self.filter.pointwise)]
 
 
@@ -182,14 +191,15 @@ def _launch_joined(
     batches = -(-steps // (FRAGMENTS_AT_ONCE // (2 + tile.columns)))
     fragments = MatrixTile(1, tile.columns, 1, -(-steps // batches))
     constants = window.constants(height, width) | _division(filtered, window, tile, lowering.group_size)
-    low, high = ACTIVATIONS[operation.activation]
+    rounding = operation.rounding
+    low, high = ACTIVATIONS[operation.activation] if rounding is None else (rounding.lowest, rounding.highest)
     constants |= {
         "BATCH": fragments.batch, "BATCHES": batches, "PACKED_COLUMNS": -(-out // 8), "LOW": low, "HIGH": high,
-        "HARD_SWISH": int(operation.activation == ("HARD_SWISH",)),
+        "HARD_SWISH": int(operation.activation == ("HARD_SWISH",)), "IN_STEPS": int(rounding is not None),
     }  # fmt: skip
     arrays = {
         "weights": pack_fragments(operation.expansion.weights, fragments),
-        "bias": pack_bias(operation.expansion.bias, out),
+        "bias": pack_bias_between(operation.expansion.bias, rounding, out),
         "depth_weights": pack_depthwise(operation.depthwise.weights),
         "depth_bias": pack_bias(operation.depthwise.bias, out),
     }

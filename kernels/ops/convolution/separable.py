@@ -6,10 +6,12 @@ delegate/transform/separable.py makes the operation.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from ...operation import FusedOp, Launch, Lowering, Operation
+import numpy as np
+
+from ...operation import FusedOp, Launch, Lowering, Operation, PackedArray
 from ...target import Target, TuningChoice
 from ...tensor import FLOAT_MAX, slices
 from ..window import Window
@@ -32,17 +34,48 @@ CLAMPS: dict[tuple[str, ...], tuple[float, float]] = {
     ("RELU_0_TO_1",): (0.0, 1.0), ("RELU_N1_TO_1",): (-1.0, 1.0),
 }  # fmt: skip
 """The activations that may stand between the two convolutions, with the range to which they clamp."""
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """The end of sums of integers between two convolutions: each is multiplied by its channel's factor, rounded, and
+    clamped to numbers of steps. ``operand`` is the constant tensor of the ``factors``, one per channel.
+    """
+
+    factors: np.ndarray = field(compare=False)
+    operand: int
+    lowest: float
+    highest: float
+
+
+def ends_between(activation: tuple[str, ...], rounding: Rounding | None) -> tuple[FusedOp, ...]:
+    """The epilogue of the first of two convolutions that are computed apart."""
+    if rounding is None:
+        return tuple(FusedOp(name) for name in activation)
+    return (FusedOp("MUL", rounding.operand), FusedOp("STEPS", values=(rounding.lowest, rounding.highest, 1.0)))
+
+
+def pack_bias_between(bias: np.ndarray | None, rounding: Rounding | None, channels: int) -> PackedArray:
+    """The bias of the first of two convolutions, with the factors of the ``rounding`` behind it."""
+    packed = pack_bias(bias, channels)
+    if rounding is None:
+        return packed
+    factors = pack_bias(np.broadcast_to(rounding.factors, (channels,)), channels)
+    return PackedArray(2 * packed.rows, lambda: np.concatenate([packed.make(), factors.make()]))
+
+
 MOST_EARLY_TERMS = 2
 """The most terms of a 1x1 sum whose weights an invocation loads before anything else. Others were not measured."""
 
 
 @dataclass(frozen=True)
 class Separable(Operation):
-    """``activation`` is a key of CLAMPS, applied between the two; ``depthwise.multiplier`` is 1."""
+    """``activation``, a key of CLAMPS, or ``rounding`` is applied between the two; ``depthwise.multiplier`` is 1."""
 
     depthwise: Depthwise
     activation: tuple[str, ...]
     pointwise: Convolution
+    rounding: Rounding | None = None
 
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
         batch, height, width, _ = shapes[0]
@@ -56,7 +89,7 @@ class Separable(Operation):
             return [_launch_joined(lowering, self, pair)]
         between = lowering.scratch((batch, rows, columns, depth))
         first = launch_depthwise(lowering, between, self.depthwise)
-        epilogue = tuple(FusedOp(name) for name in self.activation)
+        epilogue = ends_between(self.activation, self.rounding)
         return [replace(first, epilogue=epilogue), launch_convolution(lowering, between, self.pointwise)]
 
 
@@ -195,15 +228,17 @@ def _launch_joined(lowering: Lowering, operation: Separable, pair: Pair) -> Laun
     tile = lowering.target.take(choice)
     row_runs, slice_tiles = -(-columns // tile.run), -(-slices(channels) // tile.slices)
     runs = batch * rows * row_runs
-    low, high = CLAMPS[operation.activation]
+    rounding = operation.rounding
+    low, high = CLAMPS[operation.activation] if rounding is None else (rounding.lowest, rounding.highest)
     constants = {
         **window.constants(height, width), **_depthwise_half(window, tile, pair.depth, lowering.group_size),
         "ROW_RUNS": row_runs, "ALL_RUNS": runs, "SLICES": tile.slices, "SLICE_TILES": slice_tiles,
         **_pointwise_half(tile, pair.depth, lowering.target), "LOW": low, "HIGH": high,
+        "IN_STEPS": int(rounding is not None),
     }  # fmt: skip
     arrays = {
         "depth_weights": pack_depthwise(operation.depthwise.weights),
-        "depth_bias": pack_bias(operation.depthwise.bias, depth),
+        "depth_bias": pack_bias_between(operation.depthwise.bias, rounding, depth),
         "weights": pack_weights(operation.pointwise.weights),
         "bias": pack_bias(operation.pointwise.bias, channels),
     }
