@@ -7,18 +7,23 @@ from dataclasses import replace
 
 import numpy as np
 
+from ...kernels.operation import FusedOp
 from ...kernels.ops.convolution.conv import Convolution
-from ...kernels.tensor import slices
+from ...kernels.tensor import FLOAT_MAX, slices
 from .graph import Alias, Graph, Node
 
 
 def merge_siblings(graph: Graph) -> None:
-    """Replace convolutions with the same input, window and epilogue by one; their outputs are slices of its output."""
+    """Replace convolutions with the same input, window and epilogue by one; their outputs are slices of its output.
+
+    Epilogues that round sums of integers may have other numbers: those become constants with one for each channel.
+    """
     families: dict[tuple[object, ...], list[tuple[Node, Convolution]]] = {}
     for node in graph.nodes:
         operation = node.operation
         if isinstance(operation, Convolution) and _is_mergeable(graph, node):
-            family = families.setdefault((node.inputs, node.input_ops, operation.window, node.epilogue), [])
+            epilogue = node.epilogue if _rounding(graph, node) is None else "rounding"
+            family = families.setdefault((node.inputs, node.input_ops, operation.window, epilogue), [])
             family.append((node, operation))
     for family in families.values():
         if len(family) > 1:
@@ -31,24 +36,55 @@ def _is_mergeable(graph: Graph, node: Node) -> bool:
     """
     output = node.outputs[0]
     padded = graph.tensors[output].bhwc[3] % 4 != 0
-    if node.epilogue and (padded or any(op.operand is not None for op in node.epilogue)):
+    touched = padded or any(op.operand is not None for op in node.epilogue)
+    if node.epilogue and touched and _rounding(graph, node) is None:
         return False
     return output not in graph.outputs and graph.has_own_memory(output)
 
 
+def _rounding(graph: Graph, node: Node) -> np.ndarray | None:
+    """The factor, the lowest and highest number of steps, and the scale for each channel, in rows, if the epilogue
+    multiplies by a constant and rounds; else None.
+    """
+    if tuple(op.expression for op in node.epilogue) != ("MUL", "STEPS") or not isinstance(node.operation, Convolution):
+        return None
+    factors = graph.tensors[node.epilogue[0].operand or 0].constant
+    if factors is None or factors.ndim != 1:
+        return None
+    rows = np.empty((4, node.operation.weights.shape[0]), np.float32)
+    rows[0], rows[1:] = factors, np.array(node.epilogue[1].values, np.float32)[:, None]
+    return rows
+
+
 def _merge(graph: Graph, family: Sequence[tuple[Node, Convolution]]) -> None:
     first, window = family[0][0], family[0][1].window
-    weights, biases, starts, width = [], [], [], 0
-    for _, operation in family:
+    weights, biases, roundings, starts, width = [], [], [], [], 0
+    for node, operation in family:
         channels = operation.weights.shape[0]
         padding = slices(channels) * 4 - channels
         weights.append(np.pad(operation.weights, ((0, padding), (0, 0), (0, 0), (0, 0))))
         bias = np.zeros(channels, np.float32) if operation.bias is None else operation.bias
         biases.append(np.pad(bias, (0, padding)))
+        rounding = _rounding(graph, node)
+        roundings += [] if rounding is None else [np.pad(rounding, ((0, 0), (0, padding)))]
         starts.append(width // 4)
         width += channels + padding
     parent = graph.new_tensor(first.outputs[0], (*graph.tensors[first.outputs[0]].shape[:3], width))
     for (node, _), start in zip(family, starts, strict=True):
         graph.place_inside(node.outputs[0], Alias(parent, start, width // 4))
-    merged = Convolution(window, np.concatenate(weights), np.concatenate(biases))
-    graph.substitute({node for node, _ in family}, replace(first, operation=merged, outputs=(parent,)), at=first)
+    whole = all(operation.whole for _, operation in family)
+    merged = Convolution(window, np.concatenate(weights), np.concatenate(biases), whole=whole)
+    epilogue = _rounded(graph, np.concatenate(roundings, 1), first) if roundings else first.epilogue
+    new = replace(first, operation=merged, outputs=(parent,), epilogue=epilogue)
+    graph.substitute({node for node, _ in family}, new, at=first)
+
+
+def _rounded(graph: Graph, rows: np.ndarray, like: Node) -> tuple[FusedOp, ...]:
+    """The epilogue that rounds with the numbers of these ``rows`` (see ``_rounding``), one column for each channel."""
+    operand, channels = like.epilogue[0].operand, rows.shape[1:]
+    assert operand is not None
+    factors, lowest, highest, scales = (graph.new_tensor(operand, channels, row) for row in rows)
+    return (
+        FusedOp("MUL", factors), FusedOp("STEPS", values=(-FLOAT_MAX, FLOAT_MAX, 1.0)), FusedOp("MAXIMUM", lowest),
+        FusedOp("MINIMUM", highest), FusedOp("MUL", scales),
+    )  # fmt: skip

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from framebind.delegate.transform.graph import Node
 from framebind.interop.device import Device
 from framebind.kernels.operation import FusedOp
+from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.movement.concat import Concatenation
 from framebind.kernels.ops.movement.pad import Pad
 from framebind.kernels.ops.movement.reshape import Reshape
@@ -145,6 +148,30 @@ def test_convolutions_of_one_tensor_are_computed_as_one(device: Device, storage:
     values = {i: convolved(x, weights[i]) for i in widths}
     values[4] = np.maximum(values[4], 0)
     check(device, found, [convolved(values[i], readers[i]) for i in widths])
+
+
+@pytest.mark.parametrize("storage", ["f32", "f16"])
+def test_convolutions_of_integers_are_computed_as_one_whatever_their_steps(device: Device, storage: Storage) -> None:
+    """Their factors, ends and scales become constants with one number for each channel; a padding channel is zero."""
+    random = np.random.default_rng(3)
+    x = random.integers(-9, 9, (1, 2, 3, 8)).astype(np.float32)
+    shapes: dict[int, Shape] = {0: x.shape}
+    constants: dict[int, Array] = {}
+    nodes, readers, expected = list[Node](), list[Node](), list[Array]()
+    kinds = ((4, -5.0, 9.0, 0.5), (3, 1.0, 7.0, 2.0), (8, 0.0, 255.0, 1.0))
+    for i, (channels, lowest, highest, scale) in enumerate(kinds, 1):
+        weights, read = random.integers(-127, 127, (channels, 8)).astype(np.float32), half_values(4, channels)
+        constants[10 + i] = random.uniform(0.001, 0.01, channels).astype(np.float32)
+        shapes |= {i: (1, 2, 3, channels), 10 + i: (channels,), 4 + i: (1, 2, 3, 4)}
+        node = conv(0, i, weights, (FusedOp("MUL", 10 + i), FusedOp("STEPS", values=(lowest, highest, scale))))
+        assert isinstance(node.operation, Convolution)
+        nodes.append(replace(node, operation=replace(node.operation, whole=True)))
+        readers.append(conv(i, 4 + i, read))
+        steps = np.clip(np.rint(convolved(x, weights) * constants[10 + i]), lowest, highest)
+        expected.append(convolved(steps * scale, read))
+    program, found = run(device, shapes, [*nodes, *readers], (5, 6, 7), x, storage, constants=constants)
+    assert [step.kernel.source.name for step in program.steps] == ["conv"] * 4
+    check(device, found, expected)
 
 
 @pytest.mark.parametrize("first", [False, True])
