@@ -31,7 +31,7 @@ class Target:
     """The device that an operation is lowered for: its sizes, its limits, and the decisions that were measured on it.
 
     ``group_size`` is the number of invocations of a work-group, ``invocations`` the number of resident invocations that
-    fill the device. ``matrix_units``: it multiplies fragments of matrices, and weights may be halves. ``tuned`` has the
+    fill the device. ``matrix_units``: it multiplies fragments of matrices, if weights are halves. ``tuned`` has the
     number of the fastest candidate by key, if it was measured.
     """
 

@@ -48,8 +48,8 @@ def lower_node(node: Node, lowered: Lowered) -> None:
     """
     target = lowered.target
     rounds = any(op.expression in ROUNDING for op in node.epilogue)
-    if rounds and not _has_whole_weights(node.operation):
-        # Weights of 16 bits would move its sums across steps.
+    if (rounds or not target.halves) and not _has_whole_weights(node.operation):
+        # Matrix units take weights of 16 bits, which would move sums across steps if halves did not hold them.
         target = replace(target, matrix_units=False)
     lowering = Lowering(node.inputs, node.outputs, lowered.shapes.__getitem__, lowered.scratch, target)
     known = set(lowered.shapes)

@@ -34,8 +34,8 @@ Constants = tuple[np.ndarray, dict[Key, PackedConstant]]
 
 @dataclass(frozen=True)
 class Wanted:
-    """The constants of a program by key, those that must not be stored as halves (``keep_f32``), and those that must
-    not unless halves hold each of their values (``exact``).
+    """The constants of a program by key, those that must not be stored as halves (``keep_f32``), and those that are if
+    and only if halves hold each of their values (``exact``).
 
     ``keep_f32`` are indices, the numbers of fused operations, and tensors that a launch reads which rounds to the steps
     of a quantized tensor; ``exact`` are the arrays of such a launch: a rounded weight can move a sum across a step.
@@ -86,8 +86,12 @@ def pack_constants(wanted: Wanted, storage: Storage, alignment: int) -> Constant
     end = 0
     for key, packed in wanted.arrays.items():
         array = packed.make()
-        fits = storage == "f16" and key not in wanted.keep_f32 and float(np.abs(array).max(initial=0.0)) <= LARGEST_HALF
-        fits = fits and (key not in wanted.exact or np.array_equal(array.astype(np.float16), array))
+        if key in wanted.exact:
+            with np.errstate(over="ignore"):
+                fits = np.array_equal(array.astype(np.float16), array)
+        else:
+            small = float(np.abs(array).max(initial=0.0)) <= LARGEST_HALF
+            fits = storage == "f16" and key not in wanted.keep_f32 and small
         kept: Storage = "i32" if array.dtype == np.int32 else "f16" if fits else "f32"
         part = array.astype(_DTYPES[kept]).tobytes()
         assert len(part) == packed.rows * SLICE_BYTES[kept]

@@ -1,5 +1,5 @@
-"""Storage of each intermediate tensor if 16 bits are allowed: halves around instance norms and in enlarged copies of
-those, else f32.
+"""Storage of each intermediate tensor: halves where nothing is lost, which are numbers of steps of quantized tensors and
+enlarged copies of halves; around instance norms, if 16 bits are allowed; else f32.
 
 A normalization rescales what it reads, so rounding there is not carried on; its tensors are also the largest of the
 networks that have them. Halves everywhere miss the error bound: docs/decisions/0007-f32-except-norms.md. The storage of
@@ -18,16 +18,15 @@ from .launches import Lowered, only_resizes
 def choose_storage(lowered: Lowered, storage: Storage) -> dict[TensorId, Storage]:
     """The storage of every tensor of the program. ``storage`` ("f32" or "f16") is what the user allows."""
     storages: dict[TensorId, Storage] = dict.fromkeys(lowered.shapes, "f32")
-    if storage == "f16":
-        for entry in lowered.launches:
-            launch = entry.launch
-            if launch.tolerates_f16:
-                tensors = launch.reads | launch.writes
-                storages.update((tensors[name], "f16") for name in launch.tolerates_f16)
-            elif (resize := only_resizes(entry)) is not None and not resize.bilinear:
-                storages[launch.writes["dst"]] = storages[launch.reads["src"]]  # it only copies, so nothing is lost
-            if entry.writes_steps:
-                storages[launch.writes["dst"]] = "f16"  # whole numbers
+    for entry in lowered.launches:
+        launch = entry.launch
+        if launch.tolerates_f16 and storage == "f16":
+            tensors = launch.reads | launch.writes
+            storages.update((tensors[name], "f16") for name in launch.tolerates_f16)
+        elif (resize := only_resizes(entry)) is not None and not resize.bilinear:
+            storages[launch.writes["dst"]] = storages[launch.reads["src"]]  # it only copies, so nothing is lost
+        if entry.writes_steps:
+            storages[entry.destination] = "f16"
     return storages | _shared(lowered, storages)
 
 

@@ -51,9 +51,8 @@ class Tuning:
 
 
 def target_for(traits: Traits, storage: Storage) -> Target:
-    """The device as far as a program can use it whose constants are stored so: matrix units take 16-bit weights."""
-    halves = storage == "f16"
-    return replace(traits.target, matrix_units=traits.matrix_units and halves, halves=halves)
+    """The device for a program whose constants are stored so."""
+    return replace(traits.target, halves=storage == "f16")
 
 
 def lower_tuned(graph: Graph, target: Target, tuning: Tuning) -> Lowered:
