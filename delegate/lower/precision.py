@@ -1,4 +1,4 @@
-"""Storage of each intermediate tensor: halves where nothing is lost, which are numbers of steps of quantized tensors and
+"""Storage of each intermediate tensor: halves if nothing is lost, as for numbers of steps of quantized tensors and
 enlarged copies of halves; around instance norms, if 16 bits are allowed; else f32.
 
 A normalization rescales what it reads, so rounding there is not carried on; its tensors are also the largest of the
