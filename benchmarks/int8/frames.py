@@ -24,7 +24,7 @@ import typer
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from names import QUANTIZED
+
 from one_dispatch import bind, milliseconds, record
 
 from framebind.delegate.transform.graph import Graph
@@ -32,6 +32,7 @@ from framebind.delegate.transform.pipeline import Pass, Rewrite
 from framebind.delegate.transform.quantized.steps import sum_integers
 from framebind.delegate.transform.separable import fuse_expanded, fuse_separable
 from framebind.demos.apis import BY_NAME, Backend
+from framebind.demos.measuring.names import QUANTIZED
 from framebind.demos.models import find_model
 from framebind.interop.device import Device
 from framebind.interop.discovery.devices import open_device

@@ -14,7 +14,8 @@ from support.tiny_models import chain
 
 SHAPE = (1, 4, 8, 4)
 RUN = {
-    "cuGraphicsMapResources", "cuGraphicsUnmapResources", "cuMemcpy2DAsync_v2", "cuMemcpyDtoDAsync_v2", "cuGraphLaunch",
+    "cuGraphicsMapResources", "cuGraphicsUnmapResources", "cuMemcpy2DAsync_v2", "cuMemcpyDtoDAsync_v2", "cuLaunchKernel",
+    "cuGraphLaunch",
 }  # fmt: skip
 
 pytestmark = pytest.mark.parametrize("context", ["gl"], indirect=True)
@@ -42,7 +43,7 @@ def test_a_run_maps_once_and_copies_on_the_gpu(recorder: RecordingDriver, contex
         with fb.transfer_guard("disallow"):
             interpreter.invoke()
         assert [name for name in recorder.names() if name in RUN] == [
-            "cuGraphicsMapResources", "cuMemcpy2DAsync_v2", "cuMemcpyDtoDAsync_v2", "cuGraphLaunch",
+            "cuGraphicsMapResources", "cuMemcpy2DAsync_v2", "cuMemcpyDtoDAsync_v2", "cuLaunchKernel",
             "cuMemcpyDtoDAsync_v2", "cuGraphicsUnmapResources",
         ]  # fmt: skip
         (mapping,) = [arguments for name, arguments in recorder.calls if name == "cuGraphicsMapResources"]
