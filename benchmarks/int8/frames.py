@@ -24,7 +24,6 @@ import typer
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-
 from one_dispatch import bind, milliseconds, record
 
 from framebind.delegate.transform.graph import Graph

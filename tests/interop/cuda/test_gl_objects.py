@@ -14,8 +14,8 @@ from support.tiny_models import chain
 
 SHAPE = (1, 4, 8, 4)
 RUN = {
-    "cuGraphicsMapResources", "cuGraphicsUnmapResources", "cuMemcpy2DAsync_v2", "cuMemcpyDtoDAsync_v2", "cuLaunchKernel",
-    "cuGraphLaunch",
+    "cuGraphicsMapResources", "cuGraphicsUnmapResources", "cuMemcpy2DAsync_v2", "cuMemcpyDtoDAsync_v2",
+    "cuLaunchKernel", "cuGraphLaunch",
 }  # fmt: skip
 
 pytestmark = pytest.mark.parametrize("context", ["gl"], indirect=True)
