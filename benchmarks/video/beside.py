@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from peers import IN_PROCESSES, PEERS
-from runs import Run, run_sessions
+from runs import Run, run_sessions, together
 from sessions import Model
 
 
@@ -54,10 +54,7 @@ class Peer:
         self._tell("run")
         runs: list[Run] = self._said(until)
         self._end()
-        return Run(
-            sum(run.frames for run in runs), max(run.seconds for run in runs),
-            sum(run.cpu_seconds for run in runs), sum(run.nbytes for run in runs), runs[0].outputs,
-        )  # fmt: skip
+        return together(runs)
 
     def _tell(self, what: str) -> None:
         for _, connection in self._parts:

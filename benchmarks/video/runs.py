@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sessions import Array, Counted, MakeSession, Model, Session
 
@@ -40,18 +40,57 @@ class Span:
         return 1000 * self.cpu_seconds / self.frames
 
 
+class Sample(NamedTuple):
+    """A moment: its time, the frames that were done until then, and the CPU time of the process."""
+
+    seconds: float
+    frames: int
+    cpu_seconds: float
+
+
 @dataclass(frozen=True)
 class Run:
     """One run of all sessions, and one session's last outputs.
 
-    ``steady`` is the part from when every session has done FIRST frames until the first one has done all: no file is
-    opened or closed meanwhile. None if a session does not count its frames, or ended before.
+    ``traces`` has samples of each process, from when all its sessions have done FIRST frames until the first one has
+    done all; none of a session that does not count its frames.
     """
 
     whole: Span
-    steady: Span | None
+    traces: tuple[tuple[Sample, ...], ...]
     nbytes: int
     outputs: list[Array] | None
+
+    @property
+    def steady(self) -> Span | None:
+        """The part in which all sessions of all processes are under way: no file is opened or closed meanwhile.
+
+        None if there is no such part, or the sessions do not count.
+        """
+        if not self.traces or not all(self.traces):
+            return None
+        begin, end = max(trace[0].seconds for trace in self.traces), min(trace[-1].seconds for trace in self.traces)
+        within = [[each for each in trace if begin <= each.seconds <= end] for trace in self.traces]
+        if any(len(trace) < 2 or trace[-1].frames == trace[0].frames for trace in within):
+            return None
+        spans = [_between(trace[0], trace[-1]) for trace in within]
+        frames, rate = sum(span.frames for span in spans), sum(span.rate for span in spans)
+        return Span(frames, frames / rate, sum(span.cpu_seconds for span in spans))
+
+
+def _between(first: Sample, last: Sample) -> Span:
+    return Span(last.frames - first.frames, last.seconds - first.seconds, last.cpu_seconds - first.cpu_seconds)
+
+
+def together(parts: Sequence[Run]) -> Run:
+    """Runs of several processes that began at the same time, as one. The outputs are the first one's."""
+    wholes = [part.whole for part in parts]
+    whole = Span(
+        sum(each.frames for each in wholes), max(each.seconds for each in wholes),
+        sum(each.cpu_seconds for each in wholes),
+    )  # fmt: skip
+    traces = tuple(trace for part in parts for trace in part.traces)
+    return Run(whole, traces, sum(part.nbytes for part in parts), parts[0].outputs)
 
 
 def run_sessions(
@@ -98,7 +137,7 @@ def run_sessions(
     runs = list[Run]()
     try:
         for _ in range(repeats):
-            while wait is not None and begin.n_waiting < sessions and not begin.broken:
+            while begin.n_waiting < sessions and not begin.broken:
                 time.sleep(0.01)
             if wait is not None:
                 wait()
@@ -108,10 +147,10 @@ def run_sessions(
             begin.wait()
             fb.transfers.reset()
             started, cpu = time.perf_counter(), time.process_time()
-            steady = _steady(counted, end) if len(counted) == sessions else None
+            traces = (_trace(counted, end),) if len(counted) == sessions else ()
             end.wait()
             whole = Span(sum(counts), time.perf_counter() - started, time.process_time() - cpu)
-            runs.append(Run(whole, steady, fb.transfers.bytes, made[0].outputs))
+            runs.append(Run(whole, traces, fb.transfers.bytes, made[0].outputs))
     except threading.BrokenBarrierError as error:
         errors.append(error)  # behind the one that broke it
         begin.abort()
@@ -122,20 +161,15 @@ def run_sessions(
     return runs
 
 
-def _steady(sessions: Sequence[Counted], end: threading.Barrier) -> Span | None:
-    """The part of a run in which all sessions are under way. ``end`` is where those wait that have ended."""
-
-    def now() -> tuple[int, float, float]:
-        return sum(each.count for each in sessions), time.perf_counter(), time.process_time()
-
-    while min(each.count for each in sessions) < FIRST and not end.n_waiting and not end.broken:
-        time.sleep(0.005)
-    first = last = now()
+def _trace(sessions: Sequence[Counted], end: threading.Barrier) -> tuple[Sample, ...]:
+    """Samples while all sessions are under way. ``end`` is where those wait that have ended."""
+    samples = list[Sample]()
     while not end.n_waiting and not end.broken:
-        time.sleep(0.005)
-        last = now()
-    frames = last[0] - first[0]
-    return Span(frames, last[1] - first[1], last[2] - first[2]) if frames else None
+        counts = [each.count for each in sessions]
+        if min(counts) >= FIRST:
+            samples.append(Sample(time.perf_counter(), sum(counts), time.process_time()))
+        time.sleep(0.01)
+    return tuple(samples)
 
 
 class Crew:
@@ -161,7 +195,7 @@ class Crew:
             self._pool.submit(_run_part, partial(make, model), clip, sessions // self.processes, repeats, begin)
             for _ in range(self.processes)
         ]
-        return [_sum(list(part)) for part in zip(*[each.result() for each in started], strict=True)]
+        return [together(part) for part in zip(*[each.result() for each in started], strict=True)]
 
     def close(self) -> None:
         """End the processes."""
@@ -175,17 +209,3 @@ def _run_part(make: Callable[[], Session], clip: Path, sessions: int, repeats: i
     except Exception:
         begin.abort()
         raise
-
-
-def _sum(parts: list[Run]) -> Run:
-    """Runs of several processes at the same time: rates, CPU time and bytes are added."""
-    steady = [part.steady for part in parts if part.steady is not None]
-    return Run(
-        _together([part.whole for part in parts]), _together(steady) if len(steady) == len(parts) else None,
-        sum(part.nbytes for part in parts), parts[0].outputs,
-    )  # fmt: skip
-
-
-def _together(spans: list[Span]) -> Span:
-    frames, cpu = sum(span.frames for span in spans), sum(span.cpu_seconds for span in spans)
-    return Span(frames, frames / sum(span.rate for span in spans), cpu)
