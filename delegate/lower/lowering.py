@@ -11,6 +11,7 @@ from ...kernels.ops.arguments import is_exact
 from ...kernels.ops.bottleneck.expanded import Expanded
 from ...kernels.ops.convolution.conv import Convolution
 from ...kernels.ops.convolution.depthwise import Depthwise
+from ...kernels.ops.convolution.fully_connected import FullyConnected
 from ...kernels.ops.convolution.separable import Separable
 from ...kernels.target import Target
 from ...kernels.tensor import INDEX_DTYPES, Shape, TensorId, TensorInfo
@@ -73,7 +74,7 @@ def _has_whole_weights(operation: Operation) -> bool:
         return operation.expansion.whole and (isinstance(filtered, Depthwise) or filtered.pointwise.whole)
     if isinstance(operation, Separable):
         return operation.pointwise.whole
-    return isinstance(operation, Convolution) and operation.whole
+    return isinstance(operation, Convolution | FullyConnected) and operation.whole
 
 
 def check_lowering(node: Node, tensors: Mapping[int, TensorInfo], target: Target) -> dict[Hashable, int]:

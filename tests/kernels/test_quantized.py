@@ -21,6 +21,7 @@ from framebind.delegate.certify.cases.quantized_models import (
     cases,
     float_after_dequantize,
     float_with_integer_weights,
+    layers,
     random_inputs,
     resize,
     unary,
@@ -76,9 +77,9 @@ def test_operator_is_within_one_step_of_litert(gpu: Device, case: Quantized) -> 
     delegate.close()
 
 
-def test_convolutions_behind_one_another_compute_litert_s_integers(gpu: Device) -> None:
+@pytest.mark.parametrize("model", [bottleneck("int8", (1, 12, 14, 12)), layers("int8", 500, 200, 300)], ids=len)
+def test_convolutions_behind_one_another_compute_litert_s_integers(gpu: Device, model: bytes) -> None:
     """Their sums are whole numbers, and one product of floats makes steps of them, as in XNNPACK."""
-    model = bottleneck("int8", (1, 12, 14, 12))
     interpreter, delegate = on_gpu(gpu, model)
     inputs = random_inputs(interpreter.get_input_details())
     (expected,), (result,) = on_cpu(model, inputs).values(), run(interpreter, inputs).values()

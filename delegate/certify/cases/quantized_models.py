@@ -100,7 +100,7 @@ def bottleneck(dtype: str, shape: Sequence[int]) -> bytes:
     operators = [
         Op("QUANTIZE", [0], [1]), Op("CONV_2D", [1, 8, 9], [2], expand, 3),
         Op("DEPTHWISE_CONV_2D", [2, 10, 11], [3], depth, 3), Op("CONV_2D", [3, 12, 13], [4], convolve, 3),
-        Op("ADD", [4, 1], [5], options("Add"), 2),
+        Op("ADD", [1, 4] if dtype == "uint8" else [4, 1], [5], options("Add"), 2),
         Op("RESIZE_NEAREST_NEIGHBOR", [5, 16], [6], options("ResizeNearestNeighbor"), 2),
         Op("CONV_2D", [6, 14, 15], [7], convolve, 3),
     ]  # fmt: skip
@@ -111,6 +111,18 @@ def fully_connected(dtype: str, inputs: int, units: int, axis: int | None = None
     w = weights([units, inputs], dtype, axis)
     tensors = [tensor("x", [2, inputs], dtype), w, bias(w, STEP[dtype], units, dtype), tensor("y", [2, units], dtype)]
     return build(G(tensors, [Op("FULLY_CONNECTED", [0, 1, 2], [3], schema.FullyConnectedOptionsT(), 4)], [0], [3]))
+
+
+def layers(dtype: str, inputs: int, hidden: int, units: int) -> bytes:
+    """Two layers, one behind the other. Nothing else reads what is between them."""
+    given = options("FullyConnected", fusedActivationFunction=RELU6)
+    w = [weights([hidden, inputs], dtype, None), weights([units, hidden], dtype, None)]
+    tensors = [T("x", (2, inputs)), tensor("a", [2, inputs], dtype), tensor("b", [2, hidden], dtype, 0.0251)]
+    tensors += [tensor("y", [2, units], dtype, 0.0371), w[0], bias(w[0], STEP[dtype], hidden, dtype), w[1]]
+    tensors.append(bias(w[1], 0.0251, units, dtype))
+    operators = [Op("QUANTIZE", [0], [1]), Op("FULLY_CONNECTED", [1, 4, 5], [2], given, 4)]
+    operators.append(Op("FULLY_CONNECTED", [2, 6, 7], [3], options("FullyConnected"), 4))
+    return build(G(tensors, operators, [0], [3]))
 
 
 def binary(name: str, dtype: str, shapes: Sequence[Sequence[int]], activation: int = 0) -> bytes:
@@ -253,6 +265,7 @@ def cases() -> list[Quantized]:
             "DEPTHWISE_CONV_2D": depthwise(dtype, SHAPE, 1),
             "DEPTHWISE_CONV_2D multiplier 2": depthwise(dtype, (1, 6, 7, 3), 2),
             "FULLY_CONNECTED": fully_connected(dtype, 21, 10),
+            "FULLY_CONNECTED twice": layers(dtype, 40, 33, 10),
             "ADD": binary("ADD", dtype, (SHAPE, SHAPE)),
             "ADD RELU6": binary("ADD", dtype, (SHAPE, SHAPE), RELU6),
             "ADD broadcast": binary("ADD", dtype, (SHAPE, (1, 1, 1, 5))),

@@ -15,10 +15,13 @@ import numpy as np
 from ....kernels.operation import FusedOp
 from ....kernels.ops.convolution.conv import Convolution
 from ....kernels.ops.convolution.depthwise import Depthwise
+from ....kernels.ops.convolution.fully_connected import FullyConnected
 from ....kernels.ops.convolution.separable import CLAMPS
 from ....kernels.tensor import LARGEST_WHOLE_HALF
 from ..graph import Graph, Node
 
+_SUMS = Convolution | Depthwise | FullyConnected
+"""The operations that sum integers."""
 Scales = dict[int, float]
 """The scale of each tensor that holds numbers of steps."""
 
@@ -30,7 +33,7 @@ def sum_integers(graph: Graph) -> None:
     scales = _in_steps(graph)
     for node in graph.forwards():
         operation = node.operation
-        if isinstance(operation, Convolution | Depthwise) and operation.scales and not node.input_ops:
+        if isinstance(operation, _SUMS) and operation.scales and not node.input_ops:
             _count(graph, node, operation, scales)
         elif scales.keys() & {*node.outputs, *node.operands}:
             graph.update(node, epilogue=_read_steps(node.epilogue, node.outputs[0], scales))
@@ -70,15 +73,16 @@ def _takes_steps(reader: Node, tensor: int, scales: Collection[int]) -> bool:
     if reader.inputs.count(tensor) == 0:
         return len(summands) == reader.operands.count(tensor)
     operation = reader.operation
-    if isinstance(operation, Convolution | Depthwise):
+    if isinstance(operation, _SUMS):
         return bool(operation.scales) and not reader.input_ops
     return operation.keeps_steps() and reader.operands == (tensor,) and reader.outputs[0] in scales
 
 
-def _count(graph: Graph, node: Node, operation: Convolution | Depthwise, scales: Scales) -> None:
+def _count(graph: Graph, node: Node, operation: Convolution | Depthwise | FullyConnected, scales: Scales) -> None:
     """Give a convolution integers as weights, and as bias if its input holds numbers of steps."""
-    weight_scales = np.array(operation.scales, np.float32)
-    per_channel = weight_scales.reshape(-1, 1, 1, 1) if isinstance(operation, Convolution) else weight_scales
+    assert operation.weights is not None
+    weight_scales, others = np.array(operation.scales, np.float32), operation.weights.ndim - 1
+    per_channel = weight_scales if isinstance(operation, Depthwise) else weight_scales.reshape(-1, *(1,) * others)
     input_scale, output = scales.get(node.inputs[0]), node.outputs[0]
     products = weight_scales * np.float32(input_scale or 1.0)
     bias = None if operation.bias is None else operation.bias.astype(np.float64) / products
@@ -100,10 +104,12 @@ def _count(graph: Graph, node: Node, operation: Convolution | Depthwise, scales:
     graph.update(node, operation=counted, epilogue=(*first, *rest))
 
 
-def _per_channel(graph: Graph, node: Node, operation: Convolution | Depthwise, values: np.ndarray) -> int:
+def _per_channel(
+    graph: Graph, node: Node, operation: Convolution | Depthwise | FullyConnected, values: np.ndarray
+) -> int:
     """A constant tensor with one number for each output channel."""
-    axis = 0 if isinstance(operation, Convolution) else 3
-    channels = operation.weights.shape[axis]
+    assert operation.weights is not None
+    channels = operation.weights.shape[3 if isinstance(operation, Depthwise) else 0]
     tensor = graph.new_tensor(node.outputs[0], (channels,), np.broadcast_to(values, (channels,)).copy())
     graph.tensors[tensor] = replace(graph.tensors[tensor], quantization=None, stored_dtype="")
     return tensor
@@ -129,7 +135,7 @@ def _leading_clamp(epilogue: Sequence[FusedOp]) -> tuple[tuple[float, float, flo
 def _read_steps(epilogue: Sequence[FusedOp], output: int, scales: Scales) -> tuple[FusedOp, ...]:
     """The same operations if summands hold numbers of steps, and the output does."""
     ops = [
-        replace(op, expression="ADD_STEPS", values=(scales[op.operand],)) if op.operand in scales else op
+        FusedOp("ADD_STEPS", op.operand, values=(scales[op.operand],)) if op.operand in scales else op
         for op in epilogue
     ]
     if ops and output in scales and ops[-1].expression == "QUANTIZE":

@@ -22,12 +22,15 @@ class FullyConnected(Operation):
     """Rows of ``inputs`` values times weights, plus a bias.
 
     ``weights`` is (units, inputs), or None if they are computed; then they are the second input. The first input is
-    flattened to rows. ``keep_dimensions``: the output keeps all dimensions of the first input but the last.
+    flattened to rows. ``keep_dimensions``: the output keeps all dimensions of the first input but the last. ``scales``
+    and ``whole`` are those of Convolution.
     """
 
     weights: np.ndarray | None = field(compare=False)
     bias: np.ndarray | None = field(compare=False, default=None)
     keep_dimensions: bool = False
+    scales: tuple[float, ...] = ()
+    whole: bool = False
 
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
         units, length = shapes[1] if self.weights is None else self.weights.shape
@@ -59,7 +62,7 @@ class FullyConnected(Operation):
             product = launch_product(lowering, (source, lowering.inputs[1]), shapes, (False, True), self.bias)
             return [*launches, product]
         window = Window((1, 1), (1, 1), padding=VALID)
-        convolution = Convolution(window, weights.reshape(units, 1, 1, length), self.bias)
+        convolution = Convolution(window, weights.reshape(units, 1, 1, length), self.bias, whole=self.whole)
         return [*launches, launch_convolution(lowering, source, convolution)]
 
 
@@ -71,7 +74,8 @@ def _parse(node: TfliteNode) -> Parsed:
     if node.options.WeightsFormat():
         raise Unsupported("only the default weights format is supported")
     units, length = weights.shape
-    operation = FullyConnected(weights.constant, optional_bias(node.inputs, units), bool(node.options.KeepNumDims()))
+    bias, keeps = optional_bias(node.inputs, units), bool(node.options.KeepNumDims())
+    operation = FullyConnected(weights.constant, bias, keeps, weights.scales if weights.constant is not None else ())
     if length == 0 or np.prod(source.shape, dtype=np.int64) % length:
         raise Unsupported(f"input {source.shape} is no number of rows of {length} values")
     runtime = (0,) if weights.constant is not None else (0, 1)
