@@ -1,7 +1,7 @@
-"""Writes docs/video-times.md from the measurements in benchmarks/results/video and gpus, and adds new ones there.
+"""Writes docs/video-times.md from the measurements in benchmarks/results (video, gpus, watch), and adds new ones there.
 
 python benchmarks/video/page.py                              write the page
-python benchmarks/video/page.py ROWS.json --commit HASH      keep what measure.py or gpus.py wrote with --json first
+python benchmarks/video/page.py ROWS.json --commit HASH      keep what measure.py, gpus.py or watch.py wrote first
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 ROOT = Path(__file__).parents[2]
-RESULTS, GPUS = (ROOT / "benchmarks" / "results" / name for name in ("video", "gpus"))
+RESULTS, GPUS, WATCH = (ROOT / "benchmarks" / "results" / name for name in ("video", "gpus", "watch"))
 PAGE = ROOT / "docs" / "video-times.md"
 HEADER = """# Videos decoded and run on the GPU
 
@@ -49,6 +49,32 @@ GPUS_HEADER = """
 *Whole* counts from the start of the processes to their end, *steady* while all sessions have work; rates are frames/s,
 *cores* CPU seconds per 1,000 frames. *Times* is what all GPUs make of the rate of one.
 """
+
+
+WATCH_HEADER = """
+## Streams watched at once
+
+`benchmarks/video/watch.py` serves such a clip over HTTP on loopback, at its own rate, to so many streams, which `watch`
+takes through a task on one context: rates are results per second, of all streams and of the least one. *Latency* is
+from the arrival of a frame's packet to its result, the largest median and 95% of a stream. *Dropped* is the share of
+the frames for which there was no time, *cores* CPU seconds per second of the process, without the servers.
+"""
+
+
+def watch_table(result: dict[str, Any]) -> str:
+    """A result of watch.py as a section."""
+    lines = [
+        f"\n### {result['machine']}, {result['date']}\n",
+        f"PyAV {result['pyav']}, {result['cpus']} CPU cores, commit {result['commit']}: `{result['command']}`\n",
+        "| task | streams | decoder | results/s | least | latency, ms | 95% | dropped | cores |",
+        "| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    lines += [
+        f"| {row['task']} | {row['streams']} | {row['decoder']} | {row['rate']:,.0f} | {row['least_rate']:.1f} | "
+        f"{row['latency_median']:.1f} | {row['latency_p95']:.1f} | {row['dropped']:.1%} | {row['cores']:.2f} |"
+        for row in result["rows"]
+    ]
+    return "\n".join(lines) + "\n" + (f"\n{result['note']}\n" if result.get("note") else "")
 
 
 def gpus_table(result: dict[str, Any]) -> str:
@@ -109,7 +135,12 @@ def _short(text: str) -> str:
 
 def page() -> str:
     """The whole page, the newest results first."""
-    return HEADER + "".join(map(table, _results(RESULTS))) + GPUS_HEADER + "".join(map(gpus_table, _results(GPUS)))
+    return "".join(
+        [
+            HEADER, *map(table, _results(RESULTS)), GPUS_HEADER, *map(gpus_table, _results(GPUS)),
+            WATCH_HEADER, *map(watch_table, _results(WATCH)),
+        ]
+    )  # fmt: skip
 
 
 def _results(folder: Path) -> list[dict[str, Any]]:
@@ -118,14 +149,14 @@ def _results(folder: Path) -> list[dict[str, Any]]:
 
 
 def main(
-    rows: Annotated[Path | None, typer.Argument(help="A file that measure.py or gpus.py wrote.")] = None,
+    rows: Annotated[Path | None, typer.Argument(help="A file that measure.py, gpus.py or watch.py wrote.")] = None,
     commit: Annotated[str, typer.Option(help="The commit that was measured.")] = "",
 ) -> None:
     """Write the page."""
     if rows is not None:
         date = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
         result = {**json.loads(rows.read_text(encoding="utf-8")), "date": date, "commit": commit}
-        folder = GPUS if "gpus" in result else RESULTS
+        folder = GPUS if "gpus" in result else WATCH if "seconds" in result else RESULTS
         machine = re.sub(r"[^a-z0-9]+", "-", result["machine"].lower())
         (folder / f"{machine}-{commit}-{date}.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")

@@ -34,9 +34,9 @@ from framebind.demos.flags import GpuFlags
 from framebind.demos.processing.work import TaskName, Work
 from framebind.demos.watching.watcher import Watcher, open_viewer
 
-FPS, SECONDS = 30, 40
+FPS, SECONDS = 30, 20
 """Rate of the clip, and its length: a stream that ends is connected again."""
-STREAMS_PER_SERVER = 16
+STREAMS_PER_SERVER = 32
 """Streams that one process serves: Python's lock lets one thread of it run."""
 
 
@@ -91,14 +91,12 @@ def serve(path: Path, port: Connection) -> None:
 @contextlib.contextmanager
 def servers(clip: Path, count: int) -> Iterator[list[str]]:
     """So many server processes, until the block ends. Yields their addresses."""
-    spawned, started, addresses = multiprocessing.get_context("spawn"), list[Any](), list[str]()
+    spawned, pipes = multiprocessing.get_context("spawn"), [multiprocessing.Pipe() for _ in range(count)]
+    started = [spawned.Process(target=serve, args=(clip, theirs), daemon=True) for _, theirs in pipes]
     try:
-        for _ in range(count):
-            ours, theirs = multiprocessing.Pipe()
-            started.append(spawned.Process(target=serve, args=(clip, theirs), daemon=True))
-            started[-1].start()
-            addresses.append(f"http://127.0.0.1:{ours.recv()}/live.ts")
-        yield addresses
+        for each in started:
+            each.start()
+        yield [f"http://127.0.0.1:{ours.recv()}/live.ts" for ours, _ in pipes]
     finally:
         for each in started:
             each.terminate()
