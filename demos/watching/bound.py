@@ -18,7 +18,7 @@ from ..player.network import Sampling
 from ..processing.bound_session import BoundModel, Outputs, in_stored
 from ..processing.tasks import make_finder, model_of
 from ..processing.work import Work
-from .marks import draw_marks
+from .marks import draw_marks, tint
 from .pictures import WEB_PICTURE, WIDEST
 
 _NUMBERS = {"bt709": 1, "bt601": 5, "bt2020": 9}
@@ -72,7 +72,7 @@ class BoundView:
 
     def _use(self, size: tuple[int, int]) -> None:
         """Find things in frames of that size, upright, from now on."""
-        self._size, self._find = size, make_finder(self._work, self._viewer.model, size).find
+        self._size, self._finder = size, make_finder(self._work, self._viewer.model, size)
 
     def find(self, frame: fb.YuvPicture) -> list[dict[str, Any]]:
         rotation, self._picture = self._source.rotation, frame
@@ -84,12 +84,14 @@ class BoundView:
         def look(sampling: Sampling) -> Outputs:
             return self._viewer.model.run(frame, in_stored(sampling, size, rotation), meanwhile=lambda: None)
 
-        self._found = self._find(look)
+        self._found = self._finder.find(look)
         return self._found
 
     def pixels(self) -> npt.NDArray[Any]:
         assert self._picture is not None
         pixels = read_picture(self._picture, self._source.rotation, self._viewer.context)
+        if self._finder.mask is not None:
+            tint(pixels, np.asarray(self._finder.mask.show()))
         draw_marks(pixels, self._found, pixels.shape[1] / self._size[0])
         return pixels
 

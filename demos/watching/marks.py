@@ -1,4 +1,4 @@
-"""Boxes, points and names of what was found in a frame, drawn by OpenCV over a picture in CPU memory."""
+"""Masks, boxes, points and names of what was found in a frame, drawn by OpenCV over a picture in CPU memory."""
 
 from __future__ import annotations
 
@@ -12,6 +12,17 @@ from ..vision.labels import palette
 
 _LINES = 8
 """Most lines of text without a box."""
+_TINT = 0.5
+"""Share of a mask's colour where it is not black."""
+
+
+def tint(pixels: npt.NDArray[np.uint8], mask: npt.NDArray[np.uint8]) -> None:
+    """Mix the colours of a mask, RGBA of any size, into a picture, where they are not black."""
+    import cv2  # only here: commands start without it
+
+    small = cv2.resize(mask, (pixels.shape[1], pixels.shape[0]), interpolation=cv2.INTER_NEAREST)
+    shares = _TINT * (small[..., :3].max(axis=-1, keepdims=True) > 0)
+    pixels[..., :3] = pixels[..., :3] + shares * (small[..., :3].astype(np.float32) - pixels[..., :3])
 
 
 def draw_marks(pixels: npt.NDArray[np.uint8], found: Sequence[dict[str, Any]], scale: float) -> None:

@@ -27,7 +27,7 @@ from framebind.demos.processing.work import Work
 from framebind.demos.watching.bound import BindingViewer, read_picture
 from framebind.demos.watching.drawn import DrawingViewer
 from framebind.demos.watching.figures import Latencies
-from framebind.demos.watching.marks import draw_marks
+from framebind.demos.watching.marks import draw_marks, tint
 from framebind.demos.watching.pictures import WEB_PICTURE
 from framebind.demos.watching.stream import name_of
 from framebind.demos.watching.watcher import Watcher
@@ -137,6 +137,13 @@ def test_planes_of_a_gpu_are_read_for_the_page_and_counted(recorder: RecordingDr
     (copies,) = fb.transfers.by_reason.values()
     assert (copies.calls, copies.bytes) == (2, 16 * 7 + 12 + 16 * 3 + 12)
     assert fb.transfers.by_reason.keys() == {("download", WEB_PICTURE)}
+
+
+def test_a_mask_tints_the_picture_where_it_is() -> None:
+    pixels, mask = np.full((4, 6, 4), 100, np.uint8), np.zeros((8, 12, 4), np.uint8)
+    mask[:, 6:] = 0, 200, 0, 255
+    tint(pixels, mask)
+    assert (pixels[:, :3] == 100).all() and (pixels[:, 3:] == (50, 150, 50, 100)).all()
 
 
 def test_marks_are_drawn_where_things_are() -> None:
