@@ -8,10 +8,10 @@ from ..views import Plane, Sliced, Table
 from .dialect import Dialect
 from .macro import Macro, constant, literal
 from .planes import texel_read
-from .reads import read_lines, stored_and_applied, with_input_ops
+from .reads import Lines, read_lines, stored_and_applied, with_input_ops
 from .shapes import shape_lines
 from .source import Argument, Buffer, KernelSource
-from .texts import loads_fragments, with_integers
+from .texts import loads_fragments, multiplies_pairs, with_integers
 from .writes import write_macro
 
 
@@ -52,6 +52,7 @@ def _fragment_macros(source: KernelSource, dialect: Dialect, buffers: Mapping[st
     """
     floats = [
         constant("FRAGMENT", "float4"),
+        constant("WEIGHTS", "float4"),
         constant("NO_FRAGMENT", "F4(0.0f)"),
         Macro("LOCAL_FRAGMENTS", ("array_",), "array_"),
         constant("FRAGMENT_src", "READ_src"),
@@ -61,20 +62,48 @@ def _fragment_macros(source: KernelSource, dialect: Dialect, buffers: Mapping[st
     ]
     src, weights = (next(a for a in source.arguments if a.name == name) for name in ("src", "weights"))
     computed = source.input_ops or (src.resized is not None and src.resized.bilinear)
-    if dialect.words is None or computed or not (_holds_halves(src) and _holds_halves(weights)):
-        return [*floats]
+    words = dialect.words
+    if words is None or not _holds_halves(weights):
+        return [*floats, *_NO_PAIRS]
+    load_weights = read_lines(weights, buffers, dialect.load_words, "FRAGMENT")
+    if computed or not _holds_halves(src):
+        if not multiplies_pairs(source.name):
+            return [*floats, *_NO_PAIRS]
+        pairs = [line for line in floats if "WEIGHTS" not in str(line) and "weights" not in str(line)][:-1]
+        pairs += [constant("WEIGHTS", words[0]), *load_weights, *_PAIRS]
+        return ["#ifdef MATRIX_UNITS", *pairs, "#else", *floats, *_NO_PAIRS, "#endif"]
     halves = [
-        constant("FRAGMENT", dialect.words[0]),
-        constant("NO_FRAGMENT", dialect.words[1]),
-        Macro("LOCAL_FRAGMENTS", ("array_",), f"(({dialect.words[2]})array_)"),
+        constant("FRAGMENT", words[0]),
+        constant("WEIGHTS", words[0]),
+        constant("NO_FRAGMENT", words[1]),
+        Macro("LOCAL_FRAGMENTS", ("array_",), f"(({words[2]})array_)"),
         Macro("TO_FRAGMENT", ("v_",), "words_of(v_)"),
         constant("MULTIPLY_FRAGMENTS", "MULTIPLY_HALVES"),
-    ]
-    loads = [
         *read_lines(src, buffers, dialect.load_words, "FRAGMENT"),
-        *read_lines(weights, buffers, dialect.load_words, "FRAGMENT"),
+        *load_weights,
     ]
-    return ["#ifdef MATRIX_UNITS", *halves, *loads, "#else", *floats, "#endif"]
+    return ["#ifdef MATRIX_UNITS", *halves, "#else", *floats, "#endif", *_NO_PAIRS]
+
+
+_PAIRS: Lines = [
+    constant("PAIRS", 1),
+    constant("FITS_PAIR", "fits_pair"),
+    constant("TO_PAIR", "pair_of"),
+    Macro(
+        "MULTIPLY_PAIRS",
+        ("sum_", "rest_", "p_", "q_", "w_"),
+        "sum_ = multiply_halves(sum_, first_halves(p_), first_halves(q_), w_); "
+        "rest_ = multiply_halves(rest_, second_halves(p_), second_halves(q_), w_)",
+    ),
+    Macro("MULTIPLY_FRAGMENTS", ("sum_", "p_", "q_", "w_"), "MULTIPLY_FLOATS(sum_, p_, q_, half4_of(w_))"),
+]
+"""Macros of kernels that keep floats as pairs of halves: the rest of them is in the preludes."""
+_NO_PAIRS: Lines = [
+    constant("PAIRS", 0),
+    Macro("FITS_PAIR", ("v_",), "false"),
+    Macro("TO_PAIR", ("v_",), "(v_)"),
+    Macro("MULTIPLY_PAIRS", ("sum_", "rest_", "p_", "q_", "w_"), ""),
+]
 
 
 def _holds_halves(argument: Argument) -> bool:

@@ -84,6 +84,11 @@ def loads_fragments(name: str) -> bool:
     return "FRAGMENT_" in tile_function(name).body
 
 
+def multiplies_pairs(name: str) -> bool:
+    """Whether a kernel's text multiplies floats as pairs of halves."""
+    return "MULTIPLY_PAIRS" in tile_function(name).body
+
+
 INTEGER_KERNELS = frozenset(
     "arg_extreme choose concat copy cumsum gather gather_nd integer_reduce one_hot pad quantize reshape slice_at "
     "strided_copy update_slice".split()

@@ -59,7 +59,11 @@ def launch_matrix_patches(
         "PATCH_W": patch_width, "PATCH_H": patch_height, "COLUMNS": eights, "STEPS": row_steps(window, depth_s),
     }  # fmt: skip
     arrays = {"weights": pack_rows(weights, window, depth_s), "bias": pack_bias(bias, channels)}
-    local = (("float4", "region", room), ("float4", "exchange", 1 if lowering.target.matrix_units else 3 * group_size))
+    local = (
+        ("float4", "region", room),
+        ("int", "wide", 1),
+        ("float4", "exchange", 1 if lowering.target.matrix_units else 3 * group_size),
+    )
     fusion = Fusion(slice_ownership=SliceOwnership(2 * eights, 2 * eights), single_pass_read=True)
     groups = batch * across * down
     reads, writes = {"src": source}, {"dst": lowering.outputs[0]}

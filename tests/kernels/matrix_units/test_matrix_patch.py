@@ -60,3 +60,20 @@ def test_its_pixels_are_added_up_for_a_normalization(device: Device) -> None:
     expected = (y - y.mean((1, 2), keepdims=True)) / np.sqrt(y.var((1, 2), keepdims=True) + 1e-3)
     if device.traits.api != "null":
         assert relative_error(found[0], expected) <= 2e-3
+
+
+@pytest.mark.parametrize("largest", [1.0, 1e-5, 1e6, np.inf])
+def test_floats_become_pairs_of_halves_if_halves_hold_them(device: Device, largest: float) -> None:
+    """On units of the device's own. One value of a tile decides, and others keep their bits."""
+    window, image = Window((7, 9), (1, 1), padding=SAME), normal(1, 12, 70, 4) * np.float32(min(largest, 1.0))
+    image[0, 3, 60, 1] = largest
+    operation = Convolution(window, half(8, 7 * 9 * 4).reshape(8, 7, 9, 4), None)
+    shapes: dict[int, Shape] = {0: image.shape, 1: (1, 12, 70, 8)}
+    target = target_of(device, "f16", group_size=64, fixed={"matrix_patch": 1})
+    program, (found,) = run(device, shapes, [Node("CONV_2D", operation, (0,), (1,))], (1,), image, "f16", target=target)
+    assert [step.kernel.source.name for step in program.steps] == ["matrix_patch"]
+    expected = convolve(operation)(image)
+    finite = np.isfinite(expected)
+    if device.traits.api != "null":
+        assert not np.isfinite(found[~finite]).any()
+        assert relative_error(found[finite], expected[finite]) <= 1e-5
