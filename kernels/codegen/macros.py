@@ -58,6 +58,7 @@ def _fragment_macros(source: KernelSource, dialect: Dialect, buffers: Mapping[st
         constant("FRAGMENT_src", "READ_src"),
         constant("FRAGMENT_weights", "LOAD4_weights"),
         Macro("TO_FRAGMENT", ("v_",), "(v_)"),
+        Macro("FROM_FRAGMENT", ("v_",), "(v_)"),
         constant("MULTIPLY_FRAGMENTS", "MULTIPLY_FLOATS"),
     ]
     src, weights = (next(a for a in source.arguments if a.name == name) for name in ("src", "weights"))
@@ -78,6 +79,7 @@ def _fragment_macros(source: KernelSource, dialect: Dialect, buffers: Mapping[st
         constant("NO_FRAGMENT", words[1]),
         Macro("LOCAL_FRAGMENTS", ("array_",), f"(({words[2]})array_)"),
         Macro("TO_FRAGMENT", ("v_",), "words_of(v_)"),
+        Macro("FROM_FRAGMENT", ("v_",), "half4_of(v_)"),
         constant("MULTIPLY_FRAGMENTS", "MULTIPLY_HALVES"),
         *read_lines(src, buffers, dialect.load_words, "FRAGMENT"),
         *load_weights,
@@ -91,9 +93,9 @@ _PAIRS: Lines = [
     constant("TO_PAIR", "pair_of"),
     Macro(
         "MULTIPLY_PAIRS",
-        ("sum_", "rest_", "p_", "q_", "w_"),
-        "sum_ = multiply_halves(sum_, first_halves(p_), first_halves(q_), w_); "
-        "rest_ = multiply_halves(rest_, second_halves(p_), second_halves(q_), w_)",
+        ("sum_", "p_", "q_", "w_"),
+        "sum_ = multiply_halves(sum_, second_halves(p_), second_halves(q_), w_); "
+        "sum_ = multiply_halves(sum_, first_halves(p_), first_halves(q_), w_)",
     ),
     Macro("MULTIPLY_FRAGMENTS", ("sum_", "p_", "q_", "w_"), "MULTIPLY_FLOATS(sum_, p_, q_, half4_of(w_))"),
 ]
@@ -102,7 +104,7 @@ _NO_PAIRS: Lines = [
     constant("PAIRS", 0),
     Macro("FITS_PAIR", ("v_",), "false"),
     Macro("TO_PAIR", ("v_",), "(v_)"),
-    Macro("MULTIPLY_PAIRS", ("sum_", "rest_", "p_", "q_", "w_"), ""),
+    Macro("MULTIPLY_PAIRS", ("sum_", "p_", "q_", "w_"), ""),
 ]
 
 

@@ -119,11 +119,12 @@ float4 multiply_halves(float4 sum, uint2 p, uint2 q, uint2 w) {
     : "r"(p.x), "r"(q.x), "r"(p.y), "r"(q.y), "r"(w.x), "r"(w.y));
   return (float4)(d0, d1, d2, d3);
 }
-// A float4 as eight halves: its own, and those of what they leave, 2048 times, so that it is not too small for one.
-bool fits_pair(float4 v) { return all(fabs(v) <= (float4)(65504.0f)); }
-float4 pair_of(float4 v) {
+// 128 times a float4 as eight halves: its own, and those of what they leave.
+bool fits_pair(float4 v) { return all(fabs(v) <= (float4)(511.0f)); }
+float4 pair_of(float4 value) {
+  float4 v = value * 128.0f;
   uint2 high = words_of(v);
-  return as_float4((uint4)(high, words_of((v - half4_of(high)) * 2048.0f)));
+  return as_float4((uint4)(high, words_of(v - half4_of(high))));
 }
 uint2 first_halves(float4 pair) { return as_uint4(pair).xy; }
 uint2 second_halves(float4 pair) { return as_uint4(pair).zw; }

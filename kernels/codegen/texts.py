@@ -14,7 +14,7 @@ always braces. Helper functions take and return values only. Memory is reached t
     STORED(src, b, y, x, s), APPLIED(src, b, y, x, s, v)   the two halves of FRAGMENT(src, ...) (matrix_conv only): what
                                    is stored, and v after the operations on what is read
     LOCAL_FRAGMENTS(array)[i]      fragment number i in a local array of float4
-    TO_FRAGMENT(v)                 a float4 as a fragment
+    TO_FRAGMENT(v), FROM_FRAGMENT(v)   a float4 as a fragment, and the reverse
     POSITION(dst, i, b, y, x, s)   declares the ints b, y, x, s: where item number i of a tensor's slices lies
     UNROLL, UNROLL2, UNROLL4       before a loop: all its rounds, two or four at once, if a compiler can be told so
     AWAIT_INPUTS                   what stands before it reads tables of constants only, and may run while the kernel

@@ -62,7 +62,7 @@ def test_its_pixels_are_added_up_for_a_normalization(device: Device) -> None:
         assert relative_error(found[0], expected) <= 2e-3
 
 
-@pytest.mark.parametrize("largest", [1.0, 1e-5, 1e6, np.inf])
+@pytest.mark.parametrize("largest", [1.0, 1e-3, 600.0, np.inf])
 def test_floats_become_pairs_of_halves_if_halves_hold_them(device: Device, largest: float) -> None:
     """On units of the device's own. One value of a tile decides, and others keep their bits."""
     window, image = Window((7, 9), (1, 1), padding=SAME), normal(1, 12, 70, 4) * np.float32(min(largest, 1.0))
