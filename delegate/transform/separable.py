@@ -10,6 +10,7 @@ from ...kernels.ops.bottleneck.expanded import ACTIVATIONS, Expanded
 from ...kernels.ops.bottleneck.separable_pair import SeparablePair
 from ...kernels.ops.convolution.depthwise import Depthwise
 from ...kernels.ops.convolution.separable import CLAMPS, Rounding, Separable
+from ...kernels.ops.window import Window
 from .graph import Graph, Node
 from .patterns import pointwise_convolution
 
@@ -32,7 +33,7 @@ def fuse_separable(graph: Graph) -> None:
 def fuse_expanded(graph: Graph) -> None:
     """Replace a 1x1 convolution and the depthwise one (or pair) that alone reads it by one node."""
     for node in graph.forwards():
-        expansion, reader = pointwise_convolution(node), graph.sole_reader(node.outputs[0])
+        expansion, (reader, added) = pointwise_convolution(node), _filter(graph, node)
         between = _between(graph, node, ACTIVATIONS)
         if expansion is None or reader is None or between is None or reader.inputs != node.outputs:
             continue
@@ -40,10 +41,13 @@ def fuse_expanded(graph: Graph) -> None:
             isinstance(reader.operation, Depthwise) and reader.operation.multiplier == 1
         ):
             activation, rounding = between
-            operation = Expanded(expansion, activation, reader.operation, rounding)
+            if rounding is not None and added is not None:
+                continue
+            operation = Expanded(expansion, activation, reader.operation, rounding, added)
             fused = replace(
-                reader, name="EXPANDED_CONV_2D", operation=operation, inputs=node.inputs, input_ops=node.input_ops
-            )
+                reader, name="EXPANDED_CONV_2D", operation=operation,
+                inputs=node.inputs, input_ops=node.input_ops, epilogue=reader.epilogue if added is None else (),
+            )  # fmt: skip
             graph.substitute({node, reader}, fused)
 
 
@@ -65,6 +69,23 @@ def _between(
     return (), Rounding(constant, factors, lowest, highest)
 
 
+def _filter(graph: Graph, node: Node) -> tuple[Node | None, tuple[str, ...] | None]:
+    """The node that alone reads another one, and None; or a depthwise convolution that adds what it reads to what it
+    computes, and the activation before that.
+    """
+    tensor = node.outputs[0]
+    readers = graph.readers(tensor)
+    if len(readers) == 1 and tensor not in graph.outputs and graph.has_own_memory(tensor):
+        (reader,) = readers
+        *first, last = reader.epilogue or (None,)
+        activation = tuple(op.expression for op in first if op is not None)
+        adds = last == FusedOp("ADD", tensor) or last == FusedOp("ADD", tensor, swapped=True)
+        keeps = isinstance(reader.operation, Depthwise) and _keeps_size(reader.operation.window)
+        if adds and keeps and activation in CLAMPS and reader.operands.count(tensor) == 2:
+            return reader, activation
+    return graph.sole_reader(tensor), None
+
+
 def fuse_separable_pairs(graph: Graph) -> None:
     """Replace two separable convolutions, one of which alone reads the other, by one node."""
     for node in graph.forwards():
@@ -78,7 +99,9 @@ def fuse_separable_pairs(graph: Graph) -> None:
             continue
         if first.rounding is not None or second.rounding is not None:
             continue
-        if not (_keeps_size(first) and _keeps_size(second)) or any(op.operand == node.outputs[0] for op in last):
+        if not (_keeps_size(first.depthwise.window) and _keeps_size(second.depthwise.window)):
+            continue
+        if any(op.operand == node.outputs[0] for op in last):
             continue
         if reader.inputs == node.outputs and not node.input_ops and not reader.input_ops:
             operation = SeparablePair(first, residual, activation, second, next_residual)
@@ -86,8 +109,7 @@ def fuse_separable_pairs(graph: Graph) -> None:
             graph.substitute({node, reader}, fused)
 
 
-def _keeps_size(operation: Separable) -> bool:
-    window = operation.depthwise.window
+def _keeps_size(window: Window) -> bool:
     same = window.padding == 0 and not any(window.extra) and window.mode == "zero"
     return same and window.strides == window.dilations == (1, 1)
 

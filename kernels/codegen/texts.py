@@ -11,8 +11,8 @@ always braces. Helper functions take and return values only. Memory is reached t
     STORE4(dst, i, value)          the i-th four values of a Quantized tensor in memory order; all it can be written by
     FRAGMENT(src, b, y, x, s), FRAGMENT(table, i)   the same as READ and LOAD4, of the type FRAGMENT (kernels of matrix
                                    units only), for MULTIPLY_FRAGMENTS; NO_FRAGMENT is zeros
-    STORED(src, b, y, x, s), APPLIED(src, b, y, x, s, v)   the two halves of FRAGMENT(src, ...) (matrix_conv only): what
-                                   is stored, and v after the operations on what is read
+    STORED(src, b, y, x, s), APPLIED(src, b, y, x, s, v)   the two halves of FRAGMENT(src, ...), for a PROLOGUE between
+                                   them: what is stored, and v after the operations on what is read
     LOCAL_FRAGMENTS(array)[i]      fragment number i in a local array of float4
     TO_FRAGMENT(v), FROM_FRAGMENT(v)   a float4 as a fragment, and the reverse
     POSITION(dst, i, b, y, x, s)   declares the ints b, y, x, s: where item number i of a tensor's slices lies

@@ -11,9 +11,9 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
-from ...operation import Fusion, Launch, Lowering, Operation, SliceOwnership
+from ...operation import FusedOp, Fusion, Launch, Lowering, Operation, SliceOwnership
 from ...target import Target, TuningChoice
 from ...tensor import FLOAT_MAX, Shape, TensorId, slices
 from ..convolution.conv import Convolution, launch_convolution
@@ -48,12 +48,16 @@ dispatch, 2026-11-22, ``benchmarks/inside.py``).
 
 @dataclass(frozen=True)
 class Expanded(Operation):
-    """``expansion`` is 1x1; ``activation``, a key of ACTIVATIONS, or ``rounding`` follows it; ``filter`` reads that."""
+    """``expansion`` is 1x1; ``activation``, a key of ACTIVATIONS, or ``rounding`` follows it; ``filter`` reads that.
+    ``added``, unless None, is the activation behind a depthwise filter, a key of CLAMPS, and what the filter reads is
+    added then.
+    """
 
     expansion: Convolution
     activation: tuple[str, ...]
     filter: Depthwise | Separable
     rounding: Rounding | None = None
+    added: tuple[str, ...] | None = None
 
     @property
     def depthwise(self) -> Depthwise:
@@ -72,7 +76,11 @@ class Expanded(Operation):
             between = lowering.scratch((batch, height, width, depth))
             first = launch_convolution(replace(lowering, outputs=(between,)), lowering.inputs[0], self.expansion)
             epilogue = ends_between(self.activation, self.rounding)
-            return [replace(first, epilogue=epilogue), *self.filter.lower(replace(lowering, inputs=(between,)))]
+            *others, last = self.filter.lower(replace(lowering, inputs=(between,)))
+            if self.added is not None:
+                added = FusedOp("ADD", cast("int", between))  # an intermediate result of the operation
+                last = replace(last, epilogue=(*last.epilogue, *map(FusedOp, self.added), added))
+            return [replace(first, epilogue=epilogue), *others, last]
         if isinstance(self.filter, Depthwise):
             return [_launch_joined(lowering, self, lowering.outputs[0], tiles)]
         between = lowering.scratch(filtered)
@@ -193,7 +201,9 @@ def _launch_joined(
     constants = window.constants(height, width) | _division(filtered, window, tile, lowering.group_size)
     rounding = operation.rounding
     low, high = ACTIVATIONS[operation.activation] if rounding is None else (rounding.lowest, rounding.highest)
+    out_low, out_high = CLAMPS[operation.added or ()]
     constants |= {
+        "ADDS": int(operation.added is not None), "OUT_LOW": out_low, "OUT_HIGH": out_high,
         "BATCH": fragments.batch, "BATCHES": batches, "PACKED_COLUMNS": -(-out // 8), "LOW": low, "HIGH": high,
         "HARD_SWISH": int(operation.activation == ("HARD_SWISH",)), "IN_STEPS": int(rounding is not None),
     }  # fmt: skip

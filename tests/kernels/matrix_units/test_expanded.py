@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from framebind.delegate.lower.launches import Lowered
@@ -17,7 +19,7 @@ from framebind.kernels.ops.window import SAME, VALID, Window
 from framebind.kernels.target import Target
 from framebind.kernels.tensor import TensorInfo
 from framebind.kernels.views import Storage
-from support.graphs import Shape, conv, half, normal, run, target_of
+from support.graphs import Shape, check, conv, half, normal, run, target_of
 from support.models import relative_error
 
 CASES: tuple[tuple[Window, str, ExpandedTile, Storage, bool], ...] = (
@@ -61,6 +63,18 @@ def test_both_in_one_step_compute_what_two_compute(
     assert fused.steps[0].kernel.source.name == "expanded" and len(fused.steps) == 1 + project
     if device.traits.api != "null":
         assert relative_error(found[0], expected[0]) <= 1e-5
+
+
+@pytest.mark.parametrize("tile", [ExpandedTile(7, 9, 2, 2, 1), ExpandedTile(3, 4, 4, 1, 2), None], ids=str)
+def test_a_filter_adds_what_it_reads(device: Device, tile: ExpandedTile | None) -> None:
+    shapes, nodes = block((2, 7, 9), Window((5, 3), (1, 1)), 11, 22, 6, "RELU")
+    nodes[1] = replace(nodes[1], epilogue=(FusedOp("RELU6"), FusedOp("ADD", 1)))
+    x, target = normal(*shapes[0]), target_of(device, matrix_units=False, fixed={"expanded": tile} if tile else {})
+    fused, found = run(device, shapes, nodes[:2], (2,), x, target=target)
+    without = tuple(each for each in PASSES if each.run is not fuse_expanded)
+    _, expected = run(device, shapes, nodes[:2], (2,), x, target=target, passes=without)
+    assert [step.kernel.source.name for step in fused.steps] == (["expanded"] if tile else ["conv", "depthwise"])
+    check(device, found, expected)
 
 
 def lowered(shapes: dict[int, Shape], nodes: list[Node], outputs: tuple[int, ...], target: Target) -> Lowered:
