@@ -14,6 +14,7 @@ LANES = {
     "decoder": "decoder's thread",
     "thread": "thread with the GPU's context",
     "GPU": "GPU",
+    "painter": "painter's thread",
     "encoder": "encoder's thread",
 }
 """Lanes in the order of a frame's way."""

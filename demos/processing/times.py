@@ -27,7 +27,7 @@ class Times:
         self._inner = self._for_encoder = 0.0
         self._decoder: fb.WorkTime | None = None
         self._encoder: fb.WorkTime | None = None
-        self._painting = 0.0
+        self._painter: fb.WorkTime | None = None
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -59,14 +59,13 @@ class Times:
         self._decoder = None if reader is None else reader.decoding
         self._seconds, self._cpu = time.perf_counter() - self._began, time.thread_time() - self._cpu
 
-    def encoded(self, sink: fb.Sink | fb.MarkedVideo) -> None:
+    def encoded(self, sink: fb.Sink) -> None:
         """Add a video's sink, which is closed."""
         self._encoder, self._for_encoder = sink.encoding, sink.waited
 
     def painted(self, video: fb.MarkedVideo) -> None:
-        """Add a video whose frames are painted by the thread that encodes, and which is closed."""
-        self.encoded(video)
-        self._painting = video.painting
+        """Add a video with a thread that paints, which is closed."""
+        self._encoder, self._for_encoder, self._painter = video.encoding, video.waited, video.painting
 
     def lanes(self) -> dict[str, dict[str, Any]]:
         """Seconds by lane, as values for JSON; "cpu" is the CPU time of the lane's own thread.
@@ -86,11 +85,10 @@ class Times:
         if self._gpu:
             lanes["GPU"] = {name: self._gpu[name] for name in ORDER if name in self._gpu}
             lanes["GPU"]["idle"] = seconds - sum(lanes["GPU"].values())
+        if self._painter is not None:
+            lanes["painter"] = _worker("draw", self._painter, seconds)
         if self._encoder is not None:
-            encoder = lanes["encoder"] = _worker("encode", self._encoder, seconds)
-            if self._painting:
-                encoder["encode"] -= self._painting
-                lanes["encoder"] = {"draw": self._painting, **encoder}
+            lanes["encoder"] = _worker("encode", self._encoder, seconds)
         return {lane: {name: round(max(each, 0.0), 4) for name, each in parts.items()} for lane, parts in lanes.items()}
 
 

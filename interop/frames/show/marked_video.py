@@ -38,7 +38,7 @@ class MarkedVideo:
 
     The marks are painted on a copy of the planes that the decoder made, so that no pixel goes to a GPU or comes back
     from there, and outside of the marks the encoder gets the decoder's own numbers. The video has the matrix and the
-    range of its first frame. Another thread paints and encodes; a few frames may wait for it. Use it as a context
+    range of its first frame. One thread paints and another encodes; a few frames may wait for each. Use it as a context
     manager, or call ``close()``.
 
     Parameters
@@ -53,10 +53,12 @@ class MarkedVideo:
 
     Attributes
     ----------
+    painting : WorkTime or None
+        Time of the thread that copies and paints frames; None before the first frame.
     encoding : WorkTime or None
-        Time of the thread that paints and encodes; None before the first frame.
+        Time of the thread that encodes, likewise.
     waited : float
-        Seconds that ``put`` waited for that thread.
+        Seconds that ``put`` waited for these threads.
 
     Raises
     ------
@@ -72,6 +74,7 @@ class MarkedVideo:
     ...         video.put(picture, marks, source.time)
     """
 
+    painting: WorkTime | None = None
     encoding: WorkTime | None = None
     waited: float = 0.0
     suffixes: ClassVar = tuple(BY_SUFFIX)
@@ -96,12 +99,6 @@ class MarkedVideo:
         self._size = (0, 0)
         self._free: deque[int] = deque()
         self._writer: Writer[_Marked] | None = None
-        self._file: _MarkedFile | None = None
-
-    @property
-    def painting(self) -> float:
-        """Seconds for which the thread that encodes copied and painted frames."""
-        return 0.0 if self._file is None else self._file.painting
 
     def __repr__(self) -> str:
         return f"<MarkedVideo: '{self._path}', {self._fps:g} fps>"
@@ -133,29 +130,27 @@ class MarkedVideo:
 
     def _open(self, picture: YuvPicture, size: tuple[int, int]) -> Writer[_Marked]:
         upright = (size[1], size[0]) if self._rotation % 180 else size
-        self._file = file = _MarkedFile(
+        file = _MarkedFile(
             AvFile(
                 self._path, upright, self._fps, codec=self._codec, quality=self._quality, sound_of=self._sound_of,
                 sound_part=self._sound_part, colours=FrameColours(picture.matrix, picture.range),
             ),
             self._rotation,
+            self._path.name,
         )  # fmt: skip
         nbytes = sum(host_array(plane).nbytes for plane in picture.planes)
         self._size, self._free = size, deque(range(max(_LEAST, min(_MOST, _MAX_BYTES // nbytes))))
-        self._writer = Writer(file, self._path.name)
-        self.encoding = self._writer.work
+        self._writer = Writer(file, f"marks of {self._path.name}")
+        self.painting, self.encoding = self._writer.work, file.encoding
         weakref.finalize(self, self._writer.collected)  # if nobody closes it, also at the end of the process
         return self._writer
 
     def _slot(self, writer: Writer[_Marked]) -> int:
         """The number of a frame that may wait. Waits if there are enough."""
-        while writer.has_written:
-            self._free.append(writer.written())
-        if not self._free:
-            began = time.perf_counter()
-            self._free.append(writer.written())
-            self.waited += time.perf_counter() - began
-        return self._free.popleft()
+        began = time.perf_counter()
+        slot = _free_slot(self._free, writer)
+        self.waited += time.perf_counter() - began
+        return slot
 
     def end(self) -> None:
         """Take no more frames, and let the file be completed on its own thread. May be called more than once."""
@@ -189,21 +184,43 @@ class _Marked(NamedTuple):
 
 
 class _MarkedFile:
-    """Paints frames and writes them to a file. Implements WrittenFile."""
+    """Paints frames and hands them to the thread that encodes. Implements WrittenFile."""
 
-    def __init__(self, file: AvFile, rotation: int) -> None:
-        self._file, self._rotation, self.painting = file, rotation, 0.0
+    def __init__(self, file: AvFile, rotation: int, name: str) -> None:
+        self._rotation, self._free = rotation, deque(range(_LEAST))
+        self._writer: Writer[Any] = Writer(_PlanesFile(file), name)
+        self.encoding = self._writer.work
 
     def write(self, marked: _Marked, at: float | None = None, /) -> None:
-        began, picture = time.perf_counter(), marked.picture
+        picture = marked.picture
         frame, columns, rows = upright_frame(picture, self._rotation)
         colours = YuvColours(picture.matrix, picture.range, picture.layout.bits)
         paint(Planes(planes_of(frame), columns, rows, colours), marked.strokes)
-        self.painting += time.perf_counter() - began
-        self._file.write_planes(frame, at)
+        self._writer.put(_free_slot(self._free, self._writer), frame, 1, at)
 
     def finish(self) -> None:
-        self._file.finish()
+        self._writer.close()
+
+
+class _PlanesFile(NamedTuple):
+    """A file of frames in planes. Implements WrittenFile."""
+
+    file: AvFile
+
+    def write(self, frame: Any, at: float | None = None, /) -> None:
+        self.file.write_planes(frame, at)
+
+    def finish(self) -> None:
+        self.file.finish()
+
+
+def _free_slot(free: deque[int], writer: Writer[Any]) -> int:
+    """Take the number of a frame that may wait for a writer. Waits if there are enough."""
+    while writer.has_written:
+        free.append(writer.written())
+    if not free:
+        free.append(writer.written())
+    return free.popleft()
 
 
 def upright_frame(picture: YuvPicture, rotation: int) -> tuple[Any, int, int]:

@@ -64,15 +64,15 @@ def folder(tmp_path: Path) -> Path:
 
 def assert_every_second_is_in_each_lane(times: dict[str, dict[str, float]], seconds: float) -> None:
     """Stages and waits of each thread are the whole time: nothing is counted twice, nothing is missing."""
-    assert list(times) == ["thread", "encoder"], "nothing is drawn or uploaded apart"
+    assert list(times) == ["thread", "painter", "encoder"], "nothing is drawn or uploaded apart"
     wholes = {lane: sum(each for name, each in parts.items() if name != "cpu") for lane, parts in times.items()}
     assert wholes["thread"] <= seconds + 0.01 and times["thread"]["cpu"] > 0
     for lane, whole in wholes.items():
         # The encoder may go on while the next video is drawn.
         assert whole >= wholes["thread"] - 0.01, lane
-        assert lane == "encoder" or whole == pytest.approx(wholes["thread"], rel=0.02, abs=0.02), lane
+        assert lane in ("painter", "encoder") or whole == pytest.approx(wholes["thread"], rel=0.02, abs=0.02), lane
     assert {"decode", "model"} <= {name for name, each in times["thread"].items() if each}
-    assert times["encoder"]["draw"] > 0 and times["encoder"]["encode"] > 0
+    assert times["painter"]["draw"] > 0 and times["encoder"]["encode"] > 0
 
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
@@ -85,7 +85,12 @@ def test_a_folder_with_a_broken_video_and_a_second_run(
     result = process(folder, "--output", output, "--save", "video,jsonl", "--profile", profile)
     assert result.exit_code == 1, "one of them failed"
     drawn = {element.text for element in ElementTree.parse(profile).iter()}
-    assert {"detect: 9 frames of 2 videos", "thread with the GPU's context", "encoder's thread"} <= drawn
+    assert {
+        "detect: 9 frames of 2 videos",
+        "thread with the GPU's context",
+        "painter's thread",
+        "encoder's thread",
+    } <= drawn
     for row in rows_of(output / NAME):
         if "error" not in row:
             assert_every_second_is_in_each_lane(row["times"], row["seconds"])

@@ -136,7 +136,7 @@ def add_all(marks: Marks) -> None:
         marks.line(10 + 3 * number, 60, 40 + 9 * number, 110 - 2 * number, (0.1, 0.75, 1.0), 4.5)
     marks.line(5, 100, 150, 102.5, (1.0, 1.0, 1.0, 0.5), 4.5)
     marks.line(70, 10, 70, 10, (1.0, 0.0, 1.0), 9)
-    marks.text("face 97%\nAVAT é", 61, 71, height=16)
+    marks.text("face 97%\nAVAT e", 61, 71, height=16)
     marks.text("half", 2.4, -5.3, (1.0, 1.0, 0.0, 0.5), height=70)
 
 
