@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, overload
 
@@ -67,7 +68,8 @@ def bound_api(work: Work) -> Api | None:
 
 
 def _is_cuda_best() -> bool:
-    return fb.CompatibilityList().best_options_for_this_device().backend == CUDA.backend
+    """Whether "auto" is CUDA here. Frames for it, also those of cameras, come by PyAV."""
+    return find_spec("av") is not None and fb.CompatibilityList().best_options_for_this_device().backend == CUDA.backend
 
 
 class BoundSession(Session):
