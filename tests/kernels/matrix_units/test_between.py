@@ -50,18 +50,14 @@ def block() -> tuple[dict[int, Shape], list[Node], dict[int, Array]]:
 
 
 @pytest.mark.parametrize(
-    ("fixed", "storage", "expected"),
+    ("fixed", "storage"),
     [
-        ({"separable": SEPARABLE}, "f32", ["conv", "separable"]),
-        ({"separable": WIDE}, "f16", ["conv", "separable"]),
-        ({"expanded": EXPANDED}, "f32", ["expanded", "conv"]),
-        ({"expanded": EXPANDED}, "f16", ["expanded", "conv"]),
+        ({"separable": SEPARABLE}, "f32"), ({"separable": WIDE}, "f16"),
+        ({"expanded": EXPANDED}, "f32"), ({"expanded": EXPANDED}, "f16"),
     ],
     ids=str,
-)
-def test_one_step_computes_the_integers_of_two(
-    device: Device, fixed: dict[str, object], storage: Storage, expected: list[str]
-) -> None:
+)  # fmt: skip
+def test_one_step_computes_the_integers_of_two(device: Device, fixed: dict[str, object], storage: Storage) -> None:
     """Bit by bit: sums of integers are exact in any order."""
     (shapes, nodes, constants), x = block(), integers(2, 7, 9, 11)
     kept = fuse_expanded if "separable" in fixed else None
@@ -74,6 +70,6 @@ def test_one_step_computes_the_integers_of_two(
     apart, (wanted,) = run(device, shapes, list(nodes), (3,), x, storage, constants=constants, passes=without)
     assert len(apart.steps) == 3
     if device.traits.api != "null":
-        assert [step.kernel.source.name for step in fused.steps] == expected
+        assert len(fused.steps) == 2 and fixed.keys() < {step.kernel.source.name for step in fused.steps}
         assert len(np.unique(wanted)) > 50
         np.testing.assert_array_equal(found, wanted)
