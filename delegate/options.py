@@ -103,8 +103,8 @@ class GpuDelegateOptions:
     max_delegated_partitions
         Run only this many of the largest connected parts of the model on the GPU; None runs all.
     enable_quantization
-        Run operators of 8-bit and 16-bit quantized tensors too, in float32 on the values that the integers stand for,
-        rounded after each operator as the integers would be. False leaves them to the CPU.
+        Run operators of 8-bit and 16-bit quantized tensors too: convolutions of 8 bits on the integers, others in
+        float32 on the values that these stand for, rounded as the integers would be. False leaves them to the CPU.
     inference_preference
         See InferencePreference.
     inference_priority1, inference_priority2, inference_priority3

@@ -137,7 +137,8 @@ class TensorInfo:
 
     ``variable`` marks a tensor that keeps its value from one invoke to the next. ``stored_dtype`` is the type (of
     integers, or float16) of the model's tensor if this is its float view (see ops/pointwise/quantize.py), else "".
-    ``scales``: those of the integers of a constant of which this is the float view, one, or one per output channel.
+    ``scales``: those of the 8-bit integers of a constant of which this is the float view, one, or one per output
+    channel.
     ``exact_in_f32``: the integers come from an operator on the GPU, which computes only those that a float32 holds.
     ``bounds``: the smallest and largest integer that it may hold, if an operator on the GPU computes it; None: all of
     its type.

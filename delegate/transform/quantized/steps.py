@@ -7,7 +7,7 @@ per channel, of the scales, makes steps of the output of them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +17,7 @@ from ....kernels.ops.convolution.conv import Convolution
 from ....kernels.ops.convolution.depthwise import Depthwise
 from ....kernels.ops.convolution.fully_connected import FullyConnected
 from ....kernels.ops.convolution.separable import CLAMPS
-from ....kernels.tensor import LARGEST_WHOLE_HALF
+from ....kernels.tensor import FLOAT_MAX, LARGEST_WHOLE_HALF
 from ..graph import Graph, Node
 
 _SUMS = Convolution | Depthwise | FullyConnected
@@ -33,7 +33,8 @@ def sum_integers(graph: Graph) -> None:
     scales = _in_steps(graph)
     for node in graph.forwards():
         operation = node.operation
-        if isinstance(operation, _SUMS) and operation.scales and not node.input_ops:
+        if _sums_integers(node, scales.get(node.inputs[0]) if node.inputs else None):
+            assert isinstance(operation, _SUMS)
             _count(graph, node, operation, scales)
         elif scales.keys() & {*node.outputs, *node.operands}:
             graph.update(node, epilogue=_read_steps(node.epilogue, node.outputs[0], scales))
@@ -58,14 +59,14 @@ def _in_steps(graph: Graph) -> Scales:
     return scales
 
 
-def _may_hold_steps(graph: Graph, tensor: int, scales: Collection[int]) -> bool:
+def _may_hold_steps(graph: Graph, tensor: int, scales: Scales) -> bool:
     """Whether all readers take numbers of steps, and what hands its input's values on has numbers of steps as input."""
     producer = graph.producer(tensor)
     handed_on = producer is not None and not producer.epilogue and producer.inputs[0] not in scales
     return not handed_on and all(_takes_steps(reader, tensor, scales) for reader in graph.readers(tensor))
 
 
-def _takes_steps(reader: Node, tensor: int, scales: Collection[int]) -> bool:
+def _takes_steps(reader: Node, tensor: int, scales: Scales) -> bool:
     """Whether a reader takes numbers of steps: as the input of a convolution, as a summand, or to hand them on."""
     summands = [op for op in reader.epilogue if op.operand == tensor]
     if any(op.expression != "ADD" or op.max_pool_2x2 for op in summands) or reader.operands.count(tensor) > 2:
@@ -74,8 +75,19 @@ def _takes_steps(reader: Node, tensor: int, scales: Collection[int]) -> bool:
         return len(summands) == reader.operands.count(tensor)
     operation = reader.operation
     if isinstance(operation, _SUMS):
-        return bool(operation.scales) and not reader.input_ops
+        return _sums_integers(reader, scales[tensor])
     return operation.keeps_steps() and reader.operands == (tensor,) and reader.outputs[0] in scales
+
+
+def _sums_integers(node: Node, scale: float | None) -> bool:
+    """Whether a node can sum integers, times numbers of steps of this scale or times values. Its factors must be normal
+    numbers, which those of a file need not be.
+    """
+    operation = node.operation
+    if not isinstance(operation, _SUMS) or not operation.scales or node.input_ops:
+        return False
+    ends = np.array([min(operation.scales), max(operation.scales)], np.float64) * (scale or 1.0)
+    return bool(ends[0] >= np.finfo(np.float32).tiny and ends[1] <= FLOAT_MAX)
 
 
 def _count(graph: Graph, node: Node, operation: Convolution | Depthwise | FullyConnected, scales: Scales) -> None:
@@ -92,16 +104,16 @@ def _count(graph: Graph, node: Node, operation: Convolution | Depthwise | FullyC
         bias=None if bias is None else bias.astype(np.float32), scales=(), whole=True,
     )  # fmt: skip
     clamps, rest = _leading_clamp(node.epilogue)
-    if clamps is None:
-        first = (FusedOp("MUL", _per_channel(graph, node, operation, products)),)
-        rest = _read_steps(rest, output, scales)
+    scale, lowest, highest = clamps or (1.0, 0.0, 0.0)
+    with np.errstate(over="ignore"):
+        factors = products / np.float32(scale)
+    if clamps is None or not np.isfinite(factors).all():
+        first, rest = (FusedOp("MUL", _per_channel(graph, node, operation, products)),), node.epilogue
     else:
-        scale, lowest, highest = clamps
         steps = 1.0 if not rest and output in scales else scale
-        multiplied = FusedOp("MUL", _per_channel(graph, node, operation, products / np.float32(scale)))
+        multiplied = FusedOp("MUL", _per_channel(graph, node, operation, factors))
         first = (multiplied, FusedOp("STEPS", values=(lowest, highest, steps)))
-        rest = _read_steps(rest, output, scales)
-    graph.update(node, operation=counted, epilogue=(*first, *rest))
+    graph.update(node, operation=counted, epilogue=(*first, *_read_steps(rest, output, scales)))
 
 
 def _per_channel(

@@ -75,7 +75,8 @@ def _dequantized(tensor: TensorInfo) -> TensorInfo:
     values = tensor.constant.astype(kind)
     values -= zero_points.reshape(ends)
     values *= scales.reshape(ends)
-    floats, given = values.astype(np.float32, copy=False), tensor.quantization.scales
+    floats = values.astype(np.float32, copy=False)
+    given = tensor.quantization.scales if tensor.constant.dtype.itemsize == 1 else ()
     return replace(tensor, dtype="float32", constant=floats, quantization=None, scales=given)
 
 

@@ -5,17 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from framebind.delegate.certify.cases.quantized_models import bottleneck
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.claim.partition_graph import build_graph
 from framebind.delegate.compiler import CompiledProgram, compile_program
 from framebind.delegate.read.reader import read_model
+from framebind.delegate.transform.graph import Graph, Node
 from framebind.delegate.transform.pipeline import PASSES
+from framebind.delegate.transform.quantized.steps import sum_integers
 from framebind.delegate.transform.separable import fuse_expanded, fuse_separable
 from framebind.interop.record.null import NullDevice
+from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.depthwise import Depthwise
+from framebind.kernels.ops.pointwise.elementwise import Elementwise
+from framebind.kernels.ops.window import Window
+from framebind.kernels.tensor import TensorInfo
 from framebind.kernels.views import Storage
 
 LARGER = (1, 8, 8, 5)
@@ -68,3 +75,18 @@ def test_a_tensor_that_another_operator_reads_holds_values() -> None:
     assert [op.expression for op in added.epilogue] == ["MUL", "STEPS", "ADD_STEPS", "QUANTIZE"]
     last = next(node for node in program.graph.nodes if 7 in node.outputs)
     assert isinstance(last.operation, Convolution) and last.operation.whole
+
+
+@pytest.mark.parametrize(("scale", "steps", "counted"), [(0.01, 0.5, True), (1e-37, 0.5, True), (1e-37, 1e-4, False)])
+def test_a_tensor_holds_values_if_factors_were_no_normal_numbers(scale: float, steps: float, counted: bool) -> None:
+    """A file may give any scale to weights, and to what they are multiplied by."""
+    weights = scale * np.arange(-8, 8).reshape(4, 1, 1, 4).astype(np.float32)
+    nodes = [
+        Node("QUANTIZE", Elementwise(), (0,), (1,), (FusedOp("QUANTIZE", values=(steps, -128.0, 127.0)),)),
+        Node("CONV_2D", Convolution(Window((1, 1), (1, 1)), weights, scales=(scale,)), (1,), (2,)),
+    ]
+    graph = Graph({i: TensorInfo("", (1, 2, 2, 4), "float32") for i in range(3)}, nodes, (0,), (2,))
+    sum_integers(graph)
+    operation = graph.nodes[1].operation
+    assert isinstance(operation, Convolution) and operation.whole
+    assert graph.nodes[0].epilogue[0].expression == ("TO_STEPS" if counted else "QUANTIZE")
