@@ -43,7 +43,10 @@ MEBIBYTE = 1 << 20
 
 @dataclass(frozen=True)
 class Row:
-    """Figures of one model with one N on one engine; times in milliseconds, per frame but for ``submit``."""
+    """Figures of one model with one N on one engine; times in milliseconds, per frame but for ``submit``.
+
+    ``difference`` is how far a peer's results are from LiteRT's, as a share of an output's largest value.
+    """
 
     model: str
     on: str
@@ -55,6 +58,7 @@ class Row:
     arena_nbytes: int | None = None
     device: str = ""
     driver: str = ""
+    difference: float | None = None
 
     def __str__(self) -> str:
         stream, submit = (f"{t:8.4f}" if t is not None else " " * 8 for t in (self.stream, self.submit))
@@ -62,6 +66,7 @@ class Row:
         return (
             f"{self.model[:24]:24} {self.on:26} {self.batch:3} {self.fenced:8.4f} {stream} {submit} "
             f"{self.dispatches or '':>10} {arena:>9}"
+            f"{'' if self.difference is None else f' off by {self.difference:.1e}'}"
         )
 
 
@@ -176,7 +181,10 @@ def row_of(measured: Measurement, batch: int) -> Row | str:
     if measured.latency is None:
         return f"{measured.model} {measured.on} {batch}: {measured.error}"
     stream = None if measured.stream is None else measured.stream / batch
-    return Row(measured.model, measured.on, batch, measured.latency.median / batch, stream, measured.submit)
+    return Row(
+        measured.model, measured.on, batch, measured.latency.median / batch, stream, measured.submit,
+        difference=measured.difference,
+    )  # fmt: skip
 
 
 def main(

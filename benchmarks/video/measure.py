@@ -1,12 +1,12 @@
 """Measures videos that NVDEC decodes and models read: frames per second, beside the decoder alone, and CPU time.
 
-    python benchmarks/video/measure.py --json ROWS.json --compare nvdec-torch,cv2-litert-cpu,cv2-litert-gpu
+    python benchmarks/video/measure.py --json ROWS.json
 
 A clip of 1080p H.264 is made (x264, ultrafast; the bundled photograph moves). So many sessions process it side by side,
 a thread each: decoding alone, then with a model on each frame, whose outputs stay on the GPU ("framebind") or are read
 back while the next frame is decoded ("framebind, read"). Models are compiled before the time begins. The rate and the
 cores are those of the steady part of a run, in which all sessions are under way; of *whole* runs the opening of the
-files is a part, and the time in which some sessions have ended. Peers have whole runs only. ``--processes 1,4``
+files is a part, and the time in which some sessions have ended. ``--processes 1,4``
 measures all of that twice: with all sessions in one process, and with four that share them. A row is the median of
 ``--repeats`` runs. *share* is the rate as a part of the decoder's alone in as many processes, the mean of before and
 after. *cores* are CPU seconds of the processes per 1,000 frames: cores per 1,000 frames/s. *bytes* cross the bus per
@@ -33,8 +33,6 @@ import cv2
 import numpy as np
 import typer
 from av.video.reformatter import Colorspace
-from beside import Peer, PeerError
-from peers import PEERS
 from runs import Crew, Run
 from sessions import MODELS, Array, DecodeOnly, Framebind, MakeSession, Model, last_inputs, litert_outputs, mean_error
 
@@ -118,10 +116,10 @@ def row_of(
 
 
 def with_shares(rows: list[Row]) -> list[Row]:
-    """The rows with their rates as a part of the decoder's alone in as many processes; peers are in one."""
+    """The rows with their rates as a part of the decoder's alone in as many processes."""
     alone = {
         count: statistics.mean(row.rate for row in rows if row.on == ALONE and row.processes == count)
-        for count in {row.processes for row in rows if row.on == ALONE}
+        for count in {row.processes for row in rows if row.on == ALONE and not row.why_not}
     }
     return [
         replace(row, share=None if row.why_not or row.processes not in alone else row.rate / alone[row.processes])
@@ -153,10 +151,8 @@ def main(
         str, typer.Option(help="Processes that share the sessions of framebind and NVDEC, each number in turn.")
     ] = "1",
     frames: Annotated[int, typer.Option(help="Frames of the clip.")] = 600,
-    repeats: Annotated[int, typer.Option(help="Runs of each row; peers have one.")] = 3,
+    repeats: Annotated[int, typer.Option(help="Runs of each row.")] = 3,
     read: Annotated[bool, typer.Option(help="Measure outputs that are read, too.")] = True,
-    compare: Annotated[str, typer.Option(help=f"Peers: {','.join(PEERS)}.")] = "",
-    seconds: Annotated[float, typer.Option(help="Seconds for each of all peers' setup and one peer's run.")] = 45.0,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the rows there.")] = None,
 ) -> None:
     rows, began, machine = list[Row](), time.perf_counter(), dict[str, Any]()
@@ -179,11 +175,6 @@ def main(
             ways["framebind, read"] = partial(Framebind, reads=True, keep=keep)
         chosen = [MODELS[name] for name in models or MODELS]
         expected = {model: litert_outputs(model, last_inputs(clip, model)) for model in chosen}
-        peers = [Peer(name, model, clip, sessions) for model in chosen for name in compare.split(",") if name]
-        ready = time.monotonic() + seconds
-        for peer in peers:  # while nothing is measured
-            peer.wait_until_ready(ready)
-        print(f"peers are set up after {time.perf_counter() - began:.0f} s", flush=True)
         alone = (ALONE, NO_MODEL, DecodeOnly)
         measured = [alone, *[(name, model, make) for name, make in ways.items() for model in chosen], alone]
         for count in map(int, processes.split(",")):
@@ -191,11 +182,6 @@ def main(
                 for name, model, make in measured:
                     runs = crew.run(make, model, clip, sessions, repeats)
                     add(row_of(model, name, sessions, runs, expected.get(model), count))
-        for peer in peers:
-            try:
-                add(row_of(peer.model, peer.name, sessions, [peer.run(seconds)], expected[peer.model]))
-            except PeerError as why:
-                add(Row(peer.model.name, peer.name, sessions, 0, 0, 0, why_not=str(why)))
 
 
 if __name__ == "__main__":

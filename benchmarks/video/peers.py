@@ -27,21 +27,22 @@ class WithOpenCv:
     def __init__(self, model: Model) -> None:
         self._model, self._size = model, input_size(model)
         self.outputs: list[Array] | None = None
+        self.count = 0
 
     def warm_up(self, clip: Path) -> None:
         self.outputs = self._invoke(scaled(np.zeros((8, 8, 3), np.uint8), self._model))
 
     def run(self, clip: Path) -> int:
-        capture, count = cv2.VideoCapture(str(clip)), 0
+        capture = cv2.VideoCapture(str(clip))
         try:
             while True:
                 found, frame = capture.read()
                 if not found:
-                    return count
+                    return self.count
                 small = cv2.resize(frame, self._size[::-1], interpolation=cv2.INTER_LINEAR)
                 rgb = cv2.cvtColor(small, cv2.COLOR_BGR2RGB).astype(np.float32)
                 self.outputs = self._invoke(((rgb / 255 - self._model.mean) / self._model.std)[None])
-                count += 1
+                self.count += 1
         finally:
             capture.release()
 
@@ -122,6 +123,7 @@ class NvdecTorch:
         self._graph_of = TorchGraph(content, torch.float16, "cuda")
         self._size = input_size(model)
         self.outputs: list[Array] | None = None
+        self.count = 0
 
     def warm_up(self, clip: Path) -> None:
         _capturing.submit(self._capture, clip).result()
@@ -152,7 +154,7 @@ class NvdecTorch:
         return self._graph_of(((rgb - self._model.mean) / self._model.std).permute(0, 2, 3, 1))
 
     def run(self, clip: Path) -> int:
-        torch, held, count = self._torch, deque[tuple[Any, Any]](), 0
+        torch, held = self._torch, deque[tuple[Any, Any]]()
         with opened(clip, self._context) as container, torch.no_grad(), torch.cuda.stream(self._stream):
             for frame in container.decode(video=0):
                 self._stream.wait_stream(torch.cuda.default_stream())  # FFmpeg's
@@ -164,10 +166,10 @@ class NvdecTorch:
                 held.append((event, frame))
                 if len(held) > AHEAD:
                     held.popleft()[0].synchronize()
-                count += 1
+                self.count += 1
             self._stream.synchronize()
             self.outputs = [each.float().cpu().numpy() for each in self._results]
-        return count
+        return self.count
 
     def close(self) -> None:
         self._context.close()
@@ -175,5 +177,5 @@ class NvdecTorch:
 
 PEERS: dict[str, MakeSession] = {"nvdec-torch": NvdecTorch, "cv2-litert-cpu": LiteRtCpu, "cv2-litert-gpu": LiteRtGpu}
 """Ways by name."""
-IN_PROCESSES = ("cv2-litert-cpu", "cv2-litert-gpu")
-"""Those whose sessions have a process each: they work on the CPU, under Python's lock."""
+ON_THE_CPU = ("cv2-litert-cpu", "cv2-litert-gpu")
+"""Those that decode on the CPU, and work there under Python's lock."""

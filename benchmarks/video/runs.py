@@ -99,23 +99,19 @@ def run_sessions(
     sessions: int,
     repeats: int,
     wait: Callable[[], object] | None = None,
-    turn: Callable[[], None] = lambda: None,
 ) -> list[Run]:
     """Run so many sessions side by side, ``repeats`` times. Raises the first error of a session.
 
-    ``turn`` is called once, when all sessions are made and none has warmed up; ``wait`` before each run, when all
-    sessions are ready.
+    ``wait`` is called before each run, when all sessions are ready.
     """
     counts, made, errors = [0] * sessions, list[Session](), list[Exception]()
     begin, end = threading.Barrier(sessions + 1), threading.Barrier(sessions + 1)
-    making, all_made = threading.Lock(), threading.Barrier(sessions, action=turn)
+    making = threading.Lock()
 
     def work(number: int) -> None:
         try:
-            with making:
-                session = make()
-            all_made.wait()
             with making:  # the first one compiles what the others take over
+                session = make()
                 session.warm_up(clip)
                 made.append(session)
             for _ in range(repeats):
@@ -127,7 +123,6 @@ def run_sessions(
             return
         except Exception as error:
             errors.append(error)
-            all_made.abort()
             begin.abort()
             end.abort()
 
@@ -139,7 +134,7 @@ def run_sessions(
         for _ in range(repeats):
             while begin.n_waiting < sessions and not begin.broken:
                 time.sleep(0.01)
-            if wait is not None:
+            if wait is not None and not begin.broken:
                 wait()
             counted = [each for each in made if isinstance(each, Counted)]
             for each in counted:

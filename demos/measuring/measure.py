@@ -61,8 +61,9 @@ class Measurement:
 
     ``init`` is the time to make interpreter, delegate and GPU programs; ``initialization`` has its phases (see
     fb.Statistics). ``stream`` is the time per frame if ``latency.count`` frames are submitted back to back, with one
-    wait at the end; ``submit`` is the CPU's part of a frame. ``error`` says why there are no figures. The last
-    three are of a profile.
+    wait at the end; ``submit`` is the CPU's part of a frame. ``error`` says why there are no figures; ``difference`` is
+    how far the results are from LiteRT's, as a share of an output's largest value, of peers that are measured beside
+    it. The last three are of a profile.
     """
 
     model: str
@@ -73,6 +74,7 @@ class Measurement:
     latency: Latency | None = None
     stream: float | None = None
     submit: float | None = None
+    difference: float | None = None
     initialization: dict[str, float] = field(default_factory=dict)
     statistics: fb.Statistics | None = None
     steps: list[fb.StepTime] = field(default_factory=list)
