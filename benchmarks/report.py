@@ -136,8 +136,9 @@ its kernels are captured as one CUDA graph, without PyTorch's own wrapper for th
 
 - *torch CUDA graph*: PyTorch's own kernels; of convolutions cuDNN chooses the fastest by trying.
 - *torch.compile*: the whole graph by Inductor, without tuning; convolutions as before.
-- *torch.compile, products tuned*: 1x1 convolutions are products of matrices, for which six tiles are tried.
-- *torch.compile max-autotune*: all convolutions are tuned, and all other kernels.
+
+`benchmarks/peers.py` has two more: `torch-compile-tuned` tries six tiles for the 1x1 convolutions, which are products
+of matrices then, and `torch-compile-max-autotune` tunes everything. Neither has figures here.
 """
 LIMITS = """
 ## Limits of these figures

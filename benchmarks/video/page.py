@@ -27,6 +27,9 @@ side by side, a thread each, in one process or in several that share them:
   second behind those of framebind; a *share* is the rate as a part of the mean of both, in as many processes.
 - *framebind*: NVDEC's surfaces are bound to the model, in 16 bits, whose outputs stay on the GPU.
 - *framebind, read*: all outputs of each frame are read by the CPU, while the next frame is decoded.
+
+`benchmarks/video/compare.py` runs the same clip in other ways too, each once, when all are set up:
+
 - *nvdec-torch*: NVDEC by PyAV; colours, scaling and the same model in PyTorch, in float16, as one CUDA graph.
 - *cv2-litert-cpu* and *cv2-litert-gpu*: OpenCV decodes and scales on the CPU, and LiteRT runs the model on the CPU (two
   threads per session) or with its own GPU accelerator.
@@ -37,8 +40,7 @@ measurements before, are of whole runs. *Cores* are CPU seconds of the processes
 frames/s. *Bytes* are those of pixels, inputs and outputs that framebind copied between CPU and GPU, per frame. *Error*
 is the mean difference of the last frame's outputs from LiteRT's CPU kernels, whose frame FFmpeg converted and OpenCV
 scaled, as a share of the largest value; of the output that differs most, which for the pose model is one number, how
-probable a person is. OpenCV's own conversion takes no notice of the file's matrix. Medians of the runs; each peer ran
-once.
+probable a person is. OpenCV's own conversion takes no notice of the file's matrix. Medians of the runs.
 """
 
 
