@@ -5,6 +5,7 @@ Exit codes: 0 done; 1 failed, with one message that says why; 2 the command line
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from typing import Annotated
@@ -55,6 +56,7 @@ def framebind(version: Version = False) -> None:
 
 def main() -> None:
     """Run the command that sys.argv names."""
+    gc.freeze()  # what was imported lives until the end: collections need not look at it again
     try:
         try:
             app()

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...errors import SourceError
 from ..capture.readers import Frame
-from ..video.decoder import open_container
+from ..video.decoder import PACKETS_ONLY, open_container
 from ..video.planar import FrameColours
 from ..video.pyav import load_av
 from .replacement import Replacement
@@ -35,10 +35,6 @@ _TICKS = 90_000
 _HD_HEIGHT = 720
 _EARLY = 0.1
 """Seconds by which sound may begin before the first frame: encoders put their delay there."""
-_PACKETS_ONLY = {"codec_whitelist": "none", "probesize": "32"}
-"""FFmpeg's options that let it open a file without decoding some of its frames, which takes 9 ms of CPU time at 720p,
-and 0.4 without (2 cores, 2026-11-22; means of 20 by a script that is not kept).
-"""
 _QUIET = {"libx265": {"x265-params": "log-level=none"}}
 
 
@@ -229,7 +225,7 @@ def frames_in(path: Path) -> int:
     """The number of packets of the first video stream; 0 if it cannot be read."""
     av = load_av()
     try:
-        with av.open(str(path), options=_PACKETS_ONLY) as container:
+        with av.open(str(path), options=PACKETS_ONLY) as container:
             return sum(packet.size > 0 for packet in container.demux(container.streams.video[0]))
     except (av.error.FFmpegError, SourceError):
         return 0

@@ -121,7 +121,7 @@ def video_seconds(source: str | Path) -> float | None:
     0.4
     """
     name = f"video '{source}'"
-    container = open_container(source, name)
+    container = open_container(source, name, packets_only=True)
     try:
         stream = video_stream(container, name)
         if stream.duration:
