@@ -98,7 +98,8 @@ def test_objects_of_one_likeness_take_each_others_place_unchecked(recorder: Reco
         whole = fb.CudaArray.from_array(np.zeros(64, np.float32))
 
         def part(offset: int, shape: tuple[int, ...] = (2, 2), **given: Any) -> fb.CudaArray:
-            return fb.CudaArray(whole.pointer + offset, shape, np.float32, device=0, **{"keep": whole, **given})
+            described: dict[str, Any] = {"device": 0, "keep": whole, **given}
+            return fb.CudaArray(whole.pointer + offset, shape, np.float32, **described)
 
         first = part(0)
         assert first.likeness == part(16).likeness
