@@ -10,6 +10,8 @@ SPATIAL, RANGE, FLOOR, RADIUS = 1.0, 0.1, 1e-4, 2
 """Parameters of the joint bilateral filter: standard deviations in mask pixels and in colours from 0 to 1, the least
 weight of a colour, and the radius in mask pixels.
 """
+SAME = 1 / 1024
+"""Difference of a mask's pixels nearby, from 0 to 1, below which none of them is better: a quarter of a byte's step."""
 MEMORY = 0.9
 """Share of the previous mask in a pixel about which the new mask is wholly uncertain (probability 0.5)."""
 STAY = 1.0
@@ -52,10 +54,20 @@ void main() {
     color = vec4(texture(frame, uv).rgb, float(best));
 }
 """
+# Most of a picture is within a mask or outside of it: there a mean of equal values needs no weights.
 _NEIGHBOURS = f"""
     ivec2 size = textureSize(small, 0);
     vec2 place = uv * vec2(size) - 0.5;
     ivec2 middle = ivec2(floor(place + 0.5));
+    float lowest = 1e30, highest = -1e30;
+    for (int y = -{RADIUS}; y <= {RADIUS}; y++) {{
+        for (int x = -{RADIUS}; x <= {RADIUS}; x++) {{
+            float mask = texelFetch(small, clamp(middle + ivec2(x, y), ivec2(0), size - 1), 0).a;
+            lowest = min(lowest, mask);
+            highest = max(highest, mask);
+        }}
+    }}
+    if (highest - lowest < {SAME}) {{ ALIKE }}
     for (int y = -{RADIUS}; y <= {RADIUS}; y++) {{
         for (int x = -{RADIUS}; x <= {RADIUS}; x++) {{
             ivec2 at = clamp(middle + ivec2(x, y), ivec2(0), size - 1);
@@ -67,6 +79,15 @@ _NEIGHBOURS = f"""
         }}
     }}
 """
+_MEAN = "sum += weight * value(there.a, here); weights += weight;"
+_VOTE = "votes[int(there.a + 0.5)] += weight;"
+
+
+def _neighbours(alike: str, each: str) -> str:
+    """GLSL that does ``each`` for the mask's pixels nearby, with its weight, or ``alike`` if they are all the same."""
+    return _NEIGHBOURS.replace("ALIKE", alike).replace("EACH", each)
+
+
 # Joint bilateral upsampling (Kopf, Cohen, Lischinski and Uyttendaele, SIGGRAPH 2007): a mean of the mask's pixels
 # nearby, weighted by distance and by likeness of colour in the frame.
 SPREAD = f"""
@@ -74,7 +95,7 @@ uniform sampler2D frame, small;
 vec4 spread(vec2 uv, vec3 here) {{
     vec4 sum = vec4(0.0);
     float weights = 0.0;
-    {_NEIGHBOURS.replace("EACH", "sum += weight * value(there.a, here); weights += weight;")}
+    {_neighbours("return value(0.5 * (lowest + highest), here);", _MEAN)}
     return sum / weights;
 }}
 """
@@ -85,7 +106,7 @@ void main() {{
     vec3 here = texture(frame, uv).rgb;
     float votes[CLASSES];
     for (int number = 0; number < CLASSES; number++) votes[number] = 0.0;
-    {_NEIGHBOURS.replace("EACH", "votes[int(there.a + 0.5)] += weight;")}
+    {_neighbours("color = vec4(float(int(lowest + 0.5)) / 255.0); return;", _VOTE)}
     int best = 0;
     for (int number = 1; number < CLASSES; number++) if (votes[number] > votes[best]) best = number;
     color = vec4(float(best) / 255.0);
