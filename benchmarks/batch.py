@@ -6,7 +6,6 @@ The inputs are resized to N, everything is bound, and a run is waited for. *fenc
 after each, *stream* the time of runs back to back; both are divided by N. *submit* is the CPU's part of a run, which is
 paid once for all N. With ``--objects one`` a buffer holds all N frames of a tensor; with ``many`` pictures are N
 textures of 640x480, and every other tensor N buffers. LiteRT's frames are written from CPU memory and read back.
-``--side-by-side 2,3,4,99,2,3,4,99`` compares values of FEWEST_SIDE_BY_SIDE (interop/cuda/compute/graph.py), by turns.
 
 ``--keep FOLDER --dry-run`` compiles all programs and keeps them there; a later run with ``--keep`` starts at once.
 ``benchmarks/report.py batches FILE`` keeps what ``--json FILE`` wrote.
@@ -32,7 +31,6 @@ from framebind.demos.measuring.measure import FRAME, Measurement, Schedule, Subj
 from framebind.demos.measuring.names import FLOAT
 from framebind.demos.measuring.peers import PEERS
 from framebind.demos.models import find_model
-from framebind.interop.cuda.compute import graph
 from framebind.interop.device import Dispatches
 
 COLUMNS = (
@@ -78,8 +76,6 @@ class Way:
     dispatches: Dispatches
     objects: str
     keep: Path | None
-    fewest: int | None = None
-    """The number of launches from which on CUDA's graphs run them side by side; None leaves it as it is."""
 
     def options(self, path: Path, api: Api, batch: int) -> fb.GpuDelegateOptions:
         """The options of a delegate; its cache is a folder of its own, so that processes may fill them side by side."""
@@ -92,14 +88,7 @@ class Way:
 
     def label(self, api: Api) -> str:
         words = [api.short, self.precision, "" if self.dispatches == "auto" else self.dispatches]
-        words += [f"from {self.fewest}"] if self.fewest is not None else []
         return " ".join([*filter(None, words), *(["N objects"] if self.objects == "many" else [])])
-
-    def apply(self, device: Any) -> None:
-        """Let programs of a device be recorded so from now on."""
-        device.dispatches = self.dispatches
-        if self.fewest is not None:
-            graph.FEWEST_SIDE_BY_SIDE = self.fewest
 
 
 def shapes_of(path: Path, batch: int) -> dict[str, tuple[int, ...]]:
@@ -152,7 +141,8 @@ def compiled(path: Path, api: Api, batch: int, way: Way) -> Iterator[Callable[[S
         Inputs(shapes_of(path, batch)).resize(interpreter)
         interpreter.allocate_tensors()
         bind_all(interpreter, delegate, api, batch, way.objects)
-        way.apply(delegate.engine.running_device())
+        device: Any = delegate.engine.running_device()
+        device.dispatches = way.dispatches
         interpreter.invoke()
         delegate.fence().wait()
         yield measure
@@ -194,9 +184,6 @@ def main(
     precision: Annotated[str, typer.Option(help="f32 or f16.")] = "f16",
     dispatches: Annotated[str, typer.Option(help="auto, one, separate, or several.")] = "auto",
     objects: Annotated[str, typer.Option(help="one buffer for all frames, many objects, or both: one,many.")] = "one",
-    side_by_side: Annotated[
-        str, typer.Option(help="CUDA: the number of launches from which on they run side by side, or several numbers.")
-    ] = "",
     compare: Annotated[str, typer.Option(help=f"Peers: {','.join(PEERS)}.")] = "",
     threads: Annotated[int, typer.Option(help="Threads of LiteRT's CPU interpreter.")] = 16,
     runs: Annotated[int, typer.Option(help="Runs of which medians are taken.")] = 100,
@@ -207,12 +194,10 @@ def main(
 ) -> None:
     schedule, rows = Schedule(1, runs, seconds, dry=dry_run), list[Row]()
     sizes, apis = [int(n) for n in batch.split(",")], [BY_NAME[name] for name in backend.split(",") if name != "none"]
-    numbers = [int(number) for number in side_by_side.split(",")] if side_by_side else [None]
     ways = [
-        Way(precision, cast(Dispatches, way), kind, keep, number)
+        Way(precision, cast(Dispatches, way), kind, keep)
         for way in dispatches.split(",")
         for kind in objects.split(",")
-        for number in numbers
     ]
 
     def add(row: Row | str | None) -> None:

@@ -6,7 +6,6 @@ docs/decisions/0018-cuda-by-ctypes.md has the figures.
 
 from __future__ import annotations
 
-import collections
 import ctypes
 import functools
 import itertools
@@ -25,12 +24,6 @@ from .recording import Call, Recording, record_separately
 
 FEWEST_LAUNCHES = 2
 """A single launch gains nothing by a graph. Not measured."""
-FEWEST_SIDE_BY_SIDE = 4
-"""So many launches that need not wait for one another run side by side: the copies of a batch's frames. Fewer follow
-one another. With eight objects in and out a frame took 3 to 11% longer than from one buffer, on an H200 on 2026-11-22
-(``benchmarks/batch.py --backend cuda --objects one,many --batch 8``); one after the other was not measured.
-"""
-
 MOST_EXECUTABLES = 8
 """Executable graphs of a recording: the longest ring of objects that runs at full speed; NVDEC gives pictures in six
 surfaces. To give a launch its parameters anew takes 1 to 2 us, and the graph's next launch takes longer: without it a
@@ -66,7 +59,7 @@ class KernelNode(ctypes.Structure):
 
 class LaunchGraph:
     """Launches as a graph, destroyed when nobody holds it. ``before`` has the numbers of the launches that each one
-    waits for. A kernel that alone follows another one starts before that one's end, if the GPU can do so.
+    waits for. A kernel starts before the end of those that it waits for, if the GPU can do so.
     """
 
     def __init__(self, context: CudaContext, launches: Sequence[Call], before: Sequence[Sequence[int]]) -> None:
@@ -76,24 +69,23 @@ class LaunchGraph:
         self.handles = list[ctypes.c_void_p]()
         """The CUgraphNode of each launch."""
         self.context, self._what = context, f"making a graph of {len(launches)} launches in {context}"
-        followers = collections.Counter(itertools.chain.from_iterable(before))
-        starts_early = has_early_launches(context)
         with context.entered():
             self._graph: int = ask(driver().cuGraphCreate, ctypes.c_void_p, 0, what=self._what)
             context.finalize(self, driver().cuGraphDestroy, self._graph)
             for node, numbers in zip(self.nodes, before, strict=True):
-                self._add(node, numbers, early=starts_early and len(numbers) == 1 == followers[numbers[0]])
+                self._add(node, numbers, early=has_early_launches(context))
 
     def _add(self, node: KernelNode, before: Sequence[int], *, early: bool) -> None:
-        """Add a launch that waits for those ``before``. ``early``: for one, and by itself."""
-        cuda, handle = driver(), ctypes.c_void_p()
-        after = [] if early else [self.handles[number].value for number in before]
-        handles = (ctypes.c_void_p * len(after))(*after)
-        added = cuda.cuGraphAddKernelNode(ctypes.byref(handle), self._graph, handles, len(after), ctypes.byref(node))
-        check(added, self._what)
-        if early:
-            places = ctypes.byref(self.handles[before[0]]), ctypes.byref(handle), ctypes.byref(Edge(1, 0, 1))
-            linked = cuda.cuGraphAddDependencies_v2(ctypes.c_void_p(self._graph), *places, ctypes.c_size_t(1))
+        """Add a launch that waits for those ``before``. ``early``: by itself."""
+        cuda, handle, count = driver(), ctypes.c_void_p(), len(before)
+        many = ctypes.c_void_p * count
+        after = many(*(self.handles[number].value for number in before))
+        waits = after, 0 if early else count
+        check(cuda.cuGraphAddKernelNode(ctypes.byref(handle), self._graph, *waits, ctypes.byref(node)), self._what)
+        if early and count:
+            edges = (Edge * count)(*[Edge(1, 0, 1)] * count)
+            places = after, many(*[handle.value] * count), edges
+            linked = cuda.cuGraphAddDependencies_v2(ctypes.c_void_p(self._graph), *places, ctypes.c_size_t(count))
             check(linked, self._what)
         self.handles.append(handle)
 
@@ -145,21 +137,19 @@ def _node(arguments: tuple[Any, ...]) -> KernelNode:
 
 
 def launches_before(steps: Sequence[Step]) -> list[list[int]]:
-    """The numbers of the launches that each step's launch waits for: the one before it, or, around steps that run side
-    by side, all that came before them.
+    """The numbers of the launches that each step's launch waits for: all that run side by side before it.
+
+    Launches that need not wait for one another run side by side: heads of a model, the copies of a batch's frames. One
+    after the other, streams of face_detection_front and pose_landmark_lite took 7 and 4% longer, and eight objects in
+    and out 13% (one H200, driver 580.159.04, 2026-11-22, b5eff37: ``benchmarks/batch.py --backend cuda --side-by-side
+    2,3,99,2,3,99``, an option that it had then; ``benchmarks/results/graphs``).
     """
     starts = [0, *hazards(steps), len(steps)]
     found: list[list[int]] = []
     last: list[int] = []
     for first, end in itertools.pairwise(starts):
-        numbers = list(range(first, end))
-        if len(numbers) >= FEWEST_SIDE_BY_SIDE:
-            found += [last for _ in numbers]
-            last = numbers
-            continue
-        for number in numbers:
-            found.append(last)
-            last = [number]
+        found += [last] * (end - first)
+        last = list(range(first, end))
     return found
 
 
