@@ -62,6 +62,8 @@ LAYERS = {
     "pose 576 to 96": Layer(8, 576, 96),
     "pose 96 to 576": Layer(8, 96, 576),
     "pose 192 to 192": Layer(4, 192, 192),
+    "posenet 512 to 512": Layer(17, 512, 512, 1, 1, "f16"),
+    "posenet 256 to 256": Layer(33, 256, 256, 1, 1, "f16"),
 }
 
 
