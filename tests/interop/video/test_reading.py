@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import av
 import numpy as np
 import numpy.typing as npt
 import pytest
+from av.video.codeccontext import VideoCodecContext
 
 import framebind as fb
 from framebind.interop.frames.video.decoder import VideoDecoder
@@ -118,6 +120,22 @@ def test_damaged_packets_are_skipped_and_counted(tmp_path: Path) -> None:
     with VideoDecoder(path) as decoder:
         frames = sum(1 for _ in decoder.frames())
     assert (frames, decoder.damaged) == (18, 2)
+
+
+def test_a_closed_video_holds_no_decoder(tmp_path: Path) -> None:
+    """NVDEC's must be gone before its CUDA context is, whoever still holds the video."""
+
+    def contexts() -> int:
+        return sum(isinstance(each, VideoCodecContext) for each in gc.get_objects())
+
+    path, before = write_clip(tmp_path / "clip.mp4", frames=4), contexts()
+    decoder = VideoDecoder(path)
+    frames = decoder.native_frames()
+    frame = next(frames)
+    assert contexts() == before + 1
+    decoder.close()
+    assert contexts() == before and list(frames) == []
+    assert decoder.decoded(frame).planes[0].shape == (48, 64), "frames that were given out stay"
 
 
 @pytest.mark.parametrize("source", ["gopher://here/a.mp4", "concat:/etc/passwd|x://", "data://text"])
