@@ -169,10 +169,13 @@ class VideoDecoder:
 
     def native_frames(self) -> Iterator[Any]:
         """The same frames as PyAV decoded them (av.VideoFrame), of whatever size and format each has."""
-        first, self._first = self._first, None
-        if first is not None:
-            yield first
+        if self._first is not None:
+            yield self._take_first()  # no variable keeps it: surfaces must be gone before their CUDA context is
         yield from self._pending
+
+    def _take_first(self) -> Any:
+        first, self._first = self._first, None
+        return first
 
     def close(self) -> None:
         """Close the file or stream. May be called more than once.

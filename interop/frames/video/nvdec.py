@@ -102,7 +102,9 @@ class NvdecPictures:
         for frame in decoder.native_frames():
             if self._decoded is not None:
                 _wait_for_decoder(context, self._decoded)
-            yield self.picture(frame), decoder.time_of(frame)
+            found = self.picture(frame), decoder.time_of(frame)
+            del frame  # ``close`` lets it go, also if nobody ends this loop
+            yield found
             self.let_go()
 
     def picture(self, frame: Any) -> YuvPicture:
