@@ -162,8 +162,8 @@ def batch_page(results: Iterable[Result]) -> str:
 
 
 def peers_page(results: Iterable[Result]) -> str:
-    """The page of PyTorch: single frames, then batches."""
-    shown = newest(results)
+    """The page of PyTorch: single frames, then batches. All measurements are shown, as each may have a few models."""
+    shown = list(results)
     frames, several = ([table(each) for each in shown if each.kind == kind] for kind in (PEERS, BATCH_PEERS))
     return "\n".join([PEERS_HEADER, *frames, *(["## Several frames at once\n"] if several else []), *several])
 
@@ -283,7 +283,8 @@ def today() -> str:
 def keep(result: Result) -> Path:
     """Write the result's file, one row a line, and the page."""
     machine = re.sub(r"\W+", "-", result.machine.lower()).strip("-")[:32]
-    path = RESULTS / f"{result.kind}-{machine}-{result.date}.json"
+    commit = f"-{result.commit}" if result.kind in (PEERS, BATCH_PEERS) else ""  # several on a day may be shown
+    path = RESULTS / f"{result.kind}-{machine}-{result.date}{commit}.json"
     fields = asdict(result)
     rows = ",\n".join(f"    {json.dumps(row)}" for row in fields.pop("rows"))
     text = json.dumps(fields, indent=2).removesuffix("\n}")

@@ -40,7 +40,7 @@ measurements before, are of whole runs. *Cores* are CPU seconds of the processes
 frames/s. *Bytes* are those of pixels, inputs and outputs that framebind copied between CPU and GPU, per frame. *Error*
 is the mean difference of the last frame's outputs from LiteRT's CPU kernels, whose frame FFmpeg converted and OpenCV
 scaled, as a share of the largest value; of the output that differs most, which for the pose model is one number, how
-probable a person is. OpenCV's own conversion takes no notice of the file's matrix. Medians of the runs.
+probable a person is. OpenCV 5 converts as FFmpeg does, bit for bit. Medians of the runs.
 """
 
 
@@ -160,7 +160,8 @@ def main(
         result = {**json.loads(rows.read_text(encoding="utf-8")), "date": date, "commit": commit}
         folder = GPUS if "gpus" in result else WATCH if "seconds" in result else RESULTS
         machine = re.sub(r"[^a-z0-9]+", "-", result["machine"].lower())
-        (folder / f"{machine}-{commit}-{date}.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        path = folder / f"{machine}-{commit}-{rows.stem}-{date}.json"
+        path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")
 
 
