@@ -9,13 +9,14 @@ import pytest
 
 from framebind.delegate.transform.graph import Node
 from framebind.interop.device import Device
-from framebind.kernels.operation import FusedOp
-from framebind.kernels.ops.bottleneck.normalized_conv import NormalizedTile
+from framebind.kernels.operation import FusedOp, Lowering
+from framebind.kernels.ops.bottleneck.normalized_conv import Normalization, NormalizedTile, launch_normalized
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.separable import CLAMPS
 from framebind.kernels.ops.movement.resize import ResizeImage
 from framebind.kernels.ops.reduction.instance_norm import InstanceNorm
 from framebind.kernels.ops.window import SAME, VALID, Window
+from framebind.kernels.target import Target
 from framebind.kernels.views import Resize
 from support.cases.references import convolve
 from support.graphs import Array, Shape, check, conv, convolved, half, normal, run, target_of
@@ -114,3 +115,22 @@ def test_a_convolution_that_adds_what_it_reads_has_a_normalization_before_it(dev
     kernels, found = block.run(device, NormalizedTile(1, 1))
     assert kernels[0] == "instance_norm"
     check(device, found, [block.expected + block.between], 2e-3)
+
+
+@pytest.mark.parametrize(("early_launches", "runs"), [(True, 2), (False, 1)])
+def test_tiles_are_smaller_if_all_steps_become_one_program(early_launches: bool, runs: int) -> None:
+    """It has the registers of its largest kernel: a convolution of style_transfer_f16_384 on an H200."""
+    vector, sums = (1, 1, 1, 32), (1, 144, 3, 32)
+    shapes: dict[object, Shape] = {
+        0: (1, 96, 96, 32),
+        1: vector,
+        2: vector,
+        3: sums,
+        4: (1, 192, 192, 16),
+        5: (1, 1, 1, 4),
+    }
+    target = Target(256, 132 * 2048, True, halves=True, local_bytes=49152, early_launches=early_launches)
+    operation = Convolution(REFLECTED, half(16, 9 * 32).reshape(16, 3, 3, 32), None)
+    lowering = Lowering((0, 1, 2, 3), (4, 5), shapes.__getitem__, lambda _: 6, target)
+    launch = launch_normalized(operation, lowering, Normalization(1e-3, 0.0, 1.0, 1, kept=False))
+    assert launch is not None and launch.constants["RUNS"] == runs
