@@ -4,9 +4,9 @@
 
 All ways set up side by side, which takes PyTorch and LiteRT long, and then run the clip once, one way after the other;
 what is not ready after ``--seconds`` is left out, and said to be. Ways with NVDEC share their sessions among
-``--processes``; of those that decode on the CPU, each session has a process. A GPU makes contexts one after another: of
-all nine peers with four processes each for NVDEC, none with NVDEC was ready after 26 s. Name one peer in each call
-then. The columns are measure.py's.
+``--processes``; of those that decode on the CPU, each session has a process. With all nine peers, and four processes of
+each way with NVDEC, none of these was ready after 26 s on an H200, probably for 52 contexts at once on one GPU: name
+one peer in each call. The columns are measure.py's.
 """
 
 from __future__ import annotations
