@@ -1,9 +1,11 @@
-"""Times single convolutions inside one dispatch: by the general kernel, then by every tile of matrix units.
+"""Times single convolutions inside one dispatch: by the general kernel, then by every tile of matrix units, or, on
+devices without them, by the likeliest tiles of rows in local memory.
 
 A convolution is STEPS steps of one dispatch, a barrier of all work-groups after each. Printed is what a step and its
 barrier take, and the largest difference from the general kernel's result as a part of its largest value.
 
     python benchmarks/convolutions.py --device-name nvidia [--groups-per-unit 3] [NAME ...]
+    python benchmarks/convolutions.py --backend opengl --groups-per-unit 0 [NAME ...]
 """
 
 from __future__ import annotations
@@ -20,10 +22,12 @@ import numpy as np
 import numpy.typing as npt
 
 import framebind as fb
+from framebind.demos.apis import BY_NAME
 from framebind.interop.device import CommandList, Device, Operand, Resource, Step
 from framebind.interop.discovery.devices import open_device
 from framebind.kernels.codegen.source import Argument, KernelSource
 from framebind.kernels.operation import Launch, Lowering
+from framebind.kernels.ops.convolution.blocks import Block
 from framebind.kernels.ops.convolution.conv import Convolution, launch_convolution
 from framebind.kernels.ops.window import VALID, Window
 from framebind.kernels.tensor import Shape, TensorId, slices
@@ -82,11 +86,12 @@ class Bound(NamedTuple):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("layers", nargs="*", default=list(LAYERS), metavar="NAME", help=", ".join(LAYERS))
+    parser.add_argument("--backend", choices=("opencl", "opengl"), default="opencl")
     parser.add_argument("--device-name", default="", help="a part of the OpenCL device's name")
-    parser.add_argument("--groups-per-unit", type=int, default=3, help="work-groups on a compute unit, at most")
+    parser.add_argument("--groups-per-unit", type=int, default=3, help="work-groups per unit, at most; 0: a rule")
     given = parser.parse_args()
-    with fb.ClContext(given.device_name or None):
-        device = open_device("opencl")
+    with fb.ClContext(given.device_name) if given.device_name else BY_NAME[given.backend].new_context():
+        device = open_device(given.backend)
         print(f"{device.traits.name}, {device.traits.driver}; microseconds with a barrier")
         for name in given.layers:
             bound = bind(device, LAYERS[name])
@@ -121,22 +126,27 @@ def bind(device: Device, layer: Layer) -> Bound:
 
 
 def launches(device: Device, bound: Bound) -> Iterator[tuple[str, Launch]]:
-    """The general kernel's launch by its rule, and that of each tile if the device has matrix units."""
+    """The general kernel's launch by its rule, and that of each tile."""
     shapes: dict[TensorId, Shape] = {0: bound.src.shape, 1: bound.dst.shape}
 
     def no_scratch(shape: Shape) -> TensorId:
         raise AssertionError(shape)
 
     target = device.traits.target
-    lowering = Lowering((0,), (1,), shapes.__getitem__, no_scratch, replace(target, matrix_units=False))
-    yield "general", launch_convolution(lowering, 0, bound.operation)
-    if not target.matrix_units:
-        return
-    choice = launch_convolution(replace(lowering, target=target), 0, bound.operation).choice
+    plain = replace(target, matrix_units=False, fixed={"patch_conv": None})
+    lowering = Lowering((0,), (1,), shapes.__getitem__, no_scratch, plain)
+    choice = launch_convolution(lowering, 0, bound.operation).choice
     assert choice is not None
+    block = next(each for each in choice.candidates if isinstance(each, Block))
+    general = replace(plain, fixed={"patch_conv": None, "conv": block})
+    yield "general", launch_convolution(replace(lowering, target=general), 0, bound.operation)
+    choice = launch_convolution(replace(lowering, target=target), 0, bound.operation).choice
+    if choice is None:
+        return
     for tile in choice.candidates:
-        fixed = replace(target, fixed={choice.kernel: tile})
-        yield str(tile), launch_convolution(replace(lowering, target=fixed), 0, bound.operation)
+        if not isinstance(tile, Block):
+            fixed = replace(target, fixed={choice.kernel: tile})
+            yield str(tile), launch_convolution(replace(lowering, target=fixed), 0, bound.operation)
 
 
 def make_step(device: Device, bound: Bound, launch: Launch) -> Step:

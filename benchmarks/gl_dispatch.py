@@ -4,7 +4,8 @@ python benchmarks/gl_dispatch.py [--steps 64] [--runs 30] [--json FILE]
 
 Every chain runs behind a dispatch that keeps the GPU busy until the CPU has submitted all of it, so that *gpu*, by the
 GPU's clock, is what a step takes if the CPU is never late. *cpu* is the time of a step's calls on the CPU. Both are
-microseconds per step: medians.
+microseconds per step: medians. At the end are the work-groups that a compute unit runs at the same time, by the local
+memory of each.
 """
 
 from __future__ import annotations
@@ -21,9 +22,12 @@ import typer
 
 import framebind as fb
 from framebind.interop.gl.buffer import GlBuffer
+from framebind.interop.gl.compute.barrier import GlBarrier
+from framebind.interop.gl.compute.kernel import dialect_of
 from framebind.interop.gl.context import GlContext
 from framebind.interop.gl.khronos import GL
 from framebind.interop.gl.program import build_program
+from framebind.interop.record.barrier import TEST_ROUNDS, TEST_SPINS
 
 Call = tuple[str, tuple[Any, ...]]
 WARM_UP = 3
@@ -203,6 +207,32 @@ def chains(made: Chains) -> dict[str, Callable[[int], Sequence[Call]]]:
     }
 
 
+def resident_groups(kilobytes: int, group_size: int) -> int:
+    """The work-groups that a compute unit runs at the same time, of a barrier's test with so much more local memory."""
+    context = GlContext.current()
+    gl, barrier = context.gl, GlBarrier(context)
+    text = dialect_of(context).barrier_test(group_size)
+    if kilobytes:
+        size = kilobytes * 256
+        filled = f"shared float pad[{size}];\nvoid main() {{\n  pad[(LOCAL * 7 + groups) % {size}] = float(rows);"
+        text = text.replace("void main() {", filled, 1)
+        used = f"cells[group] = pad[(LOCAL * 5 + turn) % {size}] < -5.0 ? 0 : turn"
+        text = text.replace("cells[group] = turn", used, 1)
+    program = build_program(context, "resident", {GL.COMPUTE_SHADER: text})
+    buffers = [GlBuffer(4 * barrier.units * barrier.per_unit[0]), GlBuffer(4), barrier.state]
+
+    def dispatch(groups: int) -> None:
+        gl.glUseProgram(program)
+        for binding, buffer in enumerate(buffers):
+            gl.glBindBufferBase(GL.SHADER_STORAGE_BUFFER, binding, buffer.id)
+        for location, value in enumerate((TEST_ROUNDS, groups, TEST_SPINS)):
+            gl.glUniform1i(location, value)
+        gl.glDispatchCompute(groups, 1, 1)
+
+    most = barrier.units * barrier.per_unit[0]
+    return barrier.resident_groups(dispatch, most, text, None) // barrier.units
+
+
 def main(
     steps: Annotated[int, typer.Option(help="Dispatches of a chain.")] = 64,
     runs: Annotated[int, typer.Option(help="Chains that are timed.")] = 30,
@@ -219,6 +249,9 @@ def main(
         for name, taken in made.waits().items():
             rows.append([name, None, round(taken, 2)])
             print(f"{name:48} {'':6} {taken:7.2f}")
+        for kilobytes in () if context.software else (0, 4, 8, 12, 16, 24, 32, 47):
+            rows.append([f"groups per unit with {kilobytes} KiB", resident_groups(kilobytes, 128), None])
+            print("{:48} {:6}".format(*rows[-1]))
         if errors := context.gl.clear_errors():
             raise SystemExit(f"GL errors: {errors}")
     if out is not None:

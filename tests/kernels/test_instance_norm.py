@@ -9,6 +9,7 @@ from framebind.delegate.transform.graph import Node
 from framebind.interop.device import Device
 from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.convolution.matrix_conv import MatrixTile
+from framebind.kernels.ops.convolution.tiled.row_conv import RowTile
 from framebind.kernels.ops.reduction.instance_norm import InstanceNorm
 from framebind.kernels.views import Storage
 from support.graphs import Array, Shape, conv, convolved, half, normal, run, target_of
@@ -22,7 +23,9 @@ def normalized(x: Array) -> Array:
     return (x - mean) / np.sqrt(variance + 1e-3) * 2 + 1
 
 
-def norm_after_conv(device: Device, shape: Shape, channels: int, storage: Storage, **fixed: MatrixTile) -> list[str]:
+def norm_after_conv(
+    device: Device, shape: Shape, channels: int, storage: Storage, **fixed: MatrixTile | RowTile
+) -> list[str]:
     """The kernels of a convolution and the normalization of its output, whose result is compared."""
     out: Shape = (*shape[:3], channels)
     shapes: dict[int, Shape] = {0: shape, 1: out, 2: (1, 1, 1, channels), 3: (1, 1, 1, channels), 4: out}
@@ -49,6 +52,12 @@ def test_a_convolution_adds_up_what_is_normalized(
 def test_a_convolution_on_matrix_units_adds_up_what_is_normalized(device: Device) -> None:
     kernels = norm_after_conv(device, (1, 8, 9, 12), 16, "f16", matrix_conv=MatrixTile(1, 2, 1, 1))
     assert kernels == ["matrix_conv", "instance_norm"]
+
+
+def test_a_convolution_by_rows_adds_up_what_is_normalized(device: Device) -> None:
+    """Two invocations share each sum, and some of the work-group have none."""
+    kernels = norm_after_conv(device, (1, 9, 7, 8), 16, "f16", conv=RowTile(4, 5, 1, 2))
+    assert kernels == ["row_conv", "instance_norm"]
 
 
 def test_two_pictures_are_summed_apart(device: Device) -> None:

@@ -127,6 +127,8 @@ def _record_programs(
         if first:  # also if no step needs it: all programs count in the same state
             recorder.call("glMemoryBarrier", BETWEEN_PARTS)
         _record_calls(recorder, made, groups)
+        if not first and len(parts) > 1:  # else the GPU begins when the driver has got all parts, or is told to
+            recorder.call("glFlush")
         recording.barriers += int(rows[:, 3].sum()) + bool(first)
         recording.dispatches.append((f"{len(part)} steps on {groups} groups", len(recording.calls)))
         first += len(part)

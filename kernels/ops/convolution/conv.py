@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,7 +29,7 @@ from .blocks import Block, block_candidates
 from .computed_conv import ComputedConvolution
 from .depthwise import Depthwise
 from .grouped_conv import GroupedConvolution
-from .heuristics import PATCH_MOST_TAPS
+from .heuristics import PATCH_MOST_TAPS, ROUND_OUTPUTS
 from .matrix_conv import (
     MatrixTile,
     matrix_constants,
@@ -40,7 +41,8 @@ from .matrix_conv import (
 from .matrix_patch import launch_matrix_patches, uses_patches
 from .packing import pack_bias, pack_fragments, pack_weights
 from .patch_conv import launch_patches
-from .winograd import WinogradTile, transform_weights, winograd_constants, winograd_memory, winograd_tiles
+from .tiled.row_conv import RowTile, is_flat, launch_rows, row_tiles
+from .tiled.winograd import WinogradTile, transform_weights, winograd_constants, winograd_memory, winograd_tiles
 
 
 @dataclass(frozen=True)
@@ -68,49 +70,59 @@ class Convolution(Operation):
 
 def launch_convolution(lowering: Lowering, source: TensorId, operation: Convolution) -> Launch:
     """One dispatch: by patches for at most four input channels; by matrix units if the device has them and the outputs
-    fill a tile; else by blocks.
+    fill a tile; else by rows in local memory or by blocks.
     """
-    batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
-    _, height, width, depth = lowering.shape(source)
+    reads, writes = lowering.shape(source), lowering.shape(lowering.outputs[0])
+    (batch, rows, columns, channels), (_, height, width, depth) = writes, reads
     taps, units = math.prod(operation.window.size), uses_matrix_units(batch * rows * columns, lowering.target)
     if uses_patches(batch * rows * columns, depth, channels, operation.window, lowering.target):
         patches = launch_matrix_patches(lowering, source, operation.window, operation.weights, operation.bias)
         if patches is not None:
             return patches
-    if slices(depth) == 1 < taps and (taps <= PATCH_MOST_TAPS or not units):
+    tiles = () if units else row_tiles(operation.window, reads, writes, lowering.target)
+    if slices(depth) == 1 < taps and (taps <= PATCH_MOST_TAPS or not (units or tiles)):
         arrays = {"weights": pack_weights(operation.weights), "bias": pack_bias(operation.bias, channels)}
         patches = launch_patches(lowering, source, operation.window, arrays)
         if patches is not None:
             return patches
     if not units:
-        return _launch_without_matrix_units(lowering, source, operation)
+        return _launch_without_matrix_units(lowering, source, operation, tiles)
     sizes = (batch * rows * columns, channels, taps, slices(depth))
     choice = TuningChoice[MatrixTile](f"matrix_conv {sizes}", matrix_tile_candidates(*sizes, lowering.target))
     tile = lowering.target.take(choice)
     division, group_count = matrix_constants(*sizes, tile, lowering.group_size)
     constants = operation.window.constants(height, width) | division
     arrays = {"weights": pack_fragments(operation.weights, tile), "bias": pack_bias(operation.bias, channels)}
-    reads, writes, local = {"src": source}, {"dst": lowering.outputs[0]}, matrix_memory(tile, lowering.target)
+    local = matrix_memory(tile, lowering.target)
     own = slice_ownership(channels, tile, lowering.group_size)
     fusion = Fusion(
         slice_ownership=own or SliceOwnership(lowering.group_size, 1, slices(channels)),
         reads_per_value=taps * int(division["COLUMN_TILES"]),
     )
-    return Launch("matrix_conv", reads, writes, group_count, constants, arrays, local, choice=choice, fusion=fusion)
+    return Launch(
+        "matrix_conv", {"src": source}, {"dst": lowering.outputs[0]}, group_count, constants, arrays, local,
+        choice=choice, fusion=fusion,
+    )  # fmt: skip
 
 
-def _launch_without_matrix_units(lowering: Lowering, source: TensorId, operation: Convolution) -> Launch:
-    """One dispatch by blocks of pixels and slices, or by Winograd's transform if that was measured to be faster."""
-    batch, height, width, depth = lowering.shape(source)
-    _, rows, columns, channels = lowering.shape(lowering.outputs[0])
-    window = operation.window
-    flat = window.size == window.strides == (1, 1) and not window.constants(height, width)["PADDED"]
-    rows, columns = (1, batch * rows * columns) if flat else (batch * rows, columns)
+def _launch_without_matrix_units(
+    lowering: Lowering, source: TensorId, operation: Convolution, tiles: Sequence[RowTile]
+) -> Launch:
+    """One dispatch: by rows of pixels in local memory if there are ``tiles`` for that; else by blocks of pixels and
+    slices; or by Winograd's transform if that was measured to be faster.
+    """
+    reads, writes, window = lowering.shape(source), lowering.shape(lowering.outputs[0]), operation.window
+    (batch, rows, columns, channels), depth = writes, reads[3]
+    rows, columns = (1, batch * rows * columns) if is_flat(reads, window) else (batch * rows, columns)
     sizes = (rows, columns, slices(channels), window.size[0] * window.size[1], slices(depth))
     blocks = block_candidates(*sizes, lowering.target)
-    tiles = winograd_tiles(window, slices(depth), slices(channels), lowering.target)
-    choice = TuningChoice[Block | WinogradTile](f"conv {sizes} {window.strides}", (*blocks, *tiles))
+    patches = winograd_tiles(window, slices(depth), slices(channels), lowering.target)
+    key = f"conv {sizes} {reads} {window.size} {window.strides} {window.dilations}"
+    choice = TuningChoice[RowTile | Block | WinogradTile](key, (*tiles, *blocks, *patches))
     taken = lowering.target.take(choice)
+    if isinstance(taken, RowTile):
+        arrays = {"weights": pack_weights(operation.weights), "bias": pack_bias(operation.bias, channels)}
+        return launch_rows(lowering, source, window, arrays, taken, choice)
     if isinstance(taken, WinogradTile):
         return _launch_winograd(lowering, source, operation, taken, choice)
     return _launch_blocks(lowering, source, operation, taken, choice)
@@ -123,18 +135,20 @@ def _launch_blocks(
     _, rows, columns, channels = lowering.shape(lowering.outputs[0])
     window = operation.window
     constants = window.constants(height, width)
-    flat = window.size == window.strides == (1, 1) and not constants["PADDED"]
+    flat = is_flat(lowering.shape(source), window)
     rows, columns = (1, batch * rows * columns) if flat else (rows, columns)
     pictures = 1 if flat else batch
     arrays = {"weights": pack_weights(operation.weights), "bias": pack_bias(operation.bias, channels)}
     step, row_blocks = -(-slices(channels) // block.slices), -(-columns // block.pixels)
-    blocks = pictures * rows * row_blocks * step
+    blocks, outputs = pictures * rows * row_blocks * step, block.pixels * block.slices
+    if block.split > 1 and not lowering.target.matrix_units:
+        outputs = math.gcd(outputs, ROUND_OUTPUTS)
     constants |= {
         "PIXELS": block.pixels, "SLICES": block.slices, "SPLIT": block.split, "SPLIT_SLICES": block.split_slices,
         "SLICE_STEP": step, "ROW_BLOCKS": row_blocks, "ROWS": rows, "COLUMNS": columns, "BLOCKS": blocks,
-        "FLAT": int(flat),
+        "FLAT": int(flat), "ROUND": outputs,
     }  # fmt: skip
-    local = (("float4", "partial", lowering.group_size * block.pixels * block.slices if block.split > 1 else 1),)
+    local = (("float4", "partial", lowering.group_size * outputs if block.split > 1 else 1),)
     lanes = lowering.group_size // block.split
     reads, writes, group_count = {"src": source}, {"dst": lowering.outputs[0]}, -(-blocks // lanes)
     own = SliceOwnership(lanes, step, block.slices)

@@ -19,6 +19,10 @@ splits of 22 convolutions used 26,000 to 74,000 of 270,000 invocations.
 """
 MOST_SPLIT = 32
 """The most invocations that share the sums of a block: a subgroup of NVIDIA's. Not measured."""
+ROUND_OUTPUTS = 4
+"""The outputs of a block whose parts are in local memory at a time, without matrix units: NVIDIA's OpenGL gives all
+work-groups on a compute unit 48 KiB of local memory together, so that those of 16 KiB were two.
+"""
 LEAST_SPLIT_TERMS = 3
 """The fewest terms (input slices of taps) that each of them has. Not measured."""
 
@@ -45,6 +49,28 @@ although the picture is copied into a tensor first.
 """
 PATCH_SLICES = 8
 """Slices of local memory per invocation of a work-group: 32 KiB for 256 invocations. A limit, not measured."""
+
+# row_conv.kern: tiles of pixels in local memory, without matrix units. Chosen on an H200 by OpenGL on 2026-11-22, from
+# style_transfer's and deeplab's convolutions as separate dispatches, by a script that is not kept; the results are in
+# docs/internals/loads-and-registers.md. ``benchmarks/convolutions.py --backend opengl`` times the same layers.
+
+ROW_PIXELS, ROW_RUNS = (8, 4), (1, 2, 3, 4, 6, 8)
+ROW_HEIGHTS, ROW_SPLITS = (4, 6, 8, 12, 16, 24, 32), (1, 2, 3, 4, 5, 6, 8)
+"""The tiles that are considered: pixels of a run, runs of a row, rows, and invocations that share a sum."""
+ROW_ROUND = 2
+"""The pixels of a run whose parts are in local memory at a time. Not measured beside other numbers."""
+ROW_LOCAL_BYTES = 46 << 10
+"""The most local memory of a tile, beside which a program of several steps needs some."""
+ROW_UNIT_BYTES, ROW_MOST_RESIDENT = 47 << 10, 5
+"""Local memory of all work-groups that a compute unit runs at the same time, by OpenGL on an H200, and how many these
+are at most, because of their registers.
+"""
+ROW_MOST_ISSUED, ROW_WARP_ISSUES = 3.6, 0.23
+"""Instructions per clock of a compute unit, and of each of its warps if these are few."""
+ROW_LEAST_PRODUCTS, ROW_LEAST_TAPS = 1 << 21, 9
+"""The fewest products of slices, and the fewest taps of the window."""
+ROW_CANDIDATES = 3
+"""The number of tiles that ``SUSTAINED_SPEED`` measures."""
 
 # matrix_conv.kern: fragments of 16 pixels by 8 channels
 

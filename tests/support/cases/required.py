@@ -43,11 +43,12 @@ KERNELS_ELSEWHERE = {
     "normalized_conv": "tests/kernels/matrix_units/test_normalized_conv.py",
     "partial_sums": "tests/kernels/test_squeeze_excite.py",
     "resampler": "tests/kernels/test_custom_operators.py",
+    "row_conv": "tests/kernels/tiled/test_row_conv.py",
     "separable": "tests/kernels/test_separable.py",
     "separable_pair": "tests/kernels/matrix_units/test_separable_pair.py",
     "squeeze_excite": "tests/kernels/test_squeeze_excite.py",
     "unpool": "tests/kernels/test_custom_operators.py",
-    "winograd": "tests/kernels/test_winograd.py",
+    "winograd": "tests/kernels/tiled/test_winograd.py",
 }
 """Kernels that no TFLite operator alone is lowered to, and the file that tests them over their own parameters."""
 OPERATORS_ELSEWHERE = {

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...operation import LocalArrays
-from ...target import Target
-from ...tensor import Shape, slices
-from ..window import Window
+from ....operation import LocalArrays
+from ....target import Target
+from ....tensor import Shape, slices
+from ...window import Window
 
 LOCAL = 64
 """Patches times slices in a work-group's local memory, 16 positions of each: 16 KiB."""

@@ -20,7 +20,7 @@ from framebind.delegate.transform.graph import Node
 from framebind.interop.device import Device
 from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.convolution.conv import Convolution
-from framebind.kernels.ops.convolution.winograd import (
+from framebind.kernels.ops.convolution.tiled.winograd import (
     SHAPES,
     WinogradTile,
     transform_weights,
