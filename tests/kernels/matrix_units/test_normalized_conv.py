@@ -17,6 +17,7 @@ from framebind.kernels.ops.movement.resize import ResizeImage
 from framebind.kernels.ops.reduction.instance_norm import InstanceNorm
 from framebind.kernels.ops.window import SAME, VALID, Window
 from framebind.kernels.target import Target
+from framebind.kernels.tensor import TensorId
 from framebind.kernels.views import Resize
 from support.cases.references import convolve
 from support.graphs import Array, Shape, check, conv, convolved, half, normal, run, target_of
@@ -121,7 +122,7 @@ def test_a_convolution_that_adds_what_it_reads_has_a_normalization_before_it(dev
 def test_tiles_are_smaller_if_all_steps_become_one_program(early_launches: bool, runs: int) -> None:
     """It has the registers of its largest kernel: a convolution of style_transfer_f16_384 on an H200."""
     vector, sums = (1, 1, 1, 32), (1, 144, 3, 32)
-    shapes: dict[object, Shape] = {
+    shapes: dict[TensorId, tuple[int, int, int, int]] = {
         0: (1, 96, 96, 32),
         1: vector,
         2: vector,
