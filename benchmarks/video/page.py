@@ -137,10 +137,11 @@ def _short(text: str) -> str:
 
 def page() -> str:
     """The whole page, the newest results first."""
+    watched = _results(WATCH)
     return "".join(
         [
             HEADER, *map(table, _results(RESULTS)), GPUS_HEADER, *map(gpus_table, _results(GPUS)),
-            WATCH_HEADER, *map(watch_table, _results(WATCH)),
+            WATCH_HEADER if watched else "", *map(watch_table, watched),
         ]
     )  # fmt: skip
 
