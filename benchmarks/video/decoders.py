@@ -41,7 +41,8 @@ def write_clip(path: Path, codec: str, options: dict[str, str]) -> None:
         stream.width, stream.height, stream.pix_fmt, stream.bit_rate = *SIZE, "yuv420p", 2_000_000
         for number in range(FRAMES):
             part = wide[number : number + SIZE[1], 3 * number : 3 * number + SIZE[0]]
-            frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(part), format="bgr24")
+            picture: Any = np.ascontiguousarray(part)
+            frame = av.VideoFrame.from_ndarray(picture, format="bgr24")
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
 
