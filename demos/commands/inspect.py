@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
-from contextlib import nullcontext
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -50,11 +51,13 @@ def inspect(
 
     Example: python -m framebind inspect style_transfer
     """
-    logging.getLogger("framebind").setLevel(logging.ERROR)  # the tables contain the warnings
     if backend not in BACKENDS:
         raise typer.BadParameter(f"'{backend}' is none of {', '.join(BACKENDS)}", param_hint="--backend")
     path = find_model(model)
-    with BY_NAME[backend].open_context(flags.device) if backend in BY_NAME else nullcontext():
+    with (
+        _without_warnings(),
+        BY_NAME[backend].open_context(flags.device) if backend in BY_NAME else contextlib.nullcontext(),
+    ):
         content, failure = _inspected(path, flags.options_for(path, BACKENDS[backend], precision), graph)
     if as_json:
         print_json(content)
@@ -62,6 +65,18 @@ def inspect(
         _print(content)
     if failure is not None:
         raise fb.ModelError(f"the model does not run: {failure}") from failure
+
+
+@contextlib.contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Log errors alone in the block: the tables contain the warnings."""
+    log = logging.getLogger("framebind")
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 def _inspected(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import re
 import subprocess
@@ -260,6 +261,7 @@ def test_inspect_prints_json(inspected: Callable[..., Any]) -> None:
         "error": None,
     }
     assert partition["dispatches"] >= 1 and partition["constants_nbytes"] > 0
+    assert logging.getLogger("framebind").level == logging.NOTSET, "later calls in this process warn"
 
 
 def test_inspect_counts_what_a_real_model_takes(model_path: Callable[[str], Path]) -> None:

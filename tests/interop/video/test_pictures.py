@@ -31,6 +31,7 @@ from support.video.live_server import LiveServer
 from support.webcam import SIZE, Webcam
 
 WIDTH, HEIGHT, PITCH = 6, 5, 16
+TESTS = Path(__file__).parents[2]
 MOST_FUNCTIONS = 70
 """Python functions of a picture from the decoder to the model's submission. Eight sessions in one process take turns
 at them: there were 80.
@@ -151,7 +152,7 @@ def test_a_picture_that_comes_again_takes_few_calls_and_functions(recorder: Reco
             interpreter.invoke()
 
         def note(called: FrameType, event: str, _argument: Any) -> None:
-            if event == "call" and "/framebind/tests/" not in called.f_code.co_filename:
+            if event == "call" and not called.f_code.co_filename.startswith(str(TESTS)):
                 names.append(called.f_code.co_name)
 
         for _ in range(10):
