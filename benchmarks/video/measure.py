@@ -116,15 +116,20 @@ def row_of(
 
 
 def with_shares(rows: list[Row]) -> list[Row]:
-    """The rows with their rates as a part of the decoder's alone in as many processes."""
-    alone = {
-        count: statistics.mean(row.rate for row in rows if row.on == ALONE and row.processes == count)
-        for count in {row.processes for row in rows if row.on == ALONE and not row.why_not}
-    }
-    return [
-        replace(row, share=None if row.why_not or row.processes not in alone else row.rate / alone[row.processes])
-        for row in rows
-    ]
+    """The rows with their rates as a part of the decoder's alone in as many processes.
+
+    Whole runs are compared if one of the two has no steady part.
+    """
+    return [replace(row, share=None if row.why_not else _share(row, rows)) for row in rows]
+
+
+def _share(row: Row, rows: list[Row]) -> float | None:
+    alone = [each for each in rows if each.on == ALONE and each.processes == row.processes and not each.why_not]
+    if not alone:
+        return None
+    if all(each.whole_rate is not None for each in (row, *alone)):
+        return row.rate / statistics.mean(each.rate for each in alone)
+    return (row.whole_rate or row.rate) / statistics.mean(each.whole_rate or each.rate for each in alone)
 
 
 def described(context: fb.CudaContext) -> dict[str, Any]:
