@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from pathlib import Path
+from types import GeneratorType
 from typing import Any
 
 import av
@@ -132,10 +133,11 @@ def test_a_closed_video_holds_no_decoder(tmp_path: Path) -> None:
     path, before = write_clip(tmp_path / "clip.mp4", frames=4), contexts()
     decoder = VideoDecoder(path)
     frames = decoder.native_frames()
-    frame = next(frames)
+    frame, _ = next(frames), next(frames)
     assert contexts() == before + 1
     decoder.close()
     assert contexts() == before
+    assert isinstance(frames, GeneratorType) and frames.gi_frame is None, "an iterator that nobody ends holds nothing"
     assert sys.getrefcount(frame) == 2, "only this test holds the first frame: surfaces go before the context, too"
     assert list(frames) == []
     assert decoder.decoded(frame).planes[0].shape == (48, 64), "frames that were given out stay"
