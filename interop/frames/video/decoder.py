@@ -221,12 +221,17 @@ class VideoDecoder:
             elif self._live and self._arrived - last > _FRUITLESS_SECONDS:
                 missing = "key frame" if waits_for_key else "frame that can be decoded"
                 raise SourceError(f"{self.name} has no {missing} in {_FRUITLESS_SECONDS:g} seconds")
-            for frame in frames:
-                seconds = self.time_of(frame)
-                if self._end is not None and seconds >= self._end:
-                    return
-                if seconds >= self._start:
-                    yield frame
+            # In a try block, as close() of Python 3.12.3 leaves all variables of a generator that waits outside of one
+            # (CPython's issue 118272): the decoder would outlive its CUDA context.
+            try:
+                for frame in frames:
+                    seconds = self.time_of(frame)
+                    if self._end is not None and seconds >= self._end:
+                        return
+                    if seconds >= self._start:
+                        yield frame
+            finally:
+                frames.clear()
 
     def _note_arrival(self, packet: Any) -> None:
         """Keep when a packet came until its frame comes out of the decoder, which may keep it for a while."""
