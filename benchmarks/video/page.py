@@ -63,6 +63,11 @@ the frames for which there was no time, *cores* CPU seconds per second of the pr
 """
 
 
+def _section(lines: list[str], result: dict[str, Any]) -> str:
+    """The lines of a result, and its note."""
+    return "\n".join(lines) + "\n" + (f"\n{result['note']}\n" if result.get("note") else "")
+
+
 def watch_table(result: dict[str, Any]) -> str:
     """A result of watch.py as a section."""
     lines = [
@@ -76,7 +81,7 @@ def watch_table(result: dict[str, Any]) -> str:
         f"{row['latency_median']:.1f} | {row['latency_p95']:.1f} | {row['dropped']:.1%} | {row['cores']:.2f} |"
         for row in result["rows"]
     ]
-    return "\n".join(lines) + "\n" + (f"\n{result['note']}\n" if result.get("note") else "")
+    return _section(lines, result)
 
 
 def gpus_table(result: dict[str, Any]) -> str:
@@ -98,7 +103,7 @@ def gpus_table(result: dict[str, Any]) -> str:
             f"| {row['task']} | {row['gpus']} | {row['processes']} | {row['frames']:,} | {rates[0]} | {whole} | "
             f"{cores[0]} | {rates[1]} | {steady} | {cores[1]} |"
         )
-    return "\n".join(lines) + "\n" + (f"\n{result['note']}\n" if result.get("note") else "")
+    return _section(lines, result)
 
 
 def _times(row: dict[str, Any], one: dict[str, Any], name: str) -> str:
@@ -128,7 +133,7 @@ def table(result: dict[str, Any]) -> str:
             f"{share} | {row['cores']:.2f} | {'' if whole is None else f'{whole:,.0f}'} | "
             f"{'' if cores is None else f'{cores:.2f}'} | {nbytes} | {error} |"
         )
-    return "\n".join(lines) + "\n" + (f"\n{result['note']}\n" if result.get("note") else "")
+    return _section(lines, result)
 
 
 def _short(text: str) -> str:

@@ -54,6 +54,12 @@ class Window:
             raise ValueError(f"a {self.size} window does not fit into {height}x{width} pixels")
         return sizes
 
+    def reach(self, rows: int, columns: int) -> tuple[int, int]:
+        """The width and height of the input pixels that so many rows and columns of outputs read."""
+        sizes = zip((rows, columns), self.size, self.strides, self.dilations, strict=True)
+        height, width = ((count - 1) * stride + (taps - 1) * dilation + 1 for count, taps, stride, dilation in sizes)
+        return width, height
+
     def clipped(self, height: int, width: int) -> dict[str, int | float]:
         """``constants`` without the rows and columns of the window that are never over the input of this size.
 

@@ -141,7 +141,6 @@ class VideoDecoder:
             self._container.close()
             self._pending, self._stream, self._context = _nothing(), None, None
             raise
-        self._frames = self._from_first()
         self._describe(self._first)
         if like is not None:
             self.format, self._target, self.size, self.turn = like.format, like._target, like.size, like.turn
@@ -170,9 +169,6 @@ class VideoDecoder:
 
     def native_frames(self) -> Iterator[Any]:
         """The same frames as PyAV decoded them (av.VideoFrame), of whatever size and format each has."""
-        return self._frames
-
-    def _from_first(self) -> Generator[Any]:
         if self._first is not None:
             yield self._take_first()  # no variable keeps it: surfaces must be gone before their CUDA context is
         yield from self._pending
@@ -184,11 +180,9 @@ class VideoDecoder:
     def close(self) -> None:
         """Close the file or stream. May be called more than once.
 
-        The decoder goes with it: NVDEC's must be gone before its CUDA context is, and so what an iterator holds that
-        nobody has ended. Frames that were given out stay.
+        The decoder goes with it: NVDEC's must be gone before its CUDA context is. Frames that were given out stay.
         """
         self._first = None
-        self._frames.close()
         self._pending.close()
         self._container.close()
         self._pending, self._stream, self._context = _nothing(), None, None

@@ -26,11 +26,7 @@ class Tile(NamedTuple):
 
     def patch(self, window: Window) -> tuple[int, int]:
         """The width and height of the input pixels that it reads."""
-        sizes = zip((self.rows, self.across * self.pixels), window.size, window.strides, window.dilations, strict=True)
-        height, width = (
-            (outputs - 1) * stride + (taps - 1) * dilation + 1 for outputs, taps, stride, dilation in sizes
-        )
-        return width, height
+        return window.reach(self.rows, self.across * self.pixels)
 
 
 def choose_tile(rows: int, columns: int, out: int, window: Window, weights: int, target: Target) -> Tile | None:

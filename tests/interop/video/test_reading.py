@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import sys
 from pathlib import Path
-from types import GeneratorType
 from typing import Any
 
 import av
@@ -137,7 +136,6 @@ def test_a_closed_video_holds_no_decoder(tmp_path: Path) -> None:
     assert contexts() == before + 1
     decoder.close()
     assert contexts() == before
-    assert isinstance(frames, GeneratorType) and frames.gi_frame is None, "an iterator that nobody ends holds nothing"
     assert sys.getrefcount(frame) == 2, "only this test holds the first frame: surfaces go before the context, too"
     assert list(frames) == []
     assert decoder.decoded(frame).planes[0].shape == (48, 64), "frames that were given out stay"

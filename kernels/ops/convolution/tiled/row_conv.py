@@ -45,9 +45,7 @@ class RowTile(NamedTuple):
 
     def patch(self, window: Window) -> tuple[int, int]:
         """The width and height of the input pixels that it reads."""
-        sizes = zip((self.rows, self.runs * self.pixels), window.size, window.strides, window.dilations, strict=True)
-        height, width = ((count - 1) * stride + (taps - 1) * dilation + 1 for count, taps, stride, dilation in sizes)
-        return width, height
+        return window.reach(self.rows, self.runs * self.pixels)
 
     def span(self, window: Window) -> int:
         """The pixels of a row that an invocation loads."""
