@@ -11,17 +11,15 @@ one peer in each call. The columns are measure.py's.
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from beside import NotRunError, Way
-from measure import ALONE, NO_MODEL, SIZE, Row, described, row_of, with_shares, write_clip
+from measure import ALONE, NO_MODEL, SIZE, Report, Row, described, row_of, write_clip
 from peers import ON_THE_CPU, PEERS
 from sessions import MODELS, DecodeOnly, Framebind, MakeSession, Model, last_inputs, litert_outputs
 
@@ -37,15 +35,7 @@ def main(
     seconds: Annotated[float, typer.Option(help="Seconds for the setup of all ways, and for one way's run.")] = 30.0,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the rows there.")] = None,
 ) -> None:
-    rows, began, machine = list[Row](), time.monotonic(), dict[str, Any]()
-
-    def add(row: Row) -> None:
-        rows.append(row)
-        print(f"{with_shares(rows)[-1]}  after {time.monotonic() - began:.0f} s", flush=True)
-        if json_file is not None:  # now, as this may be ended before the last row
-            shown = [asdict(each) for each in with_shares(rows)]
-            json_file.write_text(json.dumps({**machine, "frames": frames, "rows": shown}, indent=1))
-
+    report = Report(frames, json_file)
     with tempfile.TemporaryDirectory() as folder, fb.CudaContext(independent=True) as context:
         clip = Path(folder) / "clip.mp4"
         write_clip(clip, frames)
@@ -59,16 +49,17 @@ def main(
         ways = [start(ALONE, NO_MODEL, DecodeOnly)]
         ways += [start(name, model, make) for name, make in makes.items() for model in chosen]
         expected = {model: litert_outputs(model, last_inputs(clip, model)) for model in chosen}
-        machine.update(described(context))
+        report.machine = described(context)
         for way in ways:
-            way.wait_until_ready(began + seconds)
-        print(f"{context.name}, {frames} frames of {SIZE[0]}x{SIZE[1]}; set up after {time.monotonic() - began:.0f} s")
+            way.wait_until_ready(report.began + seconds)
+        passed = time.monotonic() - report.began
+        print(f"{context.name}, {frames} frames of {SIZE[0]}x{SIZE[1]}; set up after {passed:.0f} s")
         for way in ways:
             try:
                 runs = [way.run(seconds)]
-                add(row_of(way.model, way.name, sessions, runs, expected.get(way.model), way.processes))
+                report.add(row_of(way.model, way.name, sessions, runs, expected.get(way.model), way.processes))
             except NotRunError as why:
-                add(Row(way.model.name, way.name, sessions, 0, 0, 0, why_not=str(why), processes=way.processes))
+                report.add(Row(way.model.name, way.name, sessions, 0, 0, 0, why_not=str(why), processes=way.processes))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ import statistics
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -132,6 +132,29 @@ def _share(row: Row, rows: list[Row]) -> float | None:
     return (row.whole_rate or row.rate) / statistics.mean(each.whole_rate or each.rate for each in alone)
 
 
+@dataclass
+class Report:
+    """The rows of a measurement: each is printed when it comes, and kept in ``file`` with those before, as the
+    measurement may be ended before its last row. ``frames`` are those of the clip.
+    """
+
+    frames: int
+    file: Path | None
+    machine: dict[str, Any] = field(default_factory=dict)
+    """See ``described``."""
+    rows: list[Row] = field(default_factory=list)
+    began: float = field(default_factory=time.monotonic)
+
+    def add(self, row: Row) -> None:
+        """Print a row, and keep it."""
+        self.rows.append(row)
+        rows = with_shares(self.rows)
+        print(f"{rows[-1]}  after {time.monotonic() - self.began:.0f} s", flush=True)
+        if self.file is not None:
+            shown = {**self.machine, "frames": self.frames, "rows": [asdict(each) for each in rows]}
+            self.file.write_text(json.dumps(shown, indent=1))
+
+
 def described(context: fb.CudaContext) -> dict[str, Any]:
     """The machine, and the command."""
     with fb.GpuDelegate("cuda") as delegate:
@@ -160,19 +183,11 @@ def main(
     read: Annotated[bool, typer.Option(help="Measure outputs that are read, too.")] = True,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the rows there.")] = None,
 ) -> None:
-    rows, began, machine = list[Row](), time.perf_counter(), dict[str, Any]()
-
-    def add(row: Row) -> None:
-        rows.append(row)
-        print(f"{with_shares(rows)[-1]}  after {time.perf_counter() - began:.0f} s", flush=True)
-        if json_file is not None:  # now, as this may be ended before the last row
-            shown = [asdict(each) for each in with_shares(rows)]
-            json_file.write_text(json.dumps({**machine, "frames": frames, "rows": shown}, indent=1))
-
+    report = Report(frames, json_file)
     with tempfile.TemporaryDirectory() as folder, fb.CudaContext(independent=True) as context:
         clip = Path(folder) / "clip.mp4"
         write_clip(clip, frames)
-        machine.update(described(context))
+        report.machine = described(context)
         print(f"{context.name}, {frames} frames of {SIZE[0]}x{SIZE[1]}, {clip.stat().st_size / 1e6:.1f} MB", flush=True)
         keep = Path(folder) / "kept"
         ways: dict[str, MakeSession] = {"framebind": partial(Framebind, reads=False, keep=keep)}
@@ -186,7 +201,7 @@ def main(
             with contextlib.closing(Crew(count)) as crew:
                 for name, model, make in measured:
                     runs = crew.run(make, model, clip, sessions, repeats)
-                    add(row_of(model, name, sessions, runs, expected.get(model), count))
+                    report.add(row_of(model, name, sessions, runs, expected.get(model), count))
 
 
 if __name__ == "__main__":
