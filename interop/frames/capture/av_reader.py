@@ -6,24 +6,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ...cuda.context import CudaContext
 from ...errors import SourceError
 from ...yuv import YuvPicture
-from ..video.decoder import DecodedFrame, VideoDecoder
+from ..video.decoder import VideoDecoder
 from ..video.nvdec import NvdecPictures, open_nvdec
 from ..video.streams import StreamOptions
-from .picture_feed import PictureSlot, bindable
-from .pixel_layouts import Layout, layout_of
-from .planar_layout import planar_layout
-from .readers import Frame
+from .decoded_reader import DecodedReader, decoder_layout
+from .picture_feed import bindable
 
 _MISSING = 0.02
 """Share of its duration that a video may lack, and two frames more: containers count roughly."""
 
 
-class AvReader:
+class AvReader(DecodedReader):
     """A video file whose frames wait to be read. Implements FrameReader.
 
     With ``context`` NVDEC decodes it to the memory of that context's GPU: ``pictures`` and ``read_picture`` give frames
@@ -44,7 +40,7 @@ class AvReader:
         stream: StreamOptions | None = None,
     ) -> None:
         self._path, self._start, self._end, self._stream = path, start, end, stream
-        self.context, self._is_named = context, is_named
+        super().__init__(context, is_named=is_named)
         self._on_gpu: NvdecPictures | None = None
         self._open()
         self.name = self._decoder.name
@@ -67,11 +63,6 @@ class AvReader:
         """Packets so far that could not be decoded."""
         return self._decoder.damaged
 
-    @property
-    def decoder(self) -> str:
-        """The decoder: "nvdec" or "cpu"."""
-        return "cpu" if self.context is None else "nvdec"
-
     def pictures(self) -> Iterator[YuvPicture]:
         """The frames as they were decoded, not turned; ``time`` is that of the last one. Raises SourceError."""
         decoder = self._decoder
@@ -85,19 +76,6 @@ class AvReader:
             self._number += 1
             yield picture
         self._check_all_were_there()
-
-    def read(self, view: Frame) -> bool:
-        frame = self._next()
-        if frame is not None:
-            pack_planes(self._decoder.decoded(frame), view)
-        return frame is not None
-
-    def read_picture(self, slot: PictureSlot) -> bool:
-        """Put the next frame into ``slot`` as it was decoded, not turned. Returns False at the end."""
-        frame = self._next()
-        if frame is not None:
-            slot.put(frame, self._decoder)
-        return frame is not None
 
     def skip(self, view: object) -> bool:
         """Decode the next frame, and leave ``view`` as it is. Returns False at the end."""
@@ -124,16 +102,6 @@ class AvReader:
                 "'ffmpeg -i FILE -c copy REPAIRED'"
             )
 
-    def leave_gpu(self) -> None:
-        """Let the CPU decode, from the beginning. Raises SourceError if NVDEC was asked for by name."""
-        if self.context is None:
-            return
-        if self._is_named:
-            raise no_textures(self.name)
-        self._decoder.close()
-        self.context = None
-        self._open()
-
     def reopen(self) -> bool:
         self.close()
         self._open()
@@ -143,24 +111,3 @@ class AvReader:
         if self._on_gpu is not None:
             self._on_gpu.close()  # models must not read what the decoder frees
         self._decoder.close()
-
-
-def decoder_layout(decoder: VideoDecoder) -> tuple[tuple[int, int], Layout]:
-    """The size of a decoder's frames as they are shown, and the layout in which ``pack_planes`` writes them."""
-    width, height = decoder.size
-    turn = decoder.turn if decoder.format else 0
-    size = (height, width) if turn % 180 else (width, height)
-    return size, layout_of("bgr", *size) if decoder.format is None else planar_layout(decoder.format, turn)
-
-
-def no_textures(name: str) -> SourceError:
-    """The error of a source that NVDEC decodes because that was asked for, and whose textures are asked for, too."""
-    return SourceError(f"{name} has no textures: decoder='nvdec' gives pictures; leave it out, or 'cpu'")
-
-
-def pack_planes(frame: DecodedFrame, view: Frame) -> None:
-    """Copy planes one after the other into upload memory."""
-    flat, at = view.reshape(-1), 0
-    for plane in frame.planes:
-        np.copyto(flat[at : at + plane.size].reshape(plane.shape), plane)
-        at += plane.size

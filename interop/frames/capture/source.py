@@ -15,6 +15,7 @@ from ...gl.timer import GlTimer
 from ...yuv import YuvPicture
 from ..video.work_time import WorkTime
 from .av_reader import AvReader
+from .decoded_reader import DecodedReader
 from .handover import NOTHING_YET, SLOTS, Handover, Read, View, Waits, decode
 from .picture_feed import PictureFeed, converted, converted_pictures
 from .readers import FrameReader, VideoReader
@@ -98,7 +99,7 @@ class Source:
         self._feed: PictureFeed | None = None
         self.name, self.size, self.fps, self.live = reader.name, reader.size, reader.fps, reader.live
         self.length = None if loop else reader.length
-        is_video = isinstance(reader, AvReader | StreamReader)
+        is_video = isinstance(reader, DecodedReader)
         self.decoder = reader.decoder if is_video else "opencv" if isinstance(reader, VideoReader) else ""
         self.rotation = -reader.turn % 360 if is_video else 0
         if isinstance(reader, StreamReader):
@@ -290,7 +291,7 @@ class Source:
     def _start(self, context: GlContext) -> TextureFeed:
         """Start the worker thread, which decodes into a ring of memory of the context."""
         reader = self._reader
-        if isinstance(reader, AvReader | StreamReader):
+        if isinstance(reader, DecodedReader):
             reader.leave_gpu()
             self.decoder = reader.decoder
         self._begin()
@@ -304,7 +305,7 @@ class Source:
     def _start_feed(self) -> PictureFeed:
         """Start the worker thread, which hands over frames as they were decoded."""
         reader = self._reader
-        is_video = isinstance(reader, AvReader | StreamReader)
+        is_video = isinstance(reader, DecodedReader)
         read = reader.read_picture if is_video else converted(reader)
         self._begin()
         self._feed = PictureFeed(self._handover, reader.context if is_video else None)

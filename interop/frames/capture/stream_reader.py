@@ -12,10 +12,9 @@ from ...errors import SourceError
 from ..video.decoder import LIVE_OPEN_SECONDS, VideoDecoder
 from ..video.nvdec import open_nvdec
 from ..video.streams import StreamOptions, scheme_of
-from .av_reader import AvReader, decoder_layout, no_textures, pack_planes
+from .av_reader import AvReader
+from .decoded_reader import DecodedReader, decoder_layout
 from .handover import Waits
-from .picture_feed import PictureSlot
-from .readers import Frame
 
 log = logging.getLogger("framebind.streams")
 
@@ -53,7 +52,7 @@ def _is_recording(address: str, decoder: VideoDecoder) -> bool:
     return scheme_of(address) in ("http", "https") and decoder.seconds is not None
 
 
-class StreamReader:
+class StreamReader(DecodedReader):
     """A live stream. Implements FrameReader: ``read`` gives the next frame, False once the connection is lost.
 
     With ``context`` NVDEC decodes: ``read_picture`` gives frames then, and ``read`` does not.
@@ -71,7 +70,7 @@ class StreamReader:
         is_named: bool = False,
     ) -> None:
         self._address, self._options, self._decoder, self.name = address, options, decoder, decoder.name
-        self.context, self._is_named = context, is_named
+        super().__init__(context, is_named=is_named)
         self._frames, self._clock = decoder.native_frames(), _Clock()
         self.live, self.fps = True, decoder.fps
         self.turn = decoder.turn if decoder.format else 0
@@ -93,24 +92,6 @@ class StreamReader:
         """Seconds until the next attempt to connect."""
         return _PAUSES[min(self._attempts, len(_PAUSES) - 1)]
 
-    @property
-    def decoder(self) -> str:
-        """The decoder: "nvdec" or "cpu"."""
-        return "cpu" if self.context is None else "nvdec"
-
-    def read(self, view: Frame) -> bool:
-        frame = self._next()
-        if frame is not None:
-            pack_planes(self._decoder.decoded(frame), view)
-        return frame is not None
-
-    def read_picture(self, slot: PictureSlot) -> bool:
-        """Put the next frame into ``slot`` as it was decoded, not turned. Returns False once the connection is lost."""
-        frame = self._next()
-        if frame is not None:
-            slot.put(frame, self._decoder)
-        return frame is not None
-
     def _next(self) -> Any:
         """The next frame (av.VideoFrame); None once the connection is lost."""
         frame, why = None, "the server ended it"
@@ -130,15 +111,8 @@ class StreamReader:
         self.status, self._attempts = "", 0
         return frame
 
-    def leave_gpu(self) -> None:
-        """Let the CPU decode, on a new connection. Raises SourceError if NVDEC was asked for by name."""
-        if self.context is None:
-            return
-        if self._is_named:
-            raise no_textures(self.name)
-        self._decoder.close()
-        self.context = None
-        self._decoder = _connect(self._address, self._options, None)
+    def _open(self) -> None:
+        self._decoder = _connect(self._address, self._options, self.context)
         self._frames = self._decoder.native_frames()
 
     def reopen(self) -> bool:
