@@ -33,7 +33,7 @@ from framebind.demos.measuring.torch_peer import TORCH_WAYS, prepare
 from framebind.demos.models import find_model
 
 OURS = "cuda"
-LONGEST = 30.0
+LONGEST = 60.0
 """Seconds that the figures of one process may take, when it has the machine for itself."""
 Timed = Callable[[], Row | str]
 
