@@ -172,7 +172,7 @@ def finder(model: Model, size: tuple[int, int], effect: Effect | None = None) ->
     """
     width, height, channels = _output(model)
     mean, std = _normalization(channels)
-    small = np.zeros((height, width), np.float32)
+    small, found = np.zeros((height, width), np.float32), list[dict[str, Any]]()
     if channels > 1 and effect in (None, "classes"):
         colours = (255 * np.array([(0.0, 0.0, 0.0), *palette(channels)[1:]])).round()
         names, enlarge_small = _names(channels), shares.enlarge_classes
@@ -185,16 +185,20 @@ def finder(model: Model, size: tuple[int, int], effect: Effect | None = None) ->
         smooth, rows = shares.smooth_person(PERSON), lambda mask: person_rows(float((mask >= 0.5).mean()))
 
     def find(run: Run) -> list[dict[str, Any]]:
-        nonlocal small
+        nonlocal small, found
         (scores,) = run(Sampling(mean, std, None, 0.0))
         small = smooth(scores.reshape(height, width, channels))
-        return rows(small)
+        found = rows(small)
+        return found
+
+    def mark(marks: fb.Marks) -> None:
+        draw_classes(marks, [names.index(each["class"]) for each in found], channels, size)
 
     def values() -> npt.NDArray[np.uint8]:
         return enlarge_small(small, size)
 
     rgba = np.concatenate([colours, np.full((len(colours), 1), 255)], 1).astype(np.uint8)
-    return Finder(find, mask=Mask(values, lambda: rgba[values()], names))
+    return Finder(find, mark if names else None, Mask(values, lambda: rgba[values()], names))
 
 
 def person_rows(share: float) -> list[dict[str, Any]]:
@@ -206,6 +210,15 @@ def class_rows(found: npt.NDArray[Any]) -> list[dict[str, Any]]:
     """The shares of the picture of the classes that are present, as values for JSON."""
     names = _names(len(found))
     return [{"class": names[number], "share": round(float(found[number]), 6)} for number in present(found)]
+
+
+def draw_classes(overlay: fb.Marks, found: list[int], channels: int, size: tuple[int, int]) -> None:
+    """Draw the colours and names of the classes in a picture of ``size``, or say that there is none."""
+    if found:
+        names, colors = _names(channels), palette(channels)
+        draw_legend(overlay, [(names[number], colors[number]) for number in found], size)
+    else:
+        draw_notice(overlay, f"none of the {channels - 1} classes found", size)
 
 
 def _names(channels: int) -> Sequence[str]:
@@ -255,11 +268,7 @@ class _Classes:
 
     def legend(self, overlay: fb.Marks) -> None:
         """Draw the colours and names of the classes in the picture."""
-        size = self._scene.picture.size
-        if self._shown:
-            draw_legend(overlay, [(self._names[number], self._colors[number]) for number in self._shown], size)
-        else:
-            draw_notice(overlay, f"none of the {self._channels - 1} classes found", size)
+        draw_classes(overlay, self._shown, self._channels, self._scene.picture.size)
 
     def mask(self) -> Mask:
         """Make the mask of numbers of classes, and a picture of their colours before black."""

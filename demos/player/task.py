@@ -98,6 +98,6 @@ class Finder:
     find: Callable[[Run], list[dict[str, Any]]]
     """Finds what ``Task.results`` gives, in the next frame."""
     mark: Callable[[fb.Marks], None] | None = None
-    """Adds marks to the frame that was looked at last, as ``Task.overlay``; None if the task paints in other ways."""
+    """Adds marks to the frame that was looked at last, as ``Task.overlay``; None if the task has none."""
     mask: Mask | None = None
     """The places of what it found last, of the picture's size; None if the task has none."""

@@ -18,11 +18,12 @@ from ..player.network import Sampling
 from ..processing.bound_session import BoundModel, Outputs, in_stored
 from ..processing.tasks import make_finder, model_of
 from ..processing.work import Work
-from .marks import draw_marks, tint
 from .pictures import WEB_PICTURE, WIDEST
 
 _NUMBERS = {"bt709": 1, "bt601": 5, "bt2020": 9}
 """FFmpeg's AVColorSpace, by our names of matrices."""
+_TINT = 0.5
+"""Share of a mask's colour where it is not black."""
 
 
 @contextlib.contextmanager
@@ -67,7 +68,6 @@ class BoundView:
     def __init__(self, viewer: BindingViewer, work: Work, source: fb.Source) -> None:
         self._viewer, self._work, self._source = viewer, work, source
         self._use(source.size)
-        self._found: list[dict[str, Any]] = []
         self._picture: fb.YuvPicture | None = None
 
     def _use(self, size: tuple[int, int]) -> None:
@@ -84,15 +84,17 @@ class BoundView:
         def look(sampling: Sampling) -> Outputs:
             return self._viewer.model.run(frame, in_stored(sampling, size, rotation), meanwhile=lambda: None)
 
-        self._found = self._finder.find(look)
-        return self._found
+        return self._finder.find(look)
 
     def pixels(self) -> npt.NDArray[Any]:
         assert self._picture is not None
         pixels = read_picture(self._picture, self._source.rotation, self._viewer.context)
         if self._finder.mask is not None:
             tint(pixels, np.asarray(self._finder.mask.show()))
-        draw_marks(pixels, self._found, pixels.shape[1] / self._size[0])
+        if self._finder.mark is not None:
+            marks = fb.Marks(scale=pixels.shape[1] / self._size[0])
+            self._finder.mark(marks)
+            marks.paint(pixels)
         return pixels
 
 
@@ -125,3 +127,13 @@ def _rows(plane: Any, context: Any) -> npt.NDArray[np.uint8]:
     flat = np.zeros(pitch * plane.shape[0], np.uint8)
     plane.read(context, flat[: plane.nbytes], WEB_PICTURE)
     return flat.reshape(-1, pitch)
+
+
+def tint(pixels: npt.NDArray[np.uint8], mask: npt.NDArray[np.uint8]) -> None:
+    """Mix the colours of a mask, RGBA of any size, into a picture, where they are not black."""
+    import cv2  # only here: commands start without it
+
+    small = np.asarray(cv2.resize(mask, pixels.shape[1::-1], interpolation=cv2.INTER_NEAREST), np.uint8)
+    is_tinted = (small[..., 0] | small[..., 1] | small[..., 2]).astype(bool)  # faster than any()
+    mixed = cv2.addWeighted(pixels, 1 - _TINT, small, _TINT, 0)
+    np.copyto(pixels[..., :3], mixed[..., :3], where=is_tinted[..., None])

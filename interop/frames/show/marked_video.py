@@ -195,7 +195,7 @@ class _MarkedFile:
         picture = marked.picture
         frame, columns, rows = upright_frame(picture, self._rotation)
         colours = YuvColours(picture.matrix, picture.range, picture.layout.bits)
-        paint(Planes(planes_of(frame), columns, rows, colours), marked.strokes)
+        paint(Planes(planes_of(frame), columns, rows, colours.numbers), marked.strokes)
         self._writer.put(_free_slot(self._free, self._writer), frame, 1, at)
 
     def finish(self) -> None:

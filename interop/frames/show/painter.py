@@ -1,19 +1,17 @@
-"""Marks painted on planes of luma and chroma by the CPU, as overlay.py draws them by GL: the same strokes and edges."""
+"""Marks painted on planes by the CPU, as overlay.py draws them by GL: the same strokes and edges."""
 
 from __future__ import annotations
 
 import functools
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ....kernels.colours import YuvColours
 from .font import font
-from .marks import STROKE
 
 Plane = npt.NDArray[Any]
 Cover = npt.NDArray[np.float32]
@@ -33,13 +31,14 @@ class Part(NamedTuple):
 
 
 class Stroke(NamedTuple):
-    """The numbers of a stroke: see marks.STROKE."""
+    """The numbers of a stroke, from one end to the other, as the shader in overlay.py takes them."""
 
     x0: float
     y0: float
     x1: float
     y1: float
     thickness: float
+    """The width of a line; of a glyph the height of its line of text."""
     glyph_x: float
     """The column of a glyph in the atlas; -1 of a shape."""
     glyph_y: float
@@ -64,8 +63,12 @@ class Stroke(NamedTuple):
         return self.texels
 
 
+STROKE = len(Stroke._fields)
+"""Numbers of a stroke."""
+
+
 class Planes(NamedTuple):
-    """Luma and two planes of chroma, of uint8 or uint16.
+    """Luma and two planes of chroma, of uint8 or uint16; or red, green and blue.
 
     A pixel of chroma is shared by ``columns`` x ``rows`` pixels of luma, 1 or 2 each.
     """
@@ -73,11 +76,12 @@ class Planes(NamedTuple):
     planes: Sequence[Plane]
     columns: int
     rows: int
-    colours: YuvColours
+    numbers: Callable[[float, float, float], tuple[float, float, float]]
+    """Gives the numbers that the planes have for red, green and blue from 0 to 1."""
 
 
 def paint(picture: Planes, numbers: Sequence[float]) -> None:
-    """Paint strokes, 12 numbers each, in their order.
+    """Paint strokes, ``STROKE`` numbers each, in their order.
 
     What they do not cover stays as it is, bit for bit. Chroma takes the mean of what is covered of its pixels.
     """
@@ -167,7 +171,7 @@ def _paint_part(picture: Planes, part: Part, run: list[Stroke]) -> None:
     # Sums of slices: a mean over two axes takes several times as long for parts as small as these.
     of_chroma = cover if rows == 1 else (cover[::2] + cover[1::2]) * np.float32(0.5)
     of_chroma = of_chroma if columns == 1 else (of_chroma[:, ::2] + of_chroma[:, 1::2]) * np.float32(0.5)
-    luma, *both = picture.colours.numbers(*run[0][8:11])
+    luma, *both = picture.numbers(*run[0][8:11])
     height, width = picture.planes[0].shape
     _blend(
         picture.planes[0][grown.top : grown.bottom, grown.left : grown.right],

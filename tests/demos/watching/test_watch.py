@@ -24,10 +24,9 @@ from framebind.demos.apis import GL
 from framebind.demos.flags import GpuFlags
 from framebind.demos.processing.tasks import model_of
 from framebind.demos.processing.work import Work
-from framebind.demos.watching.bound import BindingViewer, read_picture
+from framebind.demos.watching.bound import BindingViewer, BoundView, read_picture, tint
 from framebind.demos.watching.drawn import DrawingViewer
 from framebind.demos.watching.figures import Latencies
-from framebind.demos.watching.marks import draw_marks, tint
 from framebind.demos.watching.pictures import WEB_PICTURE
 from framebind.demos.watching.stream import name_of
 from framebind.demos.watching.watcher import Watcher
@@ -111,6 +110,12 @@ def test_streams_whose_frames_are_bound_share_a_model(context: fb.GlContext, tmp
     found = watcher.pictures[2].next_jpeg(0, 0.0)
     assert found is not None and ("download", WEB_PICTURE) not in fb.transfers.by_reason, "they are the CPU's"
     assert cv2.imdecode(np.frombuffer(found[1], np.uint8), cv2.IMREAD_COLOR).shape == (64, 48, 3), "upright"
+    with av.open(str(clip)) as container:
+        *_, last = container.decode(video=0)
+    view = watcher.streams[2].view
+    assert isinstance(view, BoundView)
+    changed = (view.pixels() != read_picture(fb.YuvPicture.from_frame(last), 270, None)).any(-1)
+    assert changed[5:40, 6:40].mean() > 0.9 and not changed[56:].any(), "the ground of the classes and their shares"
 
 
 def test_a_picture_for_the_page_is_upright_and_in_its_colours() -> None:
@@ -144,13 +149,6 @@ def test_a_mask_tints_the_picture_where_it_is() -> None:
     mask[:, 6:] = 0, 200, 0, 255
     tint(pixels, mask)
     assert (pixels[:, :3] == 100).all() and (pixels[:, 3:] == (50, 150, 50, 100)).all()
-
-
-def test_marks_are_drawn_where_things_are() -> None:
-    pixels = np.zeros((40, 60, 4), np.uint8)
-    draw_marks(pixels, [{"class": "face", "score": 0.5, "box": [20, 30, 100, 70], "points": [[60.0, 50.0]]}], 0.5)
-    assert pixels[15, 30].any() and pixels[35, 30].any() and pixels[25, 30].any()
-    assert not pixels[25, 20].any() and not pixels[38].any()
 
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)

@@ -14,7 +14,6 @@ import framebind as fb
 from framebind.interop.dlpack import host_array
 from framebind.interop.frames.show.marked_video import planes_of, upright_frame
 from framebind.interop.frames.show.marks import Marks
-from framebind.interop.frames.show.painter import Planes, paint
 from framebind.kernels.colours import YuvColours
 from support.video.clips import turn_track, write_clip
 
@@ -119,13 +118,6 @@ def test_the_numbers_of_a_colour_stand_for_it(matrix: Any, range: Any, bits: int
         assert [float(np.dot(row[:3], numbers) + row[3]) for row in colours.rows()] == pytest.approx(colour, abs=0.004)
 
 
-class Rgb(YuvColours):
-    """Red, green and blue in three planes, to compare them with what GL draws."""
-
-    def numbers(self, red: float, green: float, blue: float) -> tuple[float, float, float]:
-        return 255 * red, 255 * green, 255 * blue
-
-
 def add_all(marks: Marks) -> None:
     marks.box(30.3, 20.7, 61, 40, (1.0, 0.5, 0.1), 3.6, 10.8)
     marks.box(120, 5, 6, 5, (0.2, 0.9, 0.4))
@@ -143,16 +135,38 @@ def add_all(marks: Marks) -> None:
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
 def test_the_cpu_paints_what_gl_draws(context: fb.GlContext) -> None:
     context.check()
-    noise = np.random.default_rng(0).integers(0, 256, (120, 160, 3)).astype(np.uint8)
+    noise = np.random.default_rng(0).integers(0, 256, (120, 160, 4)).astype(np.uint8)
     texture, overlay, marks = fb.GlTexture.from_array(noise), fb.Overlay(), fb.Marks()
     add_all(overlay)
     overlay.draw(texture)
     add_all(marks)
-    planes = [noise[..., channel].copy() for channel in range(3)]
-    paint(Planes(planes, 1, 1, Rgb("bt709", "full")), marks.take())
-    painted, drawn = np.stack(planes, -1).astype(int), texture.read()[..., :3].astype(int)
+    pixels = noise.copy()
+    marks.paint(pixels)
+    painted, drawn = pixels.astype(int), texture.read().astype(int)
     # GL's linear filter has 8 bits, and it rounds after each letter, the CPU after a line of them.
-    assert np.abs(painted - drawn).max() <= 3 and np.abs(painted - noise).max() > 200
+    assert np.abs(painted - drawn)[..., :3].max() <= 3 and np.abs(painted - noise)[..., :3].max() > 200
+    assert np.array_equal(painted[..., 3], noise[..., 3]), "opacity stays"
+
+
+def test_marks_of_another_scale_are_those_of_the_places_and_sizes_at_that_scale() -> None:
+    scaled, plain = fb.Marks(scale=0.5), fb.Marks()
+    for marks, unit in ((scaled, 2), (plain, 1)):
+        marks.box(10 * unit, 6 * unit, 40 * unit, 20 * unit, RED, 3 * unit, 5 * unit)
+        marks.fill(60 * unit, 30 * unit, 20 * unit, 8 * unit, RED, 2 * unit)
+        marks.line(2 * unit, 3 * unit, 70 * unit, 44 * unit, RED, 2 * unit)
+        marks.point(30 * unit, 20 * unit, RED, 7 * unit)
+        marks.text("face\n97%", 4 * unit, 5 * unit, height=13 * unit)
+    assert scaled.text_width("face", 26) == 2 * plain.text_width("face", 13)
+    half, whole = (np.zeros((48, 90, 3), np.uint8) for _ in range(2))
+    scaled.paint(half)
+    plain.paint(whole)
+    assert half.any() and np.array_equal(half, whole)
+
+
+@pytest.mark.parametrize(("shape", "dtype"), [((4, 6), np.uint8), ((4, 6, 2), np.uint8), ((4, 6, 3), np.float32)])
+def test_arrays_that_are_no_pictures_are_refused(shape: tuple[int, ...], dtype: Any) -> None:
+    with pytest.raises(fb.BindingError, match="give HxWx3 or HxWx4 of uint8"):
+        fb.Marks().paint(np.zeros(shape, dtype))
 
 
 def test_pictures_that_do_not_fit(tmp_path: Path) -> None:
