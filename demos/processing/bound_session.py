@@ -68,8 +68,12 @@ def bound_api(work: Work) -> Api | None:
 
 
 def _is_cuda_best() -> bool:
-    """Whether "auto" is CUDA here. Frames for it, also those of cameras, come by PyAV."""
-    return find_spec("av") is not None and fb.CompatibilityList().best_options_for_this_device().backend == CUDA.backend
+    """Whether "auto" is CUDA here. Frames for it, also those of cameras, come by PyAV. No other API is asked: each
+    worker and session comes here.
+    """
+    if find_spec("av") is None or fb.GlContext.is_current():
+        return False
+    return any(not device.unusable for device in fb.CompatibilityList().cuda_devices)
 
 
 class BoundSession(Session):

@@ -54,6 +54,7 @@ class Times:
     def end(self, timer: fb.GlTimer | None = None, reader: fb.Source | None = None) -> None:
         """End the thread's part, and add the frames that the timer still has, and the source."""
         if timer is not None:
+            timer.context.finish()  # the timer leaves out frames that the GPU still works on
             for _ in range(timer.depth):
                 self.add(timer.end())
         self._decoder = None if reader is None else reader.decoding

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import pyopencl
@@ -67,7 +68,7 @@ class BestOptions:
 
 
 class CompatibilityList:
-    """The devices of this machine, found when the list is made.
+    """The devices of this machine, found when they are first asked for.
 
     It has the GL context that is current on this thread; without one, every GL device that works without a window. It
     has every OpenCL device and every CUDA device. An API without a device is a row too: its name is "none", and
@@ -76,7 +77,10 @@ class CompatibilityList:
     Attributes
     ----------
     devices : list of FoundDevice
-        ``api``, ``name``, ``version``, ``software``, ``f16`` and ``unusable`` of each device.
+        ``api``, ``name``, ``version``, ``software``, ``f16`` and ``unusable`` of each device. A context is opened on
+        each of OpenGL's and OpenCL's, which takes seconds on some machines.
+    cuda_devices : list of FoundDevice
+        Those of CUDA. No context is made: this takes milliseconds.
     sharing : list of SharingReport
         One for each pair of a GL and a CL device that work.
 
@@ -92,8 +96,21 @@ class CompatibilityList:
     ...     interpreter = fb.Interpreter("model.tflite", num_threads=best.num_threads, delegate="cpu")
     """
 
-    def __init__(self) -> None:
-        self.devices, self.sharing = survey()
+    @cached_property
+    def devices(self) -> list[FoundDevice]:
+        return self._opened[0] + self.cuda_devices
+
+    @cached_property
+    def cuda_devices(self) -> list[FoundDevice]:
+        return _cuda_devices()
+
+    @cached_property
+    def sharing(self) -> list[SharingReport]:
+        return self._opened[1]
+
+    @cached_property
+    def _opened(self) -> tuple[list[FoundDevice], list[SharingReport]]:
+        return open_all()
 
     def __repr__(self) -> str:
         found = [f"{device.api} {device.name}" for device in self.devices]
@@ -113,7 +130,12 @@ class CompatibilityList:
         CUDA, if it has a GPU and no GL context is current on this thread. OpenCL, if its device is a GPU and takes GL
         objects without a copy, or if OpenGL has no GPU; else OpenGL.
         """
-        return best_options(self.devices, self.sharing, gl_is_current=GlContext.is_current())
+        gl_is_current = GlContext.is_current()
+        if not gl_is_current:
+            best = best_options(self.cuda_devices, [])
+            if best.backend == "cuda":
+                return best  # no context of another API was opened
+        return best_options(self.devices, self.sharing, gl_is_current=gl_is_current)
 
 
 def best_options(
@@ -145,13 +167,13 @@ def _usable_cpus() -> int:
     return os.cpu_count() or 1
 
 
-def survey() -> tuple[list[FoundDevice], list[SharingReport]]:
-    """Open a context on every device of this machine, and close those that were opened.
+def open_all() -> tuple[list[FoundDevice], list[SharingReport]]:
+    """Open a context on every GL and CL device of this machine, and close those that were opened.
 
     Returns
     -------
     devices : list of FoundDevice
-        GL devices, then OpenCL devices, then CUDA devices.
+        GL devices, then OpenCL devices.
     sharing : list of SharingReport
         One for each pair of a GL and a CL device that work.
     """
@@ -164,7 +186,7 @@ def survey() -> tuple[list[FoundDevice], list[SharingReport]]:
             cl = ClContext(device)
             sharing.append(sharing_report(context, cl))
             cl.close()
-    return gl + opencl + _cuda_devices(), sharing
+    return gl + opencl, sharing
 
 
 def _share(gl: FoundDevice, cl: FoundDevice, sharing: Sequence[SharingReport]) -> bool:

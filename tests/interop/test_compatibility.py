@@ -68,6 +68,13 @@ def test_cuda_is_not_best_for_whoever_has_a_gl_context() -> None:
     assert best_options([GL_CPU, CL_GPU, CUDA_GPU], [], gl_is_current=True).backend == "opencl"
 
 
+def test_no_other_api_is_opened_to_learn_that_cuda_is_best(nothing_current: None, recorder: RecordingDriver) -> None:
+    found = fb.CompatibilityList()
+    assert found.best_options_for_this_device().backend == "cuda" and found.is_delegate_supported_on_this_device()
+    assert [device.name for device in found.cuda_devices] == ["Recorder"]
+    assert "_opened" not in vars(found)
+
+
 def test_it_finds_what_runs_here_and_leaves_nothing_current(nothing_current: None, cl_context: fb.ClContext) -> None:
     with fb.GlContext.headless() as gl:
         renderer, software = gl.renderer, gl.software
