@@ -28,10 +28,10 @@ SHOWN_FAILURES = 20
 
 HEADER = """# Drivers
 
-`python -m framebind certify` compares this machine's devices with LiteRT's CPU kernels: each operator by cases that
-reach every feature of its kernels, quantized operators, LSTMs, random graphs, and the models that are here. Each check
-runs in a process that may crash or hang without harm. This page is what it found; `python benchmarks/drivers.py` writes
-it from `benchmarks/results/drivers/*.json`.
+This page lists the drivers on which framebind was checked, and the results. `python -m framebind certify` compares a
+machine's devices with LiteRT's CPU kernels. It runs cases of each operator that reach every feature of its kernels,
+quantized operators, LSTMs, random graphs, and the models on the machine. Each check runs in a process that may crash or
+hang without harm. `python benchmarks/drivers.py` writes this page from `benchmarks/results/drivers/*.json`.
 
 | device | by | driver | checks | passed | failed | not reached | date, commit |
 | --- | --- | --- | ---: | ---: | --- | ---: | --- |
@@ -39,25 +39,25 @@ it from `benchmarks/results/drivers/*.json`.
 INVITATION = """
 ## Your driver
 
-A driver that nobody here has is worth a report, also if everything passes:
+If your driver is not listed, please report it, even if everything passes:
 
 ```sh
 python -m framebind certify              # 3 minutes at most; --all takes up to 30
 ```
 
-It writes `certificate.json` and a page of text. They have the date, versions, device and driver names and figures, and
-no name of a user, a host or a folder; the command says so before it writes them, and sends nothing. Read the text, then
-open an issue with both files. Models of your own are checked only if you name them, and their names are in the files
-then.
+The command writes `certificate.json` and a page of text, and sends nothing. The files have the date, versions, the
+names of devices and drivers, and figures, but no name of a user, a host or a folder; the command says so before it
+writes them. Read the text, then open an issue with both files. Your own models are checked only if you name them; then
+the files have their names.
 
 ## How errors are bounded
 
-- Operators: 1e-5 of the largest value in 32 bits, 1e-2 with every tensor in 16 bits, nothing at all for operators that
-  only move values, one step for quantized ones. These are the bounds of the tests.
-- Random graphs: what LiteRT's own sets of kernels differ by, and what errors of single operators make of the outputs in
-  LiteRT's own run. Errors and bounds are multiples of one operator's error.
-- Models: 1e-4 in 32 bits, 1e-2 in 16, four steps for quantized ones, or what LiteRT's own sets of kernels differ by if
-  that is more.
+- Operators: 1e-5 of the largest value in 32 bits; 1e-2 with every tensor in 16 bits; 0 for operators that only move
+  values; one step for quantized operators. These are the bounds of the tests.
+- Random graphs: the difference between LiteRT's own sets of kernels, plus the effect of single operators' errors on the
+  outputs, measured in LiteRT's own run. Errors and bounds are multiples of one operator's error.
+- Models: 1e-4 in 32 bits, 1e-2 in 16 bits, four steps for quantized models, or the difference between LiteRT's own sets
+  of kernels if that is larger.
 """
 
 
@@ -79,7 +79,7 @@ def read_results(folder: Path = RESULTS) -> list[Kept]:
 
 
 def page(results: Sequence[Kept]) -> str:
-    """The whole page: a row per device, then what is worth knowing of each."""
+    """The whole page: a row per device, then a section for each."""
     newest = {
         (result.device.gpu, result.device.driver, _api(result)): (kept, result)
         for kept in results

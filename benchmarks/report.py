@@ -54,24 +54,25 @@ class Result:
 
 HEADER = """# Performance
 
-`python benchmarks/report.py` writes this page from `benchmarks/results/*.json`; edit those, not this. Why the code is
-as fast as it is, experiment by experiment, is in [internals](internals/index.md).
+This page has the times of six models on one GPU, the commands that measure them, and their limits. The
+[internals](internals/index.md) explain the speed, experiment by experiment. `python benchmarks/report.py` writes this
+page from `benchmarks/results/*.json`; edit those files instead.
 
 ## How to measure
 
-`make setup`, a driver and the [models](demos.md) are needed; without a display the programs use EGL.
+You need `make setup`, a driver and the [models](demos.md). Without a display the programs use EGL.
 
 | command | measures |
 | --- | --- |
 | `python -m framebind benchmark MODEL` | latency, initialization by phase, memory, counts; `--profile`: each step |
-| `python -m framebind diff MODEL` | how far the results are from LiteRT's CPU interpreter |
+| `python -m framebind diff MODEL` | the distance of the results from LiteRT's CPU interpreter |
 | `benchmarks/frames.sh` | all six models, on both APIs, beside LiteRT's CPU interpreter and GPU accelerator |
 | `benchmarks/host.py` | the host's part of a bound frame: LiteRT, Python, the driver's calls, the fence |
 | `benchmarks/bound.py` | GPU time of each network, and of the frame that samples a camera texture for it |
-| `benchmarks/initialization.py` | starts with and without what an earlier process kept |
+| `benchmarks/initialization.py` | starts with and without the files that an earlier process kept |
 | `benchmarks/imports.py` | `import framebind` and a first GL context, in fresh processes |
 | `benchmarks/one_dispatch.py`, `benchmarks/inside.py` | one dispatch for all steps: times, equal bits, each step |
-| `benchmarks/barriers.cu` | ways in which the work-groups of a launch can wait for one another |
+| `benchmarks/barriers.cu` | barriers between the work-groups of one launch |
 | `benchmarks/batch.py` | N frames at once: milliseconds per frame by N, beside LiteRT |
 | `benchmarks/peers.py` | frames and batches on CUDA [beside PyTorch](peers.md), compiled or not |
 | `benchmarks/convolutions.py`, `benchmarks/roofline.py` | single convolutions by each tile; lower bounds from shapes |
@@ -80,17 +81,22 @@ as fast as it is, experiment by experiment, is in [internals](internals/index.md
 | `benchmarks/soak.py` | a demo for half an hour: memory, GL objects, longest frames |
 | `benchmarks/endurance.py` | a million bound frames on several threads: wrong ones, memory |
 
-Times are taken after a warm-up of half a second. *Bound*: inputs and outputs stay on the GPU; a frame binds the next
-texture of a ring, calls `invoke()` and waits for a fence. *Read*: a frame writes every input from CPU memory and reads
-every output back. *Stream*: one frame of many back to back. *Submit*: the CPU's part of a frame. `--profile` times each
-step as a dispatch of its own, with a wait before it, so the sum of its steps is more than a frame takes.
+Times are taken after a warm-up of half a second.
+
+- *Bound*: inputs and outputs stay on the GPU. A frame binds the next texture of a ring, calls `invoke()` and waits for
+  a fence.
+- *Read*: a frame writes every input from CPU memory and reads every output back.
+- *Stream*: many frames run back to back without a wait; the time is that of one.
+- *Submit*: the CPU's part of a frame.
+
+`--profile` runs each step as its own dispatch, with a wait before it, so the steps add up to more than a frame's time.
 """
 
 SECTIONS = {
     "frames": """## A bound frame
 
-Medians in ms. On CUDA a graph has a launch for each step; on OpenCL all steps are one dispatch; on NVIDIA's OpenGL
-there is one for every ten, and was one for each step until 2026-11-22.
+Medians in ms. CUDA runs a graph with one launch per step; OpenCL runs all steps in one dispatch; NVIDIA's OpenGL runs
+one dispatch for every ten steps, and ran one per step until 2026-11-22.
 """,
     "comparison": """## Before and after
 
@@ -98,9 +104,9 @@ Two commits, measured in turn on one machine: medians of bound frames in ms, and
 """,
     "inside": """## GPU time inside the one dispatch
 
-All steps of a frame, in us. The *lower bound* is computed from shapes: every tensor moved once at 4.3 TB/s or every
-multiply-add done at 33.5 per picosecond, whichever takes longer, and 1.3 us per step. The last column is what an input
-texture of 1280x720 adds to the network alone with its input in a buffer.
+Times of all steps of a frame, in us. The *lower bound* is computed from shapes: the time to move every tensor once at
+4.3 TB/s, or to do every multiply-add at 33.5 per picosecond, whichever is longer, plus 1.3 us per step. The last column
+is the time that an input texture of 1280x720 adds to the network with its input in a buffer.
 """,
     "read": """## A frame through CPU memory
 
@@ -108,13 +114,13 @@ Medians in ms, beside LiteRT's GPU accelerator in the same process.
 """,
     "starts": """## Starts
 
-From the model's file to the end of the first inference, in ms, with the drivers' own caches off. *Warm* starts read
-what an earlier process kept (`serialization_dir`); *%* is warm by cold.
+Times from the model's file to the end of the first inference, in ms, with the drivers' own caches off. *Warm* starts
+read the file of an earlier process (`serialization_dir`), which *keeping* writes; *%* is warm as a part of cold.
 """,
     "counts": """## What is counted
 
-No clock is involved, so these are the same on a busy machine. `tests/delegate/golden.txt` has them for the null device,
-and a test compares. *API calls* are all that `invoke()` issues if everything is bound.
+Counts need no clock, so they are the same on a busy machine. `tests/delegate/golden.txt` has them for the null device,
+and a test compares them. *API calls* are all calls of one `invoke()` with bound inputs and outputs.
 """,
 }
 """By kind of result: the heading and text of its part of the page, in order."""
@@ -122,31 +128,33 @@ BATCH, PEERS, BATCH_PEERS = "batch", "peers", "batch-peers"
 """The kinds of results that are on other pages."""
 BATCH_HEADER = """# Time of N frames at once
 
-`python benchmarks/report.py` writes this page from `benchmarks/results/batch-*.json`; [batches](batches.md) says how to
-run N frames. Milliseconds per frame: medians of runs of N frames with a wait after each, divided by N. Inputs and
-outputs are on the GPU, in one buffer for all frames or in *N objects*: a texture of 640x480 for each picture, and
-buffers. LiteRT's are written from CPU memory and read back.
+This page has milliseconds per frame when N frames run at once, as [batches](batches.md) describes. They are medians of
+runs of N frames with a wait after each run, divided by N. Inputs and outputs are on the GPU, in one buffer for all
+frames or in *N objects*: a texture of 640x480 for each picture, and a buffer for each other tensor. LiteRT's inputs are
+written from CPU memory, and its outputs are read back. `python benchmarks/report.py` writes this page from
+`benchmarks/results/batch-*.json`.
 """
 PEERS_HEADER = """# Beside PyTorch
 
-`python benchmarks/report.py` writes this page from `benchmarks/results`. Milliseconds per frame, float16, bound, with a
-wait after each run, one engine after the other in one call on one GPU. PyTorch runs the same graph, read from the
-.tflite file (`demos/measuring/torch_graph.py`), and its results are compared with LiteRT's before it is timed. All of
-its kernels are captured as one CUDA graph, without PyTorch's own wrapper for that (mode "reduce-overhead"):
+This page has the times of framebind and PyTorch in milliseconds per frame: float16, bound, with a wait after each run,
+one engine after the other in one call on one GPU. PyTorch runs the same graph, read from the .tflite file
+(`demos/measuring/torch_graph.py`), and its results are compared with LiteRT's before it is timed. All its
+kernels are captured as one CUDA graph, without PyTorch's own wrapper for this (mode "reduce-overhead"):
 
-- *torch CUDA graph*: PyTorch's own kernels; of convolutions cuDNN chooses the fastest by trying.
-- *torch.compile*: the whole graph by Inductor, without tuning; convolutions as before.
+- *torch CUDA graph*: PyTorch's own kernels; cuDNN chooses the fastest convolutions by trying them.
+- *torch.compile*: the whole graph by Inductor, without tuning; the same convolutions.
 
-`benchmarks/peers.py` has two more: `torch-compile-tuned` tries six tiles for the 1x1 convolutions, which are products
-of matrices then, and `torch-compile-max-autotune` tunes everything. Neither has figures here.
+`benchmarks/peers.py` has two more engines without figures here: `torch-compile-tuned` runs the 1x1 convolutions as
+products of matrices and tries six tiles for them, and `torch-compile-max-autotune` tunes everything.
+`python benchmarks/report.py` writes this page from `benchmarks/results`.
 """
 LIMITS = """
 ## Limits of these figures
 
-They hold for one machine, driver and day each. A software device (llvmpipe, PoCL) shows that the programs work, not how
-fast a GPU is: there LiteRT's own CPU interpreter is 6 to 40 times faster, and framebind says so. But for the 9x9
-convolutions in [tensor cores](internals/tensor-cores.md), no sentence of this documentation about *why* a kernel takes
-its time rests on a profiler's counters: they are inferences from times and instructions.
+Each figure holds for one machine, driver and day. A software device (llvmpipe, PoCL) shows that the programs work, not
+the speed of a GPU: LiteRT's own CPU interpreter is 6 to 40 times faster there, and framebind says so. This
+documentation explains the times of kernels from times and instructions, not from a profiler's counters. The only
+exception are the 9x9 convolutions in [tensor cores](internals/tensor-cores.md).
 """
 
 

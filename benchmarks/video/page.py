@@ -19,47 +19,53 @@ RESULTS, GPUS, WATCH = (ROOT / "benchmarks" / "results" / name for name in ("vid
 PAGE = ROOT / "docs" / "video-times.md"
 HEADER = """# Videos decoded and run on the GPU
 
-`python benchmarks/video/page.py` writes this page from the measurements that it keeps; edit those, not this.
-`benchmarks/video/measure.py` makes a clip of 1080p H.264 (x264, ultrafast, 30 frames/s), which so many sessions process
-side by side, a thread each, in one process or in several that share them:
+This page says how many frames per second framebind decodes and runs on one GPU, beside other ways to do it.
+`benchmarks/video/measure.py` makes a clip of 1080p H.264 (x264, ultrafast, 30 frames/s). Several sessions process it
+side by side, one thread each, in one process or divided among several:
 
-- *decoder alone*: NVDEC by PyAV, in a CUDA context of framebind's. The first row is measured before the others and the
-  second behind those of framebind; a *share* is the rate as a part of the mean of both, in as many processes.
-- *framebind*: NVDEC's surfaces are bound to the model, in 16 bits, whose outputs stay on the GPU.
-- *framebind, read*: all outputs of each frame are read by the CPU, while the next frame is decoded.
+- *decoder alone*: NVDEC by PyAV, in a CUDA context of framebind. It is measured before and after the rows of framebind.
+- *framebind*: NVDEC's frames are bound to the model, in 16 bits; the outputs stay on the GPU.
+- *framebind, read*: the CPU reads all outputs of each frame, while the next frame is decoded.
 
-`benchmarks/video/compare.py` runs the same clip in other ways too, each once, when all are set up:
+`benchmarks/video/compare.py` runs the same clip in other ways, each once, after all are set up:
 
 - *nvdec-torch*: NVDEC by PyAV; colours, scaling and the same model in PyTorch, in float16, as one CUDA graph.
 - *cv2-litert-cpu* and *cv2-litert-gpu*: OpenCV decodes and scales on the CPU, and LiteRT runs the model on the CPU (two
   threads per session) or with its own GPU accelerator.
 
-Rates, shares and *cores* are those of the steady part of a run, while all sessions are under way; a *whole* run has the
-opening and closing of the files too, and the time in which some sessions have ended. Rows without that, and all of
-measurements before, are of whole runs. *Cores* are CPU seconds of the processes per 1,000 frames: cores per 1,000
-frames/s. *Bytes* are those of pixels, inputs and outputs that framebind copied between CPU and GPU, per frame. *Error*
-is the mean difference of the last frame's outputs from LiteRT's CPU kernels, whose frame FFmpeg converted and OpenCV
-scaled, as a share of the largest value; of the output that differs most, which for the pose model is one number, how
-probable a person is. OpenCV 5 converts as FFmpeg does, bit for bit. Medians of the runs.
+Figures are medians of the runs:
+
+- Rates, shares and the first *cores* are those of the steady part of a run, in which all sessions work.
+- A *whole* run also has the opening and closing of the files, and the time in which some sessions have ended. In rows
+  without *whole*, and in all older measurements, the first columns are of whole runs.
+- A *share* is the rate divided by the mean rate of the decoder alone in as many processes.
+- *Cores* are CPU seconds of the processes per 1,000 frames, which is the same as cores per 1,000 frames/s.
+- *Bytes* are the pixels, inputs and outputs that framebind copied between CPU and GPU, per frame.
+- *Error* is the mean difference between the last frame's outputs and LiteRT's on the CPU, for a frame that FFmpeg
+  converted and OpenCV scaled, as a share of the largest value. It is that of the output that differs most; for the pose
+  model this is one number, the probability of a person. OpenCV 5 converts exactly as FFmpeg does.
+
+`python benchmarks/video/page.py` writes this page from `benchmarks/results`; edit the measurements there instead.
 """
 
 
 GPUS_HEADER = """
 ## Rows of videos on several GPUs
 
-`benchmarks/video/gpus.py` processes such a clip many times by `process --gpus`, whose rows are written as JSONL.
-*Whole* counts from the start of the processes to their end, *steady* while all sessions have work; rates are frames/s,
-*cores* CPU seconds per 1,000 frames. *Times* is what all GPUs make of the rate of one.
+`benchmarks/video/gpus.py` processes such a clip many times with `process --gpus`, which writes rows as JSONL.
+*Whole* counts from the start of the processes to their end, *steady* only while all sessions have work. Rates are
+frames/s, *cores* CPU seconds per 1,000 frames. *Times* is the rate of all GPUs divided by the rate of one.
 """
 
 
 WATCH_HEADER = """
 ## Streams watched at once
 
-`benchmarks/video/watch.py` serves such a clip over HTTP on loopback, at its own rate, to so many streams, which `watch`
-takes through a task on one context: rates are results per second, of all streams and of the least one. *Latency* is
-from the arrival of a frame's packet to its result, the largest median and 95% of a stream. *Dropped* is the share of
-the frames for which there was no time, *cores* CPU seconds per second of the process, without the servers.
+`benchmarks/video/watch.py` serves such a clip over HTTP on loopback, at its own rate, to several streams, which `watch`
+runs through a task on one context. Rates are results per second, of all streams and of the slowest one. *Latency* is
+the time from the arrival of a frame's packet to its result: the largest median, and the largest 95th percentile, of a
+stream. *Dropped* is the share of frames that were skipped for lack of time; *cores* are CPU seconds of the process per
+second, without the servers.
 """
 
 
