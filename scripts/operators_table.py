@@ -25,45 +25,46 @@ TARGET = Path(__file__).parent.parent / "docs" / "operators.md"
 
 HEADER = """# Operators
 
-Written by `python scripts/operators_table.py` from the code and from LiteRT; a test fails if it is out
-of date. GL is OpenGL and OpenGL ES, CL is OpenCL: they run the same kernels. CPU says whether LiteRT's
-own interpreter has a kernel. An operator that gives one of its reasons below ("..." stands for the model's own numbers)
-runs there, in the same interpreter.
+This table lists the operators that run on the GPU, and the reasons for which one stays on the CPU. `python -m framebind
+inspect MODEL` gives the reasons for your model.
 
-For every operator: tensors have no empty or dynamic dimension, and no rank above the one in the table. They are
-float32, or, with quantization enabled, integers of 8 or 16 bits that stand for real numbers. Operators that move,
-choose or compare values also take truth values and integers of 32 bits; so do arithmetic (ADD, SUB, MUL, DIV,
-FLOOR_DIV, FLOOR_MOD, MAXIMUM, MINIMUM, SQUARED_DIFFERENCE, ADD_N, ABS, NEG, SIGN), reductions and CUMSUM, if an
-operator on the GPU reads the result: it has LiteRT's bits. Of int64 the bounds must be known, and fit 32 bits. Two
-operands broadcast by NumPy's rules. Axes, sizes and the like are constants; the places at which slices and gathers
-begin may be computed. Newer versions of an operator add types, which are looked at one by one.
+- *GL* is OpenGL and OpenGL ES, *CL* is OpenCL; both run the same kernels, and so does CUDA.
+- *CPU* says whether LiteRT's own interpreter has a kernel.
+- If one of the reasons holds for an operator of your model, it runs on the CPU, in the same interpreter. "..." stands for
+  the model's own numbers.
 
-Constants may also be float16, or int4, int8, uint8 and int16 with scales, one for each channel too: they are made real
-numbers once. LiteRT's kernels round activations to 8 bits beside such weights, which the GPU does not. Computed tensors
-may be float16: the GPU computes in float32, and rounds each result to the nearest half.
+These rules hold for every operator:
 
-Complex numbers exist on the GPU between RFFT2D and COMPLEX_ABS, REAL and IMAG. If another operator writes or reads
-them, all of these stay on the CPU.
+- **Shapes**: tensors have no empty or dynamic dimension, and at most the rank in the table. Two operands broadcast by
+  NumPy's rules. Axes, sizes and similar inputs are constants; the positions at which slices and gathers begin may be
+  computed.
+- **Types**: tensors are float32, or, with quantization enabled, quantized integers of 8 or 16 bits. Operators that
+  move, choose or compare values also take truth values and integers of 32 bits. So do arithmetic (ADD, SUB, MUL, DIV,
+  FLOOR_DIV, FLOOR_MOD, MAXIMUM, MINIMUM, SQUARED_DIFFERENCE, ADD_N, ABS, NEG, SIGN), reductions and CUMSUM, if an
+  operator on the GPU reads the result; it has LiteRT's bits. Values of int64 need known bounds that fit 32 bits. A
+  newer version of an operator usually adds types; each type is checked.
+- **Constants** may also be float16, or int4, int8, uint8 and int16 with scales, also one scale per channel: they are
+  converted to real numbers once. LiteRT's kernels round activations to 8 bits beside such weights; the GPU does not.
+- **float16**: computed tensors may be float16. The GPU computes in float32 and rounds each result to the nearest half.
+- **Complex numbers** exist on the GPU only between RFFT2D and COMPLEX_ABS, REAL and IMAG. If another operator writes or
+  reads them, all of these stay on the CPU.
+- **States of an LSTM** are variable tensors. If no other operator uses them, their values stay on the GPU between
+  invokes. After `reset_all_variables()`, `allocate_tensors()` or `set_tensor`, the new values are copied to the GPU;
+  `framebind.Interpreter.get_tensor` copies a state back. LiteRT's own Python interpreter does not, and shows NaN.
+- **Variables** that VAR_HANDLE names stay on the GPU if only the first subgraph uses them, all operators that read and
+  assign them run on the GPU, and CALL_ONCE gives them a first value, a float32 constant. CALL_ONCE itself runs on the
+  CPU.
+- **WHILE** runs on the GPU with all its steps, if their number follows from constants and shapes, as in the layers
+  LSTM, GRU and SimpleRNN of Keras. The steps may have at most 8192 operators together, all from this table.
 
-An LSTM's states are variable tensors. Where no other operator uses them, their values stay on the GPU between invokes.
-After `reset_all_variables()`, `allocate_tensors()` or `set_tensor` the new values are copied there;
-`framebind.Interpreter.get_tensor` copies a state from there. LiteRT's own Python interpreter does not ask for it: it
-shows NaN.
-
-A variable that VAR_HANDLE names stays on the GPU if the first subgraph alone uses it, all operators that read and
-assign it run on the GPU, and CALL_ONCE gives it a first value, a float32 constant. CALL_ONCE itself runs on the CPU.
-
-A WHILE runs on the GPU, with all its steps, if their number follows from constants and shapes, as in the layers LSTM,
-GRU and SimpleRNN of Keras. Its steps may have 8192 operators in all; those of its body are ones of the table.
-
-| operator | versions | rank up to | GL | CL | CPU | stays on the CPU where | unlike LiteRT |
+| operator | versions | rank up to | GL | CL | CPU | stays on the CPU if | unlike LiteRT |
 | --- | --- | --- | --- | --- | --- | --- | --- |
 """
 
 CPU_HEADER = """
-# Operators that run on the CPU alone
+# Operators that run only on the CPU
 
-LiteRT has these, and the GPU does not; those that nobody has, such as most of StableHLO's, are left out.
+LiteRT has these operators, and the GPU does not. Operators that neither has, such as most of StableHLO's, are left out.
 
 """
 
