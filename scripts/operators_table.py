@@ -25,13 +25,14 @@ TARGET = Path(__file__).parent.parent / "docs" / "operators.md"
 
 HEADER = """# Operators
 
-This table lists the operators that run on the GPU, and the reasons for which one stays on the CPU. `python -m framebind
-inspect MODEL` gives the reasons for your model.
+This table lists the operators that run on the GPU, and the reasons for which one stays on the CPU.
+`python -m framebind inspect MODEL` gives the reasons for your model. `python scripts/operators_table.py` writes the
+table from the code and from LiteRT; a test fails if it is out of date.
 
 - *GL* is OpenGL and OpenGL ES, *CL* is OpenCL; both run the same kernels, and so does CUDA.
 - *CPU* says whether LiteRT's own interpreter has a kernel.
-- If one of the reasons holds for an operator of your model, it runs on the CPU, in the same interpreter. "..." stands for
-  the model's own numbers.
+- If one of the reasons holds for an operator of your model, it runs on the CPU, in the same interpreter. "..." stands
+  for the model's own numbers.
 
 These rules hold for every operator:
 
