@@ -38,13 +38,16 @@ class _Worker:
         with contextlib.suppress(OSError):  # a worker that has died: its connection says so next
             self.connection.send(unit)
 
-    def end(self, *, now: bool) -> str:
-        """Wait until the process has ended. ``now`` ends it in the middle. Returns how it ended, in words."""
+    def dismiss(self, *, now: bool) -> None:
+        """Let the process end, without waiting for it: in the middle if ``now``, else when its units are done."""
         if now:
             self._process.kill()
         else:
             with contextlib.suppress(OSError):
                 self.connection.send(None)
+
+    def end(self) -> str:
+        """Wait until the process has ended, which was dismissed or has died. Returns how it ended, in words."""
         self._process.join(_SECONDS_TO_END)
         if self._process.exitcode is None:
             self._process.kill()
@@ -79,10 +82,13 @@ def run_pool(work: Work, units: Sequence[Unit], report: Report, *, seats: Sequen
                     schedule.happened(event)
                     continue
                 workers.remove(worker)
-                schedule.lose(worker.units, worker.end(now=True))
+                worker.dismiss(now=True)
+                schedule.lose(worker.units, worker.end())
     finally:
+        for worker in workers:  # all at once: each takes a while to leave its GPU
+            worker.dismiss(now=bool(worker.units or schedule.waiting))
         for worker in workers:
-            worker.end(now=bool(worker.units or schedule.waiting))
+            worker.end()
         schedule.clean()
 
 

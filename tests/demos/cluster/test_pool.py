@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import multiprocessing.context
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, cast
 
@@ -133,6 +137,32 @@ def test_a_unit_that_no_worker_survives_is_given_up(tmp_path: Path) -> None:
     run_pool(cast(Any, Poison()), [unit], reported.append, seats=[Seat()])
     assert [type(event) for event in reported[:-1]] == [Lost] * (MAX_ATTEMPTS - 1)
     assert isinstance(reported[-1], Finished) and "its worker ended with status 7" in reported[-1].result["error"]
+
+
+def test_workers_end_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each takes a while to leave its GPU: none waits for another one before it begins to end."""
+    dismissed = threading.Barrier(2, timeout=5)
+
+    class Fake:
+        """A process that is a thread. It finishes each unit at once, and ends when the other one is to end, too."""
+
+        exitcode, pid = 0, 0
+
+        def __init__(self, args: tuple[Any, ...], **_: Any) -> None:
+            self._thread = threading.Thread(target=self._serve, args=(os.dup(args[0].fileno()),))
+            self.start, self.join = self._thread.start, self._thread.join
+
+        def _serve(self, handle: int) -> None:
+            with Connection(handle) as connection:
+                for unit in iter(connection.recv, None):
+                    connection.send(Finished(unit, {}))
+                with contextlib.suppress(threading.BrokenBarrierError):
+                    dismissed.wait()
+
+    monkeypatch.setattr(multiprocessing.context.SpawnContext, "Process", Fake)
+    finished = list[Event]()
+    run_pool(Work("detect"), [Unit(tmp_path / n, tmp_path / n) for n in "abc"], finished.append, seats=[Seat()] * 2)
+    assert len(finished) == 3 and not dismissed.broken
 
 
 class Poison:
