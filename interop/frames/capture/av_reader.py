@@ -9,14 +9,11 @@ from typing import Any
 from ...cuda.context import CudaContext
 from ...errors import SourceError
 from ...yuv import YuvPicture
-from ..video.decoder import VideoDecoder
+from ..video.decoder import MISSING, VideoDecoder
 from ..video.nvdec import NvdecPictures, open_nvdec
 from ..video.streams import StreamOptions
 from .decoded_reader import DecodedReader, decoder_layout
 from .picture_feed import bindable
-
-_MISSING = 0.02
-"""Share of its duration that a video may lack, and two frames more: containers count roughly."""
 
 
 class AvReader(DecodedReader):
@@ -92,13 +89,14 @@ class AvReader(DecodedReader):
         return frame
 
     def _check_all_were_there(self) -> None:
-        seconds, per_frame = self._decoder.seconds, 1 / (self.fps or 25)
+        seconds, per_frame, time = self._decoder.seconds, 1 / (self.fps or 25), self.time or 0.0
         if seconds is not None and self._end is not None:
             seconds = min(seconds, self._end)
-        if seconds is not None and (self.time or 0.0) + 3 * per_frame < seconds * (1 - _MISSING):
+        is_short = seconds is not None and time + 3 * per_frame < seconds * (1 - MISSING)
+        if is_short and not self._decoder.is_whole(time):
             raise SourceError(
                 f"{self.name} is damaged: {self._number} frames could be decoded, and these were shown; they end "
-                f"after {self.time or 0:.1f} of {seconds:.1f} seconds. Get the file again, or repair it with "
+                f"after {time:.1f} of {seconds:.1f} seconds. Get the file again, or repair it with "
                 "'ffmpeg -i FILE -c copy REPAIRED'"
             )
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import SourceError
+from .frame_times import FrameTimes, end_of_packets
 from .planar import BGR, PlanarFormat, nearest_format, planar_format
 from .pyav import load_av
 from .streams import PROTOCOLS, StreamOptions, checked_scheme, shown
@@ -46,6 +47,8 @@ and 0.4 without (2 cores, 2026-11-22; means of 20 by a script that is not kept).
 """
 _OF_FFMPEG = {"libdav1d": "av1"}
 """FFmpeg's own decoders, which GPUs accelerate, of codecs for which it prefers others on the CPU."""
+MISSING = 0.02
+"""Share of its duration that a video may lack: containers count roughly."""
 _KEPT_ARRIVALS = 64
 """Packets whose time of arrival is kept: more than any decoder holds back."""
 Plane = npt.NDArray[np.uint8]
@@ -131,6 +134,7 @@ class VideoDecoder:
                 self._context.thread_count = 1
                 self._context.options = accelerated_options(self._context.name, live=live)
             self.codec: str = self._context.name
+            self._times = FrameTimes(self._container, self._stream)
             self._began = float(self._stream.start_time * self._stream.time_base) if self._stream.start_time else 0.0
             self._pending = self._decode()
             self._first: Any = next(self._pending, None)
@@ -157,6 +161,7 @@ class VideoDecoder:
         rate: Fraction | None = self._stream.average_rate or self._stream.guessed_rate
         self.fps = float(rate) if rate else None
         duration = self._stream.duration and float(self._stream.duration * self._stream.time_base)
+        self._is_duration_of_all = duration is None
         if duration is None and self._container.duration:
             duration = self._container.duration / 1e6
         self.seconds: float | None = duration
@@ -202,12 +207,14 @@ class VideoDecoder:
                 waits_for_key = waits_for_key and not packet.is_keyframe
                 if not waits_for_key:
                     damaged = packet.is_corrupt
+                    self._times.sent(packet)
                     frames = self._context.decode(packet)
             except (StopIteration, av.error.EOFError):
                 return
             except av.error.FFmpegError as error:
                 if not isinstance(error, av.error.InvalidDataError):
                     raise SourceError(f"{self.name} cannot be read on: {self._why(error)}") from error
+                self._times.lost_last()
                 damaged = True
             self.damaged += damaged or any(frame.is_corrupt for frame in frames)
             if frames:
@@ -219,6 +226,8 @@ class VideoDecoder:
             # (CPython's issue 118272): the decoder would outlive its CUDA context.
             try:
                 for frame in frames:
+                    if not self._live:
+                        self._times.set(frame)
                     seconds = self.time_of(frame)
                     if self._end is not None and seconds >= self._end:
                         return
@@ -247,6 +256,13 @@ class VideoDecoder:
     def time_of(self, frame: Any) -> float:
         """Seconds of a frame since the first one of the stream's clock."""
         return float(frame.time) - self._began if frame.time is not None else 0.0
+
+    def is_whole(self, time: float) -> bool:
+        """Whether the file goes on to its end, though its video ends at ``time`` seconds: its sound may be longer."""
+        if self.damaged or not self._is_duration_of_all or self.seconds is None:
+            return False
+        with open_container(self._source, self.name, limits=self._limits, packets_only=True) as container:
+            return end_of_packets(container, time + self._began) >= self.seconds * (1 - MISSING)
 
     def alike(self, frame: Any) -> Any:
         """A frame with the size and format of the first one, converted by swscale if it has others."""

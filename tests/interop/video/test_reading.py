@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -160,3 +161,52 @@ def test_what_holds_no_video_is_refused(tmp_path: Path) -> None:
         write_tone(container, add_tone(container), 0.2)
     with pytest.raises(fb.SourceError, match="has no video"):
         VideoDecoder(tmp_path / "sound.mp4")
+
+
+def write_streams(path: Path, video: list[float], sound: list[float]) -> Path:
+    """A file with frames at these seconds, and packets of silence at those."""
+    with av.open(str(path), "w") as container:
+        stream: Any = container.add_stream("mpeg4", rate=25)
+        stream.width, stream.height = 64, 48
+        silence: Any = container.add_stream("pcm_s16le", rate=8000, layout="mono") if sound else None
+        for second in video:
+            frame = av.VideoFrame(64, 48, "yuv420p")
+            frame.pts, frame.time_base = round(second * 25), Fraction(1, 25)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+        for second in sound:
+            samples = av.AudioFrame.from_ndarray(np.zeros((1, 320), np.int16), format="s16", layout="mono")
+            samples.sample_rate, samples.pts, samples.time_base = 8000, round(second * 8000), Fraction(1, 8000)
+            container.mux(silence.encode(samples))
+    return path
+
+
+@pytest.mark.parametrize(("began", "sound"), [(0.4, []), (0.4, [0.0]), (0.0, [0.0, 0.4, 0.8, 1.2])])
+def test_a_video_that_begins_late_or_ends_before_the_sound_is_whole(
+    began: float, sound: list[float], tmp_path: Path
+) -> None:
+    """Matroska's header has the end of the last stream, and nothing of the first frame."""
+    path = write_streams(tmp_path / "a.mkv", [began + number / 25 for number in range(10)], sound)
+    with fb.open_source(path, decoder="cpu") as source:
+        assert sum(1 for _ in source.pictures()) == 10
+    path.write_bytes(path.read_bytes()[: path.stat().st_size * 7 // 10])
+    with pytest.raises(fb.SourceError, match=r"is damaged|has no frame"), fb.open_source(path) as source:
+        list(source.pictures())
+
+
+@pytest.mark.parametrize("name", ["a.avi", "a.h264"])
+def test_times_increase_where_the_container_does_not_tell_them(name: str, tmp_path: Path) -> None:
+    """.avi has no times of presentation, though H.264 orders frames anew; raw H.264 has no times at all."""
+    path = write_clip(tmp_path / name, frames=12, options={"bf": "3"})
+    with VideoDecoder(path) as decoder:
+        times = [frame.time for frame in decoder.frames()]
+    assert np.diff(times) == pytest.approx(1 / 25, abs=1e-6) and len(times) == 12
+
+
+def test_a_clock_that_is_set_back_runs_on(tmp_path: Path) -> None:
+    """Recordings of .ts may be put one after the other."""
+    path = write_clip(tmp_path / "a.ts", "mpeg2video", frames=60)
+    path.write_bytes(path.read_bytes() * 2)
+    with VideoDecoder(path) as decoder:
+        times = [frame.time for frame in decoder.frames()]
+    assert np.diff(times) == pytest.approx(1 / 25, abs=1e-6) and len(times) == 120

@@ -1,0 +1,72 @@
+"""Times of the frames of a file, and of its end: what containers say is not always what players need."""
+
+from __future__ import annotations
+
+import heapq
+from pathlib import Path
+from typing import Any
+
+from .pyav import load_av
+
+_USUAL_RATE = 25
+_ORDERLESS = "avi"
+"""FFmpeg's name of the container whose packets have no time of presentation: FFmpeg numbers them as they lie in it."""
+
+
+class FrameTimes:
+    """Sets the times of decoded frames, so that each is later than the one before.
+
+    Frames without a time (raw H.264) follow one another at the stream's rate. Those of .avi files get the times of
+    their packets in order. Where a clock is set back, as in recordings that were put one after the other, it runs on.
+    """
+
+    def __init__(self, container: Any, stream: Any) -> None:
+        ticks = 1 / stream.time_base
+        self._time_base, self._second, self._least = stream.time_base, int(ticks), max(round(ticks / 1000), 1)
+        self._step = max(round(ticks / (stream.average_rate or stream.guessed_rate or _USUAL_RATE)), 1)
+        self._is_orderless = container.format.name == _ORDERLESS
+        self._waiting: list[int] = []
+        """Times of packets whose frames did not come yet; the smallest one is the first (heapq)."""
+        self._sent: int | None = None
+        self._last: int | None = None
+        self._shift = 0
+
+    def sent(self, packet: Any) -> None:
+        """Note a packet that the decoder gets."""
+        if self._is_orderless and packet.size and packet.pts is not None:
+            heapq.heappush(self._waiting, packet.pts)
+            self._sent = packet.pts
+
+    def lost_last(self) -> None:
+        """Note that the last packet could not be decoded, so that no frame has its time."""
+        if self._sent in self._waiting:
+            self._waiting.remove(self._sent)
+            heapq.heapify(self._waiting)
+
+    def set(self, frame: Any) -> None:
+        """Set the time of the next frame (av.VideoFrame)."""
+        known, last = heapq.heappop(self._waiting) if self._waiting else frame.pts, self._last
+        if known is None:
+            time = 0 if last is None else last + self._step
+        else:
+            time = known + self._shift
+            if last is not None and time <= last - self._second:  # the clock was set back
+                self._shift += last + self._step - time
+                time = last + self._step
+            elif last is not None:
+                time = max(time, last + self._least)
+        self._last = frame.pts = time
+        frame.time_base = self._time_base
+
+
+def end_of_packets(container: Any, after: float) -> float:
+    """The second of the container's clock at which the last packet of any stream ends, ``after`` a second of it."""
+    last = 0.0
+    try:
+        container.seek(int(after * 1_000_000))
+        for packet in container.demux():
+            if packet.size and packet.pts is not None:
+                last = max(last, float((packet.pts + (packet.duration or 0)) * packet.time_base))
+    except load_av().error.FFmpegError:  # it ends in the middle of a packet
+        pass
+    return last
