@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from pathlib import Path
 from typing import Any
 
 from .pyav import load_av
