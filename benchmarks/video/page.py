@@ -173,6 +173,7 @@ def main(
         folder = GPUS if "gpus" in result else WATCH if "seconds" in result else RESULTS
         machine = re.sub(r"[^a-z0-9]+", "-", result["machine"].lower())
         path = folder / f"{machine}-{commit}-{rows.stem}-{date}.json"
+        folder.mkdir(exist_ok=True)
         path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")
 
