@@ -79,6 +79,8 @@ def array_layout(
     Raises BindingError, in which ``what`` is the array, if kernels cannot address its elements.
     """
     steps = [dtype.itemsize * stride for stride in contiguous_strides(shape)] if strides is None else list(strides)
+    if len(steps) != len(shape):
+        raise BindingError(f"{what} cannot be bound: it has {len(shape)} dimensions and {len(steps)} strides")
     steps = [step if size > 1 else 0 for size, step in zip(shape, steps, strict=True)]
     if 0 in shape:
         raise BindingError(f"{what} cannot be bound: it is empty")

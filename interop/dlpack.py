@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,9 +22,13 @@ _KINDS = {0: "i", 1: "u", 2: "f", 6: "b"}
 _OTHER_KINDS = {4: "bfloat16", 5: "complex"}
 _READ_ONLY, _IS_COPIED = 1, 2
 """Flags of a tensor."""
-LEGACY_STREAM, NO_STREAM = 1, -1
-"""The protocol's numbers of CUDA's legacy default stream, whose handle may be 0 as well; and of no order at all."""
+LEGACY_STREAM, PER_THREAD_STREAM, NO_STREAM = 1, 2, -1
+"""The protocol's numbers of CUDA's legacy default stream, whose handle may be 0 as well; of the default stream of each
+thread; and of no order at all.
+"""
 _NAME, _VERSIONED_NAME = b"dltensor", b"dltensor_versioned"
+_USED = {_NAME: b"used_dltensor", _VERSIONED_NAME: b"used_dltensor_versioned"}
+"""The names of capsules that a consumer has taken."""
 _DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
@@ -61,24 +66,46 @@ def _python(name: str, result: Any, *arguments: Any) -> Any:
 _new_capsule = _python("PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
 _is_valid = _python("PyCapsule_IsValid", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)
 _pointer_in = _python("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
+_rename = _python("PyCapsule_SetName", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)
 
 
 def device_of(native: Any) -> tuple[int, int] | None:
-    """The type and number of the device on which an object lies; None if it does not speak DLPack."""
+    """The type and number of the device on which an object lies; None if it does not speak DLPack.
+
+    Raises BindingError if it does not say: PyTorch's tensors on "meta", JAX's deleted arrays.
+    """
     if not hasattr(type(native), "__dlpack__"):
         return None
-    kind, number = native.__dlpack_device__()
-    return int(kind), int(number)
+    try:
+        kind, number = native.__dlpack_device__()
+        return int(kind), int(number)
+    except Exception as error:  # each library has errors of its own
+        what = f"a {type(native).__name__} cannot be bound"
+        raise BindingError(f"{what}: its __dlpack_device__ says: {type(error).__name__}: {error}") from error
 
 
 # Import ---------------------------------------------------------------------------------------------------------------
 
 
+class _Taken:
+    """A capsule, which no other consumer takes as long as this object lives.
+
+    Then it has its name again, so that it gives the tensor back when it is deleted.
+    """
+
+    def __init__(self, capsule: Any) -> None:
+        self._capsule, address = capsule, id(capsule)
+        self._name = _NAME if _is_valid(address, _NAME) else _VERSIONED_NAME
+        _rename(address, _USED[self._name])
+
+    def __del__(self, rename: Any = _rename) -> None:  # at the end of the process modules have no names any more
+        rename(id(self._capsule), self._name)
+
+
 @dataclass(frozen=True)
 class Imported:
-    """A tensor that another library gave out. ``strides`` are in bytes, None if it is C-contiguous.
-
-    It lives as long as the capsule: its name stays, so that the capsule gives it back when it is deleted.
+    """A tensor that another library gave out, which lives as long as ``capsule``. ``strides`` are in bytes, None if it
+    is C-contiguous.
     """
 
     pointer: int
@@ -87,7 +114,7 @@ class Imported:
     dtype: np.dtype[Any]
     strides: tuple[int, ...] | None
     read_only: bool
-    capsule: Any
+    capsule: _Taken
     is_ordered: bool
     """The producer has ordered its work before the consumer's stream; else before the legacy default stream."""
 
@@ -99,19 +126,27 @@ def imported(native: Any, stream: int | None = None) -> Imported:
     Raises BindingError if the producer does not give it out.
     """
     what, devices = f"a {type(native).__name__}", HOST_DEVICES if stream is None else CUDA_DEVICES
-    capsule, is_ordered = _asked(native, None if stream is None else stream or LEGACY_STREAM, what)
+    is_default = stream in (0, PER_THREAD_STREAM)  # each thread has its own, and PyTorch refuses that
+    capsule, takes_stream = _asked(native, LEGACY_STREAM if is_default else stream, what)
     tensor, read_only = _unpacked(capsule, what)
     if tensor.device_type not in devices:
         raise BindingError(f"{what} cannot be bound: its tensor is on DLPack's device {tensor.device_type} after all")
-    if tensor.lanes != 1 or tensor.code not in _KINDS:
-        kind = _OTHER_KINDS.get(tensor.code, f"of DLPack's type {tensor.code}")
-        raise BindingError(f"{what} cannot be bound: its numbers are {kind}; convert it to float32 or float16")
-    dtype, rank = np.dtype(f"{_KINDS[tensor.code]}{tensor.bits // 8}"), tensor.rank
+    dtype, rank = _dtype_of(tensor, what), tensor.rank
     strides = tuple(dtype.itemsize * n for n in tensor.strides[:rank]) if tensor.strides else None
     return Imported(
         (tensor.data or 0) + tensor.byte_offset, tensor.device, tuple(tensor.shape[:rank]), dtype, strides, read_only,
-        capsule, is_ordered,
+        _Taken(capsule), takes_stream and stream != PER_THREAD_STREAM,
     )  # fmt: skip
+
+
+def _dtype_of(tensor: _Tensor, what: str) -> np.dtype[Any]:
+    """NumPy's type of a tensor's numbers. Raises BindingError if it has none."""
+    if tensor.lanes == 1 and tensor.code in _KINDS and tensor.bits % 8 == 0:
+        with contextlib.suppress(TypeError):  # NumPy has no such size
+            return np.dtype(f"{_KINDS[tensor.code]}{tensor.bits // 8}")
+    name = _OTHER_KINDS.get(tensor.code, f"of DLPack's type {tensor.code}")
+    bits = f"{tensor.bits} bits" + (f", {tensor.lanes} at once" if tensor.lanes != 1 else "")
+    raise BindingError(f"{what} cannot be bound: its numbers are {name} ({bits}); convert it to float32 or float16")
 
 
 def _asked(native: Any, stream: int | None, what: str) -> tuple[Any, bool]:
@@ -127,7 +162,7 @@ def _asked(native: Any, stream: int | None, what: str) -> tuple[Any, bool]:
             return native.__dlpack__(**given), "stream" in given
         except (TypeError, NotImplementedError) as error:
             refusal = refusal or error
-        except (AttributeError, BufferError, RuntimeError, ValueError) as error:
+        except Exception as error:  # each library has errors of its own
             refusal = error
             break
     raise BindingError(f"{what} cannot be bound: its __dlpack__ says: {refusal}") from refusal
@@ -172,7 +207,7 @@ def exported(
     """
     rank, strides = len(shape), contiguous_strides(shape) if strides is None else strides
     sizes, steps = (ctypes.c_int64 * rank)(*shape), (ctypes.c_int64 * rank)(*strides)
-    code = next((code for code, kind in _KINDS.items() if kind == dtype.kind), None)
+    code = next((code for code, kind in _KINDS.items() if kind == dtype.kind and dtype.isnative), None)
     if code is None:
         raise BindingError(f"numbers of the type {dtype} have no DLPack type that is given out")
     tensor = _Tensor(

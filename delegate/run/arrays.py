@@ -42,7 +42,7 @@ def array_view(layout: ArrayLayout, tensor: TensorInfo, where: str, *, write: bo
 
 def check_type(dtype: np.dtype[Any], where: str) -> None:
     """Raise BindingError if kernels do not read or write numbers of that type as a tensor's values."""
-    if dtype.name not in ("float32", "float16"):
+    if dtype not in (np.dtype(np.float32), np.dtype(np.float16)):  # big-endian numbers have the same names
         raise BindingError(
             f"{where}: its numbers are {dtype}, and a tensor's values are float32 or float16; convert it, for instance "
             "with torch's .float() or NumPy's .astype(numpy.float32)"

@@ -206,9 +206,10 @@ def _planes(
     """A picture in planes: of bytes, or of ``video``."""
     channels, has = tensor.bhwc[3], 3 if video is not None else planes.channels
     if tensor.dtype != "float32" or tensor.bhwc[0] != 1 or channels > has:
+        or_pictures = f" or a list of {tensor.bhwc[0]} pictures" if channels <= has else ""
         raise BindingError(
             f"{where}: a picture of {has} channels holds batch 1 and 1 to {has} channels of numbers, and the tensor is "
-            f"{tensor.dtype} {tensor.bhwc}; bind an array of float32"
+            f"{tensor.dtype} {tensor.bhwc}; bind an array of float32{or_pictures}"
         )
     order = order_of(where, ORDERS[has], channels, mapping.order)
     check_mapping(where, mapping, channels)

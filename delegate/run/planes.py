@@ -86,6 +86,7 @@ def byte_planes(layout: ArrayLayout, where: str) -> tuple[tuple[int, int], tuple
         raise BindingError(
             f"{where}: bytes are a picture, of shape (height, width, channels), (channels, height, width) or "
             f"(height, width), with 1, 3 or 4 channels; this one has the shape {layout.shape}"
+            + ("; for a batch bind a list with a picture for each frame" if len(layout.shape) == 4 else "")
         )
     height, width, channels = shape
     pitch, step, across = strides

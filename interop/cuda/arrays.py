@@ -114,10 +114,15 @@ class CudaArray(CudaObject):
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """Version 3 of the protocol by which CuPy, PyTorch, Numba and others use the memory in place.
 
-        It names one stream, that of the current CudaContext; DLPack has the consumer wait for those of all contexts.
+        It names the stream of a CudaContext on this GPU, the current one if there are several, and has that stream
+        wait for those of the others.
         """
+        contexts = contexts_on(self.device)
         current = CudaContext.current() if CudaContext.is_current() else None
-        context = current if current is not None and current.device == self.device else None
+        context = current if current in contexts else next(iter(contexts), None)
+        for other in contexts:
+            if context is not None:
+                context.wait_for_stream(other.stream)
         return {
             "shape": self.shape, "typestr": self.dtype.str, "data": (self.pointer, self.read_only),
             "strides": None if self._is_contiguous else tuple(self.dtype.itemsize * step for step in self._strides),

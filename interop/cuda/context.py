@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import functools
 import logging
+import operator
 import os
 import weakref
 from collections.abc import Callable, Iterator
@@ -100,7 +101,7 @@ class CudaContext:
 
     def __init__(self, device: int = 0, stream: int | Stream | None = None, *, independent: bool = False) -> None:
         check_process()
-        count = api.device_count()
+        count, device = api.device_count(), _device_number(device)
         if not 0 <= device < count:
             raise DeviceError(f"there is no CUDA device {device}: there are {count}, the first is 0")
         self.device, self.name = device, api.device_name(device)
@@ -197,16 +198,17 @@ class CudaContext:
         """Within the block it is CUDA's current context on this thread."""
         return _entered(self._driver, self.handle)
 
-    def finalize(self, owner: object, function: Callable[[int], int], handle: int) -> None:
-        """Call ``function(handle)`` when ``owner`` is gone, from any thread, also if this context is closed by then.
+    def finalize(self, owner: object, function: Callable[[Any], int], handle: Any) -> weakref.finalize[Any, Any]:
+        """Call ``function(handle)`` when ``owner`` is gone, from any thread, also if this context is closed by then;
+        or when what this returns is called, if that is sooner. Not in a forked process.
 
         Until then CUDA keeps the primary context, and with it what the handle stands for.
         """
         what = f"holding {self}"
         ask(self._driver.cuDevicePrimaryCtxRetain, ctypes.c_void_p, self.device, what=what)
-        weakref.finalize(
-            owner, _finalize, os.getpid(), self._driver, self.handle, self.device, function, handle
-        ).atexit = False
+        made = weakref.finalize(owner, _finalize, os.getpid(), self._driver, self.handle, self.device, function, handle)
+        made.atexit = False
+        return made
 
     def wait_for_stream(self, stream: int) -> None:
         """Let what is submitted from now on begin after what was submitted to another stream of this GPU."""
@@ -316,10 +318,18 @@ def _finalize(process: int, cuda: Any, context: int, device: int, function: Call
     cuda.cuDevicePrimaryCtxRelease_v2(device)
 
 
+def _device_number(device: Any) -> int:
+    """The number of a GPU as an int."""
+    try:
+        return operator.index(device)
+    except TypeError:
+        raise DeviceError(f"{device!r} is not the number of a CUDA device: give 0 for the first one") from None
+
+
 def _handle(stream: Any) -> int:
     """The CUstream of a handle or of an object with __cuda_stream__."""
-    if isinstance(stream, int):
-        return stream
+    if hasattr(type(stream), "__index__"):
+        return operator.index(stream)
     if not isinstance(stream, Stream):
         raise DeviceError(
             f"a {type(stream).__name__} is no CUDA stream: give the handle as an int (torch: stream.cuda_stream, "

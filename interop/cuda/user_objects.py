@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -57,16 +58,27 @@ def _exported(native: Any, place: tuple[int, int], context: CudaContext) -> Cuda
 
 
 def _described(native: Any, context: CudaContext) -> CudaArray:
-    """An array by its __cuda_array_interface__. If it names its producer's stream, the context's waits for that."""
+    """An array by its __cuda_array_interface__. The context's stream waits for its producer's, if that is named.
+
+    Before version 3 of the interface it was not: such producers work on the legacy default stream.
+    """
     try:
         described = native.__cuda_array_interface__
-    except (AttributeError, RuntimeError, TypeError) as error:  # as a torch tensor with a gradient
-        raise BindingError(f"a {type(native).__name__} cannot be bound: {error}") from error
-    shape, dtype, stream = tuple(described["shape"]), np.dtype(described["typestr"]), described.get("stream")
-    (pointer, read_only), strides = described["data"], described.get("strides")
+        shape, dtype = tuple(map(operator.index, described["shape"])), np.dtype(described["typestr"])
+        (pointer, read_only), strides = described["data"], described.get("strides")
+        stream = described.get("stream") if described.get("version", 0) >= 3 else dlpack.LEGACY_STREAM
+        stream = None if stream is None else operator.index(stream)
+    except Exception as error:  # each library has errors of its own
+        said = f"its __cuda_array_interface__ says: {type(error).__name__}: {error}"
+        raise BindingError(f"a {type(native).__name__} cannot be bound: {said}") from error
     what = _label(native, shape, dtype)
     if described.get("mask") is not None:
         raise BindingError(f"{what} cannot be bound: it has a mask; bind an array without")
+    if stream == 0:
+        raise BindingError(
+            f"{what} cannot be bound: it names stream 0, which may be two streams: its library must say 1, the legacy "
+            "default stream, or 2, that of each thread"
+        )
     device = device_at(pointer)
     if device is not None:
         _check_device(device, what, context)

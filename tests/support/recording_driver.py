@@ -2,7 +2,7 @@
 launches nothing.
 
 Kernels compute nothing on it, so that results say nothing. It shows calls, their arguments and order, lifetimes and
-errors.
+errors. Arrays of other libraries in its memory have stand-ins too.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import pytest
 
 import framebind as fb
+from framebind.interop import dlpack
 from framebind.interop.cuda import api, nvrtc
 from framebind.interop.cuda.context import contexts_on
 
@@ -67,6 +68,8 @@ class RecordingDriver:
         """The number of the GPU on which it says that GL runs."""
         self.version = 13000
         """The newest CUDA that it knows."""
+        self.memory_is_on = 0
+        """The number of the GPU on which it says that all memory lies."""
         self.done = True
         """Whether events are reached."""
         self.flags = 0
@@ -168,7 +171,7 @@ class RecordingDriver:
     def _cuPointerGetAttribute(self, place: Any, attribute: int, pointer: int) -> int:
         for address, (_, nbytes) in self.memory.items():
             if address <= pointer < address + nbytes:
-                place._obj.value = {7: address + nbytes, 9: 0, 11: address, 12: nbytes}[attribute]
+                place._obj.value = {7: address + nbytes, 9: self.memory_is_on, 11: address, 12: nbytes}[attribute]
                 return 0
         return _INVALID_VALUE
 
@@ -236,3 +239,60 @@ def forget_libraries() -> None:
     """Let the libraries be loaded again."""
     for cached in (api.driver, nvrtc._library, nvrtc.version, nvrtc.architecture):
         cached.cache_clear()
+
+
+# Arrays of other libraries --------------------------------------------------------------------------------------------
+
+
+class Capsules:
+    """A library's tensor on a GPU: its capsules are ours, of NumPy's memory. ``refuses`` are keywords it does not take.
+
+    ``fails`` is what its __dlpack__ raises, ``refusal`` the kind of error that it raises for such a keyword,
+    ``changes`` fields of the tensor that its capsules have in place of the array's.
+    """
+
+    def __init__(
+        self,
+        array: np.ndarray,
+        *refuses: str,
+        place: tuple[int, int] = (2, 0),
+        fails: Any = None,
+        refusal: type[Exception] = TypeError,
+        changes: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.array, self.place, self.fails, self.refuses, self.refusal = array, place, fails, refuses, refusal
+        self.changes = changes or {}
+        self.asked: list[dict[str, Any]] = []
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.place
+
+    def __dlpack__(self, **given: Any) -> Any:
+        self.asked.append(given)
+        if self.fails is not None:
+            raise self.fails
+        if set(given) & set(self.refuses):
+            raise self.refusal(f"unexpected keyword {self.refuses[0]}")
+        strides = [step // self.array.itemsize for step in self.array.strides]
+        capsule = dlpack.exported(
+            self.array.ctypes.data, 0, self.array.shape, self.array.dtype, strides, keep=self.array,
+            is_versioned="max_version" in given, read_only=not self.array.flags.writeable,
+        )  # fmt: skip
+        tensor, _ = dlpack._unpacked(capsule, "it")
+        for name, value in self.changes.items():
+            setattr(tensor, name, value)
+        return capsule
+
+
+class Foreign:
+    """An array that has __cuda_array_interface__: (1, 4, 4, 4) floats, but for ``changes``."""
+
+    def __init__(self, **changes: Any) -> None:
+        self.changes = changes
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "shape": (1, 4, 4, 4), "typestr": "<f4", "data": (0, False), "strides": None, "version": 3, "stream": None,
+            **self.changes,
+        }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from typing import Any
 
 from ...errors import BindingError
@@ -22,6 +23,7 @@ class CudaEvents:
         self.record = context.by_handles(cuda.cuEventRecord)
         self.query = context.by_handles(cuda.cuEventQuery)
         self.synchronize = context.by_handles(cuda.cuEventSynchronize)
+        self._destroy = context.finalize(self, functools.partial(_destroy_all, cuda), self.unused)
 
     def make(self) -> int:
         """A new CUevent."""
@@ -30,10 +32,14 @@ class CudaEvents:
             return ask(driver().cuEventCreate, ctypes.c_void_p, self._flags, what=what)
 
     def close(self) -> None:
-        """Destroy them."""
-        with self.context.entered():
-            while self.unused:
-                driver().cuEventDestroy_v2(self.unused.pop())
+        """Destroy them, also if the context is closed."""
+        self._destroy()
+
+
+def _destroy_all(cuda: Any, events: list[int]) -> int:
+    while events:
+        cuda.cuEventDestroy_v2(events.pop())
+    return 0
 
 
 class CudaFence:
@@ -85,6 +91,8 @@ def event_handle(event: Any) -> int:
         return event.handle
     for attribute in ("cuda_event", "ptr", "handle"):
         found = getattr(event, attribute, None)
+        if found is not None and int(found) == 0:
+            raise BindingError(f"wait_for was given a {type(event).__name__} that nobody has recorded: record it first")
         if found is not None:
             return int(found)
     raise BindingError(

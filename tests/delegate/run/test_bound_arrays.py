@@ -214,6 +214,7 @@ READ_ONLY.flags.writeable = False
     [
         (np.zeros(SHAPE), 0, "its numbers are float64, and a tensor's values are float32 or float16; convert it"),
         (np.zeros(SHAPE, np.int32), 0, "its numbers are int32"),
+        (np.zeros(SHAPE, ">f4"), 0, "its numbers are >f4"),
         (np.zeros((1, 6, 4, 3), np.float32), 0, r"its shape is \(1, 6, 4, 3\), and the tensor's \(1, 4, 6, 3\), or "),
         (np.zeros(71, np.float32), 0, r"its shape is \(71,\), .* or 72 values in one dimension fit"),
         (np.zeros((0, 4, 6, 3), np.float32), 0, "it is empty"),
@@ -237,6 +238,14 @@ def test_an_array_that_does_not_fit_is_refused_and_what_was_bound_stays(
         delegate.bind_buffer_to_tensor(before, tensor)
     interpreter.invoke()
     assert before.all() == (tensor == 0), "the null device's results, zeros, came to the array that was bound before"
+    delegate.close()
+
+
+def test_a_larger_array_takes_a_larger_buffer() -> None:
+    interpreter, delegate = ready(MODEL, backend="null")
+    for dtype in (np.float16, np.float32):
+        delegate.bind_buffer_to_tensor(np.zeros(SHAPE, dtype), 0)
+        interpreter.invoke()
     delegate.close()
 
 

@@ -13,7 +13,7 @@ import pytest
 import framebind as fb
 from framebind.interop import dlpack
 from framebind.interop.cuda.compute.device import CudaDevice
-from support.recording_driver import RecordingDriver
+from support.recording_driver import Capsules, RecordingDriver
 from support.tiny_models import chain
 
 SHAPE = (1, 4, 4, 4)
@@ -27,39 +27,6 @@ def device(recorder: RecordingDriver) -> CudaDevice:
 def numbers_at(array: Any) -> np.ndarray:
     """The memory of an array of the stand-in, which is the CPU's."""
     return np.ctypeslib.as_array((ctypes.c_float * 64).from_address(array.pointer)).reshape(SHAPE)
-
-
-class Capsules:
-    """A library's tensor on a GPU: its capsules are ours, of NumPy's memory. ``refuses`` are keywords it does not take.
-
-    ``fails`` is what its __dlpack__ raises, ``refusal`` the kind of error that it raises for such a keyword.
-    """
-
-    def __init__(
-        self,
-        array: np.ndarray,
-        *refuses: str,
-        place: tuple[int, int] = (2, 0),
-        fails: Any = None,
-        refusal: type[Exception] = TypeError,
-    ) -> None:
-        self.array, self.place, self.fails, self.refuses, self.refusal = array, place, fails, refuses, refusal
-        self.asked: list[dict[str, Any]] = []
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self.place
-
-    def __dlpack__(self, **given: Any) -> Any:
-        self.asked.append(given)
-        if self.fails is not None:
-            raise self.fails
-        if set(given) & set(self.refuses):
-            raise self.refusal(f"unexpected keyword {self.refuses[0]}")
-        strides = [step // self.array.itemsize for step in self.array.strides]
-        return dlpack.exported(
-            self.array.ctypes.data, 0, self.array.shape, self.array.dtype, strides, keep=self.array,
-            is_versioned="max_version" in given, read_only=not self.array.flags.writeable,
-        )  # fmt: skip
 
 
 # Taken ---------------------------------------------------------------------------------------------------------------
@@ -136,7 +103,9 @@ def test_numbers_unknown_to_numpy_and_used_capsules_are_refused(device: CudaDevi
             tensor.code = 4
             return capsule
 
-    with pytest.raises(fb.BindingError, match="its numbers are bfloat16; convert it to float32 or float16"):
+    with pytest.raises(
+        fb.BindingError, match=r"its numbers are bfloat16 \(16 bits\); convert it to float32 or float16"
+    ):
         device.borrow(Bfloat(np.zeros(SHAPE, np.float16)))
 
     class Used(Capsules):
@@ -274,6 +243,25 @@ def test_memory_that_its_owner_frees_is_not_run_on(recorder: RecordingDriver) ->
         assert not [name for name in recorder.names() if "Launch" in name], "nothing ran"
         delegate.bind_buffer_to_tensor(good, 0)
         interpreter.invoke()
+        delegate.close()
+
+
+def test_a_result_is_read_from_where_it_was_written(recorder: RecordingDriver) -> None:
+    """An output that is exchanged is another one from the next run on; one that is released is refused at once."""
+    with fb.CudaContext():
+        interpreter, delegate = ready()
+        before, after, gone = (fb.CudaArray.from_array(np.zeros(SHAPE, np.float32)) for _ in range(3))
+        gone.release()
+        delegate.bind_buffer_to_tensor(before, 1)
+        interpreter.invoke()
+        with pytest.raises(fb.BindingError, match="it is released; bind one that is alive"):
+            delegate.bind_buffer_to_tensor(gone, 1)
+        delegate.bind_buffer_to_tensor(after, 1)
+        for array in (before, after):
+            recorder.calls.clear()
+            delegate.ensure_tensor_data_is_readable(1)
+            assert [given[1] for name, given in recorder.calls if name == "cuMemcpyDtoHAsync_v2"] == [array.pointer]
+            interpreter.invoke()
         delegate.close()
 
 

@@ -21,7 +21,7 @@ from framebind.interop.cuda.objects import CudaImage
 from framebind.interop.device import Operand, Slot, Step
 from framebind.kernels.codegen.source import Argument, KernelSource
 from framebind.kernels.views import Dense, Picture, Sliced, picture_parameters
-from support.recording_driver import CONTEXT, MACHINE_CODE, OTHER_STREAM, RecordingDriver, forget_libraries
+from support.recording_driver import CONTEXT, MACHINE_CODE, OTHER_STREAM, Foreign, RecordingDriver, forget_libraries
 
 SHAPE = (1, 4, 4, 4)
 LAUNCHES = {"cuLaunchKernel", "cuLaunchCooperativeKernel", "cuGraphLaunch"}
@@ -115,6 +115,17 @@ def test_steps_are_one_cooperative_launch(device: CudaDevice, recorder: Recordin
     assert (commands.dispatches, commands.barriers) == (1, 1)
     (launch,) = launches(recorder)
     assert len(launch) == 10 and launch[1] == 1, "no more groups than the largest step has"
+    recorder.attributes[16] = 0  # units
+    with pytest.raises(fb.BindingError, match="no work-group of these 2 steps fits on a compute unit of 'Recorder'"):
+        crowded = CudaDevice(fb.CudaContext())
+        a, b = crowded.buffer(256, "a"), crowded.buffer(256, "b")
+        crowded.record([copy_step(crowded, a, b, sliced), copy_step(crowded, b, a, sliced)], "one")
+
+
+@pytest.mark.parametrize("major, units", [(7, False), (8, True)])
+def test_tensor_cores_multiply_floats_since_ampere(recorder: RecordingDriver, major: int, units: bool) -> None:
+    recorder.attributes[75], recorder.attributes[76] = major, 5
+    assert CudaDevice(fb.CudaContext()).traits.matrix_units == units
 
 
 def two_steps(device: CudaDevice) -> list[Step]:
@@ -192,6 +203,10 @@ def test_what_changes_in_a_graph_is_given_to_it_once(device: CudaDevice, recorde
         addresses = (ctypes.c_void_p * 7).from_address(node.parameters)
         assert ctypes.c_uint64.from_address(addresses[1]).value == picture.pointer
         assert list((ctypes.c_float * 16).from_address(addresses[3])) == pytest.approx(values)
+    recorder.calls.clear()
+    commands.set_parameters(0, "src", picture_parameters((1, 4, 4, 4), (4, 4), "rgba", std=(9.0,)))
+    commands.run()
+    assert len(updated(recorder)) == 1, "another crop of the same picture"
     recorder.failing["cuGraphExecKernelNodeSetParams"] = 1
     commands.set_slot("frame", device.texture(4, 4, "rgba8", "picture"))
     with pytest.raises(fb.DeviceError, match="running on the CUDA context on 'Recorder' failed: CUDA error 1"):
@@ -324,20 +339,6 @@ def test_waits_for_events_of_other_libraries(device: CudaDevice, recorder: Recor
         device.wait_for(["event"])
 
 
-class Foreign:
-    """An array of another library."""
-
-    def __init__(self, **changes: Any) -> None:
-        self.changes = changes
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {
-            "shape": SHAPE, "typestr": "<f4", "data": (0, False), "strides": None, "version": 3, "stream": None,
-            **self.changes,
-        }  # fmt: skip
-
-
 def test_an_array_of_another_library_is_bound_in_place(device: CudaDevice, recorder: RecordingDriver) -> None:
     memory = device.buffer(512, "memory")
     borrowed = device.borrow(Foreign(data=(memory.pointer + 256, False)))
@@ -371,7 +372,7 @@ def test_an_array_that_cannot_be_bound_says_why(device: CudaDevice, changes: dic
         device.borrow(Foreign(**{"data": (memory.pointer, False), **changes}))
 
 
-def test_arrays_that_do_not_fit_a_step_are_refused(device: CudaDevice) -> None:
+def test_arrays_that_do_not_fit_a_step_are_refused(device: CudaDevice, recorder: RecordingDriver) -> None:
     memory = device.buffer(512, "memory")
     commands = device.record([copy_step(device, Slot("frame"), Slot("result"))])
     odd = device.borrow(Foreign(data=(memory.pointer + 4, False)))
@@ -387,6 +388,9 @@ def test_arrays_that_do_not_fit_a_step_are_refused(device: CudaDevice) -> None:
     target = device.buffer(256, "target")
     commands.set_slot("result", target)
     commands.run()
+    recorder.memory_is_on = 1
+    with pytest.raises(fb.BindingError, match="does not belong to the CUDA context on 'Recorder'"):
+        commands.set_slot("result", fb.CudaArray(memory.pointer, (64,), np.float32, device=1, keep=memory))
     target.release()
     with pytest.raises(fb.BindingError, match="is released"):
         commands.run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from framebind.interop.gl import egl
 from framebind.interop.gl.api import GlApi
 from framebind.interop.gl.khronos import GL
 from support.environment import is_wanted
+from support.recording_driver import RecordingDriver
 from support.tiny_models import chain
 
 SHAPE = (1, 4, 5, 3)
@@ -30,7 +32,7 @@ SHAPE = (1, 4, 5, 3)
 def running(backend: str) -> tuple[fb.Interpreter, fb.GpuDelegate]:
     """A model that has run once."""
     interpreter = fb.Interpreter(model_content=chain("ABS", shape=SHAPE))
-    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend="opencl" if backend == "opencl" else "opengl"))
+    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend="opengl" if backend == "opengl es" else backend))  # pyright: ignore[reportArgumentType]
     interpreter.modify_graph_with_delegate(delegate)
     interpreter.allocate_tensors()
     interpreter.set_tensor(0, -np.ones(SHAPE, np.float32))
@@ -81,6 +83,28 @@ def test_a_forked_process_says_so_and_waits_for_nothing(gpu: Device) -> None:
     interpreter.invoke()  # the parent goes on
     fence.wait()
     assert (interpreter.get_tensor(1) == 1).all()
+    delegate.close()
+
+
+def test_a_forked_process_makes_no_call_of_cuda(recorder: RecordingDriver) -> None:
+    context = fb.CudaContext()
+    interpreter, delegate = running("cuda")
+    array, fence = fb.CudaArray.from_array(np.zeros(4, np.float32)), delegate.fence()
+    delegate.fence().wait()  # its event is kept for the next one
+
+    def use_all() -> str:
+        nonlocal array, fence
+        recorder.calls.clear()
+        uses = (interpreter.invoke, fence.wait, delegate.fence, context.finish, context.check, fb.CudaContext)
+        said = [error_of(use) for use in uses]
+        context.close()
+        delegate.close()
+        del array, fence
+        gc.collect()
+        return "\n".join([*said, *recorder.names()])
+
+    lines = in_child(use_all).splitlines()
+    assert len(lines) == 6 and all("was forked from one that has a GPU context" in line for line in lines), lines
     delegate.close()
 
 
