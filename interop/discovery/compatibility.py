@@ -74,16 +74,6 @@ class CompatibilityList:
     has every OpenCL device and every CUDA device. An API without a device is a row too: its name is "none", and
     ``unusable`` says what is missing.
 
-    Attributes
-    ----------
-    devices : list of FoundDevice
-        ``api``, ``name``, ``version``, ``software``, ``f16`` and ``unusable`` of each device. A context is opened on
-        each of OpenGL's and OpenCL's, which takes seconds on some machines.
-    cuda_devices : list of FoundDevice
-        Those of CUDA. No context is made: this takes milliseconds.
-    sharing : list of SharingReport
-        One for each pair of a GL and a CL device that work.
-
     Examples
     --------
     >>> found = fb.CompatibilityList()
@@ -98,14 +88,20 @@ class CompatibilityList:
 
     @cached_property
     def devices(self) -> list[FoundDevice]:
+        """``api``, ``name``, ``version``, ``software``, ``f16`` and ``unusable`` of each device.
+
+        A context is opened on each device of OpenGL and OpenCL, which takes seconds on some machines.
+        """
         return self._opened[0] + self.cuda_devices
 
     @cached_property
     def cuda_devices(self) -> list[FoundDevice]:
+        """The devices of CUDA alone. No context is opened, so that this takes milliseconds."""
         return _cuda_devices()
 
     @cached_property
     def sharing(self) -> list[SharingReport]:
+        """A report for each pair of a GL and a CL device that work."""
         return self._opened[1]
 
     @cached_property
