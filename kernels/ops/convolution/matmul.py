@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import LARGEST_RANK, TensorId, broadcast_shape, ranked
+from ...tensor import TensorId, broadcast_shape, ranked
 from ..arguments import require_float
 from .packing import pack_bias
 
@@ -87,4 +87,4 @@ def launch_product(
     return Launch("matmul", reads, {"dst": lowering.outputs[0]}, group_count, constants, arrays)
 
 
-TFLITE = (TfliteOp("BATCH_MATMUL", _parse, max_version=4, inputs=2, max_rank=LARGEST_RANK),)
+TFLITE = (TfliteOp("BATCH_MATMUL", _parse, max_version=4, inputs=2, max_rank=5),)  # LiteRT refuses more

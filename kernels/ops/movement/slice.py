@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -114,7 +113,7 @@ def _parse_slice(node: TfliteNode) -> Parsed:
     source, begin = node.inputs[:2]
     sizes = shape_constant(node.inputs[2], "size").reshape(-1).tolist()
     begins = [0] * len(sizes) if begin is None or begin.constant is None else begin.constant.reshape(-1).tolist()
-    if source is None or begin is None or not len(begins) == len(sizes) == len(source.shape) == math.prod(begin.shape):
+    if source is None or begin is None or not _are_lists(len(source.shape), begin, node.inputs[2]):
         raise Unsupported("begin and size must have a value for each dimension")
     for first, length, dimension in zip(begins, sizes, source.shape, strict=True):
         if first < 0 or length < -1 or first + max(length, 0) > dimension:
@@ -127,14 +126,18 @@ def _parse_slice(node: TfliteNode) -> Parsed:
     return _cut_at(source, Slice(tuple(Cut(0, n, computed=i) for i, n in enumerate(sizes))), from_end=False)
 
 
+def _are_lists(length: int, *tensors: TensorInfo | None) -> bool:
+    return all(tensor is not None and tensor.shape == (length,) for tensor in tensors)
+
+
 def _parse_strided(node: TfliteNode) -> Parsed:
     require_values(node.inputs[:1], node.outputs)
     if node.inputs[0] is None:
         raise Unsupported("it needs an input")
     require_type(INDEX_DTYPES, *node.inputs[1:3])
     steps = shape_constant(node.inputs[3], "strides").reshape(-1).tolist()
-    if 0 in steps or any(tensor is None or math.prod(tensor.shape) != len(steps) for tensor in node.inputs[1:3]):
-        raise Unsupported("begin, end and strides must have one length, and no stride may be 0")
+    if 0 in steps or not _are_lists(len(steps), *node.inputs[1:4]):
+        raise Unsupported("begin, end and strides must be lists of one length, and no stride may be 0")
     begins, ends = (
         None if t is None or t.constant is None else t.constant.reshape(-1).tolist() for t in node.inputs[1:3]
     )
