@@ -42,6 +42,7 @@ from .interop.frames.show.overlay import Overlay
 from .interop.frames.show.sink import Sink, open_sink
 from .interop.frames.video.division import VideoPart, divide_video, video_seconds
 from .interop.frames.video.streams import StreamOptions
+from .interop.frames.video.tags import VideoTags
 from .interop.frames.video.work_time import WorkTime
 from .interop.gl.buffer import GlBuffer
 from .interop.gl.context import GlContext
@@ -106,6 +107,7 @@ __all__ = [
     "TransferError",
     "VideoPart",
     "VideoStage",
+    "VideoTags",
     "WaitType",
     "Window",
     "WorkTime",

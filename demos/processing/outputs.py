@@ -80,7 +80,10 @@ def _placed(work: Work, place: Path) -> Iterator[Path]:
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f"{UNFINISHED}{os.getpid()}-", dir=place.parent) as folder:
         unfinished = Path(folder) / place.name
-        yield unfinished
+        try:
+            yield unfinished
+        except fb.SourceError as error:  # it is to name the file's place, not that of the unfinished one
+            raise fb.SourceError(str(error).replace(folder, str(place.parent))) from error
         for made, wanted in zip(work.outputs(unfinished), work.outputs(place), strict=True):
             take_place(made, wanted)
 
@@ -176,21 +179,21 @@ def _open_video(work: Work, source: str, path: Path, picture: fb.GlTexture, read
     return fb.open_sink(
         path, picture.context, picture.size, fps=(reader.fps or 25.0) / work.every,
         codec=work.codec, quality=work.quality,
-        sound_of=source if work.origin is None else None, sound_part=(work.start, work.end),
+        sound_of=source if work.origin is None else None, sound_part=(work.start, work.end), tags=reader.tags,
     )  # fmt: skip
 
 
 def _open_marked_video(work: Work, source: str, path: Path, frames: MarkedFrames, reader: fb.Source) -> fb.MarkedVideo:
     return fb.MarkedVideo(
         path, fps=(reader.fps or 25.0) / work.every, rotation=frames.rotation, codec=work.codec, quality=work.quality,
-        sound_of=source if work.origin is None else None, sound_part=(work.start, work.end),
+        sound_of=source if work.origin is None else None, sound_part=(work.start, work.end), tags=reader.tags,
     )  # fmt: skip
 
 
 def _open_masks(work: Work, path: Path, picture: fb.GlTexture | None, reader: fb.Source) -> fb.Sink:
     return fb.open_sink(
         path, None if picture is None else picture.context, reader.size, fps=(reader.fps or 25.0) / work.every,
-        codec=work.codec, quality=work.quality, reason=MASKS,
+        codec=work.codec, quality=work.quality, reason=MASKS, tags=fb.VideoTags(reader.tags.pixel_aspect),
     )  # fmt: skip
 
 

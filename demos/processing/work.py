@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
+import framebind as fb
+
 from ..flags import GpuFlags
 
 TaskName = Literal["style", "segment", "matte", "detect", "landmarks", "poses", "classify", "raw"]
@@ -61,6 +63,9 @@ class Work:
             raise ValueError(f"the tasks {' and '.join(MASKED)} have masks, '{self.task}' has none")
         if "masks" in self.save and self.masks == "video" and self.suffix == ".png":
             raise ValueError("with the suffix .png, masks are png or rle, not video")
+        _check_name("suffix", self.suffix, (*fb.MarkedVideo.suffixes, ".png"))
+        if self.codec is not None:
+            _check_name("codec", self.codec, fb.MarkedVideo.codecs)
         if self.every < 1:
             raise ValueError(f"every is {self.every}: take each frame (1), each second one (2) or fewer")
         if self.task == "raw" and not self.model:

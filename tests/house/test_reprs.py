@@ -59,6 +59,7 @@ WITHOUT_DEVICE: dict[str, tuple[Callable[[], object], str]] = {
     "TensorMemory": (lambda: fb.TensorMemory(0, None, 0, 240, 0, 1), "nbytes=240"),
     "VideoPart": (lambda: fb.VideoPart(0.0, 1.0, 0, 25), "frames=25"),
     "VideoStage": (lambda: fb.VideoStage("detect"), "detect with face_detection_front"),
+    "VideoTags": (fb.VideoTags, "pixel_aspect=Fraction(1, 1)"),
     "transfers": (lambda: fb.transfers, "copies"),
 }
 """By public name: how one is made, and a part of its repr."""

@@ -10,6 +10,7 @@ import numpy as np
 from ...cuda.context import CudaContext
 from ...errors import SourceError
 from ..video.decoder import DecodedFrame, VideoDecoder
+from ..video.tags import VideoTags
 from .picture_feed import PictureSlot
 from .pixel_layouts import Layout, layout_of
 from .planar_layout import planar_layout
@@ -32,6 +33,11 @@ class DecodedReader(ABC):
     def decoder(self) -> str:
         """The decoder: "nvdec" or "cpu"."""
         return "cpu" if self.context is None else "nvdec"
+
+    @property
+    def tags(self) -> VideoTags:
+        """The shape of the video's pixels, and the light that its colours stand for."""
+        return self._decoder.tags
 
     def read(self, view: Frame) -> bool:
         """Write the planes of the next frame into ``view``; False if there is none. Raises SourceError."""

@@ -13,6 +13,7 @@ from ...gl.context import GlContext
 from ...gl.texture import GlTexture
 from ...gl.timer import GlTimer
 from ...yuv import YuvPicture
+from ..video.tags import VideoTags
 from ..video.work_time import WorkTime
 from .av_reader import AvReader
 from .decoded_reader import DecodedReader
@@ -58,6 +59,8 @@ class Source:
         The decoder of a video file or a stream: "nvdec", "cpu" or "opencv"; "" for other sources.
     rotation : int
         The ``rotation`` with which pictures are bound to be upright: 0, 90, 180 or 270. Textures are turned.
+    tags : VideoTags
+        The shape of its pixels, and the light that its colours stand for, for ``open_sink`` and ``MarkedVideo``.
     every : int
         Set it to N before ``textures`` begins, and it gives each N-th frame only, from the first one on. Those between
         are decoded and not uploaded.
@@ -102,6 +105,7 @@ class Source:
         is_video = isinstance(reader, DecodedReader)
         self.decoder = reader.decoder if is_video else "opencv" if isinstance(reader, VideoReader) else ""
         self.rotation = -reader.turn % 360 if is_video else 0
+        self.tags = reader.tags if is_video else VideoTags()
         if isinstance(reader, StreamReader):
             self.waits = reader.waits
 

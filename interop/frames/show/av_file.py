@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,11 @@ import numpy as np
 
 from ...errors import SourceError
 from ..capture.readers import Frame
-from ..video.decoder import PACKETS_ONLY, open_container
+from ..video.decoder import PACKETS_ONLY
 from ..video.planar import FrameColours
 from ..video.pyav import load_av
+from ..video.tags import VideoTags, write_tags
+from .copied_streams import CopiedStreams
 from .replacement import Replacement
 
 CODECS = {
@@ -33,8 +34,6 @@ _PIXELS = {"prores": "yuv422p10le", "gif": "rgb8"}
 _TICKS = 90_000
 """Ticks per second of the times of frames: what MPEG counts in, so that every usual rate is whole."""
 _HD_HEIGHT = 720
-_EARLY = 0.1
-"""Seconds by which sound may begin before the first frame: encoders put their delay there."""
 _QUIET = {"libx265": {"x265-params": "log-level=none"}}
 
 
@@ -56,14 +55,16 @@ class AvFile:
         sound_of: Path | None = None,
         sound_part: tuple[float, float | None] = (0.0, None),
         colours: FrameColours | None = None,
+        tags: VideoTags | None = None,
     ) -> None:
         """``colours`` are those of the video; by default limited BT.709 from 720 rows on, else BT.601."""
         av = load_av()
         self._colours = colours or FrameColours("bt709" if size[1] >= _HD_HEIGHT else "bt601", "limited")
+        self._tags = tags or VideoTags()
         self._replacement, self._size, self._fps = Replacement(path, "video"), size, fps
         self._frames, self._finished = 0, False
         self._converter = av.video.reformatter.VideoReformatter()
-        name = codec or BY_SUFFIX[path.suffix.lower()]
+        name = codec or BY_SUFFIX.get(path.suffix.lower(), "")
         if name not in CODECS:
             self._replacement.discard()
             raise self._replacement.error(f"there is no codec '{name}': take one of {', '.join(CODECS)}")
@@ -76,7 +77,7 @@ class AvFile:
             raise self._replacement.error(str(error)) from error
         except (av.error.FFmpegError, ValueError) as error:
             self._replacement.discard()
-            raise self._replacement.error(f"{error}. Does the suffix .mkv work? It takes every format") from error
+            raise self._replacement.error(f"{error}; a file that ends in .mkv takes every codec") from error
 
     def _add_stream(self, name: str, quality: int | None) -> Any:
         encoder, options = CODECS[name]
@@ -92,6 +93,7 @@ class AvFile:
             stream.codec_context.time_base = Fraction(1, _TICKS)
             stream.codec_context.colorspace = self._colours.colorspace
             stream.codec_context.color_range = self._colours.color_range
+            write_tags(self._tags, stream.codec_context)
         if name.endswith(_NVENC):
             self._open_nvenc(stream, name)
         return stream
@@ -176,49 +178,6 @@ class AvFile:
             if self._sound is not None:
                 self._sound.close()
         return ""
-
-
-class CopiedStreams:
-    """Sound, subtitles and metadata of another video, copied packet by packet, in step with the new video's frames."""
-
-    def __init__(self, container: Any, path: Path, start: float, end: float | None) -> None:
-        self._container, self._source = container, open_container(path, f"video '{path}'")
-        self._streams: dict[int, Any] = {}
-        container.metadata.update(self._source.metadata)
-        wanted = [*self._source.streams.audio, *self._source.streams.subtitles]
-        for stream in wanted:
-            if stream.codec_context is not None:
-                self._streams[stream.index] = container.add_stream_from_template(stream)
-        video = self._source.streams.video[0] if self._source.streams.video else None
-        began = video and video.start_time and video.start_time * video.time_base
-        self._began = (began or Fraction(0)) + Fraction(start).limit_denominator(1_000_000)
-        """The time in the source that is 0 in the new video."""
-        self._end = float("inf") if end is None else end - start
-        if start:
-            self._source.seek(int(self._began * 1_000_000))
-        self._packets: Iterator[Any] = self._source.demux(wanted) if wanted else iter(())
-        self._next = next(self._packets, None)
-
-    def write_until(self, time: float) -> None:
-        """Write the packets that begin up to ``time``, in seconds of the new video."""
-        while self._next is not None:
-            packet = self._next
-            if packet.dts is not None:
-                shift = int(self._began / packet.time_base)
-                seconds = float((packet.dts - shift) * packet.time_base)
-                if seconds > min(time, self._end):
-                    return
-                if seconds < -_EARLY:
-                    self._next = next(self._packets, None)
-                    continue
-                packet.pts = None if packet.pts is None else packet.pts - shift
-                packet.dts -= shift
-                packet.stream = self._streams[packet.stream.index]
-                self._container.mux(packet)
-            self._next = next(self._packets, None)
-
-    def close(self) -> None:
-        self._source.close()
 
 
 def frames_in(path: Path) -> int:

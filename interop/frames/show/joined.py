@@ -11,7 +11,8 @@ from typing import Any
 from ...errors import SourceError
 from ..video.decoder import open_container
 from ..video.pyav import load_av
-from .av_file import CopiedStreams, frames_in
+from .av_file import frames_in
+from .copied_streams import CopiedStreams
 from .replacement import Replacement
 
 

@@ -18,8 +18,9 @@ from ...errors import SourceError
 from ...yuv import YuvPicture
 from ..video.planar import FrameColours
 from ..video.pyav import load_av
+from ..video.tags import VideoTags
 from ..video.work_time import WorkTime
-from .av_file import BY_SUFFIX, AvFile
+from .av_file import BY_SUFFIX, CODECS, AvFile
 from .marks import Marks
 from .painter import Planes, paint
 from .writer import Writer
@@ -45,7 +46,7 @@ class MarkedVideo:
     ----------
     path : str or Path
         The video: .mp4, .mov, .mkv, .webm or .gif. See ``open_sink`` for how it takes its place, and for ``codec``,
-        ``quality``, ``sound_of`` and ``sound_part``.
+        ``quality``, ``sound_of``, ``sound_part`` and ``tags``.
     fps : float
         Frames per second.
     rotation : {0, 90, 180, 270}
@@ -79,6 +80,8 @@ class MarkedVideo:
     waited: float = 0.0
     suffixes: ClassVar = tuple(BY_SUFFIX)
     """The suffixes of the videos."""
+    codecs: ClassVar = tuple(CODECS)
+    """The names of their codecs."""
 
     def __init__(
         self,
@@ -90,11 +93,12 @@ class MarkedVideo:
         quality: int | None = None,
         sound_of: str | Path | None = None,
         sound_part: tuple[float, float | None] = (0.0, None),
+        tags: VideoTags | None = None,
     ) -> None:
         self._path, self._fps, self._rotation = Path(path), fps, rotation
         if self._path.suffix.lower() not in BY_SUFFIX:
             raise SourceError(f"'{path}' ends in no format of marked videos: use one of {', '.join(BY_SUFFIX)}")
-        self._codec, self._quality = codec, quality
+        self._codec, self._quality, self._tags = codec, quality, tags
         self._sound_of, self._sound_part = None if sound_of is None else Path(sound_of), sound_part
         self._size = (0, 0)
         self._free: deque[int] = deque()
@@ -133,7 +137,7 @@ class MarkedVideo:
         file = _MarkedFile(
             AvFile(
                 self._path, upright, self._fps, codec=self._codec, quality=self._quality, sound_of=self._sound_of,
-                sound_part=self._sound_part, colours=FrameColours(picture.matrix, picture.range),
+                sound_part=self._sound_part, colours=FrameColours(picture.matrix, picture.range), tags=self._tags,
             ),
             self._rotation,
             self._path.name,

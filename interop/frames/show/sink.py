@@ -14,6 +14,7 @@ from ...gl.texture import GlTexture
 from ..capture.opencv import load_cv2
 from ..capture.readers import Frame
 from ..video.pyav import has_av
+from ..video.tags import VideoTags
 from ..video.work_time import WorkTime
 from .av_file import BY_SUFFIX, AvFile
 from .readback import VIDEO_FRAME, ReadbackRing
@@ -113,6 +114,7 @@ def open_sink(
     quality: int | None = None,
     sound_of: str | Path | None = None,
     sound_part: tuple[float, float | None] = (0.0, None),
+    tags: VideoTags | None = None,
     reason: str = VIDEO_FRAME,
 ) -> Sink:
     """Open a sink for RGBA8 textures, or of a video for arrays.
@@ -143,7 +145,8 @@ def open_sink(
         A video whose sound, subtitles and metadata are copied, unchanged.
     sound_part : (float, float or None)
         Seconds of that video at which the new one begins and ends, if it is a part of it.
-
+    tags : VideoTags, optional
+        The shape of the pixels and the light of the colours, which the video is to say: ``Source.tags``.
     reason : str
         The phrase under which ``transfers`` counts the copies of a video's frames.
 
@@ -170,9 +173,11 @@ def open_sink(
         known = ", ".join(dict.fromkeys((*VIDEO_CODECS, *BY_SUFFIX)))
         raise SourceError(f"'{path}' ends in no known format: use .png or one of {known}")
     special = codec is not None or quality is not None or sound_of is not None
+    if special and suffix not in BY_SUFFIX:
+        raise SourceError(f"'{path}' has no sound, codec or quality of choice: use one of {', '.join(BY_SUFFIX)}")
     if special or suffix not in VIDEO_CODECS or (suffix in BY_SUFFIX and has_av()):
         source = None if sound_of is None else Path(sound_of)
-        file = AvFile(path, size, fps, codec=codec, quality=quality, sound_of=source, sound_part=sound_part)
+        file = AvFile(path, size, fps, codec=codec, quality=quality, sound_of=source, sound_part=sound_part, tags=tags)
     else:
         file = VideoFile(path, size, fps)
     return ArraySink(path, file, size) if context is None else VideoSink(path, file, context, size, fps, live, reason)

@@ -18,6 +18,7 @@ from .frame_times import FrameTimes, end_of_packets
 from .planar import BGR, PlanarFormat, nearest_format, planar_format
 from .pyav import load_av
 from .streams import PROTOCOLS, StreamOptions, checked_scheme, shown
+from .tags import read_tags
 
 MAX_PIXELS = 16384 * 8704
 """Pixels per frame that are decoded: twice 8K. A damaged or hostile header may claim any size."""
@@ -79,6 +80,8 @@ class VideoDecoder:
         Width and height of a frame as it is stored, in pixels.
     turn : int
         Degrees clockwise by which frames are to be turned to be shown: 0, 90, 180 or 270.
+    tags : VideoTags
+        The shape of its pixels when it is upright, and the light that its colours stand for.
     fps : float or None
         Average frames per second.
     length : int or None
@@ -150,14 +153,15 @@ class VideoDecoder:
             self.format, self._target, self.size, self.turn = like.format, like._target, like.size, like.turn
 
     def _describe(self, first: Any) -> None:
+        self.size = (first.width, first.height)
         self.format: PlanarFormat | None = planar_format(first)
         self.is_on_gpu: bool = first.format.name == "cuda"
         self._target: str = first.format.name if self.format or self.is_on_gpu else nearest_format(first.format)
         if self.format is None and self._target != BGR and not self.is_on_gpu:
-            self.format = planar_format(first.reformat(format=self._target))
+            self.format = planar_format(self._converted(first))
             self._target = self._target if self.format else BGR  # of a matrix that swscale alone knows
-        self.size = (first.width, first.height)
         self.turn = round(-first.rotation / 90) % 4 * 90
+        self.tags = read_tags(self._stream, self._context, self.turn if self.format else 0)
         rate: Fraction | None = self._stream.average_rate or self._stream.guessed_rate
         self.fps = float(rate) if rate else None
         duration = self._stream.duration and float(self._stream.duration * self._stream.time_base)
@@ -264,10 +268,20 @@ class VideoDecoder:
         with open_container(self._source, self.name, limits=self._limits, packets_only=True) as container:
             return end_of_packets(container, time + self._began) >= self.seconds * (1 - MISSING)
 
+    def _converted(self, frame: Any) -> Any:
+        """A frame in the format and size of the first one, by swscale. Raises SourceError."""
+        try:
+            return frame.reformat(width=self.size[0], height=self.size[1], format=self._target)
+        except (load_av().error.FFmpegError, ValueError) as error:
+            raise SourceError(
+                f"{self.name} has frames of {frame.format.name} with the colour matrix {int(frame.colorspace)} "
+                "(ITU-T H.273), which FFmpeg does not convert: encode it again with BT.709"
+            ) from error
+
     def alike(self, frame: Any) -> Any:
         """A frame with the size and format of the first one, converted by swscale if it has others."""
         if (frame.width, frame.height) != self.size or frame.format.name != self._target:
-            return frame.reformat(width=self.size[0], height=self.size[1], format=self._target)
+            return self._converted(frame)
         return frame
 
     def decoded(self, frame: Any) -> DecodedFrame:
@@ -358,10 +372,15 @@ def _nothing() -> Generator[Any]:
     yield from ()
 
 
+def shown_streams(container: Any) -> list[Any]:
+    """The video streams that are no cover pictures."""
+    cover = load_av().stream.Disposition.attached_pic
+    return [each for each in container.streams.video if not each.disposition & cover]
+
+
 def video_stream(container: Any, name: str) -> Any:
     """The first video stream that is not a cover picture."""
-    av = load_av()
-    streams = [each for each in container.streams.video if not each.disposition & av.stream.Disposition.attached_pic]
+    streams = shown_streams(container)
     if not streams:
         raise SourceError(f"{name} has no video: only {len(container.streams)} streams of other kinds")
     stream = streams[0]

@@ -12,23 +12,43 @@ _ORDERLESS = "avi"
 """FFmpeg's name of the container whose packets have no time of presentation: FFmpeg numbers them as they lie in it."""
 
 
+class RunningClock:
+    """A clock that goes on where another one is set back, as in recordings that were put one after the other."""
+
+    def __init__(self, time_base: Any) -> None:
+        """``time_base``: the seconds of a tick, a Fraction."""
+        self._second = int(1 / time_base)
+        self._last: int | None = None
+        self._moved = 0
+
+    def moved(self, ticks: int, step: int) -> int:
+        """The ticks by which a time is moved; if the clock was set back, it comes ``step`` after the last one."""
+        if self._last is not None and ticks + self._moved <= self._last - self._second:
+            self._moved = self._last + step - ticks
+        self._last = ticks + self._moved
+        return self._moved
+
+
 class FrameTimes:
     """Sets the times of decoded frames, so that each is later than the one before.
 
     Frames without a time (raw H.264) follow one another at the stream's rate. Those of .avi files get the times of
-    their packets in order. Where a clock is set back, as in recordings that were put one after the other, it runs on.
+    their packets in order.
     """
 
     def __init__(self, container: Any, stream: Any) -> None:
         ticks = 1 / stream.time_base
-        self._time_base, self._second, self._least = stream.time_base, int(ticks), max(round(ticks / 1000), 1)
+        self._time_base, self._clock, self._least = (
+            stream.time_base,
+            RunningClock(stream.time_base),
+            round(ticks / 1000),
+        )
         self._step = max(round(ticks / (stream.average_rate or stream.guessed_rate or _USUAL_RATE)), 1)
         self._is_orderless = container.format.name == _ORDERLESS
         self._waiting: list[int] = []
         """Times of packets whose frames did not come yet; the smallest one is the first (heapq)."""
         self._sent: int | None = None
         self._last: int | None = None
-        self._shift = 0
 
     def sent(self, packet: Any) -> None:
         """Note a packet that the decoder gets."""
@@ -48,12 +68,8 @@ class FrameTimes:
         if known is None:
             time = 0 if last is None else last + self._step
         else:
-            time = known + self._shift
-            if last is not None and time <= last - self._second:  # the clock was set back
-                self._shift += last + self._step - time
-                time = last + self._step
-            elif last is not None:
-                time = max(time, last + self._least)
+            time = known + self._clock.moved(known, self._step)
+            time = time if last is None else max(time, last + max(self._least, 1))
         self._last = frame.pts = time
         frame.time_base = self._time_base
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -183,3 +184,18 @@ def test_pictures_that_do_not_fit(tmp_path: Path) -> None:
     assert (tmp_path / "a.mp4").is_file()
     fb.MarkedVideo(tmp_path / "b.mp4", fps=25).close()
     assert not (tmp_path / "b.mp4").exists(), "a video without frames is none"
+
+
+@pytest.mark.parametrize("turn", [0, 90])
+def test_the_shape_of_pixels_and_the_light_of_colours_are_said_again(turn: int, tmp_path: Path) -> None:
+    source = write_clip(
+        tmp_path / "a.mp4", "libx265", "yuv420p10le", frames=2,
+        tags={"sample_aspect_ratio": Fraction(16, 11), "color_primaries": 9, "color_trc": 16},
+    )  # fmt: skip
+    turn_track(source, turn)
+    with fb.open_source(source, decoder="cpu") as reader:
+        tags = reader.tags
+    assert tags == (Fraction(11, 16) if turn else Fraction(16, 11), 9, 16)
+    marked(source, tmp_path / "b.mp4", tags=tags)
+    with fb.open_source(tmp_path / "b.mp4", decoder="cpu") as reader:
+        assert reader.tags == tags

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import resource
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import av
 import numpy as np
 import pytest
+from av.stream import Disposition
 
 import framebind as fb
-from support.video.clips import picture, write_clip
+from support.video.clips import add_tone, picture, write_clip, write_tone
 
 CODECS = [
     ("a.mp4", None, "h264"), ("a.mov", None, "h264"), ("a.mkv", "hevc", "hevc"), ("a.webm", None, "vp9"),
@@ -82,6 +84,78 @@ def test_sound_and_metadata_are_copied_bit_by_bit(context: fb.GlContext, tmp_pat
         assert [time for time, _ in after] == pytest.approx([time for time, _ in before], abs=2e-3)
 
 
+def write_film(path: Path) -> Path:
+    """A video with sound of two languages, subtitles, chapters, and a cover picture before all of them."""
+    with av.open(str(path), "w") as container:
+        cover: Any = container.add_stream("mjpeg", rate=1)
+        cover.width, cover.height, cover.pix_fmt = 32, 32, "yuvj420p"
+        cover.disposition = Disposition.attached_pic
+        stream: Any = container.add_stream("libx264", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        sounds = [add_tone(container), add_tone(container)]
+        subtitles: Any = container.add_stream("mov_text" if path.suffix == ".mp4" else "subrip")
+        subtitles.codec_context.subtitle_header = b"[Script Info]\n[V4+ Styles]\n[Events]\n"
+        for each, language in zip([*sounds, subtitles], ["fra", "deu", "spa"], strict=True):
+            each.metadata["language"] = language
+        sounds[0].disposition, sounds[1].disposition = Disposition.default, Disposition.forced
+        sides, titles = [0, 520, 1000], [{"title": "one"}, {"title": "two"}]
+        container.set_chapters([
+            {"id": number, "start": sides[number], "end": sides[number + 1], "time_base": Fraction(1, 1000),
+             "metadata": titles[number]} for number in range(2)
+        ])  # fmt: skip
+        frame = av.VideoFrame(32, 32, "yuvj420p")
+        frame.pts = 0
+        container.mux([*cover.encode(frame), *cover.encode()])
+        for number in range(25):
+            frame = av.VideoFrame.from_ndarray(picture(number), format="rgb24").reformat(format="yuv420p")
+            frame.pts, frame.time_base = number + 5, Fraction(1, 25)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+        for each in sounds:
+            write_tone(container, each, 1.0)
+        packet = av.Packet(b"\0\2hi" if path.suffix == ".mp4" else b"hi")
+        packet.pts = packet.dts = 600
+        packet.duration, packet.time_base, packet.stream = 200, Fraction(1, 1000), subtitles
+        container.mux(packet)
+    return path
+
+
+@pytest.mark.parametrize(("name", "began"), [("a.mp4", 0.2), ("a.mkv", 0.0)])
+def test_languages_and_chapters_are_copied(name: str, began: float, tmp_path: Path) -> None:
+    """The times of a cut video count from its first frame."""
+    source = write_film(tmp_path / f"source{Path(name).suffix}")
+    with fb.open_sink(tmp_path / name, None, (64, 48), fps=25, sound_of=source, sound_part=(0.3, None)) as sink:
+        for _ in range(17):
+            sink.put(np.zeros((48, 64, 4), np.uint8))
+    with av.open(str(tmp_path / name)) as container:
+        copied = [*container.streams.audio, *container.streams.subtitles]
+        assert [stream.metadata["language"] for stream in copied] == ["fra", "deu", "spa"]
+        assert [stream.disposition for stream in container.streams.audio] == [Disposition.default, Disposition.forced]
+        chapters: list[Any] = list(container.chapters())
+        found = [(float(each["start"] * each["time_base"]), each["metadata"]["title"]) for each in chapters]
+        assert found == [(0, "one"), (pytest.approx(0.52 - 0.3 - began), "two")]
+
+
+def test_a_gif_has_no_sound(tmp_path: Path) -> None:
+    source = write_clip(tmp_path / "source.mp4", frames=2, sound=True)
+    with fb.open_sink(tmp_path / "a.gif", None, (64, 48), fps=25, sound_of=source) as sink:
+        sink.put(np.zeros((48, 64, 4), np.uint8))
+    with av.open(str(tmp_path / "a.gif")) as container:
+        assert [stream.type for stream in container.streams] == ["video"]
+
+
+def test_sound_whose_clock_is_set_back_goes_on(tmp_path: Path) -> None:
+    source = write_clip(tmp_path / "source.ts", "mpeg2video", frames=30, sound=True)
+    source.write_bytes(source.read_bytes() * 2)
+    with fb.open_sink(tmp_path / "a.mkv", None, (64, 48), fps=25, sound_of=source) as sink:
+        for _ in range(60):
+            sink.put(np.zeros((48, 64, 4), np.uint8))
+    before, after = sound_packets(source), sound_packets(tmp_path / "a.mkv")
+    header = 7  # of AAC in .ts alone
+    assert [data for _, data in after] == [data[header:] for _, data in before]
+    assert after[-1][0] == pytest.approx(2.4, abs=0.2)
+
+
 def test_what_cannot_be_written_is_said(context: fb.GlContext, tmp_path: Path) -> None:
     with pytest.raises(fb.SourceError, match=r"there is no codec 'mpeg9': take one of h264, hevc"):
         fb.open_sink(tmp_path / "a.mp4", context, (64, 48), codec="mpeg9")
@@ -89,7 +163,14 @@ def test_what_cannot_be_written_is_said(context: fb.GlContext, tmp_path: Path) -
         write(tmp_path / "a.webm", context, [None], codec="prores")
     with pytest.raises(fb.SourceError, match=r"a.mp4' cannot be written: .*No such file"):
         fb.open_sink(tmp_path / "a.mp4", context, (64, 48), sound_of=tmp_path / "missing.mp4")
+    with pytest.raises(fb.SourceError, match=r"a.avi' has no sound, codec or quality of choice: use one of .mp4"):
+        fb.open_sink(tmp_path / "a.avi", None, (64, 48), quality=3)
     assert list(tmp_path.iterdir()) == []
+    film = write_film(tmp_path / "film.mkv")
+    with pytest.raises(
+        fb.SourceError, match=r"subtitles of '.*film.mkv' \((srt|subrip)\) cannot be .* \.mkv takes all"
+    ):
+        fb.open_sink(tmp_path / "a.mp4", None, (64, 48), sound_of=film)
 
 
 def test_nvenc_is_never_replaced_by_another_encoder(context: fb.GlContext, tmp_path: Path) -> None:

@@ -31,12 +31,18 @@ def write_clip(
     times: list[int] | None = None,
     sound: bool = False,
     options: dict[str, str] | None = None,
+    tags: dict[str, Any] | None = None,
 ) -> Path:
-    """Write a video of 25 frames per second, or with a frame at each of ``times`` in hundredths of a second."""
+    """Write a video of 25 frames per second, or with a frame at each of ``times`` in hundredths of a second.
+
+    ``tags`` are attributes of its encoder.
+    """
     with av.open(str(path), "w") as container:
         stream: Any = container.add_stream(codec, rate=25, options=options or {})
         stream.width, stream.height = size
         stream.pix_fmt = pixel_format
+        for name, value in (tags or {}).items():
+            setattr(stream.codec_context, name, value)
         if times:
             stream.codec_context.time_base = Fraction(1, 100)
         tone = add_tone(container) if sound else None

@@ -1,0 +1,48 @@
+"""Facts that a video says of all of its pixels, and that its copy has to say again."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+_UNSPECIFIED = 2
+_MOST_ASPECT, _MOST_NUMBER = 20, 255
+"""Bounds of what a header may claim: encoders take no more."""
+
+
+class VideoTags(NamedTuple):
+    """The shape of a video's pixels, and the light that its colours stand for.
+
+    Parameters
+    ----------
+    pixel_aspect : Fraction
+        Width of a pixel over its height, when the picture is upright; 1 for square ones.
+    primaries, transfer : int
+        Colour primaries and transfer characteristics by their numbers in ITU-T H.273; 2 if the video does not say.
+
+    Examples
+    --------
+    >>> with fb.open_source("clip.mp4") as source:
+    ...     print(source.tags)
+    VideoTags(pixel_aspect=Fraction(1, 1), primaries=2, transfer=2)
+    """
+
+    pixel_aspect: Fraction = Fraction(1)
+    primaries: int = _UNSPECIFIED
+    transfer: int = _UNSPECIFIED
+
+
+def read_tags(stream: Any, context: Any, turn: int) -> VideoTags:
+    """The tags of a stream of PyAV, after its first frame was decoded by ``context`` and turned by ``turn`` degrees."""
+    aspect = stream.sample_aspect_ratio or context.sample_aspect_ratio or Fraction(1)
+    if not 1 / _MOST_ASPECT <= aspect <= _MOST_ASPECT:
+        aspect = Fraction(1)
+    aspect = aspect.limit_denominator(_MOST_NUMBER)
+    return VideoTags(1 / aspect if turn % 180 else aspect, int(context.color_primaries), int(context.color_trc))
+
+
+def write_tags(tags: VideoTags, context: Any) -> None:
+    """Let an encoder (av.VideoCodecContext) that is not open yet say the same."""
+    if tags.pixel_aspect != 1:
+        context.sample_aspect_ratio = tags.pixel_aspect
+    context.color_primaries, context.color_trc = tags.primaries, tags.transfer
