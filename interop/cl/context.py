@@ -93,12 +93,13 @@ class ClContext:
             context, self.device = queue.context, queue.device
         else:
             self.device = _choose(_gpus_first(context.devices) if context is not None else all_devices(), device)
-        self.context: cl.Context = context or gl_sharing.make_context(self.device) or cl.Context([self.device])
+        self.name: str = self.device.name.strip()
+        with own_errors(f"making an OpenCL context and a queue on '{self.name}'"):
+            self.context: cl.Context = context or gl_sharing.make_context(self.device) or cl.Context([self.device])
+            self.queue: cl.CommandQueue = queue or cl.CommandQueue(self.context, self.device)
         self.handle: int = self.context.int_ptr
         """The cl_context."""
-        self.queue: cl.CommandQueue = queue or cl.CommandQueue(self.context, self.device)
         self.queue_handle = ctypes.c_void_p(self.queue.int_ptr)
-        self.name: str = self.device.name.strip()
         self.software = bool(self.device.type & cl.device_type.CPU)
         self.copies_allowed = copies_allowed
         self.closed = False

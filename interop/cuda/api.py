@@ -97,9 +97,13 @@ def driver() -> Any:
         raise DeviceError("CUDA's driver library (libcuda) is not there: install NVIDIA's driver")
     holding = ctypes.PyDLL(library._name)  # the same library; ctypes gives up the lock by the class alone
     for name in _BRIEF:
-        setattr(library, name, getattr(holding, name))
+        if hasattr(holding, name):
+            setattr(library, name, getattr(holding, name))
     for name, types in _SIGNATURES.items():
-        getattr(library, name).argtypes = types
+        function = getattr(library, name, None)
+        if function is None:
+            raise DeviceError(f"CUDA's driver is too old, and has no {name}: install one for CUDA 11.4 or newer")
+        function.argtypes = types
     status = library.cuInit(0)
     if status:
         raise DeviceError(f"CUDA does not start: {_error(library, status)}")

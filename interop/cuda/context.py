@@ -118,7 +118,7 @@ class CudaContext:
         try:
             new = NON_BLOCKING if independent else 0
             self.stream = self._new_stream(new) if stream is None else self._checked_stream(_handle(stream))
-        except DeviceError:
+        except BaseException:  # also one of the other library's own
             self._driver.cuDevicePrimaryCtxRelease_v2(device)
             raise
         self._needs_current = api.driver_number() < HANDLES_SUFFICE or self.stream in _DEFAULT_STREAMS

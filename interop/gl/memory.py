@@ -6,8 +6,12 @@ The extensions are GL_EXT_memory_object_fd and GL_EXT_semaphore_fd.
 from __future__ import annotations
 
 import ctypes
+import os
 import weakref
+from collections.abc import Callable
+from typing import Any
 
+from ..errors import DeviceError
 from . import query as gl_query
 from .buffer import GlBuffer
 from .context import GlContext
@@ -37,7 +41,7 @@ def import_buffer(context: GlContext, nbytes: int, descriptor: int, allocated: i
         gl.glCreateMemoryObjectsEXT(1, ctypes.byref(memory))
         context.objects.live["memory object"] += 1
         weakref.finalize(buffer, context.objects.defer_delete, "memory object", memory.value).atexit = False
-        gl.glImportMemoryFdEXT(memory, allocated, GL.HANDLE_TYPE_OPAQUE_FD_EXT, descriptor)
+        _import(context, descriptor, gl.glImportMemoryFdEXT, memory, allocated)
         gl.glBindBuffer(GL.COPY_WRITE_BUFFER, buffer.id)
         gl.glBufferStorageMemEXT(GL.COPY_WRITE_BUFFER, (nbytes + 3) // 4 * 4, memory, 0)
         gl_query.clear_buffer(context, buffer.id, (nbytes + 3) // 4)
@@ -53,8 +57,7 @@ class GlSemaphore:
         self._context = context
         self._id = context.objects.generate("semaphore")
         weakref.finalize(self, context.objects.defer_delete, "semaphore", self._id).atexit = False
-        with gl_query.checked(context, "importing a semaphore"):
-            context.gl.glImportSemaphoreFdEXT(self._id, GL.HANDLE_TYPE_OPAQUE_FD_EXT, descriptor)
+        _import(context, descriptor, context.gl.glImportSemaphoreFdEXT, self._id)
 
     def signal(self, buffers: list[int]) -> None:
         """Signal it when all GL work issued so far is done and its writes to the buffers are visible outside GL."""
@@ -64,6 +67,16 @@ class GlSemaphore:
     def wait(self, buffers: list[int]) -> None:
         """Make later GL work wait for the signal, and see the writes to the buffers that came before it."""
         self._context.gl.glWaitSemaphoreEXT(self._id, *_names(buffers), 0, None, None)
+
+
+def _import(context: GlContext, descriptor: int, function: Callable[..., Any], *arguments: Any) -> None:
+    """Let GL import a file descriptor. GL owns it only if that works: else it is closed here."""
+    try:
+        with gl_query.checked(context, "importing a file descriptor"):
+            function(*arguments, GL.HANDLE_TYPE_OPAQUE_FD_EXT, descriptor)
+    except DeviceError:
+        os.close(descriptor)
+        raise
 
 
 def _names(buffers: list[int]) -> tuple[int, ctypes.Array[ctypes.c_uint]]:

@@ -86,7 +86,12 @@ class OrderedExternalMemory(ExternalMemory):
 
     def _semaphore(self) -> tuple[gl_memory.GlSemaphore, ClSemaphore]:
         first, second = self._vulkan.semaphore()
-        return gl_memory.GlSemaphore(self.gl, first), ClSemaphore(self.cl, second)
+        try:
+            gl_side = gl_memory.GlSemaphore(self.gl, first)
+        except DeviceError:
+            os.close(second)
+            raise
+        return gl_side, ClSemaphore(self.cl, second)
 
     @staticmethod
     def why_not(gl: GlContext, cl: ClContext) -> str | None:

@@ -32,7 +32,8 @@ class Copies(Channel):
     def buffer(self, nbytes: int, label: str) -> SharedBuffer:
         gl = GlBuffer(nbytes, label=label)
         self._arrays[gl] = np.zeros(nbytes, np.uint8)
-        memory = pyopencl.Buffer(self.cl.context, pyopencl.mem_flags.READ_WRITE, nbytes)
+        with own_errors(f"making '{label}' of {nbytes} bytes in {self.cl}"):
+            memory = pyopencl.Buffer(self.cl.context, pyopencl.mem_flags.READ_WRITE, nbytes)
         return SharedBuffer(memory, nbytes, label, gl)
 
     def to_cl(self, uses: Sequence[Use]) -> None:

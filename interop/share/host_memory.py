@@ -7,6 +7,7 @@ import ctypes
 import numpy as np
 import pyopencl
 
+from ..cl.api import own_errors
 from ..cl.context import ClContext
 from ..errors import DeviceError
 from ..gl import query as gl_query
@@ -42,7 +43,8 @@ class HostMemory(Channel):
     def buffer(self, nbytes: int, label: str) -> SharedBuffer:
         gl = GlBuffer(nbytes, label=label)
         memory = np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(_map(gl)))
-        return SharedBuffer(pyopencl.Buffer(self.cl.context, _FLAGS, hostbuf=memory), nbytes, label, gl)
+        with own_errors(f"wrapping the memory of '{label}' in {self.cl}"):
+            return SharedBuffer(pyopencl.Buffer(self.cl.context, _FLAGS, hostbuf=memory), nbytes, label, gl)
 
 
 def _map(buffer: GlBuffer) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import weakref
 from typing import Any
 
@@ -77,10 +78,11 @@ class VulkanDevice:
         self._library, self._physical = library, physical
         self._device = _P()
         # Not every driver has semaphores that can be exported (lavapipe), and memory alone is of use.
-        if self._create((_MEMORY_EXTENSION, _SEMAPHORE_EXTENSION)) == _EXTENSION_NOT_PRESENT:
+        status = self._create((_MEMORY_EXTENSION, _SEMAPHORE_EXTENSION))
+        if status == _EXTENSION_NOT_PRESENT:
             status = self._create((_MEMORY_EXTENSION,))
-            if status:
-                raise DeviceError(f"vkCreateDevice with {_MEMORY_EXTENSION.decode()} failed with VkResult {status}")
+        if status:
+            raise DeviceError(f"vkCreateDevice with {_MEMORY_EXTENSION.decode()} failed with VkResult {status}")
 
     def _create(self, extensions: tuple[bytes, ...]) -> int:
         priority = ctypes.c_float(1.0)
@@ -119,7 +121,7 @@ class VulkanDevice:
         return min(local, key=lambda i: properties.type[i][0] & _HOST_VISIBLE)
 
     def export(self, memory: int) -> int:
-        """A new file descriptor of the memory; who imports it owns it."""
+        """A new file descriptor of the memory. The API that imports it owns it."""
         return self._descriptor("vkGetMemoryFdKHR", _MEMORY_GET_FD, memory)
 
     def semaphore(self) -> tuple[int, int]:
@@ -132,7 +134,12 @@ class VulkanDevice:
         _call(self._library, "vkCreateSemaphore", self._device, ctypes.byref(info), None, ctypes.byref(semaphore))
         try:
             arguments = "vkGetSemaphoreFdKHR", _SEMAPHORE_GET_FD, semaphore.value
-            return self._descriptor(*arguments), self._descriptor(*arguments)
+            first = self._descriptor(*arguments)
+            try:
+                return first, self._descriptor(*arguments)
+            except DeviceError:
+                os.close(first)
+                raise
         finally:
             self._library.vkDestroySemaphore(self._device, semaphore, None)
 

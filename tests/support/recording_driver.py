@@ -56,6 +56,8 @@ class RecordingDriver:
         self.unlocked: list[str] = []
         """The names of those calls that give up Python's lock."""
         self.failing: dict[str, int] = {}
+        self.missing: set[str] = set()
+        """The names of functions that the library does not have."""
         self.attributes = dict(_ATTRIBUTES)
         self.memory: dict[int, Any] = {}
         """Memory that is not freed, by its address."""
@@ -78,7 +80,7 @@ class RecordingDriver:
         self._last_handle, self._entries = 0x1000, dict[str, _Entry]()
 
     def __getattr__(self, name: str) -> _Entry:
-        if not name.startswith(("cu", "nvrtc")):
+        if not name.startswith(("cu", "nvrtc")) or name in self.missing:
             raise AttributeError(name)
         return self._entries.setdefault(name, _Entry(self, name))
 

@@ -10,7 +10,7 @@ import pyopencl as cl
 
 from ....kernels.codegen.opencl import OPENCL
 from ...binaries import BinaryStore
-from ...errors import DeviceError, KernelError
+from ...errors import KernelError
 from ...record.barrier import GROUPS_PER_UNIT, TEST_ROUNDS, TEST_SPINS, BarrierTest, BaseBarrier
 from ...record.barrier import Dispatch as DispatchGroups
 from ...transfers import transfers
@@ -53,7 +53,8 @@ class ClBarrier(BaseBarrier):
             kernel = cl.Kernel(build(context.context, text, "barrier_test", self.options, store), "barrier_test")
         except cl.Error as error:
             raise KernelError("barrier_test", str(context), str(error), text) from error
-        cells, stale_reads = (cl.Buffer(context.context, cl.mem_flags.READ_WRITE, 4 * n) for n in (most, 1))
+        with own_errors(f"making the buffers of the barrier's test on {context}"):
+            cells, stale_reads = (cl.Buffer(context.context, cl.mem_flags.READ_WRITE, 4 * n) for n in (most, 1))
 
         def dispatch(groups: int) -> Dispatch:
             for buffer in (cells, stale_reads):
@@ -65,12 +66,10 @@ class ClBarrier(BaseBarrier):
         return BarrierTest(text, dispatch, lambda: self._word(stale_reads, 0))
 
     def _run(self, dispatch: DispatchGroups, groups: int) -> None:
-        kernel, global_size, local_size = dispatch(groups)
-        try:
+        with own_errors(f"trying the barrier with {groups} groups on {self._context}"):
+            kernel, global_size, local_size = dispatch(groups)
             cl.enqueue_nd_range_kernel(self._context.queue, kernel, tuple(global_size), tuple(local_size))
             wait_for_all(self._context.queue)
-        except cl.Error as error:
-            raise DeviceError(str(error)) from error
 
     def _failed(self) -> bool:
         return bool(self._word(self.state, 4))

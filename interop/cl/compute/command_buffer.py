@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +12,8 @@ import pyopencl as cl
 
 from ..api import check, device_bits, extension
 from ..context import wait_for_all
+
+log = logging.getLogger("framebind")
 
 _P, _UINT, _INT = ctypes.c_void_p, ctypes.c_uint, ctypes.c_int
 _CAPABILITIES, _REQUIRED_QUEUE_PROPERTIES, _SIMULTANEOUS_USE_CAPABILITY = 0x12A9, 0x12AA, 1 << 2
@@ -70,5 +73,8 @@ class CommandBuffer:
 
 
 def _release(function: Any, queue: cl.CommandQueue, handle: int) -> None:
-    wait_for_all(queue)
+    try:
+        wait_for_all(queue)
+    except cl.Error as error:  # a lost device: nothing runs there any more
+        log.warning(f"a command buffer is released whose end cannot be awaited: {error}")
     function(handle)

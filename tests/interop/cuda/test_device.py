@@ -298,6 +298,13 @@ def test_a_stream_of_the_user_is_used_and_never_destroyed(recorder: RecordingDri
         fb.CudaContext(stream=OTHER_STREAM)
     with pytest.raises(fb.DeviceError, match="is no CUDA stream"):
         fb.CudaContext(stream="mine")  # pyright: ignore[reportArgumentType]
+
+    class Closed:
+        def __cuda_stream__(self) -> tuple[int, int]:
+            raise ValueError("this stream is closed")
+
+    with pytest.raises(ValueError, match="this stream is closed"):
+        fb.CudaContext(stream=Closed())
     assert recorder.retained == 0
 
 
@@ -407,6 +414,10 @@ def test_without_driver_compiler_or_device_one_sentence_says_so(
         fb.CudaContext()
     (none,) = [d for d in fb.CompatibilityList().devices if d.api == "CUDA"]
     assert (none.name, none.unusable) == ("none", "CUDA does not start: CUDA error 100")
+    recorder.missing.add("cuGraphInstantiateWithFlags")
+    forget_libraries()
+    with pytest.raises(fb.DeviceError, match="too old, and has no cuGraphInstantiateWithFlags: install one for CUDA"):
+        fb.CudaContext()
 
     def missing(name: str) -> None:
         raise OSError(name)
