@@ -20,6 +20,7 @@ from ..errors import DeviceError
 from ..gl.compute.device import GlDevice
 from ..gl.context import GlContext
 from ..gl.objects import is_gl_object
+from ..record.base_device import USERS
 from ..record.null import NullDevice
 
 log = logging.getLogger("framebind")
@@ -73,15 +74,26 @@ def _open_in(
 ) -> Device:
     """The device of the API's context that is current on this thread; of one of its own if there is none."""
     owns_context = not api.is_current()
-    device = _own.devices.get(api) if owns_context else _devices.get(api.current())
-    if device is None or device.closed:
-        context = make_context() if owns_context else api.current()
-        device = _devices[context] = make_device(context, owns_context=owns_context)
-        if device.needs_entering:
-            _own.devices[api] = device
-            context.release()
-    device.users += 1
+    with USERS:
+        device = _own.devices.get(api) if owns_context else _devices.get(api.current())
+        if device is None or device.closed:
+            device = _made_in_own_context(make_context, make_device) if owns_context else make_device(api.current())
+            _devices[device.context] = device
+            if device.needs_entering:
+                _own.devices[api] = device
+                device.context.release()
+        device.users += 1
     return device
+
+
+def _made_in_own_context(make_context: Callable[[], AnyContext], make_device: Callable[..., AnyDevice]) -> AnyDevice:
+    """A device in a new context, which is closed if the device cannot be made."""
+    context = make_context()
+    try:
+        return make_device(context, owns_context=True)
+    except BaseException:
+        context.close()
+        raise
 
 
 _open_gl = partial(_open_in, GlContext, GlContext.headless, GlDevice)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -16,6 +17,8 @@ from .checks import check_formats
 from .context import Context
 from .one_dispatch import why_not_one
 
+USERS = threading.RLock()
+"""Held while a device is opened, or closed by one of its users: threads may share an OpenCL or a CUDA context."""
 K = TypeVar("K", bound=Kernel)
 """The API's kernels."""
 L = TypeVar("L", bound=CommandList)
@@ -119,11 +122,12 @@ class BaseDevice(ABC, Generic[K, L, B]):
         return nullcontext()
 
     def close(self) -> None:
-        """Free the kernels, and close the context if the device made it. Of several users the last one does it."""
-        self.users -= 1
-        if self.users > 0 or self.closed:
-            return
-        self.closed = True
+        """Let go of the device. Its last user frees the kernels, and closes the context if the device made it."""
+        with USERS:
+            self.users -= 1
+            if self.users > 0 or self.closed:
+                return
+            self.closed = True
         self._free()
         self._kernels.clear()
         if self.owns_context:

@@ -17,7 +17,6 @@ from ..gl.buffer import GlBuffer
 from ..gl.compute.device import GlDevice
 from ..gl.context import GlContext
 from ..gl.khronos import GL
-from ..gl.objects import is_gl_object
 from ..gl.state import copied_buffers, kept
 from ..gl.texture import GlTexture
 from .channel import SharedBuffer
@@ -95,10 +94,6 @@ class GlPartners:
     def __init__(self, cl: ClContext) -> None:
         self._cl = cl
         self._partners: dict[GlContext, GlPartner] = {}
-
-    def takes(self, native: Any) -> bool:
-        """Whether an object is one of GL's."""
-        return is_gl_object(native)
 
     def borrow(self, native: Any) -> ClBuffer | ClImage | StagedTexture:
         """An object of the GL context that is current: see ``GlPartner.borrow``."""

@@ -14,6 +14,7 @@ from ....kernels.codegen.source import KernelSource
 from ...binaries import BinaryStore
 from ...device import Kernel, Resource, StagedTexture, Step, Traits
 from ...errors import BindingError, DeviceError
+from ...gl.objects import is_gl_object
 from ...record.base_device import BaseDevice
 from ...record.command_list import Record
 from ...record.one_dispatch import prefers_one
@@ -99,7 +100,7 @@ class ClDevice(BaseDevice[ClKernel, ClCommandList, ClBarrier]):
         """
         self.check()
         ours = isinstance(native, ClBuffer | ClImage)
-        if not ours and self._gl_partners.takes(native):
+        if not ours and is_gl_object(native):
             return self._gl_partners.borrow(native)
         resource = native if ours else as_cl_object(native)
         if not resource.released and not resource.belongs_to(self.context):
@@ -210,6 +211,7 @@ def _formats(context: ClContext, access: Any) -> frozenset[str]:
     """The formats of 2-D images that kernels can read, or write."""
     if not context.device.image_support:
         return frozenset()
-    supported = cl.get_supported_image_formats(context.context, access, _IMAGE2D)
+    with own_errors(f"asking {context} for the formats of images"):
+        supported = cl.get_supported_image_formats(context.context, access, _IMAGE2D)
     pairs = {(image.channel_order, image.channel_data_type) for image in supported}
     return frozenset(name for name, (order, kind, _) in IMAGE_FORMATS.items() if (order, kind) in pairs)

@@ -64,7 +64,7 @@ class FrameReader(Protocol):
 
     @property
     def status(self) -> str:
-        """ "" or why no frames come."""
+        """The reason why no frames come; "" while they do."""
         ...
 
     @property
@@ -226,8 +226,11 @@ def load_picture(path: Path) -> Frame:
     except OSError as error:
         raise SourceError(f"picture '{path}' cannot be read: {error.strerror}") from error
     cv2 = load_cv2()
-    with quiet():
-        picture = cv2.imdecode(data, cv2.IMREAD_COLOR) if data.size else None
+    try:
+        with quiet():
+            picture = cv2.imdecode(data, cv2.IMREAD_COLOR) if data.size else None
+    except cv2.error as error:  # of more pixels than OpenCV takes, by what the file says
+        raise SourceError(f"'{path}' is no picture that OpenCV decodes: {error.err}") from error
     if picture is None:
         raise SourceError(f"'{path}' is no picture that OpenCV can decode: is the file complete?")
     return picture.astype(np.uint8, copy=False)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Protocol
 
-from ...errors import SourceError
+from ...errors import FramebindError, SourceError
 from ...gl.context import GlContext
 from ...gl.texture import GlTexture
 from ...gl.timer import GlTimer
@@ -299,7 +299,11 @@ class Source:
             reader.leave_gpu()
             self.decoder = reader.decoder
         self._begin()
-        ring = UploadRing(context, *self.size, SLOTS, reader.layout)
+        try:
+            ring = UploadRing(context, *self.size, SLOTS, reader.layout)
+        except FramebindError:
+            self._is_read = False  # no frame was: another context may have room
+            raise
         context.closing.append(self.stop)
         self._context = context
         self._textures = TextureFeed(ring, self._handover)

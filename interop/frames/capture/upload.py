@@ -91,11 +91,11 @@ class UploadRing:
         self.persistent = _can_map_persistently(context) if persistent is None else persistent
         self._buffers = [context.objects.generate("buffer") for _ in range(slots)]
         self._raw = context.objects.generate("texture")
+        self._finalizer = weakref.finalize(self, _free, context, self._buffers, self._raw)
+        self._finalizer.atexit = False
         self._program = context.objects.once("program", f"{layout.name} to rgba", lambda: _build(context, layout))
         objects = context.objects
         self._vertex_array = objects.once("vertex array", "empty", lambda: objects.generate("vertex array"))
-        self._finalizer = weakref.finalize(self, _free, context, self._buffers, self._raw)
-        self._finalizer.atexit = False
         self._textures = [GlTexture(width, height, "rgba8", label=f"camera frame {slot}") for slot in range(slots)]
         for texture in self._textures:
             texture.framebuffer()  # made now, not in the first frames

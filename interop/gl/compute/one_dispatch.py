@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import weakref
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ from ....kernels.codegen.glsl import UNIFORMS
 from ....kernels.codegen.render import render_program
 from ...binaries import BinaryStore
 from ...device import Slot, Step
-from ...errors import DeviceError, FramebindError
+from ...errors import DeviceError, FramebindError, KernelError
 from ...record.barrier import TEST_SPINS
 from ...record.one_dispatch import Merged, even_parts, merge, table, waiting_table, wanted_groups
 from ..buffer import GlBuffer
@@ -77,7 +78,10 @@ class GlProgram:
             gl.glDispatchCompute(groups, 1, 1)
 
     def release(self) -> None:
-        """Delete the program and its table."""
+        """Delete the program, also one that the driver still links, and its table."""
+        if self._finish is not None:
+            with contextlib.suppress(KernelError):
+                self.compile(None)
         if self._free is not None:
             self._free()
         self.table.release()
