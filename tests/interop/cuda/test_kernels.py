@@ -24,9 +24,10 @@ from framebind.kernels.views import Sliced, Storage, Strided
 from support.environment import absent
 from support.pictures.planes import channels_first, packed, plane_view, sampled_step, video
 
-FLOAT = (
+MODELS = (
     "deeplabv3_257_mv_gpu", "style_transfer_f16_384", "selfie_segmentation", "face_detection_front",
-    "hand_landmark_lite", "pose_landmark_lite",
+    "hand_landmark_lite", "pose_landmark_lite", "style_predict_quantized_256", "style_transfer_quantized_384",
+    "posenet_mobilenet_v1_100_257x257_multi_kpt_stripped_integer_quant",
 )  # fmt: skip
 VIDEOS = [(video(kind), "rgb") for kind in ("nv12", "yuv420p10")]
 ARCHITECTURES = 75, 80, 90
@@ -103,17 +104,17 @@ def test_the_kernels_of_every_operator_case_compile(architecture: int) -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("storage", ["f32", "f16"])
-@pytest.mark.parametrize("model", FLOAT)
+@pytest.mark.parametrize("model", MODELS)
 def test_a_model_s_kernels_and_program_compile(
     model_path: Callable[[str], Path], model: str, storage: Storage, architecture: int
 ) -> None:
-    """Its kernels together, and as one dispatch if they can be one, as a GPU of that architecture gets them."""
+    """Its kernels together, and as one dispatch, as a GPU of that architecture gets them."""
     device = NullDevice(group_size=256, invocations=132 * 2048)
     device.traits = replace(device.traits, matrix_units=architecture >= 80, local_bytes=49152, max_memories=448)
     _, program = program_on_null(model_path(model).read_bytes(), storage, device)
     assert program is not None
     steps = program.record().steps
     compile_all([step.kernel.source for step in steps], architecture)
-    if not why_not_one(steps, device.traits):
-        text = render_program(merge(steps, device.traits.local_bytes).source, CUDA)
-        assert nvrtc.machine_code(text, architecture)[:4] == b"\x7fELF"
+    assert not why_not_one(steps, device.traits)
+    text = render_program(merge(steps, device.traits.local_bytes).source, CUDA)
+    assert nvrtc.machine_code(text, architecture)[:4] == b"\x7fELF"
