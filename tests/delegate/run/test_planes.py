@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import av
@@ -212,6 +214,22 @@ def test_a_frame_that_says_nothing_is_hd_or_sd_by_its_height() -> None:
     frame.colorspace = 8
     with pytest.raises(fb.BindingError, match=r"a frame of the matrix 8 \(ITU-T H.273\)"):
         fb.YuvPicture.from_frame(frame)
+
+
+def test_the_first_convolution_samples_a_picture_and_no_frame_of_rgb_exists(model_path: Callable[[str], Path]) -> None:
+    delegate = fb.GpuDelegate("null")
+    content = model_path("face_detection_front").read_bytes()
+    interpreter = fb.Interpreter(model_content=content, experimental_delegates=[delegate])
+    interpreter.allocate_tensors()
+    found = set[tuple[int | None, int | None]]()
+    video = fb.YuvPicture([np.zeros((48, 64), np.uint8), np.zeros((24, 32, 2), np.uint8)])
+    for obj in (np.zeros((1, 128, 128, 3), np.float32), np.zeros((48, 64, 3), np.uint8), video):
+        delegate.bind_buffer_to_tensor(obj, 0)
+        interpreter.invoke()
+        (part,) = delegate.partitions()
+        found.add((part.dispatches, part.arena_nbytes))
+    assert len(found) == 1, found
+    delegate.close()
 
 
 def test_the_next_frame_compiles_and_allocates_nothing(gpu: Device) -> None:
