@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import glob
+import logging
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +12,8 @@ from pathlib import Path
 import framebind as fb
 
 from .remote import find, is_url
+
+log = logging.getLogger("framebind")
 
 SUFFIXES = frozenset(
     ".mp4 .m4v .mov .mkv .webm .avi .ts .mts .m2ts .mpg .mpeg .wmv .flv .3gp .ogv .gif .mxf .vob".split()
@@ -26,16 +30,17 @@ class Input:
     place: Path
 
 
-def find_inputs(named: Iterable[str]) -> list[Input]:
+def find_inputs(named: Iterable[str], output: str = "") -> list[Input]:
     """The videos behind names: files, folders with all below them, patterns ("clips/*.mp4"), "@list" of names.
 
-    Each may be a path or a URL; see ``remote`` for these.
+    Each may be a path or a URL; see ``remote`` for these. What lies below ``output`` is left out if that is a folder
+    inside of a named one: results of an earlier run are no videos to process.
 
     Each video once, in the order of the names. Raises SourceError for a name behind which there is nothing.
     """
     found: dict[str, Input] = {}
     for name in named:
-        for each in _behind(name):
+        for each in _behind(name, output):
             found.setdefault(name_of(each.source), each)
     return list(found.values())
 
@@ -45,32 +50,72 @@ def name_of(source: Path | str) -> str:
     return source if isinstance(source, str) else str(source.resolve())
 
 
-def _behind(name: str) -> list[Input]:
+def _behind(name: str, output: str) -> list[Input]:
     path = Path(name)
     if name.startswith("@"):
-        return _listed(Path(name[1:]))
+        return _listed(Path(name[1:]), output)
     if is_url(name):
-        if not (videos := find(name, SUFFIXES)):
+        inner = f"{output.rstrip('/')}/" if output.startswith(name.rstrip("/") + "/") else None
+        if not (videos := [each for each in find(name, SUFFIXES) if inner is None or not each[0].startswith(inner)]):
             raise fb.SourceError(f"there is no video at '{name}', and none that matches it as a pattern")
         return [Input(url, place) for url, place in videos]
     if path.is_dir():
-        videos = sorted(each for each in path.rglob("*") if each.suffix.lower() in SUFFIXES and each.is_file())
-        if not videos:
+        if not (videos := _outside(_files_below(path), path, output)):
             raise fb.SourceError(f"folder '{path}' holds no video ({' '.join(sorted(SUFFIXES))})")
         return [Input(video, video.relative_to(path)) for video in videos]
     if path.is_file():
         return [Input(path, Path(path.name))]
-    matches = sorted(Path(match) for match in glob.glob(name, recursive=True))
-    files = [match for match in matches if match.is_file()]
-    if not files:
+    if not (files := _outside(_matches(path), _fixed_part(path), output)):
         raise fb.SourceError(f"there is no file or folder '{name}', and no file that matches it as a pattern")
     return [Input(file, Path(file.name)) for file in files]
 
 
-def _listed(path: Path) -> list[Input]:
+def _files_below(folder: Path) -> list[Path]:
+    """The videos in a folder and in those below it. Links to folders are not followed: they may lead in circles.
+
+    Names with a dot before them are left out: they are hidden, as macOS's "._clip.mp4", which are no videos.
+    """
+
+    def note(error: OSError) -> None:
+        log.warning("folder '%s' is left out: %s", error.filename, error.strerror)
+
+    files: list[Path] = []
+    for inside, folders, names in os.walk(folder, onerror=note):
+        folders[:] = [each for each in folders if not each.startswith(".")]
+        files += [Path(inside, each) for each in names if not each.startswith(".")]
+    return sorted(each for each in files if each.suffix.lower() in SUFFIXES and each.is_file())
+
+
+def _matches(pattern: Path) -> list[Path]:
+    """The files that match a pattern. "**" follows no link to a folder, as ``glob`` does."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        found = Path(pattern.anchor).glob(str(pattern.relative_to(pattern.anchor)))
+        return sorted(each for each in found if each.is_file() and not each.name.startswith("."))
+    except ValueError:  # it is no pattern
+        return []
+
+
+def _fixed_part(pattern: Path) -> Path:
+    """The folder of a pattern, above everything that is to be matched."""
+    while glob.has_magic(str(pattern)):
+        pattern = pattern.parent
+    return pattern
+
+
+def _outside(files: Iterable[Path], folder: Path, output: str) -> list[Path]:
+    """The files that are not in the output folder, if that is inside of the folder that was named."""
+    place = None if is_url(output) or not output else Path(output).resolve()
+    if place is None or folder.resolve() not in place.parents:
+        return list(files)
+    return [each for each in files if not each.resolve().is_relative_to(place)]
+
+
+def _listed(path: Path, output: str) -> list[Input]:
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise fb.SourceError(f"the list '{path}' cannot be read: {error}") from error
-    names = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith(("#", "@"))]
-    return [each for name in names for each in _behind(name)]
+    names = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    if not names or any(name.startswith("@") for name in names):
+        raise fb.SourceError(f"the list '{path}' has no name of a video on a line of its own, or that of another list")
+    return [each for name in names for each in _behind(name, output)]

@@ -7,14 +7,19 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import framebind as fb
 
 from . import remote
 from .inputs import name_of
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
 
 NAME = "framebind-process.jsonl"
 MAX_BYTES = 256 << 20
@@ -35,6 +40,9 @@ def identity(source: Path | str) -> dict[str, Any]:
 
 class Manifest:
     """The record in an output folder. A line has the video's ``identity``, the work, and its result.
+
+    Before that it has a line that says which outputs were begun, so that those of a run that was killed are known. One
+    process at a time writes it: others are refused (not on Windows, and not behind URLs).
 
     The record of a folder behind a URL is a temporary file, which is put there from time to time.
     """
@@ -57,6 +65,11 @@ class Manifest:
             if resume:
                 self._read()
             self._file = self._path.open("a", encoding="utf-8")
+            _lock(self._file)
+        except BlockingIOError as error:
+            raise fb.SourceError(
+                f"another run writes into '{folder}': wait for it, or take another --output"
+            ) from error
         except OSError as error:
             raise fb.SourceError(f"'{self._path}' cannot be written: {error.strerror}") from error
 
@@ -78,8 +91,25 @@ class Manifest:
             and row["video"] == identity(source)
             and row.get("work") == self._work
             and not row.get("error")
+            and "begun" not in row
             and all(remote.exists(each) if isinstance(each, str) else each.exists() for each in outputs)
         )
+
+    def may_replace(self, source: Path | str, output: Path | str) -> bool:
+        """Whether a file that is there is what an earlier run made of this video by the same work, or had begun."""
+        row = self._done.get(name_of(source))
+        if row is None or row.get("error"):
+            return False
+        return name_of(output) in row["begun"] if "begun" in row else row.get("work") == self._work
+
+    def begin(self, planned: Sequence[tuple[Path | str, Sequence[Path | str]]]) -> None:
+        """Write lines for videos and their outputs, before any work is done."""
+        for source, outputs in planned:
+            begun = {"source": name_of(source)}
+            self._write({"video": begun, "work": self._work, "begun": [name_of(each) for each in outputs]})
+        self._flush()
+        if self._url and planned:
+            self._put()
 
     def add(self, source: Path | str, result: dict[str, Any]) -> None:
         """Write a video's line to the disk."""
@@ -87,11 +117,30 @@ class Manifest:
             video = identity(source)
         except (OSError, fb.SourceError):  # it is gone
             video = {"source": str(source)}
-        self._file.write(json.dumps({"video": video, "work": self._work, **result}) + "\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        self._write({"video": video, "work": self._work, **result})
+        self._flush()
         if self._url and time.monotonic() - self._was_put > SECONDS_BETWEEN_PUTS:
             self._put()
+
+    def _write(self, row: dict[str, Any]) -> None:
+        with self._said():
+            self._file.write(json.dumps(row) + "\n")
+
+    def _flush(self) -> None:
+        with self._said():
+            self._file.flush()
+            os.fsync(self._file.fileno())
+
+    @contextlib.contextmanager
+    def _said(self) -> Iterator[None]:
+        """Within the block an error of the disk is a SourceError."""
+        try:
+            yield
+        except OSError as error:
+            raise fb.SourceError(
+                f"the record '{self._path}' cannot be written: {error.strerror}. When that is mended, the same command "
+                "with --resume goes on"
+            ) from error
 
     def _put(self) -> None:
         remote.put(self._path, self._url)
@@ -99,7 +148,20 @@ class Manifest:
 
     def close(self) -> None:
         """Close the record. Raises SourceError if it cannot be put behind its URL."""
-        self._file.close()
         with self._stack:
+            with self._said():
+                self._file.close()
             if self._url:
                 self._put()
+
+
+def _lock(file: TextIO) -> None:
+    """Lock a file until it is closed, if its file system can. Raises BlockingIOError if another process has done so."""
+    try:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise
+    except OSError:  # a network's file system that knows no locks
+        pass

@@ -17,9 +17,10 @@ from ..cluster.manifest import Manifest
 from ..cluster.progress import progress_bars
 from ..cluster.remote import exists, is_url
 from ..cluster.schedule import add_times
-from ..cluster.units import Event, Finished, Lost, Unit
+from ..cluster.units import Event, Finished, Lost, Progress, Unit
 from ..console import counted
 from ..flags import AUTO, GpuFlags, Option, checked_backend, with_flags
+from ..player.signals import ended_by_signals, raise_if_signalled
 from ..plots.files import chart_option, save
 from ..processing.options import WorkOptions
 from ..processing.outputs import UNFINISHED
@@ -82,16 +83,21 @@ def process(
     if ray and gpus:
         raise typer.BadParameter("Ray gives each actor a GPU: leave --gpus away", param_hint="--ray")
     work = options.work(flags)
-    found, runner = find_inputs(inputs), choose_runner(jobs, gpus, ray, flags.backend)
+    found, runner = find_inputs(inputs, output), choose_runner(jobs, gpus, ray, flags.backend)
     units = _units(found, output)
-    manifest = Manifest(output if is_url(output) else Path(output), asdict(work), resume=resume)
-    if resume and not is_url(output):
-        _remove_unfinished(Path(output))
-    waiting = [unit for unit in units if not (resume and manifest.is_done(unit.source, outputs_of(unit, work)))]
-    _check_outputs(work, waiting, overwrite=overwrite or resume)
     began = time.perf_counter()
+    manifest = Manifest(output if is_url(output) else Path(output), asdict(work), resume=resume)
     try:
-        results = _run(work, waiting, runner, manifest)
+        if resume and not is_url(output):
+            _remove_unfinished(Path(output))
+        waiting = [unit for unit in units if not (resume and manifest.is_done(unit.source, outputs_of(unit, work)))]
+        _check_outputs(work, waiting, manifest, overwrite=overwrite)
+        manifest.begin([(unit.source, outputs_of(unit, work)) for unit in waiting])
+        with ended_by_signals():
+            results = _run(work, waiting, runner, manifest)
+    except KeyboardInterrupt:
+        print_line("interrupted: the same command with --resume goes on")
+        raise
     finally:
         manifest.close()
     _print_summary(results, len(units) - len(waiting), time.perf_counter() - began)
@@ -117,16 +123,17 @@ def _units(found: list[Input], output: str) -> list[Unit]:
     return units
 
 
-def _check_outputs(work: Work, waiting: list[Unit], *, overwrite: bool) -> None:
-    """Refuse to replace a source, or anything without --overwrite, before any work is done."""
+def _check_outputs(work: Work, waiting: list[Unit], manifest: Manifest, *, overwrite: bool) -> None:
+    """Refuse to replace a source, or without --overwrite anything that is no result of such a run of this video."""
     sources = {name_of(unit.source) for unit in waiting}
     for unit in waiting:
         for path in outputs_of(unit, work):
             if name_of(path) in sources:
                 raise typer.BadParameter(f"'{path}' is read and would be replaced: take another --output")
-            if not overwrite and (exists(path) if isinstance(path, str) else path.exists()):
+            is_there = exists(path) if isinstance(path, str) else path.exists()
+            if is_there and not overwrite and not manifest.may_replace(unit.source, path):
                 raise typer.BadParameter(
-                    f"'{path}' is there: --overwrite replaces it, --resume leaves out what is done"
+                    f"'{path}' is there: --overwrite replaces it, --resume leaves out what the same work has done"
                 )
 
 
@@ -141,7 +148,9 @@ def _run(work: Work, units: list[Unit], runner: Runner, manifest: Manifest) -> l
     with progress_bars(len(units)) as show:
 
         def report(event: Event) -> None:
-            if isinstance(event, Lost):
+            if isinstance(event, Progress):
+                raise_if_signalled()
+            elif isinstance(event, Lost):
                 print_line(f"{event.unit.source}: its worker died, and it is done again")
             elif isinstance(event, Finished):
                 if "error" in event.result:

@@ -46,6 +46,8 @@ def make_rows(source: str, time: float | None, frame: int | None, found: Sequenc
 
 def _row(source: str, time: float | None, frame: int | None, found: dict[str, Any]) -> Row:
     row: Any = dict.fromkeys(COLUMNS)
+    if not source.isascii():  # bytes of a name that are no UTF-8 have no place in JSON and Parquet
+        source = source.encode("utf-8", "backslashreplace").decode()
     row.update(found, source=source, time=time, frame=frame)
     return row
 

@@ -44,7 +44,8 @@ class ParquetFile:
         """Raise SourceError if pyarrow is not installed."""
         pyarrow, parquet = load_pyarrow()
         self._pyarrow, self._schema = pyarrow, parquet_schema()
-        self._writer = parquet.ParquetWriter(str(path), self._schema, compression="zstd")
+        self._file = path.open("wb")  # not by its name, which may be no UTF-8
+        self._writer = parquet.ParquetWriter(self._file, self._schema, compression="zstd")
         self._waiting: list[Row] = []
 
     def put(self, rows: Sequence[Row]) -> None:
@@ -67,6 +68,7 @@ class ParquetFile:
                 self._write(self._waiting)
         finally:
             self._writer.close()
+            self._file.close()
 
 
 def parquet_schema() -> Any:

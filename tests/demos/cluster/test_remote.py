@@ -62,7 +62,8 @@ def test_from_a_bucket_to_a_bucket_and_again(tmp_path: Path, memory: Any, proces
     again = process("memory://in", "--output", "memory://out", "--resume")
     assert "1 video, 2 frames" in again.output and "1 video left out" in again.output
     assert "2 videos left out" in process("memory://in", "--output", "memory://out", "--resume").output
-    assert [line["video"]["source"] for line in map(json.loads, memory.cat(f"/out/{NAME}").splitlines())] == [
+    lines = map(json.loads, memory.cat(f"/out/{NAME}").splitlines())
+    assert [line["video"]["source"] for line in lines if "begun" not in line] == [
         "memory:///in/a.mp4", "memory:///in/deeper/b.mp4", "memory:///in/a.mp4",
     ]  # fmt: skip
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -13,14 +15,18 @@ from typing import Any
 from xml.etree import ElementTree
 
 import av
+import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner, Result
 
 import framebind as fb
 from framebind.__main__ import app
 from framebind.demos.cluster.inputs import find_inputs
-from framebind.demos.cluster.manifest import NAME
+from framebind.demos.cluster.manifest import NAME, Manifest
+from framebind.demos.console import printable
 from framebind.demos.processing.outputs import UNFINISHED
+from framebind.demos.processing.rows import make_rows
+from framebind.demos.processing.tables import ParquetFile
 from support.video.clips import write_clip
 
 SIZE = (64, 48)
@@ -92,7 +98,7 @@ def test_a_folder_with_a_broken_video_and_a_second_run(
         "encoder's thread",
     } <= drawn
     for row in rows_of(output / NAME):
-        if "error" not in row:
+        if "error" not in row and "begun" not in row:
             assert_every_second_is_in_each_lane(row["times"], row["seconds"])
     assert "broken.mp4: SourceError" in result.output and "2 videos, 9 frames" in result.output
     made = sorted(str(path.relative_to(output)) for path in output.rglob("*") if path.is_file())
@@ -124,6 +130,10 @@ def test_results_are_replaced_only_when_told_and_sources_never(
     assert "is read and would be replaced" in words(process(source, "--output", folder, "--overwrite"))
     assert process(source, "--output", output, "--save", "jsonl").exit_code == 0
     assert "is there: --overwrite" in words(process(source, "--output", output, "--save", "jsonl"))
+    changed = process(source, "--output", output, "--save", "jsonl", "--every", 2, "--resume")
+    assert "is there: --overwrite" in words(changed), "an earlier run's results with other options"
+    other = folder / "deeper" / "a.mkv"
+    assert "is there: --overwrite" in words(process(other, "--output", output, "--save", "jsonl", "--resume"))
     assert process(source, "--output", output, "--save", "jsonl", "--overwrite").exit_code == 0
     assert source.read_bytes() == content
 
@@ -145,7 +155,18 @@ def test_names_of_inputs(folder: Path, tmp_path: Path) -> None:
     assert [str(each.place) for each in find_inputs([str(folder)])] == ["a.mp4", "broken.mp4", "deeper/a.mkv"]
     assert [Path(each.source).name for each in find_inputs([f"@{listed}", str(folder / "a.mp4")])] == ["a.mp4", "a.mkv"]
     assert [Path(each.source).name for each in find_inputs([str(folder / "*.mp4")])] == ["a.mp4", "broken.mp4"]
+    (folder / "._a.mp4").write_bytes(b"a hidden file of macOS")
+    for number in range(2):  # links that lead in circles
+        (folder / "deeper" / f"up{number}").symlink_to(folder)
+    assert [str(each.place) for each in find_inputs([str(folder)])] == ["a.mp4", "broken.mp4", "deeper/a.mkv"]
+    assert [str(each.place) for each in find_inputs([str(folder / "**" / "*.mk*")])] == ["a.mkv"]
+    inside = str(folder / "deeper")
+    assert [str(each.place) for each in find_inputs([str(folder)], inside)] == ["a.mp4", "broken.mp4"]
+    assert [str(each.place) for each in find_inputs([inside], inside)] == ["a.mkv"]
+    listed.write_bytes(b"\xef\xbb\xbf@other.txt\r\n")
     missing = {
+        f"@{listed}": "has no name of a video",
+        "**.mp4": "no file or folder",
         "missing.mp4": "no file or folder",
         f"@{tmp_path / 'no.txt'}": "list .* cannot be read",
     }
@@ -164,6 +185,40 @@ def test_a_part_of_a_video_has_the_sound_of_that_part(tmp_path: Path, process: C
         assert float(video.duration * video.time_base) == pytest.approx(0.52, abs=0.02)
         assert float(sound.duration * sound.time_base) == pytest.approx(0.52, abs=0.15)
     assert "--end is not after --start" in words(process(source, "--output", output, "--start", 1, "--end", 1))
+
+
+def test_one_run_at_a_time_writes_into_a_folder(tmp_path: Path) -> None:
+    """A second one would remove what the first has not finished."""
+    with contextlib.closing(Manifest(tmp_path, {}, resume=False)):
+        with pytest.raises(fb.SourceError, match="another run writes into"):
+            Manifest(tmp_path, {}, resume=True)
+    Manifest(tmp_path, {}, resume=True).close()
+
+
+def test_what_a_killed_run_had_begun_may_be_replaced(tmp_path: Path) -> None:
+    """It may have died after the files took their places, and before the record had a line for the video."""
+    source, made, other = tmp_path / "a.mp4", tmp_path / "a.jsonl", tmp_path / "a.mp4"
+    source.write_bytes(b"a video")
+    with contextlib.closing(Manifest(tmp_path, {"task": "detect"}, resume=False)) as first:
+        first.begin([(source, [made])])
+    with contextlib.closing(Manifest(tmp_path, {"task": "poses"}, resume=True)) as second:
+        assert second.may_replace(source, made) and not second.may_replace(source, other)
+        second.add(source, {"outputs": [str(made)]})
+    made.touch()
+    with contextlib.closing(Manifest(tmp_path, {"task": "poses"}, resume=True)) as third:
+        assert third.is_done(source, [made]) and third.may_replace(source, made)
+    with contextlib.closing(Manifest(tmp_path, {"task": "style"}, resume=True)) as third:
+        assert not third.is_done(source, [made]) and not third.may_replace(source, made)
+
+
+def test_names_that_are_no_utf_8(tmp_path: Path) -> None:
+    """Linux takes any bytes; JSON, Parquet and terminals do not."""
+    name = os.fsdecode(b"a\xff.mp4")
+    rows = make_rows(name, 0.0, 0, [])
+    assert rows[0]["source"] == printable(name) == r"a\udcff.mp4"
+    with ParquetFile(tmp_path / f"{name}.parquet") as table:
+        table.put(rows)
+    assert pyarrow.parquet.ParquetFile((tmp_path / f"{name}.parquet").open("rb")).read()["source"][0].as_py()
 
 
 def test_a_killed_run_goes_on(tmp_path: Path, model: str) -> None:
