@@ -24,7 +24,7 @@ GuardMode = Literal["allow", "log", "disallow"]
 
 
 @dataclass
-class Hop:
+class CopyCount:
     """The copies made in one direction for one reason: their number, and their bytes in all."""
 
     calls: int = 0
@@ -51,7 +51,7 @@ class Transfers:
     ----------
     by_reason : dict
         Keys are pairs of a direction ("upload" or "download") and a reason, a phrase such as "buffer upload" or "camera
-        frame". A value, a Hop, has ``calls`` and ``bytes``.
+        frame". A value, a CopyCount, has ``calls`` and ``bytes``.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class Transfers:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.by_reason: dict[tuple[Direction, str], Hop] = {}
+        self.by_reason: dict[tuple[Direction, str], CopyCount] = {}
 
     def count(self, direction: Direction, nbytes: int, reason: str) -> None:
         """Record one copy before it is made.
@@ -88,23 +88,25 @@ class Transfers:
         if guard is not None:
             _apply(guard, direction, nbytes, reason)
         with self._lock:
-            hop = self.by_reason.setdefault((direction, reason), Hop())
-            hop.calls += 1
-            hop.bytes += nbytes
+            count = self.by_reason.setdefault((direction, reason), CopyCount())
+            count.calls += 1
+            count.bytes += nbytes
 
     @property
     def bytes(self) -> int:
         """All bytes copied since the last reset."""
-        return sum(hop.bytes for hop in self.by_reason.values())
+        return self.bytes_except()
 
     @property
     def calls(self) -> int:
         """The number of copies since the last reset."""
-        return sum(hop.calls for hop in self.by_reason.values())
+        with self._lock:
+            return sum(count.calls for count in self.by_reason.values())
 
     def bytes_except(self, *reasons: str) -> int:
         """All bytes copied since the last reset, less those copied for ``reasons``."""
-        return sum(hop.bytes for (_, reason), hop in self.by_reason.items() if reason not in reasons)
+        with self._lock:
+            return sum(count.bytes for (_, reason), count in self.by_reason.items() if reason not in reasons)
 
     def reset(self) -> None:
         """Set all counts back to zero."""
@@ -115,11 +117,11 @@ class Transfers:
         return f"<Transfers: {counted(self.calls, 'copy', 'copies')}, {counted(self.bytes, 'byte')}>"
 
     def __str__(self) -> str:
-        hops = self.by_reason.items()
-        rows = [
-            f"{way:8} {reason}: {counted(hop.calls, 'call')}, {counted(hop.bytes, 'byte')}"
-            for (way, reason), hop in hops
-        ]
+        with self._lock:
+            rows = [
+                f"{way:8} {reason}: {counted(count.calls, 'call')}, {counted(count.bytes, 'byte')}"
+                for (way, reason), count in self.by_reason.items()
+            ]
         return "\n".join(rows) or "no transfers between host and GPU"
 
 

@@ -79,9 +79,9 @@ def copied_bytes() -> dict[str, int]:
 
 def copied_for(reason: str) -> int:
     """Bytes copied for this reason since the last reset of ``fb.transfers``."""
-    return sum(hop.bytes for (_, why), hop in fb.transfers.by_reason.items() if why == reason)
+    return sum(count.bytes for (_, why), count in fb.transfers.by_reason.items() if why == reason)
 
 
 def copied_planes() -> int:
     """Bytes of decoded planes that were copied to models' inputs since the last reset of ``fb.transfers``."""
-    return sum(hop.bytes for (_, why), hop in fb.transfers.by_reason.items() if why.endswith(FROM_ARRAY))
+    return sum(count.bytes for (_, why), count in fb.transfers.by_reason.items() if why.endswith(FROM_ARRAY))

@@ -100,19 +100,29 @@ class GlPicture(_Shared, CudaImage):
         arguments = beside.pointer, *native.size, native.format
         super().__init__(*arguments, pitch=beside.pitch, device=context.device, label=native.label, keep=beside._keep)
         self._share(context, native)
+        self._array = ctypes.c_void_p()
+        """The CUarray of the texture while it is mapped."""
+        self._to_gl = self._whole_copy("target", "source")
+        self._from_gl = self._whole_copy("source", "target")
+
+    def _whole_copy(self, array: str, memory: str) -> _Copy:
+        """A copy of all texels. ``array`` and ``memory`` are the sides on which the texture and the memory are."""
+        sides = {f"{array}_kind": _ARRAY, f"{memory}_kind": _DEVICE, f"{memory}_pitch": self.pitch}
+        sides[f"{memory}_pointer"] = self.pointer
+        return _Copy(width=self.size[0] * texel_bytes(self.format), height=self.size[1], **sides)
 
     def copy(self, stream: int, *, to_gl: bool) -> int:
-        array = ctypes.c_void_p()
-        found = driver().cuGraphicsSubResourceGetMappedArray(ctypes.byref(array), self.registration.handle, 0, 0)
+        cuda, array = driver(), self._array
+        found = cuda.cuGraphicsSubResourceGetMappedArray(ctypes.byref(array), self.registration.handle, 0, 0)
         if found:
             return found
-        copy = _Copy(width=self.size[0] * texel_bytes(self.format), height=self.size[1])
-        gl, memory = ("target", "source") if to_gl else ("source", "target")
-        for side, values in ((gl, {"kind": _ARRAY, "array": array}), (memory, {"kind": _DEVICE, "pitch": self.pitch})):
-            for name, value in values.items():
-                setattr(copy, f"{side}_{name}", value)
-        setattr(copy, f"{memory}_pointer", self.pointer)
-        return driver().cuMemcpy2DAsync_v2(ctypes.byref(copy), stream)
+        if to_gl:
+            copy = self._to_gl
+            copy.target_array = array.value
+        else:
+            copy = self._from_gl
+            copy.source_array = array.value
+        return cuda.cuMemcpy2DAsync_v2(ctypes.byref(copy), stream)
 
 
 class GlArray(_Shared, CudaArray):

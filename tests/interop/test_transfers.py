@@ -4,14 +4,39 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 import framebind as fb
+from framebind.interop.transfers import Transfers
 
 
 def copy(nbytes: int = 4) -> None:
     fb.transfers.count("upload", nbytes, "a test's copy")
+
+
+class CountedMeanwhile:
+    """A count that, when it is read, lets another thread count a reason that was not there before."""
+
+    calls = 1
+
+    def __init__(self, transfers: Transfers) -> None:
+        self._transfers = transfers
+
+    @property
+    def bytes(self) -> int:
+        other = threading.Thread(target=self._transfers.count, args=("upload", 4, "another"))
+        other.start()
+        other.join(0.05)
+        return 4
+
+
+def test_counts_are_read_while_another_thread_counts() -> None:
+    transfers = Transfers()
+    meanwhile: Any = CountedMeanwhile(transfers)
+    transfers.by_reason[("upload", "first")] = meanwhile
+    assert transfers.bytes == 4 and transfers.calls in (1, 2)
 
 
 def test_two_threads_have_a_guard_each() -> None:
