@@ -131,7 +131,7 @@ def program_for(name: str, storage: Storage) -> Program:
         if tensor in graph.inputs and shape[3] == 3:
             view = Picture(shape, "rgba8", "rgb", "bilinear")
             texture = device.texture(*FRAME, "rgba8", "frame")
-            program.bind(tensor, Binding(texture, view, picture_parameters(shape, FRAME, "rgb")))
+            program.bind(tensor, Binding(texture, view, picture_parameters(shape, FRAME)))
         else:
             program.bind(tensor, Binding(device.buffer(Dense(shape).nbytes, "bound"), Dense(shape)))
     return program

@@ -1,4 +1,4 @@
-"""Colours of video: the numbers of luma and chroma, and the red, green and blue that they stand for."""
+"""Colours of video: conversion between the numbers of luma and chroma, and red, green and blue."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ class YuvColours:
     largest: float = 255.0
 
     def rows(self) -> tuple[Row, Row, Row]:
-        """Red, green and blue as factors of luma, the first and the second chroma, as planes have them, and an addend.
+        """The matrix to RGB: for red, green and blue the factors of luma, first and second chroma (as planes hold
+        them), and an addend.
 
         The formulas of the class, solved for E'R, E'G and E'B.
         """
@@ -56,9 +57,9 @@ class YuvColours:
         return rows[0], rows[1], rows[2]
 
     def numbers(self, red: float, green: float, blue: float) -> tuple[float, float, float]:
-        """Luma and both chromas of a colour from 0 to 1, of ``bits`` bits and not rounded.
+        """Convert a colour (each from 0 to 1) to luma and both chromas: numbers of ``bits`` bits, not rounded.
 
-        In the full range the largest chroma would be half a number too large for its bits: it is the largest number.
+        In the full range the largest chroma would be half a step above the largest number, so it is clamped to that.
         """
         of_red, of_blue = LUMA_SHARES[self.matrix]
         y = of_red * red + (1 - of_red - of_blue) * green + of_blue * blue
@@ -68,7 +69,7 @@ class YuvColours:
         return black + luma * y, min(middle + chroma * first, largest), min(middle + chroma * second, largest)
 
     def _scales(self) -> tuple[float, float, float, float]:
-        """The number of black, how many numbers luma and chroma have, and the number of no colour in chroma."""
+        """The number for black, the range of luma, the range of chroma, and the number of chroma for grey."""
         unit, all_numbers = 2.0 ** (self.bits - 8), 2.0**self.bits - 1
         if self.range == "limited":
             return 16 * unit, 219 * unit, 224 * unit, 128 * unit

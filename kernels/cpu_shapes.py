@@ -1,4 +1,4 @@
-"""Shapes of what operators compute that run on the CPU alone, so that those behind them can be on the GPU."""
+"""Output shapes of operators that only the CPU runs. Operators that follow them need these shapes to be on the GPU."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _pooled(node: TfliteNode, inputs: Sequence[TensorInfo]) -> Shape:
 
 
 def _given(node: TfliteNode, inputs: Sequence[TensorInfo]) -> Shape:
-    """The values of the first input, which is constant."""
+    """The shape is the content of the first input, which is constant."""
     return tuple(_integers(inputs[0]))
 
 

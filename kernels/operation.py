@@ -78,25 +78,26 @@ class Fusion:
     other partition of the pixels.
     """
     is_moments: bool = False
-    """It writes sums and sums of squares, as partial_sums.kern does, and may be left out likewise if "src" is rounded
-    to 16 bits: those sums are not differences to a value near the mean.
+    """It writes sums and sums of squares. If "src" is rounded to 16 bits, the launch that writes "src" may write them
+    instead (partial_sums.kern): that is less exact, because it subtracts no value near the mean first.
     """
     is_normalization: bool = False
     """It scales and shifts "src" by the mean and the deviation of its channels, from "sums", "gamma" and "beta". A
     launch that reads the result may do so instead.
     """
     convolution: Operation | None = None
-    """The convolution that it computes, all by itself: another launch may do so that also normalizes "src"."""
+    """The convolution, if the launch computes exactly one: another launch may compute it and normalize "src" as well.
+    """
     fits_in_prologue: bool = False
     """It is short enough for every work-group that reads its result to compute it in a prologue."""
     single_pass_read: bool = False
-    """It reads few pixels of "src" more than once, so it may sample a picture instead of a copy."""
+    """It reads most pixels of "src" once only, so it may sample a picture directly, without a copy."""
     reads_per_value: int | None = None
     """The number of times that it reads each value of "src"; None if it cannot resize what it reads."""
     is_copy: bool = False
     """It does nothing but copy "src", resized if the launch has a ``resize``."""
     is_reshape: bool = False
-    """It copies the values of "src" in their order, so a buffer without padding needs no such copy."""
+    """It copies the values of "src" in their order. On a buffer without padding this copy changes nothing."""
 
 
 @dataclass(frozen=True)
@@ -119,12 +120,12 @@ class Launch:
     epilogue: tuple[FusedOp, ...] = ()
     """Operations applied to the written values before the epilogue of the node."""
     choice: TuningChoice[Any] | None = None
-    """The decision that the constants follow, if it can be tuned."""
+    """The decision behind the constants, if it can be tuned."""
     resize: Resize | None = None
-    """The change of size of "src" while it is read. The shape of "src" is the one after it."""
+    """Resizes "src" while it is read. The shape of "src" is then the resized one."""
     tolerates_f16: tuple[str, ...] = ()
-    """The arguments that may be rounded to 16 bits: what it normalizes, and the result. That rounding is not carried on
-    to other tensors.
+    """The arguments that may be rounded to 16 bits: the input of a normalization, and its result. Other tensors are not
+    rounded because of that.
     """
     fusion: Fusion = Fusion()
 
@@ -158,7 +159,7 @@ class Lowering:
 
 @dataclass(frozen=True)
 class Collapsed:
-    """An operation on tensors of rank 4 at most, and the shapes as which it takes its inputs and makes its outputs."""
+    """An operation on tensors of rank 4 or less, with the shapes of its inputs and outputs."""
 
     operation: Operation
     inputs: tuple[tuple[int, ...], ...]
@@ -183,16 +184,16 @@ class Operation(ABC):
         """The launches that compute the outputs, in order; the last one writes them."""
 
     def collapsed(self, shapes: list[tuple[int, ...]]) -> Sequence[Collapsed]:
-        """The same computation for inputs of these shapes if a tensor has rank 5 or more: operations one after the
-        other, of which the first takes the inputs and the last makes the outputs.
+        """The same computation as a chain of operations of rank 4 or less, if a tensor has rank 5 or more. The first
+        takes the inputs, the last makes the outputs.
 
-        Dimensions that the operation does not tell apart are merged. Empty if it computes the right thing on the BHWC
-        forms, whose batch is all dimensions before the last three.
+        Dimensions that the operation treats alike are merged. The chain is empty if the operation is right on the BHWC
+        forms, in which the batch is all dimensions before the last three.
         """
         return ()
 
     def keeps_steps(self) -> bool:
-        """Whether every output value is zero or a value of the first input, so that rounding it again is needless."""
+        """Whether every output value is zero or a value of the first input. Such values need not be rounded again."""
         return False
 
 
@@ -221,9 +222,11 @@ class Parsed:
     inputs: tuple[int, ...] = (0,)
     epilogue: tuple[FusedOp, ...] = ()
     integers: bool = False
-    """Whether it computes on int32. One that merely moves, chooses or compares does so if a float32 is not enough."""
+    """Whether it computes on int32. Operators that only move, choose or compare values do so if a float32 cannot hold
+    them.
+    """
     bounds: Bounds | None = None
-    """Those of the integers in the output; None: they are among those of the inputs, or 0."""
+    """The smallest and the largest integer of the output. None if every one is an integer of the inputs, or 0."""
 
 
 @dataclass(frozen=True)
@@ -246,21 +249,26 @@ class TfliteOp:
     optional: Sequence[int] = ()
     """The positions of inputs that a model may leave out."""
     channel_axis: int | None = None
-    """The dimension of the second input, weights with a scale for each channel, that is the output's channels."""
+    """The dimension of the weights (the second input) that is the output's channels, if the weights have a scale for
+    each.
+    """
     custom: bool = False
     """Whether TensorFlow Lite knows it by name only."""
     stateful: bool = False
     """Whether inputs may be variable tensors, which its launches may also write. No other operator touches those."""
     rescales: bool | None = None
-    """Whether LiteRT's kernel brings the integers of a quantized input to the output's scale; None: it does, unless it
-    merely moves values.
+    """Whether LiteRT's kernel converts the integers of a quantized input to the output's scale. None: it does, unless
+    it only moves values.
     """
     moves_values: bool = False
     """Whether outputs hold values of the inputs: quantized ones of the same scale need no rounding."""
     takes_integers: bool = False
-    """Whether it computes on stored integers whatever real numbers they stand for, so that it has no float view."""
+    """Whether it computes on the stored integers themselves, and not on the real numbers that they stand for. It then
+    has no float view.
+    """
     unlike_litert: str = ""
-    """The inputs for which results differ from LiteRT's, and what they are: a sentence of docs/operators.md."""
+    """The inputs for which results differ from LiteRT's, and the difference: a sentence for docs/operators.md."""
     fold: Callable[[Any, list[np.ndarray]], np.ndarray | list[np.ndarray]] | None = None
-    """The value of the output, or a list of those of several, for an option table and small constants; but for their
-    shapes and types. Raises ValueError for what is not folded."""
+    """Computes the output, or a list of several, from the option table and small constants. The caller sets shapes and
+    types. Raises ValueError for constants that it does not fold.
+    """

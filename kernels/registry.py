@@ -1,4 +1,6 @@
-"""The table of operators: every row that a file below ``ops/`` lists in its ``TFLITE``; and why others have none."""
+"""The table of operators: every row that a file below ``ops/`` lists in its ``TFLITE``. And the reasons why other
+operators have no kernel.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ CPU_ONLY = {
     "STABLEHLO_AND",
     "it draws random numbers": "RANDOM_STANDARD_NORMAL RANDOM_UNIFORM STABLEHLO_RNG_BIT_GENERATOR",
 }
-"""The reasons why the GPU has no kernel for operators of LiteRT; for the others nobody has written one."""
+"""Operators of LiteRT that have no kernel for the GPU, by the reason. An operator that is in no list has no kernel yet.
+"""
 
 
 def why_unsupported(name: str) -> str:

@@ -11,10 +11,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class TuningChoice(Generic[T]):
-    """A decision of a lowering: by rule, unless the candidates were measured on the device (delegate/run/tuner.py).
+    """A decision of a lowering. The rule decides, unless the candidates were measured on the device
+    (delegate/run/tuner.py).
 
     ``key`` is the kernel's name, and then everything that the candidates depend on, except the target; equal keys are
-    decided once. ``candidates`` differ from one another; the first is the rule's.
+    decided once. ``candidates`` are all different. The first is the one that the rule takes.
     """
 
     key: str
@@ -54,8 +55,8 @@ class Target:
     max_memories: int = 8
     """The most buffers that one kernel may use."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
-    """Decisions by kernel, such as a tile, in place of the rule's and of measured ones: whoever compares all tiles on a
-    device gives them. A tile of "matrix_conv" needs no matrix units, because the kernel's text emulates them.
+    """Decisions by kernel, such as a tile. They replace those of the rule and of measurements, for comparisons of all
+    tiles on a device. A tile of "matrix_conv" works without matrix units too, because the kernel emulates them.
     """
 
     def take(self, choice: TuningChoice[T]) -> T:

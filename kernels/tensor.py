@@ -46,7 +46,7 @@ class Frame:
 class BoundObject:
     """The id of the object that is bound to ``tensor``, if a copy stands between it and the model's kernels.
 
-    ``frame`` is the part of the tensor that the object holds, if there is an object for each frame of a batch.
+    ``frame`` is the frame that the object holds, if each frame of a batch has an object of its own.
     """
 
     tensor: int
@@ -137,11 +137,10 @@ class TensorInfo:
 
     ``variable`` marks a tensor that keeps its value from one invoke to the next. ``stored_dtype`` is the type (of
     integers, or float16) of the model's tensor if this is its float view (see ops/pointwise/quantize.py), else "".
-    ``scales``: those of the 8-bit integers of a constant of which this is the float view, one, or one per output
-    channel.
-    ``exact_in_f32``: the integers come from an operator on the GPU, which computes only those that a float32 holds.
-    ``bounds``: the smallest and largest integer that it may hold, if an operator on the GPU computes it; None: all of
-    its type.
+    ``scales``: if this is the float view of a constant of 8-bit integers, their scales: one, or one per output channel.
+    ``exact_in_f32``: the integers come from an operator on the GPU, which computes only integers that a float32 can
+    hold. ``bounds``: the smallest and the largest integer that it may hold, if an operator on the GPU computes it. None
+    means the bounds of its type.
     """
 
     name: str
@@ -157,7 +156,9 @@ class TensorInfo:
 
     @cached_property
     def bhwc(self) -> Shape:
-        """The shape for kernels. Of complex numbers, slices of all real parts stand before those of imaginary ones."""
+        """The shape for kernels. A complex tensor has the slices of all real parts first, then those of the imaginary
+        parts.
+        """
         batch, height, width, channels = bhwc(self.shape)
         return (batch, height, width, 8 * slices(channels) if self.dtype == "complex64" else channels)
 
@@ -183,8 +184,9 @@ def ranked(shape: Shape, rank: int) -> tuple[int, ...]:
 
 
 def around_axis(shape: Sequence[int], axis: int) -> tuple[Shape, int]:
-    """A shape of four dimensions for an operation along ``axis``, and the axis there: the last one stays the last, so
-    that values keep their places in slices; dimensions before the axis are merged, and those behind it.
+    """A shape of four dimensions for an operation along ``axis``, and the axis in it. The dimensions before the axis
+    are merged, and so are those behind it. The last dimension stays the last, so that values keep their places in
+    slices.
     """
     if axis == len(shape) - 1:
         return (math.prod(shape[:axis]), 1, 1, shape[axis]), 3
@@ -192,8 +194,9 @@ def around_axis(shape: Sequence[int], axis: int) -> tuple[Shape, int]:
 
 
 def merged_runs(shape: Sequence[int], marks: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """A shape whose neighbouring dimensions of one mark are merged, and the mark of each. The last dimension stays by
-    itself if that leaves four at most, so that values keep their places in slices.
+    """Merge neighbouring dimensions that have the same mark. Returns the merged shape, and the mark of each of its
+    dimensions. The last dimension stays alone if there are then four or fewer, so that values keep their places in
+    slices.
     """
     groups = itertools.groupby(zip(shape, marks, strict=True), lambda dimension: dimension[1])
     runs = [(mark, [size for size, _ in run]) for mark, run in groups]

@@ -26,8 +26,8 @@ each, and GL's are inputs only. Channels are named, so that it does not matter i
 SAMPLE_BYTES: dict[str, int] = {"uint8": 1, "uint16": 2}
 """Bytes of a number by the types that planes in buffers have."""
 ENCODED_FORMATS = frozenset({"srgb8_alpha8"})
-"""The formats whose texels the hardware decodes to linear light. Kernels encode them again: a model was trained on the
-bytes of photographs, which are encoded, and sees of an sRGB texture what it would see of the same bytes in rgba8.
+"""The formats whose texels the hardware decodes to linear light. Kernels encode them again, because models are trained
+on the encoded bytes of photographs: an sRGB texture then gives the same values as the same bytes in rgba8.
 """
 
 
@@ -150,11 +150,11 @@ class Plane:
     """A plane of a picture: rows of pixels in a buffer, or a texture.
 
     ``format`` is the type of a buffer's numbers, a key of SAMPLE_BYTES, or a texture's format, a key of
-    TEXTURE_CHANNELS. Of either a kernel reads values from 0 to 1. ``lanes`` are the channels of a pixel (1 to 4), and
+    TEXTURE_CHANNELS. A kernel reads values from 0 to 1 from either. ``lanes`` are the channels of a pixel (1 to 4), and
     ``step`` the numbers of a buffer from a pixel to the next one of its row. ``columns`` and ``rows`` are the pixels of
     the picture that share one of the plane: 2 for chroma of half the width and height. Pixel (y, x) of the plane lies
-    in the middle of those that share it; but on the first of the columns if ``left``, and of the rows if ``top``. Where
-    a row begins is among the picture's parameters: see ``plane_parameters``.
+    in the middle of the pixels that share it, or on the first column of them if ``left``, and on the first row if
+    ``top``. The start of each row is a parameter of the picture: see ``plane_parameters``.
     """
 
     format: str
@@ -176,10 +176,10 @@ class Plane:
 class PlanePicture:
     """A tensor that is sampled from a picture in one to four planes: batch 1, at most four channels.
 
-    It has no memory itself: each plane is an argument of the same kernel (see ``plane_name``). The channels of all
-    planes in turn are "rgba", or, with ``colours``, luma and the two chromas, of which "rgb" is computed. ``order`` and
-    ``sampling`` are those of Picture. ``memories`` are the numbers of the bound objects in which the planes lie.
-    Parameters: those of a Picture, and a float4 for each plane.
+    It has no memory itself: each plane is an argument of the same kernel (see ``plane_name``). The channels of the
+    planes, one plane after the other, are "rgba"; or, with ``colours``, luma and the two chromas, from which "rgb" is
+    computed. ``order`` and ``sampling`` mean the same as in Picture. ``memories`` has the number of the bound object
+    that holds each plane. Parameters: those of a Picture, and a float4 for each plane.
     """
 
     shape: Shape
@@ -203,11 +203,13 @@ class Local:
 
 View = Sliced | Dense | Strided | Quantized | Table | Picture | Plane | PlanePicture | Local
 Sampled = Picture | PlanePicture
-"""The views whose values are sampled at places that are parameters."""
+"""The views that are sampled. Parameters of the dispatch say where."""
 
 
 def parameter_count(view: View) -> int:
-    """The number of floats that a kernel takes by value for an argument: four float4, and one for each plane."""
+    """The number of floats that a kernel takes by value for a sampled argument: four float4, and one more for each
+    plane.
+    """
     if not isinstance(view, Sampled):
         return 0
     return 16 + (4 * len(view.planes) if isinstance(view, PlanePicture) else 0)
@@ -237,7 +239,6 @@ Access = Literal["r", "w", "rw"]
 def picture_parameters(
     shape: Shape,
     texture: tuple[int, int],
-    order: str,
     *,
     crop: tuple[float, float, float, float] | None = None,
     rotation: float = 0.0,
@@ -250,11 +251,11 @@ def picture_parameters(
     values.
 
     Row 0 of the tensor is row 0 of the texture. The tensor covers the rectangle ``crop`` (x, y, width, height in
-    texels;
-    by default the whole texture) turned by ``rotation`` degrees clockwise around the rectangle's centre; ``flip``
-    mirrors it first: "horizontal", "vertical" or "both". A value is (texel - mean) / std when read, and the texel is
-    value * std + mean when written. They are, as float4: two rows of the affine map from tensor pixel centres to texels
-    (with the texture's width and height as last element), a factor and an addend per channel.
+    texels; by default the whole texture) turned by ``rotation`` degrees clockwise around the rectangle's centre;
+    ``flip`` mirrors it first: "horizontal", "vertical" or "both". A value is (texel - mean) / std when read, and the
+    texel is value * std + mean when written. The floats are four float4: two rows of the affine map from the centres of
+    the tensor's pixels to texels (their last elements are the texture's width and height), then a factor and an addend
+    for each channel.
     """
     _, height, width, channels = shape
     quarter_turned = rotation % 180 == 90
@@ -279,8 +280,8 @@ def picture_parameters(
 
 
 def plane_parameters(size: tuple[int, int], pitch: int = 0, first_row: int = 0) -> tuple[float, ...]:
-    """The float4 of a plane: its (width, height), the numbers of a buffer from a row to the next, and the row of the
-    buffer with which it begins. Floats hold whole numbers up to 2^24.
+    """The float4 of a plane: its width and height, the distance of two rows in the buffer (in numbers), and the row of
+    the buffer at which it begins. Floats hold whole numbers up to 2^24.
     """
     return (float(size[0]), float(size[1]), float(pitch), float(first_row))
 

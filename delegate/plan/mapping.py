@@ -52,11 +52,11 @@ def check_mapping(where: str, mapping: TextureMapping, channels: int) -> None:
 
 
 def mapped_parameters(
-    shape: Shape, size: tuple[int, int], order: str, mapping: TextureMapping, *, write: bool
+    shape: Shape, size: tuple[int, int], mapping: TextureMapping, *, write: bool
 ) -> tuple[float, ...]:
     """The parameters of a picture of (width, height) pixels, bound to a tensor of BHWC ``shape``."""
     return picture_parameters(
-        shape, size, order, crop=mapping.crop, rotation=mapping.rotation, flip=mapping.flip,
+        shape, size, crop=mapping.crop, rotation=mapping.rotation, flip=mapping.flip,
         mean=values_of(mapping.mean), std=values_of(mapping.std), write=write,
     )  # fmt: skip
 

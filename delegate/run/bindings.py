@@ -217,7 +217,7 @@ def _planes(
         tensor.bhwc, planes.views, planes.memories, order,
         sampling_of(planes.size, tensor.bhwc, mapping), video.colours if video is not None else None,
     )  # fmt: skip
-    parameters = mapped_parameters(tensor.bhwc, planes.size, order, mapping, write=False) + planes.parameters
+    parameters = mapped_parameters(tensor.bhwc, planes.size, mapping, write=False) + planes.parameters
     first, *others = planes.resources
     return Binding(
         first, view, parameters, "at most one conversion dispatch", others=tuple(others), hosts=planes.hosts,
@@ -281,7 +281,7 @@ def _texture(
     check_mapping(where, mapping, channels)
     if write:
         _check_writable(device, where, resource, (width, height), mapping)
-    parameters = mapped_parameters(tensor.bhwc, resource.size, order, mapping, write=write)
+    parameters = mapped_parameters(tensor.bhwc, resource.size, mapping, write=write)
     view = Picture(tensor.bhwc, resource.format, order, sampling_of(resource.size, tensor.bhwc, mapping, write=write))
     return Binding(resource, view, parameters, "direct" if write else "at most one conversion dispatch")
 

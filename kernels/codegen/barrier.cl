@@ -2,9 +2,9 @@
 // and a flag that says that a group gave up. ``local_state`` is two words too: that flag, and the count at the last
 // barrier.
 //
-// Group 0 adds 2^31 - (groups - 1) and each other one 1, so that the highest bit of the count changes when the last has
-// arrived, and nothing is ever reset. Invocation 0 arrives and waits for its group: release and acquire at the device's
-// scope are cumulative over the local barriers around them. It looks by loads, which disturb arrivals least.
+// Group 0 adds 2^31 - (groups - 1), and every other group adds 1. So the highest bit of the count changes when the last
+// group has arrived, and nothing is ever reset. Invocation 0 arrives and waits for its whole group: release and acquire
+// at device scope are cumulative over the local barriers around them. It polls by loads, which disturb arrivals least.
 #if defined(NVIDIA)
 #define ARRIVE(state, n) asm volatile("red.release.gpu.global.add.u32 [%0], %1;" :: "l"(state), "r"(n) : "memory")
 #define LOOK(now, state) asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(state) : "memory")

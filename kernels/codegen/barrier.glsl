@@ -1,5 +1,5 @@
-// The barrier of barrier.cl in GLSL. Buffers that are written are coherent, and each invocation orders its own accesses:
-// GLSL has no release and acquire that one invocation could do for all.
+// The barrier of barrier.cl in GLSL. Written buffers are coherent, and each invocation orders its own accesses: GLSL
+// has no release and acquire by which one invocation could order those of all.
 void begin_barriers() {
   if (LOCAL == 0) {
     local_state[0] = timed_out;

@@ -11,8 +11,8 @@ from .source import Argument, Buffer, KernelSource, TileText, holds_integers
 from .texts import barrier, prelude, tile_function
 
 INVOCATIONS_PER_UNIT = 512
-"""Invocations of a program that a compute unit keeps resident at least, by a limit of their registers: 128, as NVIDIA's
-OpenCL compiler gives them.
+"""The least number of invocations of a program that a compute unit keeps resident. It limits their registers to 128, as
+NVIDIA's OpenCL compiler does.
 """
 _WRAPPING = (("ADD", "+"), ("SUB", "-"), ("MUL", "*"))
 _INTEGERS = {
@@ -53,7 +53,9 @@ class Cuda:
 
     @property
     def integer_words(self) -> Sequence[str]:
-        """See Dialect. The others are in prelude.cuda. NUMBERS is float where the kernel's text has an int."""
+        """See Dialect. The other macros are in prelude.cuda. NUMBERS is float: in such a kernel the word float itself
+        becomes int.
+        """
         return ("#define NUMBERS float", *(f"#define WRAP_{n}(v, w) ((v) {o} (w))" for n, o in _WRAPPING))
 
     def load_integers(self, argument: Argument, buffer: Buffer, index: str) -> str:

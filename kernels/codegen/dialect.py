@@ -1,4 +1,4 @@
-"""The protocol of a dialect: all that one shading language has of its own when kernels are written in it.
+"""The protocol of a dialect: everything in a kernel's text that depends on the shading language.
 
 An API is one more file like opencl.py, its prelude, and a row of ``DIALECTS``.
 """
@@ -20,8 +20,8 @@ class Dialect(Protocol):
 
     @property
     def words(self) -> tuple[str, str, str] | None:
-        """The type of four halves as two words, its zero, and a pointer to it in local memory: what matrix units take.
-        None if there are no units.
+        """The operands of matrix units, four halves as two words: the type, its zero, and the type of a pointer to it
+        in local memory. None if the dialect has no matrix units.
         """
         ...
 
@@ -30,20 +30,21 @@ class Dialect(Protocol):
         ...
 
     def load(self, argument: Argument, buffer: Buffer, index: str) -> str:
-        """The expression of a slice as float4: number ``index`` of the buffer, counted in slices of the argument's
-        storage; of a Quantized argument four integers, counted in fours. Of a Strided argument one number.
+        """The expression that loads slice number ``index`` of the buffer as a float4, counted in slices of the
+        argument's storage. A Quantized argument gives four integers, and ``index`` counts fours. A Strided argument
+        gives one number.
         """
         ...
 
     @property
     def integer_words(self) -> Sequence[str]:
-        """Macros of kernels that compute on int32: I4 and I4V make an int4 of one or four; IS_LESS and IS_EQUAL compare
-        to 0 and 1; WRAP_ADD, WRAP_SUB and WRAP_MUL keep the low 32 bits.
+        """Macros for kernels that compute on int32. I4 and I4V make an int4 from one or four ints. IS_LESS and IS_EQUAL
+        give 0 or 1 per lane. WRAP_ADD, WRAP_SUB and WRAP_MUL keep the low 32 bits.
         """
         ...
 
     def load_integers(self, argument: Argument, buffer: Buffer, index: str) -> str:
-        """The same as ``load``, as int4; floats are whole numbers then."""
+        """The same as ``load``, as an int4. Floats in the buffer must be whole numbers."""
         ...
 
     def store_integers(self, argument: Argument, buffer: Buffer, index: str, value: str) -> str:

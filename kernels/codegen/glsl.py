@@ -35,8 +35,8 @@ class Glsl:
     words = None
 
     def element(self, arguments: Sequence[Argument]) -> str:
-        """vec4 if all is f32, pairs of words if an argument has halves, four words if one has int32, words for
-        the integers of a model, the planes of pictures and Strided halves, floats for Dense and Strided floats.
+        """vec4 if all arguments are f32; pairs of words if one has halves; four words if one has int32; single words
+        for a model's integers, planes of pictures and Strided halves; floats for Dense and Strided floats.
         """
         if any(isinstance(a.view, Dense | Strided) for a in arguments):
             units = {a.unit if isinstance(a.view, Dense | Strided) else 0 for a in arguments}
@@ -203,7 +203,7 @@ def _words(memory: str, dtype: str, index: str) -> list[str]:
 
 
 def _four_words(buffer: Buffer, index: str) -> str:
-    """A slice of four words; in a block that also holds halves, of two elements of two words each."""
+    """A slice of four words. A block that also holds halves has elements of two words: the slice is two of them."""
     if buffer.element == "uvec4":
         return f"{buffer.name}[{index}]"
     return f"uvec4({buffer.name}[({index}) * 2], {buffer.name}[({index}) * 2 + 1])"

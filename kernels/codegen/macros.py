@@ -47,8 +47,8 @@ def definitions(source: KernelSource, dialect: Dialect, elements: Mapping[str, s
 
 
 def _fragment_macros(source: KernelSource, dialect: Dialect, buffers: Mapping[str, Buffer]) -> list[Macro | str]:
-    """Macros that load fragments of "src" and "weights", and multiply them: as floats; or as halves, if all is halves
-    and there are units.
+    """Macros that load fragments of "src" and "weights" and multiply them: as halves if both are halves and the device
+    has matrix units, else as floats.
     """
     floats = [
         constant("FRAGMENT", "float4"),
@@ -99,7 +99,7 @@ _PAIRS: Lines = [
     ),
     Macro("MULTIPLY_FRAGMENTS", ("sum_", "p_", "q_", "w_"), "MULTIPLY_FLOATS(sum_, p_, q_, half4_of(w_))"),
 ]
-"""Macros of kernels that keep floats as pairs of halves: the rest of them is in the preludes."""
+"""Macros for kernels that keep floats as pairs of halves. Their functions are in the preludes."""
 _NO_PAIRS: Lines = [
     constant("PAIRS", 0),
     Macro("FITS_PAIR", ("v_",), "false"),

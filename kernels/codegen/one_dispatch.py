@@ -15,13 +15,13 @@ from .source import Argument, KernelSource
 HEAD = 4
 """Ints of a row before the offsets."""
 NOTHING = -1
-"""Number of a row's kernel that does nothing but wait."""
+"""The kernel number of a row that only waits at the barrier."""
 
 
 @dataclass(frozen=True)
 class ProgramSource:
-    """Kernels of a program. Their arguments' ``memory`` names the program's buffers. Each texture has its own name, and
-    each picture in planes, for its parameters.
+    """The kernels of a program. The ``memory`` of their arguments is the name of a buffer of the program. Each texture
+    has a name of its own, and so has each picture in planes, for its parameters.
     """
 
     kernels: tuple[KernelSource, ...]
@@ -53,7 +53,9 @@ class ProgramSource:
 
     @property
     def pools(self) -> dict[str, tuple[str, int]]:
-        """Local arrays (type, count) by name: the n-th largest of a type of every kernel is the same memory."""
+        """The shared local arrays (type, count) by name. The n-th largest array of a type is the same memory in every
+        kernel.
+        """
         pools: dict[str, tuple[str, int]] = {}
         for kernel in self.kernels:
             for name, (kind, _, count) in zip(pool_names(kernel), kernel.shared, strict=True):
@@ -77,7 +79,7 @@ class ProgramSource:
 
 
 def pool_names(kernel: KernelSource) -> list[str]:
-    """The pool that each of a kernel's local arrays is: the largest of a type is the first of that type."""
+    """The name of the pool of each local array of a kernel. Arrays of a type are numbered by size, largest first."""
     largest_first = sorted(range(len(kernel.shared)), key=lambda i: -kernel.shared[i][2])
     names = [""] * len(kernel.shared)
     for place, i in enumerate(largest_first):

@@ -51,8 +51,8 @@ class OpenCl:
 
     @property
     def integer_words(self) -> Sequence[str]:
-        """See Dialect. Sums and products of signed integers must not overflow: they are of unsigned ones. FLOATS is a
-        float4 where the kernel's text has an int4.
+        """See Dialect. Signed overflow is undefined, so sums and products are computed as unsigned. FLOATS is float4:
+        in such a kernel the word float4 itself becomes int4.
         """
         return (
             "#define FLOATS float4",

@@ -1,7 +1,7 @@
 """Access to tensors that are pictures in planes: rows of bytes or of 16-bit numbers in buffers, or textures.
 
-Each plane is an argument of its own, of which TEXEL reads a pixel. The picture's READ samples every plane at its place
-and makes one value of them: channels put in order, colours of luma and chroma computed, mean and std applied.
+Each plane is an argument of its own; its TEXEL macro reads a pixel. The picture's READ samples every plane and makes
+one value of the samples: it converts luma and chroma to RGB, puts channels in order, and applies mean and std.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from .source import Argument, Buffer
 
 
 def texel_read(argument: Argument, buffer: Buffer | None, dialect: Dialect) -> Macro:
-    """TEXEL of a plane: its pixel in a column and a row, as a float4 of which the plane's lanes are the first."""
+    """The macro TEXEL of a plane: the pixel in a column and a row as a float4. The plane's lanes come first, the others
+    are zeros.
+    """
     view = argument.view
     assert isinstance(view, Plane)
     name, params = f"TEXEL_{argument.name}", ("x_", "y_")
@@ -26,7 +28,7 @@ def texel_read(argument: Argument, buffer: Buffer | None, dialect: Dialect) -> M
 
 
 def plane_order_function(argument: Argument) -> str:
-    """A function that makes the tensor's value of the values of the planes."""
+    """The text of a function that computes the tensor's value from the values of the planes."""
     view = _view(argument)
     values = [f"p{number}.{lane}" for number, plane in enumerate(view.planes) for lane in "xyzw"[: plane.lanes]]
     if view.colours is None:
@@ -53,7 +55,7 @@ def plane_picture_read(argument: Argument, name: str) -> Macro:
 
 
 def _sampled(argument: Argument, number: int) -> str:
-    """The value of a plane at the place of pixel (y_, x_): of the nearest of its pixels, or of four."""
+    """The value of a plane at pixel (y_, x_) of the tensor: its nearest pixel, or a mix of four."""
     view, texel = _view(argument), f"TEXEL_{plane_name(argument.name, number)}"
     plane, size = view.planes[number], _parameter(argument.name, number)
     x = _place(f"{argument.name}_parameter0", plane.columns, first=plane.left)
@@ -68,9 +70,11 @@ def _sampled(argument: Argument, number: int) -> str:
 
 
 def _place(row: str, shared: int, *, first: bool) -> str:
-    """The place of the pixel along one axis of a plane, in pixels of the plane. ``row`` is the map's.
+    """The position of a tensor's pixel along one axis of a plane, in pixels of the plane. ``row`` is a row of the
+    affine map.
 
-    Of the plane's pixels each is ``shared`` by so many of the picture's, and lies on the ``first`` or between them.
+    Each pixel of the plane is shared by ``shared`` pixels of the picture. It lies on the first of them if ``first``,
+    else in the middle.
     """
     place = f"picture_position({row}, TO_F(x_), TO_F(y_))"
     addend = (0.5 - 0.5 / shared) if first else 0.0

@@ -86,7 +86,7 @@ float4 sample_bilinear(read_only image2d_t image, float4 row0, float4 row1, floa
 #ifdef MATRIX_UNITS
 // Tensor cores of NVIDIA's compute capability 8.0 and newer: see prelude.fragments. Their floats (tf32) have 11 bits.
 // Weights that were halves are exact; each other value is split into two of 11 bits. The second part of an infinity
-// would be NaN: it is a large number instead, so that the sum stays infinite.
+// would be NaN. A large number replaces it, so that the sum stays infinite.
 #define TF32_PRODUCT(a0, a1, a2, a3, b0, b1) \
   asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
     : "+f"(d0), "+f"(d1), "+f"(d2), "+f"(d3) \
@@ -119,7 +119,7 @@ float4 multiply_halves(float4 sum, uint2 p, uint2 q, uint2 w) {
     : "r"(p.x), "r"(q.x), "r"(p.y), "r"(q.y), "r"(w.x), "r"(w.y));
   return (float4)(d0, d1, d2, d3);
 }
-// 128 times a float4 as eight halves: its own, and those of what they leave.
+// 128 times a float4 as eight halves: the four nearest halves, and the halves of the rests.
 bool fits_pair(float4 v) { return all(fabs(v) <= (float4)(511.0f)); }
 float4 pair_of(float4 value) {
   float4 v = value * 128.0f;

@@ -22,7 +22,7 @@ Lines = list[Macro | str]
 
 
 def read_lines(argument: Argument, buffers: Mapping[str, Buffer], load: Load, word: str = "") -> Lines:
-    """All that reads a slice of a tensor, or an element of a table, as the argument says.
+    """The macros and functions that read a slice of a tensor, or an element of a table.
 
     ``word`` begins the macros' names: READ for a tensor and LOAD4 for a table if it is "".
     """
@@ -38,7 +38,7 @@ def read_lines(argument: Argument, buffers: Mapping[str, Buffer], load: Load, wo
 
 
 def with_input_ops(lines: Lines, input_ops: FusedTexts) -> Lines:
-    """The same with operations applied to what is read: one expression that reads each operand."""
+    """The same lines with the input operations applied: one expression, which also reads each operand."""
     if not input_ops:
         return lines
     stored = _last(lines).renamed("READ_stored_src")
@@ -46,7 +46,7 @@ def with_input_ops(lines: Lines, input_ops: FusedTexts) -> Lines:
 
 
 def stored_and_applied(input_ops: FusedTexts) -> Lines:
-    """The two halves of FRAGMENT of "src": what is stored, and the operations on it as a macro of a value."""
+    """STORED and APPLIED, the two halves of FRAGMENT of "src": the stored value, and the input operations."""
     if not input_ops:
         return [
             Macro("STORED_src", SLICE, f"FRAGMENT_src({', '.join(SLICE)})"),
@@ -171,7 +171,9 @@ def _resized(lines: Lines, name: str, argument: Argument, resize: Resize) -> Lin
 
 
 def _nearest(number: str, scale: float, size: int, resize: Resize) -> str:
-    """The row or column of the nearest pixel, of ``size``; a shift if they are doubled, once or repeatedly."""
+    """The row or column of the nearest pixel; there are ``size`` of them. It is a shift if the size is multiplied by a
+    power of two.
+    """
     if not resize.align_corners and 1 / scale in (1, 2, 4, 8):
         return f"(({number}) >> {int(1 / scale).bit_length() - 1})"
     centre, rounding = 0.5 if resize.half_pixel_centers else 0.0, 0.5 if resize.align_corners else 0.0

@@ -1,4 +1,4 @@
-"""Sources of kernels: all that decides a kernel's text, and the values that it takes besides."""
+"""Sources of kernels: everything that decides a kernel's text, and the values that are passed to it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Argument:
 
     @property
     def unit(self) -> int:
-        """Bytes per step of the argument's offset: a slice's, a plane's number's, or a float's."""
+        """The unit of the argument's offset in bytes: the size of a slice, of a plane's number, or of a float."""
         if isinstance(self.view, Sliced | Table):
             return SLICE_BYTES[self.view.storage]
         if isinstance(self.view, Strided):
@@ -59,7 +59,7 @@ class Argument:
 
     @property
     def has_memory(self) -> bool:
-        """Whether it lies in a buffer or a texture. Of a picture in planes, the planes do."""
+        """Whether it lies in a buffer or a texture itself. A picture in planes does not: its planes do."""
         return not isinstance(self.view, PlanePicture)
 
     @property
@@ -97,8 +97,9 @@ FusedTexts = tuple[tuple[str, str], ...]
 class Prologue:
     """A kernel of one tile, which each work-group of another kernel computes before its own tile.
 
-    Its result, after ``epilogue``, is in local memory. ``arguments`` are that tensor twice (view Local, memory the
-    local array's name): written by this kernel, and read by the other. Its other arguments are the other kernel's too.
+    Its result, after ``epilogue``, stays in local memory. ``arguments`` are that result twice (view Local; ``memory``
+    is the name of the local array): as this kernel writes it, and as the other kernel reads it. Its other arguments are
+    listed with those of the other kernel.
     """
 
     name: str
@@ -110,8 +111,8 @@ class Prologue:
 class KernelSource:
     """Everything that decides a kernel's text.
 
-    By value a kernel takes one int per buffer argument (its offset in units of the argument), and the floats of each of
-    ``pictures`` (see kernels/views.py: parameter_count), each in the order of ``arguments``.
+    A kernel takes by value one int for each buffer argument (its offset in units of the argument), and the floats of
+    each of ``pictures`` (see kernels/views.py: parameter_count). Both follow the order of ``arguments``.
     """
 
     name: str
@@ -131,7 +132,7 @@ class KernelSource:
     """
     prologue: Prologue | None = None
     integers: bool = False
-    """It computes on int32: its text, its epilogue and its accesses have int4 in the place of float4."""
+    """It computes on int32: in its text, epilogue and access macros int4 replaces float4."""
 
     @property
     def destination(self) -> str:

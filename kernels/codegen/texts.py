@@ -1,7 +1,7 @@
 """Kernel texts: ``.kern`` files by name, the preludes, and a kernel's helpers and tile function.
 
 A ``.kern`` file holds optional helper functions and then one tile function, ``KERNEL { ... }``, which computes the tile
-number ``GROUP_ID`` with ``GROUP`` invocations, of which it is number ``LOCAL``. It is C that all compilers accept:
+number ``GROUP_ID`` with ``GROUP`` invocations; ``LOCAL`` is the number of this one. It is C that all compilers accept:
 ``F4(x)`` and ``F4V(a, b, c, d)`` make a float4; ``1.0f``, never ``1.0``; no pointers, no casts, no ``#`` or ``##``,
 always braces. Helper functions take and return values only. Memory is reached through these alone:
 
@@ -93,18 +93,20 @@ INTEGER_KERNELS = frozenset(
     "arg_extreme choose concat copy cumsum gather gather_nd integer_reduce one_hot pad quantize reshape slice_at "
     "strided_copy update_slice".split()
 )
-"""The kernels whose text is right for int32 too, most of which move or choose values, and those of int32 alone."""
+"""The kernels whose text is right for int32 too: most of them move or choose values. And those for int32 only."""
 
 
 def with_integers(text: str) -> str:
-    """A text that moves or chooses values, for int32: int4 in the place of float4, whole numbers in that of floats."""
+    """The int32 form of a text that moves or chooses values: int4 replaces float4, and integer literals replace float
+    ones.
+    """
     words = {"float": "int", "float4": "int4", "F4": "I4", "F4V": "I4V", "TO_F": "TO_I"}
     text = re.sub(r"\b(float4?|F4V?|TO_F)\b", lambda word: words[word[0]], text)
     return re.sub(r"\b(\d+)\.0f\b", r"\1", text)
 
 
 def tile_text(source: KernelSource) -> TileText:
-    """The same with the code before and after the kernel's own tile: its prologue, and its partial sums."""
+    """A kernel's helpers and body, with its prologue before the tile and its partial sums after it."""
     helpers, body = tile_function(source.name)
     if source.integers:
         return TileText(with_integers(helpers), with_integers(body))
@@ -127,8 +129,8 @@ def tile_text(source: KernelSource) -> TileText:
 
 
 def _with_prologue(body: str, prologue: str) -> list[str]:
-    """The two texts one after the other, or the prologue at its place in the body; but first what it does before it
-    awaits its inputs.
+    """The prologue before the body, or at the PROLOGUE mark inside it. The part of the prologue before AWAIT_INPUTS
+    always comes first.
     """
     if PROLOGUE not in body:
         return [prologue, body]

@@ -58,8 +58,8 @@ def _apply(fused_ops: FusedTexts, variable: str) -> list[str]:
 
 
 def _add_to_partial_sums(fused_ops: FusedTexts) -> list[str]:
-    """Statements that add the written value, with operations applied, to its slice's sum, of OWNED_SLICES sums; and its
-    square to the sum of squares behind those, if MOMENTS is 2.
+    """Statements that apply the operations to the written value and add it to the sum of its slice. If MOMENTS is 2,
+    they also add its square to the slice's sum of squares, which follows the OWNED_SLICES sums.
     """
     square = "if (MOMENTS == 2) { partial_sums[(MOMENTS - 1) * OWNED_SLICES + sum_j] += summand * summand; }"
     add = f"if ((s_) / OWNED_STEP == sum_j) {{ partial_sums[sum_j] += summand; {square} }}"
@@ -96,7 +96,7 @@ def _store_strided(argument: Argument, view: Strided, buffer: Buffer, store: Sto
 
 
 def _store_integers(argument: Argument, view: Quantized, dialect: Dialect, buffer: Buffer, *, exact: bool) -> Macro:
-    """STORE4 of values that are floats, or, if they are ``exact``, int32."""
+    """The macro STORE4 of a Quantized argument. Values are floats, or int32 if ``exact``."""
     if exact:
         store = dialect.store_integers(argument, buffer, "(i_)", "store_v")
         return Macro(f"STORE4_{argument.name}", ("i_", "v_"), f"{{ int4 store_v = (v_); {store}; }}")

@@ -46,7 +46,7 @@ ACTIVATIONS = (None, "RELU", "RELU_N1_TO_1", "RELU6", "TANH")
 
 
 NEAREST_PLACE = "LiteRT stops at a computed place outside the tensor; the GPU cannot, and takes the nearest one"
-"""The ``unlike_litert`` of operators that read values at places that may be computed while the model runs."""
+"""The ``unlike_litert`` of operators that read at indices which may be computed while the model runs."""
 
 
 def axis_of(axis: int, rank: int) -> int:
@@ -60,9 +60,9 @@ T = TypeVar("T")
 
 
 def member(members: Sequence[T], number: int, what: str) -> T:
-    """The member of a schema's enum that a number of the file stands for: every such number goes through here.
+    """The member of an enum of the schema, by its number in the file. Every such number is looked up here.
 
-    Raises Unsupported if the number stands for none. A negative one must not count from the end.
+    Raises Unsupported for a number without a member. (A plain index would let negative numbers count from the end.)
     """
     if not 0 <= number < len(members):
         raise Unsupported(f"{what} {number} has no GPU form")
@@ -70,8 +70,8 @@ def member(members: Sequence[T], number: int, what: str) -> T:
 
 
 def require_declared(output: TensorInfo, number: int) -> None:
-    """Raise Unsupported unless an output is of the type that an option says, which LiteRT takes, whatever the file
-    declares.
+    """Raise Unsupported unless an output has the type that an option says. LiteRT follows the option, not the tensor in
+    the file.
     """
     dtype = member(("float32", "float16", "int32", "uint8", "int64"), number, "output type")
     if dtype != output.dtype:
@@ -79,16 +79,16 @@ def require_declared(output: TensorInfo, number: int) -> None:
 
 
 def finite(value: float, what: str) -> float:
-    """A number of an option table that becomes part of a kernel's text. Raises Unsupported unless it is finite."""
+    """Check a number of an option table that goes into a kernel's text. Raises Unsupported unless it is finite."""
     if not math.isfinite(value):
         raise Unsupported(f"its {what} is {value}, which is not finite")
     return float(value)
 
 
 def activation_epilogue(number: int) -> tuple[FusedOp, ...]:
-    """The epilogue that is a fused activation function. Raises Unsupported if the GPU has no form of it.
+    """The epilogue for a fused activation function. Raises Unsupported if the GPU does not have it.
 
-    TANH is left to the CPU: LiteRT's kernels take it and compute no activation, and its results are the reference.
+    TANH is left to the CPU: LiteRT's kernels accept it but compute no activation, and LiteRT is the reference.
     """
     name = member(ACTIVATIONS, number, "fused activation function")
     if name == "TANH":
@@ -104,7 +104,7 @@ def require_float(*tensors: TensorInfo | None) -> None:
 
 
 def _no_float(tensor: TensorInfo) -> str:
-    """The type of a tensor that stands for no float32 numbers on the GPU, and those that do."""
+    """The type of a tensor that cannot be float32 on the GPU, and the types that can, for a message."""
     if tensor.dtype in QUANTIZED_DTYPES and tensor.quantization is not None:
         return f"{tensor.dtype} with {len(tensor.quantization.scales)} scales; a computed tensor needs one"
     if tensor.dtype in QUANTIZED_DTYPES:
@@ -115,7 +115,9 @@ def _no_float(tensor: TensorInfo) -> str:
 
 
 def require_movable(sources: Sequence[TensorInfo | None], outputs: Sequence[TensorInfo]) -> None:
-    """Raise Unsupported unless an operator can move values from sources to outputs: float32, or what fits into one."""
+    """Raise Unsupported unless an operator can move values from sources to outputs: float32, or integers that a float32
+    holds.
+    """
     for tensor in sources:
         if tensor and (tensor.dtype not in INTEGER_DTYPES or (tensor.quantization and tensor.dtype != "float32")):
             require_float(tensor)
@@ -127,8 +129,8 @@ def require_movable(sources: Sequence[TensorInfo | None], outputs: Sequence[Tens
 
 
 def _require_one_type(sources: Sequence[TensorInfo | None], outputs: Sequence[TensorInfo]) -> None:
-    """Raise Unsupported if outputs are of another type than the first source: LiteRT gives them the source's, whatever
-    the file declares.
+    """Raise Unsupported if outputs have another type than the first source: LiteRT gives them the source's type, and
+    ignores the type in the file.
     """
     for tensor in outputs:
         if not sources or sources[0] is None or tensor.dtype != sources[0].dtype:

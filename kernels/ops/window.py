@@ -55,7 +55,7 @@ class Window:
         return sizes
 
     def reach(self, rows: int, columns: int) -> tuple[int, int]:
-        """The width and height of the input pixels that so many rows and columns of outputs read."""
+        """The width and height of the input pixels that ``rows`` x ``columns`` outputs read."""
         sizes = zip((rows, columns), self.size, self.strides, self.dilations, strict=True)
         height, width = ((count - 1) * stride + (taps - 1) * dilation + 1 for count, taps, stride, dilation in sizes)
         return width, height
@@ -63,8 +63,8 @@ class Window:
     def clipped(self, height: int, width: int) -> dict[str, int | float]:
         """``constants`` without the rows and columns of the window that are never over the input of this size.
 
-        A file may say a window of two thousand million pixels, over which a GPU would loop until it is reset. For
-        kernels that leave out the pixels around the input, and whose window has no dilation.
+        A file may declare a window of two thousand million pixels; a GPU would loop over it until it is reset. This is
+        for windows without dilation, in kernels that skip the pixels outside the input.
         """
         constants = self.constants(height, width)
         outputs = self.output_size(height, width)

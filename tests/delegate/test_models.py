@@ -137,7 +137,7 @@ def bound_program(path: Path, storage: Storage) -> Program:
         if tensor in graph.inputs and shape[3] == 3:
             view = Picture(shape, "rgba8", "rgb", "bilinear")
             texture = device.texture(640, 480, "rgba8", "frame")
-            program.bind(tensor, Binding(texture, view, picture_parameters(shape, (640, 480), "rgb")))
+            program.bind(tensor, Binding(texture, view, picture_parameters(shape, (640, 480))))
         else:
             program.bind(tensor, Binding(device.buffer(Dense(shape).nbytes, "bound"), Dense(shape)))
     return program

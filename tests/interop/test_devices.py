@@ -155,7 +155,7 @@ def test_a_texture_is_read_with_crop_flip_rotation_and_bilinear_sampling(
 ) -> None:
     picture = texels(format, 9, 11)
     shape: Shape = (1, 6, 7, len(order))
-    parameters = picture_parameters(shape, (11, 9), order, **place)
+    parameters = picture_parameters(shape, (11, 9), **place)
     out = read_picture(gpu, picture, Picture(shape, format, order, "bilinear"), parameters)
     expected = sample(picture, parameters, shape, order, True)
     assert np.abs(out - expected).max() <= 2e-5 * max(1.0, np.abs(expected).max())
@@ -166,7 +166,7 @@ def test_a_texture_of_the_tensors_size_is_read_exactly(gpu: Device, format: str,
     picture = texels(format, 5, 7)
     shape: Shape = (1, 5, 7, len(order))
     for flip in ("", "horizontal", "vertical"):
-        parameters = picture_parameters(shape, (7, 5), order, flip=flip)
+        parameters = picture_parameters(shape, (7, 5), flip=flip)
         out = read_picture(gpu, picture, Picture(shape, format, order), parameters)
         expected = sample(picture, parameters, shape, order, False)
         assert np.abs(out - expected).max() <= 1e-7 * max(1.0, np.abs(expected).max())
@@ -206,7 +206,7 @@ def write_picture(gpu: Device, x: Array, format: str, order: str, place: dict[st
     gpu.write(buffer, x, "test")
     shape: Shape = x.shape  # type: ignore[assignment]
     source = copy_source(gpu, Dense(shape), Picture(shape, format, order))
-    parameters = picture_parameters(shape, (width, height), order, write=True, **place)
+    parameters = picture_parameters(shape, (width, height), write=True, **place)
     gpu.record([step(gpu, source, whole(buffer), Operand(target), dst=parameters)]).run()
     after = np.empty_like(before)
     gpu.read(target, after, "test")
@@ -245,7 +245,7 @@ def test_a_slot_can_be_given_another_texture_before_each_run(gpu: Device) -> Non
     shape: Shape = (1, 4, 6, 3)
     source = copy_source(gpu, Picture(shape, "rgba8", "rgb"), Dense(shape))
     buffer = gpu.buffer(Dense(shape).nbytes, "out")
-    parameters = picture_parameters(shape, (6, 4), "rgb")
+    parameters = picture_parameters(shape, (6, 4))
     list_ = gpu.record([step(gpu, source, Operand(Slot("frame")), whole(buffer), src=parameters)])
     frames = [texels("rgba8", 4, 6, seed) for seed in range(3)]
     ring = [texture(gpu, frame) for frame in frames]
@@ -261,12 +261,12 @@ def test_parameters_can_be_changed_between_runs(gpu: Device) -> None:
     source = copy_source(gpu, Picture(shape, "rgba8", "rgb"), Dense(shape))
     buffer, picture = gpu.buffer(Dense(shape).nbytes, "out"), texture(gpu, frame)
     steps = [step(gpu, source, Operand(Slot("frame")), whole(buffer),
-                  src=picture_parameters(shape, (9, 8), "rgb", crop=(0, 0, 3, 2)))]  # fmt: skip
+                  src=picture_parameters(shape, (9, 8), crop=(0, 0, 3, 2)))]  # fmt: skip
     lists = [gpu.record(steps), gpu.record(steps)]
     for turn, (x, y) in enumerate([(4, 5), (1, 3), (6, 0)]):
         for number, list_ in enumerate(lists):
             list_.set_slot("frame", picture)
-            list_.set_parameters(0, "src", picture_parameters(shape, (9, 8), "rgb", crop=(x, y + number, 3, 2)))
+            list_.set_parameters(0, "src", picture_parameters(shape, (9, 8), crop=(x, y + number, 3, 2)))
         for number in (0, 1, 0, 1) if turn else (1, 0):
             lists[number].run()
             expected = frame[y + number : y + number + 2, x : x + 3, :3] / 255
@@ -321,7 +321,7 @@ def test_a_picture_slot_takes_only_its_format_and_size(gpu: Device) -> None:
     shape: Shape = (1, 4, 6, 3)
     source = copy_source(gpu, Picture(shape, "rgba8", "rgb"), Dense(shape))
     buffer = gpu.buffer(Dense(shape).nbytes, "out")
-    parameters = picture_parameters(shape, (6, 4), "rgb")
+    parameters = picture_parameters(shape, (6, 4))
     list_ = gpu.record([step(gpu, source, Operand(Slot("frame")), whole(buffer), src=parameters)])
     with pytest.raises(fb.BindingError, match="is rgba16f, and rgba8 is needed"):
         list_.set_slot("frame", gpu.texture(6, 4, "rgba16f", "half"))
@@ -330,7 +330,7 @@ def test_a_picture_slot_takes_only_its_format_and_size(gpu: Device) -> None:
     list_.set_slot("frame", gpu.texture(7, 4, "rgba8", "wide"))
     with pytest.raises(fb.BindingError, match=r"is 7x4.*made for 6x4"):
         list_.run()
-    list_.set_parameters(0, "src", picture_parameters(shape, (7, 4), "rgb"))
+    list_.set_parameters(0, "src", picture_parameters(shape, (7, 4)))
     list_.run()
 
 

@@ -32,7 +32,7 @@ def test_a_mutable_texture_without_mipmaps_is_read_all_the_same(gl: GlDevice) ->
     shape: Shape = (1, 4, 6, 4)
     buffer = gl.buffer(Dense(shape).nbytes, "out")
     source = copy_source(gl, Picture(shape, "rgba8", "rgba"), Dense(shape))
-    parameters = picture_parameters(shape, (6, 4), "rgba")
+    parameters = picture_parameters(shape, (6, 4))
     gl.record([step(gl, source, Operand(texture), whole(buffer), src=parameters)]).run()
     out = np.empty(shape, np.float32)
     gl.read(buffer, out, "test")
@@ -65,9 +65,7 @@ def test_a_texture_that_its_owner_deleted_or_replaced_is_refused_before_the_next
     shape: Shape = (1, 4, 6, 4)
     buffer = gl.buffer(Dense(shape).nbytes, "out")
     source = copy_source(gl, Picture(shape, "rgba8", "rgba"), Dense(shape))
-    list_ = gl.record(
-        [step(gl, source, Operand(Slot("frame")), whole(buffer), src=picture_parameters(shape, (6, 4), "rgba"))]
-    )
+    list_ = gl.record([step(gl, source, Operand(Slot("frame")), whole(buffer), src=picture_parameters(shape, (6, 4)))])
     list_.set_slot("frame", fb.GlTexture.from_id(name))
     list_.run()
     list_.run()
@@ -101,7 +99,7 @@ def test_asking_whether_a_texture_is_still_there_takes_three_calls_and_none_afte
     shape: Shape = (1, 4, 6, 4)
     buffer = gl.buffer(Dense(shape).nbytes, "out")
     source = copy_source(gl, Picture(shape, "rgba8", "rgba"), Dense(shape))
-    parameters = picture_parameters(shape, (6, 4), "rgba")
+    parameters = picture_parameters(shape, (6, 4))
     with counted_calls(gl.context) as calls:
         list_ = gl.record([step(gl, source, Operand(Slot("frame")), whole(buffer), src=parameters)])
         list_.set_slot("frame", fb.GlTexture.from_id(name))
@@ -167,7 +165,7 @@ def test_a_ring_of_textures_needs_no_new_object_and_no_compilation(gl: GlDevice)
     picture = Picture(shape, "rgba8", "rgb")
     source = copy_source(gl, picture, Dense(shape))
     buffer = gl.buffer(Dense(shape).nbytes, "out")
-    parameters = picture_parameters(shape, (6, 4), "rgb")
+    parameters = picture_parameters(shape, (6, 4))
     frames = [texels("rgba8", 4, 6, seed) for seed in range(3)]
     ring = [fb.GlTexture.from_array(frame) for frame in frames]
     with counted_calls(gl.context) as calls:

@@ -135,7 +135,7 @@ def test_pictures_and_their_parameters_change_between_runs(gpu: Device) -> None:
     shape = (1, 4, 5, 3)
     source = copy_source(gpu, Picture(shape, "rgba32f", "rgb", "bilinear"), Dense(shape))
     frames = [random((8, 10, 4), seed) for seed in range(2)]
-    given = [picture_parameters(shape, (10, 8), "rgb", std=(std,)) for std in (1.0, 0.25)]
+    given = [picture_parameters(shape, (10, 8), std=(std,)) for std in (1.0, 0.25)]
     buffers = [gpu.buffer(Dense(shape).nbytes, f"out {i}") for i in range(2)]
     steps = [
         step(gpu, source, Operand(Slot("frame")), whole(buffers[0]), "left", src=given[0]),
@@ -160,7 +160,7 @@ def test_steps_in_parts_compute_the_same_on_gl(gpu: Device) -> None:
     assert isinstance(gpu, GlDevice)
     shape = (1, 4, 5, 3)
     source = copy_source(gpu, Picture(shape, "rgba32f", "rgb"), Dense(shape))
-    given = [picture_parameters(shape, (5, 4), "rgb", std=(std,)) for std in (1.0, 0.25)]
+    given = [picture_parameters(shape, (5, 4), std=(std,)) for std in (1.0, 0.25)]
     buffers = [gpu.buffer(Dense(shape).nbytes, f"out {i}") for i in range(3)]
     steps = [
         step(gpu, source, Operand(Slot("frame")), whole(buffers[0]), "first", src=given[0]),
@@ -192,7 +192,7 @@ def test_after_a_failure_steps_run_separately_with_what_was_bound(gpu: Device) -
         pytest.skip("a cooperative launch cannot fail")
     shape = (1, 4, 5, 3)
     source = copy_source(gpu, Picture(shape, "rgba32f", "rgb"), Dense(shape))
-    first, now = (picture_parameters(shape, (5, 4), "rgb", std=(std,)) for std in (1.0, 0.25))
+    first, now = (picture_parameters(shape, (5, 4), std=(std,)) for std in (1.0, 0.25))
     buffers = [gpu.buffer(Dense(shape).nbytes, f"out {i}") for i in range(2)]
     steps = [
         step(gpu, source, Operand(Slot("frame")), whole(buffer), "copy", src=parameters)
@@ -221,7 +221,7 @@ def test_what_cannot_be_one_dispatch_is_refused_with_a_reason(gpu: Device) -> No
     picture, dense = Picture(shape, "rgba32f", "rgba"), Dense(shape)
     source, target = gpu.buffer(dense.nbytes, "source"), gpu.buffer(dense.nbytes, "target")
     between = gpu.texture(4, 4, "rgba32f", "between")
-    write, read = (picture_parameters(shape, (4, 4), "rgba", write=writes) for writes in (True, False))
+    write, read = (picture_parameters(shape, (4, 4), write=writes) for writes in (True, False))
     steps = [
         step(gpu, copy_source(gpu, dense, picture), whole(source), Operand(between), dst=write),
         step(gpu, copy_source(gpu, picture, dense), Operand(between), whole(target), src=read),

@@ -95,7 +95,7 @@ def through_picture(
         texture = device.texture(frame.shape[1], frame.shape[0], "rgba32f", "frame")
         device.write(texture, frame, "test")
         for crop in CROPS:
-            parameters = picture_parameters(tensors[0].bhwc, texture.size, "rgb", crop=crop, mean=(0.5,), std=(2.0,))
+            parameters = picture_parameters(tensors[0].bhwc, texture.size, crop=crop, mean=(0.5,), std=(2.0,))
             program.bind(0, Binding(texture, Picture(tensors[0].bhwc, "rgba32f", "rgb", "bilinear"), parameters))
             program.run()
             found.append(np.empty(outputs, np.float32))
@@ -131,7 +131,7 @@ def test_a_picture_that_is_read_again_is_copied(device: Device) -> None:
         tensors[2] = TensorInfo("b", shape if nodes == [added] else (1, 3, 4, 8), "float32")
         program = Program(device, compile_program(Graph(tensors, list(nodes), (0,), outputs), device.traits, "f32"))
         texture = device.texture(8, 6, "rgba8", "frame")
-        program.bind(0, Binding(texture, Picture(shape, "rgba8", "rgb"), picture_parameters(shape, (8, 6), "rgb")))
+        program.bind(0, Binding(texture, Picture(shape, "rgba8", "rgb"), picture_parameters(shape, (8, 6))))
         for output in outputs:
             view = Dense(tensors[output].bhwc)
             program.bind(output, Binding(device.buffer(view.nbytes, "out"), view))

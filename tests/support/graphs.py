@@ -65,7 +65,7 @@ def run(device: Device, shapes: dict[int, Shape], nodes: list[Node], outputs: tu
         if picture and i != 0:
             size = (bhwc[2], bhwc[1])
             resources[i] = device.texture(*size, "rgba32f", "out")
-            parameters = picture_parameters(bhwc, size, "rgba", write=True)
+            parameters = picture_parameters(bhwc, size, write=True)
             program.bind(i, Binding(resources[i], Picture(bhwc, "rgba32f", "rgba"), parameters))
         else:
             resources[i] = device.buffer(Dense(bhwc).nbytes, f"t{i}")

@@ -48,9 +48,9 @@ dispatch, 2026-11-22, ``benchmarks/inside.py``).
 
 @dataclass(frozen=True)
 class Expanded(Operation):
-    """``expansion`` is 1x1; ``activation``, a key of ACTIVATIONS, or ``rounding`` follows it; ``filter`` reads that.
-    ``added``, unless None, is the activation behind a depthwise filter, a key of CLAMPS, and what the filter reads is
-    added then.
+    """``expansion`` is a 1x1 convolution. ``activation``, a key of ACTIVATIONS, or ``rounding`` follows it, and
+    ``filter`` reads the result. If ``added`` is not None, it is the activation after a depthwise filter, a key of
+    CLAMPS, and the input of the filter is added to its result.
     """
 
     expansion: Convolution
@@ -102,7 +102,7 @@ class ExpandedTile(NamedTuple):
 
 
 def tile_candidates(operation: Expanded, filtered: Shape, target: Target) -> tuple[ExpandedTile, ...]:
-    """Tiles by their estimated time, the fastest first; none if the two are faster, or only possible, as two steps.
+    """Tiles by their estimated time, the fastest first. Empty if two steps are faster, or if one step is not possible.
 
     ``filtered`` is the shape behind the depthwise convolution.
     """
@@ -170,8 +170,9 @@ def _units(window: Window, tile: ExpandedTile) -> tuple[int, int]:
 def estimate(filtered: Shape, depth: int, window: Window, tile: ExpandedTile, target: Target) -> float:
     """The time of all tiles in clocks of a compute unit, by which tiles are compared: loads, products, and sums.
 
-    A clock has 64 bytes of the cache behind all units and 128 of local memory, by an H200's data sheet, and a
-    sixth of a step of matrix units (16 pixels, 8 channels, four slices). 300 is for a round of the warps.
+    In one clock a unit loads 64 bytes from the L2 cache and 128 from local memory (data sheet of the H200), and does a
+    sixth of a step of its matrix units (16 pixels, 8 channels, four slices). 300 clocks are added for each round of the
+    warps.
     """
     patch, warps = math.prod(patch_size(window, tile)), target.group_size // WARP
     down, across = _units(window, tile)

@@ -31,9 +31,10 @@ MOST_ROUNDS = 12
 """The most slices that an invocation loads at once, of four numbers each. A limit, not measured."""
 
 PART_OF_LOCAL_MEMORY = 4 / 7
-"""The part of local memory that a tile may take if kernels do not start early, and so become one program of all steps,
-which has the registers of its largest kernel. With larger tiles style_transfer_f16_384 had 175, so that half as many
-work-groups were resident: 182.6 us per frame of a stream in place of 148.0 (H200, OpenCL, 2026-11-22).
+"""The part of local memory that a tile may take on devices where kernels do not start early. There all steps may become
+one program, which needs the registers of its largest kernel. With larger tiles style_transfer_f16_384 needed 175
+registers, so half as many work-groups were resident: 182.6 us per frame of a stream in place of 148.0 (H200, OpenCL,
+2026-11-22).
 """
 
 
@@ -43,11 +44,11 @@ class Normalization(NamedTuple):
     epsilon: float
     low: float
     high: float
-    """The highest value: normalized ones, and what is added to them, are clamped to the range from ``low``."""
+    """The sum of the normalized values and the addends is clamped to the range from ``low`` to ``high``."""
     doublings: int
     """The number of times that nearest pixels double its height and width before the convolution."""
     kept: bool
-    """Others read the normalized tensor, too."""
+    """Other steps read the normalized tensor too."""
 
 
 class NormalizedTile(NamedTuple):
@@ -77,12 +78,12 @@ class _Sizes(NamedTuple):
 
     @property
     def parts(self) -> int:
-        """The number of warps that have all channels of a run between them."""
+        """The number of warps that share the channels of a run."""
         return self.eights // self.columns
 
 
 def launch_normalized(operation: Convolution, lowering: Lowering, normalization: Normalization) -> Launch | None:
-    """The launch of both; None if it is not one for matrix units, or does not fit.
+    """The launch of both; None if the device has no matrix units for it, or if it does not fit.
 
     Inputs: x, which is kept in 16 bits, gamma, beta, sums as moments.kern makes them, and what is added, if anything.
     Outputs: the convolution's, and the normalized tensor, which is written if the normalization is kept.
@@ -144,8 +145,8 @@ def _is_admitted(sizes: _Sizes, target: Target) -> bool:
 
 
 def _choose_tile(sizes: _Sizes, target: Target) -> NormalizedTile | None:
-    """The tile with the fewest rounds of tiles, times what a tile takes: its runs, and one more for its patch. Of equal
-    ones the tile that reads the fewest pixels.
+    """The tile with the least cost: the number of rounds of tiles, times the time of a tile (its runs, and one more for
+    its patch). Among equal tiles the one that reads the fewest pixels.
     """
     resident = max(target.invocations // TILE_INVOCATIONS, 1)
 

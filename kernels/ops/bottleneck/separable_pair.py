@@ -1,7 +1,8 @@
 """Two separable convolutions, one behind the other, as one dispatch if that is faster than two.
 
-A work-group computes the first one of all pixels that the windows of its tile of the second one reach, so some pixels
-several times, but what is between them stays in local memory. delegate/transform/separable.py makes the operation.
+A work-group computes the first one for all pixels that the second one's windows reach in its tile. Some pixels are
+computed several times, but the tensor between the two stays in local memory. delegate/transform/separable.py makes the
+operation.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ but 16x16 of 64 to 80 5.5 and 5.6, 8x8 of 96 7.2 and 5.1, 4x4 of 192 12.8 and 6.
 
 @dataclass(frozen=True)
 class SeparablePair(Operation):
-    """Both windows keep the size. ``residual`` is the sum of what the first one reads and its result, before
-    ``activation``, a key of CLAMPS; ``next_residual`` is that of the second one, before the node's epilogue.
+    """Both windows keep the height and width. ``residual`` adds the first one's input to its result, before
+    ``activation``, a key of CLAMPS. ``next_residual`` does the same for the second one, before the node's epilogue.
     """
 
     first: Separable
@@ -187,7 +188,7 @@ def _inner_products(sizes: Sizes, tile: PairTile, warps: int) -> tuple[dict[str,
 
 
 def _outer_products(sizes: Sizes, tile: PairTile, warps: int) -> tuple[dict[str, int | float], MatrixTile]:
-    """The same of the second one, whose sums several warps share if there are more warps than tiles."""
+    """The same for the second 1x1 convolution. Several warps share its sums if there are more warps than tiles."""
     pixel_tiles, eights, steps = -(-math.prod(tile) // 16), -(-sizes.out // 2), -(-sizes.middle // 4)
     columns, split = 2 if eights > 1 and pixel_tiles * eights > warps else 1, 1
     units = pixel_tiles * -(-eights // columns)

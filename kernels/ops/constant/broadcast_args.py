@@ -1,4 +1,4 @@
-"""BROADCAST_ARGS: the shape to which two shapes broadcast. It is known as soon as they are, or computed by the CPU."""
+"""BROADCAST_ARGS: the shape to which two shapes broadcast. It is constant if they are; else the CPU computes it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """SHAPE, RANK, FILL and ZEROS_LIKE: their results are known as soon as the shapes of their inputs are.
 
-Operators that read a result find a constant. It takes a copy only if it leaves the GPU.
+For operators that read such a result it is a constant. It is copied only if it leaves the GPU.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ any size.
 
 @dataclass(frozen=True)
 class Constant(Operation):
-    """``values`` of each output, for inputs of the shapes that they have now."""
+    """The ``values`` of each output, for the present shapes of the inputs."""
 
     values: tuple[np.ndarray, ...] = field(compare=False)
 

@@ -1,7 +1,7 @@
 """Constant folding: operators on small constants are computed before the model runs.
 
-Converters compute the target shape of a RESHAPE from the SHAPE of a tensor. When the shapes
-are known, so is the target. Some go through float32, as sizes that are scaled do.
+Converters compute the target shape of a RESHAPE from the SHAPE of a tensor. If the shapes are known, so is the target.
+Scaled sizes go through float32.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from ...operation import TfliteNode, TfliteOp
 from ...tensor import INDEX_DTYPES, TensorInfo
 
 MOST_VALUES = 64
-"""The size of the largest operand that is folded: shapes are short, and a device computes long tensors better."""
+"""The most values of an operand that is folded: shapes are short, and long tensors are better computed on the device.
+"""
 
 
 MOST_RESULTS = MOST_VALUES**2

@@ -22,7 +22,7 @@ class Block(NamedTuple):
 
 
 def block_candidates(rows: int, columns: int, slices: int, taps: int, depth: int, target: Target) -> tuple[Block, ...]:
-    """The block of ``choose_block``, blocks of other sizes, and its size with sums that are split less and more."""
+    """The block of ``choose_block``, blocks of other sizes, and blocks of its size with sums split less and more."""
     outputs, terms = (rows, columns, slices), (taps, depth)
     rule = choose_block(rows, columns, slices, taps, depth, target)
     sizes = [_block(size, outputs, terms, target, BUSY_PART) for size in _sizes(columns, slices)]

@@ -82,8 +82,8 @@ def _check_weights(expected: tuple[int, ...], shape: tuple[int, ...]) -> None:
 def cut_before(
     size: tuple[int, int], output: tuple[int, int], strides: tuple[int, int], kernel: tuple[int, int]
 ) -> tuple[int, int]:
-    """The rows and columns that a transposed convolution cuts off at the top and left: the forward convolution's
-    padding.
+    """The rows and columns that a transposed convolution cuts off at the top and left. They are the padding of the
+    forward convolution.
 
     ``size`` is the input's (height, width).
     """

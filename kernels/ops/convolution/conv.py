@@ -49,8 +49,8 @@ from .tiled.winograd import WinogradTile, transform_weights, winograd_constants,
 class Convolution(Operation):
     """``weights`` is (O, H, W, I) and ``bias`` (O,) or None, float32 or float16; arrays compare by identity.
 
-    ``scales``: the weights are whole multiples of them, which are one, or one per output channel. ``whole``: the
-    weights are whole numbers themselves, which halves hold.
+    ``scales``: the weights are whole multiples of these, one scale for all or one per output channel. ``whole``: the
+    weights themselves are whole numbers that a half can hold.
     """
 
     window: Window

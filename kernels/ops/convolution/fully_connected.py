@@ -1,4 +1,4 @@
-"""FULLY_CONNECTED: a convolution with a 1x1 window, or, with weights that are computed, a product of matrices."""
+"""FULLY_CONNECTED: a convolution with a 1x1 window; or a matrix product, if its weights are computed."""
 
 from __future__ import annotations
 

@@ -37,7 +37,9 @@ class MatrixProduct(Operation):
         return [launch_product(lowering, (lowering.inputs[0], lowering.inputs[1]), (first, second), self.transposed)]
 
     def collapsed(self, shapes: list[tuple[int, ...]]) -> Sequence[Collapsed]:
-        """Two dimensions of batches: those are merged that are neighbours, and that the same operand repeats."""
+        """The product with two batch dimensions. Neighbouring dimensions are merged if the same operand is repeated
+        along them.
+        """
         pairs = itertools.zip_longest(*(shape[-3::-1] for shape in shapes), fillvalue=1)
         wide = [pair for pair in reversed(list(pairs)) if pair != (1, 1)]
         runs = [list(run) for _, run in itertools.groupby(wide, lambda pair: (pair[0] == 1, pair[1] == 1))]

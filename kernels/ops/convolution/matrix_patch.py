@@ -71,7 +71,7 @@ def launch_matrix_patches(
 
 
 def _fitting_runs(depth: int, eights: int, window: Window, target: Target) -> Iterator[int]:
-    """The numbers of runs per warp for whose patch there is local memory, with room for the exchange."""
+    """The numbers of runs per warp whose patch fits into local memory beside the exchange."""
     if target.group_size % (WARP * RUNS_X) or target.group_size % (2 * eights):
         return
     room = target.local_bytes // 16 - (0 if target.matrix_units else 3 * target.group_size) - 8
@@ -91,7 +91,9 @@ def _tiles(batch: int, rows: int, columns: int, runs: int, group_size: int) -> t
 
 
 def _patch(runs: int, depth: int, eights: int, window: Window, group_size: int) -> tuple[int, int, int]:
-    """The width and height of the pixels that a tile reads, and the float4 of local memory for them or for the sums."""
+    """The width and height of the pixels that a tile reads, and the number of float4 in local memory for the pixels
+    and, later, the sums.
+    """
     height, width = _tile_rows(runs, group_size) + window.size[0] - 1, 16 * RUNS_X + window.size[1] - 1
     return width, height, max(width * height * depth + 4, runs * eights * (group_size + 4))
 

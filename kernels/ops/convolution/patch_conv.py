@@ -30,8 +30,8 @@ class Tile(NamedTuple):
 
 
 def choose_tile(rows: int, columns: int, out: int, window: Window, weights: int, target: Target) -> Tile | None:
-    """The tile with the largest blocks that still fill the device, and of those the one that reads the fewest pixels
-    per output. None if no tile fits into local memory, or if outputs are so few that their sums are better split.
+    """The tile with the largest blocks that still fill the device; among these the tile that reads the fewest pixels
+    per output. None if no tile fits into local memory, or if there are so few outputs that their sums are better split.
 
     The outputs are ``rows`` (of all pictures) by ``columns`` pixels of ``out`` slices. ``weights`` slices share the
     local memory if they fit.

@@ -38,8 +38,9 @@ CLAMPS: dict[tuple[str, ...], tuple[float, float]] = {
 
 @dataclass(frozen=True)
 class Rounding:
-    """The end of sums of integers between two convolutions: each is multiplied by its channel's factor, rounded, and
-    clamped to numbers of steps. ``operand`` is the constant tensor of the ``factors``, one per channel.
+    """The requantization between two convolutions of integers: each sum is multiplied by its channel's factor, rounded
+    to a whole step, and clamped to ``lowest`` and ``highest``. ``operand`` is the constant tensor of the ``factors``,
+    one per channel.
     """
 
     factors: np.ndarray = field(compare=False)
@@ -49,7 +50,7 @@ class Rounding:
 
 
 def ends_between(activation: tuple[str, ...], rounding: Rounding | None) -> tuple[FusedOp, ...]:
-    """The epilogue of the first of two convolutions that are computed apart."""
+    """The epilogue of the first of two convolutions, if each is a step of its own."""
     if rounding is None:
         return tuple(FusedOp(name) for name in activation)
     return (FusedOp("MUL", rounding.operand), FusedOp("STEPS", values=(rounding.lowest, rounding.highest, 1.0)))
@@ -188,8 +189,8 @@ def choose_part(pair: Pair, sizes: list[SeparableTile], target: Target) -> Separ
 
 
 def divide_window(rows: int, runs: int, group_size: int) -> tuple[int, int]:
-    """The number of invocations that share the window of each of ``runs`` runs and slices, if others would be idle, and
-    the number of window rows that each has.
+    """The number of invocations that share the window of each of ``runs`` runs and slices, so that none is idle; and
+    the number of window rows for each of them.
     """
     each = -(-rows // max(min(group_size // runs, rows), 1))
     return -(-rows // each), each

@@ -25,7 +25,7 @@ from .packing import pack_bias, pack_weights
 
 @dataclass(frozen=True)
 class TransposeConvolution(Operation):
-    """``weights`` is (O, H, W, I). ``size`` is the output's (height, width), or None if it follows from the input's."""
+    """``weights`` is (O, H, W, I). ``size`` is the output's (height, width). None: it follows from the input's size."""
 
     strides: tuple[int, int]
     padding: int
@@ -71,9 +71,10 @@ def _checked(strides: tuple[int, int], padding: int, source: TensorInfo | None, 
 
 
 def _check_size(source: TensorInfo | None, output: list[int], window: Window) -> None:
-    """Raise Unsupported unless the forward convolution makes an input of this size of the constant output shape.
+    """Raise Unsupported unless the forward convolution of the constant output shape gives the size of the input.
 
-    The batch is the input's, whatever the constant says: so it is in LiteRT, which runs the operator by XNNPACK.
+    The batch is that of the input, and the constant's batch is ignored: LiteRT, which runs the operator by XNNPACK,
+    does the same.
     """
     forward = window.output_size(output[1], output[2]) if len(output) == 4 else ()
     if source is None or source.shape[1:3] != forward:

@@ -1,4 +1,4 @@
-"""COMPLEX_ABS, REAL and IMAG: numbers of complex ones, which an operator on the GPU must have computed."""
+"""COMPLEX_ABS, REAL and IMAG: real numbers from complex ones. An operator on the GPU must have computed the input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RFFT2D: the frequencies of real pictures, as sums over all values of a row, then over all rows."""
+"""RFFT2D: the discrete Fourier transform of real pictures, as sums over all values of a row, then over all rows."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from ...tensor import INDEX_DTYPES
 from ..arguments import require_float, require_type, shape_constant
 
 LONGEST_LINE = 4096
-"""The longest row and column: a sum takes as many products for each frequency. A limit, not measured."""
+"""The longest row and column: each frequency takes as many products. A limit, not measured."""
 
 
 @dataclass(frozen=True)
 class Spectrum(Operation):
-    """The frequencies of pictures of ``size`` (height, width), powers of two, of which the input has ``picture``.
+    """The frequencies of pictures of ``size`` (height, width), which are powers of two. The input's size is
+    ``picture``.
 
     The input is cut, or extended with zeros. Rows have the frequencies from 0 to half the width, columns all of them.
     """
@@ -55,7 +56,7 @@ class Spectrum(Operation):
 
 
 def _turns(length: int) -> PackedArray:
-    """The roots of 1 by which values are multiplied: real and imaginary part in the first two of four columns."""
+    """The roots of unity by which values are multiplied: real and imaginary part in the first two of four columns."""
 
     def make() -> np.ndarray:
         angles = -2 * np.pi * np.arange(length) / length

@@ -18,9 +18,9 @@ MOST_COMPARISONS = 1 << 26
 class Scatter(Operation):
     """A tensor of the shape ``destination`` that is ``fill``, with values at the places that indices name.
 
-    An index has ``depth`` coordinates, of the first dimensions; a value is a part of the tensor, or (``single``) one
-    number for all indices. Values of the same place are added up (``adds``), or the last one is taken. Indices outside
-    the tensor are ignored.
+    An index has ``depth`` coordinates, one for each of the first dimensions. A value is a part of the tensor; with
+    ``single`` it is one number for all indices. Values of the same place are added up (``adds``), or the last one is
+    taken. Indices outside the tensor are ignored.
     """
 
     destination: tuple[int, ...]
@@ -31,7 +31,7 @@ class Scatter(Operation):
     single: bool = False
 
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-        """Indices have the shape (..., depth), or none but the numbers if they have one coordinate."""
+        """Indices have the shape (..., depth). With one coordinate the last dimension may be missing."""
         (indices, values), depth = shapes, self.depth
         numbers = indices[:-1] if self.adds or len(indices) > 1 else indices
         if math.prod(indices) != math.prod(numbers) * depth:
@@ -61,7 +61,7 @@ def _shape_of(tensor: TensorInfo | None) -> tuple[int, ...]:
 
 
 def _checked(operation: Scatter, indices: TensorInfo) -> Scatter:
-    """The operation, if it is no more work than for a tensor of these indices may be."""
+    """The operation, if the number of comparisons is within the limit. Raises Unsupported otherwise."""
     destination = operation.destination
     if not 1 <= operation.depth <= min(len(destination), MOST_COORDINATES):
         raise Unsupported(f"indices of {operation.depth} coordinates do not fit the shape {destination}")

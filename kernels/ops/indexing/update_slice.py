@@ -11,7 +11,9 @@ from ..arguments import require_type, require_values
 
 @dataclass(frozen=True)
 class UpdateSlice(Operation):
-    """The third input is where the part begins along each of ``rank`` dimensions; it is moved inside if need be."""
+    """The third input has the start of the part along each of ``rank`` dimensions. Starts are clamped so that the part
+    stays inside.
+    """
 
     rank: int
 

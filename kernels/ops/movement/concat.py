@@ -50,7 +50,7 @@ class Pack(Operation):
         return [(*shapes[0][: self.axis], len(shapes), *shapes[0][self.axis :])]
 
     def lower(self, lowering: Lowering) -> list[Launch]:
-        """Each input with its new dimension, if its BHWC form changes then; after that, a concatenation."""
+        """A reshape of each input whose BHWC form changes with the new dimension, and then a concatenation."""
         shape = list(ranked(lowering.shape(lowering.outputs[0]), self.rank))
         shape[self.axis] = 1
         if len(lowering.inputs) == 1:

@@ -44,7 +44,7 @@ class OneHot(Operation):
 
 @dataclass(frozen=True)
 class Gather(Operation):
-    """Rows along ``axis``; the first ``batches`` dimensions of the indices are the input's own.
+    """Rows along ``axis``, chosen by indices. The first ``batches`` dimensions of the indices are those of the input.
 
     ``ranks`` are those of input and indices. An index that is computed outside the axis takes the nearest row.
     """
@@ -71,7 +71,9 @@ class Gather(Operation):
         return [Launch("gather", reads, writes, lowering.groups_for(lowering.outputs[0]), constants)]
 
     def collapsed(self, shapes: list[tuple[int, ...]]) -> Sequence[Collapsed]:
-        """Batch, dimensions before the axis, the axis and those behind it, which are left out if there are none."""
+        """The gather with four dimensions: batch, dimensions before the axis, the axis, and dimensions behind it if
+        there are any.
+        """
         (shape, indices), axis, batches = shapes, self.axis, self.batches
         behind = (math.prod(shape[axis + 1 :]),) if axis + 1 < len(shape) else ()
         source = (math.prod(shape[:batches]), math.prod(shape[batches:axis]), shape[axis], *behind)

@@ -13,7 +13,7 @@ from ..arguments import require_float
 
 @dataclass(frozen=True)
 class Resampler(Operation):
-    """Samples of the first input (b, h, w, c) at the places in pixels, x and then y, of the second (b, y, x, 2)."""
+    """Samples of the first input (b, h, w, c) at the positions in the second (b, y, x, 2): x, then y, in pixels."""
 
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
         source, warp = shapes

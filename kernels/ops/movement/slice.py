@@ -17,11 +17,11 @@ from .strided_copy import Digit, Rearrangement, launch_strided_copy
 
 @dataclass(frozen=True)
 class Cut:
-    """A range along one dimension: from ``begin`` to before ``end`` (None: from or to the edge) by ``step``.
+    """A range along one dimension: from ``begin`` up to ``end``, which is excluded, by ``step``. None is the edge.
 
-    Negative bounds count from the end, as in Python. ``drop``: the dimension, of one value, is left out. ``computed``:
-    the number of the begin among those that are computed while the model runs; the bounds then say how many values are
-    taken.
+    Negative bounds count from the end, as in Python. ``drop``: one value is taken, and the dimension is removed.
+    ``computed``: the begin is computed while the model runs, and this is its index in the second input; ``begin`` and
+    ``end`` then only say how many values are taken.
     """
 
     begin: int | None
@@ -45,7 +45,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Slice(Rearrangement):
-    """One cut for each input dimension; ``new`` are the dimensions of the output that have no counterpart."""
+    """One cut for each input dimension. ``new`` are the dimensions of size 1 that the output has in addition."""
 
     cuts: tuple[Cut, ...]
     new: tuple[int, ...] = ()
@@ -149,7 +149,7 @@ def _parse_strided(node: TfliteNode) -> Parsed:
 
 
 def _cut_at(source: TensorInfo, taken: Slice, *, from_end: bool) -> Parsed:
-    """A slice some of whose begins are numbers in the second input."""
+    """A slice with begins that are computed: they are in the second input."""
     shape = source.shape
     fixed = [(*cut.indices(size), cut.step) for cut, size in zip(taken.cuts, shape, strict=True)]
     places = {axis: cut.computed for axis, cut in enumerate(taken.cuts) if cut.computed is not None}
@@ -158,7 +158,9 @@ def _cut_at(source: TensorInfo, taken: Slice, *, from_end: bool) -> Parsed:
 
 
 def dense_slice(rank: int, begins: list[int] | None, ends: list[int] | None, steps: list[int], options: Any) -> Slice:
-    """The masks spelled out: a cut for every dimension, those of the ellipsis included. None: known only later."""
+    """Resolve the masks to a cut for every dimension, also for those of the ellipsis. ``begins`` or ``ends`` is None if
+    they are computed while the model runs.
+    """
 
     def has(mask: int, i: int) -> bool:
         return bool(mask >> i & 1)

@@ -18,8 +18,8 @@ MOST_STARTS = 4
 class Start:
     """Number ``place`` of the second input: the start along a dimension whose neighbours are ``stride`` values apart.
 
-    A negative one counts from the end if ``wrap`` is the dimension's size. One outside 0 to ``last`` takes the nearest
-    place: LiteRT stops at it, or reads memory that is not the tensor's, and a kernel can do neither.
+    A negative start counts from the end if ``wrap`` is the dimension's size. A start outside 0 to ``last`` is clamped.
+    (LiteRT stops there, or reads memory outside the tensor; a kernel can do neither.)
     """
 
     place: int
@@ -64,7 +64,7 @@ def slice_at(
     *,
     from_end: bool,
 ) -> SliceAt:
-    """The slice of an input of this ``shape`` that takes (first, count, step) of each dimension.
+    """The slice of an input of this ``shape``. ``fixed`` has (first, count, step) for each dimension.
 
     ``places`` are the numbers of computed starts, by dimension. ``from_end``: negative starts count from the end.
     """

@@ -20,7 +20,7 @@ MAX_DIGITS = 8
 
 @dataclass(frozen=True)
 class StridedCopy(Operation):
-    """Values of the input in the order of ``digits`` from number ``base`` on, as a tensor of a ``destination`` shape.
+    """Values of the input, from index ``base`` on, in the order of ``digits``, as a tensor of shape ``destination``.
 
     Values are counted in the order of memory, so the shape of the input does not matter.
     """
@@ -70,8 +70,8 @@ def launch_strided_copy(
     """One dispatch. ``digits`` count the values of ``destination``, the outermost first; their sizes multiply to its
     size.
 
-    ``base`` is the number of the input's value that the output's first value shows; a multiple of each of ``moves`` may
-    be added to it while the model runs.
+    ``base`` is the index of the input value that becomes the first output value. While the model runs, a multiple of
+    each of ``moves`` may be added to it.
     """
     batch, rows, columns, channels = lowering.shape(destination)
     kept = [digit for digit in digits if digit[0] != 1] or [(1, 0)]
@@ -89,7 +89,7 @@ def launch_strided_copy(
 
 
 def merged_digits(digits: Sequence[Digit]) -> list[Digit]:
-    """The same order with fewer digits: two are one if the outer one goes on where the inner one ends."""
+    """The same order with fewer digits. Two are merged if the outer one continues where the inner one ends."""
     merged: list[Digit] = []
     for size, stride in digits:
         if size == 1:

@@ -46,12 +46,14 @@ class MaxIndices(Operation):
 
 @dataclass(frozen=True)
 class Unpooling(Operation):
-    """The pooling that is undone: its window and strides. The output is as large as all windows side by side."""
+    """Undoes a pooling. ``window`` is that of the pooling. The output has the size of all windows side by side."""
 
     window: Window
 
     def constants(self, height: int, width: int) -> dict[str, int | float]:
-        """For an input of this size: the window, and how much of the first one is cut off."""
+        """The kernel's constants for an input of this size: the window, and the part of the first window that is cut
+        off.
+        """
         before = []
         for size, kernel, stride in zip((height, width), self.window.size, self.window.strides, strict=True):
             before.append(max(0, (size - 1) * stride + kernel - size * kernel) // 2)

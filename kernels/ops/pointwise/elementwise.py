@@ -151,7 +151,7 @@ def _operands(node: TfliteNode) -> tuple[TensorInfo, TensorInfo]:
 
 
 def _binary(node: TfliteNode, name: str, bounds: Bounds | None = None) -> Parsed:
-    """The operator; ``bounds`` are those of its result if it is one of integers."""
+    """Parse a binary operator. ``bounds`` are those of its result if it computes on integers, else None."""
     left, right = _operands(node)
     try:
         broadcast_shape([left.shape, right.shape])
@@ -171,7 +171,7 @@ def _binary(node: TfliteNode, name: str, bounds: Bounds | None = None) -> Parsed
 
 
 def _parse_first_shape(node: TfliteNode, *, name: str) -> Parsed:
-    """A binary operator whose output has the shape of the first operand in LiteRT; ATAN2 broadcasts neither."""
+    """A binary operator whose output has the shape of the first operand in LiteRT. ATAN2 does not broadcast at all."""
     parsed = _parse_binary(node, name=name)
     left, right = (tensor.shape for tensor in node.inputs if tensor is not None)
     if left != (right if name == "ATAN2" else broadcast_shape([left, right])):
@@ -215,7 +215,7 @@ def _parse_add_n(node: TfliteNode) -> Parsed:
 
 
 def _folded(operator: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Callable[[Any, list[np.ndarray]], np.ndarray]:
-    """The arithmetic of a row on constants."""
+    """The ``fold`` of a row: its arithmetic on constants."""
 
     def fold(options: Any, inputs: list[np.ndarray]) -> np.ndarray:
         if getattr(options, "FusedActivationFunction", lambda: 0)():
@@ -260,7 +260,9 @@ _UNARY_FOLDS: dict[str, Callable[[Any, list[np.ndarray]], np.ndarray]] = {
 _OF_NAN: dict[str, str] = dict.fromkeys(
     ("RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "ELU"), "NaN becomes a bound, or 0"
 )
-"""Bounds by max and min, whose result for NaN is the driver's. They end convolutions, so that they must be short."""
+"""Operators by max and min, whose result for NaN depends on the driver. An exact form would be longer, and these end
+most convolutions.
+"""
 _BINARY_PARSERS = {
     **dict.fromkeys(ARITHMETIC, _parse_arithmetic),
     **dict.fromkeys(DIVISIONS, _parse_division),

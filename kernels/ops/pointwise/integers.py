@@ -83,8 +83,8 @@ def sign_bounds(name: str, source: TensorInfo, dtype: str) -> Bounds:
 
 
 def wrapped(bounds: Bounds, dtype: str) -> Bounds:
-    """The bounds of a result that would have these if it had enough bits. Raises Unsupported if it is int64 and may
-    have more than 32 bits.
+    """The bounds of a result after it wraps around at 32 bits. Raises Unsupported if it is int64 and may need more than
+    32 bits.
     """
     if INT32_BOUNDS[0] <= bounds[0] and bounds[1] <= INT32_BOUNDS[1]:
         return bounds

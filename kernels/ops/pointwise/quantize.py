@@ -18,13 +18,13 @@ from ..arguments import require_float
 from .elementwise import Elementwise, lower_copy
 
 _CONSTANTS = QUANTIZED_DTYPES.keys() | INDEX_DTYPES | {"int4"}
-"""The integer types of quantized constants: weights, operands, and biases, which are wider."""
+"""The integer types of quantized constants: weights, operands, and biases, which have wider types."""
 
 
 @dataclass(frozen=True)
 class Dequantize(Operation):
-    """A float16, integer or sparse constant as a float one: folded before anything runs, unless the outside asks for
-    the tensor.
+    """A float16, integer or sparse constant as float32. It is folded before the model runs, unless the tensor is an
+    output.
     """
 
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -121,10 +121,9 @@ def rounding_op(tensor: TensorInfo) -> FusedOp | None:
 
 
 def rounding_epilogue(row: TfliteOp, node: TfliteNode, parsed: Parsed) -> tuple[FusedOp, ...]:
-    """The end of an operator's epilogue that makes its outputs hold what its quantized outputs can.
+    """The end of an operator's epilogue, which rounds the outputs to values that their integers can hold.
 
-    Raises Unsupported for several outputs that are not merely values of the inputs, and for an operator that has no
-    float view.
+    Raises Unsupported for several outputs that need rounding, and for an operator that computes on the stored integers.
     """
     inputs, outputs = node.inputs, node.outputs
     if row.takes_integers and any(t is not None and t.stored_dtype in QUANTIZED_DTYPES for t in (*inputs, *outputs)):

@@ -1,4 +1,4 @@
-"""RIGHT_SHIFT and STABLEHLO_SHIFT_LEFT of integers, which are whole numbers in floats: halves and doubles of them."""
+"""RIGHT_SHIFT and STABLEHLO_SHIFT_LEFT. Integers are whole numbers in floats here, so shifts halve and double them."""
 
 from __future__ import annotations
 

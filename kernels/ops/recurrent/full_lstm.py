@@ -3,8 +3,9 @@
 Inputs: x, four weights for x and four for the activation before, three peephole weights, four biases, projection and
 its bias, the two states (variable tensors, which the operator writes), four factors of normalized sums. Gates come in
 the order input, forget, new value, output. Without weights for the input gate, that gate is one minus the forget gate.
-Formulas: TensorFlow Lite's reference LSTM (lstm_eval, the float step): peepholes see the state, the output gate's the
-new one; a normalized sum is (sum - mean) / sqrt(variance + 1e-8) over a row, times its factor, plus the gate's bias.
+Formulas: TensorFlow Lite's reference LSTM (lstm_eval, the float step). Peepholes see the previous state, but that of
+the output gate sees the new one. A normalized sum is (sum - mean) / sqrt(variance + 1e-8) over a row, times its factor,
+plus the gate's bias.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ FOR_X, FOR_STATE, PEEPHOLES, BIASES, PROJECTION, STATES, FACTORS = 1, 5, 9, 12, 
 """The position of the first input of each group."""
 TANH = 4
 ORDER = (1, 0, 2, 3)
-"""The places of the cell's gates (forget, input, new, output) in a group of four of the operator's."""
+"""The positions of the cell's gates (forget, input, new, output) in each group of four inputs."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,7 @@ def _cell(options: Any, inputs: list[TensorInfo | None], gates: Sequence[int], u
 
 
 def _clip(value: float) -> float:
-    """The limit of a clip; 0 for no clip. TensorFlow Lite takes any number that is not positive for no clip."""
+    """The limit of a clip; 0 for no clip. TensorFlow Lite does not clip if the number is not positive."""
     if not math.isfinite(value):
         raise Unsupported(f"it clips at {value}")
     return max(float(value), 0.0)

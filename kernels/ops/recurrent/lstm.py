@@ -1,9 +1,9 @@
 """LSTM: one step of a cell. The full form, whose state is kept in variable tensors, is in full_lstm.py.
 
 In the basic form the state comes in and goes out as tensors. Inputs: x, the activation before, weights (4 * units,
-inputs + units), bias, the state before. Outputs: the activation, the state, and what LiteRT keeps on the way: x beside
-the activation before, and the sums of the four gates (input, new value, forget, output). Formulas: TensorFlow Lite's
-reference LstmCell.
+inputs + units), bias, the state before. Outputs: the activation, the state, and two intermediate results that LiteRT
+also gives: x and the previous activation side by side, and the sums of the four gates (input, new value, forget,
+output). Formulas: TensorFlow Lite's reference LstmCell.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .full_lstm import TANH, parse_full
 from .lstm_cell import Cell, launch_cell, launch_sums
 
 COLUMNS = (2, 0, 1, 3)
-"""The places of the sums of the cell's gates (forget, input, new, output)."""
+"""The positions of the sums of the cell's gates (forget, input, new, output)."""
 
 
 @dataclass(frozen=True)

@@ -42,8 +42,8 @@ def launch_sums(
     tensors: tuple[TensorId, TensorId],
     layer: tuple[np.ndarray, np.ndarray | None],
 ) -> list[Launch]:
-    """Two dispatches: the two tensors ``rows`` side by side, written to ``tensors[0]``, and a product of that with the
-    ``layer``'s weights (sums, width), plus its bias, written to ``tensors[1]``.
+    """Two dispatches. The first writes the two tensors ``rows`` side by side to ``tensors[0]``. The second multiplies
+    that by the weights of ``layer``, of shape (sums, width), adds its bias, and writes ``tensors[1]``.
     """
     joined, sums = tensors
     join = launch_concat(lowering, rows[0], rows[1], joined, 3)

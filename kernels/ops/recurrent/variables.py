@@ -1,8 +1,8 @@
 """READ_VARIABLE and ASSIGN_VARIABLE: copies out of and into the buffer in which a variable stays between runs.
 
-Here the first input is the variable's value itself, a variable tensor; in the file it is a handle, which VAR_HANDLE
-makes of a name. Further inputs are what has to be done before: a variable is assigned after all that reads the value
-before, and read after it was assigned.
+In the file the first input is a handle, which VAR_HANDLE makes from a name. Here it is a variable tensor, the value
+itself. Further inputs only give the order: a variable is assigned after all reads of its previous value, and read after
+its assignment.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from ..arguments import require_float
 
 @dataclass(frozen=True)
 class ReadVariable(Operation):
-    """The value of a variable. Inputs: the variable, and the results of what has to be done before."""
+    """The value of a variable. Inputs: the variable, and results that only give the order."""
 
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
         return [shapes[0]]
 
     def lower(self, lowering: Lowering) -> list[Launch]:
-        """One dispatch. It is no copy that others may leave out: the variable changes."""
+        """One dispatch. No pass may remove this copy, because the variable changes later."""
         (output,) = lowering.outputs
         return [Launch("copy", {"src": lowering.inputs[0]}, {"dst": output}, lowering.groups_for(output))]
 
 
 @dataclass(frozen=True)
 class AssignVariable(Operation):
-    """Inputs: the value, the variable, and the results of what has to be done before. The output says that it is done;
-    it has no memory.
+    """Inputs: the value, the variable, and results that only give the order. The output marks the end of the
+    assignment, and has no memory.
     """
 
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:

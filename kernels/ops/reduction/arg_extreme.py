@@ -12,7 +12,7 @@ from ...tensor import INDEX_DTYPES, LARGEST_RANK, around_axis, ranked
 from ..arguments import axis_of, constant, require_declared, require_type, require_values
 
 LONGEST_AXIS = 1 << 30
-"""More values than an axis has, however a model's inputs are resized."""
+"""A bound on the length of an axis, also after a model's inputs are resized."""
 
 
 @dataclass(frozen=True)

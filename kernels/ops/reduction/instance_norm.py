@@ -1,4 +1,4 @@
-"""Instance normalization, which delegate/transform/instance_norm.py makes of the operators that spell it out.
+"""Instance normalization. delegate/transform/instance_norm.py makes it from the operators of which a model composes it.
 
 It takes two dispatches: partial sums by many work-groups; then every work-group adds those up for itself and scales its
 share of the pixels. Sums are of differences to a pixel of the same channel, which keeps them small. If tensors are kept
@@ -60,8 +60,8 @@ class InstanceNorm(Operation):
 
 
 def _items_of_group(items: int, target: Target) -> int:
-    """The slices that a work-group scales: whole rounds of its invocations, and two work-groups per unit at most, since
-    each adds up all partial sums before.
+    """The number of slices that a work-group scales: whole rounds of its invocations. There are at most two work-groups
+    per compute unit, because each of them first adds up all partial sums.
     """
     groups = max(target.invocations // TILE_INVOCATIONS, 1)
     return int(np.clip(-(-items // (groups * target.group_size)), *ROUNDS)) * target.group_size

@@ -32,10 +32,10 @@ IDENTITY = (0.0, -FLOAT_MAX, FLOAT_MAX, 1.0)
 """The result of a reduction of nothing, by the kernel's number."""
 INTEGER_IDENTITY = (0, *INT32_BOUNDS, 1)
 LEAST_SHARED, FEW_ITEMS_PART = 32, 48
-"""A work-group shares each result of so many values or more, if results are fewer than 1/48 of the invocations that the
-device keeps resident: else few groups would read one value after the other. 2,048 sums of 64 values took 16 us on an
-H200 on 2026-11-22, on 8 groups (selfie_segmentation, 8 frames). Sharing was measured only together with the change of
-squeeze-and-excite of that day: docs/internals/squeeze-excite.md.
+"""A work-group computes each result together, if a result has at least so many values, and if there are fewer results
+than 1/48 of the invocations that the device keeps resident. Otherwise a few groups would read one value after the
+other. 2,048 sums of 64 values took 16 us on an H200 on 2026-11-22, on 8 groups (selfie_segmentation, 8 frames). Sharing
+was measured only together with the change of squeeze-and-excite of that day: docs/internals/squeeze-excite.md.
 """
 LONGEST_MEAN = 32767
 """The most integers whose mean is taken: the sum of their remainders fits 32 bits."""
@@ -63,7 +63,7 @@ class Reduction(Operation):
         return lower_reduction(lowering, axes, self.kind, integers=self.integers)
 
     def collapsed(self, shapes: list[tuple[int, ...]]) -> Sequence[Collapsed]:
-        """Reductions of one run of axes after the other while more than four runs are left."""
+        """Reductions of one run of neighbouring axes after the other, until at most four runs are left."""
         wide = [axis for axis, size in enumerate(shapes[0]) if size > 1 or axis == self.rank - 1]
         sizes, reduced = merged_runs([shapes[0][axis] for axis in wide], [axis in self.axes for axis in wide])
         steps: list[Collapsed] = []
@@ -91,7 +91,7 @@ def lower_reduction(
     """One dispatch that reduces ``axes`` of BHWC into ``destination`` (by default the output), and a reshape if the
     channels are dropped.
 
-    Pixels keep their order whether other reduced axes are dropped or kept, so the kernel counts output pixels.
+    Output pixels have the same order whether other reduced axes are dropped or kept, so the kernel only counts pixels.
     """
     shape = lowering.shape(lowering.inputs[0])
     extents = (shape[0], shape[1], shape[2], slices(shape[3]))

@@ -21,8 +21,8 @@ PRODUCTS = 512
 2026-11-21, docs/internals/squeeze-excite.md.
 """
 SHARES, MOST_TERMS = 8, 2
-"""The number of invocations that share a sum. More would only wait for one another, unless each had more than
-MOST_TERMS terms, whose weights it keeps in registers. Same measurement.
+"""The number of invocations that share a sum. More of them would only wait for one another, unless each had more than
+MOST_TERMS terms: an invocation keeps the weights of its terms in registers. Same measurement.
 """
 
 

@@ -1,4 +1,4 @@
-"""CONV_3D and CONV_3D_TRANSPOSE with constant weights: tensors of rank 5, whose planes are pictures to the kernel."""
+"""CONV_3D and CONV_3D_TRANSPOSE with constant weights. Tensors have rank 5; for the kernel each plane is a picture."""
 
 from __future__ import annotations
 

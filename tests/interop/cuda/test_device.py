@@ -91,7 +91,7 @@ def test_a_slot_takes_another_array_without_a_call(device: CudaDevice, recorder:
 
 def test_a_picture_passes_its_pitch_and_parameters(device: CudaDevice, recorder: RecordingDriver) -> None:
     view = Picture((1, 4, 4, 4), "rgba8", "rgba")
-    values = picture_parameters(view.shape, (4, 4), "rgba")
+    values = picture_parameters(view.shape, (4, 4))
     picture = device.texture(4, 4, "rgba8", "picture")
     commands = device.record([copy_step(device, picture, device.buffer(256, "target"), view, src=values)])
     commands.run()
@@ -130,7 +130,7 @@ def test_tensor_cores_multiply_floats_since_ampere(recorder: RecordingDriver, ma
 
 def two_steps(device: CudaDevice) -> list[Step]:
     view = Picture((1, 4, 4, 4), "rgba8", "rgba")
-    values = picture_parameters(view.shape, (4, 4), "rgba")
+    values = picture_parameters(view.shape, (4, 4))
     between = device.buffer(256, "between")
     return [
         copy_step(device, Slot("frame"), between, view, src=values),
@@ -194,7 +194,7 @@ def test_what_changes_in_a_graph_is_given_to_it_once(device: CudaDevice, recorde
         recorder.calls.clear()
         picture = device.texture(4, 4, "rgba8", f"picture {number}")
         commands.set_slot("frame", picture)
-        values = picture_parameters((1, 4, 4, 4), (4, 4), "rgba", std=(number + 2.0,))
+        values = picture_parameters((1, 4, 4, 4), (4, 4), std=(number + 2.0,))
         commands.set_parameters(0, "src", values)
         commands.run()
         commands.run()
@@ -204,7 +204,7 @@ def test_what_changes_in_a_graph_is_given_to_it_once(device: CudaDevice, recorde
         assert ctypes.c_uint64.from_address(addresses[1]).value == picture.pointer
         assert list((ctypes.c_float * 16).from_address(addresses[3])) == pytest.approx(values)
     recorder.calls.clear()
-    commands.set_parameters(0, "src", picture_parameters((1, 4, 4, 4), (4, 4), "rgba", std=(9.0,)))
+    commands.set_parameters(0, "src", picture_parameters((1, 4, 4, 4), (4, 4), std=(9.0,)))
     commands.run()
     assert len(updated(recorder)) == 1, "another crop of the same picture"
     recorder.failing["cuGraphExecKernelNodeSetParams"] = 1

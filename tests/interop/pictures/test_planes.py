@@ -26,7 +26,7 @@ def test_bytes_are_sampled_as_textures_are(gpu: Device, kind: int, order: str, p
     given = packed(kind) if kind else channels_first()
     shape: Shape = (1, 5, 7, len(order)) if place else (1, HEIGHT, WIDTH, len(order))
     out = run(gpu, given, shape, order, place, buffers(gpu, given))
-    parameters = picture_parameters(shape, (WIDTH, HEIGHT), order, **place)
+    parameters = picture_parameters(shape, (WIDTH, HEIGHT), **place)
     expected = sample(given.picture, parameters, shape, order, bool(place))
     assert np.abs(out - expected).max() <= 2e-5
     if kind == 4:  # an API's own texture of the same bytes gives the same values

@@ -106,7 +106,7 @@ def sampled_step(gpu: Device, given: Given, view: PlanePicture, place: dict[str,
     arguments = (Argument("src", view, "r", "picture"), *planes, Argument("dst", Dense(view.shape), "w", "target"))
     size = gpu.traits.group_size
     source = KernelSource("copy", arguments, size, -(-view.shape[1] * view.shape[2] // size))
-    parameters = picture_parameters(view.shape, (WIDTH, HEIGHT), view.order, **place) + given.parameters
+    parameters = picture_parameters(view.shape, (WIDTH, HEIGHT), **place) + given.parameters
     operands = {argument.name: Operand(Slot(argument.memory)) for argument in planes} | {"dst": whole(target)}
     return Step(gpu.kernel(source), operands, source.group_count, "copy", {"src": parameters})
 

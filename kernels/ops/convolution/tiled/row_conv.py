@@ -53,8 +53,8 @@ class RowTile(NamedTuple):
 
 
 def row_tiles(window: Window, source: Shape, destination: Shape, target: Target) -> tuple[RowTile, ...]:
-    """The tiles that take the least time by estimate, the best first. None if the device has few invocations, which is
-    a CPU, if products or taps are few, or if no tile fills a work-group and fits into local memory.
+    """The tiles with the least estimated time, the best first. Empty if the device is a CPU (few invocations), if there
+    are few products or taps, or if no tile fills a work-group and fits into local memory.
     """
     products = slices(source[3]) * slices(destination[3]) * math.prod(window.size) * _pixels(destination)
     few = products < ROW_LEAST_PRODUCTS or math.prod(window.size) < ROW_LEAST_TAPS
@@ -65,7 +65,9 @@ def row_tiles(window: Window, source: Shape, destination: Shape, target: Target)
 
 
 def is_flat(source: Shape, window: Window) -> bool:
-    """Whether each pixel depends on one, in the same place: then rows and pictures are one long row."""
+    """Whether each output pixel depends on one input pixel, at the same position. Then rows and pictures are one long
+    row.
+    """
     return window.size == window.strides == (1, 1) and not window.constants(source[1], source[2])["PADDED"]
 
 
@@ -137,7 +139,7 @@ def _fitting(window: Window, source: Shape, destination: Shape, target: Target) 
 def _clocks(window: Window, source: Shape, destination: Shape, tile: RowTile, target: Target) -> float:
     """An estimate of the clocks that the step takes. A warp copies pixels, 14 instructions per slice, and then issues
     multiply-adds, loads and conversions of weights. A unit issues at most ROW_MOST_ISSUED instructions per clock, and
-    ROW_WARP_ISSUES of each warp that it has room for: that much of the time a warp does not wait.
+    at most ROW_WARP_ISSUES for each resident warp, because a warp waits the rest of the time.
     """
     depth, out, channels = slices(source[3]), slices(destination[3]), min(source[3], 4)
     width, height = tile.patch(window)

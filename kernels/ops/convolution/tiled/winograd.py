@@ -1,7 +1,7 @@
 """3x3 convolutions of stride 1 by Winograd's F(2x2, 3x3): a candidate that is taken if it was measured to be faster.
 
-Products are 4/9 of those of the window, for sums of inputs and outputs, and local memory. Weights take 16/9 of their
-memory, and are no longer halves if the file's are: errors are in docs/performance.md.
+It needs 4/9 of the products of a direct convolution, but also sums of inputs and outputs, and local memory. Weights
+take 16/9 of the memory, and become float32 if the file has halves. docs/performance.md has the errors.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def winograd_tiles(window: Window, depth: int, channels: int, target: Target) ->
 
 
 def _local_depth(depth: int, patches: int) -> int:
-    """The largest divisor of the input slices of which local memory holds so many patches."""
+    """The number of input slices at a time: the largest divisor for which so many patches fit into local memory."""
     return max(part for part in range(1, min(8, LOCAL // patches) + 1) if depth % part == 0)
 
 
