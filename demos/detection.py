@@ -81,7 +81,7 @@ def prepare(scene: Scene, score: float | None = None, labels: Path | None = None
     network, (image,) = scene.network, scene.network.inputs
     detector, classes = _detector(network)
     least = detector.least if score is None else score
-    names = ["face"] if classes == 1 else read_labels(labels, classes)
+    names = ["face"] if classes == 1 and labels is None else read_labels(labels, classes)
     read_boxes = _reader(network, detector, classes, least)
     crop = _crop(detector, scene.picture.size)
     found: list[Detection] = []
@@ -103,7 +103,7 @@ def prepare(scene: Scene, score: float | None = None, labels: Path | None = None
 def finder(model: Model, size: tuple[int, int], labels: Path | None = None) -> Finder:
     """The same without drawing. Raises ModelError for a model that is not a known detector."""
     detector, classes = _detector(model)
-    names = ["face"] if classes == 1 else read_labels(labels, classes)
+    names = ["face"] if classes == 1 and labels is None else read_labels(labels, classes)
     crop, is_logit, found = _crop(detector, size), None, list[Detection]()
 
     def find(run: Run) -> list[dict[str, Any]]:

@@ -20,10 +20,12 @@ from ..cluster.schedule import add_times
 from ..cluster.units import Event, Finished, Lost, Progress, Unit
 from ..console import counted
 from ..flags import AUTO, GpuFlags, Option, checked_backend, with_flags
+from ..models import find_model
 from ..player.signals import ended_by_signals, raise_if_signalled
 from ..plots.files import chart_option, save
 from ..processing.options import WorkOptions
 from ..processing.outputs import UNFINISHED
+from ..processing.tasks import model_of
 from ..processing.work import Work
 from .output import print_line
 
@@ -83,6 +85,7 @@ def process(
     if ray and gpus:
         raise typer.BadParameter("Ray gives each actor a GPU: leave --gpus away", param_hint="--ray")
     work = options.work(flags)
+    find_model(model_of(work))  # one error in place of one for each video, and one download
     found, runner = find_inputs(inputs, output), choose_runner(jobs, gpus, ray, flags.backend)
     units = _units(found, output)
     began = time.perf_counter()

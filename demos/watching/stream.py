@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -35,6 +36,15 @@ def name_of(address: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
+def names_of(addresses: Sequence[str]) -> list[str]:
+    """The names of streams; those that only a folder or a query tells apart get numbers."""
+    names = list(map(name_of, addresses))
+    return [
+        f"{name} ({before + 1})" if (before := names[:number].count(name)) else name
+        for number, name in enumerate(names)
+    ]
+
+
 class Stream:
     """A camera, a stream's address or a file, with its source once it is open, its view and its figures.
 
@@ -42,11 +52,18 @@ class Stream:
     """
 
     def __init__(
-        self, number: int, address: str, options: fb.StreamOptions, viewer: Viewer, ready: threading.Event
+        self,
+        number: int,
+        address: str,
+        options: fb.StreamOptions,
+        viewer: Viewer,
+        ready: threading.Event,
+        *,
+        name: str,
     ) -> None:
         self.number, self._address, self._options, self._viewer = number, address, options, viewer
         self._ready = ready
-        self.name, self.status = name_of(address), ""
+        self.name, self.status = name, ""
         self.state: State = "opening"
         self.source: fb.Source | None = None
         self.view: View | None = None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from rich.live import Live
 from rich.table import Table
 
-from ..console import make_console, plain
+from ..console import counted, make_console, plain
 from .figures import Snapshot
 
 _COLOURS = {"live": "green", "waiting": "yellow", "opening": "yellow", "failed": "red", "ended": "dim"}
@@ -42,7 +42,7 @@ def as_line(each: Snapshot) -> str:
     latency = "" if each.latency_median is None else f", {each.latency_median} ms ({each.latency_p95} ms for 95%)"
     counts = f"{each.dropped} dropped, {each.damaged} damaged, {each.reconnects} reconnects"
     by = f" by {each.decoder}" if each.decoder else ""
-    return f"{each.name}: {each.state}{by}, {each.results} results, {each.fps} frames/s{latency}, {counts}"
+    return f"{each.name}: {each.state}{by}, {counted(each.results, 'result')}, {each.fps} frames/s{latency}, {counts}"
 
 
 def as_table(snapshots: Sequence[Snapshot]) -> Table:

@@ -20,7 +20,7 @@ from ..processing.work import Work
 from .bound import open_bound
 from .drawn import open_drawing
 from .pictures import Pictures
-from .stream import Stream
+from .stream import Stream, names_of
 from .views import ALLOWED, Viewer
 
 _IDLE = 0.25
@@ -37,7 +37,10 @@ class Watcher:
 
     def __init__(self, viewer: Viewer, addresses: Sequence[str], options: fb.StreamOptions) -> None:
         self.viewer, self._ready = viewer, threading.Event()
-        self.streams = [Stream(number, each, options, viewer, self._ready) for number, each in enumerate(addresses)]
+        self.streams = [
+            Stream(number, each, options, viewer, self._ready, name=name)
+            for number, (each, name) in enumerate(zip(addresses, names_of(addresses), strict=True))
+        ]
         self.pictures = [Pictures() for _ in addresses]
 
     def run(self, jsonl: Path | None, show: Callable[[], None], every: float = 1.0) -> None:

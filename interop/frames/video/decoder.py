@@ -382,7 +382,7 @@ def video_stream(container: Any, name: str) -> Any:
     """The first video stream that is not a cover picture."""
     streams = shown_streams(container)
     if not streams:
-        raise SourceError(f"{name} has no video: only {len(container.streams)} streams of other kinds")
+        raise SourceError(f"{name} has no video, only streams of other kinds ({len(container.streams)})")
     stream = streams[0]
     if stream.codec_context is None:
         raise SourceError(f"{name} has video of a codec that PyAV cannot decode")

@@ -187,6 +187,26 @@ def test_a_part_of_a_video_has_the_sound_of_that_part(tmp_path: Path, process: C
     assert "--end is not after --start" in words(process(source, "--output", output, "--start", 1, "--end", 1))
 
 
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.usefixtures("context")
+def test_a_missing_model_or_a_file_of_names_is_said(tmp_path: Path, process: Callable[..., Result]) -> None:
+    source, output = write_clip(tmp_path / "a.mp4", size=SIZE, frames=1), tmp_path / "out"
+    result = process(source, "--output", output, "--labels", tmp_path / "missing.txt")
+    assert "missing.txt' cannot be read" in result.output and result.exit_code == 1, "also by a model of one class"
+    command = [
+        "process",
+        str(source),
+        "--output",
+        str(tmp_path / "new"),
+        "--task",
+        "detect",
+        "--model",
+        "missing.tflite",
+    ]
+    error = CliRunner().invoke(app, command).exception
+    assert isinstance(error, fb.ModelError) and not (tmp_path / "new").exists(), "once, before any work"
+
+
 def test_one_run_at_a_time_writes_into_a_folder(tmp_path: Path) -> None:
     """A second one would remove what the first has not finished."""
     with contextlib.closing(Manifest(tmp_path, {}, resume=False)):

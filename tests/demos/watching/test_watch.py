@@ -28,7 +28,7 @@ from framebind.demos.watching.bound import BindingViewer, BoundView, read_pictur
 from framebind.demos.watching.drawn import DrawingViewer
 from framebind.demos.watching.figures import Latencies
 from framebind.demos.watching.pictures import WEB_PICTURE
-from framebind.demos.watching.stream import name_of
+from framebind.demos.watching.stream import name_of, names_of
 from framebind.demos.watching.watcher import Watcher
 from framebind.interop.frames.capture.handover import Waits
 from support.environment import ROOT
@@ -227,6 +227,8 @@ def test_figures_look_back_a_few_seconds_and_stay_small() -> None:
 def test_names_have_no_secrets() -> None:
     assert name_of("rtsp://me:secret@10.0.0.2:554/door?token=1") == "rtsp://10.0.0.2:554/door"
     assert (name_of("0"), name_of("/home/me/clip.mp4"), name_of("srt://[::1")) == ("camera 0", "clip.mp4", "srt://...")
+    recorder = [f"rtsp://10.0.0.2/live?channel={number}" for number in range(2)]
+    assert names_of([*recorder, "a/b.mp4"]) == ["rtsp://10.0.0.2/live", "rtsp://10.0.0.2/live (2)", "b.mp4"]
 
 
 def words(output: str) -> str:
