@@ -87,11 +87,11 @@ class Font:
 @functools.lru_cache(256)
 def spelled(text: str) -> str:
     """``text`` in the font's characters: others are transliterated ("é" as "e", "猫" as "Mao"), or are left out."""
-    if text.isascii():
-        return text
-    from anyascii import anyascii  # reads its tables when a text needs them
-
     composed = unicodedata.normalize("NFC", text)
+    if all(character.isascii() or character in CHARACTERS for character in composed):
+        return composed
+    from anyascii import anyascii  # only here: most programs show no other characters
+
     return "".join(character if character in CHARACTERS else anyascii(character) for character in composed)
 
 
