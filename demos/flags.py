@@ -68,7 +68,8 @@ class DelegateFlags:
     """The options that all programs have which run models on the GPU, but for the API and the precision."""
 
     device: Annotated[
-        str, Option(help="The device: a part of an OpenCL device's name, or its number; of OpenGL the EGL number.")
+        str,
+        Option(help="The device: a part of an OpenCL device's name or its number; CUDA's number; OpenGL's EGL number."),
     ] = ""
     max_partitions: Annotated[
         int | None,

@@ -9,7 +9,7 @@ import typer
 
 Devices = Annotated[
     list[str] | None,
-    typer.Option("--device", help="gl, gles, cl, or cl:NAME; several times for several. By default each GPU."),
+    typer.Option("--device", help="gl, gles, cuda, cl, or cl:NAME; several times for several. By default each GPU."),
 ]
 Everything = Annotated[bool, typer.Option("--all", help="All operator cases, which takes up to 30 minutes.")]
 Minutes = Annotated[float | None, typer.Option(min=0.0, help="The longest that it may take; by default 3, or 30.")]

@@ -12,7 +12,7 @@ from .output import AsJson, add_row, make_table, print_json, print_line, print_t
 
 
 def devices(as_json: AsJson = False) -> None:
-    """List the GL and OpenCL devices, how they share memory, the best options for models, and the cameras.
+    """List the devices of OpenGL, OpenCL and CUDA, what GL and OpenCL share, the best options, and the cameras.
 
     Example: python -m framebind devices --json
     """

@@ -23,6 +23,11 @@ State = Literal["ok", "warning", "missing"]
 STYLES: dict[State, str] = {"ok": "", "warning": "yellow", "missing": "red"}
 EXTRAS = {
     "cuda": "the backend 'cuda'",
+    "video": "process, and videos with sound or at their own times",
+    "parquet": "process --save parquet",
+    "remote": "videos and results behind URLs",
+    "ray": "process --ray",
+    "demos": "styles of demo style_transfer --model style_transfer_f16_384",
     "hosts": "demos/hosts",
     "evaluate": "evaluate coco",
     "plot": "benchmark --plot, diff --plot and inspect --graph",
@@ -134,7 +139,7 @@ def _extras() -> Iterator[Finding]:
     for extra, use in EXTRAS.items():
         pattern = rf"""([\w.-]+).*extra == ["']{extra}["']"""
         matches = (re.match(pattern, requirement) for requirement in requirements or [])
-        packages = [match[1] for match in matches if match]
+        packages = [match[1] for match in matches if match and match[1] != "framebind"]
         if packages:
             missing = [package for package in packages if _version(package) is None]
             found = f"without {', '.join(missing)}" if missing else ", ".join(packages)

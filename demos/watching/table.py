@@ -41,8 +41,9 @@ def as_line(each: Snapshot) -> str:
     """The figures as a line of text."""
     latency = "" if each.latency_median is None else f", {each.latency_median} ms ({each.latency_p95} ms for 95%)"
     counts = f"{each.dropped} dropped, {each.damaged} damaged, {each.reconnects} reconnects"
-    by = f" by {each.decoder}" if each.decoder else ""
-    return f"{each.name}: {each.state}{by}, {counted(each.results, 'result')}, {each.fps} frames/s{latency}, {counts}"
+    decoder = f", decoded by {each.decoder}" if each.decoder else ""
+    results = f"{counted(each.results, 'result')}, {each.fps} frames/s"
+    return f"{each.name}: {each.state}{decoder}, {results}{latency}, {counts}"
 
 
 def as_table(snapshots: Sequence[Snapshot]) -> Table:

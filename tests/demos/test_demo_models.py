@@ -124,10 +124,8 @@ def test_a_file_that_nothing_vouches_for_is_no_first_download(offer: Callable[..
     assert models.find_model("free").read_bytes() == MODEL
 
 
-def test_where_the_network_does_not_lead_the_reason_is_short(
-    served: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert served
+@pytest.mark.usefixtures("served")
+def test_where_the_network_does_not_lead_the_reason_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"http://127.0.0.1:{taken.getsockname()[1]}/free.tflite"  # nobody answers there once it is closed
     monkeypatch.setitem(models.MODELS, "free", Known(None, address, ""))
@@ -197,8 +195,8 @@ def test_a_wrong_command_line_ends_with_2(arguments: list[str]) -> None:
     assert run(*arguments)[0] == 2
 
 
-def test_unknown_names_are_errors(served: tuple[Path, str]) -> None:
-    assert served
+@pytest.mark.usefixtures("served")
+def test_unknown_names_are_errors() -> None:
     for action in ("fetch", "path"):
         code, _, error = run(action, "nonsense")
         assert code == 1 and "nonsense" in error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +17,7 @@ import pytest
 
 import framebind as fb
 from framebind.demos.commands import doctor
+from support.environment import ROOT
 from support.recording_driver import RecordingDriver, forget_libraries
 from support.screen import Screen
 
@@ -70,6 +72,11 @@ def test_every_device_of_this_machine_has_its_line() -> None:
     assert display["state"] == "missing" and "--output FILE" in display["advice"] and "xvfb-run" in display["advice"]
     assert "ssh" not in display["advice"]  # its GL is too old: docs/troubleshooting.md
     assert all(line["advice"] for lines in found.values() for line in lines if line["state"] != "ok")
+
+
+def test_the_extras_of_the_page_on_installing_are_looked_for() -> None:
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `pip install '\.\[(\w+)\]'`", page, re.MULTILINE)) == set(doctor.EXTRAS)
 
 
 @pytest.mark.usefixtures("gl_and_cl")

@@ -87,7 +87,7 @@ class Window:
         if width <= 0 or height <= 0:
             raise DeviceError(f"a window of {width} x {height} is impossible: both are at least 1")
         with _glfw_errors(
-            "GLFW cannot open a display: where there is none, use --output FILE or --headless, or GlContext.headless()"
+            "GLFW cannot open a display: if there is none, use --output FILE or --headless, or GlContext.headless()"
         ):
             if not glfw.init():
                 raise DeviceError("glfw.init() failed")
