@@ -13,6 +13,8 @@ from .division import parts_folder
 from .units import Divided, Event, Finished, Lost, Progress, Report, Unit
 
 Worker = TypeVar("Worker")
+_SUMS = ("frames", "seconds", "cpu_seconds", "bytes", "damaged")
+"""Figures of a video that are the sums of its parts'."""
 MAX_ATTEMPTS = 3
 """Attempts at a unit, after which it counts as one that no worker survives."""
 
@@ -122,7 +124,7 @@ class Schedule:
             return
         if "error" not in result:
             figures = [division.results[part] for part in division.parts]
-            sums = {name: sum(each[name] for each in figures) for name in ("frames", "seconds", "cpu_seconds", "bytes")}
+            sums = {name: sum(each[name] for each in figures) for name in _SUMS}
             times = add_times([each.get("times", {}) for each in figures])
             result = {**sums, "times": times, "parts": len(figures), **result}
         self._report(Finished(whole, result))

@@ -189,6 +189,8 @@ def _print_summary(results: list[dict[str, Any]], left_out: int, seconds: float)
         )
     if (share := _decoding(done)) is not None:
         print_line(f"decoders worked for {share:.0%} of the time: at 100% they set the pace")
+    if damaged := sum(result["damaged"] for result in done):
+        print_line(f"{counted(damaged, 'damaged packet')} skipped: the record says in which videos")
     if left_out:
         print_line(f"{counted(left_out, 'video')} left out: done by an earlier run")
     if failed := len(results) - len(done):

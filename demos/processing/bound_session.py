@@ -117,7 +117,7 @@ class BoundSession(Session):
         self, work: Work, reader: fb.Source, source: str, place: Path | None, outputs: contextlib.ExitStack
     ) -> Iterator[list[Row]]:
         """Look at each frame of a reader, and write it. As ``_run``."""
-        times = self._times
+        times, self._reader = self._times, reader
         with contextlib.ExitStack() as stack:
             stack.push(partial(close_after_error, outputs))
             stack.callback(times.end)
@@ -204,7 +204,7 @@ class MarkingSession(BoundSession):
         try:
             yield from self._drawing._run(work, source, place, outputs)
         finally:
-            self._times = self._drawing._times
+            self._times, self._reader = self._drawing._times, self._drawing._reader
 
 
 class _Taken(NamedTuple):

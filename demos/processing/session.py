@@ -46,6 +46,8 @@ class Session:
         """The process's CPU time at the last result."""
         self._times = Times()
         """The seconds of the last video."""
+        self._reader: fb.Source | None = None
+        """The last video."""
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Session:
@@ -73,7 +75,7 @@ class Session:
 
         Outputs take their places together when all are complete; after an error there is none. Returns frames, seconds,
         CPU seconds since the last video, bytes between host and GPU after the first frame, which compiles and loads
-        weights, and "times": where the time went (``Times.lanes``).
+        weights, packets that were damaged, and "times": where the time went (``Times.lanes``).
         """
         return self.begin(source, place, advance, work)()
 
@@ -93,13 +95,15 @@ class Session:
             frames += 1
             advance(rows[0]["time"] or 0.0)
         copied, times = fb.transfers.bytes - first if frames else 0, self._times
+        damaged = self._reader.damaged if self._reader is not None else 0
 
         def finish() -> dict[str, Any]:
             outputs.close()
             cpu, self._cpu = time.process_time() - self._cpu, time.process_time()
             return {
                 "frames": frames, "seconds": round(time.perf_counter() - began, 3), "cpu_seconds": round(cpu, 3),
-                "bytes": copied, "outputs": [str(path) for path in work.outputs(place)], "times": times.lanes(),
+                "bytes": copied, "damaged": damaged, "times": times.lanes(),
+                "outputs": [str(path) for path in work.outputs(place)],
             }  # fmt: skip
 
         return finish
@@ -134,7 +138,7 @@ class Session:
             with self._context.made_current():
                 stack.push(partial(close_after_error, outputs))
                 reader = stack.enter_context(fb.open_source(source, start=work.start, end=work.end))
-                reader.every = work.every
+                self._reader, reader.every = reader, work.every
                 picture = stack.enter_context(fb.GlTexture(*reader.size, "rgba8", label="the picture"))
                 # A task of its own for each video: it remembers where things were in the frame before.
                 task = self._task(work, picture)

@@ -59,7 +59,7 @@ class CopiedStreams:
             made.metadata.update(stream.metadata)
             made.disposition = stream.disposition
             self._streams[stream.index] = made
-            self._clocks[stream.index] = RunningClock(stream.time_base)
+            self._clocks[stream.index] = RunningClock(0)
         return wanted
 
     def _add_chapters(self) -> None:
@@ -80,7 +80,8 @@ class CopiedStreams:
             packet = self._next
             if packet.dts is not None:
                 shift = int(self._began / packet.time_base)
-                moved = self._clocks[packet.stream.index].moved(packet.dts, packet.duration or 1)
+                step = packet.duration if packet.stream.type == "audio" else 1
+                moved = self._clocks[packet.stream.index].moved(packet.dts, step or 1)
                 seconds = float((packet.dts + moved - shift) * packet.time_base)
                 if seconds > min(time, self._end):
                     return

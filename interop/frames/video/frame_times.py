@@ -8,6 +8,8 @@ from typing import Any
 from .pyav import load_av
 
 _USUAL_RATE = 25
+_DISORDER = 4
+"""Frames by which times may be out of order without a clock that was set back."""
 _ORDERLESS = "avi"
 """FFmpeg's name of the container whose packets have no time of presentation: FFmpeg numbers them as they lie in it."""
 
@@ -15,15 +17,15 @@ _ORDERLESS = "avi"
 class RunningClock:
     """A clock that goes on where another one is set back, as in recordings that were put one after the other."""
 
-    def __init__(self, time_base: Any) -> None:
-        """``time_base``: the seconds of a tick, a Fraction."""
-        self._second = int(1 / time_base)
+    def __init__(self, tolerance: int) -> None:
+        """``tolerance``: ticks by which a time may be before the last one, and the clock was not set back."""
+        self._tolerance = tolerance
         self._last: int | None = None
         self._moved = 0
 
     def moved(self, ticks: int, step: int) -> int:
         """The ticks by which a time is moved; if the clock was set back, it comes ``step`` after the last one."""
-        if self._last is not None and ticks + self._moved <= self._last - self._second:
+        if self._last is not None and ticks + self._moved < self._last - self._tolerance:
             self._moved = self._last + step - ticks
         self._last = ticks + self._moved
         return self._moved
@@ -38,12 +40,9 @@ class FrameTimes:
 
     def __init__(self, container: Any, stream: Any) -> None:
         ticks = 1 / stream.time_base
-        self._time_base, self._clock, self._least = (
-            stream.time_base,
-            RunningClock(stream.time_base),
-            round(ticks / 1000),
-        )
+        self._time_base, self._least = stream.time_base, max(round(ticks / 1000), 1)
         self._step = max(round(ticks / (stream.average_rate or stream.guessed_rate or _USUAL_RATE)), 1)
+        self._clock = RunningClock(_DISORDER * self._step)
         self._is_orderless = container.format.name == _ORDERLESS
         self._waiting: list[int] = []
         """Times of packets whose frames did not come yet; the smallest one is the first (heapq)."""
@@ -69,7 +68,7 @@ class FrameTimes:
             time = 0 if last is None else last + self._step
         else:
             time = known + self._clock.moved(known, self._step)
-            time = time if last is None else max(time, last + max(self._least, 1))
+            time = time if last is None else max(time, last + self._least)
         self._last = frame.pts = time
         frame.time_base = self._time_base
 

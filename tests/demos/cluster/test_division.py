@@ -87,6 +87,7 @@ def test_parts_that_are_lost_fail_or_lack_frames(source: Path, tmp_path: Path, w
         "seconds": 1,
         "cpu_seconds": 1,
         "bytes": 5,
+        "damaged": 0,
         "times": {"decoder": {"decode": 2.0}},
     }
 

@@ -27,7 +27,7 @@ from framebind.demos.console import printable
 from framebind.demos.processing.outputs import UNFINISHED
 from framebind.demos.processing.rows import make_rows
 from framebind.demos.processing.tables import ParquetFile
-from support.video.clips import write_clip
+from support.video.clips import damage_jpegs, write_clip
 
 SIZE = (64, 48)
 
@@ -147,6 +147,16 @@ def test_a_damaged_video_leaves_no_output(tmp_path: Path, model: str) -> None:
     with pytest.raises(fb.SourceError, match="is damaged"), stage:
         stage.rows(source)
     assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.usefixtures("context")
+def test_damaged_packets_are_in_the_summary_and_in_the_record(tmp_path: Path, process: Callable[..., Result]) -> None:
+    source = write_clip(tmp_path / "a.avi", "mjpeg", "yuvj420p", size=SIZE, frames=6)
+    damage_jpegs(source, 2, 4)
+    result = process(source, "--output", tmp_path / "out", "--save", "jsonl")
+    assert "1 video, 4 frames" in result.output and "2 damaged packets skipped" in result.output
+    assert [row.get("damaged") for row in rows_of(tmp_path / "out" / NAME)] == [None, 2]
 
 
 def test_names_of_inputs(folder: Path, tmp_path: Path) -> None:

@@ -83,3 +83,12 @@ def turn_track(path: Path, degrees: int) -> None:
     assert matrix(1, 0) in data[at:]
     turned = matrix(*{0: (1, 0), 90: (0, 1), 180: (-1, 0), 270: (0, -1)}[degrees])
     path.write_bytes(data[:at] + data[at:].replace(matrix(1, 0), turned, 1))
+
+
+def damage_jpegs(path: Path, *numbers: int) -> None:
+    """Overwrite these frames of an .avi file of MJPEG."""
+    data = bytearray(path.read_bytes())
+    starts = [i for i in range(len(data)) if data.startswith(b"\xff\xd8", i)]
+    for number in numbers:
+        data[starts[number] : starts[number + 1] - 8] = bytes(starts[number + 1] - 8 - starts[number])
+    path.write_bytes(data)
