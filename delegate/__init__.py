@@ -1,1 +1,1 @@
-"""The TfLiteDelegate and what it does: read, transform, lower, plan memory, record, bind, run."""
+"""The TfLiteDelegate and its phases: read, claim, transform, lower, plan memory, record, bind, run."""

@@ -1,4 +1,4 @@
-"""The choice of ``Interpreter(..., delegate="auto")``: a GPU, if one is here and the model gains by it."""
+"""The choice of ``Interpreter(..., delegate="auto")``: the GPU, if there is one and the model gains from it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def delegate_on_gpu(choose: Callable[[], ChosenDevice], *, sizes_are_known: bool
     choose
         ``choose_device``.
     sizes_are_known
-        Whether the model's inputs have the sizes that they will have in runs, so that its arithmetic can be counted.
+        Whether the model's inputs already have their final sizes, so that its arithmetic can be counted.
     """
     try:
         device, reason, _ = choose()
@@ -49,9 +49,9 @@ def delegate_on_gpu(choose: Callable[[], ChosenDevice], *, sizes_are_known: bool
 
 
 def why_it_took_nothing(delegate: GpuDelegate) -> str:
-    """Why a delegate of ``delegate_on_gpu`` took nothing of the model that it was given; "" if it took something.
+    """The reason why a delegate of ``delegate_on_gpu`` took no operator of the model; "" if it took some.
 
-    What it took it keeps, whatever sizes inputs are given later.
+    It keeps these operators if inputs are resized later.
     """
     engine = delegate.engine
     engine.least_multiply_adds = None

@@ -1,4 +1,4 @@
-"""The pipeline of a partition's graph: transformed, lowered to launches, merged, stored, its constants packed."""
+"""The pipeline of a partition's graph: transform, lower to launches, merge, choose storage, pack constants."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from .transform.graph import Graph
 from .transform.pipeline import PASSES, Pass, transform
 
 StorageRule = Callable[[Lowered, Storage], Mapping[TensorId, Storage]]
-"""The storage of each tensor, from the launches and from what the user allows."""
+"""Chooses the storage of each tensor from the launches and the user's precision."""
 
 
 @dataclass(frozen=True)
 class CompiledProgram:
     """A graph as launches and packed constants. None of it is on a device yet: ``Program`` runs it.
 
-    ``storages`` says in how many bits each tensor is kept. ``block`` holds all constants as bytes, and ``constants``
-    says where each lies in it. ``packed``: they were packed now, and not found in the cache.
+    ``storages`` has the storage of each tensor. ``block`` holds all constants as bytes, and ``constants`` the place of
+    each in it. ``packed``: they were packed now, and not found in the cache.
     """
 
     graph: Graph
@@ -58,12 +58,12 @@ def compile_program(
 ) -> CompiledProgram:
     """Compile a partition's graph for a device of these ``traits``; the graph that is given is changed.
 
-    ``storage`` is how intermediates and constants may be kept: "f32", or "f16" for 16 bits where precision.py allows
-    them; arithmetic is f32. ``tuning`` is what was measured, for what goes by rule otherwise. Constants come from the
-    ``cache``, in which ``name`` tells this graph in these shapes from the model's other ones. The ``stopwatch`` counts
-    the phases. ``target`` is what the device is lowered for, if not all that its traits and the storage allow.
-    ``passes`` change the graph, ``rewrites`` merge launches, and the ``storage_rule`` says how each tensor
-    is kept. Raises TuningError if the tuning does not fit.
+    ``storage`` of intermediates and constants is "f32", or "f16", which allows 16 bits for the tensors that
+    precision.py selects; arithmetic is f32. ``tuning`` has measured decisions; rules make all others. Constants come
+    from the ``cache``, in which ``name`` identifies this graph with these shapes. The ``stopwatch`` counts the phases.
+    ``target`` limits the lowering to less than the traits and the storage allow. ``passes`` change the graph,
+    ``rewrites`` merge launches, and the ``storage_rule`` chooses the storage of each tensor. Raises TuningError if the
+    tuning does not fit.
     """
     tuning, time = tuning or Tuning(), (stopwatch or Stopwatch()).time
     graph = time("transform", transform, graph, passes)
@@ -77,7 +77,7 @@ def compile_program(
 
 
 def _pack(wanted: Wanted, storage: Storage, traits: Traits, cache: Cache | None, name: str) -> tuple[Constants, bool]:
-    """The constants as an earlier process packed them, if they fit, or else packed now; and whether they were."""
+    """The constants of an earlier process if they fit, else packed now; and whether they were packed now."""
     packed = False
 
     def pack() -> Constants:

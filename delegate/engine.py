@@ -1,4 +1,4 @@
-"""The engine behind a GpuDelegate: the model's device, boundary tensors and partitions, and what LiteRT calls."""
+"""The engine behind a GpuDelegate: the model's device, boundary tensors and partitions, and LiteRT's callbacks."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Engine:
         """The partitions of all subgraphs, in the order in which LiteRT made them."""
         self.claims: dict[int, Claims] = {}
         self.selections: dict[int, Selection] = {}
-        """Both by the number of the subgraph."""
+        """The claims and selections, by the number of the subgraph."""
         self.unrolled: dict[int, Location] = {}
         """The subgraphs that LiteRT does not run, and the operator on the GPU that runs each: a loop."""
         self.closed = False
@@ -101,7 +101,7 @@ class Engine:
         return self._native is not None
 
     def detach(self) -> None:
-        """Let go of the interpreter, so that another one can be served. What is bound stays bound."""
+        """Let go of the interpreter, so that another one can be served. Bound objects stay bound."""
         for partition in self.partitions:
             partition.release()
         self.partitions.clear()
@@ -122,9 +122,9 @@ class Engine:
         return self._native.take_error() if self._native is not None else None
 
     def ended_well(self) -> bool:
-        """Whether LiteRT's last ``invoke``, which raised nothing, has run all callbacks, and none has failed.
+        """Whether LiteRT's last ``invoke``, which raised nothing, has run all callbacks without an error.
 
-        It is asked once for each run.
+        Call it once per run.
         """
         # An exception that a signal handler raises (Ctrl-C) just before a callback's first instruction never arrives
         # there: ctypes prints it, and LiteRT takes the callback for done, or for failed.
@@ -205,7 +205,7 @@ class Engine:
         return selection.operators
 
     def _loop_around(self, number: int) -> Location | None:
-        """An operator on the GPU that runs a subgraph, if no other one does; LiteRT shows callers before."""
+        """The operator on the GPU that runs a subgraph, if it is the only one; LiteRT shows callers first."""
         callers = callers_of(number, self._subgraphs)
         on_gpu = [
             caller in self.unrolled or (caller in self.selections and operator in self.selections[caller].operators)
@@ -237,12 +237,12 @@ class Engine:
         return made
 
     def _claim_again(self, graph: NativeGraph, operators: Sequence[int], shapes: Mapping[int, Shape]) -> Claims:
-        """Claims of a partition's operators, after shapes have changed."""
+        """New claims of a partition's operators, after shapes have changed."""
         with self.stopwatch.phase("claim"):
             return claim_again(graph.subgraph, self._target, operators, shapes=shapes, **self._knowledge(graph))
 
     def _knowledge(self, graph: NativeGraph) -> dict[str, Any]:
-        """The facts that claims take beside a subgraph, by the names of their parameters."""
+        """The facts that ``claim`` takes besides the subgraph, by the names of its parameters."""
         if self._variables is None:
             self._variables = find_variables(self.model) if self.model is not None else Variables()
         return {
@@ -260,14 +260,14 @@ class Engine:
         return CpuOperators(self.model.content, graph, partition.operators, partition.outputs)
 
     def copy_to_cpu(self, graph: NativeGraph, tensor: int) -> None:
-        """Copy what the GPU computed to the CPU's memory of a tensor, counted."""
+        """Copy a tensor that the GPU computed to the CPU's memory, counted."""
         if self.closed:
             raise DelegateError("this GpuDelegate is closed, and with it what the model computed on the GPU")
         with self.boundary.open_device.entered():
             self.boundary.download(graph, tensor)
 
     def _save(self) -> None:
-        """Save the cache, once all programs have run: drivers compile as late as that."""
+        """Save the cache once all programs have run, because some drivers compile at the first run."""
         if self._cache is not None and self._cache.is_new and len(self.programs) == len(self.partitions):
             self.boundary.open_device.finish()
             self._cache.save()
@@ -383,7 +383,7 @@ class Engine:
         raise BindingError(why_not_bindable(graph.subgraph, tensor))
 
     def _refuse_shared(self, tensor: int, obj: Any) -> None:
-        """Refuse inputs that CPU operators read too, and textures for what the model itself reads again."""
+        """Refuse inputs that CPU operators also read, and textures for outputs that the model itself reads again."""
         key = (0, tensor)
         graph = self.graph(0)
         assert graph is not None, "partitions were found, so LiteRT has shown the graph"

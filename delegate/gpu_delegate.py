@@ -158,7 +158,7 @@ class GpuDelegate:
     # Order ------------------------------------------------------------------------------------------------------------
 
     def wait_for(self, events: Any) -> None:
-        """Let runs from now on begin after an event, or several in a list (pyopencl's; OpenGL has none).
+        """Let later runs begin after an event, or after several in a list (pyopencl's; OpenGL has none).
 
         The CPU does not wait.
         """
@@ -171,7 +171,7 @@ class GpuDelegate:
             return device.event()
 
     def fence(self) -> Fence:
-        """A point behind all runs so far: ``wait()`` blocks until the GPU has passed it, ``done`` only asks."""
+        """A fence after all runs so far: ``wait()`` blocks until the GPU has passed it, ``done`` only asks."""
         device = self.engine.boundary.device
         if device is None or self.engine.closed:
             device = self.engine.running_device()  # which raises
@@ -194,14 +194,14 @@ class GpuDelegate:
         return gather(device.traits, self.engine.programs, operators, len(engine.partitions), times)
 
     def steps(self) -> list[StepCost]:
-        """The steps of the parts that were recorded (``record`` or ``invoke``), in order: kernel, operators, bytes.
+        """The steps of the recorded parts (by ``record`` or ``invoke``), in order: kernel, operators, bytes.
 
-        They are known without a GPU, on the backend "null".
+        The backend "null" knows them without a GPU.
         """
         return [cost for number, program in self._recorded() for cost in step_costs(number, program)]
 
     def memory(self) -> list[TensorMemory]:
-        """The intermediate tensors of the parts that were recorded: when each lives, and where in their memory."""
+        """The intermediate tensors of the recorded parts: lifetime and position in memory."""
         return [use for number, program in self._recorded() for use in tensor_memory(number, program)]
 
     def _recorded(self) -> list[tuple[int, Program]]:
@@ -250,29 +250,29 @@ class GpuDelegate:
         Binding again replaces; another object of the same kind and format costs nothing.
 
         A buffer holds float32 values in BHWC order without padding: element (b, y, x, c) is at ((b*H + y)*W + x)*C + c.
-        For a quantized tensor of the model they are the numbers that its integers stand for, not the integers.
+        For a quantized tensor of the model they are the real numbers, not the integers.
 
         An array with ``__dlpack__`` or ``__cuda_array_interface__``, and one of pyopencl, has float32 or float16 values
         and the tensor's shape, or for rank 4 also (B, C, H, W); dimensions of 1 may be left out. Its strides may be any
         that are not negative. Or it has one dimension, with the values in BHWC order. On the GPU it is read and written
         in place.
 
-        An array in the CPU's memory (NumPy's, or one with ``__dlpack__`` there) is copied: an input's content of now at
-        the beginning of each ``invoke``, an output at its end, which waits for the GPU. ``transfers`` counts these
-        copies and ``transfer_guard`` forbids them; keep such an array unchanged during ``invoke`` only.
+        An array in the CPU's memory (NumPy's, or one with ``__dlpack__`` there) is copied: an input at the beginning of
+        each ``invoke``, an output at its end, which waits for the GPU. ``transfers`` counts these copies and
+        ``transfer_guard`` forbids them. Do not change such an array during ``invoke``.
 
         A texture (rgba8, rgba16f, rgba32f, bgra8 of OpenCL; r8, r32f for one channel; as an input also rgb8, rg8, r16f,
         r16, rgb10_a2 and srgb8_alpha8 of OpenGL) holds batch 1 and at most 4 channels; row 0 is the top. Its value is
-        (texel - mean) / std with texels from 0 to 1, or as they are (float formats); of srgb8_alpha8 the stored bytes
-        count, not decoded light. An input texture may have any size, and is sampled bilinearly. An output texture has
-        the tensor's size and is given value * std + mean.
+        (texel - mean) / std with texels from 0 to 1, or unscaled (float formats); srgb8_alpha8 gives the stored bytes,
+        not decoded light. An input texture may have any size, and is sampled bilinearly. An output texture has the
+        tensor's size and gets value * std + mean.
 
         An array of uint8 is a picture as an input texture is, (height, width, channels) or (channels, height, width)
         with 1, 3 or 4 channels, called r, g, b and a in their order there. A YuvPicture is one too, with r, g and b.
 
         A model that ``resize_tensor_input`` gave N frames takes one buffer that holds them all, or a list with an
-        object for each: buffers of one size, each a tensor of batch 1, or textures of one format. A texture may be
-        there several times, with a region of its own each time.
+        object for each: buffers of one size, each a tensor of batch 1, or textures of one format. The list may have a
+        texture several times, each time with another region.
 
         Parameters
         ----------
@@ -309,11 +309,11 @@ class GpuDelegate:
             self.engine.bind(obj, tensor_index, mappings(*values))
 
     def unbind(self, tensor_index: int | str) -> None:
-        """Let the tensor, given by number or name, be in CPU memory again. Nothing happens if nothing is bound."""
+        """Let the tensor, given by number or name, be in CPU memory again. Does nothing if no object is bound."""
         self.engine.unbind(self.engine.tensor_number(tensor_index))
 
     def is_bound(self, tensor_index: int | str) -> bool:
-        """Whether something of the user's is bound to the tensor, given by number or name."""
+        """Whether an object of the user is bound to the tensor, given by number or name."""
         return self.engine.boundary.is_bound((0, self.engine.tensor_number(tensor_index)))
 
     # Reading results --------------------------------------------------------------------------------------------------
@@ -324,11 +324,11 @@ class GpuDelegate:
         self.engine.boundary.awaited.clear()
 
     def is_readable(self, tensor_index: int, subgraph_index: int = 0) -> bool:
-        """Whether the CPU's memory of the tensor holds what was computed last."""
+        """Whether the CPU's memory of the tensor holds the last result."""
         return self.engine.boundary.is_readable((subgraph_index, tensor_index))
 
     def ensure_tensor_data_is_readable(self, tensor_index: int | str, subgraph_index: int = 0) -> None:
-        """Copy an output, or a state, from the GPU to the CPU's memory, counted, unless that holds it already.
+        """Copy an output, or a state, from the GPU to the CPU's memory, counted, unless it is already there.
 
         A bound texture gives the values that it holds, (texel - mean) / std: in rgba8 clipped and rounded to 256 steps.
         An input or output of the model may be given by its name. Raises BindingError if there is no such tensor, or if

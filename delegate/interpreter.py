@@ -26,7 +26,7 @@ from .signature_runner import SignatureRunner
 
 
 class Interpreter(litert.Interpreter):
-    """ai_edge_litert.interpreter.Interpreter: the same arguments and methods, and more that the C++ interpreter has.
+    """LiteRT's interpreter (ai_edge_litert.interpreter.Interpreter) with further methods of the C++ interpreter.
 
     Without a delegate it is LiteRT's CPU interpreter, and says so in one line of the log, once per process. Errors of a
     GpuDelegate come out as framebind's own, and the interpreter stays usable.
@@ -173,7 +173,7 @@ class Interpreter(litert.Interpreter):
         say_once(f"framebind: {self._model_name} runs on the {'CPU' if delegate is None else 'GPU'}: {said}")
 
     def _apply(self, destination: Any, delegate: Any) -> None:
-        """Apply a delegate to this interpreter, or to the one that is about to take its place."""
+        """Apply a delegate to this interpreter, or to the one that will take its place."""
         # No variable holds the native interpreter: in an exception's traceback it would count as a view of its memory.
         if isinstance(delegate, GpuDelegate):
             pointer = delegate.engine.attach(self._model, self._read_seconds)
@@ -326,7 +326,7 @@ class Interpreter(litert.Interpreter):
 
     @property
     def _keeps_outputs(self) -> bool:
-        """Whether outputs stay on the GPU: the delegate knows, or will be told when there is one."""
+        """Whether outputs stay on the GPU. The delegate stores this, if there is one already."""
         delegate = self._gpu_delegate
         return self._keep_outputs_later if delegate is None else delegate.engine.boundary.keep_outputs
 

@@ -1,6 +1,6 @@
 """Options of the GPU delegate: the fields of TensorFlow Lite's TfLiteGpuDelegateOptionsV2, and the backend.
 
-docs/options.md sets what each one does here beside what it does in C++.
+docs/options.md compares the effect of each one here and in C++.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class GpuDelegateOptions:
     Raises
     ------
     DelegateError
-        For values that do not go together; it names the fields.
+        For values that contradict each other; it names the fields.
 
     Examples
     --------
@@ -262,10 +262,10 @@ class GpuDelegateOptions:
 
 
 def as_options(given: GpuDelegateOptions | BestOptions | str | None) -> GpuDelegateOptions:
-    """Make options of what a user gives GpuDelegate: options, the best ones for a machine, a backend, or nothing.
+    """Options from the argument of GpuDelegate: options, the best ones for a machine, a backend's name, or None.
 
-    The best options of a machine without a GPU name no backend: then "auto" takes what is there. Raises DelegateError
-    for anything else.
+    The best options of a machine without a GPU name no backend: then the backend is "auto". Raises DelegateError
+    for any other argument.
     """
     if isinstance(given, GpuDelegateOptions):
         return given

@@ -1,4 +1,4 @@
-"""framebind's errors in place of what LiteRT makes of them: the text of an exception of its own."""
+"""framebind's errors, raised instead of LiteRT's exceptions, which only have their text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .litert.python_layer import is_about_the_model, text_of
 
 @contextmanager
 def application_errors(delegate: Any) -> Iterator[None]:
-    """Raise the error of a delegate's callbacks if it is applied in this block and fails, and let go of it."""
+    """Raise the error of a delegate's callbacks if applying it in this block fails, and detach the delegate."""
     try:
         yield
     except FramebindError:
@@ -28,7 +28,7 @@ def application_errors(delegate: Any) -> Iterator[None]:
 
 @contextmanager
 def own_errors(delegate: GpuDelegate | None, action: str) -> Iterator[None]:
-    """Raise the error of the delegate's callbacks in place of the text that LiteRT made of it, or a ModelError.
+    """Raise the error of the delegate's callbacks instead of LiteRT's exception with its text, or a ModelError.
 
     ``action`` is what LiteRT is to do with the model in this block.
     """
@@ -41,7 +41,7 @@ def own_errors(delegate: GpuDelegate | None, action: str) -> Iterator[None]:
 
 
 def raise_own(delegate: GpuDelegate | None, cause: Exception | None, action: str) -> None:
-    """Raise what ``own_errors`` does after LiteRT raised ``cause``, or nothing; return if there is no such error."""
+    """Raise the error that ``own_errors`` raises after LiteRT raised ``cause``, if there is one."""
     original = delegate.engine.take_error() if delegate is not None else None
     if original is not None:
         raise original from cause
@@ -51,4 +51,4 @@ def raise_own(delegate: GpuDelegate | None, cause: Exception | None, action: str
 
 
 _NOT_READY = "model that is not ready"
-"""Words of LiteRT if tensors are not allocated."""
+"""Words in LiteRT's errors if tensors are not allocated."""

@@ -1,4 +1,4 @@
-"""Reports of a model's operators: records for programs, and the warning that people see in the log."""
+"""Reports of a model's operators: records for programs, and the warning in the log."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class DelegatedOp:
     partition: int | None
     """The number of the part of the model that runs on the GPU; None on the CPU."""
     reason: str
-    """Why it is not on the GPU; "" if it is."""
+    """The reason why it is not on the GPU; "" if it is."""
     inputs: tuple[int, ...] = ()
     """The tensors that it reads, by number in the subgraph; -1 is an optional one that is left out."""
     outputs: tuple[int, ...] = ()
@@ -93,7 +93,7 @@ class PartitionReport:
 def describe_operators(
     model: Model, partitions: Mapping[Location, int], reasons: Mapping[Location, str], otherwise: str
 ) -> list[DelegatedOp]:
-    """A record for each operator of the model, in order: in one of ``partitions``, or on the CPU for its reason."""
+    """A record for each operator of the model, in order: its partition on the GPU, or the reason for the CPU."""
     found: list[DelegatedOp] = []
     for number, subgraph in enumerate(model.subgraphs):
         for operator in subgraph.operators:
@@ -110,7 +110,7 @@ def describe_operators(
 
 
 def warning_text(number: int, subgraph: Subgraph, unsupported: Mapping[int, str], taken: int) -> str:
-    """The warning about operators that the GPU cannot run, in the words of C++'s delegate and of the older one.
+    """The warning about operators that the GPU cannot run, in the words of TensorFlow Lite's C++ delegates.
 
     ``unsupported`` has a reason by operator, ``taken`` is the number of operators that run on the GPU. A line that
     several operators share is in the text once.
@@ -139,10 +139,10 @@ CPU_LINE = (
 
 @functools.cache
 def say_once(line: str) -> None:
-    """Show a line, once per process.
+    """Log a line as a warning, once per process.
 
-    It is a warning because Python shows those of programs that configure no logging, on stderr. The logger "framebind"
-    takes a higher level to silence it.
+    Without a configuration of logging, Python shows warnings, and nothing below them, on stderr. A higher level of
+    the logger "framebind" silences the line.
     """
     log.warning(line)
 

@@ -1,4 +1,4 @@
-"""LiteRT's runner of a model's signature, for interpreters that may be made anew and keep results on the GPU."""
+"""LiteRT's runner of a model's signature, for interpreters that may be rebuilt and that keep results on the GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of a delegate: what its programs are and what a run of them costs, and where initialization took its time."""
+"""Figures of a delegate: its programs, the cost of a run, and the time of initialization by phase."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .plan.work import work_of
 from .run.program import Program
 
 _OPERATORS = re.compile(r" (\d+(?:,\d+)*)(?= \+ |$)")
-"""The numbers of operators in a step's label: behind its name, or behind each name of a merged one."""
+"""The numbers of operators in a step's label: after its name, or after each name of a merged step."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class StepTime:
 
 @dataclass(frozen=True)
 class StepCost:
-    """A step of a part of the model, one kernel, and what it costs at least. See ``GpuDelegate.steps``.
+    """A step of a part of the model: one kernel, and its least cost. See ``GpuDelegate.steps``.
 
     Examples
     --------
@@ -117,16 +117,17 @@ class StepCost:
     kernel: str
     """The kernel's name."""
     operators: tuple[int, ...]
-    """The numbers of the model's operators in it; none, if it converts an input or output."""
+    """The numbers of the model's operators in it; none if it only converts an input or output."""
     nbytes: int
-    """Bytes that it reads and writes at least: each of its tensors, and its weights, once."""
+    """The least bytes that it reads and writes: each of its tensors, and its weights, once."""
     multiply_adds: int
     """Multiply-adds of a convolution or matrix product with constant weights; 0 for others."""
 
 
 @dataclass(frozen=True)
 class TensorMemory:
-    """An intermediate tensor in the GPU's memory, which others share before and after it. See ``GpuDelegate.memory``.
+    """An intermediate tensor in the GPU's memory, which other tensors use before and after it. See
+    ``GpuDelegate.memory``.
 
     Examples
     --------

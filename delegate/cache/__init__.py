@@ -1,1 +1,1 @@
-"""The cache of compiled programs between processes, and the time that an initialization takes."""
+"""The cache of compiled programs between processes, and the stopwatch of an initialization."""

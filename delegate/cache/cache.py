@@ -1,4 +1,4 @@
-"""The cache of a model between processes: compiled programs, constants in device layout, and what was measured.
+"""The cache of a model between processes: compiled programs, constants in device layout, and measurements.
 
 There is one file per model, device and options, in the folder ``serialization_dir``; docs/options.md describes it.
 """
@@ -29,9 +29,9 @@ from . import file as cache_file
 log = logging.getLogger("framebind")
 
 Fits = Callable[[dict[Key, PackedConstant], int], bool]
-"""Whether these places are those of the constants that are wanted, in a block of so many bytes."""
+"""Whether these places are those of the wanted constants, in a block of so many bytes."""
 _NOT_KEYED = {"serialization_dir", "model_token", "wait_type"}
-"""Options that change nothing of what is kept."""
+"""Options that do not change the contents of the cache."""
 _NUMBER_BYTES = 8
 _CODE = Path(__file__).parents[2]
 
@@ -70,9 +70,9 @@ def fingerprint(model: bytes | str | os.PathLike[str]) -> str:
 
 
 class Cache:
-    """Implements interop.binaries.BinaryStore. ``save`` writes what is new; until then nothing touches the file.
+    """Implements interop.binaries.BinaryStore. ``save`` writes new entries; until then the file is not touched.
 
-    Raises DelegateError if the folder cannot be used. A file that cannot be used is a warning, and made anew.
+    Raises DelegateError if the folder cannot be used. An unusable file is logged as a warning, and made anew.
     """
 
     def __init__(self, options: GpuDelegateOptions, content: bytes, traits: Traits) -> None:
@@ -101,20 +101,20 @@ class Cache:
         return None if found is None else bytes(found)
 
     def keep(self, text: str, binary: Callable[[], bytes | None]) -> None:
-        """A program of this text is in use."""
+        """Keep the binary of a program that is in use."""
         name = _program_name(text)
         self._used.add(name)
         if name not in self._sections:
             self._fetch[name] = binary
 
     def reject(self, text: str) -> None:
-        """The driver did not take the binary of this text."""
+        """Forget the binary of this text, which the driver refused."""
         self._sections.pop(_program_name(text), None)
 
     # Constants --------------------------------------------------------------------------------------------------------
 
     def constants(self, what: str, fits: Fits, pack: Callable[[], Constants]) -> Constants:
-        """The constants called ``what``, if there are such that fit, or else those that ``pack`` makes now."""
+        """The kept constants named ``what`` if they fit, else those that ``pack`` makes now."""
         name = f"constants {hashlib.sha256(what.encode()).hexdigest()}"
         self._used.add(name)
         found = self._sections.get(name)
@@ -133,7 +133,7 @@ class Cache:
     # Measured ---------------------------------------------------------------------------------------------------------
 
     def known_number(self, what: str) -> int | None:
-        """The number that was measured of ``what``; None if none is kept, or something else."""
+        """The kept measurement named ``what``; None if there is none, or if it is no number."""
         name = _number_name(what)
         self._used.add(name)
         found = bytes(self._sections.get(name, b""))
@@ -146,7 +146,7 @@ class Cache:
             self._sections[name], self._changed = data, True
 
     def tuning(self, what: str) -> Tuning | None:
-        """The tuning that was measured of program ``what``; None if none is kept, or none that can be right."""
+        """The kept tuning of program ``what``; None if there is none, or if it is invalid."""
         name = _tuning_name(what)
         self._used.add(name)
         found = self._sections.get(name)
@@ -171,7 +171,7 @@ class Cache:
     # Writing ----------------------------------------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Write the file if something is new. If that fails, a warning says so, and nothing else happens."""
+        """Write the file if something is new. If that fails, log a warning."""
         for name, fetch in self._fetch.items():
             binary = fetch()
             if binary is not None:
@@ -205,7 +205,7 @@ def _tuning_name(what: str) -> str:
 
 
 def _key(options: GpuDelegateOptions, content: bytes, traits: Traits) -> bytes:
-    """All that decides what is kept: another value of any of it is another file."""
+    """All facts on which the contents depend. If one of them differs, another file is used."""
     given = {f.name: str(getattr(options, f.name)) for f in fields(options) if f.name not in _NOT_KEYED}
     device = {f.name: getattr(traits, f.name) for f in fields(traits)}
     known = {name: sorted(value) if isinstance(value, frozenset) else value for name, value in device.items()}
@@ -222,7 +222,7 @@ def _version() -> str:
 
 @functools.cache
 def _code() -> list[tuple[str, int, int]]:
-    """The files that decide how constants are laid out, as Python knows whether its own .pyc files are out of date."""
+    """The files that decide the layout of constants, by name, size and time, as Python checks its .pyc files."""
     return sorted(
         found for folder in ("kernels", "interop", "delegate") for found in _files(str(_CODE / folder), folder)
     )
@@ -243,7 +243,7 @@ def _files(folder: str, name: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _encode(constants: Constants) -> bytes:
-    """The length of an index in 8 bytes, the index as JSON (the place of each constant), and the block."""
+    """The length of the index in 8 bytes, the index as JSON (the place of each constant), and the block."""
     block, places = constants
     rows = [[key, place.offset, place.nbytes, place.storage] for key, place in places.items()]
     index = json.dumps(rows).encode()

@@ -1,7 +1,7 @@
-"""A file of named sections of bytes that only its owner can have written, and that is read whole or not at all.
-
-The format, all numbers little-endian: 8 bytes of MAGIC; the SHA-256 of everything behind it; 32 bytes of the key; the
-number of sections in 4 bytes; then, for each, the length of its name in 2 bytes, that of its data in 8, name and data.
+"""A file of named sections of bytes that only its owner can have written. It is read completely or not at all.  The
+format, with all numbers little-endian: 8 bytes of MAGIC; the SHA-256 of the rest; 32 bytes of the key; the number of
+sections in 4 bytes; then for each section the length of its name in 2 bytes, the length of its data in 8, its name and
+its data.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ MAX_FILE_BYTES = 1 << 30
 _DIGEST, _KEY, _COUNT, _LENGTHS = 32, 32, struct.Struct("<I"), struct.Struct("<HQ")
 _TEMPORARY = ".tmp"
 _ABANDONED_SECONDS = 3600
-"""Age of an unfinished file that nobody writes any more: to write one takes seconds."""
+"""Age at which an unfinished file counts as abandoned. Writing one takes seconds."""
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 class UnusableError(Exception):
-    """Why a file cannot be used; it is then made anew."""
+    """The reason why a file cannot be used; it is then made anew."""
 
 
 def open_folder(folder: str | os.PathLike[str]) -> int:
     """A descriptor of the folder, which is made (mode 0700) if it is missing.
 
-    Raises DelegateError if it cannot be, or if others than the user may put files into it: what is loaded from
-    there becomes machine code in the GPU's driver.
+    Raises DelegateError if it cannot be made, or if other users may write to it: its files become machine code in
+    the GPU's driver.
     """
     path = Path(folder)
     if os.name != "posix":
@@ -61,7 +61,7 @@ def open_folder(folder: str | os.PathLike[str]) -> int:
 def read(folder: int, name: str, key: bytes) -> dict[str, memoryview]:
     """The sections of file ``name`` in an open folder. Raises UnusableError if it is missing, damaged or another's.
 
-    ``key`` is what it must have been written for. Owner and mode are checked before a byte is read.
+    The file must have been written with the same ``key``. Owner and mode are checked before a byte is read.
     """
     content = memoryview(_content(folder, name))
     head = len(MAGIC) + _DIGEST
@@ -149,7 +149,7 @@ def write(folder: int, name: str, key: bytes, sections: Mapping[str, bytes | mem
 
 
 def _remove_abandoned(folder: int) -> None:
-    """Remove the unfinished files of processes that were killed while they wrote. Nobody ever reads them."""
+    """Remove the unfinished files of processes that were killed while writing. They are never read."""
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             if name.startswith(".") and name.endswith(_TEMPORARY):

@@ -13,11 +13,11 @@ Phase = Literal["read", "claim", "transform", "lower", "pack", "plan", "compile"
 
 
 class Stopwatch:
-    """Seconds by phase. A phase within another one is counted for itself only.
+    """Seconds by phase. The time of a phase within another one counts only for the inner phase.
 
-    "read": the flatbuffer. "claim": its operators parsed, and each lowered by itself. "transform": passes. "lower":
-    launches. "pack": constants in device layout. "plan": places in memory, and the steps that follow. "compile":
-    kernels. "upload": GPU memory and what is copied to it. "record": command lists.
+    "read": the flatbuffer. "claim": its operators are parsed, and each is lowered by itself. "transform": passes.
+    "lower": launches. "pack": constants in device layout. "plan": memory, and the steps that follow. "compile":
+    kernels. "upload": GPU memory and copies to it. "record": command lists.
     """
 
     def __init__(self) -> None:

@@ -1,1 +1,1 @@
-"""Certification: the library on this machine's devices against LiteRT's CPU kernels, and the models for it."""
+"""Certification: comparison of this machine's devices with LiteRT's CPU kernels, and the models for it."""

@@ -17,7 +17,7 @@ PRIVACY = (
     "and for each operator and model the number of checks, the worst error, its time, and messages of failures. It has "
     "no name of a user, a host or a folder. Nothing is sent anywhere."
 )
-"""The content of a certificate that tells of the machine, for whoever shares one."""
+"""The contents of a certificate that describe the machine, for people who share one."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Checks: a model, its inputs, LiteRT's results for them, and how far the GPU's may be off.
+"""Checks: a model, its inputs, LiteRT's results for them, and the largest error that the GPU may have.
 
 Errors are the largest difference as a part of the largest expected value; for quantized operators, the largest
 difference in steps of the output.
@@ -52,7 +52,7 @@ class Subject:
 
     @property
     def label(self) -> str:
-        """The name without folders, which are nobody's business."""
+        """The name without folders, which may be private."""
         if self.kind == "graph":
             return str(recipe_from(self.name))
         return Path(self.name).name if self.kind == "model" else self.name
@@ -148,7 +148,7 @@ def _lstm(subject: Subject) -> Check:
 
 
 def _graph(subject: Subject) -> Check:
-    """A random graph; errors and bounds are in multiples of what one operator may be off."""
+    """A random graph; errors and bounds are multiples of one operator's error."""
     case = case_of(recipe_from(subject.name))
 
     def measure(results: list[Array]) -> tuple[float, float]:

@@ -38,7 +38,7 @@ class Outcome:
 
 
 def without_folders(text: str) -> str:
-    """A message with the names of files alone: folders may have the name of a user."""
+    """A message with only the names of files, because folders may have the name of a user."""
     return FOLDERS.sub("", text)
 
 
@@ -49,7 +49,7 @@ def outcome_from(row: dict[str, Any]) -> Outcome:
 
 
 class Journal:
-    """A file with a line per outcome, appended as they come: what was done is not lost, however a run ends.
+    """A file with a line per outcome, appended as they come, so that no outcome is lost if a run is killed.
 
     The first line has the plan: devices, subjects and versions. A journal of another plan is not continued.
     """

@@ -1,4 +1,4 @@
-"""Plan of a certification: the subjects in the order of what they tell, since time may end before they do."""
+"""Plan of a certification: the subjects, the most informative first, because the time may not suffice for all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of checks in processes of their own, one device at a time, so that no driver takes the certification with it."""
+"""Runs of checks in separate processes, one device at a time, so that a crash of a driver ends no more."""
 
 from __future__ import annotations
 

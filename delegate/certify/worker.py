@@ -1,8 +1,8 @@
 """A process that runs checks on one device: ``python -m framebind.delegate.certify.worker DEVICE``.
 
 It writes a line that describes the device. Then it reads a subject per line from standard input, as JSON, and writes
-its outcome. A driver that crashes or hangs takes
-this process with it and no other: the process that started it counts that and starts a new one.
+its outcome. A driver that crashes or hangs ends only this process: the process that started it counts that and starts a
+new one.
 """
 
 from __future__ import annotations

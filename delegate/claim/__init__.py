@@ -1,1 +1,1 @@
-"""The operators of a model that the GPU runs, and why the others stay on the CPU."""
+"""The operators of a model that the GPU runs, and the reasons why the others stay on the CPU."""

@@ -1,4 +1,4 @@
-"""Claims: the operators of a subgraph that the GPU can run, and why it does not run the others."""
+"""Claims: the operators of a subgraph that the GPU can run, and the reasons why it does not run the others."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Claims:
 
 
 Store = Callable[[], BinaryStore | None]
-"""Returns what is kept between processes, for this model and device, if anything is."""
+"""Returns the cache between processes for this model and device; None if there is none."""
 
 
 def _no_store() -> None:
@@ -136,7 +136,7 @@ def _unlowered_once(
     where: str,
 ) -> dict[int, str]:
     """The same as ``_unlowered``, which is not called if an earlier process found no such operator. ``where`` has the
-    subgraph and its shapes, from which everything about the operators follows.
+    subgraph and its shapes, which determine everything about the operators.
     """
     what = f"all can be lowered: {sorted(claimed)} of {where}"
     if store is not None and store.known_number(what) == 1:
@@ -177,7 +177,9 @@ def _unlowered(
 
 
 def _distinct(nodes: Sequence[Node], tensors: Mapping[int, TensorInfo]) -> list[Node]:
-    """One of the nodes of a loop for each set of facts on which launches depend. The same in each step has one name."""
+    """The nodes of a loop without duplicates: one node for each set of facts on which launches depend. Equal nodes of
+    several steps have the same name.
+    """
 
     def facts(node: Node) -> Hashable:
         touched = [(i, tensors[i]) for i in (*node.operands, *node.outputs)]
@@ -191,7 +193,7 @@ def _distinct(nodes: Sequence[Node], tensors: Mapping[int, TensorInfo]) -> list[
 def unneeded_constants(claimed: Mapping[int, tuple[Node, ...]], subgraph: Subgraph) -> dict[int, str]:
     """The reason for each DEQUANTIZE of a constant that is ``claimed``, if the CPU runs an operator that needs it.
 
-    They are the same for every frame: the CPU computes them once, and the GPU has them anyway.
+    They are the same for every frame: the CPU computes them once, and the GPU has them as constants.
     """
     reasons: dict[int, str] = {}
     on_cpu = {i for raw in subgraph.operators if raw.index not in claimed for i in raw.inputs} | set(subgraph.outputs)

@@ -1,4 +1,4 @@
-"""Complex numbers, which the GPU holds in a form of its own: no operator on the CPU may write or read them."""
+"""Complex numbers, which the GPU stores in another form than LiteRT: no operator on the CPU may write or read them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..read.model import RawOperator, Subgraph
 def shared_with_cpu(
     operators: Collection[int], subgraph: Subgraph, tensors: Mapping[int, TensorInfo]
 ) -> dict[int, str]:
-    """The reason for each of ``operators`` that writes complex numbers for another one, or reads those of another."""
+    """The reason for each of ``operators`` that shares complex numbers with an operator on the CPU."""
     reasons: dict[int, str] = {}
     left = set(operators)
     while True:

@@ -37,8 +37,8 @@ def common_bounds(node: Node, tensors: Mapping[int, TensorInfo]) -> Bounds | Non
 
 
 def unread_integers(claimed: Mapping[int, tuple[Node, ...]]) -> dict[int, str]:
-    """The reason for each operator that computes on integers, if none on the GPU reads them: a few of them, such as
-    loop counters, cost less on the CPU than their way to the GPU and back.
+    """The reason for each operator that computes on integers that no operator on the GPU reads. A few integers, such as
+    loop counters, cost less on the CPU than copies to the GPU and back.
     """
     reasons: dict[int, str] = {}
     read: set[int] = set()

@@ -1,7 +1,6 @@
 """Loops whose number of steps follows from the model: WHILE as the operators of all its steps, one after the other.
-
-Converters write recurrent layers so: the condition compares a counter with the number of time steps. What a step
-computes from constants alone is known, and with it the condition. What goes from step to step stays on the GPU.
+Converters write recurrent layers in this way: the condition compares a counter with the number of time steps. Values
+that depend only on constants are known, so the condition is, too. Values that go from step to step stay on the GPU.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ class _Loop:
         self._constants: dict[tuple[int, int], int] = {}
         """The numbers of constants, the same in each step, by subgraph and number there."""
         self._rows: dict[int, Rows] = {}
-        """Tensors that are rows of others, and that nobody has read otherwise."""
+        """Tensors that consist of rows of others, and were not computed yet."""
 
     def run(self, raw: RawOperator) -> list[int]:
         """Run a WHILE, and return the tensors that are its variables in the end."""
@@ -161,7 +160,9 @@ class _Loop:
         return raw.outputs
 
     def whole(self, tensor: int) -> int:
-        """The tensor, computed now if it is rows of others so far, or the one that it is all of."""
+        """The tensor itself. If it consists of rows of others, it is computed now, or is the one tensor whose rows are
+        all of it.
+        """
         rows = self._rows.get(tensor)
         if rows is None:
             return tensor

@@ -1,4 +1,4 @@
-"""Parsing of one operator behind others: it becomes a node, or there is a reason why it stays on the CPU."""
+"""Parsing of one operator after the earlier ones: it becomes a node, or there is a reason why it stays on the CPU."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from .shape_rules import Shape, rule_shapes
 class ParsedSubgraph:
     """The nodes of the operators that could be parsed, by operator number, and a reason for each other operator.
 
-    ``stored`` are the subgraph's tensors as the file has them, and ``tensors`` are they with their shapes now,
-    quantized ones as their float views. Those that follow from constants and shapes have values. Behind the subgraph's
-    own tensors come those of the steps of its loops.
+    ``stored`` are the subgraph's tensors as in the file. ``tensors`` are the same with their current shapes, quantized
+    ones as their float views. Those that follow from constants and shapes have values. The tensors of the steps of
+    loops come after the subgraph's own.
     """
 
     stored: dict[int, TensorInfo]
@@ -67,9 +67,9 @@ def unparsed(subgraph: Subgraph, *, quantized: bool, shapes: Mapping[int, Shape]
 
 
 def parse_operator(raw: RawOperator, parsed: ParsedSubgraph, *, unless: Collection[int] = ()) -> Node:
-    """Parse an operator behind those that compute its inputs, and keep what is known of its outputs then.
+    """Parse an operator after those that compute its inputs, and store the shapes and values of its outputs.
 
-    Outputs in ``unless`` have their shapes already. Raises Unsupported, and changes nothing.
+    Outputs in ``unless`` have their shapes already. If it raises Unsupported, nothing is changed.
     """
     tensors = parsed.tensors
     if not parsed.quantized:
@@ -108,11 +108,10 @@ def _refuse_half_results(raw: RawOperator, stored: Mapping[int, TensorInfo]) -> 
 
 
 def refuse_variable(raw: RawOperator, subgraph: Subgraph) -> None:
-    """Refuse an operator with a variable that others use too, or that it does not know how to keep.
+    """Refuse an operator with a variable that other operators use too, or if it cannot keep a state.
 
-    A variable tensor is updated in place by operators that LiteRT does not order against those that read it.
-
-    So one on the GPU has one operator, which knows how to keep a state.
+    Operators update a variable tensor in place, and LiteRT does not order them against those that read it. So
+    only one operator may use a variable on the GPU, and it has to know how to keep a state.
     """
     operator = OPERATORS.get(raw.name)
     for index in (i for i in (*raw.inputs, *raw.outputs) if i >= 0 and subgraph.tensors[i].variable):

@@ -9,9 +9,9 @@ from ...kernels.tensor import TensorInfo
 from ..read.model import RawOperator, Subgraph
 
 LEAST_SHARE = 0.9
-"""The part of the arithmetic that has to run on the GPU. Not measured: what is left to the CPU takes its time there."""
+"""The part of the arithmetic that has to run on the GPU, because the rest takes time on the CPU. Not measured."""
 MOST_PARTITIONS = 2
-"""Partitions that may be. Not measured: between two of them, tensors are copied twice and the CPU waits."""
+"""The largest number of partitions: between two, tensors are copied twice and the CPU waits. Not measured."""
 LEAST_MULTIPLY_ADDS = 10e6
 """Multiply-adds per run that the GPU has to do. The smallest model measured there, face_detection_front, takes 0.16 ms
 (OpenCL) to 0.38 ms (OpenGL) per frame with its copies on an H200 (benchmarks/results/read-nvidia-h200-2026-11-21.json),
@@ -35,9 +35,9 @@ def why_it_does_not_pay(
     partitions: int,
     least_multiply_adds: float = LEAST_MULTIPLY_ADDS,
 ) -> str:
-    """Why the CPU is likely to run a subgraph as fast as the GPU that takes the operators ``on_gpu``; "" if it is not.
+    """The reason why the CPU is likely as fast as the GPU with the operators ``on_gpu``; "" if it is not.
 
-    ``tensors`` have the shapes of now. ``least_multiply_adds`` is 0 if these are not those of the runs.
+    ``tensors`` have the current shapes. ``least_multiply_adds`` is 0 if runs will have other shapes.
     """
     counts = [multiply_adds(operator, tensors) for operator in subgraph.operators]
     total, done = sum(counts), sum(counts[index] for index in on_gpu)

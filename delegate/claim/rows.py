@@ -1,8 +1,6 @@
-"""Tensors that are rows of others: what SLICE and CONCATENATION make of them, without a copy.
-
-A loop that fills a list writes each step's row between two slices of the list before, so that a step copies all rows.
-Followed from step to step, the slices are those of the rows that earlier steps wrote, and the list is their
-concatenation.
+"""Tensors that consist of rows of others, made by SLICE and CONCATENATION without a copy.  A loop that fills a list
+writes each step's row between two slices of the previous list, so each step copies all rows. Over all steps, the slices
+are the rows that earlier steps wrote, and the list is their concatenation.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ class Rows:
 
 
 def rows_of(raw: RawOperator, parsed: ParsedSubgraph, known: Mapping[int, Rows]) -> Rows | None:
-    """The rows that an operator takes; None if it does anything else, or if its result has no elements of them.
+    """The rows that an operator takes; None if it does anything else, or if its result has none of their elements.
 
     ``known`` are the tensors that are rows of others already.
     """

@@ -1,6 +1,4 @@
-"""Scales of weights and biases that LiteRT's kernels read in another way than the file says: such operators stay on the
-CPU.
-"""
+"""Scales of weights and biases for which LiteRT's kernels do not follow the file: such operators stay on the CPU."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ OVERFLOWS = {"int32": 2.0**31, "int64": 2.0**46}
 
 
 def refuse_scales(raw: RawOperator, stored: Mapping[int, TensorInfo]) -> None:
-    """Raise Unsupported for an operator with weights whose scales, or whose bias's, LiteRT's kernels read otherwise."""
+    """Raise Unsupported if LiteRT's kernels do not follow the file for the scales of an operator's weights or bias."""
     row = OPERATORS.get(raw.name)
     if row is not None and row.channel_axis is not None:
         _refuse_weights(row, raw, stored)
@@ -85,7 +83,7 @@ def _refuse_large_bias(row: TfliteOp, raw: RawOperator, stored: Mapping[int, Ten
 
 
 def _steps(bias: TensorInfo, output: TensorInfo) -> np.ndarray:
-    """The part of a step of the output that 1 in the sum of each channel is; infinite if that is not known."""
+    """The value of 1 in the sum of each channel, in steps of the output; infinite if it is not known."""
     if bias.quantization is None or output.quantization is None:
         return np.array([np.inf])
     return np.array(bias.quantization.scales) / output.quantization.scales[0]

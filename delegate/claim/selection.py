@@ -25,7 +25,7 @@ class Selection:
     operators: tuple[int, ...] = ()
     not_selected: dict[int, str] = field(default_factory=dict)
     preserves_tensors: bool = False
-    """LiteRT makes a partition of each operator: its interpreter shows the results of all of them."""
+    """LiteRT makes a partition of each operator, because its interpreter shows the results of all of them."""
     does_not_pay: str = ""
     """Why nothing was selected, if the GPU has to be faster and is not likely to be; else ""."""
 
@@ -48,8 +48,8 @@ def select(
 ) -> Selection:
     """Select the largest partitions of a subgraph's supported operators; of two of one size, the earlier one.
 
-    Of a variable all operators are selected, or none. With ``least_multiply_adds``, nothing is selected of a subgraph
-    that the CPU is likely to run as fast (payoff.py).
+    All operators of a variable are selected, or none. With ``least_multiply_adds``, nothing is selected if the CPU is
+    likely to be as fast (payoff.py).
     """
     left_out: dict[int, str] = {}
     while True:
@@ -100,17 +100,16 @@ def _select(
 
 
 def _splits_neighbours(subgraph: Subgraph, partitions: Sequence[Partitioned]) -> bool:
-    """Whether LiteRT has two operators apart that nothing divides, as with ``experimental_preserve_all_tensors=True``.
+    """Whether LiteRT separates two operators without need, as with ``experimental_preserve_all_tensors=True``.
 
-    Otherwise it puts an operator and the one that computes its input together, if both wait for the same operators on
-    the CPU.
+    Otherwise it joins an operator and the one that computes its input, if both wait for the same operators on the CPU.
     """
     if len(partitions) < 2 or any(len(partition.operators) > 1 for partition in partitions):
         return False
     on_gpu = {partition.operators[0] for partition in partitions}
     producers = {tensor: operator.index for operator in subgraph.operators for tensor in operator.outputs}
     waits_for: dict[int, int] = {}
-    """By operator on the GPU or the CPU: the bits of the numbers of those on the CPU that it waits for."""
+    """By operator: the operators on the CPU for which it waits, as a bit mask of their numbers."""
     for operator in subgraph.operators:
         bits, before = 0, {producers[tensor] for tensor in operator.inputs if tensor in producers}
         for index in before & waits_for.keys():
@@ -152,7 +151,7 @@ def divides_complex_numbers(request: Request, operators: Sequence[int]) -> str |
 
 
 def sparse_constants_on_cpu(request: Request, operators: Sequence[int]) -> str | None:
-    """LiteRT's XNNPACK computes with zeros in place of sparse constants if it is given a part of the graph."""
+    """LiteRT's XNNPACK computes with zeros instead of sparse constants if it gets only a part of the graph."""
     raw = request.graph.subgraph.operators
     if all(operator.name != "DENSIFY" or operator.index in operators for operator in raw):
         return None

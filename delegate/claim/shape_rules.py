@@ -1,7 +1,7 @@
 """Shapes of an operator's outputs, from those of its inputs, whether or not the GPU runs the operator.
 
-The rule is the operation's own ``output_shapes``. Shapes do not depend on types, so an operator whose types the GPU
-does not take is parsed with types that it takes.
+The rule is the operation's own ``output_shapes``. Shapes do not depend on types, so an operator with unsupported types
+is parsed with supported types.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The count of a loop's steps from its counters alone, before its steps are made: a long loop is refused at once."""
+"""The count of a loop's steps from its counters, before its steps are made, so that a long loop is refused at once."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ...kernels.registry import OPERATORS
 from ..read.model import RawOperator, Subgraph
 
 _ENLARGING = frozenset({"BROADCAST_TO", "TILE"})
-"""Operators that make a result of any size of a few numbers. No counter needs them."""
+"""Operators that can make a large result from a few numbers. No counter needs them."""
 Values = Sequence[np.ndarray | None]
-"""The values of tensors; None for those that are not known before the model runs, or are not looked at."""
+"""The values of tensors; None if a value is not known before the model runs, or was not examined."""
 
 
 def takes_more(condition: Subgraph, body: Subgraph, values: Values, limit: int) -> bool:
-    """Whether the steps of a loop have more than ``limit`` operators. False if that is not found out here.
+    """Whether the steps of a loop surely have more than ``limit`` operators.
 
     ``values`` are those of the loop's variables before its first step.
     """

@@ -1,7 +1,7 @@
 """Parsing of a subgraph's operators, in order: nodes of those that the GPU can run, and reasons of the others.
 
-The shapes that the file declares for computed tensors are not used if they follow from the inputs: a file may
-declare none, and inputs may be resized. LiteRT computes them anew too.
+The file's shapes of computed tensors are not used if they follow from the inputs: a file may declare none, and inputs
+may be resized. LiteRT computes them anew, too.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def parse_operators(
 
 
 def _leave_to_cpu(raw: RawOperator, parsed: ParsedSubgraph, shapes: Mapping[int, Shape]) -> None:
-    """Find the shapes of what the CPU computes: LiteRT's, the operator's rule, or else what the file declares."""
+    """Find the shapes of tensors that the CPU computes: LiteRT's, else by the operator's rule, else the file's."""
     row = OPERATORS.get(raw.name)
     found = None
     if not parsed.unknown.intersection(raw.inputs):

@@ -1,8 +1,8 @@
 """Variables that can stay on the GPU: those that only the main subgraph reads and assigns.
 
-LiteRT keeps a variable in a map of its own, shared by all subgraphs, and shows it to no delegate. So the GPU keeps one
-of which it knows every use: its first value is a constant that CALL_ONCE assigns, in a subgraph that does nothing else
-with it, and each of its reads and assignments is on the GPU. LiteRT resets no variable.
+LiteRT keeps variables in its own map, shared by all subgraphs, which delegates cannot access. So the GPU keeps a
+variable only if it knows every use: its first value is a constant that CALL_ONCE assigns, in a subgraph that does
+nothing else with it, and all its reads and assignments are on the GPU. LiteRT never resets such a variable.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Use = tuple[int, RawOperator]
 class Variable:
     """A variable that can stay on the GPU.
 
-    ``tensor`` is the number by which its value goes, behind the main subgraph's own tensors, and ``first`` its value
-    before the first run. ``operators`` read and assign it, in order; ``handles`` make its handles.
+    ``tensor`` is the number of its value, after the main subgraph's own tensors, and ``first`` its value before the
+    first run. ``operators`` read and assign it, in order; ``handles`` make its handles.
     """
 
     name: str
@@ -47,7 +47,9 @@ class Variables:
     refused: Mapping[int, str] | None = None
 
     def reason(self, raw: RawOperator) -> str | None:
-        """Why an operator reads, assigns or names a variable that the CPU keeps; None if it does not."""
+        """The reason why the CPU keeps the variable that an operator reads, assigns or names; None if the GPU may keep
+        it.
+        """
         if raw.name not in ("READ_VARIABLE", "ASSIGN_VARIABLE", "VAR_HANDLE") or raw.custom:
             return None
         if self.refused is None:
@@ -159,12 +161,12 @@ class AccessOrder:
     def __init__(self, parsed: ParsedSubgraph) -> None:
         self._parsed = parsed
         self._assigned: dict[int, int] = {}
-        """By variable: the tensor that says that its last assignment is done."""
+        """The tensor that its last assignment writes, by variable."""
         self._reads: dict[int, list[int]] = {}
-        """By variable: the values that were read since."""
+        """The values that were read since, by variable."""
 
     def ordered(self, raw: RawOperator, variable: Variable) -> RawOperator:
-        """A read or assignment with the variable's tensor for its handle, and what has to be done before."""
+        """A read or assignment with the variable's tensor instead of its handle, and the accesses before it."""
         tensor = variable.tensor
         before = [self._assigned[tensor]] if tensor in self._assigned else []
         reads = self._reads.setdefault(tensor, [])
@@ -177,7 +179,9 @@ class AccessOrder:
 
 
 def apart(variables: Iterable[Variable], on_gpu: Collection[int], subgraph: Subgraph) -> dict[int, str]:
-    """The reason for each operator on a variable of which another operator is not ``on_gpu``: one side keeps it."""
+    """The reason for each operator on a variable if another of its operators is not ``on_gpu``: only one side can keep
+    it.
+    """
     reasons: dict[int, str] = {}
     for variable in variables:
         other = next((index for index in variable.operators if index not in on_gpu), None)

@@ -1,7 +1,7 @@
 """The C structures of LiteRT's delegate interface, and the check that this LiteRT has them.
 
-They mirror tflite/core/c/common.h as far as they are used. They are no stable interface, so nothing is written or
-called through them before ``check_layout`` has found in them what the model file says.
+They mirror the used parts of tflite/core/c/common.h. They are no stable interface, so nothing is written or called
+through them before ``check_layout`` has compared them with the model file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..read.model import Subgraph
 from ..read.names import is_literal
 
 KNOWN_VERSIONS = "2.0 to 2.3"
-"""The ai-edge-litert versions whose structures are these: seen with 2.0.2, 2.0.3, 2.1.0, 2.1.6, 2.2.0 and 2.3.0."""
+"""The ai-edge-litert versions with these structures: tested with 2.0.2, 2.0.3, 2.1.0, 2.1.6, 2.2.0 and 2.3.0."""
 
 P = ctypes.c_void_p
 OK, ERROR = 0, 1
@@ -30,7 +30,7 @@ TYPE_NAMES = (
     "none float32 int32 uint8 int64 string bool int16 complex64 int8 float16 float64 complex128 uint64 resource "
     "variant uint32 uint16 int4 bfloat16"
 ).split()
-"""TfLiteType, by number. The file's own numbers are others."""
+"""TfLiteType, by number. The file's own numbers differ."""
 
 
 class Tensor(ctypes.Structure):
@@ -86,7 +86,7 @@ FUNCTIONS = (
     "get_execution_plan", "resize_tensor", "report_error", "add_tensors", "get_node_and_registration", "replace_nodes",
     "get_external_context", "set_external_context", "preview_partitioning",
 )  # fmt: skip
-"""The members of a Context that always are functions of LiteRT's one library."""
+"""The members of a Context that always point to functions of LiteRT's library."""
 
 GET_PLAN = ctypes.CFUNCTYPE(ctypes.c_int, P, ctypes.POINTER(P))
 GET_NODE = ctypes.CFUNCTYPE(ctypes.c_int, P, ctypes.c_int, ctypes.POINTER(P), ctypes.POINTER(P))
@@ -102,7 +102,7 @@ COPY = ctypes.CFUNCTYPE(ctypes.c_int, P, P, ctypes.c_int, P)
 MALLOC = ctypes.CFUNCTYPE(P, ctypes.c_size_t)(
     ("malloc", ctypes.CDLL(None) if os.name == "posix" else ctypes.CDLL("ucrtbase"))
 )
-"""The C library's own: LiteRT frees what it is given to keep."""
+"""The C library's malloc: LiteRT frees the memory that it is given."""
 
 IGNORE: int = ctypes.cast(ctypes.pythonapi.Py_IsInitialized, ctypes.c_void_p).value or 0
 """A C function that does nothing, to stand for LiteRT's ``report_error``: it ignores arguments and needs no Python."""
@@ -113,7 +113,7 @@ MEMCMP = ctypes.CFUNCTYPE(ctypes.c_int, P, P, ctypes.c_size_t)(
 
 S = TypeVar("S", bound=ctypes.Structure)
 _PAGE_BYTES = 4096
-"""Or more, on some machines: then as many of these are one page there."""
+"""Bytes of a page. On machines with larger pages, several of these are one page."""
 
 
 class LayoutMismatch(Exception):  # noqa: N818 - a reason, which becomes the text of a DelegateError
@@ -129,14 +129,14 @@ def read_ints(address: int | None) -> tuple[int, ...]:
 
 
 class _Memory:
-    """Reads memory that may not be there: the kernel copies a byte of each page through a pipe first, and returns an
-    error if reading it here would crash.
+    """Reads memory that may not be mapped: the kernel first copies a byte of each page through a pipe, and returns an
+    error if reading the page would crash.
     """
 
     def __enter__(self) -> _Memory:
         self._out, self._in = os.pipe()
         self._readable: set[int] = set()
-        """Pages that are there, by number."""
+        """The numbers of mapped pages."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -176,7 +176,7 @@ def _expect(what: str, seen: object, expected: object) -> None:
 
 
 def check_layout(address: int, subgraph: Subgraph) -> None:
-    """Raise LayoutMismatch unless what the structures at this context say is what the file says, field by field."""
+    """Compare the structures at this context with the file, field by field. Raises LayoutMismatch if they differ."""
     with _Memory() as memory:
         context = memory.structure(Context, address, "the context")
         if context.tensors_size < len(subgraph.tensors):  # another delegate may have added some

@@ -1,6 +1,6 @@
 """A TfLiteDelegate written in Python: LiteRT's side of a subgraph, and the callbacks that LiteRT calls.
 
-This file and abi.py are all that knows LiteRT's C interface.
+Only this file and abi.py know LiteRT's C interface.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class PartitionKernel(Protocol):
     """One partition, as LiteRT calls it."""
 
     def prepare(self) -> None:
-        """Input shapes may have changed: set those of the outputs."""
+        """Set the shapes of the outputs; those of the inputs may have changed."""
         ...
 
     def invoke(self) -> None: ...
@@ -72,7 +72,7 @@ class NativeGraph:
         self._context = abi.Context.from_address(address)
         self._arrays: dict[int, tuple[int, int, np.ndarray]] = {}
         self._report_error = 0
-        """LiteRT's own function for reports while another one stands in its place."""
+        """LiteRT's own function for reports, while another one replaces it."""
 
     def _tensor(self, tensor: int) -> abi.Tensor:
         # LiteRT may move its tensors, so the address is asked for each time.
@@ -85,7 +85,7 @@ class NativeGraph:
         return read_ints(self._tensor(tensor).dims)
 
     def dtype(self, tensor: int) -> str:
-        """The name of the type that LiteRT computes, which need not be the one that the file declares."""
+        """The name of the type that LiteRT computes, which may differ from the file's."""
         return abi.TYPE_NAMES[self._tensor(tensor).type]
 
     def set_dtype(self, tensor: int, dtype: str) -> None:
@@ -102,7 +102,7 @@ class NativeGraph:
             raise DelegateError(f"LiteRT does not resize {self._label(tensor)} to {shape}")
 
     def forget_arrays(self) -> None:
-        """Let ``array`` ask anew: shapes may have changed although addresses have not."""
+        """Make ``array`` ask again: shapes may have changed although addresses have not."""
         self._arrays.clear()
 
     def array(self, tensor: int) -> np.ndarray:
@@ -129,7 +129,7 @@ class NativeGraph:
         )
 
     def mark_stale(self, tensor: int) -> None:
-        """Say that the CPU's copy is out of date: LiteRT calls ``copy_to_cpu`` when somebody needs it."""
+        """Mark the CPU's copy as out of date: LiteRT calls ``copy_to_cpu`` when it needs the tensor."""
         native = self._tensor(tensor)
         native.delegate, native.buffer_handle, native.data_is_stale = self._delegate, tensor, True
 
@@ -138,16 +138,16 @@ class NativeGraph:
         return bool(self._tensor(tensor).data_is_stale)
 
     def mark_current(self, tensor: int) -> None:
-        """Say that LiteRT need not ask for this tensor."""
+        """Mark the CPU's copy as up to date, so that LiteRT does not ask for the tensor."""
         self._tensor(tensor).data_is_stale = False
 
     def mute(self) -> None:
-        """Let LiteRT drop what is reported from now on, also its own "failed to invoke"."""
+        """Make LiteRT drop all reports from now on, also its own "failed to invoke"."""
         if not self._report_error:
             self._report_error, self._context.report_error = self._context.report_error, abi.IGNORE
 
     def unmute(self) -> None:
-        """Let LiteRT keep what is reported again."""
+        """Make LiteRT keep reports again."""
         if self._report_error:
             self._context.report_error, self._report_error = self._report_error, 0
 
@@ -157,14 +157,14 @@ class NativeGraph:
         abi.REPORT(self._context.report_error)(self._address, text.replace("%", "%%").encode())
 
     def plan(self) -> tuple[int, ...]:
-        """The nodes that LiteRT will run, in order: operators, and above their numbers what other delegates put in."""
+        """The nodes that LiteRT will run, in order: operators, and with higher numbers the nodes of other delegates."""
         plan = P()
         if abi.GET_PLAN(self._context.get_execution_plan)(self._address, ctypes.byref(plan)) != OK:
             raise DelegateError("LiteRT does not give its execution plan")
         return read_ints(plan.value)
 
     def user_data(self, node: int) -> int | None:
-        """The number that the kernel of a node was given by its ``init``; None for a node of another kind."""
+        """The number that ``init`` gave a node of ours; None for any other node."""
         address, registration = P(), P()
         get = abi.GET_NODE(self._context.get_node_and_registration)
         if get(self._address, node, ctypes.byref(address), ctypes.byref(registration)) != OK or not address.value:
@@ -172,7 +172,7 @@ class NativeGraph:
         return abi.Node.from_address(address.value).user_data
 
     def preview(self, operators: Sequence[int]) -> list[Partitioned]:
-        """The partitions that taking these operators would give."""
+        """The partitions that would result from taking these operators."""
         nodes, array, count = _int_array(operators), P(), ctypes.c_int()
         preview = abi.PREVIEW(self._context.preview_partitioning)
         if preview(self._address, ctypes.addressof(nodes), ctypes.byref(array), ctypes.byref(count)) != OK:
@@ -192,10 +192,11 @@ def _partitioned(parameters: abi.Parameters) -> Partitioned:
 
 
 class NativeDelegate:
-    """The TfLiteDelegate structure and its callbacks. Must outlive the interpreter that it was given to.
+    """The TfLiteDelegate structure and its callbacks. It must outlive its interpreter.
 
-    No exception crosses into C: it is reported to LiteRT as text, and kept for ``take_error``. If ``quiet``, somebody
-    takes it after each call, and failed runs leave no text in LiteRT, which would keep the text of each failed frame.
+    No exception crosses into C: it is reported to LiteRT as text, and kept for ``take_error``. If ``quiet``, the
+    interpreter takes the exception after each call, and LiteRT gets no text, because it would keep that of each
+    failed frame.
     """
 
     def __init__(self, callbacks: DelegateCallbacks, model: Model, *, quiet: bool = False) -> None:

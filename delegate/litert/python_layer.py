@@ -1,4 +1,4 @@
-"""Errors and records of LiteRT's Python layer as ours: that layer fails at names and types that a file may well have.
+"""Errors and records of LiteRT's Python layer, made safe: that layer fails at some names and types that files may have.
 
 It turns C++ text into str, which raises UnicodeDecodeError at a name that is not UTF-8, and types into NumPy's, which
 has no int4.
@@ -18,11 +18,11 @@ from ..read.model import Model
 from ..read.names import printable
 
 _MAX_LENGTH = 2000
-"""Characters of LiteRT's text that a message has at most: LiteRT adds to it what every node reports."""
+"""The most characters of LiteRT's text in a message: LiteRT adds the reports of all nodes to it."""
 
 
 def text_of(error: Exception) -> str:
-    """LiteRT's text behind an exception of its Python layer, as it may be printed."""
+    """LiteRT's text behind an exception of its Python layer, in printable form."""
     raw = error.object if isinstance(error, UnicodeDecodeError) else str(error)
     text = raw if isinstance(raw, str) else bytes(raw).decode("utf-8", "backslashreplace")
     return printable(" ".join(text.split("\n")).strip())[:_MAX_LENGTH]
@@ -34,7 +34,7 @@ _ABOUT_ARGUMENTS = ("num_threads", "op resolver", "Looking up symbol", "custom_o
 
 @contextmanager
 def check_taken() -> Iterator[None]:
-    """Raise a ModelError if LiteRT does not take the model, with which it makes an interpreter in this block."""
+    """Raise a ModelError if LiteRT refuses the model while it makes an interpreter in this block."""
     try:
         yield
     except ValueError as error:
@@ -58,7 +58,7 @@ def is_about_the_model(error: Exception) -> bool:
 def describe_tensor(native: Any, model: Model, tensor: int, subgraph: int) -> dict[str, Any]:
     """The record that ``Interpreter.get_tensor_details`` has of a tensor, if LiteRT fails to make it.
 
-    The name is the one that messages have. A type that NumPy lacks is the one of ml_dtypes, or else ``np.void``.
+    The name is printable. A type that NumPy lacks is ml_dtypes' type, or else ``np.void``.
     """
     info = model.subgraphs[subgraph].tensors[tensor]
     scales, zero_points, dimension, block_size = native.TensorQuantizationParameters(tensor, subgraph)

@@ -1,4 +1,4 @@
-"""Launches of a graph in order, with what is fused into them, and what a device gives a launch at most."""
+"""Launches of a graph in order, with their fused operations, and the limits of a device for a launch."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PrologueLaunch:
 
 @dataclass(frozen=True)
 class LabelledLaunch:
-    """A launch, what is fused into it, the operator that it belongs to, and its number among those lowered.
+    """A launch, its fused operations, its operator, and its number in the order of lowering.
 
     ``epilogue`` is applied to the values that it writes. The number, with an array's name, is the key of that array
     among the program's constants. The tensors, constants and arrays of the prologue's kernel are among the launch's.
@@ -48,9 +48,9 @@ class LabelledLaunch:
     label: str
     number: int
     input_ops: tuple[FusedOp, ...] = ()
-    """Binary operations, applied to every value that is read of "src"."""
+    """Binary operations, applied to every value that is read from "src"."""
     partial_sums: tuple[FusedOp, ...] | None = None
-    """If not None, it also writes sums of what it writes, as "partial_sums", after these operations."""
+    """If not None, it also writes sums of its values after these operations, as "partial_sums"."""
     prologue: PrologueLaunch | None = None
     integers: bool = False
     """It computes on int32."""
@@ -119,7 +119,7 @@ class Lowered:
     """The number of launches that were ever added, which is the number of the next one."""
 
     def alias(self, tensor: TensorId) -> Alias | None:
-        """The part of another tensor's memory that is this tensor; None if it has memory of its own."""
+        """The place of this tensor in another tensor's memory; None if it has its own memory."""
         if isinstance(tensor, Frame):
             whole, (batch, height, width, channels) = self.aliases.get(tensor.tensor), self.shape(tensor)
             stride = slices(channels) if whole is None else whole.pixel_stride
@@ -127,7 +127,7 @@ class Lowered:
         return self.aliases.get(tensor) if isinstance(tensor, int) else None
 
     def shape(self, tensor: TensorId) -> Shape:
-        """The BHWC shape of a tensor, of an object that is bound to one, or of one frame of a batch."""
+        """The BHWC shape of a tensor, of a bound object, or of one frame of a batch."""
         if isinstance(tensor, int | Scratch):
             return self.shapes[tensor]
         batch, height, width, channels = self.shapes[tensor.tensor]
@@ -135,7 +135,7 @@ class Lowered:
         return (batch if frame is None else batch // frame.count, height, width, channels)
 
     def parent(self, tensor: TensorId) -> TensorId:
-        """The tensor whose memory this one lies in; itself, if it lies inside no other."""
+        """The tensor in whose memory this one lies; the tensor itself if it has its own memory."""
         whole = tensor.tensor if isinstance(tensor, Frame) else tensor
         alias = self.alias(whole)
         return whole if alias is None else alias.parent
@@ -170,16 +170,16 @@ class Lowered:
         return _only(entry for entry in self.launches if tensor in entry.launch.writes.values())
 
     def only_reader(self, tensor: TensorId) -> LabelledLaunch | None:
-        """The launch that alone needs a tensor; None if there are several or none, if the tensor is an output, or if
-        others lie in its memory.
+        """The only launch that reads a tensor; None if there are several or none, if the tensor is an output, or if
+        other tensors lie in its memory.
         """
         if tensor in self.outputs or any(tensor in (part, alias.parent) for part, alias in self.aliases.items()):
             return None
         return _only(entry for entry in self.launches if tensor in entry.reads)
 
     def replace(self, dropped: LabelledLaunch, old: LabelledLaunch, new: LabelledLaunch) -> bool:
-        """Drop one launch and put ``new`` in the place of ``old``. Returns False, and changes nothing, if ``new`` needs
-        more than the device has.
+        """Drop one launch and put ``new`` in the place of ``old``. If ``new`` exceeds the device's limits, change
+        nothing and return False.
         """
         try:
             check_launch(new, self)
@@ -195,7 +195,7 @@ def _only(entries: Iterable[LabelledLaunch]) -> LabelledLaunch | None:
 
 
 def only_resizes(entry: LabelledLaunch) -> Resize | None:
-    """The resizing of a launch that does nothing else, else None."""
+    """The resizing of a launch that only resizes, else None."""
     fused = entry.launch.epilogue or entry.epilogue or entry.input_ops or entry.partial_sums or entry.prologue
     return entry.launch.resize if entry.launch.fusion.is_copy and not fused else None
 
@@ -206,7 +206,7 @@ def local_bytes(launch: Launch) -> int:
 
 
 def largest_arrays(*arrays: LocalArrays) -> LocalArrays:
-    """The local arrays of kernels that run one after the other: of those with one name and type, the largest."""
+    """The local arrays of kernels that run one after the other: the largest of each name and type."""
     largest: dict[tuple[str, str], int] = {}
     for kind, name, count in (array for some in arrays for array in some):
         largest[kind, name] = max(count, largest.get((kind, name), 0))

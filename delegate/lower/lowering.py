@@ -32,9 +32,9 @@ def lower(graph: Graph, target: Target) -> Lowered:
 
 
 def _integers(graph: Graph) -> set[TensorId]:
-    """The tensors that lie in memory as int32: integers that a node computes as such, and constants that need it.
+    """The tensors that are int32 in memory: results of nodes that compute on integers, and constants that need it.
 
-    Tensors that share memory are all of one kind.
+    Tensors that share memory are of the same kind.
     """
     exact = {tensor for node in graph.nodes if node.integers for tensor in (*node.operands, *node.outputs)}
     found: set[TensorId] = {tensor for tensor in exact if graph.tensors[tensor].dtype in INDEX_DTYPES}

@@ -18,8 +18,8 @@ REWRITES: tuple[Rewrite, ...] = (normalize_where_read, sum_where_written, comput
 def merge(lowered: Lowered, rewrites: Sequence[Rewrite] = REWRITES) -> Lowered:
     """Apply every rewrite to every launch, in order. Changes the launches given and returns them.
 
-    A squeeze-and-excite block is then no dispatch of its own. The work-groups that write its pixels also write the sums
-    of theirs; those that read its gate add these up and compute it, each for itself, before their own tile.
+    For example, a squeeze-and-excite block then needs no dispatch. The work-groups that write its pixels also write
+    their sums; the work-groups that read its gate add up these sums and compute the gate, each before its own tile.
     """
     for rewrite in rewrites:
         for entry in list(lowered.launches):

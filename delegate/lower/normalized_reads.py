@@ -1,4 +1,4 @@
-"""Rewrite of launches: an instance normalization that the convolution that reads its result does while it reads."""
+"""Rewrite of launches: the convolution that reads an instance normalization normalizes its input itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .launches import LabelledLaunch, Lowered, only_resizes
 
 class _Reader(NamedTuple):
     """The convolution that is to normalize, and its operation; the copy before it that doubles pixels, if there is one,
-    and how often; and whether others read the normalized tensor, too.
+    and the number of doublings; and whether other launches read the normalized tensor, too.
     """
 
     convolution: LabelledLaunch
@@ -26,8 +26,8 @@ class _Reader(NamedTuple):
 
 
 def normalize_where_read(lowered: Lowered, entry: LabelledLaunch) -> None:
-    """Let the first launch that reads a normalized tensor normalize it, if it is a convolution for matrix units. For
-    others that read the tensor it also writes it.
+    """Let the first launch that reads a normalized tensor normalize it, if it is a convolution for matrix units. It
+    also writes the normalized tensor if other launches read it.
     """
     if not entry.launch.fusion.is_normalization or not _is_halves(lowered, entry.launch.reads["src"]):
         return
@@ -51,14 +51,14 @@ def normalize_where_read(lowered: Lowered, entry: LabelledLaunch) -> None:
 
 
 def _is_halves(lowered: Lowered, tensor: TensorId) -> bool:
-    """Whether what is normalized is in the program's own memory, and so in 16 bits."""
+    """Whether the normalized tensor is in the program's own memory, and so in 16 bits."""
     shared = any(tensor in (part, alias.parent) for part, alias in lowered.aliases.items())
     inside = lowered.only_writer(tensor) is not None and tensor not in lowered.outputs
     return lowered.target.halves and inside and not shared
 
 
 def _fused(lowered: Lowered, entry: LabelledLaunch) -> tuple[float, float, tuple[TensorId, ...]] | None:
-    """The range of the activation behind a normalization, and what is added before it; None if it is something else."""
+    """The range of a normalization's activation, and the tensor added before it; None for any other epilogue."""
     added, ops = list[TensorId](), entry.epilogue
     first = ops[0].operand if ops and ops[0].expression == "ADD" and not ops[0].max_pool_2x2 else None
     if first is not None and lowered.shapes[first] == lowered.shapes[entry.destination]:
@@ -68,7 +68,7 @@ def _fused(lowered: Lowered, entry: LabelledLaunch) -> tuple[float, float, tuple
 
 
 def _reader(lowered: Lowered, tensor: TensorId) -> _Reader | None:
-    """The first launch that reads a tensor, maybe with its pixels doubled, if it reads it as a convolution does."""
+    """The first launch that reads a tensor, perhaps with its pixels doubled, if it is a convolution."""
     readers = [other for other in lowered.launches if tensor in other.reads]
     if not readers:
         return None

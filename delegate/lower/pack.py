@@ -34,8 +34,8 @@ Constants = tuple[np.ndarray, dict[Key, PackedConstant]]
 
 @dataclass(frozen=True)
 class Wanted:
-    """The constants of a program by key, those that must not be stored as halves (``keep_f32``), and those that are if
-    and only if halves hold each of their values (``exact``).
+    """The constants of a program by key, those that must not be stored as halves (``keep_f32``), and those that are
+    stored as halves only if halves hold each value exactly (``exact``).
 
     ``keep_f32`` are indices, the numbers of fused operations, and tensors that a launch reads which rounds to the steps
     of a quantized tensor; ``exact`` are the arrays of such a launch: a rounded weight can move a sum across a step.
@@ -55,7 +55,7 @@ class Wanted:
 
 
 def list_constants(lowered: Lowered, graph: Graph) -> Wanted:
-    """The constants that ``pack_constants`` packs. No value is made or looked at yet."""
+    """The constants that ``pack_constants`` packs. No value is computed or read yet."""
     wanted = Wanted({}, set(), set())
     for entry in lowered.launches:
         for name, array in entry.arrays.items():
@@ -82,7 +82,7 @@ def pack_constants(wanted: Wanted, storage: Storage, alignment: int) -> Constant
     places: dict[Key, PackedConstant] = {}
     parts: list[bytes] = []
     alike: dict[int, list[tuple[int, bytes]]] = {}
-    """The constants of each size, and where they lie: the steps of a loop have the same."""
+    """The constants of each size and their places: the steps of a loop have equal constants."""
     end = 0
     for key, packed in wanted.arrays.items():
         array = packed.make()

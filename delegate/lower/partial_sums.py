@@ -1,4 +1,4 @@
-"""Rewrite of launches: sums over pixels, and of their squares, that the launch that writes the pixels makes."""
+"""Rewrite of launches: the launch that writes pixels also sums them, and their squares."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from ...kernels.tensor import TensorId, slices
 from .launches import LabelledLaunch, Lowered, largest_arrays
 
 SUMS_READ = 16
-"""Slices of partial sums that an invocation reads at most: each work-group that needs the sum reads them all."""
+"""The most slices of partial sums that an invocation reads. Each work-group that needs the sum reads them all."""
 MOST_SLICES = 8
-"""An invocation has sums of its own for at most so many slices."""
+"""The most slices for which an invocation has its own sums."""
 SUM_SHARES = 8
 """The number of invocations that share the sum of a slice, if the slices are few."""
 LONG_SUM = 32
-"""The terms of a work-group's sum from which on it is shared even if no invocation remains idle. Steps of 128 terms
-took 5.9 to 7.7 us, and 3.4 to 4.4 with shared sums (selfie_segmentation, H200, OpenCL, 2026-11-22,
+"""The number of terms from which on several invocations share a work-group's sum, even if none is idle. Steps of 128
+terms took 5.9 to 7.7 us, and 3.4 to 4.4 with shared sums (selfie_segmentation, H200, OpenCL, 2026-11-22,
 ``benchmarks/inside.py``).
 """
 
 
 def sum_where_written(lowered: Lowered, entry: LabelledLaunch, *, sums_read: float = SUMS_READ) -> None:
-    """Let the last launch that writes a summand add up its pixels, and their squares if those are asked for, if it can
-    and there are few enough sums.
+    """Let the last launch that writes a summand add up its pixels (and their squares if needed), if it can and there
+    are few enough sums.
     """
     fusion = entry.launch.fusion
     if not (fusion.is_row_sum or (fusion.is_moments and lowered.target.halves)):
@@ -55,8 +55,8 @@ def sum_where_written(lowered: Lowered, entry: LabelledLaunch, *, sums_read: flo
 
 
 def _last_writer(lowered: Lowered, entry: LabelledLaunch) -> tuple[LabelledLaunch | None, tuple[FusedOp, ...]]:
-    """The only launch that writes a summed tensor, if all that is added to the tensor or multiplied is written before;
-    and the operations that make the summands of what it writes.
+    """The only launch that writes a summed tensor, if all operands of its operations are written earlier; and the
+    operations that turn its values into the summands.
     """
     source, input_ops = entry.launch.reads["src"], entry.input_ops
     ways: list[tuple[TensorId, tuple[FusedOp, ...]]] = [(source, input_ops)]

@@ -1,9 +1,7 @@
 """Storage of each intermediate tensor: halves if nothing is lost, as for numbers of steps of quantized tensors and
-enlarged copies of halves; around instance norms, if 16 bits are allowed; else f32.
-
-A normalization rescales what it reads, so rounding there is not carried on; its tensors are also the largest of the
-networks that have them. Halves everywhere miss the error bound: docs/decisions/0007-f32-except-norms.md. The storage of
-constants is chosen in pack.py.
+enlarged copies of halves; halves around instance norms, if 16 bits are allowed; else f32.  A normalization rescales its
+input, so rounding errors there do not spread; its tensors are also the largest of their networks. Halves everywhere
+miss the error bound: docs/decisions/0007-f32-except-norms.md. pack.py chooses the storage of constants.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from .launches import Lowered, only_resizes
 
 
 def choose_storage(lowered: Lowered, storage: Storage) -> dict[TensorId, Storage]:
-    """The storage of every tensor of the program. ``storage`` ("f32" or "f16") is what the user allows."""
+    """The storage of every tensor of the program. The user allows 16 bits if ``storage`` is "f16" and not "f32"."""
     storages: dict[TensorId, Storage] = dict.fromkeys(lowered.shapes, "f32")
     for entry in lowered.launches:
         launch = entry.launch

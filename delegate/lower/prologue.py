@@ -1,4 +1,4 @@
-"""Rewrite of launches: a vector that the launch that reads it computes in a prologue, once per work-group."""
+"""Rewrite of launches: the launch that reads a vector computes it in a prologue, once per work-group."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from .launches import GATE, LabelledLaunch, Lowered, PrologueLaunch, largest_arr
 from .partial_sums import SUMS_READ
 
 MOST_GROUPS = 256
-"""More work-groups than these would spend more on computing a vector than a dispatch of its own costs."""
+"""The most work-groups that compute the vector. With more, a separate dispatch costs less."""
 MOST_PICTURES = 2
-"""Each work-group computes the vectors of all pictures of a batch. That of eight took 17 us, 2.1 each, on an H200 on
-2026-11-22 (selfie_segmentation, a dispatch per step); a step of its own takes less from the third picture on.
+"""The most pictures of a batch, because each work-group computes the vectors of all. Eight took 17 us, 2.1 each, on an
+H200 on 2026-11-22 (selfie_segmentation, a dispatch per step); a separate step takes less from the third picture on.
 """
 
 

@@ -1,4 +1,4 @@
-"""Rewrite of launches: a resized tensor that the launch that reads it resizes where it reads it."""
+"""Rewrite of launches: the launch that reads a resized tensor resizes it while reading."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import replace
 from .launches import LabelledLaunch, Lowered, only_resizes
 
 MOST_MIXES = 4
-"""The most times that a pixel may be mixed of four others; with more, a dispatch that resizes costs less."""
+"""The most times that one pixel may be mixed from four others. Beyond, a separate dispatch costs less."""
 
 
 def resize_where_read(lowered: Lowered, entry: LabelledLaunch) -> None:
-    """Let the only launch that reads the resized tensor resize what it reads, if it computes no pixel often."""
+    """Let the only launch that reads the resized tensor resize it while reading, if it computes no pixel often."""
     resize = only_resizes(entry)
     if resize is None:
         return

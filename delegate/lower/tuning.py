@@ -1,4 +1,4 @@
-"""The decisions of a program that were measured on the device, in place of rules: a plain value to save."""
+"""The decisions of a program that were measured on the device instead of made by rules: a plain value to save."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .launches import LabelledLaunch, Lowered, local_bytes
 from .lowering import lower
 
 GROUPS = (64, 128, 256)
-"""The work-group sizes that are tried, as far as the device has them."""
+"""The work-group sizes to try, as far as the device supports them."""
 GROUPS_PER_UNIT = (1, 2, 4)
 """The numbers of work-groups per compute unit that are tried for programs of one dispatch."""
 WAYS: Mapping[Dispatches, str] = {
@@ -46,12 +46,12 @@ class Tuning:
     groups_per_unit: int = 0
 
     def target(self, target: Target) -> Target:
-        """The target with the measured decisions in place of the rules'."""
+        """The target with the measured decisions instead of the rules'."""
         return replace(target, group_size=self.group_size or target.group_size, tuned=self.tuned)
 
 
 def target_for(traits: Traits, storage: Storage) -> Target:
-    """The device for a program whose constants are stored so."""
+    """The target for a program whose constants have this storage."""
     return replace(traits.target, halves=storage == "f16")
 
 

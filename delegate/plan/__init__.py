@@ -1,1 +1,1 @@
-"""Places of tensors, and the steps that follow."""
+"""Places of tensors, and the steps of a program."""

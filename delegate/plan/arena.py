@@ -1,4 +1,4 @@
-"""Memory by lifetime: where in one arena each intermediate tensor lies while it is needed."""
+"""Memory by lifetime: the place of each intermediate tensor in one arena while it is needed."""
 
 from __future__ import annotations
 

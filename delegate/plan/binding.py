@@ -16,12 +16,12 @@ Crop = tuple[float, float, float, float]
 How = Literal["direct", "at most one conversion dispatch", "one conversion dispatch for each frame"]
 
 FrameView = Dense | Sliced | Strided | Picture | PlanePicture
-"""The views of a user's objects."""
+"""The views of objects that a user binds."""
 
 
 @dataclass(frozen=True)
 class Frames:
-    """The view of a tensor of BHWC ``shape`` whose frames lie in one object each, with a view of its own."""
+    """The view of a tensor of BHWC ``shape`` with one object per frame, each with its own view."""
 
     shape: Shape
     views: tuple[FrameView, ...]
@@ -37,9 +37,9 @@ class Binding:
 
     ``parameters`` are those of a Picture or a PlanePicture (kernels/views.py), else (). ``how`` is the cost: "direct"
     if the model's own kernels read or write the object, "at most one conversion dispatch" if a picture is sampled: by
-    the model's first convolution, or into the tensor first. ``others`` are the objects of a PlanePicture's planes
-    behind the first. If the view is Frames, ``frames`` has a binding for each, and ``resource`` is the first of their
-    objects. ``hosts`` are the arrays in the CPU's memory for which the resources stand.
+    the model's first convolution, or into the tensor first. ``others`` are the objects of a PlanePicture's planes after
+    the first. If the view is Frames, ``frames`` has a binding for each, and ``resource`` is the first of their objects.
+    ``hosts`` are the arrays in the CPU's memory that are copied to and from the resources.
 
     Only ``resource`` ever changes: an input's, to one of the same likeness.
     """
@@ -52,7 +52,7 @@ class Binding:
     frames: tuple[Binding, ...] = ()
     hosts: tuple[HostArray, ...] = ()
     described: tuple[Any, ...] = ()
-    """All that a YuvPicture says of its planes: see interop/yuv.py."""
+    """The description of a YuvPicture's planes: see interop/yuv.py."""
 
     @property
     def parts(self) -> tuple[Binding, ...]:

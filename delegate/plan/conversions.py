@@ -20,10 +20,10 @@ from .placement import direct_view
 def add_conversions(
     graph: Graph, lowered: Lowered, views: Mapping[int, BoundView]
 ) -> tuple[list[LabelledLaunch], Ranges]:
-    """The launches, preceded by copies out of pictures and integers, followed by copies into what no kernel writes.
+    """The launches, with copies from pictures and integers before, and copies to objects that no kernel writes after.
 
-    ``views`` are those of the objects bound to the graph's inputs and outputs. Frames that are bound one by one have a
-    copy each; no copy waits for another, so that they run side by side. Also returns the tensors that kernels write
+    ``views`` are those of the objects bound to the graph's inputs and outputs. Frames that are bound one by one have
+    one copy each, which run side by side. Also returns the tensors that kernels write
     into a bound buffer without padding (see ``dense_ranges``).
     """
     outputs = [i for i in graph.outputs if isinstance(direct_view(views[i]), Dense)]
@@ -63,8 +63,8 @@ def _is_copied_in(tensor: int, view: BoundView, lowered: Lowered) -> bool:
 def _is_copied_out(tensor: int, view: BoundView, lowered: Lowered) -> bool:
     """Whether an output is copied to the bound object instead of written there by a kernel.
 
-    So are integers, frames, outputs that no kernel writes, pictures and halves that are read again, and outputs that
-    are written in parts, unless the object has slices of floats.
+    This holds for integers, frames, outputs that no kernel writes, pictures and halves that are read again, and
+    outputs that are written in parts, unless the object has slices of floats.
     """
     written = {lowered.parent(i) for entry in lowered.launches for i in entry.launch.writes.values()}
     in_parts = any(alias.parent == tensor for alias in lowered.aliases.values())
@@ -77,7 +77,7 @@ def _is_copied_out(tensor: int, view: BoundView, lowered: Lowered) -> bool:
 
 
 def _has_halves(view: BoundView) -> bool:
-    """Whether a user's array holds float16: the model's kernels go on with values that are not rounded."""
+    """Whether a user's array holds float16: the model's own kernels should read values that are not rounded."""
     return (isinstance(view, Strided) and view.dtype == "float16") or (
         isinstance(view, Sliced) and view.storage == "f16"
     )
@@ -89,7 +89,7 @@ def _is_read(tensor: int, lowered: Lowered) -> bool:
 
 
 def _is_read_once(lowered: Lowered, tensor: int) -> bool:
-    """Whether one launch alone reads the tensor, each pixel once, and no other tensor lies in its memory."""
+    """Whether only one launch reads the tensor, each pixel once, and no other tensor lies in its memory."""
     readers = [entry for entry in lowered.launches if tensor in map(lowered.parent, entry.reads)]
     if len(readers) != 1 or readers[0].reads.count(tensor) != 1:
         return False
@@ -99,7 +99,7 @@ def _is_read_once(lowered: Lowered, tensor: int) -> bool:
 
 
 def _add_copy(copies: Lowered, source: TensorId, destination: TensorId, *, stored: bool = False) -> None:
-    """Append a copy, ``stored`` as the integers of a quantized tensor or as numbers."""
+    """Append a copy. With ``stored``, it writes the integers of a quantized tensor instead of numbers."""
     name, operation = ("STORE", Store()) if stored else ("COPY", Elementwise())
     lowering = Lowering((source,), (destination,), copies.shape, copies.scratch, copies.target)
     integers = any(copies.parent(tensor) in copies.integers for tensor in (source, destination))

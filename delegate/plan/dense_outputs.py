@@ -1,4 +1,4 @@
-"""Outputs bound to a buffer without padding that several launches write: which write their parts of it directly."""
+"""Outputs that are bound to a buffer without padding, and the launches that write parts of them directly."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...kernels.tensor import TensorId, slices
 from ..lower.launches import LabelledLaunch, Lowered
 
 Ranges = dict[TensorId, tuple[int, int]]
-"""By tensor: the output in whose buffer it lies, without padding, and at which element of the buffer it begins."""
+"""By tensor: the output in whose buffer it lies, without padding, and its first element there."""
 
 
 def dense_ranges(
@@ -18,8 +18,8 @@ def dense_ranges(
     """The tensors that launches can write directly into ``outputs``, which are bound to buffers without padding; and
     the launches that are still needed.
 
-    The order of values in such a buffer does not depend on the shape. So a reshape is no step, unless another launch
-    reads its source too, or the source is ``kept`` in memory of its own.
+    The order of values in such a buffer does not depend on the shape. So a reshape needs no step, unless another launch
+    reads its source too, or the source is ``kept`` in its own memory.
     """
     ranges: Ranges = {}
     launches = lowered.launches
@@ -50,8 +50,8 @@ def _parts(lowered: Lowered, output: int) -> dict[int, int] | None:
 def _source(
     lowered: Lowered, launches: list[LabelledLaunch], tensor: int, kept: Container[TensorId]
 ) -> tuple[TensorId | None, list[LabelledLaunch]]:
-    """The tensor to write there, and the launches then needed: the tensor itself, or the source if it is a reshape;
-    None if no launch writes it.
+    """The tensor to write there, and the launches that are still needed: the tensor itself, or the source if it is a
+    reshape; None if no launch writes it.
     """
     writers = [entry for entry in launches if tensor in entry.launch.writes.values()]
     if len(writers) != 1 or not writers[0].launch.fusion.is_reshape or writers[0].epilogue or writers[0].input_ops:

@@ -1,4 +1,4 @@
-"""Places and scales of pictures in tensors: what the words of ``bind_buffer_to_tensor`` mean, and which are wrong."""
+"""Regions and scales of pictures in tensors: meaning and checks of the arguments of ``bind_buffer_to_tensor``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def order_of(where: str, available: str, channels: int, order: str | None) -> st
 
 
 def check_mapping(where: str, mapping: TextureMapping, channels: int) -> None:
-    """Raise BindingError, which begins with ``where``, for numbers and words that mean nothing."""
+    """Raise BindingError, which begins with ``where``, for invalid numbers and words."""
     for name, given in (("mean", mapping.mean), ("std", mapping.std)):
         values = values_of(given)
         if len(values) not in (1, channels) or not all(map(math.isfinite, values)):
@@ -64,7 +64,7 @@ def mapped_parameters(
 def sampling_of(
     picture: tuple[int, int], shape: Shape, mapping: TextureMapping, *, write: bool = False
 ) -> Literal["exact", "bilinear"]:
-    """The sampling of a picture: exact if every pixel of the tensor is one of the picture's, and if it is written.
+    """The sampling of a picture: exact if every pixel of the tensor is one of the picture's, or if it is written.
 
     A crop is never exact, so that moving it changes parameters and no kernel.
     """

@@ -1,4 +1,4 @@
-"""Steps of a program: for each launch the kernel source that follows from its tensors' places, and the operands."""
+"""Steps of a program: for each launch, the kernel source for its tensors' views, and the operands."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def build_steps(
 
 
 class _Bound(NamedTuple):
-    """An argument of a kernel, its memory, and a picture's parameters. What lies in local memory has none, and a
-    picture in planes.
+    """An argument of a kernel, its memory, and a picture's parameters. Arguments in local memory, and a picture in
+    planes, have no memory of their own.
     """
 
     argument: Argument
@@ -51,7 +51,7 @@ class _Bound(NamedTuple):
 
 @dataclass(frozen=True)
 class _Binder:
-    """Finds the arguments of a launch's kernel, and where each lies."""
+    """Finds the arguments of a launch's kernel, and the memory of each."""
 
     entry: LabelledLaunch
     layout: Layout

@@ -1,7 +1,7 @@
 """Checks that the parts of a model fit together, beyond each being readable.
 
-LiteRT verifies that a file is a sound flatbuffer; some of what its kernels then take for granted, and crash without, is
-checked here.
+LiteRT verifies that a file is a sound flatbuffer. Its kernels rely on more conditions, and crash if they do not hold;
+these are checked here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OPTIONAL: dict[str, Sequence[int]] = {
     "CONV_3D_TRANSPOSE": (3,),
     "SVDF": (3,),
 }
-"""The inputs that a builtin operator may leave out, of operators that run on the CPU alone. A TfliteOp has its own."""
+"""The inputs that a builtin operator may leave out, for operators that run only on the CPU. A TfliteOp has its own."""
 
 _NEEDED_INPUTS = {
     **dict.fromkeys("CALL CALL_ONCE HASHTABLE IF WHILE".split(), 0),
@@ -32,7 +32,7 @@ _NEEDED_INPUTS = {
     "SCATTER_ND": 3,
     "SPARSE_TO_DENSE": 4,
 }
-"""The least number of inputs of builtin operators that run on the CPU alone; all others have one."""
+"""The least number of inputs of builtin operators that run only on the CPU; for all others it is one."""
 
 _WITHOUT_OUTPUT = frozenset("ASSIGN_VARIABLE CALL CALL_ONCE HASHTABLE_IMPORT IF WHILE".split())
 """Builtin operators that may have no output."""
@@ -43,7 +43,7 @@ _CALLS = {
     "IF": ("ThenSubgraphIndex", "ElseSubgraphIndex"),
     "WHILE": ("CondSubgraphIndex", "BodySubgraphIndex"),
 }
-"""Operators that run other subgraphs, and the options that say which."""
+"""Operators that run other subgraphs, and the options that name them."""
 
 
 def check_subgraph(where: str, subgraph: Subgraph) -> None:
@@ -58,7 +58,7 @@ def check_subgraph(where: str, subgraph: Subgraph) -> None:
 
 
 def _check_order(where: str, subgraph: Subgraph) -> None:
-    """No operator reads what it or a later one writes, and no two write one tensor."""
+    """Refuse reads of a tensor that the same or a later operator writes, and two operators that write one tensor."""
     tensors, operators = subgraph.tensors, subgraph.operators
 
     def label(operator: RawOperator, index: int, verb: str) -> str:
@@ -82,7 +82,7 @@ def _check_order(where: str, subgraph: Subgraph) -> None:
 
 
 def _check_operands(where: str, operator: RawOperator) -> None:
-    """A builtin operator has the inputs and outputs that it cannot do without."""
+    """Refuse a builtin operator without the inputs and outputs that it needs."""
     row = OPERATORS.get(operator.name)
     needed = row.inputs if row is not None else _NEEDED_INPUTS.get(operator.name, 1)
     if len(operator.inputs) < needed:
@@ -100,7 +100,9 @@ def _check_operands(where: str, operator: RawOperator) -> None:
 
 
 def _check_unpacked(where: str, subgraph: Subgraph) -> None:
-    """XNNPACK reads as many of a constant's values as the result of its DEQUANTIZE or DENSIFY claims to have."""
+    """Refuse a DEQUANTIZE or DENSIFY whose result is larger than its constant: XNNPACK reads as many values as the
+    result has.
+    """
     constants = {index for index, tensor in enumerate(subgraph.tensors) if tensor.constant is not None}
     for operator in subgraph.operators:
         if operator.name not in ("DEQUANTIZE", "DENSIFY") or operator.inputs[0] not in constants:
@@ -116,7 +118,7 @@ def _check_unpacked(where: str, subgraph: Subgraph) -> None:
 
 
 def check_calls(subgraphs: Sequence[Subgraph]) -> None:
-    """Raise ModelError if an operator runs a subgraph that is not there, or that it is in itself."""
+    """Raise ModelError if an operator runs a missing subgraph, or one that contains the operator."""
     called = [
         {
             (operator.index, operator.name, number)
@@ -149,6 +151,6 @@ def callers_of(number: int, subgraphs: Sequence[Subgraph]) -> list[tuple[int, in
 
 
 def called_subgraphs(operator: RawOperator) -> list[int]:
-    """The numbers of the subgraphs that an operator runs; 0 if it does not say which, as in LiteRT."""
+    """The numbers of the subgraphs that an operator runs; 0 if it names none, as in LiteRT."""
     options: Any = operator.options
     return [getattr(options, field)() if options is not None else 0 for field in _CALLS.get(operator.name, ())]

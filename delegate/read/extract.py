@@ -27,11 +27,11 @@ def extract_operators(
 ) -> bytes:
     """The file of a model whose first subgraph has these operators, inputs and outputs; tensors keep their numbers.
 
-    It is the only one, unless an operator ``calls`` others, which keep their numbers too. ``types`` are those of inputs
-    that are not as the file says.
+    It is the only subgraph, unless an operator ``calls`` others, which keep their numbers too. ``types`` has the types
+    of inputs that differ from the file's.
 
-    The bytes are copied and changed in place: vectors lose entries, or stand anew at the end of the file, because the
-    offsets of a flatbuffer point forwards. Raises ModelError if the file leaves out a vector that would be needed.
+    The bytes are copied and changed in place. Vectors lose entries, or are written again at the end of the file,
+    because the offsets of a flatbuffer point forwards. Raises ModelError if the file lacks a vector that is needed.
     """
     data = bytearray(content)
     model = tflite.Model.GetRootAs(data, 0)

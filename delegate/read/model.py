@@ -1,4 +1,4 @@
-"""A model as plain records, as its file has them; reader.py makes them."""
+"""A model as plain records of its file's contents; reader.py makes them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OPTIONAL = -1
 
 @dataclass(frozen=True)
 class RawOperator:
-    """One operator as the file has it: ``inputs`` may hold -1 (an optional input left out).
+    """One operator of the file; ``inputs`` may hold -1 (an optional input left out).
 
     ``options`` is the builtin operator's option table (for instance tflite.Conv2DOptions), the bytes of a custom one's
     options, or None. ``code`` is its number in tflite.BuiltinOperator.

@@ -1,20 +1,19 @@
-"""Text of a model's file as it may be printed: names of tensors, subgraphs and custom operators.
-
-Whoever wrote the file chose the names, and a message with one of them ends in somebody's terminal. The reader passes
-every name through ``safe_name``, so nothing behind it meets a name as the file has it.
+"""Names of tensors, subgraphs and custom operators in printable form.  A file may have any names, and messages with
+them are printed on terminals. The reader passes every name through ``safe_name``, so no other code gets a file's raw
+name.
 """
 
 from __future__ import annotations
 
 MAX_LENGTH = 400
-"""Characters of the longest name. Names that converters write for fused operators are longer now and then."""
+"""Characters of the longest name. Converters' names of fused operators are sometimes longer."""
 _CUT = "..."
 
 
 def safe_name(name: bytes | None) -> str:
     r"""The name in printable characters: \x1b for a control character, \xff for a byte that is not UTF-8.
 
-    Characters that turn the direction of writing or take no place are escaped too. A name of more than MAX_LENGTH
+    Characters that change the writing direction or have no width are escaped too. A name of more than MAX_LENGTH
     characters is cut.
     """
     text = printable((name or b"").decode("utf-8", "backslashreplace"))
@@ -22,7 +21,7 @@ def safe_name(name: bytes | None) -> str:
 
 
 def printable(text: str) -> str:
-    """The text with Python's escapes in place of the characters that are not printable."""
+    """The text with Python's escapes instead of characters that are not printable."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,8 +1,7 @@
-"""Quantization parameters of a file, checked: LiteRT's kernels take sound ones for granted.
-
-It aborts the process, or crashes, at a scale that is not a positive number, at a zero point outside the type, at 8-bit
-sums and comparisons without a scale, and at sums of much larger scale than their result. That is what it did with
-ai-edge-litert 2.3.0, operator by operator, with and without XNNPACK.
+"""Quantization parameters of a file, checked, because LiteRT's kernels rely on them.  LiteRT aborts the process, or
+crashes, at a scale that is not a positive number, at a zero point outside the type, at 8-bit sums and comparisons
+without a scale, and at sums of much larger scale than their result. This was found with ai-edge-litert 2.3.0, operator
+by operator, with and without XNNPACK.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from ...kernels.tensor import QUANTIZED_DTYPES, Quantization, TensorInfo
 from .model import RawOperator
 
 _RANGES = {"int4": (-8, 7), **{name: (row.lowest, row.highest) for name, row in QUANTIZED_DTYPES.items()}}
-"""The smallest and largest stored integer of the types that stand for real numbers."""
+"""The smallest and largest stored integer of the types of quantized tensors."""
 _SMALLEST = float(np.finfo(np.float32).tiny)
 _CURE = "convert the model again"
 _INEQUALITIES = frozenset("LESS LESS_EQUAL GREATER GREATER_EQUAL".split())
@@ -30,9 +29,9 @@ _HEADROOM = {"int8": 1 << 20, "uint8": 1 << 20, "int16": 1 << 15}
 def read_quantization(
     label: str, table: tflite.QuantizationParameters | None, shape: Sequence[int], dtype: str, *, constant: bool
 ) -> Quantization | None:
-    """The parameters of a tensor, or None if it has none that mean anything. Raises ModelError for unsound ones.
+    """The parameters of a tensor, or None if it has no meaningful ones. Raises ModelError for invalid ones.
 
-    Nobody reads the parameters of real numbers, and of int32 only those of biases: unsound ones count as none.
+    The parameters of floats are never used, and those of int32 only for biases: invalid ones count as none.
     """
     if table is None or table.ScaleLength() == 0:
         return None
@@ -50,7 +49,7 @@ def read_quantization(
 
 
 def _unsound(quantization: Quantization, dtype: str, *, constant: bool) -> str:
-    """The parameter that cannot be, or "". A constant may have a scale of 0: all that it stands for is 0."""
+    """The invalid parameter, or "". A constant may have a scale of 0: all its values are 0."""
     for scale in quantization.scales:
         if not math.isfinite(scale) or scale < (0.0 if constant else _SMALLEST):
             return f"with the scale {scale:g}, which is not a positive number"
@@ -82,7 +81,7 @@ def check_scales(where: str, operator: RawOperator, tensors: Sequence[TensorInfo
 
 
 def _scaled(name: str, inputs: list[TensorInfo], outputs: list[TensorInfo]) -> list[TensorInfo]:
-    """The tensors whose scales an operator's kernel divides by, or makes tables from."""
+    """The tensors whose scales an operator's kernel divides by, or uses for tables."""
     if inputs[0].dtype == "int16" and inputs[0].quantization is None:  # integers that stand for themselves
         return inputs[:1] if name in ("LOG", "RSQRT", "SQRT", "SUB") else []
     if name in ("ADD", "SQUARED_DIFFERENCE"):

@@ -1,6 +1,6 @@
 """A ``.tflite`` file as plain records: subgraphs, tensors with their constants, operators with their option tables.
 
-The bytes are not trusted: whatever is wrong with them becomes a ModelError that names the operator or tensor.
+The bytes are not trusted: every fault in them becomes a ModelError that names the operator or tensor.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _NUMPY_NAMES = frozenset(
 """Types whose constants are plain arrays; int4 becomes int8, and others (string, ...) are kept as their raw bytes."""
 
 _DAMAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError, AttributeError, KeyError, RecursionError)
-"""Exceptions that flatbuffers and NumPy raise on bytes that are not what they claim to be."""
+"""Exceptions that flatbuffers and NumPy raise for damaged bytes."""
 
 
 def read_file(path: str | bytes | os.PathLike[str]) -> bytes:
@@ -56,7 +56,8 @@ def read_file(path: str | bytes | os.PathLike[str]) -> bytes:
 
 
 def read_content(path: str | bytes | os.PathLike[str] | None, content: bytes | None) -> bytes | None:
-    """A model's bytes, of a file or as they are. An empty path is none, as for LiteRT, and so is content beside a path.
+    """A model's bytes, from a file or given directly. An empty path counts as none, as in LiteRT; with a path, empty
+    content does.
 
     Raises ModelError if both or neither are given, or the file cannot be read.
     """
@@ -144,7 +145,7 @@ class _Reader:
         return subgraph
 
     def signatures(self, subgraphs: Sequence[Subgraph]) -> frozenset[int]:
-        """Check the table of signatures, which LiteRT reads for itself: names, subgraphs and tensors.
+        """Check the table of signatures, which LiteRT itself reads: names, subgraphs and tensors.
 
         Returns the numbers of the subgraphs.
         """
@@ -252,7 +253,7 @@ class _Reader:
             raise ModelError(f"{label} is sparse, and its values cannot be placed: {error}") from error
 
     def _data(self, label: str, index: int) -> np.ndarray | None:
-        """A buffer's bytes, read-only, from inside the flatbuffer or (large models) from behind it; None if empty."""
+        """A buffer's bytes, read-only, from inside the flatbuffer or (in large models) from after it; None if empty."""
         buffer = self._item(f"{label}, buffer {index}", self._model.Buffers, index)
         offset, size = buffer.Offset(), buffer.Size()
         if offset > 1:  # 0 and 1 mean: not outside
@@ -294,7 +295,7 @@ class _Reader:
 
 
 def _builtin_code(table: tflite.OperatorCode) -> int:
-    """The field builtin_code as the file has it.
+    """The raw field builtin_code.
 
     tflite's BuiltinCode() returns the older field instead if this one is below 127, so that files that leave out the
     older field are misread.

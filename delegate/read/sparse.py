@@ -1,8 +1,8 @@
 """Sparse constants of a model as plain arrays.
 
-The form is the one of TensorFlow Lite's SparsityParameters (schema.fbs): the dimensions in the order in which the
-values are stored, blocks as further dimensions, and for each of them its size, or, as compressed sparse rows, the
-segments and indices of what is stored.
+The format is TensorFlow Lite's SparsityParameters (schema.fbs): the dimensions in the order of storage, blocks as
+further dimensions, and for each of them its size, or, as compressed sparse rows, the segments and indices of the stored
+values.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy.typing as npt
 import tflite
 
 MAX_DENSE_BYTES = 1 << 28
-"""Limit of one sparse constant's size when it is dense: a few bytes of a file could stand for any size."""
+"""The largest size of a sparse constant when it is dense: a few bytes of a file could declare any size."""
 
 Indices = npt.NDArray[np.int64]
 

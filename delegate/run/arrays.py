@@ -17,7 +17,7 @@ from ..plan.binding import Binding
 _BHWC, _BCHW = (0, 1, 2, 3), (0, 3, 1, 2)
 """The axes of BHWC in the order of an array's dimensions."""
 _LAST_NUMBER = (1 << 31) - 1
-"""The last element of a buffer that a kernel counts to."""
+"""The last element of a buffer that a kernel can address."""
 
 
 def array_view(layout: ArrayLayout, tensor: TensorInfo, where: str, *, write: bool) -> Dense | Sliced | Strided:
@@ -63,8 +63,8 @@ def check_written(layout: ArrayLayout, where: str) -> None:
 def _bhwc_strides(layout: ArrayLayout, tensor: TensorInfo) -> tuple[int, int, int, int] | None:
     """The strides along the tensor's BHWC axes, 0 along those of size 1; None if the shapes do not fit.
 
-    Dimensions of size 1 may be anywhere, or nowhere. A tensor of rank 4 fits channels first too; and an array of one
-    dimension has the values in BHWC order.
+    Dimensions of size 1 may be anywhere, or left out. An array for a tensor of rank 4 may also have channels first. An
+    array of one dimension has the values in BHWC order.
     """
     shape, given = tensor.bhwc, [(n, step) for n, step in zip(layout.shape, layout.strides, strict=True) if n != 1]
     for order in (_BHWC, _BCHW)[: 2 if len(tensor.shape) == 4 else 1]:
@@ -96,7 +96,7 @@ def _fitting(tensor: TensorInfo) -> str:
 
 
 def memory_of(view: Strided | Sliced) -> np.ndarray:
-    """Room for the numbers of an array with that view, in their order in memory."""
+    """Memory for the numbers of an array with that view, in their order."""
     kind = view.dtype if isinstance(view, Strided) else "float16"
     return np.empty(view.nbytes // np.dtype(kind).itemsize, kind)
 
@@ -116,7 +116,7 @@ def fill(array: np.ndarray, values: np.ndarray, tensor: TensorInfo) -> None:
 
 
 def fill_from_host(array: np.ndarray, binding: Binding, tensor: TensorInfo) -> None:
-    """The same from the arrays in the CPU's memory that are bound to the tensor, one for each frame if there are
+    """Fill an array from the arrays in the CPU's memory that are bound to the tensor, one for each frame if there are
     frames.
     """
     for number, part in enumerate(binding.parts):

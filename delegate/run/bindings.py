@@ -1,4 +1,4 @@
-"""User objects as model tensors: what fits, how it is read or written, and what to do if it does not fit."""
+"""User objects as model tensors: the checks, the views by which kernels read or write them, and the errors."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def make_binding(
 
 
 def rebound(device: Device, obj: Any, previous: Binding) -> Binding | None:
-    """``previous`` with another object, if everything that was decided then holds for it: a ring's next texture.
+    """``previous`` with another object, if all its decisions hold for it, too: a ring's next texture.
 
     None if it has to be decided anew: another kind, size or format, or an object that ``make_binding`` refuses.
     """
@@ -91,14 +91,14 @@ def rebound(device: Device, obj: Any, previous: Binding) -> Binding | None:
 def _is_alike(resource: Resource, before: Resource) -> bool:
     """Whether another resource can take the place of the one before without a decision.
 
-    A staged texture is never alike: what stands for it is a buffer.
+    A staged texture is never alike, because a buffer stands for it.
     """
     alike = resource.format == before.format and resource.size == before.size and resource.nbytes == before.nbytes
     return alike and resource.layout == before.layout and not resource.released and type(resource) is type(before)
 
 
 def _staged(binding: Binding, write: bool, previous: Binding | None) -> Binding:
-    """The same with a buffer in place of a texture that kernels cannot address."""
+    """The binding of a texture that kernels cannot address: a buffer stands for it."""
     texture, view = binding.resource, binding.view
     assert is_staged(texture) and isinstance(view, Picture)
     buffer = texture.stage(view, binding.parameters, write=write, previous=previous.resource if previous else None)
@@ -134,7 +134,7 @@ def _host(
 
 
 def _host_again(device: Device, array: np.ndarray, previous: Binding) -> Binding | None:
-    """The binding of another array like the one before; None if it is not like that."""
+    """The binding of another array like the one before; None if it is not alike."""
     if isinstance(previous.view, PlanePicture):
         return _planes_again(_bytes_on_host(device, array, "", previous), None, previous)
     (host,) = previous.hosts
@@ -169,7 +169,7 @@ def _video(
 def _video_again(device: Device, picture: YuvPicture, previous: Binding) -> Binding | None:
     """The binding of the next picture of a video; None if it is not like the one before.
 
-    A decoder has few surfaces: a picture that comes again has its binding from the last time.
+    A decoder has few surfaces, so a picture in a reused surface keeps the surface's binding.
     """
     if picture.described != previous.described:
         return None
@@ -308,8 +308,8 @@ def read_back(device: Device, binding: Binding, tensor: TensorInfo, array: np.nd
     """Copy an output to a C-contiguous array of the type and shape that ``tensor`` has in the model, counted as
     ``reason``.
 
-    A user's object holds real numbers, also if the tensor's are quantized: the CPU makes integers of them. From a
-    texture come the values that the texture holds: in rgba8 clipped and rounded to 256 steps.
+    A user's object holds real numbers, even if the tensor is quantized: the CPU converts them to integers. A texture
+    gives the values that it holds: in rgba8 clipped and rounded to 256 steps.
     """
     view = binding.view
     if isinstance(view, Strided | Sliced):

@@ -1,4 +1,4 @@
-"""The tensors where GPU partitions begin and end: what the user bound to them, or else a staging buffer of ours."""
+"""The boundary tensors of GPU partitions: each is an object that the user bound, or else a staging buffer of ours."""
 
 from __future__ import annotations
 
@@ -30,25 +30,27 @@ Key = tuple[int, int]
 
 @dataclass
 class _Bound:
-    """An object that the user bound, kept as given: it is negotiated again when the tensor's shape changes."""
+    """An object that the user bound, stored as given: its binding is decided again when the tensor's shape changes."""
 
     obj: Any
     mapping: Mappings
     binding: Binding | None = None
     likeness: Hashable = None
-    """That of the object, if kernels use it itself and alone: another one with the same is bound as it is."""
+    """The object's likeness, if kernels use the object itself and no other: an object with the same one replaces it
+    directly.
+    """
 
     def decide(self, obj: Any, binding: Binding) -> None:
-        """Take over an object and the decision how it is the tensor."""
+        """Store an object and its binding."""
         self.obj, self.binding = obj, binding
         is_alone = binding.resource is obj and not (binding.others or binding.hosts or binding.frames)
         self.likeness = binding.resource.likeness if is_alone else None
 
 
 class BoundaryTensors:
-    """All boundary tensors of one delegate: keeps bound objects alive, and copies what nothing is bound to, counted.
+    """All boundary tensors of one delegate: keeps bound objects alive, and copies tensors without one, counted.
 
-    ``wait_type`` is what a run waits for. ``keep_outputs``: results stay on the GPU until somebody asks for them.
+    ``wait_type`` says how a run waits. ``keep_outputs``: results stay on the GPU until they are requested.
     """
 
     def __init__(self, wait_type: WaitType) -> None:
@@ -58,14 +60,14 @@ class BoundaryTensors:
         self.preserves_tensors = False
         """The interpreter shows the results of all operators, so the CPU's memory holds them after each run."""
         self.inputs_are_announced = False
-        """The interpreter tells (``Engine.input_set``) whenever somebody sets an input of the model."""
+        """The interpreter calls ``Engine.input_set`` whenever an input of the model is set."""
         self._wait_type, self.waits = wait_type, wait_type is not WaitType.DO_NOT_WAIT
         self.device: Device | None = None
         """The device that the tensors are on; None before an operator needed one."""
         self._computed: set[Key] = set()
         """Tensors that partitions compute: their values come from the GPU, not from the CPU."""
         self._read_on_gpu: set[Key] = set()
-        """Tensors that partitions read from where earlier ones wrote them."""
+        """Tensors that partitions read from GPU memory that earlier ones wrote."""
         self._uploaded: set[Key] = set()
         """Tensors that a partition copies from the CPU, for all later partitions too."""
         self._shared: set[Key] = set()
@@ -83,7 +85,7 @@ class BoundaryTensors:
         self._bound: dict[Key, _Bound] = {}
         self._bindings: dict[Key, Binding] = {}
         self._on_host: set[Key] = set()
-        """Tensors to which arrays in the CPU's memory are bound, which runs copy."""
+        """Tensors that are bound to arrays in the CPU's memory, which runs copy."""
         self._staging: dict[Key, Resource] = {}
 
     # The device, the subgraphs and their partitions -------------------------------------------------------------------
@@ -100,7 +102,7 @@ class BoundaryTensors:
         self.device, self.needs_entering = device, device.needs_entering
 
     def begin_subgraph(self, number: int, on_cpu: Iterable[RawOperator]) -> None:
-        """Start anew with a subgraph whose operators ``on_cpu`` do not run on the GPU. The user's bindings stay."""
+        """Begin again with a subgraph; its operators ``on_cpu`` do not run on the GPU. The user's bindings stay."""
         for keys in (self._computed, self._read_on_gpu, self._uploaded, self._shared, self._unreadable):
             keys -= {key for key in keys if key[0] == number}
         for key in [key for key in self._cpu_readers if key[0] == number]:
@@ -110,7 +112,7 @@ class BoundaryTensors:
                 self._cpu_readers.setdefault((number, tensor), []).append(operator.index)
 
     def add_partition(self, subgraph: int, inputs: Iterable[int], outputs: Iterable[int]) -> tuple[int, ...]:
-        """Add a partition behind all earlier ones, and return the inputs that it copies from the CPU.
+        """Add a partition after all earlier ones, and return the inputs that it copies from the CPU.
 
         Partitions are added in the order in which they run. So an input that an earlier one computes, or copies from
         the CPU, is on the GPU already.
@@ -135,7 +137,7 @@ class BoundaryTensors:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing is bound, and nothing of ours is on the device."""
+        """Whether nothing is bound, and nothing of ours is on the device."""
         return not self._bound and not self._staging
 
     def is_bound(self, key: Key) -> bool:
@@ -143,12 +145,13 @@ class BoundaryTensors:
         return key in self._bound
 
     def is_on_gpu(self, key: Key) -> bool:
-        """Whether an object of the user's is bound to the tensor that kernels reach: no array of the CPU's."""
+        """Whether a user's object on the GPU is bound to the tensor, not an array in the CPU's memory."""
         bound = self._bound.get(key)
         return bound is not None and (bound.binding is None or not bound.binding.is_on_host)
 
     def entered_for(self, obj: Any) -> AbstractContextManager[None]:
-        """A block in which an object can be bound: an array of the CPU's from anywhere, any other where it belongs.
+        """A context manager in which an object can be bound: an array in the CPU's memory on any thread, others on the
+        device's.
 
         Raises DeviceError if the device cannot be used on this thread now.
         """
@@ -159,7 +162,7 @@ class BoundaryTensors:
         return nullcontext()
 
     def bind(self, key: Key, obj: Any, mapping: Mappings, tensor: TensorInfo | None) -> None:
-        """Use ``obj`` from now on. ``tensor`` is what it must fit; None: not known yet, and checked later."""
+        """Use ``obj`` from now on. It must fit ``tensor``; if this is None (not known yet), it is checked later."""
         bound = _Bound(obj, mapping)
         if tensor is not None:
             bound.decide(obj, self._negotiate(key, bound, tensor))
@@ -197,14 +200,14 @@ class BoundaryTensors:
         )  # fmt: skip
 
     def unbind(self, key: Key) -> None:
-        """Let go of what is bound to the tensor."""
+        """Let go of the object that is bound to the tensor."""
         self._bound.pop(key, None)
         self._bindings.pop(key, None)
 
     # Copies -----------------------------------------------------------------------------------------------------------
 
     def binding(self, key: Key, tensor: TensorInfo) -> Binding:
-        """The tensor's object now: the user's, negotiated for this shape, or a staging buffer of ours."""
+        """The tensor's current binding: the user's object for this shape, or a staging buffer of ours."""
         bound = self._bound.get(key)
         if bound is None:
             view = stored_view(tensor) or Dense(tensor.bhwc)
@@ -255,26 +258,26 @@ class BoundaryTensors:
             self.upload(graph, tensor)
 
     def upload_state(self, graph: NativeGraph, tensor: int) -> None:
-        """Copy the value of a variable tensor if somebody set it since the last run; else it is here already."""
+        """Copy the value of a variable tensor if it was set since the last run; else it is already here."""
         key = (graph.index, tensor)
         if key not in self._states:
             self._states[key] = State(self.open_device, graph, tensor)
         self._states[key].before_run(self._staging[key])
 
     def state_written(self, graph: NativeGraph, tensor: int) -> None:
-        """A partition has written a variable tensor: its value stays here."""
+        """Note that a partition has written a variable tensor, whose value stays here."""
         key = (graph.index, tensor)
         self._states[key].after_run(self._staging[key])
         if self.keep_outputs and graph.index == 0:
             graph.mark_current(tensor)
 
     def is_readable(self, key: Key) -> bool:
-        """Whether the CPU's memory of the tensor holds what was computed last."""
+        """Whether the CPU's memory of the tensor holds the last result."""
         state = self._states.get(key)
         return key not in self._unreadable and (state is None or state.is_readable)
 
     def written(self, graph: NativeGraph, keys: tuple[Key, ...]) -> None:
-        """A partition has computed these tensors: the CPU's copies are out of date."""
+        """Note that a partition has computed these tensors, so that the CPU's copies are out of date."""
         if self._on_host:
             keys = tuple(key for key in keys if key not in self._on_host or not self._brought_home(graph, key))
         if self.keep_outputs and self._unreadable.issuperset(keys) and not self.preserves_tensors:
@@ -314,7 +317,7 @@ class BoundaryTensors:
         return True
 
     def download(self, graph: NativeGraph, tensor: int) -> None:
-        """Copy what the GPU computed, from wherever it is, to the CPU's memory."""
+        """Copy a tensor that the GPU computed to the CPU's memory, from the user's object or our buffer."""
         info, key = graph.subgraph.tensors[tensor], (graph.index, tensor)
         self.awaited.discard(key)
         if key in self._states:
@@ -327,7 +330,7 @@ class BoundaryTensors:
         self._unreadable.discard(key)
 
     def fetch(self, graph: NativeGraph, tensor: int) -> None:
-        """Let the CPU's memory hold a tensor's value before an operator on the CPU reads it."""
+        """Copy a tensor's value to the CPU's memory before an operator on the CPU reads it."""
         key = (graph.index, tensor)
         if key in self._states:
             self._states[key].download()
@@ -336,7 +339,7 @@ class BoundaryTensors:
             graph.mark_current(tensor)
 
     def computed_on_cpu(self, graph: NativeGraph, tensor: int, info: TensorInfo) -> None:
-        """The CPU has computed a tensor in a partition's place: copy it for partitions that expect it on the GPU."""
+        """Copy a tensor that the CPU computed in a partition's place, for partitions that expect it on the GPU."""
         key = (graph.index, tensor)
         self._unreadable.discard(key)
         graph.mark_current(tensor)
@@ -345,7 +348,7 @@ class BoundaryTensors:
             self.upload(graph, tensor)
 
     def wait(self) -> None:
-        """Wait for what was submitted, as the user chose."""
+        """Wait for the submitted work, as the user chose."""
         fence = self.open_device.fence()
         if self._wait_type is WaitType.PASSIVE:
             fence.wait()
@@ -354,7 +357,7 @@ class BoundaryTensors:
                 pass
 
     def release(self) -> None:
-        """Free the staging buffers; forget what is computed, but not what the user bound."""
+        """Free the staging buffers and forget the computed tensors, but not the user's bindings."""
         for buffer in self._staging.values():
             buffer.release()
         for known in (

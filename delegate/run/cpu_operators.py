@@ -22,9 +22,9 @@ log = logging.getLogger("framebind.delegate")
 
 
 class CpuOperators:
-    """The operators of a partition for tensors whose shapes the GPU does not take, after inputs were resized.
+    """The operators of a partition, run on the CPU if the GPU does not support the shapes after a resize.
 
-    LiteRT gives a delegate no way to hand operators back. What LiteRT refuses on the CPU is refused with its words.
+    LiteRT gives a delegate no way to hand operators back. If LiteRT refuses the shapes too, the error has its words.
     """
 
     def __init__(self, content: bytes, native: NativeGraph, operators: Sequence[int], outputs: Sequence[int]) -> None:

@@ -1,4 +1,4 @@
-"""Batches as model tensors: an object of the user's for each frame."""
+"""Batches as model tensors: a user's object for each frame."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def is_batch(obj: Any) -> bool:
 
 
 def first_object(obj: Any) -> Any:
-    """The object, or the first of a list; of a picture of video its first plane."""
+    """The object, or the first of a list; for a picture of video, its first plane."""
     return first_plane(obj[0] if is_batch(obj) and obj else obj)
 
 
@@ -115,7 +115,7 @@ def _is_number(value: Any) -> bool:
 
 
 def exchanged(device: Device, obj: Any, previous: Binding) -> Binding | None:
-    """``previous``, of frames, with other objects, if all that was decided then holds for them; None if it does not."""
+    """``previous``, of frames, with other objects, if all its decisions hold for them, too; None if they do not."""
     if not is_batch(obj) or len(obj) != len(previous.frames):
         return None
     frames = [rebound(device, each, old) for each, old in zip(obj, previous.frames, strict=True)]

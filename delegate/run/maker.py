@@ -1,4 +1,4 @@
-"""Maker of a delegate's programs: as an earlier start tuned them, as measured now, or by rule."""
+"""Maker of a delegate's programs: with the choices of an earlier start, with choices measured now, or by rule."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ BuildGraph = Callable[[], Graph]
 class ProgramMaker:
     """Makes the programs of a delegate's partitions on one device.
 
-    ``storage`` is how tensors may be kept. ``tuned``: measure on the device how programs run fastest, unless the cache
-    knows. The ``name`` of a program tells it from the model's other ones in the cache.
+    ``storage`` is the storage that tensors may have. ``tuned``: measure on the device how programs run fastest, unless
+    the cache has the result. The ``name`` of a program identifies it among the model's programs in the cache.
     """
 
     def __init__(self, storage: Storage, stopwatch: Stopwatch, *, tuned: bool) -> None:
         self._storage: Storage = storage
         self._stopwatch, self._tuned = stopwatch, tuned
         self.storage_rule: StorageRule = choose_storage
-        """The storage of each tensor. Tests and certify put another rule here to reach kernels in halves."""
+        """The rule for the storage of tensors. Tests and certify replace it to reach kernels in halves."""
         self.tuner = Tuner()
-        """The measurements. Tests put others here, which say what is faster without a clock."""
+        """The measurements. Tests replace them with decisions that need no clock."""
         self._device: Device | None = None
         self._cache: Cache | None = None
 
     def use(self, device: Device, cache: Cache | None) -> None:
-        """Make programs on ``device`` from now on, with what the cache has for it."""
+        """Make programs on ``device`` from now on, with the cache's entries for it."""
         self._device, self._cache = device, cache
 
     def first(self, name: str, build_graph: BuildGraph, *, may_measure: bool) -> tuple[Program, bool]:
@@ -56,7 +56,9 @@ class ProgramMaker:
         return self._make(name, build_graph, Tuning()), False
 
     def tune(self, base: Program, name: str, build_graph: BuildGraph) -> Program:
-        """The fastest program found, with what is bound to ``base``, which goes by rule and is released."""
+        """The fastest program found, with the objects bound to ``base``; ``base``, which follows the rules, is
+        released.
+        """
 
         def make(tuning: Tuning) -> Program:
             program = self._unsaved(build_graph, tuning)
@@ -86,7 +88,7 @@ class ProgramMaker:
             return None
 
     def _make(self, name: str, build_graph: BuildGraph, tuning: Tuning) -> Program:
-        """A program that stays: the cache and the stopwatch see it. Raises TuningError."""
+        """A program to keep, with the cache and the stopwatch. Raises TuningError."""
         graph = self._stopwatch.time("transform", build_graph)
         device, cache, stopwatch = self._open_device, self._cache, self._stopwatch
         compiled = compile_program(
@@ -102,7 +104,7 @@ class ProgramMaker:
         return Program(device, compiled, stopwatch=stopwatch, store=cache)
 
     def _unsaved(self, build_graph: BuildGraph, tuning: Tuning) -> Program:
-        """A program that is only measured. Raises TuningError."""
+        """A program that is only measured, without cache and stopwatch. Raises TuningError."""
         compiled = compile_program(
             build_graph(), self._open_device.traits, self._storage, tuning, storage_rule=self.storage_rule
         )

@@ -1,4 +1,4 @@
-"""Names of tensors in messages, and why a tensor cannot be bound."""
+"""Names of tensors in messages, and the reasons why a tensor cannot be bound."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def tensor_label(index: int, tensor: TensorInfo) -> str:
 
 
 def inputs_and_outputs(subgraph: Subgraph) -> str:
-    """For messages: which tensors of the model can be bound."""
+    """For messages: the tensors of the model that can be bound."""
 
     def listed(indices: Sequence[int]) -> str:
         return ", ".join(f"{i} '{subgraph.tensors[i].name}'" for i in indices)
@@ -30,7 +30,7 @@ def named_reasons(subgraph: Subgraph, reasons: Mapping[int, str]) -> str:
 
 
 def why_not_bindable(subgraph: Subgraph, tensor: int) -> str:
-    """Why a tensor cannot be bound that is a variable, or that no partition of the model reads or writes."""
+    """The reason why a variable tensor, or a tensor that no partition reads or writes, cannot be bound."""
     if not 0 <= tensor < len(subgraph.tensors):
         return f"there is no tensor {tensor}; {inputs_and_outputs(subgraph)}"
     what = tensor_label(tensor, subgraph.tensors[tensor])

@@ -13,9 +13,9 @@ from .messages import tensor_label
 
 
 def check_objects(bindings: Mapping[int, Binding], outputs: tuple[int, ...], tensors: Mapping[int, TensorInfo]) -> None:
-    """Refuse one object that is written and read (or written twice) in a run: the order is the model's own.
+    """Refuse an object that is written and read (or written twice) in one run, whose order only the model decides.
 
-    ``bindings`` are what is bound to each tensor.
+    ``bindings`` has the binding of each tensor.
     """
     handles = [resource.handle for binding in bindings.values() for resource in binding.resources]
     if len(set(handles)) < len(handles):
@@ -38,7 +38,7 @@ def _refuse_written(
 
 
 def _overlap(one: Resource, other: Resource) -> bool:
-    """Whether two resources share memory. Textures do if their handles are equal; of buffers there are parts."""
+    """Whether two resources share memory. Textures do if their handles are equal; buffers may be parts of one."""
     if one.handle != other.handle:
         return False
     if one.format != "" or other.format != "":

@@ -60,21 +60,21 @@ class Partition:
         self._from_cpu = boundary.add_partition(native.index, copied, self.outputs)
         self._uploads = Uploads()
         self._announced = self._announced_inputs()
-        """The inputs of the model that this partition copies, if somebody tells when they are set."""
+        """The inputs of the model that this partition copies, if the interpreter reports when they are set."""
         self._prepared_for = self._model_shapes()
         self._is_empty = False
         """No output has elements, so there is nothing to compute."""
         self._cpu: CpuOperators | None = None
-        """Set if operators cannot run on the GPU with the shapes and types that there are now."""
+        """Set if operators cannot run on the GPU with the current shapes and types."""
         self._reasons: Mapping[int, str] = {}
         """The reason for each of these operators."""
         self.program: Program | None = None
         self.was_called = False
         """LiteRT has called ``invoke`` since the flag was cleared."""
         self._untuned = False
-        """``program`` goes by rule until it was measured what is faster."""
+        """``program`` follows the rules and is to be tuned."""
         self._unbound: set[int] = set()
-        """The boundary tensors whose bindings ``program`` does not have yet."""
+        """The boundary tensors whose current bindings ``program`` does not have yet."""
 
     def _announced_inputs(self) -> set[int]:
         if not self._boundary.inputs_are_announced or self.subgraph != 0:
@@ -82,7 +82,7 @@ class Partition:
         return set(self._from_cpu) & set(self._native.subgraph.inputs)
 
     def _is_handle(self, tensor: int) -> bool:
-        """Whether a tensor is the handle of a variable: programs know the variable."""
+        """Whether a tensor is the handle of a variable; programs use the variable's value instead."""
         return self._native.subgraph.tensors[tensor].dtype == "resource"
 
     def _check_types(self) -> None:
@@ -97,7 +97,7 @@ class Partition:
     # Shapes -----------------------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Set the outputs' shapes from the inputs'; drop a program that was made for others."""
+        """Set the outputs' shapes from the inputs'; drop a program that was made for other shapes."""
         native = self._native
         shapes = {tensor: native.shape(tensor) for tensor in self._sources}
         others = self._other_types()
@@ -112,7 +112,7 @@ class Partition:
                 native.set_shape(tensor, shape)
 
     def _other_types(self) -> dict[int, str]:
-        """The reason for each operator that reads a tensor from the CPU of another type than the file declares."""
+        """The reason for each operator that reads a tensor of the CPU whose type differs from the file's."""
         native, reasons = self._native, dict[int, str]()
         for index in self.operators:
             for tensor in set(self.inputs).intersection(native.subgraph.operators[index].inputs):
@@ -122,10 +122,10 @@ class Partition:
         return reasons
 
     def _adopt(self, claims: Claims, others: Mapping[int, str]) -> None:
-        """Take over claims for other shapes. The CPU computes if the GPU does not run every operator with these.
+        """Take over claims for other shapes. The CPU computes if the GPU cannot run every operator with them.
 
-        It does so too if there are ``others``, the reasons of operators on tensors of other types than the file says.
-        Raises ModelError, and changes nothing, if nobody does.
+        It also does if there are ``others``, the reasons of operators on tensors whose types differ from the file's.
+        If the CPU cannot run them either, raise ModelError and change nothing.
         """
         reasons, cpu = {**claims.unsupported, **others}, None
         is_empty = bool(self.outputs) and all(0 in claims.tensors[tensor].shape for tensor in self.outputs)
@@ -142,7 +142,7 @@ class Partition:
 
     @property
     def cpu_reasons(self) -> dict[int, str]:
-        """The reason for each operator that is on the CPU because of the shapes that there are now."""
+        """The reason for each operator that is on the CPU because of the current shapes."""
         if self._cpu is None:
             return {}
         reasons = self._reasons
@@ -167,14 +167,14 @@ class Partition:
     # Binding ----------------------------------------------------------------------------------------------------------
 
     def rebind(self, tensor: int) -> None:
-        """Take over what is bound to the tensor at the next run: another kind of object, or none."""
+        """Take over the tensor's binding at the next run: another kind of object, or none."""
         if tensor in self.inputs or tensor in self.outputs:
             self._unbound.add(tensor)
 
     def exchange(self, tensor: int, binding: Binding) -> None:
-        """Take over another object of the same kind, for which nothing is decided anew.
+        """Take over another object of the same kind, without new decisions.
 
-        An output is exchanged at the next run: until then, results are read from where the last one wrote them.
+        An output is exchanged at the next run: until then, results are read from the previous object.
         """
         if self.program is None or tensor in self._unbound or tensor in self.outputs:
             self.rebind(tensor)
@@ -182,7 +182,7 @@ class Partition:
         self.program.bind(tensor, binding)
 
     def _bind(self, program: Program) -> None:
-        """Bind what changed, and find out what has to be copied from the CPU then."""
+        """Bind changed objects, and find the tensors that have to be copied from the CPU."""
         graph, boundary = program.graph, self._boundary
         for tensor in self._unbound:
             if tensor in graph.inputs or tensor in graph.outputs:
@@ -203,7 +203,7 @@ class Partition:
         self._unbound.clear()
 
     def input_set(self, tensor: int) -> None:
-        """Copy an input of the model before the next run: somebody has set it."""
+        """Copy an input of the model before the next run, because it was set."""
         uploads, program = self._uploads, self.program
         if program is None or tensor not in self._announced or tensor in uploads.once:
             return
@@ -211,7 +211,7 @@ class Partition:
             self._uploads = uploads._replace(once=(*uploads.once, tensor))
 
     def input_shown(self, tensor: int) -> None:
-        """Copy an input of the model before each run: somebody has a view of its memory."""
+        """Copy an input of the model before each run, because a view of its memory was given away."""
         if tensor in self._announced:
             self._announced.remove(tensor)
             self._unbound.add(tensor)
@@ -219,7 +219,7 @@ class Partition:
     # Running ----------------------------------------------------------------------------------------------------------
 
     def invoke(self) -> None:
-        """Bind what changed, copy what comes from the CPU, run, and say that the outputs are on the GPU."""
+        """Bind changed objects, copy inputs from the CPU, run, and mark the outputs as being on the GPU."""
         self.was_called = True
         if self._boundary.needs_entering:
             with self._boundary.open_device.entered():
@@ -260,14 +260,14 @@ class Partition:
             self._on_first_run()
 
     def record(self) -> int:
-        """Build, bind and record what a run needs, and return the number of its dispatches."""
+        """Build, bind and record the program, and return the number of its dispatches."""
         if self._is_empty or self._cpu is not None:
             return 0
         with self._boundary.open_device.entered():
             return self._bound_program().record().dispatches
 
     def _bound_program(self) -> Program:
-        """The program, built if it was not, with everything bound that is bound now."""
+        """The program, built if necessary, with all current bindings."""
         self._boundary.open_device.check()
         if self.program is None:
             # A state is left alone: each run that is measured would move it on.

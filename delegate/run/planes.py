@@ -20,13 +20,13 @@ CHANNELS = (1, 3, 4)
 _LARGEST_FLOAT = 1 << 24
 """The largest whole number up to which floats hold all: parameters are floats."""
 _LAST_NUMBER = (1 << 31) - 1
-"""The last number of a buffer that a kernel counts to."""
+"""The last number of a buffer that a kernel can address."""
 _MOST_PADDING = 2
-"""Bytes of rows with what is between them, as a multiple of the rows' own, up to which all are copied in one piece."""
+"""The largest size of rows with their padding, as a multiple of the rows alone, that is copied in one piece."""
 
 
 class PlacedPlane(NamedTuple):
-    """A plane as kernels see it, the number of the object in which it lies, and its parameters."""
+    """A plane's view, the number of its object, and its parameters."""
 
     view: Plane
     memory: int
@@ -65,7 +65,7 @@ class Planes(NamedTuple):
 
 
 def check_bytes(dtype: np.dtype[Any], where: str) -> None:
-    """Raise BindingError if an array is none of bytes."""
+    """Raise BindingError if an array does not hold bytes."""
     if dtype != np.uint8:
         raise BindingError(f"{where}: its numbers are {dtype}, and a picture's are bytes (uint8)")
 
@@ -107,7 +107,7 @@ def byte_planes(layout: ArrayLayout, where: str) -> tuple[tuple[int, int], tuple
 
 
 def _check_reach(numbers: int, placed: Sequence[PlacedPlane], where: str) -> None:
-    """Raise BindingError if kernels do not count so far, or a parameter is no exact float."""
+    """Raise BindingError if kernels cannot address so many numbers, or a parameter is no exact float."""
     largest = max(max(plane.parameters) for plane in placed)
     if numbers > _LAST_NUMBER or largest > _LARGEST_FLOAT:
         raise BindingError(
@@ -150,7 +150,7 @@ def yuv_planes(device: Device, picture: YuvPicture, where: str, before: Sequence
 def host_plane(
     device: Device, array: np.ndarray, label: str, before: HostArray | None
 ) -> tuple[HostArray, ArrayLayout]:
-    """An array in the CPU's memory with the buffer that stands for it, and what lies where in the buffer."""
+    """An array in the CPU's memory, the buffer that stands for it, and the layout of the buffer."""
     piece = one_piece(array)
     host = HostArray(device, piece, label, before)
     if piece is array:
@@ -181,7 +181,7 @@ def _borrowed(device: Device, native: Any, part: str) -> Resource:
 
 
 def _luma_size(picture: YuvPicture, resource: Resource, layout: ArrayLayout | None, part: str) -> tuple[int, int]:
-    """The width and height of a picture, of whose first plane ``layout`` is the array."""
+    """The width and height of a picture, from the array ``layout`` of its first plane."""
     if picture.width is not None and picture.height is not None:
         return picture.width, picture.height
     if layout is not None:

@@ -26,7 +26,7 @@ class Program:
     """Runs a compiled program on a device. Bind every input and output of its graph, then ``run()`` as often as needed.
 
     Binding an object of the same view as the one before neither compiles nor allocates; another view records the
-    commands anew. ``store`` has compiled kernels of earlier processes, and takes those of this one; the ``stopwatch``
+    commands anew. ``store`` has compiled kernels of earlier processes, and keeps those of this one; the ``stopwatch``
     counts the phases.
     """
 
@@ -51,7 +51,7 @@ class Program:
         self.bindings: dict[int, Binding] = {}
         """The binding of each input and output."""
         self.needs_check = False
-        """An object may be bound twice, since somebody last looked and cleared this."""
+        """An object may have been bound twice since this flag was cleared."""
         self._written: set[Hashable] = set()
         """The handles of the objects that are bound to outputs."""
         self.commands: CommandList | None = None
@@ -83,7 +83,7 @@ class Program:
         return choices_by_key(self.compiled.lowered.launches)
 
     def bind_like(self, other: Program) -> None:
-        """Bind what is bound to another program of the same graph."""
+        """Bind all objects that are bound to another program of the same graph."""
         for tensor, binding in other.bindings.items():
             self.bind(tensor, binding)
 
@@ -110,7 +110,9 @@ class Program:
             commands.set_slot(self._slot_names[tensor], binding.resource)
 
     def record(self) -> CommandList:
-        """The commands of a run. They are planned, compiled and recorded now unless they were since a view changed."""
+        """The commands of a run. They are planned, compiled and recorded now, unless no view has changed since the last
+        time.
+        """
         if self.commands is None:
             with self._stopwatch.phase("plan"):
                 self.commands = self._record(self._plan())
@@ -198,7 +200,7 @@ class Program:
         return commands
 
     def _record_steps(self, steps: list[Step]) -> CommandList:
-        """The commands as they were measured to be the fastest; by rule if what is bound now does not allow that."""
+        """The commands with the tuned way to run steps; by rule if the current bindings do not allow it."""
         tuning = self.tuning
         if tuning.dispatches is not None:
             try:
@@ -208,19 +210,19 @@ class Program:
         return self._device.record(steps, store=self._store)
 
     def _show_bindings(self, commands: CommandList) -> None:
-        """Give a command list of the steps what is bound now."""
+        """Put all current bindings into a command list of the steps."""
         for tensor, binding in self.bindings.items():
             self._show(commands, tensor, binding)
 
     def _show(self, commands: CommandList, tensor: int, binding: Binding, before: Binding | None = None) -> None:
-        """Put what is bound to a tensor into the commands. ``before`` was there, with the same view."""
+        """Put a tensor's binding into the commands, in place of ``before``, which has the same view."""
         if not binding.frames:
             self._fill(commands, slot_name(tensor), binding, before)
         for frame, part in enumerate(binding.frames):
             self._fill(commands, slot_name(tensor, frame=frame), part, before.frames[frame] if before else None)
 
     def _fill(self, commands: CommandList, name: str, binding: Binding, before: Binding | None) -> None:
-        """Put objects into their slots, the first into slot ``name``, and pass the parameters if they are others."""
+        """Put objects into their slots, the first into slot ``name``, and pass the parameters if they have changed."""
         if name in self._slots:
             commands.set_slot(name, binding.resource)
         if binding.others:

@@ -1,4 +1,4 @@
-"""Shapes of a partition's tensors: those that LiteRT has, from which all others follow."""
+"""Sources of a partition's shapes: the tensors whose shapes come from LiteRT, and determine all others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Shape = tuple[int, ...]
 
 
 def shape_sources(subgraph: Subgraph, operators: Sequence[int], on_gpu: Collection[int]) -> tuple[int, ...]:
-    """The tensors from whose shapes those of all tensors of these ``operators`` follow, and the values of SHAPE.
+    """The tensors whose shapes determine the shapes of all tensors of these ``operators``, and the values of SHAPE.
 
     They are inputs of the subgraph, variables, and outputs of operators that are not ``on_gpu``.
     """

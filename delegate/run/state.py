@@ -8,15 +8,15 @@ from ...interop.device import Device, Resource
 from ..litert.native import NativeGraph
 
 MARK = 0x7FC0F8B1
-"""The bits of a float32 that is no number, as no computation and no initial value leaves them everywhere."""
+"""The bits of a NaN in float32 that no computation and no initial value leaves in every element."""
 
 
 class State:
     """A float32 variable tensor: LiteRT's memory of it, and the buffer that programs read and write.
 
-    LiteRT resets variables in its own memory and tells no delegate. So after a run that memory is filled with MARK.
-    If it still holds what was left there, the GPU has the value, and nothing is copied; anything else was written by
-    LiteRT or the user, and is the value from now on.
+    LiteRT resets variables in its own memory without telling the delegate. So after a run that memory is filled with
+    MARK. If it still holds MARK before the next run, the GPU has the value, and nothing is copied. Otherwise LiteRT or
+    the user has written a new value.
     """
 
     def __init__(self, device: Device, graph: NativeGraph, tensor: int) -> None:
@@ -37,14 +37,14 @@ class State:
         return not (self._marked and self._on_gpu)
 
     def before_run(self, buffer: Resource) -> None:
-        """Let ``buffer`` hold the value: copy it, counted, if it was set since the last run."""
+        """Copy the value to ``buffer``, counted, if it was set since the last run."""
         if self._buffer is buffer and self._on_gpu:
             return
         self._buffer, self._marked = None, False  # until a run has ended well
         self._device.write(buffer, self._graph.array(self._tensor), f"state {self._label} from the CPU")
 
     def after_run(self, buffer: Resource) -> None:
-        """The program has written the buffer."""
+        """Note that the program has written the buffer."""
         self._buffer = buffer
         if not self._marked:
             array = self._graph.array(self._tensor)

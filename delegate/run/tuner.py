@@ -1,4 +1,4 @@
-"""The measurements of SUSTAINED_SPEED: they find out how a program runs fastest. Tuning has what there is to choose."""
+"""The measurements of SUSTAINED_SPEED, which find the fastest way to run a program. Tuning has the choices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .program import Program
 log = logging.getLogger("framebind")
 
 WORTH = 0.97
-"""The largest part of the best candidate's time that a better one may take, so that noise alone chooses nothing."""
+"""The largest time of a better candidate, as a part of the best one's, so that noise alone changes nothing."""
 
 Make = Callable[[Tuning], Program]
 """Makes the program anew, with everything bound."""
@@ -30,14 +30,14 @@ class Tuner:
     """Measures on the device how a program runs fastest. Its own numbers, of runs and seconds, were not measured."""
 
     limit: float = 60.0
-    """Seconds after which nothing more is tried; what is under way then is still compiled and measured."""
+    """Seconds after which no new candidate is tried; the current one is still compiled and measured."""
     warm_up: int = 5
     """Runs before those that count."""
     runs: int = 20
 
     def tune(self, device: Device, base: Program, make: Make) -> Tuning:
-        """The fastest way found to run ``base``, which goes by rule and has everything bound; ``Tuning()`` if it is
-        that.
+        """The fastest tuning of ``base``, which follows the rules and has everything bound; ``Tuning()`` if the rules
+        win.
 
         One decision after the other: the dispatches, the size of work-groups, the block or tile of each distinct
         kernel, the groups of one dispatch. Nothing is measured on a CPU, on a device without a clock, or if the
@@ -62,7 +62,9 @@ class Tuner:
         return search.tuning
 
     def is_faster(self, device: Device, program: Program, than: Program) -> bool:
-        """Whether the median run, waited for, is the shorter one. They take turns: a change of clocks meets both."""
+        """Whether the median time of a run with its wait is shorter. The programs take turns, so changes of clocks
+        affect both.
+        """
         seconds: tuple[list[float], list[float]] = ([], [])
         for _ in range(self.warm_up + self.runs):
             for commands, taken in zip((program.record(), than.record()), seconds, strict=True):
@@ -84,7 +86,7 @@ class Tuner:
 
 
 def _has_clock(program: Program) -> bool:
-    """Whether the device says how long steps take. The null device runs nothing, and some GL ES drivers do not tell."""
+    """Whether the device times its steps. The null device runs nothing, and some GL ES drivers have no timers."""
     try:
         return any(nanoseconds for _, nanoseconds in program.timings())
     except DeviceError as reason:
@@ -94,7 +96,7 @@ def _has_clock(program: Program) -> bool:
 
 @dataclass
 class _Search:
-    """The best program so far, which is ``base`` in the beginning, its tuning, and until when others are tried."""
+    """The best program so far (first ``base``), its tuning, and the time when the search ends."""
 
     tuner: Tuner
     device: Device
@@ -114,7 +116,7 @@ class _Search:
         return time.monotonic() >= self.until
 
     def challenge(self, **changes: Any) -> None:
-        """Let a program whose tuning has these changes take the place of the best one, if it is faster."""
+        """Try a tuning with these changes; if its program is faster, it becomes the best one."""
         tuning = replace(self.tuning, **changes)
         if self.is_over or tuning == self.tuning:
             return
@@ -133,7 +135,7 @@ class _Search:
 def _fastest_candidates(search: _Search) -> dict[str, int]:
     """The number of the candidate that is faster than the rule's, by key, if there is one.
 
-    In each round every kernel is its next candidate, as a dispatch of its own, timed by the device's clock.
+    In each round every kernel runs its next candidate, as a separate dispatch, timed by the device's clock.
     """
     if search.is_over:
         return {}

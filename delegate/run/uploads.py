@@ -18,8 +18,8 @@ def plan_uploads(
 ) -> Uploads:
     """Divide ``tensors``, which come from the CPU and have nothing bound to them.
 
-    The ``lasting`` ones keep their value until somebody tells: they are copied once, when their buffer is ``fresh``, or
-    if that copy is still ``pending``. All others are copied before each run.
+    The ``lasting`` ones keep their value until a change is reported: they are copied once, when their buffer is
+    ``fresh``, or if that copy is still ``pending``. All others are copied before each run.
     """
     once, each_run = list[int](), list[int]()
     for tensor in tensors:

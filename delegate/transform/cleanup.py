@@ -1,4 +1,4 @@
-"""Passes that drop nodes which nothing reads, and nodes that change nothing."""
+"""Passes that drop nodes with unused outputs, and nodes that change nothing."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from .graph import Graph
 
 
 def remove_unused(graph: Graph) -> None:
-    """Drop nodes whose outputs nobody reads, and nodes that only compute constants which their readers already hold.
+    """Drop nodes whose outputs are not read, and nodes that only compute constants which their readers already have.
 
-    One that keeps a state stays: it is read in the next frame.
+    A node that keeps a state stays: the state is read in the next frame.
     """
     for node in graph.backwards():
         stateful = any(graph.tensors[tensor].variable for tensor in node.inputs)

@@ -27,7 +27,7 @@ def join_concatenations(graph: Graph) -> None:
 
 
 def share_reshaped(graph: Graph) -> None:
-    """Drop reshapes that keep the order of slices: their input is written to the place of their output."""
+    """Drop reshapes that keep the order of slices: their input is written directly to the place of their output."""
     for node in graph.backwards():
         if not isinstance(node.operation, Reshape) or node.epilogue:
             continue
@@ -44,7 +44,7 @@ def share_reshaped(graph: Graph) -> None:
 
 
 def _parts(graph: Graph, node: Node, axis: int) -> dict[int, Alias]:
-    """The places of the inputs inside the output; empty if they cannot lie there."""
+    """The places of the inputs inside the output; empty if they cannot be written there."""
     parent = node.outputs[0]
     shapes = [graph.tensors[i].bhwc for i in node.inputs]
     if axis == 3:
@@ -61,6 +61,6 @@ def _parts(graph: Graph, node: Node, axis: int) -> dict[int, Alias]:
 
 
 def _is_movable(graph: Graph, tensor: int) -> bool:
-    """Whether a node computes the tensor, so that it can be written anywhere, and no place was decided yet."""
+    """Whether a node computes the tensor, so that it can be written anywhere, and it has no fixed place yet."""
     computed = graph.producer(tensor) is not None
     return computed and tensor not in graph.outputs and graph.has_own_memory(tensor)

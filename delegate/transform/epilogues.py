@@ -11,15 +11,15 @@ from .graph import Graph, Node
 from .patterns import is_mean_of_pixels, pointwise_convolution
 
 MOST_BOUND_INPUTS = 4
-"""The most inputs of the graph that a node may read after a fusion: each is a buffer of its own, and a kernel of
-OpenGL ES 3.1 need not have more than four.
+"""The most inputs of the graph that a node may read after a fusion: each needs a buffer, and OpenGL ES 3.1 guarantees
+only four per kernel.
 """
 INPUT_OPS = frozenset({"ADD", "MUL", "SUB"})
-"""The expressions that may be applied to every value that is read: cheap, and zero for two zeros."""
+"""The expressions that may be applied to every value that is read: they are cheap, and give zero for two zeros."""
 
 
 def fuse_epilogues(graph: Graph) -> None:
-    """Append elementwise nodes to the node that computes their value, so that it is written once, already done."""
+    """Append elementwise nodes to the node that computes their value, so that only the final value is written."""
     for node in graph.forwards():
         if not isinstance(node.operation, Elementwise):
             continue
@@ -32,8 +32,8 @@ def fuse_epilogues(graph: Graph) -> None:
 
 
 def _ways(graph: Graph, node: Node) -> list[tuple[int, tuple[FusedOp, ...]]]:
-    """The ways to see an elementwise node: the tensor that is its value, and the epilogue then. The value that is
-    computed later comes first.
+    """The possible epilogues of an elementwise node: the tensor that is its value, and the operations on it. The value
+    that is computed later comes first.
     """
     ways = [(node.inputs[0], node.epilogue)]
     first = node.epilogue[0] if node.epilogue else None
@@ -58,7 +58,7 @@ def _may_absorb(graph: Graph, producer: Node, node: Node, value: int) -> bool:
 
 
 def fuse_input_ops(graph: Graph) -> None:
-    """Let 1x1 convolutions and means apply sums and products to what they read, if nobody else needs those."""
+    """Let 1x1 convolutions and means apply sums and products to their input, if no other node reads the result."""
     for node in graph.forwards():
         if not isinstance(node.operation, Elementwise) or not node.epilogue or node.input_ops or node.integers:
             continue
@@ -80,7 +80,7 @@ def _is_input_op(op: FusedOp) -> bool:
 
 
 def _takes_input_ops(graph: Graph, node: Node, tensor: int) -> bool:
-    """Whether the node reads the tensor as its only input, and reads each value hardly more than once."""
+    """Whether the node reads the tensor as its only input, and reads most values only once."""
     if node.inputs != (tensor,) or node.operands.count(tensor) != 1 or node.input_ops:
         return False
     return pointwise_convolution(node) is not None or is_mean_of_pixels(graph, node)

@@ -1,7 +1,7 @@
 """The graph of one partition, and the operations by which passes rewrite it.
 
-Tensors go by their flatbuffer index. The graph keeps for each tensor who computes and who reads it, so that none of
-these operations looks at all nodes.
+Tensors are identified by their flatbuffer index. The graph stores the producer and the readers of each tensor, so that
+no operation has to search all nodes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Node:
     indices: tuple[int, ...] = ()
     input_ops: tuple[FusedOp, ...] = ()
     integers: bool = False
-    """It computes on int32: its kernels, and its epilogue."""
+    """Whether its kernels and its epilogue compute on int32."""
 
     @cached_property
     def operands(self) -> tuple[int, ...]:
@@ -50,7 +50,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Alias:
-    """The place of a tensor inside another: where it starts, and how far its pixels are apart, in slices."""
+    """The place of a tensor inside another: its start, and the distance of its pixels, in slices."""
 
     parent: int
     start: int
@@ -58,9 +58,9 @@ class Alias:
 
 
 class Graph:
-    """Tensors, nodes in execution order, and the tensors that come from and go to the outside.
+    """Tensors, nodes in execution order, and the graph's inputs and outputs.
 
-    ``changes`` says what each pass did or declined to do, one sentence each.
+    ``changes`` has one sentence for each change that a pass made or declined.
     """
 
     def __init__(
@@ -87,12 +87,12 @@ class Graph:
         return [node for nodes in self._places.values() for node in nodes]
 
     def forwards(self) -> Iterator[Node]:
-        """Each node in execution order, as it is when its turn comes. Nodes may be replaced meanwhile."""
+        """Each node in execution order, in its current form. Nodes may be replaced during the iteration."""
         for place in list(self._places):
             yield from (node for node in list(self._places.get(place, ())) if node in self._place)
 
     def backwards(self) -> Iterator[Node]:
-        """Each node, the last first, as it is when its turn comes. Nodes may be replaced meanwhile."""
+        """Each node, the last first, in its current form. Nodes may be replaced during the iteration."""
         for place in reversed(list(self._places)):
             yield from (node for node in reversed(list(self._places.get(place, ()))) if node in self._place)
 
@@ -105,7 +105,7 @@ class Graph:
         return sorted(self._readers.get(tensor, ()), key=self.position)
 
     def sole_reader(self, tensor: int) -> Node | None:
-        """The node that alone needs a tensor and reads it once.
+        """The only node that reads a tensor, if it reads it once.
 
         None if there is no such node, if the tensor is an output of the graph, or if it shares memory with others.
         """
@@ -137,12 +137,12 @@ class Graph:
         self.changes.append(f"{', '.join(node.name for node in ordered)} {list(indices)}: now {new[-1]}")
 
     def remove(self, node: Node, reason: str) -> None:
-        """Drop a node whose output nobody reads any more, or others write now. Logs the reason."""
+        """Drop a node whose output is no longer read, or is now written by other nodes. Logs the reason."""
         self._exchange(node, ())
         self.changes.append(f"removed {node.name} {list(node.indices)}: {reason}")
 
     def keep(self, node: Node, reason: str) -> None:
-        """Log why a pass leaves a node as it is."""
+        """Log why a pass does not change a node."""
         self.changes.append(f"kept {node.name} {list(node.indices)}: {reason}")
 
     def update(self, node: Node, **fields: Any) -> Node:
@@ -152,7 +152,7 @@ class Graph:
         return new
 
     def insert_before(self, node: Node, new: Node) -> None:
-        """Let a new node run just before another."""
+        """Insert a new node just before another."""
         self._exchange(node, (new, node))
 
     def redirect(self, old: int, new: int) -> None:
@@ -166,7 +166,7 @@ class Graph:
             self.update(node, inputs=inputs, epilogue=redirected(node.epilogue), input_ops=redirected(node.input_ops))
 
     def new_tensor(self, like: int, shape: tuple[int, ...], constant: np.ndarray | None = None) -> int:
-        """Add a tensor of a TFLite shape, computed or constant, in all else like another one. Returns its id."""
+        """Add a tensor of a TFLite shape, computed or constant, otherwise like another one. Returns its id."""
         tensor = self._next_tensor
         self._next_tensor += 1
         self.tensors[tensor] = replace(self.tensors[like], shape=shape, constant=constant)
@@ -201,12 +201,12 @@ class Graph:
         return self._aliases
 
     def place_inside(self, tensor: int, alias: Alias) -> None:
-        """Let a tensor lie inside another one from now on."""
+        """Place a tensor inside another one."""
         self._aliases[tensor] = alias
         self._parents.add(alias.parent)
 
     def has_own_memory(self, tensor: int) -> bool:
-        """Whether the tensor lies inside no other one, and no other one in it."""
+        """Whether the tensor lies inside no other tensor, and none lies in it."""
         return tensor not in self._aliases and tensor not in self._parents
 
     def __str__(self) -> str:

@@ -4,8 +4,7 @@ m = mean(x)                 v = mean((x - m)^2)            over height and width
 factor = rsqrt(v + epsilon) * gamma
 y = x * factor + (beta - m * factor)
 
-In a quantized model each of these is rounded to 8 bits. Only the rounding of y is kept: those inside cost accuracy that
-the quantized model need not lose.
+In a quantized model each of these is rounded to 8 bits. Only the rounding of y is kept: the others only cost accuracy.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def fuse_instance_norm(graph: Graph) -> None:
 
 
 def _match(graph: Graph, mean: Node) -> tuple[set[Node], Node]:
-    """The ten nodes, and the node that stands for them."""
+    """The ten nodes, and the node that replaces them."""
     x, m = mean.inputs[0], mean.outputs[0]
     _require(mean.operation == Reduction((1, 2), 4, keep=True) and not _exact(mean))
     difference = _reader(graph, "SQUARED_DIFFERENCE", x, m)

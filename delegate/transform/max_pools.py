@@ -1,4 +1,4 @@
-"""The pass that leaves the maximum of 2x2 pixels to the epilogue that reads it as an operand."""
+"""The pass that moves the maximum of 2x2 pixels into the epilogue that reads it as an operand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .graph import Graph, Node
 
 
 def fuse_max_pools(graph: Graph) -> None:
-    """Drop each maximum pooling of 2x2 pixels without padding that is the operand of one epilogue and nothing else.
+    """Drop each maximum pooling of 2x2 pixels without padding that only one epilogue reads, as an operand.
 
     The epilogue reads the four pixels.
     """
@@ -29,7 +29,7 @@ def fuse_max_pools(graph: Graph) -> None:
 
 
 def _halves(graph: Graph, node: Node) -> bool:
-    """Whether it is such a pooling, and nothing is done to its values."""
+    """Whether the node is such a pooling, without an epilogue."""
     operation = node.operation
     if not isinstance(operation, Pooling) or not operation.maximum or node.epilogue or node.input_ops:
         return False

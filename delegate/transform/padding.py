@@ -14,7 +14,7 @@ from .graph import Graph, Node
 
 
 def read_padding_as_zeros(graph: Graph) -> None:
-    """Drop pads of channels that are only added to a tensor: an epilogue reads zeros after its operand's last slice."""
+    """Drop pads of channels that are only added to a tensor: epilogues read zeros after an operand's last slice."""
     for node in graph.forwards():
         if not isinstance(node.operation, Pad) or node.epilogue:
             continue
@@ -36,7 +36,7 @@ def read_padding_as_zeros(graph: Graph) -> None:
 
 
 def merge_padding(graph: Graph) -> None:
-    """Move zero and reflecting pads of height and width into the only convolution that reads them."""
+    """Move zero and reflecting padding of height and width into the only convolution that reads it."""
     for node in graph.forwards():
         if not isinstance(node.operation, Pad) or node.epilogue or node.outputs[0] in graph.outputs:
             continue

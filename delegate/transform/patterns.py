@@ -1,4 +1,4 @@
-"""Kinds of nodes that several passes look for."""
+"""Patterns of nodes that several passes look for."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The passes over a partition's graph, in the order of PASSES.
 
-A pass changes the graph, and says in ``graph.changes`` what it did or declined to do. None changes what the graph
-computes, beyond the rounding of a different order of operations.
+A pass changes the graph, and notes in ``graph.changes`` each change that it made or declined. It changes results only
+by the rounding of a different order of operations.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Rewrite = Callable[[Graph], None]
 
 @dataclass(frozen=True)
 class Pass:
-    """A rewrite of the graph, and those that must come before it."""
+    """A rewrite of the graph, and the passes that must come before it."""
 
     run: Rewrite
     after: tuple[Rewrite, ...] = ()

@@ -2,12 +2,10 @@
 
 TFLite aligns shapes at the last dimension to broadcast, BHWC by meaning. A [w, c] beside a [b, h, w, c] is one row of
 it, but its BHWC form has w as the batch. Such an operand is read through a reshape to the output's rank, or, if
-constant, is given that shape.
-
-Of rank 5 and more, all dimensions before the last three are the batch in BHWC. A reshape keeps the order of values in
-memory. So an operator that tells these dimensions apart becomes one of rank 4 at most between reshapes, most of which
-cost nothing; one that moves values by strides alone moves them from before a reshape to behind it; and an operand that
-broadcasts along some of these dimensions only is repeated along the others first.
+constant, gets that shape.  With rank 5 and more, all dimensions before the last three are the batch in BHWC. A reshape
+keeps the order of values in memory. So an operator that distinguishes these dimensions becomes one of rank 4 at most
+between reshapes, most of which cost nothing. An operator that only moves values by strides absorbs the reshapes around
+it. An operand that broadcasts along only some of these dimensions is repeated along the others first.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ def collapse_ranks(graph: Graph) -> None:
 
 
 def merge_reshapes(graph: Graph) -> None:
-    """Let strided copies read what a reshape reads, and write what a reshape of their result writes."""
+    """Let strided copies absorb reshapes of their input and of their result."""
     for node in graph.forwards():
         if not isinstance(node.operation, StridedCopy):
             continue
@@ -74,8 +72,8 @@ def _nodes(graph: Graph, node: Node, steps: Sequence[Collapsed]) -> list[Node]:
 
 
 def _viewed(graph: Graph, node: Node, nodes: list[Node], tensor: int, shape: tuple[int, ...]) -> int:
-    """The tensor if it has this shape for kernels, else a new one with its values, which a new node of ``nodes``, the
-    nodes that stand for ``node``, computes.
+    """The tensor if it has this shape for kernels, else a new one with its values, computed by a new node that is
+    appended to ``nodes``, the nodes that replace ``node``.
     """
     info = graph.tensors[tensor]
     if info.bhwc == bhwc(shape):
@@ -88,7 +86,7 @@ def _viewed(graph: Graph, node: Node, nodes: list[Node], tensor: int, shape: tup
 
 
 def _reshape(node: Node, source: int, destination: int, shape: tuple[int, ...]) -> Node:
-    """A reshape that computes on what ``node`` computes on."""
+    """A reshape on the same type (floats or integers) as ``node``."""
     return Node("RESHAPE", Reshape(shape), (source,), (destination,), integers=node.integers)
 
 

@@ -1,4 +1,4 @@
-"""The passes that compute a depthwise convolution and the 1x1 convolution behind or before it in one dispatch."""
+"""The passes that join a depthwise convolution with the 1x1 convolution after or before it in one dispatch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .patterns import pointwise_convolution
 
 
 def fuse_separable(graph: Graph) -> None:
-    """Replace each pair by one node, if nobody else reads the tensor between them."""
+    """Replace each pair by one node, if no other node reads the tensor between them."""
     for node in graph.forwards():
         reader = graph.sole_reader(node.outputs[0])
         pointwise = None if reader is None else pointwise_convolution(reader)
@@ -31,7 +31,7 @@ def fuse_separable(graph: Graph) -> None:
 
 
 def fuse_expanded(graph: Graph) -> None:
-    """Replace a 1x1 convolution and the depthwise one (or pair) that alone reads it by one node."""
+    """Replace a 1x1 convolution and its only reader, a depthwise one (or pair), by one node."""
     for node in graph.forwards():
         expansion, (reader, added) = pointwise_convolution(node), _filter(graph, node)
         between = _between(graph, node, ACTIVATIONS)
@@ -54,8 +54,8 @@ def fuse_expanded(graph: Graph) -> None:
 def _between(
     graph: Graph, node: Node, activations: Collection[tuple[str, ...]]
 ) -> tuple[tuple[str, ...], Rounding | None] | None:
-    """The node's epilogue as what stands between two convolutions of one step: one of the ``activations``, or a
-    rounding to numbers of steps; None if it is neither.
+    """The node's epilogue between two convolutions of one step: one of the ``activations``, or a rounding to numbers of
+    steps; None if it is neither.
     """
     names = tuple(op.expression for op in node.epilogue)
     if names in activations:
@@ -70,8 +70,8 @@ def _between(
 
 
 def _filter(graph: Graph, node: Node) -> tuple[Node | None, tuple[str, ...] | None]:
-    """The node that alone reads another one, and None; or a depthwise convolution that adds what it reads to what it
-    computes, and the activation before that.
+    """The only reader of a node, and None; or a depthwise convolution that adds its input to its result, and the
+    activation before the sum.
     """
     tensor = node.outputs[0]
     readers = graph.readers(tensor)
@@ -87,7 +87,7 @@ def _filter(graph: Graph, node: Node) -> tuple[Node | None, tuple[str, ...] | No
 
 
 def fuse_separable_pairs(graph: Graph) -> None:
-    """Replace two separable convolutions, one of which alone reads the other, by one node."""
+    """Replace two separable convolutions by one node, if only the second reads the first."""
     for node in graph.forwards():
         readers = graph.readers(node.outputs[0])
         if len(readers) != 1 or node.outputs[0] in graph.outputs or not graph.has_own_memory(node.outputs[0]):
@@ -115,7 +115,7 @@ def _keeps_size(window: Window) -> bool:
 
 
 def _residual(node: Node) -> tuple[FusedOp | None, tuple[FusedOp, ...]]:
-    """The sum with what the node reads, without its operand, if the epilogue begins with it; and the rest."""
+    """The sum with the node's input, without its operand, if the epilogue begins with it; and the other operations."""
     first = node.epilogue[0] if node.epilogue else None
     if first is None or first.expression != "ADD" or first.operand != node.inputs[0] or first.max_pool_2x2:
         return None, node.epilogue

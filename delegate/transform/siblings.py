@@ -31,8 +31,8 @@ def merge_siblings(graph: Graph) -> None:
 
 
 def _is_mergeable(graph: Graph, node: Node) -> bool:
-    """Padding channels must come out as zeros, so that no epilogue may touch any, and an operand has the shape of one
-    output only.
+    """Whether the epilogues allow it: padding channels must stay zeros, and an operand has the shape of only one
+    output.
     """
     output = node.outputs[0]
     padded = graph.tensors[output].bhwc[3] % 4 != 0

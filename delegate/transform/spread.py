@@ -1,4 +1,6 @@
-"""The pass for resized single pixels: concatenated with an image and convolved, they are a vector that is added."""
+"""The pass for resized single pixels: concatenated with an image and convolved, they add a constant vector to each
+pixel.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ from .patterns import pointwise_convolution
 
 
 def add_spread_vectors(graph: Graph) -> None:
-    """Convolve resized single pixels by themselves, if a 1x1 convolution reads them concatenated with one tensor, and
-    add the results to its output.
+    """Convolve resized single pixels separately, if a 1x1 convolution reads them concatenated with one tensor, and add
+    the results to its output.
     """
     for node in graph.forwards():
         convolution, joined = pointwise_convolution(node), graph.producer(node.inputs[0])
@@ -52,7 +54,7 @@ def _is_concatenation(graph: Graph, joined: Node, reader: Node) -> bool:
 
 
 def _single_pixel(graph: Graph, tensor: int) -> int | None:
-    """The single pixel that the tensor is resized from; None if it is no such tensor."""
+    """The single pixel from which the tensor is resized; None if it is no such tensor."""
     node = graph.producer(tensor)
     if node is None or not isinstance(node.operation, ResizeImage) or node.epilogue:
         return None

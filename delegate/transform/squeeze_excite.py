@@ -13,7 +13,7 @@ from .patterns import is_mean_of_pixels, pointwise_convolution
 
 
 def fuse_squeeze_excite(graph: Graph) -> None:
-    """Replace a mean of all pixels and the one or two small layers that alone read it, one after the other."""
+    """Replace a mean of all pixels and the one or two small layers after it, if no other node reads them."""
     for mean in graph.forwards():
         first = _layer(graph, mean) if is_mean_of_pixels(graph, mean) else None
         if first is None:
@@ -28,7 +28,7 @@ def fuse_squeeze_excite(graph: Graph) -> None:
 
 
 def _layer(graph: Graph, node: Node) -> Node | None:
-    """The small layer that alone reads the node's output, else None."""
+    """The small layer that is the only reader of the node's output, else None."""
     output = node.outputs[0]
     reader = graph.sole_reader(output)
     layer = None if reader is None else _convolution(reader)

@@ -29,7 +29,7 @@ def program_on_null(
     storage_rule: StorageRule = choose_storage,
 ) -> tuple[Mapping[int, str], Program | None]:
     """The reasons of operators that stay on the CPU, by number, and the program of a model's first subgraph with plain
-    buffers bound to what it reads and writes; None if no operator runs on the device.
+    buffers bound to its inputs and outputs; None if no operator runs on the device.
     """
     subgraph, device = read_model(model).subgraphs[0], device or NullDevice()
     claims = claim(subgraph, lambda: device.traits.target)
@@ -45,7 +45,7 @@ def program_on_null(
 
 
 def all_halves(lowered: Lowered, storage: Storage) -> dict[TensorId, Storage]:
-    """Halves for every tensor but scratch; precision.py would keep most of a single operator's in f32."""
+    """Halves for every tensor but scratch; precision.py would keep most tensors of a single operator in f32."""
     return {tensor: "f16" if isinstance(tensor, int) else "f32" for tensor in lowered.shapes}
 
 
@@ -66,7 +66,7 @@ def compile_on_null(model: bytes, storage: Storage = "f32", storage_rule: Storag
 
 @dataclass(frozen=True)
 class Run:
-    """An operator case as it is run: in f32, or (``half``) between negations with every intermediate in 16 bits."""
+    """A run of an operator case: in f32, or with ``half`` between negations with every intermediate in 16 bits."""
 
     case: ModelCase
     half: bool = False

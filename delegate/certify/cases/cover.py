@@ -1,4 +1,4 @@
-"""Operator cases chosen by cover: the fewest that together reach every feature that all of them reach.
+"""Operator cases chosen by cover: the fewest that together reach all features of the full set.
 
 Four covers differ in what counts as a feature:
 
@@ -8,7 +8,7 @@ facts       every fact of the kernels, reached by any operator, and every option
 signatures  a case of every kernel signature
 outlines    one of every kernel, and of every kind of view that is read or written
 
-The choice is kept in a file; a test finds what the cases reach and the choice does not.
+The choice is kept in a file. A test finds features that the cases reach and the choice does not.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Reasons = dict[Run, list[Feature]]
 
 
 def _rank_class(rank: int) -> int:
-    """The ranks below 4 are one class, so are those above."""
+    """The class of a rank: below 4, 4, or above 4."""
     return min(max(rank, 3), 5)
 
 
@@ -39,11 +39,11 @@ REACH: Mapping[str, Callable[[Run], set[Feature]]] = {
     "signatures": lambda run: signatures(compile_run(run).sources),
     "outlines": lambda run: outlines(compile_run(run).sources),
 }
-"""By cover: what a run reaches."""
+"""The features that a run reaches, by cover."""
 
 
 def all_runs() -> list[Run]:
-    """Every operator case in f32, then in halves, except those that are far from their result in halves."""
+    """Every operator case in f32, then in halves, except those whose results in halves are far from the exact ones."""
     return [Run(case) for case in CASES] + [Run(case, half=True) for case in CASES if case.halves]
 
 
@@ -59,7 +59,7 @@ def first_runs() -> list[Run]:
 
 @functools.cache
 def kept_cover(name: str) -> list[Run]:
-    """The runs of a cover as the file has them. The name of a case that is gone is passed over."""
+    """The runs of a cover in the file. Names of removed cases are skipped."""
     kept = set(json.loads(CHOSEN.read_text(encoding="utf-8"))[name])
     return [run for run in all_runs() if str(run) in kept]
 
@@ -85,7 +85,7 @@ def _reached(name: str, operator: str | None) -> set[Feature]:
 
 
 def covers() -> dict[str, Reasons]:
-    """The covers chosen anew. It compiles every run on the null device, which takes half a minute."""
+    """The covers, chosen anew. This compiles every run on the null device, which takes half a minute."""
     found = {name: {run: reach(run) for run in all_runs()} for name, reach in REACH.items()}
     operators = dict.fromkeys(case.operator for case in CASES)
     own = [cover({run: found["features"][run] for run in runs_of(operator)}) for operator in operators]
@@ -96,7 +96,7 @@ def covers() -> dict[str, Reasons]:
 
 
 def cover(reached: Mapping[Run, set[Feature]], start: Iterable[Run] = ()) -> Reasons:
-    """The greedy set cover: again and again the run that reaches most of what is missing, the first among equals.
+    """The greedy set cover: repeatedly take the run that reaches most of the missing features, the first among equals.
 
     The runs of ``start`` are chosen first.
     """

@@ -9,13 +9,13 @@ from ....kernels.codegen.source import Argument, KernelSource
 from .operator_models import Const, ModelCase
 
 Feature = tuple[Any, ...]
-"""A kernel's or an operator's name, then what is true of it: ("conv", "src", "channels % 4", 1)."""
+"""A kernel's or an operator's name, then a fact about it: ("conv", "src", "channels % 4", 1)."""
 SMALL = 4
-"""Constants up to this value are told apart; larger ones are sizes, and count as one value."""
+"""Constants up to this value count as different values; larger ones are sizes, and count as one value."""
 
 
 def features(sources: Iterable[KernelSource]) -> set[Feature]:
-    """Every single fact about the kernels: arguments, constants, and what is fused into their loads and stores."""
+    """Every single fact about the kernels: arguments, constants, and operations fused into their loads and stores."""
     found: set[Feature] = set()
     for source in sources:
         found |= {(source.name, *fact) for argument in source.arguments for fact in _facts(argument)}
@@ -44,8 +44,8 @@ def option_features(case: ModelCase, rank_class: Callable[[int], int] = int) -> 
 
 
 def signatures(sources: Iterable[KernelSource]) -> set[Feature]:
-    """The kernels as a compiler tells them apart, without sizes: all arguments with views and flags at once; then each
-    storage of an argument, each switch and each fused expression.
+    """The kernels as a compiler distinguishes them, without sizes: all arguments with views and flags at once; then
+    each storage of an argument, each switch and each fused expression.
     """
     found: set[Feature] = set()
     for source in sources:
@@ -59,7 +59,7 @@ def signatures(sources: Iterable[KernelSource]) -> set[Feature]:
 
 
 def outlines(sources: Iterable[KernelSource]) -> set[Feature]:
-    """The kernels by name, of floats and of integers; apart from them the views and types that are read and written."""
+    """The kernels by name, for floats and for integers; and separately the views and types that they read and write."""
     found: set[Feature] = {(source.name, "integers", source.integers) for source in sources}
     return found | {(_kind(argument), argument.access) for source in sources for argument in source.arguments}
 

@@ -1,4 +1,4 @@
-"""Operators on tensors of rank 5 to 8: whichever dimensions they tell apart."""
+"""Cases of operators on tensors of rank 5 to 8, for all dimensions that they distinguish."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHAPES = (FIVE, (1, 2, 3, 3, 8), SIX)
 
 
 def high_rank_cases() -> Iterable[ModelCase]:
-    """In f32 alone: other cases of the same kernels have halves."""
+    """Every case of these ranks, only in f32: other cases of the same kernels have halves."""
     for cases in (_moves(), _cuts(), _along_an_axis(), _pads(), _reductions(), _elementwise(), _products()):
         yield from (replace(case, halves=False) for case in cases)
 

@@ -1,4 +1,4 @@
-"""Models of a single operator, and what LiteRT's CPU kernels make of them."""
+"""Models of a single operator, and the results of LiteRT's CPU kernels for them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHAPES = [(2, 3, 5, 7), (1, 4, 5, 8), (2, 6, 3, 1), (2, 5, 6), (1, 7, 4), (3, 10
 BESIDE = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 SPECTRA = {"RFFT2D": "COMPLEX_ABS", "COMPLEX_ABS": "COMPLEX_ABS", "REAL": "REAL", "IMAG": "IMAG"}
-"""The operators of complex numbers, which stay on the GPU, and the one that reads those of an RFFT2D."""
+"""The operators of complex numbers, which stay on the GPU, and the one that reads the result of an RFFT2D."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ RELU6 = schema.ActivationFunctionType.RELU6
 
 @dataclass(frozen=True)
 class Quantized:
-    """A model of one quantized operator; the shapes of its inputs, and how many steps it may be off."""
+    """A model of one quantized operator, the shapes of its inputs, and the steps by which its results may differ."""
 
     label: str
     model: bytes
@@ -80,8 +80,8 @@ def depthwise(dtype: str, shape: Sequence[int], multiplier: int) -> bytes:
 
 
 def bottleneck(dtype: str, shape: Sequence[int]) -> bytes:
-    """A 1x1 convolution, a depthwise one, a 1x1 convolution back, and the sum with what the first one read; enlarged,
-    and convolved again. Nothing but convolutions and sums read the tensors between them.
+    """A 1x1 convolution, a depthwise one, a 1x1 convolution back, and the sum with the first one's input; enlarged, and
+    convolved again. Only convolutions and sums read the tensors between them.
     """
     window = {"strideH": 1, "strideW": 1, "dilationHFactor": 1, "dilationWFactor": 1}
     convolve, depth = options("Conv2D", **window), options("DepthwiseConv2D", **window, depthMultiplier=1)
@@ -114,7 +114,7 @@ def fully_connected(dtype: str, inputs: int, units: int, axis: int | None = None
 
 
 def layers(dtype: str, inputs: int, hidden: int, units: int) -> bytes:
-    """Two layers, one behind the other. Nothing else reads what is between them."""
+    """Two consecutive layers. No other operator reads the tensor between them."""
     given = options("FullyConnected", fusedActivationFunction=RELU6)
     w = [weights([hidden, inputs], dtype, None), weights([units, hidden], dtype, None)]
     tensors = [T("x", (2, inputs)), tensor("a", [2, inputs], dtype), tensor("b", [2, hidden], dtype, 0.0251)]
@@ -134,7 +134,7 @@ def binary(name: str, dtype: str, shapes: Sequence[Sequence[int]], activation: i
 
 
 def constant_operand(dtype: str, shape: Sequence[int]) -> bytes:
-    """x + c, with c a quantized constant of one value a channel."""
+    """x + c, where c is a quantized constant with one value per channel."""
     generator = np.random.default_rng(3)
     low = ZERO_POINTS[dtype]
     c = T("c", shape[-1:], generator.integers(low - 90, low + 90, shape[-1]), dtype, scales=[0.01], zero_points=[low])
@@ -232,7 +232,7 @@ def float_after_dequantize(shape: Sequence[int], out: int, dtype: str = "int8") 
 
 
 def dequantized(w: T) -> T:
-    """Weights with one scale an output channel as float32 weights."""
+    """Weights with one scale per output channel, as float32 weights."""
     scales = np.array(w.scales, np.float32).reshape(-1, 1, 1, 1)
     return T("weights", w.shape, np.asarray(w.values, np.float32) * scales)
 

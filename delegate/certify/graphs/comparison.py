@@ -1,9 +1,9 @@
 """Comparison of a random graph on a device with LiteRT's CPU kernels, and the bound of its error.
 
-The bound is measured in the same run. It is the disagreement of LiteRT's own three sets of kernels, but at least what
-one operator may be off: 1e-5 of its largest value, or one step of an integer. If a graph exceeds that, these errors of
-single operators are put into LiteRT's own run, behind each operator in turn, and what reaches the outputs is added. For
-graphs in halves the rounding of each tensor and constant to 16 bits is put there as well, in every graph.
+The bound is measured in the same run. It is the disagreement of LiteRT's own three sets of kernels, but at least the
+error of one operator: 1e-5 of its largest value, or one step of an integer. If a graph exceeds this, such an error is
+put into LiteRT's own run after each operator in turn, and the differences at the outputs are added up. For graphs in
+halves, the rounding of each tensor and constant to 16 bits is always put there as well.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ KERNEL_SETS = (
 OPERATOR_ERROR = 1e-5
 """The largest error of one operator in floats, as a part of its largest value: the bound of the operator cases."""
 LARGEST_VALUE = 1e4
-"""A graph with larger values tests overflow and cancellation, and no kernel."""
+"""A graph with larger values would test overflow and cancellation instead of kernels."""
 
 
 class UnusableError(Exception):
@@ -37,7 +37,7 @@ class UnusableError(Exception):
 
 @dataclass(frozen=True)
 class Case:
-    """A recipe as a model: its bytes, its input, and what bounds need. ``exact`` is the draft that LiteRT computes."""
+    """A recipe as a model: bytes, input, and the data for bounds. ``exact`` is the draft that LiteRT computes."""
 
     recipe: Recipe
     model: bytes
@@ -141,7 +141,7 @@ def _disagreement(case: Case) -> list[float]:
 
 
 def _propagated(case: Case) -> list[float]:
-    """The sum over the operators of what an error of each makes of each output, and of constants in halves."""
+    """The effect of each operator's error, and of constants in halves, on each output, summed over the operators."""
     model = write(case.exact, case.storage, case.ranges)
     values = _every_value(model, case.input)
     expected = run_on_cpu(model, [case.input], KERNEL_SETS[1])
@@ -172,7 +172,7 @@ def _disturbed(value: Array, generator: np.random.Generator, *, half: bool) -> A
 
 
 def _in_halves(value: Array) -> Array:
-    """The value as 16 bits keep it."""
+    """The value rounded to 16 bits."""
     return value.astype(np.float16).astype(np.float32)
 
 

@@ -17,7 +17,7 @@ from .draft import Array, Draft, Shape
 Generator = np.random.Generator
 Layer = Callable[[Draft, Generator, int], list[int]]
 LARGEST = 6000
-"""Elements of the largest tensor that a layer may make: a graph shows what shapes do, not what sizes do."""
+"""Elements of the largest tensor that a layer may make: graphs test shapes, not sizes."""
 SAME, VALID = 0, 1
 
 

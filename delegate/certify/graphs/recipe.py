@@ -17,12 +17,12 @@ KINDS: Mapping[Storage, Mapping[str, Layer]] = {
     "float32": FLOAT, "float16": FLOAT, "dynamic": FLOAT, "int8": BYTE, "int16": INTEGER,
 }  # fmt: skip
 WINDOWS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD")
-"""Layers that a third of all layers are: models are mostly made of them."""
+"""Layers that make up a third of all layers, because models mostly consist of them."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A layer: its kind, the seed of its attributes and numbers, and how far back the tensor is that it reads."""
+    """A layer: its kind, the seed of its attributes and numbers, and the distance back to the tensor that it reads."""
 
     kind: str
     seed: int

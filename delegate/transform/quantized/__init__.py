@@ -1,1 +1,1 @@
-"""Passes over quantized models: where values are rounded to integers, and where integers are summed."""
+"""Passes over quantized models: removal of roundings, and sums of integers."""

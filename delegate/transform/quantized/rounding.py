@@ -1,4 +1,4 @@
-"""The pass that spares quantized models roundings: of values that are rounded so already, and by nodes of their own.
+"""The pass that removes roundings from quantized models: repeated ones, and those by separate nodes.
 
 Converters put QUANTIZE and DEQUANTIZE around operators without an integer kernel, such as MIRROR_PAD. A value that was
 rounded before such an operator is rounded after it.
@@ -15,9 +15,11 @@ from ..graph import Graph, Node
 
 
 def merge_rounding(graph: Graph) -> None:
-    """Remove QUANTIZE nodes of values that are rounded so, and let the nodes that compute others round their output."""
+    """Remove QUANTIZE nodes of values that are already rounded, and let the nodes that compute the others round their
+    output.
+    """
     rounding = {tensor: rounding_op(graph.tensors[tensor]) for tensor in graph.inputs}
-    """The rounding by tensor after which its values would be the same."""
+    """By tensor, a rounding that does not change its values."""
     for node in graph.forwards():
         source, destination = node.inputs[0], node.outputs[0]
         rounding[destination] = _rounding(node, rounding.get(source))
@@ -33,7 +35,7 @@ def merge_rounding(graph: Graph) -> None:
 
 
 def _rounding(node: Node, before: FusedOp | None) -> FusedOp | None:
-    """The rounding after which the node's output would be the same; None if there is none."""
+    """A rounding that does not change the node's output; None if there is none."""
     if node.epilogue:
         return node.epilogue[-1] if node.epilogue[-1].expression == "QUANTIZE" else None
     return before if node.operation.keeps_steps() else None

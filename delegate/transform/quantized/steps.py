@@ -1,8 +1,8 @@
-"""The pass by which convolutions of quantized models sum integers: weights, and what they read, are whole numbers.
+"""The pass by which convolutions of quantized models sum integers: their weights and inputs are whole numbers.
 
 A quantized tensor's values are whole multiples of its scale, its steps. Weights of 8 bits and numbers of steps fit into
 halves, which matrix units multiply, and sums below 2^24 are exact in float32. So the sums are LiteRT's own; one product
-per channel, of the scales, makes steps of the output of them.
+per channel, with the scales, converts them to steps of the output.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ def _in_steps(graph: Graph) -> Scales:
 
 
 def _may_hold_steps(graph: Graph, tensor: int, scales: Scales) -> bool:
-    """Whether all readers take numbers of steps, and what hands its input's values on has numbers of steps as input."""
+    """Whether all readers accept numbers of steps, and an operator that only passes values on has them as input."""
     producer = graph.producer(tensor)
     handed_on = producer is not None and not producer.epilogue and producer.inputs[0] not in scales
     return not handed_on and all(_takes_steps(reader, tensor, scales) for reader in graph.readers(tensor))
 
 
 def _takes_steps(reader: Node, tensor: int, scales: Scales) -> bool:
-    """Whether a reader takes numbers of steps: as the input of a convolution, as a summand, or to hand them on."""
+    """Whether a reader accepts numbers of steps: as the input of a convolution, as a summand, or to pass them on."""
     summands = [op for op in reader.epilogue if op.operand == tensor]
     if any(op.expression != "ADD" or op.max_pool_2x2 for op in summands) or reader.operands.count(tensor) > 2:
         return False
@@ -81,7 +81,7 @@ def _takes_steps(reader: Node, tensor: int, scales: Scales) -> bool:
 
 def _sums_integers(node: Node, scale: float | None) -> bool:
     """Whether a node can sum integers, times numbers of steps of this scale or times values. Its factors must be normal
-    numbers, which those of a file need not be.
+    floats, which a file does not guarantee.
     """
     operation = node.operation
     if not isinstance(operation, _SUMS) or not operation.scales or node.input_ops:
@@ -128,8 +128,8 @@ def _per_channel(
 
 
 def _leading_clamp(epilogue: Sequence[FusedOp]) -> tuple[tuple[float, float, float] | None, tuple[FusedOp, ...]]:
-    """The scale, and the lowest and highest number of steps, of a rounding that nothing but clamps stand before; and
-    the operations behind it. None and all operations, if there is no such rounding.
+    """The scale, and the lowest and highest number of steps, of a rounding with only clamps before it; and the
+    operations after it. None and all operations if there is no such rounding.
     """
     low, high = -np.inf, np.inf
     for i, op in enumerate(epilogue):
