@@ -16,7 +16,7 @@ from av.video.reformatter import Colorspace
 
 import framebind as fb
 from framebind.demos.models import find_model
-from framebind.interop.frames.video.decoder import accelerated_options
+from framebind.interop.frames.video.accelerated import accelerated_options
 
 Array = npt.NDArray[Any]
 

@@ -114,6 +114,8 @@ class CudaContext:
         self.handle: int = ask(self._driver.cuDevicePrimaryCtxRetain, ctypes.c_void_p, device, what=what)
         """The CUcontext."""
         self.closed, self._owns_stream = False, stream is None
+        self.closing: list[Callable[[], None]] = []
+        """Called when it is closed, before the GPU's memory goes."""
         self._given = stream  # an object with __cuda_stream__ may destroy its stream when it is gone
         try:
             new = NON_BLOCKING if independent else 0
@@ -240,6 +242,8 @@ class CudaContext:
         """Wait for the stream and let the context before this one be current again. May be called more than once."""
         if self.closed:
             return
+        for free in self.closing:
+            free()
         try:
             self.finish()
             if self._owns_stream:

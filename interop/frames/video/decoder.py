@@ -14,7 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import SourceError
+from .accelerated import accelerated
 from .frame_times import FrameTimes, end_of_packets
+from .kept import KeptDecoder, PacketDecoder
 from .planar import BGR, PlanarFormat, nearest_format, planar_format
 from .pyav import load_av
 from .streams import PROTOCOLS, StreamOptions, checked_scheme, shown
@@ -31,23 +33,10 @@ _FRUITLESS_SECONDS = 60.0
 """Seconds of packets of a live stream without a frame, until it is given up: key frames may be far apart."""
 _TAKES_ANY_TEXT, _TEXT_ERRORS = 19, {"metadata_errors": "replace"}
 """The version of PyAV that takes titles that are no UTF-8, and the argument by which older ones do."""
-_ACCELERATED = {"hwaccel_flags": "unsafe_output", "extra_hw_frames": "8"}
-"""FFmpeg's options of a decoder on the GPU. It would copy each frame to memory of its own, as a decoder has few
-surfaces; these are given back soon: ``nvdec.AHEAD`` and three are held.
-"""
-_AHEAD = {"has_b_frames": "2"}
-"""FFmpeg's option of a decoder of H.264 on the GPU that is not live: each frame comes out two frames late, as in a
-video with B-frames, so that the GPU has others to decode while somebody waits for one. Without it FFmpeg waits for each
-frame before it sends the next. One session decoded 615 frames/s, not 554, and with selfie_segmentation 505, not 384
-(one H200, 2026-11-22).
-"""
-_COLOURS = ("colorspace", "color_range", "color_primaries", "color_trc")
 PACKETS_ONLY = {"codec_whitelist": "none", "probesize": "32"}
 """FFmpeg's options that let it open a file without decoding some of its frames, which takes 9 ms of CPU time at 720p,
 and 0.4 without (2 cores, 2026-11-22; means of 20 by a script that is not kept).
 """
-_OF_FFMPEG = {"libdav1d": "av1"}
-"""FFmpeg's own decoders, which GPUs accelerate, of codecs for which it prefers others on the CPU."""
 MISSING = 0.02
 """Share of its duration that a video may lack: containers count roughly."""
 _KEPT_ARRIVALS = 64
@@ -108,13 +97,15 @@ class VideoDecoder:
         live: bool = False,
         like: VideoDecoder | None = None,
         accelerator: Any = None,
+        kept: KeptDecoder | None = None,
     ) -> None:
         """Open a file's path or an address.
 
         ``start`` and ``end``: seconds of the first frame, and of the first one that is left out. ``stream`` says which
         addresses are allowed. Of a ``live`` one no frame is kept back to decode several at once, and what comes before
         the first key frame is left out. Frames come in the size and format of ``like``. ``accelerator``
-        (av.codec.hwaccel.HWAccel) decodes in place of the CPU. Raises SourceError.
+        (av.codec.hwaccel.HWAccel) decodes in place of the CPU. The decoder of a file is taken from ``kept`` if it fits,
+        and kept there when the file is closed. Raises SourceError.
         """
         self.name = f"{'stream' if live else 'video'} '{shown(source)}'"
         self._source, self._start, self._end, self._live = source, start, end, live
@@ -128,15 +119,14 @@ class VideoDecoder:
         self.is_segmented = self._container.format.name in ("hls", "dash")
         try:
             self._stream: Any = video_stream(self._container, self.name)
-            self._context: Any = self._stream.codec_context
+            context: Any = self._stream.codec_context
             if accelerator is None:
                 self._stream.thread_type = "SLICE" if live else "AUTO"  # as many threads as FFmpeg takes
             else:
-                if not self._context.is_hwaccel:
-                    self._context = _accelerated(self._context, accelerator)
-                self._context.thread_count = 1
-                self._context.options = accelerated_options(self._context.name, live=live)
-            self.codec: str = self._context.name
+                context = accelerated(context, accelerator, live=live)
+            self.codec: str = context.name
+            self._packets: Any = PacketDecoder(context, None if live else kept)
+            del context  # or the traceback of an error would hold it
             self._times = FrameTimes(self._container, self._stream)
             self._began = float(self._stream.start_time * self._stream.time_base) if self._stream.start_time else 0.0
             self._pending = self._decode()
@@ -146,7 +136,7 @@ class VideoDecoder:
                 raise SourceError(f"{self.name} has no frame{part} that can be decoded: is the file complete?")
         except BaseException:
             self._container.close()
-            self._pending, self._stream, self._context = _nothing(), None, None
+            self._pending, self._stream, self._packets = _nothing(), None, None
             raise
         self._describe(self._first)
         if like is not None:
@@ -161,7 +151,7 @@ class VideoDecoder:
             self.format = planar_format(self._converted(first))
             self._target = self._target if self.format else BGR  # of a matrix that swscale alone knows
         self.turn = round(-first.rotation / 90) % 4 * 90
-        self.tags = read_tags(self._stream, self._context, self.turn if self.format else 0)
+        self.tags = read_tags(self._stream, self._packets.context, self.turn if self.format else 0)
         rate: Fraction | None = self._stream.average_rate or self._stream.guessed_rate
         self.fps = float(rate) if rate else None
         duration = self._stream.duration and float(self._stream.duration * self._stream.time_base)
@@ -189,12 +179,15 @@ class VideoDecoder:
     def close(self) -> None:
         """Close the file or stream. May be called more than once.
 
-        The decoder goes with it: NVDEC's must be gone before its CUDA context is. Frames that were given out stay.
+        The decoder goes with it, or is kept: NVDEC's must be gone before its CUDA context is. Frames that were given
+        out stay.
         """
         self._first = None
         self._pending.close()
         self._container.close()
-        self._pending, self._stream, self._context = _nothing(), None, None
+        if self._packets is not None:
+            self._packets.close(is_damaged=self.damaged > 0)
+        self._pending, self._stream, self._packets = _nothing(), None, None
 
     def _decode(self) -> Generator[Any]:
         """Decoded frames between ``start`` and ``end``; packets that cannot be decoded are counted."""
@@ -212,7 +205,7 @@ class VideoDecoder:
                 if not waits_for_key:
                     damaged = packet.is_corrupt
                     self._times.sent(packet)
-                    frames = self._context.decode(packet)
+                    frames = self._packets.decode(packet)
             except (StopIteration, av.error.EOFError):
                 return
             except av.error.FFmpegError as error:
@@ -334,7 +327,7 @@ def open_container(
     try:
         try:
             return av.open(place, options=options, timeout=limits, hwaccel=accelerator, **more)
-        except RuntimeError:  # PyAV: it takes none of the decoders that FFmpeg prefers. See _accelerated
+        except RuntimeError:  # PyAV: it takes none of the decoders that FFmpeg prefers. See accelerated.py
             return av.open(place, options=options, timeout=limits, **more)
     except (av.error.FFmpegError, OSError) as error:
         why = error.strerror or error
@@ -347,24 +340,6 @@ def open_container(
             ) from error
         ask = "Is the address right, and can it be reached from here?" if scheme else "Is the file complete?"
         raise SourceError(f"{name} cannot be opened: {why}. {ask}") from error
-
-
-def accelerated_options(codec: str, *, live: bool) -> dict[str, str]:
-    """FFmpeg's options of a decoder on the GPU."""
-    return _ACCELERATED | _AHEAD if codec == "h264" and not live else _ACCELERATED
-
-
-def _accelerated(preferred: Any, accelerator: Any) -> Any:
-    """FFmpeg's own decoder, on the GPU, in place of a preferred one. Raises RuntimeError if there is none."""
-    name = _OF_FFMPEG.get(preferred.name)
-    if name is None:
-        raise RuntimeError(f"no GPU accelerates FFmpeg's decoder {preferred.name}")
-    codec = load_av().CodecContext.create(name, "r", hwaccel=accelerator)
-    # A container may say what the video does not. PyAV has set the GPU's format, with which FFmpeg's decoder of AV1
-    # would ask for no accelerator.
-    for known in ("extradata", "width", "height", "pix_fmt", *_COLOURS):
-        setattr(codec, known, getattr(preferred, known))
-    return codec
 
 
 def _nothing() -> Generator[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from ...dlpack import LEGACY_STREAM
 from ...errors import BindingError, SourceError
 from ...yuv import YuvPicture
 from .decoder import VideoDecoder, open_container
+from .kept import KeptDecoder
 from .pyav import load_av
 from .streams import StreamOptions, shown
 
@@ -56,8 +58,9 @@ def open_nvdec(
     try:
         with context.entered():
             decoder = VideoDecoder(
-                path, start=start, end=end, stream=stream, live=live, like=like, accelerator=accelerator
-            )
+                path, start=start, end=end, stream=stream, live=live, like=like, accelerator=accelerator,
+                kept=_kept_in(context),
+            )  # fmt: skip
     # RuntimeError: there is no decoder of the GPU for the codec.
     except (SourceError, RuntimeError, OSError, ValueError) as error:
         reason = str(error)
@@ -69,6 +72,17 @@ def open_nvdec(
         raise SourceError(f"stream '{shown(path)}' is not decoded by NVDEC: {reason}")
     # An error of the file itself comes first, and is the same as without NVDEC.
     raise SourceError(f"video '{shown(path)}', {_kind(path, stream)}, is not decoded by NVDEC: {reason}")
+
+
+_kept: weakref.WeakKeyDictionary[CudaContext, KeptDecoder] = weakref.WeakKeyDictionary()
+
+
+def _kept_in(context: CudaContext) -> KeptDecoder:
+    """The decoder that a context keeps until it is closed."""
+    if context not in _kept:
+        _kept[context] = KeptDecoder()
+        context.closing.append(_kept[context].close)
+    return _kept[context]
 
 
 def _kind(path: str | Path, options: StreamOptions | None) -> str:

@@ -285,6 +285,15 @@ def test_a_device_gives_everything_back(recorder: RecordingDriver) -> None:
     assert recorder.names().count("cuModuleUnload") == 1 and recorder.names().count("cuEventDestroy_v2") == 1
 
 
+def test_what_a_context_keeps_is_freed_before_its_memory_goes(recorder: RecordingDriver) -> None:
+    retained: list[int] = []
+    context = fb.CudaContext()
+    context.closing.append(lambda: retained.append(recorder.retained))
+    context.close()
+    context.close()
+    assert retained == [1] and recorder.retained == 0
+
+
 def test_a_stream_of_the_user_is_used_and_never_destroyed(recorder: RecordingDriver) -> None:
     class Stream:
         def __cuda_stream__(self) -> tuple[int, int]:

@@ -22,7 +22,7 @@ import pytest
 import framebind as fb
 from framebind.interop.frames.capture.handover import Handover
 from framebind.interop.frames.capture.picture_feed import PictureFeed, PictureSlot
-from framebind.interop.frames.video.decoder import accelerated_options
+from framebind.interop.frames.video.accelerated import accelerated_options
 from framebind.interop.frames.video.nvdec import AHEAD, NvdecPictures
 from support.recording_driver import RecordingDriver
 from support.tiny_models import chain
