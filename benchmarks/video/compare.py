@@ -19,9 +19,9 @@ from typing import Annotated
 
 import typer
 from beside import NotRunError, Way
-from measure import ALONE, NO_MODEL, SIZE, Report, Row, described, row_of, write_clip
+from measure import ALONE, SIZE, Report, Row, described, row_of, write_clip
 from peers import ON_THE_CPU, PEERS
-from sessions import MODELS, DecodeOnly, Framebind, MakeSession, Model, last_inputs, litert_outputs
+from sessions import MODELS, NO_MODEL, DecodeOnly, Framebind, MakeSession, Model, last_inputs, litert_outputs
 
 import framebind as fb
 

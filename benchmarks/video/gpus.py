@@ -3,9 +3,10 @@
     python benchmarks/video/gpus.py --json ROWS.json detect matte
 
 A clip of 1080p H.264 is made (as in measure.py) and processed ``--units`` times per GPU, by its path. NVDEC decodes,
-rows of what was found are written as JSONL. *whole* counts from the start of the workers to their end, with Python,
-contexts and the last videos, when sessions run out of work. *steady* counts between two moments: every session has
-finished a video, and no video waits any more. A first run of one unit fills the folder of compiled programs.
+rows of what was found are written as JSONL. The task "decode" is the decoder alone, by PyAV, in as many processes and
+sessions. *whole* counts from the start of the workers to their end, with Python, contexts and the last videos, when
+sessions run out of work. *steady* counts between two moments: every session has finished a video, and no video waits
+any more. A first run of one unit fills the folder of compiled programs.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
+from alone import decode_alone
 from measure import command_line, write_clip
 
 import framebind as fb
@@ -38,17 +40,18 @@ class Row:
     gpus: int
     processes: int
     frames: int
-    whole: float
+    whole: float | None
     steady: float | None
-    cores: float
+    cores: float | None
     steady_cores: float | None
     bytes_per_frame: float
 
     def __str__(self) -> str:
-        steady, cores = ("" if each is None else f"{each:.6g}" for each in (self.steady, self.steady_cores))
+        figures = (self.whole, self.cores, self.steady, self.steady_cores)
+        whole, cores, steady, steady_cores = ("" if each is None else f"{each:.5g}" for each in figures)
         return (
             f"{self.task:10} {self.gpus} GPUs {self.processes} processes {self.frames:6} frames "
-            f"{self.whole:8.0f} whole, {self.cores:7.3f} cores; steady {steady:>8}, {cores:>8} cores; "
+            f"{whole:>8} whole, {cores:>8} cores; steady {steady:>8}, {steady_cores:>8} cores; "
             f"{self.bytes_per_frame:8.0f} bytes"
         )
 
@@ -67,13 +70,22 @@ def measure(work: Work, clip: Path, output: Path, units: int, seats: list[Seat])
     run_pool(work, [Unit(clip, output / f"{number}") for number in range(units)], report, seats=seats)
     seconds = time.perf_counter() - began
     frames, cpu, copied = (sum(result[name] for _, result in finished) for name in ("frames", "cpu_seconds", "bytes"))
-    sessions = sum(seat.sessions for seat in seats)
-    gpus = len({seat.environment or seat.egl for seat in seats})
-    steady, steady_cores = steady_figures(finished, sessions)
+    steady, steady_cores = steady_figures(finished, sum(seat.sessions for seat in seats))
     return Row(
-        work.task, gpus, len(seats), frames, whole=frames / seconds, steady=steady, cores=1000 * cpu / frames,
-        steady_cores=steady_cores, bytes_per_frame=copied / frames,
+        work.task, count_gpus(seats), len(seats), frames, whole=frames / seconds, steady=steady,
+        cores=1000 * cpu / frames, steady_cores=steady_cores, bytes_per_frame=copied / frames,
     )  # fmt: skip
+
+
+def count_gpus(seats: list[Seat]) -> int:
+    """The number of different GPUs."""
+    return len({seat.environment or seat.egl for seat in seats})
+
+
+def measure_decoder(clip: Path, seats: list[Seat]) -> Row:
+    """The decoder alone, in as many processes and sessions."""
+    rate, cores = decode_alone(clip, seats)
+    return Row("decode", count_gpus(seats), len(seats), 0, None, rate, None, cores, 0)
 
 
 def steady_figures(
@@ -92,11 +104,12 @@ def steady_figures(
 def print_ratio(one: Row, every: Row) -> None:
     """Print how many times as fast all GPUs are as one."""
     steady = f", steady {every.steady / one.steady:.2f}" if every.steady and one.steady else ""
-    print(f"{every.task:10} {every.gpus} GPUs are {every.whole / one.whole:.2f} times one{steady}", flush=True)
+    whole = f"{every.whole / one.whole:.2f}" if every.whole and one.whole else ""
+    print(f"{every.task:10} {every.gpus} GPUs are {whole} times one{steady}", flush=True)
 
 
 def main(
-    tasks: Annotated[list[str], typer.Argument(help="Of detect, landmarks, matte and others.")],
+    tasks: Annotated[list[str], typer.Argument(help="Of detect, landmarks, matte and others, and decode.")],
     units: Annotated[int, typer.Option(help="Times that the clip is processed, per GPU.")] = 48,
     frames: Annotated[int, typer.Option(help="Frames of the clip.")] = 600,
     sessions: Annotated[int, typer.Option(help="Videos at once per GPU.")] = 8,
@@ -117,13 +130,18 @@ def main(
         write_clip(folder / "clip.mp4", frames)
         flags = GpuFlags(backend=backend, f16=True, serialization_dir=folder / "kept")
         for task in tasks:
-            work = Work(cast(TaskName, task), save=("jsonl",), flags=flags)
-            measure(work, folder / "clip.mp4", folder / "first", 1, seats_on(found, "0", 1, backend))
+            work = None if task == "decode" else Work(cast(TaskName, task), save=("jsonl",), flags=flags)
+            if work is not None:
+                measure(work, folder / "clip.mp4", folder / "first", 1, seats_on(found, "0", 1, backend))
             for count in map(int, processes.split(",")):
                 for gpus in ("0", "all")[: len(found)]:
                     seats = seats_on(found, gpus, sessions, backend, processes=count)
                     times = units * (len(found) if gpus == "all" else 1)
-                    rows.append(measure(work, folder / "clip.mp4", folder / gpus, times, seats))
+                    rows.append(
+                        measure_decoder(folder / "clip.mp4", seats)
+                        if work is None
+                        else measure(work, folder / "clip.mp4", folder / gpus, times, seats)
+                    )
                     print(rows[-1], flush=True)
                     if json_file is not None:  # now, as this may be ended before the last row
                         json_file.write_text(json.dumps({**machine, "rows": [asdict(row) for row in rows]}, indent=1))

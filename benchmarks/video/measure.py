@@ -34,14 +34,25 @@ import numpy as np
 import typer
 from av.video.reformatter import Colorspace
 from runs import Crew, Run
-from sessions import MODELS, Array, DecodeOnly, Framebind, MakeSession, Model, last_inputs, litert_outputs, mean_error
+from sessions import (
+    MODELS,
+    NO_MODEL,
+    Array,
+    DecodeOnly,
+    Framebind,
+    MakeSession,
+    Model,
+    last_inputs,
+    litert_outputs,
+    mean_error,
+)
 
 import framebind as fb
 from framebind.demos.assets import PHOTOGRAPH
 from framebind.demos.models import find_model
 
 SIZE, RATE = (1920, 1080), 30
-ALONE, NO_MODEL = "decoder alone", Model("", 0.0, 1.0)
+ALONE = "decoder alone"
 
 
 @dataclass(frozen=True)

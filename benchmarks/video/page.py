@@ -105,8 +105,9 @@ def gpus_table(result: dict[str, Any]) -> str:
         whole, steady = (_times(row, one, name) for name in ("whole", "steady"))
         rates = ["" if row.get(name) is None else f"{row[name]:,.0f}" for name in ("whole", "steady")]
         cores = ["" if row.get(name) is None else f"{row[name]:.2f}" for name in ("cores", "steady_cores")]
+        frames = f"{row['frames']:,}" if row["frames"] else ""
         lines.append(
-            f"| {row['task']} | {row['gpus']} | {row['processes']} | {row['frames']:,} | {rates[0]} | {whole} | "
+            f"| {row['task']} | {row['gpus']} | {row['processes']} | {frames} | {rates[0]} | {whole} | "
             f"{cores[0]} | {rates[1]} | {steady} | {cores[1]} |"
         )
     return _section(lines, result)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -29,6 +29,7 @@ class Model(NamedTuple):
     std: float
 
 
+NO_MODEL = Model("", 0.0, 1.0)
 MODELS = {
     "selfie": Model("selfie_segmentation", 0.0, 1.0),
     "face": Model("face_detection_front", 0.5, 0.5),
@@ -76,11 +77,15 @@ class DecodeOnly:
             next(container.decode(video=0))
 
     def run(self, clip: Path) -> int:
+        for _ in self.frames(clip):
+            self.count += 1
+        return self.count
+
+    def frames(self, clip: Path) -> Iterator[Any]:
+        """The frames (av.VideoFrame), which stay on the GPU."""
         with opened(clip, self._context) as container:
             container.streams.video[0].codec_context.options = accelerated_options("h264", live=False)
-            for _ in container.decode(video=0):
-                self.count += 1
-        return self.count
+            yield from container.decode(video=0)
 
     def close(self) -> None:
         self._context.close()

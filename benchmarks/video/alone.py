@@ -1,0 +1,68 @@
+"""The decoder alone on one GPU or several: processes and sessions as ``process --gpus`` has them, without a model."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sessions import NO_MODEL, DecodeOnly
+
+from framebind.demos.cluster.worker import Seat
+
+SECONDS, FIRST = 3.0, 30
+"""Seconds that are measured, from when each session has decoded so many frames."""
+
+
+def decode_alone(clip: Path, seats: Sequence[Seat]) -> tuple[float, float]:
+    """Decode a clip again and again in each session of each seat. Returns frames per second, and CPU seconds per 1,000.
+
+    Linux only: CPU time is that of /proc.
+    """
+    spawned = multiprocessing.get_context("spawn")
+    counts: Any = spawned.Array("l", sum(seat.sessions for seat in seats), lock=False)
+    firsts = [sum(seat.sessions for seat in seats[:number]) for number in range(len(seats))]
+    processes = [
+        spawned.Process(target=_decode, args=(clip, seat, counts, first), daemon=True)
+        for seat, first in zip(seats, firsts, strict=True)
+    ]
+    for process in processes:
+        process.start()
+    try:
+        while min(counts) < FIRST:
+            if any(process.exitcode is not None for process in processes):
+                raise RuntimeError("a process that decodes has died")
+            time.sleep(0.05)
+        frames, cpu, began = sum(counts), _cpu_seconds(processes), time.perf_counter()
+        time.sleep(SECONDS)
+        frames, cpu, took = sum(counts) - frames, _cpu_seconds(processes) - cpu, time.perf_counter() - began
+    finally:
+        for process in processes:
+            process.kill()
+        for process in processes:
+            process.join()
+    return frames / took, 1000 * cpu / frames
+
+
+def _decode(clip: Path, seat: Seat, counts: Any, first: int) -> None:
+    """Decode in a thread for each session, until the process is ended."""
+    os.environ.update(seat.environment)
+    for number in range(first, first + seat.sessions):
+        threading.Thread(target=_decode_again, args=(clip, counts, number)).start()
+
+
+def _decode_again(clip: Path, counts: Any, number: int) -> None:
+    session = DecodeOnly(NO_MODEL)
+    while True:
+        for _ in session.frames(clip):
+            counts[number] += 1
+
+
+def _cpu_seconds(processes: Sequence[Any]) -> float:
+    """The CPU time of processes until now."""
+    fields = [Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split() for process in processes]
+    return sum(int(each[11]) + int(each[12]) for each in fields) / os.sysconf("SC_CLK_TCK")
