@@ -208,6 +208,7 @@ def test_memory_of_another_gpu_is_refused(device: CudaDevice, recorder: Recordin
     memory = device.buffer(256, "memory")
     recorder.memory_is_on = 1
     ours = fb.CudaArray(memory.pointer, SHAPE, np.float32, device=1, keep=memory)
+    assert ours.__cuda_array_interface__["stream"] is None, "the current context's is of another GPU"
     for native in (Foreign(data=(memory.pointer, False)), ours):
         with pytest.raises(fb.BindingError, match=r"lies on CUDA device 1, and the model runs on .* 0: apply the del"):
             device.borrow(native)
