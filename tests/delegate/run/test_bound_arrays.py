@@ -243,9 +243,11 @@ def test_an_array_that_does_not_fit_is_refused_and_what_was_bound_stays(
 
 def test_a_larger_array_takes_a_larger_buffer() -> None:
     interpreter, delegate = ready(MODEL, backend="null")
-    for dtype in (np.float16, np.float32):
-        delegate.bind_buffer_to_tensor(np.zeros(SHAPE, dtype), 0)
+    for array in (np.zeros(SHAPE, np.float16), np.zeros(SHAPE, np.float32)):
+        delegate.bind_buffer_to_tensor(array, 0)
         interpreter.invoke()
+        binding = delegate.engine.boundary.binding((0, 0), TensorInfo("x", SHAPE, "float32"))
+        assert binding.resource.nbytes == array.nbytes
     delegate.close()
 
 
