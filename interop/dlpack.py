@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .arrays import contiguous_strides
 from .errors import BindingError
 
 CUDA, VERSION = 2, (1, 0)
@@ -29,7 +27,6 @@ thread; and of no order at all.
 _NAME, _VERSIONED_NAME = b"dltensor", b"dltensor_versioned"
 _USED = {_NAME: b"used_dltensor", _VERSIONED_NAME: b"used_dltensor_versioned"}
 """The names of capsules that a consumer has taken."""
-_DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 class _Tensor(ctypes.Structure):
@@ -43,27 +40,20 @@ class _Tensor(ctypes.Structure):
     )  # fmt: skip
 
 
-class _Managed(ctypes.Structure):
-    """DLManagedTensor, which has no version."""
-
-    _fields_ = (("tensor", _Tensor), ("manager", ctypes.c_void_p), ("deleter", _DELETER))
-
-
 class _Versioned(ctypes.Structure):
     """DLManagedTensorVersioned."""
 
     _fields_ = (
-        ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("manager", ctypes.c_void_p), ("deleter", _DELETER),
-        ("flags", ctypes.c_uint64), ("tensor", _Tensor),
+        ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("manager", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("tensor", _Tensor),
     )  # fmt: skip
 
 
 def _python(name: str, result: Any, *arguments: Any) -> Any:
-    """A function of Python's C API. Capsules are given by address: a destructor must not make references to its own."""
+    """A function of Python's C API. Capsules are given by address."""
     return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
 
 
-_new_capsule = _python("PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
 _is_valid = _python("PyCapsule_IsValid", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)
 _pointer_in = _python("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
 _rename = _python("PyCapsule_SetName", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)
@@ -132,7 +122,9 @@ def imported(native: Any, stream: int | None = None) -> Imported:
     if tensor.device_type not in devices:
         raise BindingError(f"{what} cannot be bound: its tensor is on DLPack's device {tensor.device_type} after all")
     dtype, rank = _dtype_of(tensor, what), tensor.rank
-    strides = tuple(dtype.itemsize * n for n in tensor.strides[:rank]) if tensor.strides else None
+    steps = [dtype.itemsize * n for n in tensor.strides[:rank]] if tensor.strides else None
+    # CuPy divides the bytes as if they had no sign.
+    strides = None if steps is None else tuple((step + (1 << 63)) % (1 << 64) - (1 << 63) for step in steps)
     return Imported(
         (tensor.data or 0) + tensor.byte_offset, tensor.device, tuple(tensor.shape[:rank]), dtype, strides, read_only,
         _Taken(capsule), takes_stream and stream != PER_THREAD_STREAM,
@@ -185,16 +177,20 @@ def _unpacked(capsule: Any, what: str) -> tuple[_Tensor, bool]:
 
 # Export ---------------------------------------------------------------------------------------------------------------
 
-_given_out: dict[int, tuple[Any, ...]] = {}
-"""Memory that consumers use, by the address of its structure, until they call the deleter."""
+
+class _Described:
+    """Memory as NumPy takes it, by a description, and what keeps it alive."""
+
+    def __init__(self, description: dict[str, Any], keep: Any) -> None:
+        self.__array_interface__, self._keep = description, keep
 
 
 def exported(
     pointer: int,
     device: int,
-    shape: Sequence[int],
+    shape: tuple[int, ...],
     dtype: np.dtype[Any],
-    strides: Sequence[int] | None,
+    strides: tuple[int, ...] | None,
     *,
     keep: Any,
     is_versioned: bool,
@@ -203,42 +199,24 @@ def exported(
 ) -> Any:
     """A capsule of memory of a CUDA device. ``keep`` lives until its consumer, or the unused capsule, is gone.
 
-    ``strides`` are in elements; None: C-contiguous. Raises BindingError for a type that DLPack does not have.
+    ``strides`` are in bytes; None: C-contiguous. Raises BindingError for a type that DLPack does not have.
+
+    NumPy makes the capsule, as if the memory were the CPU's: one that is refused is deleted while an exception is set,
+    and then a destructor in Python would lose both the exception and the memory.
     """
-    rank, strides = len(shape), contiguous_strides(shape) if strides is None else strides
-    sizes, steps = (ctypes.c_int64 * rank)(*shape), (ctypes.c_int64 * rank)(*strides)
-    code = next((code for code, kind in _KINDS.items() if kind == dtype.kind and dtype.isnative), None)
-    if code is None:
-        raise BindingError(f"numbers of the type {dtype} have no DLPack type that is given out")
-    tensor = _Tensor(
-        pointer, CUDA, device, rank, code, 8 * dtype.itemsize, 1,
-        ctypes.cast(sizes, ctypes.POINTER(ctypes.c_int64)), ctypes.cast(steps, ctypes.POINTER(ctypes.c_int64)), 0,
-    )  # fmt: skip
-    if is_versioned:
-        flags = read_only * _READ_ONLY | is_copied * _IS_COPIED
-        managed = _Versioned(*VERSION, None, _forget, flags, tensor)
-    else:
-        managed = _Managed(tensor, None, _forget)
-    address = ctypes.addressof(managed)
-    _given_out[address] = (managed, sizes, steps, keep)
-    return _new_capsule(address, _VERSIONED_NAME if is_versioned else _NAME, _destructor_address)
-
-
-@_DELETER
-def _forget(address: int) -> None:
-    """Let go of what a consumer has used. Consumers call it once, on any thread."""
-    _given_out.pop(address, None)
-
-
-@ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
-def _destroyed(capsule: int) -> None:
-    """Let go of what nobody has taken: a consumer gives the capsule another name ("used_dltensor")."""
-    for name in (_NAME, _VERSIONED_NAME):
-        if _is_valid(capsule, name):
-            _given_out.pop(_pointer_in(capsule, name), None)
-
-
-_destructor_address = ctypes.cast(_destroyed, ctypes.c_void_p).value
+    description = {
+        "shape": shape, "typestr": dtype.str, "strides": strides, "data": (pointer, read_only), "version": 3,
+    }  # fmt: skip
+    array = np.asarray(_Described(description, keep))
+    try:
+        capsule = array.__dlpack__(max_version=VERSION) if is_versioned else array.__dlpack__()
+    except BufferError as error:
+        raise BindingError(f"numbers of the type {dtype} have no DLPack type that is given out") from error
+    tensor, _ = _unpacked(capsule, "it")
+    tensor.device_type, tensor.device = CUDA, device
+    if is_versioned and is_copied:
+        _Versioned.from_address(_pointer_in(id(capsule), _VERSIONED_NAME)).flags |= _IS_COPIED
+    return capsule
 
 
 # The CPU's memory -----------------------------------------------------------------------------------------------------
@@ -252,21 +230,13 @@ def is_on_host(native: Any) -> bool:
     return device is not None and device[0] in HOST_DEVICES
 
 
-class _OnHost:
-    """A tensor as NumPy takes it. (Its own from_dlpack makes whatever has no version read-only.)"""
-
-    def __init__(self, given: Imported) -> None:
-        self._given = given
-
-    @property
-    def __array_interface__(self) -> dict[str, Any]:
-        given = self._given
-        return {
-            "shape": given.shape, "typestr": given.dtype.str, "data": (given.pointer, given.read_only),
-            "strides": given.strides, "version": 3,
-        }  # fmt: skip
-
-
 def host_array(native: Any) -> np.ndarray:
     """Such an object as a NumPy array on the same memory. Raises BindingError if it does not give it out."""
-    return native if isinstance(native, np.ndarray) else np.asarray(_OnHost(imported(native)))
+    if isinstance(native, np.ndarray):
+        return native
+    given = imported(native)
+    description = {
+        "shape": given.shape, "typestr": given.dtype.str, "strides": given.strides,
+        "data": (given.pointer, given.read_only), "version": 3,
+    }  # fmt: skip
+    return np.asarray(_Described(description, given))  # NumPy's from_dlpack makes whatever has no version read-only

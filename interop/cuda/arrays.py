@@ -125,14 +125,17 @@ class CudaArray(CudaObject):
                 context.wait_for_stream(other.stream)
         return {
             "shape": self.shape, "typestr": self.dtype.str, "data": (self.pointer, self.read_only),
-            "strides": None if self._is_contiguous else tuple(self.dtype.itemsize * step for step in self._strides),
+            "strides": self._steps,
             "version": 3, "stream": (context.stream or LEGACY_STREAM) if context is not None else None,
         }  # fmt: skip
 
     @property
-    def _is_contiguous(self) -> bool:
+    def _steps(self) -> tuple[int, ...] | None:
+        """The strides in bytes; None if it is C-contiguous."""
         pairs = zip(self.shape, self._strides, contiguous_strides(self.shape), strict=True)
-        return all(size == 1 or step == expected for size, step, expected in pairs)
+        if all(size == 1 or stride == expected for size, stride, expected in pairs):
+            return None
+        return tuple(self.dtype.itemsize * stride for stride in self._strides)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """DLPack's type and number of the device: kDLCUDA, and that of the GPU."""
@@ -187,7 +190,7 @@ class CudaArray(CudaObject):
             for context in contexts_on(self.device):
                 context.hold_stream(stream or LEGACY_STREAM)
         return dlpack.exported(
-            given.pointer, self.device, self.shape, self.dtype, given._strides, keep=given._keep,
+            given.pointer, self.device, self.shape, self.dtype, self._steps, keep=given._keep,
             is_versioned=is_versioned, read_only=given.read_only, is_copied=given is not self,
         )  # fmt: skip
 
@@ -203,8 +206,7 @@ class CudaArray(CudaObject):
         with context.entered():
             status = driver().cuMemcpyDtoDAsync_v2(memory.pointer, self.pointer, self.nbytes, context.stream)
             check(status, f"copying {self.label}")
-        strides = tuple(self.dtype.itemsize * step for step in self._strides)
-        return CudaArray(memory.pointer, self.shape, self.dtype, device=self.device, strides=strides, keep=memory)
+        return CudaArray(memory.pointer, self.shape, self.dtype, device=self.device, strides=self._steps, keep=memory)
 
     def write(self, context: CudaContext, array: np.ndarray, reason: str, offset: int = 0) -> None:
         """Copy ``array``'s bytes to byte ``offset``, after what was submitted before. Counted; it waits."""

@@ -275,9 +275,8 @@ class Capsules:
             raise self.fails
         if set(given) & set(self.refuses):
             raise self.refusal(f"unexpected keyword {self.refuses[0]}")
-        strides = [step // self.array.itemsize for step in self.array.strides]
         capsule = dlpack.exported(
-            self.array.ctypes.data, 0, self.array.shape, self.array.dtype, strides, keep=self.array,
+            self.array.ctypes.data, 0, self.array.shape, self.array.dtype, self.array.strides, keep=self.array,
             is_versioned="max_version" in given, read_only=not self.array.flags.writeable,
         )  # fmt: skip
         tensor, _ = dlpack._unpacked(capsule, "it")

@@ -17,6 +17,8 @@ from av.video.reformatter import ColorRange
 import framebind as fb
 from framebind.delegate.plan.binding import TextureMapping
 from framebind.delegate.run.bindings import make_binding
+from framebind.delegate.run.planes import byte_planes, host_plane
+from framebind.interop.arrays import ArrayLayout
 from framebind.interop.device import Device
 from framebind.interop.record.null import NullDevice, NullResource
 from framebind.kernels.tensor import TensorInfo
@@ -398,6 +400,48 @@ def bind(obj: Any, tensor: TensorInfo = IMAGE, *, write: bool = False, **mapping
 def test_refusals_say_what_to_do(obj: Any, mapping: dict[str, Any], says: str) -> None:
     with pytest.raises(fb.BindingError, match=says):
         bind(obj, **mapping)
+
+
+def test_chroma_lies_side_by_side_and_numbers_are_counted_exactly() -> None:
+    _, delegate = ready(backend="null")
+    apart = np.ascontiguousarray(CHROMA.transpose(2, 0, 1)).transpose(1, 2, 0)
+    with pytest.raises(fb.BindingError, match=r"must be .*, with the two next to each other"):
+        delegate.bind_buffer_to_tensor(fb.YuvPicture([BYTES, apart]), 0)
+    strides = (1 << 25, 3, 1)
+    layout = ArrayLayout((2, 4, 3), strides, np.dtype(np.uint8))
+    with pytest.raises(fb.BindingError, match="kernels count to 2147483647 numbers, and 16777216 in a row; bind a pa"):
+        byte_planes(layout, "here")
+    delegate.close()
+
+
+def test_a_small_part_of_long_rows_is_gathered() -> None:
+    for pixels, copied in ((3, 3 * ((HEIGHT - 1) * (WIDTH + 3) + WIDTH)), (30 * WIDTH, PICTURE.size)):
+        part = padded(PICTURE, pixels)
+        host, _ = host_plane(NullDevice(), part, "part", None)
+        assert host.content.size == copied
+
+
+def test_a_plane_that_is_released_is_refused(recorder: RecordingDriver) -> None:
+    with fb.CudaContext():
+        interpreter, delegate = ready(backend="cuda")
+        luma, chroma = (fb.CudaArray.from_array(plane) for plane in (BYTES, CHROMA))
+        chroma.release()
+        with pytest.raises(fb.BindingError, match=r"plane 1: .* is released; bind one that is alive"):
+            delegate.bind_buffer_to_tensor(fb.YuvPicture([luma, chroma]), 0)
+        interpreter.invoke()
+        delegate.close()
+
+
+def test_the_same_planes_with_other_colours_are_another_picture(recorder: RecordingDriver) -> None:
+    with fb.CudaContext():
+        interpreter, delegate = ready(backend="cuda")
+        planes = [fb.CudaArray.from_array(plane) for plane in (BYTES, CHROMA)]
+        for matrix in ("bt709", "bt601", "bt709"):
+            delegate.bind_buffer_to_tensor(fb.YuvPicture(planes, matrix=matrix), 0)
+            interpreter.invoke()
+            view = delegate.engine.boundary.binding((0, 0), IMAGE).view
+            assert isinstance(view, PlanePicture) and view.colours is not None and view.colours.matrix == matrix
+        delegate.close()
 
 
 def test_bytes_and_video_are_no_outputs() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import sys
 import threading
 import weakref
 from typing import Any
@@ -18,6 +19,8 @@ from framebind.interop.dlpack import LEGACY_STREAM, host_array, is_on_host
 from support.recording_driver import Capsules, Foreign, RecordingDriver
 
 SHAPE = (1, 4, 4, 4)
+NEGATIVE = (ctypes.c_int64 * 4)(64, (1 << 62) - 16, 4, 1)
+"""Strides of an array whose rows run backwards, as CuPy gives them out: bytes without a sign, divided by four."""
 
 
 @pytest.fixture
@@ -71,6 +74,7 @@ def test_a_tensor_is_what_its_fields_say(device: CudaDevice) -> None:
         ({"bits": 24}, r"\(24 bits\)"),
         ({"device_type": 1}, "its tensor is on DLPack's device 1 after all"),
         ({"data": None}, "0x0 is no memory of CUDA"),
+        ({"strides": NEGATIVE}, "its strides are .* and kernels count upwards; bind a copy"),
     ],
 )
 def test_fields_that_nothing_reads_are_refused(device: CudaDevice, changes: dict[str, Any], reason: str) -> None:
@@ -86,10 +90,12 @@ def test_a_capsule_of_a_later_major_version_is_refused(device: CudaDevice) -> No
             ctypes.c_uint32.from_address(address).value = 2  # the first field is the major version
             return capsule
 
+    values = np.zeros(SHAPE, np.float32)
+    held = sys.getrefcount(values)
     with pytest.raises(fb.BindingError, match="no unused DLPack tensor of version 0 or 1"):
-        device.borrow(Newer(np.zeros(SHAPE, np.float32)))
+        device.borrow(Newer(values))
     gc.collect()
-    assert not dlpack._given_out, "it is given back"
+    assert sys.getrefcount(values) == held, "it is given back"
 
 
 @pytest.mark.parametrize("name", ["dltensor", "dltensor_versioned"])
@@ -249,6 +255,31 @@ def test_consumers_and_copies_wait_for_all_contexts(recorder: RecordingDriver) -
         names = recorder.names()
         assert {*orders(recorder)} in ({(one.stream, other.stream)}, {(other.stream, one.stream)})
         assert names.index("cuStreamWaitEvent") < names.index("cuMemcpyDtoDAsync_v2")
+
+
+def test_what_a_consumer_refuses_is_freed_and_its_error_stays(recorder: RecordingDriver) -> None:
+    """NumPy deletes the capsule while its error is set."""
+    with fb.CudaContext():
+        for version in (None, (1, 0)):
+            array = fb.CudaArray.from_array(np.zeros(4, np.float32))
+
+            class Versions:
+                def __init__(self, array: fb.CudaArray, version: Any) -> None:
+                    self.array, self.version = array, version
+
+                def __dlpack_device__(self) -> tuple[int, int]:
+                    return 1, 0
+
+                def __dlpack__(self, **_: Any) -> Any:
+                    return self.array.__dlpack__(max_version=self.version)
+
+            given = Versions(array, version)
+            with pytest.raises((BufferError, RuntimeError), match=r"[Uu]nsupported device"):
+                np.from_dlpack(given)
+            array.release()
+            del array, given
+            gc.collect()
+            assert not recorder.memory
 
 
 def test_numbers_of_another_byte_order_are_not_given_out(recorder: RecordingDriver) -> None:
