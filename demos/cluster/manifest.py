@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import framebind as fb
 
@@ -22,9 +22,8 @@ except ImportError:  # Windows
     fcntl = None
 
 NAME = "framebind-process.jsonl"
-MAX_BYTES = 256 << 20
-"""Largest record that is read: some million videos."""
-
+MAX_LINE = 1 << 20
+"""Longest line that is read, in characters."""
 
 SECONDS_BETWEEN_PUTS = 30.0
 """Seconds after which the record of an output folder behind a URL is put there again: it is one object."""
@@ -36,6 +35,16 @@ def identity(source: Path | str) -> dict[str, Any]:
         return remote.identity(source)
     status = source.stat()
     return {"source": str(source.resolve()), "bytes": status.st_size, "changed_ns": status.st_mtime_ns}
+
+
+class _Entry(NamedTuple):
+    """The last line of a video, as far as it matters."""
+
+    video: dict[str, Any]
+    is_same_work: bool
+    begun: list[str] | None
+    """The outputs that were begun, if no line says that they were finished."""
+    has_failed: bool
 
 
 class Manifest:
@@ -51,7 +60,7 @@ class Manifest:
         """``work`` is what each video goes through: a video that went through something else is not done."""
         self._work = json.loads(json.dumps(work, default=str))
         self._url, self._was_put = "", time.monotonic()
-        self._done: dict[str, dict[str, Any]] = {}
+        self._known: dict[str, _Entry] = {}
         self._stack = contextlib.ExitStack()
         if isinstance(folder, str):
             remote.check_output(folder)
@@ -66,6 +75,8 @@ class Manifest:
                 self._read()
             self._file = self._path.open("a", encoding="utf-8")
             _lock(self._file)
+            if not _ends_a_line(self._path):
+                self._file.write("\n")
         except BlockingIOError as error:
             raise fb.SourceError(
                 f"another run writes into '{folder}': wait for it, or take another --output"
@@ -74,39 +85,42 @@ class Manifest:
             raise fb.SourceError(f"'{self._path}' cannot be written: {error.strerror}") from error
 
     def _read(self) -> None:
-        if not self._path.is_file() or self._path.stat().st_size > MAX_BYTES:
+        if not self._path.is_file():
             return
-        for line in self._path.read_text(encoding="utf-8", errors="replace").splitlines():
-            try:
-                row = json.loads(line)
-                self._done[str(row["video"]["source"])] = row
-            except (ValueError, KeyError, TypeError):
-                continue  # the last line of a process that was killed
+        with self._path.open(encoding="utf-8", errors="replace") as file:
+            while line := file.readline(MAX_LINE):
+                try:
+                    row = json.loads(line)
+                    entry = _Entry(
+                        row["video"], row.get("work") == self._work, row.get("begun"), bool(row.get("error"))
+                    )
+                    self._known[str(row["video"]["source"])] = entry
+                except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+                    continue  # the last line of a process that was killed
 
     def is_done(self, source: Path | str, outputs: Sequence[Path | str]) -> bool:
         """Whether this very file went through the same work without an error, and its outputs are there."""
-        row = self._done.get(name_of(source))
+        known = self._known.get(name_of(source))
         return (
-            row is not None
-            and row["video"] == identity(source)
-            and row.get("work") == self._work
-            and not row.get("error")
-            and "begun" not in row
+            known is not None
+            and known.begun is None
+            and known.is_same_work
+            and not known.has_failed
+            and known.video == identity(source)
             and all(remote.exists(each) if isinstance(each, str) else each.exists() for each in outputs)
         )
 
     def may_replace(self, source: Path | str, output: Path | str) -> bool:
         """Whether a file that is there is what an earlier run made of this video by the same work, or had begun."""
-        row = self._done.get(name_of(source))
-        if row is None or row.get("error"):
+        known = self._known.get(name_of(source))
+        if known is None or known.has_failed:
             return False
-        return name_of(output) in row["begun"] if "begun" in row else row.get("work") == self._work
+        return known.is_same_work if known.begun is None else name_of(output) in known.begun
 
     def begin(self, planned: Sequence[tuple[Path | str, Sequence[Path | str]]]) -> None:
         """Write lines for videos and their outputs, before any work is done."""
         for source, outputs in planned:
-            begun = {"source": name_of(source)}
-            self._write({"video": begun, "work": self._work, "begun": [name_of(each) for each in outputs]})
+            self._write({"video": {"source": name_of(source)}, "begun": [name_of(each) for each in outputs]})
         self._flush()
         if self._url and planned:
             self._put()
@@ -153,6 +167,15 @@ class Manifest:
                 self._file.close()
             if self._url:
                 self._put()
+
+
+def _ends_a_line(path: Path) -> bool:
+    """Whether the next line of a file may follow. A process that was killed may have written half of one."""
+    with path.open("rb") as file:
+        if file.seek(0, os.SEEK_END) == 0:
+            return True
+        file.seek(-1, os.SEEK_END)
+        return file.read() == b"\n"
 
 
 def _lock(file: TextIO) -> None:

@@ -55,8 +55,8 @@ def find(url: str, suffixes: frozenset[str]) -> list[tuple[str, Path]]:
 
 def _place(name: str) -> Path:
     """A path below a folder. Object stores take any name."""
-    if ".." in PurePosixPath(name).parts or PurePosixPath(name).is_absolute():
-        raise fb.SourceError(f"'{name}' leads out of its folder")
+    if not name or ".." in PurePosixPath(name).parts or PurePosixPath(name).is_absolute():
+        raise fb.SourceError(f"'{name}' is no name of a file, or leads out of its folder")
     return Path(name)
 
 

@@ -30,7 +30,10 @@ def open_file(path: Path, decoder: Decoder | None, *, start: float = 0.0, end: f
     """
     name = f"video '{path}'"
     _check(decoder, name)
-    if decoder == "opencv" or (decoder is None and not has_av()):
+    if decoder == "opencv":
+        return open_video(path)
+    if decoder is None and not has_av():
+        log.warning("%s is read by OpenCV, without the times of its frames: pip install '.[video]' brings PyAV", name)
         return open_video(path)
     return _opened(partial(AvReader, path, start=start, end=end), decoder, name)
 

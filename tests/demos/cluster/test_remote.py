@@ -106,6 +106,8 @@ def test_a_video_of_a_web_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             assert source.name == "a.mp4" and source.read_bytes() == b"12345"
         with pytest.raises(fb.SourceError, match="no video at"):
             find_inputs([f"http://127.0.0.1:{server.server_port}/b.mp4"])
+        with pytest.raises(fb.SourceError, match="is no name of a file"):
+            find_inputs([f"http://127.0.0.1:{server.server_port}/"])
         server.shutdown()
     with pytest.raises(fb.SourceError, match="cannot be written: results go to one of abfs"):
         remote.put(tmp_path / "a.mp4", url)

@@ -235,8 +235,13 @@ def test_what_a_killed_run_had_begun_may_be_replaced(tmp_path: Path) -> None:
         assert second.may_replace(source, made) and not second.may_replace(source, other)
         second.add(source, {"outputs": [str(made)]})
     made.touch()
+    with (tmp_path / NAME).open("a") as record:
+        record.write('[]\n{"video": 1}\n"\n{"video": {"sour')  # no matter what is there
     with contextlib.closing(Manifest(tmp_path, {"task": "poses"}, resume=True)) as third:
         assert third.is_done(source, [made]) and third.may_replace(source, made)
+        third.add(source, {"error": "lost"})
+    with contextlib.closing(Manifest(tmp_path, {"task": "poses"}, resume=True)) as third:
+        assert not third.is_done(source, [made]), "a line of its own"
     with contextlib.closing(Manifest(tmp_path, {"task": "style"}, resume=True)) as third:
         assert not third.is_done(source, [made]) and not third.may_replace(source, made)
 

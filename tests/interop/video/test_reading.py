@@ -138,6 +138,16 @@ def test_a_closed_video_holds_no_decoder(tmp_path: Path) -> None:
     assert decoder.decoded(frame).planes[0].shape == (48, 64), "frames that were given out stay"
 
 
+def test_without_pyav_opencv_reads_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write_clip(tmp_path / "clip.mp4", frames=3)
+    monkeypatch.setitem(sys.modules, "av", None)
+    with fb.open_source(path) as source:
+        assert source.decoder == "opencv" and source.tags == fb.VideoTags()
+    assert "clip.mp4' is read by OpenCV, without the times of its frames" in caplog.text
+
+
 @pytest.mark.parametrize("source", ["gopher://here/a.mp4", "concat:/etc/passwd|x://", "data://text"])
 def test_addresses_of_other_schemes_are_refused(source: str) -> None:
     with pytest.raises(fb.SourceError, match="addresses begin with one of http"):
