@@ -11,7 +11,7 @@ import numpy as np
 from .errors import BindingError
 
 SLICE_ALIGNMENT = 16
-"""Bytes at a multiple of which memory begins from which kernels read four numbers at once."""
+"""The alignment in bytes of memory from which kernels read four numbers at once."""
 
 
 class ArrayLayout(NamedTuple):
@@ -45,7 +45,9 @@ class ArrayLayout(NamedTuple):
 
 
 class _Addresses:
-    """The addresses of an array's elements, as NumPy compares them. Nothing is there: nobody reads them."""
+    """A stand-in array at made-up addresses, so that NumPy can compare the addresses of elements. Nobody reads its
+    memory.
+    """
 
     def __init__(self, layout: ArrayLayout, start: int) -> None:
         steps = tuple(layout.dtype.itemsize * stride for stride in layout.strides)

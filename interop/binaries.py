@@ -18,12 +18,12 @@ class BinaryStore(Protocol):
         ...
 
     def reject(self, text: str) -> None:
-        """Forget the binary of a text: there is none, or the driver does not take it."""
+        """Forget the binary of a text. Called if there is none, or if the driver does not accept it."""
         ...
 
     def keep(self, text: str, binary: Callable[[], bytes | None]) -> None:
-        """Note that a program of this text is in use. ``binary`` fetches its binary when the store is written; None if
-        the driver has none to give.
+        """Note that a program of this text is in use. ``binary`` is called when the store is written. It returns the
+        binary, or None if the driver gives none out.
         """
         ...
 

@@ -1,4 +1,6 @@
-"""The contract of a device. GL, OpenCL and null device implement it; nothing above interop asks which one it is."""
+"""The contract of a device. The OpenGL, OpenCL, CUDA and null devices implement it; nothing above interop asks which
+one it is.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ class Traits:
     name: str
     """The GPU and driver, as the driver names them."""
     api: str
-    """For messages only: "opengl", "opengl es", "opencl", "null"."""
+    """For messages only: "opengl", "opengl es", "opencl", "cuda" or "null"."""
     driver: str
     group_size: int
     """The work-group size of a program's kernels, unless another one was measured to be faster."""
@@ -79,7 +81,7 @@ class Resource(Protocol):
 
     @property
     def offset(self) -> int:
-        """The byte of the API's object at which a buffer begins: parts of one object have the same handle."""
+        """The first byte of a buffer inside the API's object. Parts of one object have the same handle."""
         ...
 
     @property
@@ -89,18 +91,18 @@ class Resource(Protocol):
 
     @property
     def format(self) -> str:
-        """A key of layout.TEXTURE_CHANNELS; "" for a buffer."""
+        """A key of TEXTURE_CHANNELS (kernels/views.py); "" for a buffer."""
         ...
 
     @property
     def layout(self) -> ArrayLayout | None:
-        """The array that a buffer holds; None if it is bytes that say nothing of themselves, and for a texture."""
+        """The array that a buffer holds; None for a texture, and for a buffer of bytes whose layout is not known."""
         ...
 
     @property
     def likeness(self) -> Hashable:
-        """Equal for two resources if kernels can tell them apart by content only, so that one may take the other's
-        place unchecked while it is not released. None if it has to be looked at each time.
+        """A key that is equal for two resources if they differ in their content only: one may then replace the other in
+        a slot without checks. None if the resource has to be checked each time.
         """
         ...
 
@@ -112,7 +114,7 @@ class Resource(Protocol):
 
 
 class StagedTexture(Resource, Protocol):
-    """A texture that kernels of the device cannot address: they read or write a buffer in its place."""
+    """A texture that kernels of the device cannot address. They read or write a staging buffer instead."""
 
     write_formats: frozenset[str]
     """The formats in which such a texture can be written."""
@@ -120,15 +122,18 @@ class StagedTexture(Resource, Protocol):
     def stage(
         self, view: Picture, parameters: tuple[float, ...], *, write: bool, previous: Resource | None
     ) -> Resource:
-        """A buffer of the tensor's values, float32 BHWC without padding, which each run fills from the texture, or
-        brings to it if ``write``. ``parameters`` are those of kernels/views.py: picture_parameters. ``previous``, the
-        buffer for the same tensor before, is used again if it fits: then nothing is allocated.
+        """The staging buffer: the tensor's values, float32 BHWC without padding. Each run fills it from the texture, or
+        copies it to the texture if ``write``. ``parameters`` are those of kernels/views.py: picture_parameters.
+        ``previous`` is the buffer that the tensor had before. It is used again if it fits, and then nothing is
+        allocated.
         """
         ...
 
 
 def is_staged(resource: Resource) -> TypeGuard[StagedTexture]:
-    """Whether kernels use a buffer in its place. Asking the protocol takes as long as all else of a binding."""
+    """Whether kernels use a staging buffer for it. (isinstance with a protocol would take as long as the rest of a
+    binding.)
+    """
     return hasattr(resource, "stage")
 
 
@@ -157,7 +162,8 @@ class Kernel(Protocol):
 
 @dataclass(frozen=True)
 class Step:
-    """One dispatch: a kernel, an operand for each of its source's arguments, how many tiles, and a label for people.
+    """One dispatch: a kernel, an operand for each argument of its source, the number of work-groups, and a label for
+    people.
 
     ``parameters`` gives, per argument name, float values passed by value (see KernelSource); they can be changed later.
     """
@@ -170,9 +176,10 @@ class Step:
 
 
 Dispatches = Literal["auto", "separate", "parts", "one"]
-"""Ways to run steps: "separate" is a dispatch per step, "one" is one dispatch for all with barriers of the whole device
-in between. "parts" is a few dispatches of that kind if the API's compiler takes too long for one, else the same as
-"one". "auto" leaves it to a rule: "parts" or "separate"."""
+"""Ways to run steps. "separate" is one dispatch per step. "one" is one dispatch for all steps, with barriers of the
+whole device in between. "parts" is a few such dispatches if the API's compiler takes too long for one, else the same as
+"one". "auto" lets a rule choose "parts" or "separate".
+"""
 
 
 class CommandList(Protocol):
@@ -228,7 +235,7 @@ class Device(Protocol):
     """A GPU, ready for use on the thread that owns it."""
 
     dispatches: Dispatches
-    """The way for steps that are recorded without one: "auto" except in tests and benchmarks."""
+    """The default of ``record``: "auto" except in tests and benchmarks."""
 
     @property
     def traits(self) -> Traits: ...
@@ -244,13 +251,15 @@ class Device(Protocol):
         ...
 
     def kernel(self, source: KernelSource) -> Kernel:
-        """Make, or find among those made before. It is compiled now or when it is recorded; KernelError then."""
+        """Make, or find among those made before. It is compiled now, or when it is recorded, which may raise
+        KernelError.
+        """
         ...
 
     def compile(
         self, steps: Sequence[Step], dispatches: Dispatches | None = None, store: BinaryStore | None = None
     ) -> None:
-        """Compile the kernels that ``record`` would compile for these steps otherwise. Raises KernelError.
+        """Compile now what ``record`` would otherwise compile for these steps. Raises KernelError.
 
         ``store``: take compiled programs from it, and offer it those that are new.
         """
@@ -263,10 +272,10 @@ class Device(Protocol):
         groups_per_unit: int = 0,
         store: BinaryStore | None = None,
     ) -> CommandList:
-        """Check operands against arguments (raising BindingError with names), find hazards, and bind everything
-        once. ``dispatches``: the device's own if it is None. Raises BindingError for "one" and "parts" if the device
-        or the steps do not allow it. ``groups_per_unit``: how many work-groups a compute unit walk through steps of one
-        dispatch at most; 0 leaves it to a rule. ``store``: see ``compile``.
+        """Check operands against arguments (raising BindingError with names), find hazards, and bind everything once.
+        ``dispatches``: the device's own if it is None. Raises BindingError for "one" and "parts" if the device or the
+        steps do not allow it. ``groups_per_unit``: the most work-groups per compute unit that run the steps of one
+        dispatch; 0 leaves it to a rule. ``store``: see ``compile``.
         """
         ...
 

@@ -1,7 +1,7 @@
-"""Forked processes: GPU drivers do not survive a fork, so that what a parent's context made is of no use in its child.
+"""Forked processes: GPU drivers do not survive a fork, so a child cannot use what its parent made on the GPU.
 
-A driver's threads and locks are not there in the child, and calls wait for them without end. So from the moment of the
-fork, contexts count as closed there, and new ones are refused.
+The driver's threads do not exist in the child, and a call would wait for them forever. So all contexts count as closed
+in the child, and new ones are refused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class _Closable(Protocol):
 _contexts: weakref.WeakSet[_Closable] = weakref.WeakSet()
 """All contexts of this process."""
 _of_the_parent: list[_Closable] = []
-"""The contexts of the process that this one was forked from. They are kept: deleting one would call its driver."""
+"""The contexts of the parent process. They are kept alive, because deleting one would call its driver."""
 
 
 def track(context: _Closable) -> None:

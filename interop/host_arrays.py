@@ -1,4 +1,4 @@
-"""Arrays in the CPU's memory that are bound to tensors: a buffer stands for each on the device, and runs copy."""
+"""Arrays in the CPU's memory that are bound to tensors. Each has a buffer on the device; runs copy between the two."""
 
 from __future__ import annotations
 
@@ -11,20 +11,22 @@ from .device import Device, Resource
 
 
 class HostArray:
-    """An array of the CPU's, with the buffer that kernels read or write in its place.
+    """An array in the CPU's memory, with the buffer on the device that kernels read or write.
 
-    The buffer holds the array's bytes in their order in memory if there are no gaps between them, so that halves and
-    channels first are what kernels see. Else it holds the elements C-contiguous.
+    If the array has no gaps, the buffer holds its bytes in the same order, and kernels read halves or channels-first
+    arrays as they are. Otherwise the buffer holds the elements C-contiguous.
     """
 
     def __init__(self, device: Device, array: np.ndarray, label: str, before: HostArray | None = None) -> None:
-        """``before`` is the array that was bound until now: its buffer is used again if it is large enough."""
+        """``before`` is the array that was bound until now. Its buffer is used again if it has the right size."""
         self._array = array
         self._order = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
         block = array.transpose(self._order)
         self._is_block = block.flags.c_contiguous
         self._content = block if self._is_block else np.empty(array.shape, array.dtype)
-        """A C-contiguous array of what is copied: the array's own memory, or a place to gather it."""
+        """The C-contiguous array that is copied: a view of the array itself, or memory in which its elements are
+        gathered.
+        """
         strides = array.strides if self._is_block else None
         self.layout: ArrayLayout = array_layout(label, 0, array.shape, array.dtype, strides)
         """The layout of the buffer."""
@@ -40,19 +42,19 @@ class HostArray:
         return self._content.reshape(-1)
 
     def upload(self, device: Device, reason: str) -> None:
-        """Copy the array's content of now to the device, counted."""
+        """Copy the array's present content to the device. Counted."""
         if not self._is_block:
             np.copyto(self._content, self._array)
         device.write(self.buffer, self._content, reason)
 
     def download(self, device: Device, reason: str) -> None:
-        """Copy what kernels wrote to the array, counted. It waits for them."""
+        """Copy the buffer, which kernels wrote, to the array. Counted; it waits for the kernels."""
         device.read(self.buffer, self._content, reason)
         if not self._is_block:
             np.copyto(self._array, self._content)
 
     def like(self, array: np.ndarray) -> bool:
-        """Whether another array is the same to kernels, so that it can take this one's place."""
+        """Whether another array has the same layout, so that it can replace this one."""
         mine = self._array
         return (array.shape, array.strides, array.dtype) == (mine.shape, mine.strides, mine.dtype) and (
             array.flags.writeable == mine.flags.writeable

@@ -32,7 +32,7 @@ class CopyCount:
 
 
 class _Guard(NamedTuple):
-    """The mode that is in force, and the reasons that it does not concern."""
+    """A guard's mode, and the reasons that are exempt from it."""
 
     mode: GuardMode
     exempt: frozenset[str]
@@ -144,10 +144,10 @@ def _apply(guard: _Guard, direction: Direction, nbytes: int, reason: str) -> Non
 def transfer_guard(mode: GuardMode, *, exempt: tuple[str, ...] = ()) -> Iterator[None]:
     """Allow, log or forbid copies between host and GPU within a ``with`` block.
 
-    ``fb.transfers`` counts every copy between host and GPU that framebind makes; under
-    ``with fb.transfer_guard("disallow"):`` one is an error, on the thread that entered the block. It is raised before
-    the copy. An asyncio task counts as a thread of its own. Copies that other libraries make, and those that a driver
-    makes on its own, are neither counted nor forbidden. Of nested blocks the innermost one holds.
+    ``fb.transfers`` counts every copy between host and GPU that framebind makes; under ``with
+    fb.transfer_guard("disallow"):`` one is an error, on the thread that entered the block. It is raised before the
+    copy. An asyncio task counts as a thread of its own. Copies that other libraries make, and those that a driver makes
+    on its own, are neither counted nor forbidden. The innermost of nested blocks decides.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Pictures of video as decoders give them out: planes of luma and chroma, and what their numbers mean."""
+"""Pictures of video as decoders give them out: planes of luma and chroma, and the meaning of their numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class YuvFormat(NamedTuple):
     """A format of video in planes: luma, then as many planes as ``chroma`` has entries.
 
     ``dtype`` is the type of the numbers, ``bits`` their depth, and ``shift`` the number of bits by which they are
-    shifted to the left. ``chroma`` are the channels of each plane of chroma, of which a pixel is shared by ``columns``
+    shifted to the left. ``chroma`` has the channels of each plane of chroma. A pixel of chroma is shared by ``columns``
     times ``rows`` pixels of luma.
     """
 
@@ -48,7 +48,9 @@ YUV_FORMATS: dict[str, YuvFormat] = {
 }
 """The formats by FFmpeg's names, without the "le" (little-endian) behind those of 16 bits."""
 _MATRICES: dict[int, YuvMatrix] = {1: "bt709", 5: "bt601", 6: "bt601", 9: "bt2020"}
-"""By FFmpeg's AVColorSpace, which has the numbers of ITU-T H.273 table 4: BT.709, BT.470 BG, SMPTE 170M, BT.2020."""
+"""The matrix by FFmpeg's AVColorSpace, whose numbers are those of ITU-T H.273 table 4: BT.709, BT.470 BG, SMPTE 170M,
+BT.2020.
+"""
 _UNSPECIFIED, _FULL_RANGE, _HD_HEIGHT = 2, 2, 720
 """AVCOL_SPC_UNSPECIFIED, AVCOL_RANGE_JPEG, and the height from which on unspecified video is taken for BT.709."""
 
@@ -58,8 +60,8 @@ class YuvPicture:
 
     It is bound like a texture: ``bind_buffer_to_tensor(picture, input, mean=..., std=..., crop=...)``, with the crop in
     pixels of luma, and the channels "r", "g" and "b" from 0 to 1. Luma and chroma are each sampled bilinearly (luma
-    exactly if the tensor has the picture's size), then become colours, which are clipped. Of an odd width or height,
-    chroma's half is rounded up.
+    exactly if the tensor has the picture's size), then become colours, which are clipped. If the width or height is
+    odd, chroma's half of it is rounded up.
 
     Parameters
     ----------
@@ -117,7 +119,7 @@ class YuvPicture:
         self.siting: YuvSiting = siting
         self.width, self.height = width, height
         self.decided: Any = None
-        """The binding of the model that read it last: see delegate/run/bindings.py."""
+        """A cache: the binding of the model that read it last. See delegate/run/bindings.py."""
         if self.format not in YUV_FORMATS:
             raise BindingError(f"a YuvPicture has no format '{format}': it has {', '.join(YUV_FORMATS)}")
         words = ("matrix", matrix, YuvMatrix), ("range", range, YuvRange), ("siting", siting, YuvSiting)
@@ -176,7 +178,7 @@ class YuvPicture:
 
     @property
     def described(self) -> tuple[Any, ...]:
-        """All that it says of its planes: pictures that say the same differ in the planes alone."""
+        """Everything but the planes themselves. Two pictures that are equal in this differ only in their planes."""
         return (self.format, self.matrix, self.range, self.siting, self.width, self.height)
 
     @property

@@ -1,4 +1,4 @@
-"""OpenCL's own entry points through ctypes: those that pyopencl lacks, and the one where its cost per call counts."""
+"""OpenCL's entry points through ctypes: those that pyopencl lacks, and one whose cost per call matters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UUID_EXTENSION, _DEVICE_UUID = "cl_khr_device_uuid", 0x106A
 
 @functools.cache
 def loader() -> ctypes.CDLL:
-    """The ICD loader. Handles carry the driver's own functions, so that any copy of the loader takes pyopencl's."""
+    """The ICD loader. A handle points to its driver's functions, so any copy of the loader takes pyopencl's handles."""
     # On systems other than Windows, pyopencl's module gives access to the library with which it was linked.
     return ctypes.CDLL("OpenCL.dll" if os.name == "nt" else _cl.__file__)
 
@@ -34,7 +34,7 @@ def extension(platform: cl.Platform, name: str, restype: Any, *argtypes: Any) ->
 
 
 def device_bits(device: cl.Device, parameter: int) -> int:
-    """The 64 bits that clGetDeviceInfo gives for a parameter that pyopencl does not know; 0 if it gives none."""
+    """A 64-bit parameter of clGetDeviceInfo that pyopencl lacks; 0 if the driver does not know it."""
     value = ctypes.c_uint64()
     ask = loader().clGetDeviceInfo
     place = (ctypes.c_void_p(device.int_ptr), ctypes.c_uint(parameter), ctypes.c_size_t(8))
@@ -42,7 +42,7 @@ def device_bits(device: cl.Device, parameter: int) -> int:
 
 
 def device_uuid(device: cl.Device) -> bytes:
-    """The 16 bytes by which other APIs know the device as well; no bytes if the driver does not tell."""
+    """The UUID of the device, 16 bytes, which other APIs have too; empty if the driver does not tell it."""
     uuid = (ctypes.c_uint8 * 16)()
     if _UUID_EXTENSION not in device.extensions.split():
         return b""
@@ -52,9 +52,9 @@ def device_uuid(device: cl.Device) -> bytes:
 
 
 def is_object(pointer: int) -> bool:
-    """Whether an OpenCL handle is alive, as far as memory shows: objects begin with their driver's table of functions.
+    """Whether an OpenCL handle seems to be alive: a live object begins with a pointer to its driver's function table.
 
-    For handles that were alive once. A call with a freed one would crash the process.
+    Only for handles that were alive once: it reads their memory. A call with a freed handle would crash the process.
     """
     return ctypes.c_void_p.from_address(pointer).value in _function_tables()
 

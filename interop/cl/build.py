@@ -17,8 +17,8 @@ log = logging.getLogger("framebind")
 
 CL1_2 = ("-cl-std=CL1.2",)
 _VOLTA, _AMPERE = 7, 8
-"""Compute capabilities: the first with PTX's memory model, and so release and acquire; the first whose tensor cores
-multiply tf32.
+"""Compute capabilities. Volta is the first with PTX's memory model (release and acquire). Ampere is the first whose
+tensor cores multiply tf32.
 """
 MATRIX_UNITS = "-DMATRIX_UNITS"
 
@@ -66,7 +66,7 @@ def offer(program: cl.Program, text: str, options: Sequence[str], store: BinaryS
 
 
 def _kept_form(program: cl.Program, assembler: ptx.Assembler) -> bytes | None:
-    """The binary that loads the fastest: machine code in place of PTX, if the driver takes it."""
+    """The binary that loads fastest: machine code instead of PTX, if the driver accepts it."""
     binary = program_binary(program)
     if binary is None or not ptx.is_ptx(binary):
         return binary
@@ -80,7 +80,7 @@ def _kept_form(program: cl.Program, assembler: ptx.Assembler) -> bytes | None:
 
 
 def _key(text: str, options: Sequence[str]) -> str:
-    """Key of a binary in the store: all that decides it besides the driver."""
+    """The key of a binary in the store: everything that decides it, except the driver."""
     return "\n".join([*options, text])
 
 
@@ -95,7 +95,7 @@ def program_binary(program: cl.Program) -> bytes | None:
 
 
 def _load(context: cl.Context, binary: bytes, name: str) -> cl.Program | None:
-    """A program from a binary of ``program_binary``; None if the driver does not take it (any more)."""
+    """A program from a binary of ``program_binary``; None if the driver does not accept it (any more)."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

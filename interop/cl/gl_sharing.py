@@ -47,7 +47,7 @@ def make_context(device: pyopencl.Device) -> pyopencl.Context | None:
 
 
 def why_not(context: pyopencl.Context, device: pyopencl.Device) -> str | None:
-    """Why the CL context cannot take objects of the GL context that is current; None if it can."""
+    """The reason why the CL context cannot use objects of the current GL context; None if it can."""
     found = current_platform()
     if found is not None and _shared_with(context) in (found[1], _sharegroup(found)):
         return None
@@ -95,7 +95,7 @@ def _enqueue(function: str, queue: pyopencl.CommandQueue, memories: Sequence[int
 
 
 def _refusal(device: pyopencl.Device) -> str | None:
-    """Why no CL context of the device can share with the GL context that is current; None if nothing is known."""
+    """The reason why no CL context of the device can share with the current GL context; None if there is none known."""
     name, found = device.name.strip(), current_platform()
     if not set(EXTENSIONS) & set(device.extensions.split()):
         return f"'{name}' has no cl_khr_gl_sharing"

@@ -42,7 +42,7 @@ _FLAGS, _KINDS = cl.mem_flags, cl.mem_object_type
 
 
 class Partner(Protocol):
-    """The other API of shared memory: it is told before and after each run that touches the memory."""
+    """The other API of shared memory. It is called before and after each run that uses the memory."""
 
     def before_run(self, uses: Sequence[Use]) -> None: ...
     def after_run(self, uses: Sequence[Use]) -> None: ...
@@ -51,7 +51,7 @@ class Partner(Protocol):
 class _ClObject:
     """Base of buffers and images: a reference to the memory, given up on release or at the end of a ``with`` block.
 
-    OpenCL counts references: memory of somebody else stays alive as long as we hold it, and is never freed by us.
+    OpenCL counts references: memory that another library made stays alive while we hold it, and we never free it.
     """
 
     label: str
@@ -107,7 +107,7 @@ class _ClObject:
 
     @functools.cached_property
     def likeness(self) -> Hashable:
-        """See device.Resource. None for memory of which another API is told before each run."""
+        """See device.Resource. None for memory with a partner, which is called before each run."""
         if self.partner is not None:
             return None
         described = self.format, self.size, self.nbytes, self.layout

@@ -1,9 +1,9 @@
-"""Makes machine code (a cubin) of PTX, which is all that NVIDIA's OpenCL gives out of a program.
+"""Makes machine code (a cubin) from PTX. NVIDIA's OpenCL gives out PTX only.
 
-clCreateProgramWithBinary takes both; PTX it compiles again, for a third to a half of the time that the text took. What
-compiles it here is the linker of CUDA's driver API, in the library on which NVIDIA's OpenCL is built. As it makes code
-to be linked, it spends registers more freely than OpenCL does (196 in place of 128 for style_transfer_f16_384, so that
-half as many work-groups fit on an H200). So it is told how many there are: see ``_REGISTERS``.
+clCreateProgramWithBinary takes both, but it compiles PTX again, which takes a third to a half of the time for the text.
+Here the linker of CUDA's driver API compiles it; it is in the library on which NVIDIA's OpenCL is built. Without a
+limit it uses more registers than OpenCL does (196 in place of 128 for style_transfer_f16_384, so half as many
+work-groups fit on an H200). So it is given a limit: see ``_REGISTERS``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def assembler(device: cl.Device) -> Assembler:
 class Assembler:
     """Compiles PTX for one GPU.
 
-    From the first use until nobody holds it any more it keeps a CUDA context there, which costs 0.1 s and memory.
+    It holds a CUDA context on the GPU from its first use until it is collected. The context takes 0.1 s and memory.
     """
 
     def __init__(self, device: cl.Device) -> None:
@@ -68,7 +68,7 @@ class Assembler:
 
 
 def _with_registers(text: bytes) -> bytes:
-    """PTX whose kernels take as many registers as they may."""
+    """The same PTX with a limit of registers for each kernel."""
     limited, kernels = re.subn(rb"^\.reqntid .*$", rb"\g<0>\n.maxnreg %d" % _REGISTERS, text, flags=re.MULTILINE)
     if not kernels:
         raise DeviceError("its PTX does not say how large a kernel's work-groups are")

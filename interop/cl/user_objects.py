@@ -61,7 +61,9 @@ def _array(array: Any) -> ClBuffer:
 
 
 def _part(buffer: ClBuffer, offset: int, nbytes: int, what: str) -> ClBuffer:
-    """A part of a buffer as a buffer of its own. rusticl 22.3 would take any offset, and kernels read float4."""
+    """A part of a buffer as a buffer of its own. The offset is checked here, because rusticl 22.3 accepts any, and
+    kernels read float4.
+    """
     alignment = max(device.mem_base_addr_align for device in buffer.memory.context.devices) // 8
     if offset % alignment:
         raise BindingError(

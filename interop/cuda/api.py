@@ -1,6 +1,6 @@
 """CUDA's driver API through ctypes: the library, the entry points that are used, and their errors.
 
-A call costs less so than through NVIDIA's Python package, and nothing is imported until the first one is made:
+Calls cost less than through NVIDIA's Python package, and nothing is loaded before the first call:
 docs/decisions/0018-cuda-by-ctypes.md.
 """
 
@@ -82,8 +82,9 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
 _BRIEF = (
     "cuCtxGetCurrent", "cuCtxPopCurrent_v2", "cuCtxPushCurrent_v2", "cuEventQuery", "cuGraphExecKernelNodeSetParams",
 )  # fmt: skip
-"""Functions that never wait. They are called without giving up Python's lock: other threads would take it for the time
-of a microsecond, and this one would wait for it again. That made four threads slower than two: docs/internals/trust.md.
+"""Functions that never wait. They are called without releasing Python's lock (the GIL). Otherwise another thread would
+take it for a call of a microsecond, and this thread would have to wait for it. That made four threads slower than two:
+docs/internals/trust.md.
 """
 NOT_READY = 600
 """Status of a query for work that is not done: CUDA_ERROR_NOT_READY."""

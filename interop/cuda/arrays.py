@@ -1,4 +1,4 @@
-"""Arrays of numbers in CUDA memory, which other libraries take in place, as theirs are taken."""
+"""Arrays of numbers in CUDA memory. Other libraries use them in place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels of machine code on a GPU: compiled from text, several at once, or kept by an earlier process."""
+"""Kernels as machine code: compiled from text, several at once, or loaded from what an earlier process kept."""
 
 from __future__ import annotations
 
@@ -57,8 +57,9 @@ def build_together(
 ) -> list[Function]:
     """Texts of kernels, each with the name of its kernel, as loaded functions. Raises KernelError with log and text.
 
-    What ``store`` does not have, or the driver does not take, is compiled as one text: most of the compiler's time for
-    a kernel alone is not the kernel's, and it optimizes the kernels of a text on several threads.
+    Kernels that ``store`` does not have, or whose code the driver does not accept, are compiled together as one text.
+    Most of the compiler's time for a single kernel is overhead, and it optimizes the kernels of a text on several
+    threads.
     """
     found = _kept(context, kernels, store) if store is not None else {}
     missing = [kernel for kernel in dict(kernels).items() if kernel[0] not in found]
@@ -74,7 +75,7 @@ def build_together(
 
 
 def _kept(context: CudaContext, kernels: Sequence[tuple[str, str]], store: BinaryStore) -> dict[str, Function]:
-    """The functions of those texts that the store has and the driver takes."""
+    """The functions of the texts that the store has and whose code the driver accepts."""
     found: dict[str, Function] = {}
     modules: dict[str, Module] = {}
     for text, _ in kernels:
@@ -109,7 +110,7 @@ def _compiled(context: CudaContext, kernels: Sequence[tuple[str, str]]) -> bytes
 
 
 def offer(context: CudaContext, function: Function, text: str, store: BinaryStore | None) -> None:
-    """Let the store keep the machine code of a kernel: where it is, and the module once."""
+    """Let the store keep the machine code of a kernel: its place in a module, and each module once."""
     if store is not None:
         key, code = function.place.rpartition(" ")[0], function.module.code
         store.keep(_key(context, text), lambda: function.place.encode())
@@ -117,5 +118,5 @@ def offer(context: CudaContext, function: Function, text: str, store: BinaryStor
 
 
 def _key(context: CudaContext, text: str) -> str:
-    """Key of machine code in the store: all that decides it besides the driver."""
+    """The key of machine code in the store: everything that decides it, except the driver."""
     return "\n".join([f"sm_{context.capability}", *nvrtc.OPTIONS, text])

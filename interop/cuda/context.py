@@ -70,8 +70,8 @@ class CudaContext:
         legacy default stream, and which that stream waits for.
     independent : bool
         The new stream and the legacy default stream do not wait for each other: several contexts of one GPU, on which
-        sources decode and models run side by side, do not hold one another up then. What ``Source.pictures`` gives is
-        in order all the same.
+        sources decode and models run side by side, then do not delay one another. The pictures of ``Source.pictures``
+        are in order all the same.
 
     Attributes
     ----------
@@ -183,7 +183,8 @@ class CudaContext:
     def by_handles(self, function: Callable[..., int]) -> Callable[..., int]:
         """A function of the driver that can take the context from its stream or event, as it has to be called.
 
-        The context is entered only if the driver needs that (see HANDLES_SUFFICE): it takes longer than most of these.
+        The context is entered only if the driver needs that (see HANDLES_SUFFICE): entering takes longer than most of
+        these functions.
         """
         return functools.partial(self.call, function) if self._needs_current else function
 
@@ -204,7 +205,7 @@ class CudaContext:
         """Call ``function(handle)`` when ``owner`` is gone, from any thread, also if this context is closed by then;
         or when what this returns is called, if that is sooner. Not in a forked process.
 
-        Until then CUDA keeps the primary context, and with it what the handle stands for.
+        Until then CUDA keeps the primary context, and with it the object of the handle.
         """
         what = f"holding {self}"
         ask(self._driver.cuDevicePrimaryCtxRetain, ctypes.c_void_p, self.device, what=what)

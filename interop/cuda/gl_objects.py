@@ -1,6 +1,7 @@
-"""GL objects in models on CUDA: mapped for each run, and copied on the GPU to and from memory beside them.
+"""GL objects in models on CUDA. They are mapped for each run, and copied on the GPU to and from CUDA memory beside
+them.
 
-A GPU switches from the GL context to the CUDA context and back for that, which takes longer than a small model does:
+The GPU switches from the GL context to the CUDA context and back for that, which takes longer than a small model:
 docs/cuda.md. No byte crosses the host.
 """
 
@@ -64,7 +65,7 @@ class _Registration:
 
 
 class _Shared:
-    """Base of what stands for a GL object: memory beside it, which runs use in its place."""
+    """The base of GlPicture and GlArray: CUDA memory beside a GL object, which kernels use in its place."""
 
     native: GlTexture | GlBuffer
     registration: _Registration
@@ -187,9 +188,10 @@ def check_same_gpu(context: CudaContext, gl: GlContext) -> None:
 
 @contextlib.contextmanager
 def mapped(context: CudaContext, uses: Mapping[GlPicture | GlArray, str]) -> Iterator[None]:
-    """Within the block memory beside GL objects has their content; after it they have what was written there.
+    """Within the block the CUDA memory beside GL objects has their content. At its end they get what kernels wrote.
 
-    ``uses``: how kernels use each, "r", "w" or both. What is written is fetched too: kernels may write a part of it.
+    ``uses`` has the kernels' access to each: "r", "w" or both. Objects that are only written are fetched too, because
+    kernels may write a part of them.
     """
     cuda, stream, what = driver(), context.stream, f"sharing GL objects with {context}"
     for resource in uses:

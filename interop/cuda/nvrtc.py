@@ -32,8 +32,8 @@ def _library() -> ctypes.CDLL:
 
 
 def _find() -> ctypes.CDLL | None:
-    """The library where NVIDIA's package finds it: in Python packages, Conda, a toolkit. Without it, where the system
-    does.
+    """The library, as NVIDIA's package finds it: in Python packages, Conda or a toolkit. Without that package, as the
+    system finds it.
     """
     try:
         from cuda import pathfinder  # pyright: ignore[reportAttributeAccessIssue]  # of the extra [cuda]
@@ -93,13 +93,15 @@ def machine_code(text: str, architecture: int) -> bytes:
 
 
 def _threads() -> tuple[str, ...]:
-    """The option that gives the compiler threads: its entry points wait for one another, whatever thread calls them."""
+    """The option that lets the compiler use threads. (Calling it from several threads would not help: calls wait for
+    one another.)
+    """
     count = min(MOST_THREADS, os.cpu_count() or 1)
     return (f"--split-compile={count}",) if version() >= _SPLITS and count > 1 else ()
 
 
 def _text_of(library: ctypes.CDLL, what: str, program: ctypes.c_void_p) -> bytes:
-    """The bytes that a compiled program has of a kind."""
+    """A result of a compilation, as bytes: "CUBIN" or "ProgramLog"."""
     size = ctypes.c_size_t()
     _check(getattr(library, f"nvrtcGet{what}Size")(program, ctypes.byref(size)), f"asking for the {what}")
     found: Any = ctypes.create_string_buffer(size.value)

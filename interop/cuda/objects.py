@@ -1,4 +1,4 @@
-"""CUDA memory as the user makes, wraps and binds it: what arrays and pictures share, and pictures of texels."""
+"""CUDA memory as the user makes, wraps and binds it: the base of arrays and pictures, and pictures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ IMAGE_FORMATS: dict[str, Any] = {
 _BUFFER_ID, _DEVICE_ORDINAL, _RANGE_START, _RANGE_SIZE = 7, 9, 11, 12
 """CU_POINTER_ATTRIBUTE_BUFFER_ID, which no other allocation has, and so on."""
 _PITCH = 64
-"""Bytes of which a row of a picture of ours is a multiple."""
+"""The pitch of our own pictures is a multiple of so many bytes."""
 
 
 class CudaObject:
@@ -48,7 +48,7 @@ class CudaObject:
         self.released = pointer == 0
         """See device.Resource. An attribute, as each run asks."""
         self._unkept: int | None = None
-        """The number of the allocation, if nobody of ours keeps it alive."""
+        """The id of the allocation if nothing of ours keeps it alive, else None."""
         if isinstance(keep, Allocation | Lent):
             start = keep.pointer
         else:
@@ -57,7 +57,7 @@ class CudaObject:
         self.handle: Hashable = start
         """See device.Resource: two arrays in one allocation have the same handle."""
         self.place = pointer, self.pitch
-        """The values that a launch takes of it."""
+        """The values that a launch takes for it: pointer and pitch."""
         self.offset = pointer - start
 
     @property
@@ -66,7 +66,7 @@ class CudaObject:
         return self._unkept is None
 
     def check_allocated(self) -> None:
-        """Raise BindingError if the memory was freed by its owner since."""
+        """Raise BindingError if its owner has freed the memory."""
         if self._unkept is not None and attribute_of(self.pointer, _BUFFER_ID) != self._unkept:
             raise BindingError(f"{self.label} was freed by its owner: bind memory that lives, and keep it")
 
@@ -294,7 +294,9 @@ class Allocation:
 
 
 def upload(context: CudaContext, pointer: int, array: np.ndarray) -> None:
-    """Copy a C-contiguous array into a GPU's memory after what was submitted before. The caller may change it then."""
+    """Copy a C-contiguous array into a GPU's memory after what was submitted before. It waits: the caller may change
+    the array afterwards.
+    """
     with context.entered():
         cuda, what = driver(), f"writing {array.nbytes} bytes in {context}"
         check(cuda.cuMemcpyHtoDAsync_v2(pointer, array.ctypes.data, array.nbytes, context.stream), what)

@@ -206,7 +206,9 @@ def _cl_devices(found: list[FoundDevice]) -> Iterator[pyopencl.Device]:
 
 
 def _cuda_devices() -> list[FoundDevice]:
-    """The CUDA devices. A GPU that the compiler does not know, or without one, is unusable. No context is made."""
+    """The CUDA devices. A GPU is unusable if there is no compiler, or if the compiler does not know it. No context is
+    made.
+    """
     try:
         found = [_cuda_device(number) for number in range(cuda.device_count())]
     except DeviceError as error:

@@ -33,7 +33,7 @@ _devices: weakref.WeakValueDictionary[AnyContext, AnyDevice] = weakref.WeakValue
 
 
 class _Own(threading.local):
-    """The devices in contexts of their own that this thread has opened, as long as somebody uses them."""
+    """The devices that this thread has opened in contexts of their own, as long as somebody uses them."""
 
     def __init__(self) -> None:
         self.devices: weakref.WeakValueDictionary[type, AnyDevice] = weakref.WeakValueDictionary()
@@ -72,7 +72,7 @@ def _open_in(
     make_context: Callable[[], AnyContext],
     make_device: Callable[..., AnyDevice],
 ) -> Device:
-    """The device of the API's context that is current on this thread; of one of its own if there is none."""
+    """The device of the API's current context on this thread. If there is none, it gets a context of its own."""
     owns_context = not api.is_current()
     with USERS:
         device = _own.devices.get(api) if owns_context else _devices.get(api.current())
@@ -106,7 +106,7 @@ class ChosenDevice(NamedTuple):
 
     device: Device
     reason: str = ""
-    """Why it was not simply the API that is asked first; "" if it was."""
+    """The reason why it is not the first choice; "" if it is."""
     both_work: bool = True
 
 
@@ -146,7 +146,7 @@ def _is_users(api: type[CudaContext]) -> bool:
 
 
 def _opencl_or_opengl(*, gl_first: bool, current: bool) -> ChosenDevice:
-    """``current``: a context of the first is current, so that it may be the CPU."""
+    """``current``: a context of the first choice is current, so a software device is accepted too."""
     # OpenCL's dispatches and kernels are the faster ones, on an H200 as on the CPU (PoCL against llvmpipe).
     first, second = (_open_gl, _open_cl) if gl_first else (_open_cl, _open_gl)
     device: Device | None = None
@@ -180,8 +180,8 @@ def _open_auto() -> Device:
 
 
 def device_of(native: Any, device: Device) -> Device | None:
-    """A device of the API of a user's object, if ``device`` is of another API and the object's can be used on this
-    thread; else None. Objects of GL and OpenCL need their context to be current, CUDA's need none.
+    """Open a device of the API that a user's object belongs to, if ``device`` has another API and the object's API can
+    be used on this thread; else None. Objects of GL and OpenCL need a current context of theirs, CUDA's do not.
     """
     if not isinstance(device, CudaDevice) and is_cuda_object(native):
         return _open_cuda()

@@ -40,7 +40,7 @@ class FoundGpu:
 
 
 def find_gpus() -> list[FoundGpu]:
-    """Find the GPUs that CUDA and OpenGL have, CUDA's first. A driver that computes on the CPU is none.
+    """Find the GPUs that CUDA and OpenGL have, CUDA's first. Software drivers do not count.
 
     A GL context is made on each device of EGL, and closed.
 

@@ -58,7 +58,7 @@ class GlApi:
         return value.value
 
     def clear_errors(self) -> list[int]:
-        """Take all pending GL errors out of the context, oldest first."""
+        """Remove all pending GL errors from the context and return them, oldest first."""
         errors = []
         while len(errors) < 16 and (error := self.glGetError()):
             errors.append(error)

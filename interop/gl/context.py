@@ -1,4 +1,4 @@
-"""GL contexts: made without a window, made by a window, or found current; and which thread may use them."""
+"""GL contexts: made without a window, made by a window, or found current; and the check of the calling thread."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ContextOwner(Protocol):
 
 
 class _Thread(threading.local):
-    """The context that each thread last made current through us. It stays alive, as GL itself keeps it."""
+    """The context that each thread last made current through us. It is kept alive, as GL keeps it too."""
 
     context: GlContext | None = None
 
@@ -80,18 +80,19 @@ class GlContext:
         self._previous: GlContext | None = None
         self.closed = False
         self.is_foreign = owner is None
-        """Somebody else made it. We then put its state back after each call, and never destroy it."""
+        """Another library made it. We then restore its state after each call, and never destroy it."""
         self.is_private = False
-        """It was made for a model that runs in no context of the user's, and whose calls make it current themselves."""
+        """It was made for a model that runs in no context of the user. Calls of the model make it current themselves.
+        """
         self.closing: list[Callable[[], None]] = []
-        """Functions that ``close`` calls first: they stop threads that write to memory that is freed then."""
+        """Functions that ``close`` calls first. They stop threads that write to memory which is freed next."""
         self.parts_kept: list[object] = []
-        """The parts of the state that blocks around the current call put back: see state.py."""
+        """The parts of the state that enclosing blocks will restore: see state.py."""
         track(self)
         self.gl = GlApi(platform.find)
         self.objects = OwnedObjects(self.gl)
         self._mark: int | None = None if owner is not None else self.gl.glFenceSync(GL.SYNC_GPU_COMMANDS_COMPLETE, 0)
-        """A GL object in somebody else's context, which is there as long as the context is."""
+        """A GL object in another library's context. It exists as long as that context does."""
         text = self._string(GL.VERSION)
         self.is_es = "OpenGL ES" in text
         self.version = _version(text)
@@ -187,9 +188,9 @@ class GlContext:
         return context
 
     def exists(self) -> bool:
-        """Whether it is the context that is current under its handle. Call it while that one is.
+        """Whether the context that is current under this handle is still this one. Call it while that one is current.
 
-        Platforms give the handle of a context that its maker destroyed to a new one, whose objects have the old names.
+        A platform may give the handle of a destroyed context to a new one, and objects in it may have the same names.
         """
         return self._mark is None or bool(self.gl.glIsSync(self._mark))
 
@@ -243,7 +244,8 @@ class GlContext:
 
     @contextlib.contextmanager
     def made_current(self) -> Iterator[None]:
-        """Within the block it is current on the calling thread; afterwards the one that was before, whoever made it.
+        """Within the block it is current on the calling thread. Afterwards the previous context is current again,
+        whoever made it.
 
         Raises DeviceError if it is closed, current on another thread, or somebody else's.
         """
@@ -326,9 +328,9 @@ class GlContext:
 
 
 def _leave_current() -> GlContext | None:
-    """Make the context that this thread made current through us not current; return it if it is still usable.
+    """Release the context that this thread made current through us. Returns it if it was current and is not closed.
 
-    A context of EGL cannot replace one of GLX, or the other way round: that one must be left first.
+    A context of EGL cannot replace one of GLX, nor the reverse: the current one must be released first.
     """
     context = _thread.context
     if context is None or context.closed or context._find_current() != context._handle:

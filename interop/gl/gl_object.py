@@ -1,4 +1,4 @@
-"""The base of textures and buffers: a context, a GL name, and whether the object is ours to delete."""
+"""The base of textures and buffers: a context, a GL name, and the deletion of objects that we made."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class GlObject:
-    """A GL object that we made, or one of somebody else's that we use. A ``with`` block releases it at its end.
+    """A GL object that we made, or one of another library that we use. A ``with`` block releases it at its end.
 
     Attributes
     ----------
@@ -45,7 +45,9 @@ class GlObject:
         self.is_owned = False
         """We made it, so that nobody else changes or deletes it."""
         self.owner_released: Callable[[], bool] | None = None
-        """Whether the other library's object that this one wraps was released. It keeps that object alive."""
+        """A function that tells whether the wrapped object of another library was released. It also keeps that object
+        alive.
+        """
 
     def _own(self, kind: Kind, name: int) -> None:
         """Delete the GL object ``name`` when this object is released or collected, on the context's own thread."""
@@ -56,7 +58,7 @@ class GlObject:
 
     @functools.cached_property
     def likeness(self) -> Hashable:
-        """See interop/device.py: Resource. None if it is not ours: its owner may have changed it."""
+        """See interop/device.py: Resource. None if another library made it, because that may have changed it."""
         if not self.is_owned:
             return None
         return type(self), self.context, self.format, self.size, self.nbytes

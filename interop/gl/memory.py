@@ -1,4 +1,4 @@
-"""Memory and semaphores that GL imports by file descriptors, and the GPU of a GL context.
+"""Memory and semaphores that GL imports by file descriptors, and the UUIDs of a context's GPUs.
 
 The extensions are GL_EXT_memory_object_fd and GL_EXT_semaphore_fd.
 """
@@ -32,7 +32,8 @@ def device_uuids(context: GlContext) -> list[bytes]:
 
 
 def import_buffer(context: GlContext, nbytes: int, descriptor: int, allocated: int, label: str) -> GlBuffer:
-    """Make a buffer of zeros in ``allocated`` bytes of memory that a file descriptor gives, which GL then owns.
+    """Make a buffer of zeros in memory that a file descriptor stands for. It has ``allocated`` bytes. GL then owns the
+    descriptor.
 
     Raises DeviceError if the driver refuses it.
     """
@@ -51,7 +52,7 @@ def import_buffer(context: GlContext, nbytes: int, descriptor: int, allocated: i
 
 
 class GlSemaphore:
-    """A binary semaphore given by a file descriptor, which GL then owns. Deleted when it is collected."""
+    """A binary semaphore, imported by a file descriptor, which GL then owns. Deleted when it is collected."""
 
     def __init__(self, context: GlContext, descriptor: int) -> None:
         self._context = context

@@ -64,7 +64,9 @@ class OwnedObjects:
         return self._made_once[key]
 
     def delete_all(self) -> None:
-        """Delete the queued objects and those made once per context: a foreign context outlives its use by us."""
+        """Delete the queued objects and those made once per context. A context of another library lives on without
+        them.
+        """
         for (kind, _), name in self._made_once.items():
             self.defer_delete(kind, name)
         self._made_once.clear()

@@ -20,7 +20,8 @@ class Platform:
     find: Callable[[str], int]
     """The API's get_proc_address: it returns the address of a GL entry point, or 0."""
     hold: Callable[[], Callable[[], object]] | None = None
-    """Lets a context of EGL take the place of the current one; what it returns makes that one current again."""
+    """Prepares the thread for another context of EGL. Returns a function that makes the previous context current again.
+    """
 
 
 @functools.cache

@@ -18,7 +18,7 @@ from .khronos import GL
 
 _FORMAT = struct.Struct("<I")
 COMPILING = threading.RLock()
-"""Held by the thread whose programs compile.
+"""Held by the thread that compiles programs.
 
 The threads of NVIDIA's compiler belong to the process: it crashes if one context changes their number while another
 context's programs compile (H100, driver 580.159, 2026-11-22: benchmarks/endurance.py --backend gl --threads 2).
@@ -37,7 +37,7 @@ def build_program(context: GlContext, name: str, texts: dict[int, str], store: B
 def begin_program(
     context: GlContext, name: str, texts: dict[int, str], store: BinaryStore | None = None
 ) -> Callable[[], int]:
-    """Let the driver begin to build a program. The returned function waits for it: see ``build_program``."""
+    """Let the driver begin to build a program. The returned function waits for the result: see ``build_program``."""
     text = "\n".join(texts.values())
     binary = store.find(text) if store is not None else None
     loaded = _load(context, binary) if binary else 0

@@ -1,4 +1,4 @@
-"""Queries of objects that somebody else made, pixel formats, calls with checked errors, and clearing a buffer."""
+"""Queries of objects of other libraries, pixel formats, checks of GL errors, and clearing a buffer."""
 
 from __future__ import annotations
 
@@ -40,13 +40,15 @@ INPUT_FORMATS: dict[str, int] = {
     "rgb8": GL.RGB8, "rg8": GL.RG8, "r16f": GL.R16F, "srgb8_alpha8": GL.SRGB8_ALPHA8, "rgb10_a2": GL.RGB10_A2,
     "r16": GL.R16, "rg16": GL.RG16,
 }  # fmt: skip
-"""The formats of textures of somebody else's that kernels read as well, with GL's enumerants."""
+"""More formats that kernels read, if another library made the texture, with GL's enumerants."""
 _BY_INTERNAL = {
     **{pixels.internal: name for name, pixels in FORMATS.items()},
     **{internal: name for name, internal in INPUT_FORMATS.items()},
 }
 _UNSIZED = {GL.RGBA: "rgba8", GL.RGB: "rgb8", GL.RED: "r8", GL.RG: "rg8"}
-"""Formats of textures made by glTexImage2D(..., GL_RGBA, ...) and the like, if a channel has 8 bits."""
+"""The formats of textures that were made with an unsized format, as by glTexImage2D(..., GL_RGBA, ...), if a channel
+has 8 bits.
+"""
 _CLEAR = """layout(local_size_x = 64) in;
 layout(std430, binding = 0) writeonly buffer block { uint words[]; };
 layout(location = 0) uniform int count;
@@ -84,9 +86,9 @@ def raise_if_lost(context: GlContext, errors: Collection[int]) -> None:
 
 
 def raise_if_reset(context: GlContext) -> None:
-    """Raise DeviceError if the GPU was reset, as after a read that ended because of it, with garbage.
+    """Raise DeviceError if the GPU was reset. A read that a reset interrupts ends without an error, with garbage.
 
-    It leaves GL's error as it is, which may be the user's. OpenGL before 4.5 and ES before 3.2 cannot say it.
+    It does not touch GL's error, which may be the user's. OpenGL before 4.5 and ES before 3.2 cannot tell.
     """
     if context.version >= ((3, 2) if context.is_es else (4, 5)) and context.gl.glGetGraphicsResetStatus():
         raise _lost(context)
@@ -123,7 +125,7 @@ def texture(context: GlContext, id: int) -> tuple[tuple[int, int], str]:
 
 
 def is_still_texture(context: GlContext, id: int, size: tuple[int, int], format: str) -> bool:
-    """Whether the texture ``id`` exists and is of this size and format, as it was. Leaves no GL error."""
+    """Whether the texture ``id`` still exists and has this size and format. Leaves no GL error."""
     if not _names_suffice(context):
         try:
             return texture(context, id) == (size, format)
@@ -155,7 +157,7 @@ def is_still_buffer(context: GlContext, id: int, nbytes: int) -> bool:
 
 
 def _names_suffice(context: GlContext) -> bool:
-    """Whether objects can be asked by their names, without being bound."""
+    """Whether GL answers queries by an object's name, without binding it (direct state access)."""
     return not context.is_es and context.version >= (4, 5)
 
 

@@ -52,7 +52,7 @@ def kept(context: GlContext, *parts: Part) -> contextlib.AbstractContextManager[
 
 @contextlib.contextmanager
 def restored(context: GlContext, *parts: Part) -> Iterator[None]:
-    """Restore these parts of the state after the block. An inner block leaves the parts of outer ones to them."""
+    """Restore these parts of the state after the block. Parts that an outer block restores are left to that one."""
     added = [part for part in parts if part not in context.parts_kept]
     context.parts_kept += added
     restores: list[Callable[[], None]] = []
@@ -117,17 +117,17 @@ def _save_transfer(
 
 
 def storage_buffers(count: int) -> Part:
-    """The first shader storage buffer bindings, and the one that belongs to no index."""
+    """The first ``count`` shader storage buffer bindings, and the generic binding point."""
     return lambda context: _save_indexed(context.gl, GL.SHADER_STORAGE_BUFFER, _STORAGE_BINDINGS, count)
 
 
 def uniform_buffers(count: int) -> Part:
-    """The first uniform buffer bindings, and the one that belongs to no index."""
+    """The first ``count`` uniform buffer bindings, and the generic binding point."""
     return lambda context: _save_indexed(context.gl, GL.UNIFORM_BUFFER, _UNIFORM_BINDINGS, count)
 
 
 def storage_buffer_at(index: int) -> Part:
-    """The shader storage buffer binding of that index, and the one that belongs to no index."""
+    """The shader storage buffer binding at ``index``, and the generic binding point."""
     return lambda context: _save_indexed(context.gl, GL.SHADER_STORAGE_BUFFER, _STORAGE_BINDINGS, 1, first=index)
 
 
@@ -234,9 +234,10 @@ def clear_color(context: GlContext) -> Callable[[], None]:
 
 
 def pixel_operations(context: GlContext) -> Callable[[], None]:
-    """Viewport, capabilities, colour mask, blending and polygon mode: all that stands between a triangle and a pixel.
+    """Viewport, capabilities, colour mask, blending and polygon mode: all state that decides which pixels a triangle
+    writes.
 
-    Where GL has a value for each viewport or draw buffer, only the first is saved: ``prepare_to_draw`` sets no other.
+    If GL has a value for each viewport or draw buffer, only the first is saved: ``prepare_to_draw`` sets no other.
     """
     gl, indexed = context.gl, not context.is_es
     viewport, mask, mode = (ctypes.c_float * 4)(), (ctypes.c_ubyte * 4)(), (ctypes.c_int * 2)()
@@ -300,7 +301,7 @@ def _prepare_first(gl: GlApi, x: int, y: int, width: int, height: int, *, blende
 
 
 def _prepare_indexed(gl: GlApi, x: int, y: int, width: int, height: int, *, blended: bool) -> None:
-    """Set the first viewport and draw buffer alone: a host may have given the others values of their own."""
+    """Set the first viewport and draw buffer only: the host program may have set the others to other values."""
     gl.glDisablei(GL.SCISSOR_TEST, 0)
     gl.glDisable(GL.COLOR_LOGIC_OP)
     gl.glPolygonMode(GL.FRONT_AND_BACK, GL.FILL)

@@ -1,4 +1,4 @@
-"""Timer of the stages of frames, by the GPU's own clock. It is read some frames late, so that nothing waits."""
+"""Timer of the stages of frames, by the GPU's own clock. Times are read some frames later, so that nothing waits."""
 
 from __future__ import annotations
 

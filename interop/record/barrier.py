@@ -1,7 +1,8 @@
-"""The barrier between the work-groups of one dispatch: whether a device has it, and how a failure is noticed.
+"""The barrier between the work-groups of one dispatch: a test whether it works on a device, and a watch that notices
+failures.
 
-The barrier's state is a buffer of two words: a count of arrivals, and a flag that says that a group gave up. How groups
-wait is text: ``kernels/codegen/barrier.*``.
+The barrier's state is a buffer of two words: a count of arrivals, and a flag that says that a group gave up. The
+kernels' side of it is in ``kernels/codegen/barrier.*``.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from .context import Context
 log = logging.getLogger("framebind")
 
 MAX_SPINS = 1 << 22
-"""Polls of the count before a group gives up. A poll goes to memory that all groups share, so this takes seconds."""
+"""Polls of the count until a group gives up. Each poll reads memory that all groups share, so this takes seconds."""
 QUICKEST_FAILURE = 0.2
 """Seconds that MAX_SPINS polls take at least on a GPU, at 50 ns each."""
 TEST_SPINS, TEST_ROUNDS = 1 << 14, 64
-"""The same limit in tests, which must end soon, and the rounds of the test of the barrier. Not measured."""
+"""The limit of polls in the test of the barrier, which must end soon, and the number of its rounds. Not measured."""
 GROUPS_PER_UNIT = (16, 12, 8, 6, 4, 3, 2, 1)
 """Numbers of groups that a compute unit may keep resident, in the order in which they are tried."""
 
@@ -33,9 +34,9 @@ GROUPS_PER_UNIT = (16, 12, 8, 6, 4, 3, 2, 1)
 class BarrierWatch:
     """Notices that a run has failed when the CPU waits, without a readback per frame.
 
-    A run in which a group gives up takes QUICKEST_FAILURE seconds or more. So a wait that ends sooner after the run was
-    submitted proves that all went well. Only after a longer one is the flag on the device read, by ``take_flag``, which
-    also resets it. On a CPU polls take no such time: there the flag is always read.
+    A run in which a group gives up takes QUICKEST_FAILURE seconds or more. So a wait that ends sooner after the
+    submission proves that the run went well. Only after a longer wait is the flag read from the device, by
+    ``take_flag``, which also resets it. On a CPU polls are fast, so there the flag is always read.
     """
 
     def __init__(self, where: str, take_flag: Callable[[], bool], *, software: bool) -> None:
@@ -43,9 +44,10 @@ class BarrierWatch:
         self._quickest = 0.0 if software else QUICKEST_FAILURE
         self._first: float | None = None
         self._last = 0.0
-        """Times at which the first and the last run were submitted that may have failed."""
+        """The submission times of the first and the last run that may have failed. No wait has covered these runs yet.
+        """
         self.failed = False
-        """A run has failed: from then on nothing runs as one dispatch."""
+        """A run has failed. From then on nothing runs as one dispatch."""
 
     def submitted(self) -> None:
         """A run is about to be submitted."""
@@ -68,7 +70,7 @@ class BarrierWatch:
 
 
 Dispatch = Callable[[int], Any]
-"""Prepares, and on some APIs submits, a program with that many work-groups: see ``BaseBarrier._run``."""
+"""A function that prepares a program with that many work-groups, and on OpenGL submits it. See ``BaseBarrier._run``."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class BarrierTest:
 
 
 class Barrier(Protocol):
-    """The barrier between the work-groups of one dispatch, as a device chooses by it."""
+    """The part of a barrier that BaseDevice uses when it chooses between one dispatch and separate ones."""
 
     def why_unusable(self, store: BinaryStore | None) -> str:
         """The reason why the barrier cannot be used on this device, or ""."""
@@ -91,9 +93,9 @@ class Barrier(Protocol):
 
 
 class BaseBarrier(ABC):
-    """The barrier, by trial, of everything that runs in one context, on any API.
+    """A barrier that is tested on the device before it is used. All that runs in one context shares it.
 
-    ``units`` is the number of compute units, ``per_unit`` the numbers of groups a unit is tried with, largest first.
+    ``units`` is the number of compute units. ``per_unit`` are the numbers of groups per unit to try, largest first.
     """
 
     def __init__(self, context: Context, units: int, per_unit: Sequence[int]) -> None:
@@ -120,7 +122,7 @@ class BaseBarrier(ABC):
         """Set the state to zeros."""
 
     def why_unusable(self, store: BinaryStore | None) -> str:
-        """The reason why the barrier cannot be used on this device, or "". Tested once, with a bound on its time."""
+        """Why the barrier cannot be used on this device, or "". The test runs once, for a bounded time."""
         if self._why_unusable is None:
             self._why_unusable = self._test(store)
         return self._why_unusable
@@ -140,9 +142,10 @@ class BaseBarrier(ABC):
         return f"{stale_reads} times what one group wrote was not seen by another" if stale_reads else ""
 
     def resident_groups(self, dispatch: Dispatch, most: int, text: str, store: BinaryStore | None) -> int:
-        """The largest number of groups, ``most`` at most, with which ``dispatch(groups)`` gets through; 0: none.
+        """The largest number of groups, up to ``most``, with which ``dispatch(groups)`` passes its barriers; 0: none.
 
-        ``text`` is the program's, so that the next start tries first the number that this one finds.
+        ``text`` is the text of the program. The store keeps the number by it, and the next process tries that number
+        first.
         """
         for groups in groups_to_try(self.units, self.per_unit, most, text, store):
             try:
@@ -164,8 +167,8 @@ class BaseBarrier(ABC):
 
 
 def groups_to_try(units: int, per_unit: Sequence[int], most: int, program: str, store: BinaryStore | None) -> list[int]:
-    """Numbers of groups, ``most`` at most, to try a program of this text with: first the one that an earlier start
-    found, then the largest first.
+    """The numbers of groups to try with a program, none above ``most``: first the number that an earlier process found,
+    then the others, largest first.
     """
     numbers = sorted({min(units * count, most) for count in per_unit}, reverse=True)
     known = store.known_number(_groups_of(program, most)) if store is not None else None
@@ -173,7 +176,7 @@ def groups_to_try(units: int, per_unit: Sequence[int], most: int, program: str, 
 
 
 def keep_groups(groups: int, most: int, program: str, store: BinaryStore | None) -> None:
-    """Let the store keep how many groups have waited for one another."""
+    """Let the store keep the number of groups that have waited for one another."""
     if store is not None:
         store.keep_number(_groups_of(program, most), groups)
 

@@ -1,4 +1,4 @@
-"""Devices as every API has them: the cache of kernels, the choice between one dispatch and separate ones, closing."""
+"""The base of every API's device: the cache of kernels, the choice between one dispatch and separate ones, closing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ B = TypeVar("B", bound=Barrier)
 
 
 class BaseDevice(ABC, Generic[K, L, B]):
-    """Implements of interop.device.Device what does not depend on the API. ``owns_context``: close it as well."""
+    """Implements the part of interop.device.Device that does not depend on the API. ``owns_context``: ``close`` closes
+    the context too.
+    """
 
     traits: Traits
 
@@ -104,7 +106,7 @@ class BaseDevice(ABC, Generic[K, L, B]):
         return self._record_separately(steps, store)
 
     def _why_separate(self, steps: Sequence[Step], dispatches: Dispatches, store: BinaryStore | None) -> str:
-        """Why these steps are a dispatch each; "" if they are one."""
+        """The reason why each of these steps is a dispatch of its own; "" if they become one dispatch."""
         if dispatches == "separate" or (dispatches == "auto" and not self._prefers_one(steps)):
             return "separate dispatches were asked for, or are likely to be the faster ones"
         return why_not_one(steps, self.traits) or self._barrier.why_unusable(store)

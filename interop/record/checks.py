@@ -1,4 +1,4 @@
-"""Checks of steps and slots that every device makes before it records, and before it runs."""
+"""Checks of steps and slots: every device makes them before it records and before it runs."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ..errors import BindingError
 
 @dataclass
 class SlotUse:
-    """A slot of a command list: its resource now, and the places that use it.
+    """A slot of a command list: its present resource, and the places that use it.
 
-    A place is a step number, an argument, its operand, and step and argument in words.
+    A place is a step number, an argument, its operand, and the names of both for messages.
     """
 
     name: str
     resource: Resource | None = None
     places: list[tuple[int, Argument, Operand, str]] = field(default_factory=list)
     checked: bool = False
-    """The resource in the slot fits the parameters of the steps that use it."""
+    """Whether the resource fits the parameters of the steps that use it. It is set by ``check_slot``."""
 
 
 def check_formats(source: KernelSource, traits: Traits) -> None:

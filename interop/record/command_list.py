@@ -1,6 +1,7 @@
-"""Command lists as every API has them: checks, slots, parameters and the fallback from one dispatch to separate ones.
+"""The base of every API's command list: checks, slots, parameters, and the fallback from one dispatch to separate ones.
 
-An API makes a ``Recording`` of checked steps: the prebound calls of a run. The command list decides when it may run.
+An API makes a ``Recording`` of checked steps, with the prebound calls of a run. The command list decides whether it may
+run.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from .context import Context
 
 
 class Recording(Protocol):
-    """The calls that submit steps, made by an API. Slots are empty in the beginning; parameters are the steps' own."""
+    """The calls that submit steps, made by an API. At first slots are empty, and parameters are those of the steps."""
 
     @property
     def calls(self) -> Sequence[tuple[Callable[..., Any], tuple[Any, ...]]]:
@@ -55,7 +56,7 @@ Record = Callable[[Sequence[Step]], R]
 
 
 class BaseCommandList(ABC, Generic[R]):
-    """Implements interop.device.CommandList but for submission and timings, which are the API's.
+    """Implements interop.device.CommandList, except ``run`` and ``timings``, which each API implements itself.
 
     ``record`` makes the calls. ``instead``, if given, makes them anew once the barrier of one dispatch has failed.
     """
@@ -67,7 +68,7 @@ class BaseCommandList(ABC, Generic[R]):
         self._base_context, self._traits, self._instead, self._released = context, traits, instead, False
         self._slots: dict[str, SlotUse] = {}
         self._fixed: dict[int, Resource] = {}
-        """Resources that are not in slots, by id(): they are held here, so no other object can get the same id."""
+        """The resources that are not in slots, by id(). They are held here, so no other object can get the same id."""
         self._check_steps()
         self._slot_uses, self._fixed_resources = tuple(self._slots.values()), tuple(self._fixed.values())
         self._parameters: list[dict[str, tuple[float, ...]]] = [
@@ -103,7 +104,7 @@ class BaseCommandList(ABC, Generic[R]):
     # Checks ----------------------------------------------------------------------------------------------------------
 
     def _check_steps(self) -> None:
-        """Every check that can be made before recording; fills the slots' lists of uses."""
+        """Make every check that is possible before recording, and fill the slots' lists of uses."""
         for step in self.steps:
             if not self._owns(step.kernel):
                 raise BindingError(f"step '{step.label}': its kernel was compiled for another device")
@@ -147,7 +148,7 @@ class BaseCommandList(ABC, Generic[R]):
         self._slot_changed(before, resource)
 
     def _slot_changed(self, before: Resource | None, resource: Resource) -> None:
-        """A slot has another resource than before."""
+        """Called when a slot has another resource than before. An API updates what it keeps about slots here."""
 
     def set_parameters(self, step: int, argument: str, values: tuple[float, ...]) -> None:
         """Change the floats (see kernels/views.py: parameter_count) that a step passes for a picture."""
@@ -180,13 +181,14 @@ class BaseCommandList(ABC, Generic[R]):
             resource = use.resource
             if not use.checked or resource is None or resource.released:
                 check_slot(use, self._parameters)
-        # A kernel argument keeps no memory alive: running on freed memory would crash the process, or its context.
+        # A kernel argument does not keep memory alive, and running on freed memory would crash the process or the
+        # context.
         for resource in self._fixed_resources:
             if resource.released:
                 raise BindingError(f"'{resource.label}' is released: record the steps again with another one")
 
     def _record_again(self, record: Record[R]) -> None:
-        """Make the calls anew, with the parameters and slots of now."""
+        """Record the steps again, with the present parameters and slots."""
         self._recording.release()
         self._recording = record(
             [replace(step, parameters=now) for step, now in zip(self.steps, self._parameters, strict=True)]

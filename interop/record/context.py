@@ -1,4 +1,4 @@
-"""The protocol of a context: what command list, barrier and device base need of an API's own context."""
+"""The protocol of a context: the part of an API's context that command lists, barriers and devices use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contexts that are current on each thread, for APIs that have no such notion of their own."""
+"""The contexts that are current on each thread. For OpenCL and CUDA, which have no current context of our kind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ C = TypeVar("C", bound=_Closable)
 
 
 class CurrentContexts(threading.local, Generic[C]):
-    """The contexts that the calling thread made or made current, the last one last."""
+    """A stack of the contexts that the calling thread made or made current."""
 
     def __init__(self) -> None:
         self._contexts: list[C] = []
@@ -33,6 +33,6 @@ class CurrentContexts(threading.local, Generic[C]):
         self._contexts.append(context)
 
     def remove(self, context: C) -> None:
-        """Let the context before this one be current on the calling thread."""
+        """Remove a context from the calling thread, so that the one before it is current."""
         if context in self._contexts:
             self._contexts.remove(context)

@@ -8,9 +8,10 @@ from ..device import Resource, Slot, Step
 
 
 def hazards(steps: Sequence[Step]) -> list[int]:
-    """The steps before which a barrier is needed, in order: what they touch was touched, and one of the two wrote.
+    """The numbers of the steps that need a barrier before them. Such a step accesses memory that an earlier step
+    accessed, and at least one of the two writes it.
 
-    A barrier orders everything before it, so touches are forgotten there.
+    A barrier orders everything before it, so only accesses since the last barrier count.
     """
     barriers: list[int] = []
     touched: list[tuple[Resource | Slot, int, int, bool]] = []

@@ -97,7 +97,7 @@ class NullFence:
 
 
 class NullDevice:
-    """Implements interop.device.Device. The arguments stand for a real device's traits."""
+    """Implements interop.device.Device. The arguments set some of its traits."""
 
     def __init__(self, group_size: int = 64, max_buffer_bytes: int = 1 << 31, invocations: int = 1) -> None:
         self.traits = Traits(

@@ -1,4 +1,4 @@
-"""Steps as one dispatch, for every API: their merged program, its table, and the rule when it is worth it."""
+"""Steps as one dispatch, for every API: the merged program, its table, and the rule that decides for it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ..device import Resource, Slot, Step, Traits
 from .hazards import hazards
 
 FEWEST_STEPS, MOST_INVOCATIONS = 8, 900
-"""One dispatch is preferred from so many steps on, if they have at most so many invocations per compute unit on
-average. Measured on an H200: docs/internals/one-dispatch.md, and the most on 2026-11-22 with ``benchmarks/batch.py
+"""One dispatch is preferred for at least FEWEST_STEPS steps with at most MOST_INVOCATIONS invocations per compute unit
+on average. Measured on an H200: docs/internals/one-dispatch.md, and the most on 2026-11-22 with ``benchmarks/batch.py
 --backend cl --dispatches one,separate --batch 1,8,32``.
 """
 
@@ -37,7 +37,7 @@ class Merged:
 
 
 def merge(steps: Sequence[Step], local_bytes: int) -> Merged:
-    """Name buffers and pictures for the whole program; kernels that are then the same are one.
+    """Give buffers and pictures names in the whole program. Kernels that are equal then are merged.
 
     ``local_bytes``: see ProgramSource.
     """
@@ -83,15 +83,15 @@ def table(steps: Sequence[Step], merged: Merged, groups: int) -> np.ndarray:
 
 
 def waiting_table(merged: Merged) -> np.ndarray:
-    """As many rows that do nothing but wait: a run of them shows that all groups are resident."""
+    """A table of the same size whose rows only wait. If a run of it ends, all groups were resident."""
     rows = np.zeros((merged.source.steps, merged.source.row), np.int32)
     rows[:, 0], rows[:, 3] = NOTHING, 1
     return rows
 
 
 def wanted_groups(steps: Sequence[Step], units: int, per_unit: int = 0) -> int:
-    """The number of groups with which the steps run best: more wait longer for one another, fewer leave the device
-    idle.
+    """The number of groups with which the steps run best. With more groups barriers take longer; with fewer the device
+    is partly idle.
     """
     mean = sum(step.group_count for step in steps) / len(steps)
     most = per_unit or math.ceil(2 * mean / units)
@@ -101,8 +101,8 @@ def wanted_groups(steps: Sequence[Step], units: int, per_unit: int = 0) -> int:
 def prefers_one(steps: Sequence[Step], *, software: bool, units: int, most: int = MOST_INVOCATIONS) -> bool:
     """Whether one dispatch is likely to be the faster way: on a GPU, for many steps that are small.
 
-    Large steps fill the GPU better alone: a program has as many registers as its largest kernel needs, and so fewer
-    groups at once. A CPU runs the groups one after the other.
+    Large steps fill the GPU better as separate dispatches: a program needs the registers of its largest kernel, so
+    fewer groups run at once. A CPU runs the groups one after the other.
     """
     if software or len(steps) < FEWEST_STEPS:
         return False
@@ -111,7 +111,9 @@ def prefers_one(steps: Sequence[Step], *, software: bool, units: int, most: int 
 
 
 def even_parts(steps: Sequence[Step], most: int) -> list[Sequence[Step]]:
-    """The steps in order, in as few parts of ``most`` steps at most as possible, which differ by one step at most."""
+    """The steps in order, divided into the fewest parts of at most ``most`` steps. The sizes of the parts differ by at
+    most one.
+    """
     count = math.ceil(len(steps) / most)
     cuts = [len(steps) * number // count for number in range(count + 1)]
     return [steps[begin:end] for begin, end in pairwise(cuts)]

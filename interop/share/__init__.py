@@ -1,1 +1,1 @@
-"""Memory that GL and OpenCL both address: which way works between two devices, and who waits for whom."""
+"""Memory that GL and OpenCL both address: the strategies, how one is chosen, and the order of the two APIs' work."""

@@ -1,4 +1,6 @@
-"""The contract of a way to share memory between a GL and a CL context. sharing.py lists the ways and picks one."""
+"""The contract of a strategy that shares memory between a GL and a CL context. sharing.py lists the strategies and
+picks one.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ class SharedBuffer(ClBuffer):
 class Channel:
     """Memory that one GL context and one CL context both address, and the order of their work on it.
 
-    As it stands it orders them by waiting on the CPU, which every driver understands; subclasses know better ways.
+    This class orders the work by waiting on the CPU, which works with every driver. Subclasses have better ways.
     """
 
     name = ""
@@ -44,7 +46,7 @@ class Channel:
     def __init__(self, gl: GlContext, cl: ClContext) -> None:
         self.gl, self.cl = gl, cl
         self.host_waits = 0
-        """Times that the CPU waited for one API before the other could go on."""
+        """The number of times that the CPU waited for one API before the other could continue."""
 
     @staticmethod
     def why_not(gl: GlContext, cl: ClContext) -> str | None:

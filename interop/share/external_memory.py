@@ -75,7 +75,7 @@ class ExternalMemory(Channel):
 
 
 class OrderedExternalMemory(ExternalMemory):
-    """The same with semaphores that both APIs import, so that the GPU waits, and the CPU does not."""
+    """External memory with semaphores that both APIs import, so that the GPU waits and not the CPU."""
 
     name = "external memory and semaphores (Vulkan's)"
 
@@ -120,7 +120,7 @@ class OrderedExternalMemory(ExternalMemory):
 
 
 class ClSemaphore:
-    """A binary semaphore given by a file descriptor, which becomes OpenCL's. Released when it is collected."""
+    """A binary semaphore, imported by a file descriptor, which OpenCL then owns. Released when it is collected."""
 
     def __init__(self, cl: ClContext, descriptor: int) -> None:
         self._queue, platform = cl.queue, cl.device.platform

@@ -26,8 +26,8 @@ from .sharing import share
 class GlPartner:
     """One GL context whose objects an OpenCL device reads and writes, by the best strategy that sharing.py finds.
 
-    GL objects that OpenCL cannot address themselves have a shared buffer beside them: one GL dispatch converts a
-    texture into it before a run, or out of it afterwards; a buffer is copied by GL. No byte crosses the host.
+    A GL object that OpenCL cannot address has a shared buffer beside it. For a texture one GL dispatch converts to it
+    before a run, or from it after the run; GL copies buffers. No byte crosses the host.
     """
 
     def __init__(self, gl: GlContext, cl: ClContext) -> None:
@@ -36,7 +36,7 @@ class GlPartner:
         self.device = GlDevice(gl)
         self._shared: weakref.WeakValueDictionary[GlBuffer | GlTexture, Any] = weakref.WeakValueDictionary()
         self._natives: weakref.WeakKeyDictionary[ClBuffer | ClImage, GlBuffer | GlTexture] = weakref.WeakKeyDictionary()
-        """The GL object that an OpenCL object stands for. A texture that is converted is checked by the conversion."""
+        """The GL object of each OpenCL object. Converted textures are not listed: the conversion checks them."""
         self._beside: weakref.WeakKeyDictionary[GlBuffer, SharedBuffer] = weakref.WeakKeyDictionary()
 
     def borrow(self, native: Any) -> ClBuffer | ClImage | StagedTexture:
@@ -65,7 +65,7 @@ class GlPartner:
         return CopiedBuffer(self, resource, beside)
 
     def before_run(self, uses: Sequence[Use]) -> None:
-        """Bring GL's objects to where OpenCL reads them, and let OpenCL go on when that is done."""
+        """Copy GL objects into their shared buffers, and let OpenCL continue when that is done."""
         self.gl.check()
         for use in uses:
             native = self._natives.get(use.resource)
@@ -76,7 +76,7 @@ class GlPartner:
         self.channel.to_cl(uses)
 
     def after_run(self, uses: Sequence[Use]) -> None:
-        """Let GL go on when OpenCL is done, and bring what OpenCL wrote to GL's objects."""
+        """Let GL continue when OpenCL is done, and copy what OpenCL wrote to the GL objects."""
         self.channel.to_gl(uses)
         for use in uses:
             if isinstance(use.resource, CopiedBuffer | PictureBuffer):
@@ -89,7 +89,7 @@ class GlPartner:
 
 
 class GlPartners:
-    """The partner of an OpenCL device in each GL context whose objects it uses: all that the device knows of GL."""
+    """The partners of an OpenCL device, one for each GL context whose objects it uses."""
 
     def __init__(self, cl: ClContext) -> None:
         self._cl = cl
@@ -111,7 +111,7 @@ class GlPartners:
 
 
 class CopiedBuffer(SharedBuffer):
-    """A user's GL buffer, and beside it a shared buffer with which GL exchanges bytes on the GPU."""
+    """A user's GL buffer with a shared buffer beside it. GL copies between the two on the GPU."""
 
     def __init__(self, partner: GlPartner, native: GlBuffer, beside: SharedBuffer) -> None:
         super().__init__(beside.memory, native.nbytes, native.label, beside.gl)
@@ -136,7 +136,7 @@ class CopiedBuffer(SharedBuffer):
 
 
 def _is_whole(resource: GlBuffer | GlTexture) -> bool:
-    """Whether it is all of a GL object: OpenCL's object of a GL buffer has no parts."""
+    """Whether it is a whole GL object. OpenCL cannot wrap a part of a GL buffer."""
     return isinstance(resource, GlTexture) or resource.is_whole
 
 
@@ -168,7 +168,7 @@ class StagedTexture:
         return self._texture.released
 
     def release(self) -> None:
-        """It is the user's: nothing of it is freed."""
+        """It belongs to the user, so nothing is freed."""
 
     def stage(
         self, view: Picture, parameters: tuple[float, ...], *, write: bool, previous: Resource | None

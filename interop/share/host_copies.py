@@ -1,4 +1,4 @@
-"""Sharing by copies through the CPU, counted: the strategy that always works."""
+"""Sharing by copies through the CPU, which are counted: the strategy that always works."""
 
 from __future__ import annotations
 

@@ -64,7 +64,9 @@ def _map(buffer: GlBuffer) -> int:
 
 
 def _copied(channel: HostMemory) -> str | None:
-    """The reason if the OpenCL driver works on a copy of the memory it is given: it may, and does not tell."""
+    """Test whether the OpenCL driver copies the memory that it is given, which it may do without telling. Returns the
+    reason, or None if it does not.
+    """
     queue = channel.cl.queue
     shared = channel.buffer(_PROBE_BYTES, "probe")
     host: np.ndarray = shared.memory.hostbuf

@@ -21,8 +21,8 @@ log = logging.getLogger("framebind")
 STRATEGIES: tuple[type[Channel], ...] = (GlObjects, OrderedExternalMemory, ExternalMemory, HostMemory, Copies)
 """Best first."""
 _channels: weakref.WeakValueDictionary[tuple[int, int], Channel] = weakref.WeakValueDictionary()
-"""Channels in use, by the id() of both contexts. A channel holds its two contexts: as long as it is listed, no other
-context can have one of these ids.
+"""The channels in use, by the id() of both contexts. A channel holds its two contexts, so no other context can have
+these ids while it is listed.
 """
 
 

@@ -1,4 +1,4 @@
-"""GPU memory and semaphores that other APIs import: made with Vulkan, exported as file descriptors. Nothing else.
+"""GPU memory and semaphores that are made with Vulkan, and exported as file descriptors to other APIs.
 
 Linux, and wherever else a libvulkan with VK_KHR_external_memory_fd is installed. Windows needs
 VK_KHR_external_memory_win32 (handles instead of descriptors) here, in gl/memory.py and in external_memory.py.
@@ -112,7 +112,7 @@ class VulkanDevice:
         return Allocation(self, memory.value, whole)
 
     def _memory_type(self, allowed: int) -> int:
-        """The GPU's own memory; of several kinds the one that the host does not see."""
+        """The type of the GPU's own memory, if possible one that the host does not see."""
         properties = _MemoryProperties()
         self._library.vkGetPhysicalDeviceMemoryProperties(_P(self._physical), ctypes.byref(properties))
         local = [i for i in range(properties.types) if allowed >> i & 1 and properties.type[i][0] & _DEVICE_LOCAL]

@@ -59,7 +59,7 @@ class CommandBuffer:
         flags = (ctypes.c_uint64 * 3)(_FLAGS, _SIMULTANEOUS_USE, 0)
         handle = functions["clCreateCommandBufferKHR"](1, (_P * 1)(queue.int_ptr), flags, ctypes.byref(status))
         check(status.value, "making a command buffer")
-        # Commands of it may still run: they must be done before it goes.
+        # Its commands may still run, and must end before it is released.
         self.release = weakref.finalize(self, _release, functions["clReleaseCommandBufferKHR"], queue, handle)
         self.release.atexit = False
         for kernel, global_size, local_size in dispatches:

@@ -1,4 +1,4 @@
-"""The OpenCL command list: submits a recording's calls, tells partners whose memory they use, and times them."""
+"""The OpenCL command list: submits a recording's calls, and times them. Partners whose memory a run uses are told."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ClCommandList(BaseCommandList[Recording]):
             self._find_partners()
 
     def _find_partners(self) -> None:
-        """List the partners that a run must tell, each with the memory of theirs that it uses."""
+        """List the partners that a run must tell, each with its memory that the run uses."""
         fixed = [each for each in self._fixed_resources if isinstance(each, ClBuffer | ClImage)]
         uses = [Use(resource, "rw", resource.nbytes) for resource in fixed if resource.partner]
         for slot in self._slots.values():

@@ -119,7 +119,7 @@ class ClDevice(BaseDevice[ClKernel, ClCommandList, ClBarrier]):
             kernel.program(store)
 
     def _prefers_one(self, steps: Sequence[Step]) -> bool:
-        """The rule of record/one_dispatch.py; and not after one dispatch has failed here."""
+        """The rule of record/one_dispatch.py. After a failure of one dispatch on this device the answer is no."""
         return not self._barrier.watch.failed and prefers_one(
             steps, software=self.traits.software, units=self._barrier.units
         )
@@ -188,7 +188,7 @@ class ClDevice(BaseDevice[ClKernel, ClCommandList, ClBarrier]):
 
 @contextlib.contextmanager
 def _shared(resource: Resource, access: str) -> Iterator[None]:
-    """Within the block the resource is OpenCL's, also if its memory is another API's too."""
+    """Within the block OpenCL may use the resource. Its memory may also belong to another API, which is then told."""
     partner = resource.partner if isinstance(resource, ClBuffer | ClImage) else None
     if partner is None or not isinstance(resource, ClBuffer | ClImage):
         yield

@@ -94,7 +94,9 @@ def record_as_one(
 
 
 def _fill_slots(program: ClProgram, merged: Merged) -> None:
-    """Set the arguments that are slots, so that the kernel can be tried before anything is bound. It touches none."""
+    """Set the arguments that are slots, so that the kernel can be tried before anything is bound. The trial does not
+    access them.
+    """
     for index, resource in enumerate(merged.memories):
         if isinstance(resource, Slot):
             program.kernel.set_arg(index, None)

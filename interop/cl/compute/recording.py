@@ -64,14 +64,14 @@ class Recording:
 
     calls: list[Call] = field(default_factory=list)
     slots: dict[str, list[SlotPlace]] = field(default_factory=dict)
-    """Every kernel argument that a slot's resource is."""
+    """The kernel arguments that take a slot's resource."""
     parameters: dict[tuple[int, str], Place] = field(default_factory=dict)
     """The first of the kernel arguments that hold a picture's floats, by step number and argument."""
     dispatches: list[tuple[str, Dispatch]] = field(default_factory=list)
     """The label of each dispatch, and how to enqueue it alone, for timings."""
     command_buffers: list[CommandBuffer] = field(default_factory=list)
     kept: list[Any] = field(default_factory=list)
-    """Memory of the recording's own: a kernel's argument keeps none alive."""
+    """The recording's own memory. A kernel's argument does not keep memory alive."""
     barriers: int = 0
     watch: BarrierWatch | None = None
 
@@ -118,8 +118,8 @@ class Recording:
 def record_separately(
     context: ClContext, steps: Sequence[Step], command_buffers: CommandBuffers | None, store: BinaryStore | None
 ) -> Recording:
-    """One dispatch per step. Steps with slots or parameters are enqueued one by one. Of the others, those that follow
-    each other are one command buffer, if the driver has cl_khr_command_buffer.
+    """One dispatch per step. Steps with slots or parameters are enqueued one by one. The other steps that follow each
+    other become one command buffer, if the driver has cl_khr_command_buffer.
     """
     recording = Recording()
     waiting: list[Dispatch] = []

@@ -20,7 +20,7 @@ from ..objects import CudaImage, CudaObject
 from .recording import CudaKernel, Recording
 
 ALIGNMENT = 16
-"""Bytes at multiples of which slices of a tensor begin: kernels read a float4 at once."""
+"""The alignment of slices in bytes: kernels read a float4 at once."""
 
 _OF_GL = GlArray, GlPicture
 
@@ -35,7 +35,7 @@ class CudaCommandList(BaseCommandList[Recording]):
         self._context = context
         super().__init__(context, traits, steps, record, None)
         self._unkept: tuple[CudaObject, ...] = ()
-        """The memory in slots that its owner may have freed: each run asks."""
+        """The objects in slots whose memory their owner may free. Each run checks them."""
         self._gl: dict[GlPicture | GlArray, str] = {}
         """The access of kernels to each GL object: "r", "w" or both."""
 
@@ -119,5 +119,5 @@ class CudaCommandList(BaseCommandList[Recording]):
 
 
 def _is_single(argument: Argument) -> bool:
-    """Whether kernels read its memory in units of the argument: number by number, or slice by slice."""
+    """Whether kernels access its memory in units of the argument only: number by number, or slice by slice."""
     return isinstance(argument.view, Dense | Strided | Sliced | Plane)

@@ -12,8 +12,9 @@ from ..context import NO_TIMES, CudaContext
 
 
 class CudaEvents:
-    """Events of a context, kept for later when no longer used: making one takes longer than recording it. ``flags``
-    are CUDA's."""
+    """Events of a context. An unused event is kept and recorded again, because making one takes longer than recording
+    it. ``flags`` are CUDA's.
+    """
 
     def __init__(self, context: CudaContext, *, flags: int = 0) -> None:
         cuda = driver()

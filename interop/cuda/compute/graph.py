@@ -1,6 +1,6 @@
 """Separate launches as a CUDA graph: the driver keeps them, and one call submits them all.
 
-That takes the GPU from one kernel to the next sooner than launches do, and than the barrier of one dispatch:
+The GPU then goes from one kernel to the next faster than with launches, and than with the barrier of one dispatch:
 docs/decisions/0018-cuda-by-ctypes.md has the figures.
 """
 
@@ -26,16 +26,16 @@ FEWEST_LAUNCHES = 2
 """A single launch gains nothing by a graph. Not measured."""
 MOST_EXECUTABLES = 8
 """Executable graphs of a recording: the longest ring of objects that runs at full speed; NVDEC gives pictures in six
-surfaces. To give a launch its parameters anew takes 1 to 2 us, and the graph's next launch takes longer: without it a
-frame was 2.0 (face_detection_front) and 2.7 us (selfie_segmentation) shorter (two graphs by turns, and one that was
-changed for each frame), and eight sessions of video in one process took 757 us of CPU time per frame, not 880, with
-selfie_segmentation (one H200, 2026-11-22).
+surfaces. Updating the parameters of a launch takes 1 to 2 us, and the next launch of the graph takes longer. Without
+updates a frame was 2.0 (face_detection_front) and 2.7 us (selfie_segmentation) shorter (two graphs by turns, and one
+that was changed for each frame), and eight sessions of video in one process took 757 us of CPU time per frame, not 880,
+with selfie_segmentation (one H200, 2026-11-22).
 """
 DEPENDENT_LAUNCHES = 90
-"""The first compute capability whose kernels wait by an instruction for the one before them: see prelude.cuda."""
+"""The first compute capability with an instruction by which a kernel waits for the one before it: see prelude.cuda."""
 
 Variable = str | tuple[int, str]
-"""A thing that changes between runs: a slot by its name, or the floats of a picture by step number and argument."""
+"""An input that may change between runs: a slot by its name, or the floats of a picture by step number and argument."""
 Value = tuple[float, ...]
 """A slot's pointer and pitch, or floats."""
 
@@ -96,9 +96,9 @@ class LaunchGraph:
 
 
 class ExecutableGraph:
-    """A graph that can be launched, destroyed when nobody holds it, and the values that its launches were given.
+    """A graph that can be launched, with the values that its launches have. Destroyed when nobody holds it.
 
-    The driver copies a launch's parameters: those that change are given to it anew, before the next run.
+    The driver copies the parameters of launches, so changed ones are passed to it again before the next run.
     """
 
     def __init__(self, graph: LaunchGraph) -> None:
@@ -114,9 +114,9 @@ class ExecutableGraph:
         self.values: dict[Variable, Value] = {}
 
     def update(self, number: int) -> int:
-        """Give the driver the parameters of a launch anew, for runs from now on. Returns CUDA's status.
+        """Pass the parameters of a launch to the driver again, for later runs. Returns CUDA's status.
 
-        The context has to be entered: without a current one the driver crashes here (driver 580).
+        The context must be entered: without a current context driver 580 crashes here.
         """
         graph = self._graph
         return self._set(self._handle, graph.handles[number], ctypes.byref(graph.nodes[number]))
@@ -155,17 +155,19 @@ def launches_before(steps: Sequence[Step]) -> list[list[int]]:
 
 @dataclass
 class GraphRecording(Recording):
-    """Launches that a run submits as a graph. A ring of objects in a slot gets an executable graph for each of them."""
+    """Launches that a run submits as a graph. If a ring of objects takes turns in a slot, each gets an executable
+    graph.
+    """
 
     graph: LaunchGraph | None = None
     users: dict[Variable, list[int]] = field(default_factory=dict)
-    """The numbers of the launches that use each slot, or the floats of a picture."""
+    """The numbers of the launches that use each variable."""
     values: dict[Variable, Value] = field(default_factory=dict)
-    """Each slot's value now, and the floats that were changed."""
+    """The present value of each slot, and of the floats that were changed."""
     executables: dict[tuple[Value, ...], ExecutableGraph] = field(default_factory=dict)
-    """By those values; the one that was made or changed first is the first one."""
+    """The executable graphs by those values, the oldest first."""
     chosen: ExecutableGraph | None = None
-    """The one that has the values of now, if a run has looked for it."""
+    """The one with the present values, once a run has looked it up."""
 
     def fill(self, slot: str, resource: CudaArray | CudaImage) -> None:
         now = self.values[slot] = resource.place
@@ -179,7 +181,7 @@ class GraphRecording(Recording):
         self.chosen = None
 
     def submit(self) -> int:
-        """Submit the launches with the parameters of now. Returns CUDA's status."""
+        """Submit the launches with the present parameters. Returns CUDA's status."""
         chosen = self.chosen
         if chosen is None:
             key = tuple(self.values.values())
@@ -193,7 +195,7 @@ class GraphRecording(Recording):
         return chosen.launch()
 
     def _add_executable(self, graph: LaunchGraph, key: tuple[Value, ...]) -> int:
-        """Make an executable graph for the values of now, or give them to the oldest. Returns CUDA's status."""
+        """Make an executable graph for the present values, or update the oldest one. Returns CUDA's status."""
         if len(self.executables) < MOST_EXECUTABLES:
             executable, changed = ExecutableGraph(graph), set(self.users)
         else:

@@ -21,9 +21,9 @@ from ..objects import CudaImage
 
 Call = tuple[Callable[..., int], tuple[Any, ...]]
 Place = Any
-"""Two 64-bit words in memory, of which a kernel's parameter is made: a pointer, and the pitch if it is a picture's."""
+"""Two 64-bit words in memory that are a kernel's parameter: a pointer, and the pitch if it is a picture."""
 Floats = Any
-"""The floats of a picture in memory, of which float4 parameters are made."""
+"""The floats of a picture in memory, which are float4 parameters of a kernel."""
 
 
 class CudaKernel:
@@ -60,13 +60,13 @@ class Recording:
 
     calls: list[Call] = field(default_factory=list)
     slots: dict[str, list[Place]] = field(default_factory=dict)
-    """Every kernel parameter that a slot's resource is."""
+    """The kernel parameters that take a slot's resource."""
     parameters: dict[tuple[int, str], Floats] = field(default_factory=dict)
     """The floats of pictures, by step number and argument."""
     dispatches: list[tuple[str, Call]] = field(default_factory=list)
     """The label of each dispatch, and the call that launches it in the current context, for timings."""
     kept: list[Any] = field(default_factory=list)
-    """Objects that the calls use by address or handle, which keeps nothing alive."""
+    """Objects that the calls use by address or handle. They are held here, because an address keeps nothing alive."""
     barriers: int = 0
     watch: None = None
     """See record.command_list.Recording: a cooperative launch cannot fail."""
@@ -93,7 +93,7 @@ class Recording:
             held.clear()
 
     def memory(self, resource: Resource | Slot) -> Place:
-        """The place of a parameter that is memory: fixed, or to be filled with a slot's."""
+        """The place of a parameter that is memory: a fixed resource, or that of a slot, which is filled later."""
         place = (ctypes.c_uint64 * 2)()
         if isinstance(resource, Slot):
             self.slots.setdefault(resource.name, []).append(place)

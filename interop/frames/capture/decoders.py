@@ -1,4 +1,4 @@
-"""The decoder of a video file or a stream: NVDEC, PyAV on the CPU, or OpenCV; chosen by what is there, or the user."""
+"""The choice of the decoder for a video file or a stream: NVDEC, PyAV on the CPU, or OpenCV."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _Reader = TypeVar("_Reader")
 def open_file(path: Path, decoder: Decoder | None, *, start: float = 0.0, end: float | None = None) -> FrameReader:
     """The reader of a video file. Raises SourceError if it, or the decoder that is named, cannot be used.
 
-    By default NVDEC decodes if a CudaContext is current on this thread. What it does not decode the CPU does, and a
-    warning says so. Without PyAV OpenCV decodes.
+    By default NVDEC decodes if a CudaContext is current on this thread. If NVDEC does not support the video, the CPU
+    decodes, and a warning says so. Without PyAV, OpenCV decodes.
     """
     name = f"video '{path}'"
     _check(decoder, name)

@@ -14,7 +14,7 @@ from ..video.work_time import WorkTime
 from .readers import FrameReader
 
 View = TypeVar("View")
-"""The memory of a slot: an array of upload memory, or a place for a decoded frame."""
+"""The content of a slot: an array of upload memory, or a PictureSlot."""
 
 SLOTS = 3
 """Slots of the ring: one that is decoded into, one that is ready, one that the GPU reads."""
@@ -112,7 +112,7 @@ class Handover(Generic[View]):
             self._tell()
 
     def _tell(self) -> None:
-        """Worker: wake the owner, who waits here or, for several sources, at ``ready``."""
+        """Worker: wake the owner, which waits here or, if it has several sources, at ``ready``."""
         self._changed.notify_all()
         if self.ready is not None:
             self.ready.set()
@@ -130,7 +130,7 @@ class Handover(Generic[View]):
 
 
 Read = Callable[[View], bool]
-"""Reads the next frame, or leaves it out, as ``FrameReader.read`` does."""
+"""A function that reads the next frame, or skips it. Its result is that of ``FrameReader.read``."""
 
 
 def decode(

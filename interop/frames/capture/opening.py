@@ -1,4 +1,4 @@
-"""Opening of sources: which reader a camera's index, a path, an address or a word stands for."""
+"""Opening of sources: the reader for a camera's index, a path, an address or a word."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def open_source(
         NVDEC does not take the video: a warning in the log says why. The CPU decodes for ``textures``.
         ``Source.decoder`` tells.
     stream : StreamOptions, optional
-        Which addresses are opened, and how long a stream that is lost is tried again.
+        The addresses that may be opened, and the attempts to connect again after a stream is lost.
 
     Returns
     -------

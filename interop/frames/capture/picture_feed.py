@@ -1,4 +1,4 @@
-"""Decoded frames that the owner of a context takes as pictures of luma and chroma; a thread of their own decodes."""
+"""Decoded frames as pictures of luma and chroma. A worker thread decodes, and the owner of the context takes them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .handover import SLOTS, Handover, Read
 from .readers import FrameReader
 
 _FORMATS = {"bgr": (BGR, "yuv444p"), "yuyv": ("yuyv422", "yuv422p"), "nv12": ("nv12", "nv12")}
-"""FFmpeg's formats of the layouts of other readers' frames, and those to which swscale converts them."""
+"""By the layout of other readers' frames: its format in FFmpeg, and the format to which swscale converts it."""
 
 
 @dataclass
@@ -31,7 +31,7 @@ class PictureSlot:
     decoder: VideoDecoder | None = None
     """The decoder in whose surface the frame is; None if it is in the CPU's memory."""
     event: int | None = None
-    """The CUevent that is recorded behind the decoding; None if the context's stream waits for that by itself."""
+    """The CUevent that is recorded after the decoding; None if the context's stream waits for the decoding anyway."""
     context: CudaContext | None = None
 
     def put(self, frame: Any, decoder: VideoDecoder) -> None:
@@ -45,7 +45,9 @@ class PictureSlot:
 
 
 class PictureFeed:
-    """The owner's part of the handover: takes frames as pictures, and gives surfaces back behind the models."""
+    """The owner's side of the handover: takes frames as pictures, and returns surfaces to the decoder after the models
+    that read them.
+    """
 
     def __init__(self, handover: Handover[PictureSlot], context: CudaContext | None) -> None:
         self._handover, self._context = handover, context
@@ -98,7 +100,9 @@ class PictureFeed:
 
 
 def converted(reader: FrameReader) -> Read[PictureSlot]:
-    """The function by which a reader of BGR, or of a camera's frames, fills slots: they are converted by swscale."""
+    """A function that reads a frame of a reader that does not decode to planes (BGR, cameras), converts it by swscale,
+    and puts it into a slot.
+    """
     frames, view = load_av().VideoFrame, np.empty(reader.layout.shape, np.uint8)
     name, _, matrix = reader.layout.name.partition(" ")
     given, wanted = _FORMATS[name]
@@ -121,7 +125,7 @@ def converted_pictures(reader: FrameReader) -> Iterator[YuvPicture]:
 
 
 def bindable(frame: Any, decoder: VideoDecoder) -> Any:
-    """A frame of the CPU (av.VideoFrame) as luma and chroma; swscale makes them of RGB, without loss of resolution."""
+    """A frame in the CPU's memory (av.VideoFrame) as luma and chroma. swscale converts RGB at full resolution."""
     return _as_hd(frame.reformat(*decoder.size)) if decoder.format is None else decoder.alike(frame)
 
 

@@ -1,7 +1,7 @@
 """The layout of frames in planes of Y, U and V in upload memory, with the GLSL that converts them to RGB.
 
-The planes follow one another without padding in one texture of one sample per texel, whose rows mean nothing. So all
-sizes, also odd ones, all chroma shifts, NV12, and samples of 8 or 16 bits have the same code.
+The planes follow one another without padding in one texture with one sample per texel; its rows have no meaning. So the
+same code serves all sizes, also odd ones, all chroma subsamplings, NV12, and samples of 8 and 16 bits.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _TURNED = {
     180: "ivec2({width} - 1 - at.x, {height} - 1 - at.y)",
     270: "ivec2({width} - 1 - at.y, at.x)",
 }
-"""Places in the planes of a pixel of the picture that is turned clockwise by so many degrees."""
+"""By the clockwise turn in degrees: the position in the planes of pixel ``at`` of the turned picture."""
 
 
 def planar_layout(planes: PlanarFormat, turn: int = 0) -> Layout:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Frame = npt.NDArray[np.uint8]
 _TURNS = {90: "ROTATE_90_CLOCKWISE", 180: "ROTATE_180", 270: "ROTATE_90_COUNTERCLOCKWISE"}
-"""OpenCV's names of the turns, by the clockwise degrees that a file asks for."""
+"""OpenCV's names of rotations, by the clockwise degrees that a file asks for."""
 PICTURES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff"})
 
 

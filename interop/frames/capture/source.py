@@ -116,7 +116,7 @@ class Source:
 
     @property
     def decoding(self) -> WorkTime:
-        """Time of the thread that decodes for ``textures``."""
+        """The time of the worker thread, which decodes."""
         return self._handover.work
 
     @property
@@ -341,12 +341,12 @@ class Source:
             yield textures.texture
 
     def _upload(self, textures: TextureFeed, slot: int) -> GlTexture:
-        """Upload the frame in a slot, and set what is known of it."""
+        """Upload the frame in a slot, and set its times."""
         self._note(slot)
         return textures.upload(slot, self.mirror)
 
     def _note(self, slot: int) -> None:
-        """Set what is known of the frame in a slot."""
+        """Set ``captured`` and ``time`` to those of the frame in a slot."""
         self._last, self.status = time.perf_counter(), ""
         self.captured, self.time = self._handover.captured[slot], self._handover.times[slot]
 
@@ -382,7 +382,9 @@ class Source:
             self._feed.release()
 
     def end_soon(self) -> None:
-        """Let the worker thread end, without waiting for it: before several sources are stopped one after the other."""
+        """Ask the worker thread to end, without waiting. Call it on several sources before they are stopped one after
+        the other.
+        """
         self._handover.stop()
 
     def __repr__(self) -> str:

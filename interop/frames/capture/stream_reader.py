@@ -21,9 +21,9 @@ log = logging.getLogger("framebind.streams")
 _PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 10.0)
 """Seconds before each attempt to connect again; the last one from then on."""
 _JUMP = 5.0
-"""Seconds by which a stream's clock may differ from ours between two frames, until it counts as set anew."""
+"""If the clock of a stream differs from ours by so many seconds between two frames, it counts as set anew."""
 _LATE = 1.0
-"""Seconds by which a frame of a burst may be late, until the clock by which frames are shown is set anew."""
+"""If a frame of a burst is late by so many seconds, the clock by which frames are shown is set anew."""
 
 
 def open_stream(
@@ -170,7 +170,9 @@ class _Clock:
         self._last = None
 
     def time(self, seconds: float, arrived: float) -> float:
-        """The time of a frame of ``seconds`` on the stream's clock. After a gap or a jump of that it is its arrival."""
+        """The time of a frame with the stamp ``seconds`` on the stream's clock. After a gap or a jump of that clock it
+        is the time of arrival.
+        """
         if self._zero is None:
             self._zero = arrived
         if self._last is None or not self._runs(seconds, arrived, *self._last):
@@ -179,9 +181,9 @@ class _Clock:
         return seconds + self._offset
 
     def wait_until_due(self, seconds: float) -> float:
-        """Wait until the frame of that time is to be shown, since it came in a burst. Returns the time of our clock.
+        """Wait until a frame of that time is due, because frames come in bursts. Returns the time on our clock.
 
-        Frames follow each other as the stream says, from the first one on, or from one that is late or far ahead.
+        Frames are spaced as the stream says, counted from the first frame, or from one that was late or far ahead.
         """
         now = time.perf_counter()
         if not -_LATE < self._shown_from + seconds - now < _JUMP:

@@ -1,4 +1,4 @@
-"""Frames in upload memory that the owner of a GL context takes as textures, as a thread of their own decodes them."""
+"""Decoded frames as textures. A worker thread decodes into upload memory, and the owner of the GL context uploads."""
 
 from __future__ import annotations
 

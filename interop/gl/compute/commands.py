@@ -32,9 +32,9 @@ class GlCommandList(BaseCommandList[GlRecording]):
     ) -> None:
         self._context = context
         self._not_ours: tuple[GlBuffer | GlTexture, ...] = ()
-        """The resources of somebody else: each run asks whether they are still what they were."""
+        """The resources of other libraries. Each run checks that they are unchanged."""
         self._just_checked: list[Resource] = []
-        """Those that were checked since the last run, because they came to their slots since."""
+        """Resources that were put into slots, and checked there, since the last run."""
         super().__init__(context, traits, steps, record, instead)
         self._fixed_resources = ()  # calls have names, and GL refuses those of what is deleted
         self._find_not_ours()

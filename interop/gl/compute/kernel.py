@@ -32,9 +32,10 @@ class GlKernel:
     """A kernel's program, linked when it is first recorded by itself: steps that are one dispatch never need it.
 
     Uniforms live in the program. A recording that needs one set of values only stores them there once and becomes the
-    ``owner``. Other recordings set theirs before each use and put the owner's back afterwards. Those made while there
-    is no owner put nothing back, and as long as such ``visitors`` live nobody becomes the owner. So most steps pass no
-    values in a run; a uniform buffer per command list would need a glBindBufferRange per step instead.
+    ``owner``. Other recordings set their values before each use and restore the owner's afterwards. A recording that is
+    made while there is no owner, and does not become the owner, restores nothing: it is a visitor, and nobody becomes
+    the owner while ``visitors`` live. So most steps pass no values in a run. A uniform buffer per command list would
+    need a glBindBufferRange per step instead.
     """
 
     def __init__(self, context: GlContext, source: KernelSource) -> None:
@@ -114,7 +115,7 @@ def _compiler_threads(context: GlContext) -> Iterator[None]:
 
 
 class UniformValues:
-    """Values that a kernel takes: an int per buffer argument and the floats of each picture, as GL reads them."""
+    """The values that a kernel takes, as GL reads them: an int per buffer argument, and the floats of each picture."""
 
     def __init__(self, source: KernelSource) -> None:
         self.offsets = (ctypes.c_int * max(len(source.buffers), 1))()

@@ -56,7 +56,7 @@ class GlProgram:
         self._free.atexit = False
 
     def prepare(self, rows: np.ndarray, groups: int, max_spins: int) -> None:
-        """Give it its table and its numbers."""
+        """Upload its table, and set its uniforms."""
         self.table.write(rows, "steps of a program")
         gl = self.context.gl
         with kept(self.context, program):
@@ -65,7 +65,9 @@ class GlProgram:
                 gl.glUniform1i(location, value)
 
     def dispatch_waiting(self, groups: int) -> None:
-        """Dispatch steps that do nothing but wait. They touch no buffer: an empty slot is replaced by any buffer."""
+        """Dispatch rows that only wait at the barrier. They access no buffer of the steps, so any buffer may stand in
+        for an empty slot.
+        """
         gl, memories = self.context.gl, [*self.merged.memories, self.barrier.state]
         self.prepare(waiting_table(self.merged), groups, TEST_SPINS)
         with kept(self.context, program, storage_buffers(len(memories)), uniform_buffers(1)):

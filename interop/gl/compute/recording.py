@@ -141,9 +141,10 @@ def _place(
 
 
 def _claim_kernels(recording: GlRecording, steps: Sequence[Step], values: list[UniformValues]) -> list[GlKernel]:
-    """Let the recording own the kernels that need one set of values only; replaces their ``values`` by the kernel's.
+    """Let the recording own the kernels that need only one set of values. Their entries in ``values`` are replaced by
+    the kernel's resident ones.
 
-    Returns the kernels whose values must be put back after a run, as another recording owns them.
+    Returns the kernels that another recording owns: their values must be restored after a run.
     """
     uses: dict[GlKernel, list[int]] = {}
     for number, step in enumerate(steps):
@@ -170,7 +171,7 @@ def _claim_kernels(recording: GlRecording, steps: Sequence[Step], values: list[U
 
 
 def _store(context: GlContext, kernel: GlKernel) -> None:
-    """Put the resident values into the program now."""
+    """Set the program's uniforms to the resident values."""
     gl = context.gl
     with kept(context, program):
         gl.glUseProgram(kernel.program)
