@@ -307,7 +307,7 @@ class Source:
         context.closing.append(self.stop)
         self._context = context
         self._textures = TextureFeed(ring, self._handover)
-        self._start_worker(reader.read, reader.skip if isinstance(reader, AvReader) else None)
+        self._start_worker(reader.read)
         return self._textures
 
     def _start_feed(self) -> PictureFeed:
@@ -317,10 +317,11 @@ class Source:
         read = reader.read_picture if is_video else converted(reader)
         self._begin()
         self._feed = PictureFeed(self._handover, reader.context if is_video else None)
-        self._start_worker(read, reader.skip if isinstance(reader, AvReader) else None)
+        self._start_worker(read)
         return self._feed
 
-    def _start_worker(self, read: Read[View], skip: Read[View] | None) -> None:
+    def _start_worker(self, read: Read[View]) -> None:
+        skip = self._reader.skip if isinstance(self._reader, AvReader) else None
         self._worker = threading.Thread(
             target=decode, args=(self._reader, self._handover, self._loop, self.waits.retry),
             kwargs={"read": read, "every": self.every, "skip": skip}, name=f"framebind {self.name}", daemon=True,
@@ -382,9 +383,7 @@ class Source:
             self._feed.release()
 
     def end_soon(self) -> None:
-        """Ask the worker thread to end, without waiting. Call it on several sources before they are stopped one after
-        the other.
-        """
+        """Ask the worker thread to end, without waiting: several sources that stop together end at the same time."""
         self._handover.stop()
 
     def __repr__(self) -> str:
