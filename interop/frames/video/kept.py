@@ -23,6 +23,8 @@ _NEW_EXTRADATA = 1
 """FFmpeg's AV_PKT_DATA_NEW_EXTRADATA: a packet's parameters of the stream, for those that follow, too."""
 _IDR, _SLICES, _PARAMETERS = 5, range(1, 6), {7, 8}
 """Types of the units of H.264: a part of a picture that resets the decoder, parts of any picture, and parameters."""
+_LEAST_EXTRADATA = 7
+"""Bytes that parameters have at least if they say how long the lengths before units are; FFmpeg refuses fewer."""
 _START = re.compile(b"\x00\x00\x01(.)", re.DOTALL)
 """The beginning of a unit in a stream without lengths, and its header."""
 
@@ -139,7 +141,7 @@ def resets(packet: Any, extradata: bytes) -> bool:
         types = [header[0] & 31 for header in _START.findall(data)]
         if not _PARAMETERS.issubset(types):
             return False
-    else:
+    elif len(extradata) >= _LEAST_EXTRADATA:
         at, length = 0, (extradata[4] & 3) + 1  # of the lengths before each unit
         while at + length < len(data):
             types.append(data[at + length] & 31)

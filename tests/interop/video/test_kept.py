@@ -128,6 +128,7 @@ def test_a_picture_that_needs_others_does_not_reset_a_decoder(tmp_path: Path) ->
     parameters = b"\0\0\0\1\x67data\0\0\1\x68data"
     assert resets(parameters + idr, b"\0\0\1") and not resets(parameters + other + idr, b"\0\0\1")
     assert not resets(idr, b"\0\0\1"), "without parameters"
+    assert not resets(idr, b"\1"), "parameters that are cut"
 
 
 def test_what_a_decoder_knows_before_its_first_packet_is_its_kind() -> None:
