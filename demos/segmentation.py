@@ -182,7 +182,10 @@ def finder(model: Model, size: tuple[int, int], effect: Effect | None = None) ->
         )
     else:
         colours, names, enlarge_small = np.arange(256)[:, None].repeat(3, 1), (), shares.enlarge
-        smooth, rows = shares.smooth_person(PERSON), lambda mask: person_rows(float((mask >= 0.5).mean()))
+        smooth, rows = (
+            shares.smooth_person(PERSON),
+            lambda mask: person_rows(np.count_nonzero(mask >= 0.5) / mask.size),
+        )
 
     def find(run: Run) -> list[dict[str, Any]]:
         nonlocal small, found

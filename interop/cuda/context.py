@@ -71,7 +71,8 @@ class CudaContext:
     independent : bool
         The new stream and the legacy default stream do not wait for each other: several contexts of one GPU, on which
         sources decode and models run side by side, then do not delay one another. The pictures of ``Source.pictures``
-        are in order all the same.
+        are in order all the same. A thread that reads results sleeps until they are there, as others have work for its
+        core. By default it asks for them without a pause, which is sooner and takes the core.
 
     Attributes
     ----------
@@ -120,6 +121,7 @@ class CudaContext:
         try:
             new = NON_BLOCKING if independent else 0
             self.stream = self._new_stream(new) if stream is None else self._checked_stream(_handle(stream))
+            self._asleep = self._new_event(BLOCKING) if independent else None
         except BaseException:  # also one of the other library's own
             self._driver.cuDevicePrimaryCtxRelease_v2(device)
             raise
@@ -131,6 +133,11 @@ class CudaContext:
     def _new_stream(self, flags: int) -> int:
         with self.entered():
             return ask(self._driver.cuStreamCreate, ctypes.c_void_p, flags, what=f"making a stream on '{self.name}'")
+
+    def _new_event(self, flags: int) -> int:
+        with self.entered():
+            what = f"making an event on '{self.name}'"
+            return ask(self._driver.cuEventCreate, ctypes.c_void_p, NO_TIMES | flags, what=what)
 
     def _checked_stream(self, stream: int) -> int:
         with self.entered():
@@ -226,7 +233,7 @@ class CudaContext:
             return
         what = f"letting the stream {then:#x} wait for {first:#x} in {self}"
         with self.entered():
-            event = ask(self._driver.cuEventCreate, ctypes.c_void_p, NO_TIMES, what=what)
+            event = self._new_event(0)
             try:
                 check(self._driver.cuEventRecord(event, first), what)
                 check(self._driver.cuStreamWaitEvent(then, event, 0), what)
@@ -237,7 +244,18 @@ class CudaContext:
         """Wait until the GPU has done everything submitted to the stream."""
         self.check()
         with self.entered():
+            self.sleep()
             check(self._driver.cuStreamSynchronize(self.stream), f"waiting for {self}")
+
+    def sleep(self) -> None:
+        """Sleep until the GPU has done everything submitted to the stream, if the context is independent.
+
+        It must be entered. It comes before calls that wait, for which CUDA keeps a core busy.
+        """
+        if self._asleep is not None:
+            what = f"waiting for {self}"
+            check(self._driver.cuEventRecord(self._asleep, self.stream), what)
+            check(self._driver.cuEventSynchronize(self._asleep), what)
 
     def close(self) -> None:
         """Wait for the stream and let the context before this one be current again. May be called more than once."""
@@ -247,9 +265,11 @@ class CudaContext:
             free()
         try:
             self.finish()
-            if self._owns_stream:
-                with self.entered():
+            with self.entered():
+                if self._owns_stream:
                     self._driver.cuStreamDestroy_v2(self.stream)
+                if self._asleep is not None:
+                    self._driver.cuEventDestroy_v2(self._asleep)
         except DeviceError as error:  # a lost device: what it had to do is lost, and there is nothing to wait for
             log.warning(f"{self} is closed, and what it had to do is lost: {error}")
         self.closed, self._given = True, None

@@ -307,5 +307,6 @@ def download(context: CudaContext, pointer: int, array: np.ndarray) -> None:
     """Copy a GPU's memory into a C-contiguous array after what was submitted before."""
     with context.entered():
         cuda, what = driver(), f"reading {array.nbytes} bytes in {context}"
+        context.sleep()
         check(cuda.cuMemcpyDtoHAsync_v2(array.ctypes.data, pointer, array.nbytes, context.stream), what)
         check(cuda.cuStreamSynchronize(context.stream), what)

@@ -258,6 +258,18 @@ def test_content_comes_back_and_is_counted(device: CudaDevice) -> None:
     assert (fb.transfers.calls, fb.transfers.bytes) == (5, 3 * values.nbytes + 2 * rows)
 
 
+def test_results_of_an_independent_context_are_waited_for_asleep(recorder: RecordingDriver) -> None:
+    """Eight sessions of a GPU that asked for theirs without a pause kept one core busy for half of the time."""
+    waits = ["cuEventSynchronize", "cuMemcpyDtoHAsync_v2", "cuStreamSynchronize"]
+    for independent in (False, True):
+        with fb.CudaContext(independent=independent) as context:
+            values = fb.CudaArray.from_array(np.zeros(4, np.float32))
+            recorder.calls.clear()
+            values.read(context, np.ones(4, np.float32), "test")
+            assert [name for name in recorder.names() if name in waits] == waits[not independent :]
+            assert "cuEventCreate" not in recorder.names(), "none is made for a read"
+
+
 def test_memory_is_freed_once_also_after_its_context(recorder: RecordingDriver) -> None:
     context = fb.CudaContext()
     one, two = (fb.CudaArray.from_array(np.ones(4, np.float32)) for _ in range(2))
