@@ -444,6 +444,36 @@ def test_the_same_planes_with_other_colours_are_another_picture(recorder: Record
         delegate.close()
 
 
+def test_the_next_picture_has_its_own_rows_and_is_alive(recorder: RecordingDriver) -> None:
+    """On CUDA, where arrays have a pitch, and in the CPU's memory, where a buffer may have room for both."""
+
+    def pitch(delegate: fb.GpuDelegate) -> float:
+        """The numbers from a row of luma to the next."""
+        return delegate.engine.boundary.binding((0, 0), IMAGE).parameters[18]
+
+    wide = padded(BYTES, 2)
+    with fb.CudaContext():
+        interpreter, delegate = ready(backend="cuda")
+        chroma, memory = fb.CudaArray.from_array(CHROMA), fb.CudaArray.from_array(np.zeros(1024, np.uint8))
+        for step in (10, 12, 10):
+            luma = fb.CudaArray(memory.pointer, (6, 10), np.uint8, device=0, strides=(step, 1), keep=memory)
+            picture = fb.YuvPicture([luma, chroma])
+            for _ in range(2):
+                delegate.bind_buffer_to_tensor(picture, 0)
+                interpreter.invoke()
+                assert pitch(delegate) == step
+        chroma.release()
+        with pytest.raises(fb.BindingError, match=r"plane 1: .* is released"):
+            delegate.bind_buffer_to_tensor(picture, 0)
+        delegate.close()
+    interpreter, delegate = ready(backend="null")
+    for luma in (BYTES, wide, BYTES):
+        delegate.bind_buffer_to_tensor(fb.YuvPicture([luma, CHROMA]), 0)
+        interpreter.invoke()
+        assert pitch(delegate) == luma.strides[0]
+    delegate.close()
+
+
 def test_bytes_and_video_are_no_outputs() -> None:
     for obj in (PICTURE, fb.YuvPicture([BYTES, CHROMA])):
         with pytest.raises(fb.BindingError, match="bytes and video are inputs; the model writes an array of float32"):
