@@ -10,6 +10,7 @@ from typing import Any
 from ...errors import SourceError
 from ..video.decoder import open_container, shown_streams
 from ..video.frame_times import RunningClock
+from ..video.seeking import seek_sound
 
 _EARLY = 0.1
 """Seconds by which sound may begin before the first frame: encoders put their delay there."""
@@ -39,7 +40,7 @@ class CopiedStreams:
         if wanted:
             self._add_chapters()
         if start:
-            self._source.seek(int(self._began * 1_000_000))
+            seek_sound(self._source, float(self._began))
         self._packets: Iterator[Any] = self._source.demux(wanted) if wanted else iter(())
         self._next = next(self._packets, None)
 

@@ -19,6 +19,7 @@ from .frame_times import FrameTimes, end_of_packets
 from .kept import KeptDecoder, PacketDecoder
 from .planar import BGR, PlanarFormat, nearest_format, planar_format
 from .pyav import load_av
+from .seeking import packets_from
 from .streams import PROTOCOLS, StreamOptions, checked_scheme, shown
 from .tags import read_tags
 
@@ -192,9 +193,14 @@ class VideoDecoder:
     def _decode(self) -> Generator[Any]:
         """Decoded frames between ``start`` and ``end``; packets that cannot be decoded are counted."""
         av = load_av()
+        packets = None
         if self._start > 0:
-            self._container.seek(round((self._start + self._began) * 1_000_000), any_frame=False)
-        packets = self._container.demux(self._stream)
+            packets = packets_from(self._container, self._stream, self._began, self._start)
+            if packets is None:
+                self._container.close()
+                self._container = open_container(self._source, self.name, limits=self._limits, packets_only=True)
+                self._stream = video_stream(self._container, self.name)
+        packets = packets or self._container.demux(self._stream)
         waits_for_key, last = self._live, time.perf_counter()
         while True:
             frames, damaged = [], False

@@ -11,6 +11,7 @@ from typing import Any
 from ...errors import SourceError
 from .decoder import VideoDecoder, open_container, video_stream
 from .pyav import load_av
+from .seeking import seconds_of
 
 MAX_FRAMES = 100_000_000
 """Frames of a video that is divided: 19 days of 60 frames per second, 800 MB of times."""
@@ -144,8 +145,7 @@ def _read_times(source: str | Path) -> tuple[array[float], list[float]]:
                 continue
             if packet.pts is None or len(times) == MAX_FRAMES:
                 return array("d"), []
-            # As PyAV computes a frame's time, so that the two are equal.
-            time = float(packet.pts) * packet.time_base.numerator / packet.time_base.denominator - began
+            time = seconds_of(packet) - began
             times.append(time)
             if packet.is_keyframe:
                 keys.append(time)

@@ -187,6 +187,20 @@ def write_streams(path: Path, video: list[float], sound: list[float]) -> Path:
     return path
 
 
+@pytest.mark.parametrize("name", ["a.ts", "a.flv", "a.h264", "a.avi"])
+def test_a_part_has_all_of_its_frames_in_files_without_an_index(name: str, tmp_path: Path) -> None:
+    """A search in MPEG-TS ends behind the key frame, and raw H.264 cannot be searched."""
+
+    def frames(start: float) -> list[tuple[float, bytes]]:
+        with VideoDecoder(path, start=start) as decoder:
+            return [(round(frame.time, 3), frame.planes[0].tobytes()) for frame in decoder.frames()]
+
+    path = write_clip(tmp_path / name, frames=30, options={"g": "12"})
+    whole = frames(0.0)
+    for number in (1, 14, 29):
+        assert frames(whole[number][0] - 0.005) == whole[number:]
+
+
 @pytest.mark.parametrize(("began", "sound"), [(0.4, []), (0.4, [0.0]), (0.0, [0.0, 0.4, 0.8, 1.2])])
 def test_a_video_that_begins_late_or_ends_before_the_sound_is_whole(
     began: float, sound: list[float], tmp_path: Path

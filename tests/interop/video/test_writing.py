@@ -156,6 +156,14 @@ def test_sound_whose_clock_is_set_back_goes_on(tmp_path: Path) -> None:
     assert after[-1][0] == pytest.approx(2.4, abs=0.2)
 
 
+def test_a_part_of_a_file_without_an_index_has_its_sound_from_the_start(tmp_path: Path) -> None:
+    source = write_clip(tmp_path / "source.ts", "mpeg2video", frames=60, sound=True)
+    with fb.open_sink(tmp_path / "a.mkv", None, (64, 48), fps=25, sound_of=source, sound_part=(1.2, None)) as sink:
+        sink.put(np.zeros((48, 64, 4), np.uint8))
+    times = [time for time, _ in sound_packets(tmp_path / "a.mkv")]
+    assert -0.1 <= times[0] <= 0.03 and times[-1] == pytest.approx(1.2, abs=0.1)
+
+
 def test_what_cannot_be_written_is_said(context: fb.GlContext, tmp_path: Path) -> None:
     with pytest.raises(fb.SourceError, match=r"there is no codec 'mpeg9': take one of h264, hevc"):
         fb.open_sink(tmp_path / "a.mp4", context, (64, 48), codec="mpeg9")
