@@ -13,13 +13,10 @@ from .delegate.options import GpuDelegateOptions, InferencePreference, Inference
 from .delegate.report import DelegatedOp, PartitionReport
 from .delegate.signature_runner import SignatureRunner
 from .delegate.statistics import Statistics, StepCost, StepTime, TensorMemory
-from .interop.cl.context import ClContext
-from .interop.cl.objects import ClBuffer, ClImage
 from .interop.cuda.arrays import CudaArray
 from .interop.cuda.context import CudaContext
 from .interop.cuda.objects import CudaImage
-from .interop.discovery.compatibility import BestOptions, CompatibilityList
-from .interop.discovery.drivers import installed_apis
+from .interop.discovery.best_options import BestOptions
 from .interop.discovery.gpus import FoundGpu, find_gpus
 from .interop.errors import (
     BindingError,
@@ -48,13 +45,17 @@ from .interop.gl.buffer import GlBuffer
 from .interop.gl.context import GlContext
 from .interop.gl.texture import GlTexture
 from .interop.gl.timer import GlTimer, StageTime
-from .interop.share.sharing import SharingReport, sharing_report
 from .interop.transfers import transfer_guard, transfers
 from .interop.yuv import YuvPicture
 
 if TYPE_CHECKING:
     from .demos.processing.stage import VideoStage
+    from .interop.cl.context import ClContext
+    from .interop.cl.objects import ClBuffer, ClImage
+    from .interop.discovery.compatibility import CompatibilityList
+    from .interop.discovery.drivers import installed_apis
     from .interop.frames.show.window import Window
+    from .interop.share.sharing import SharingReport, sharing_report
 
 __version__ = "0.1.0"
 
@@ -127,9 +128,21 @@ __all__ = [
     "video_seconds",
 ]
 
-_LATE = {"VideoStage": ".demos.processing.stage", "Window": ".interop.frames.show.window"}
-"""Public names whose modules are imported when they are first used: programs that need none start faster. GLFW, for a
-window, starts a process to find its library.
+_LATE = {
+    "ClBuffer": ".interop.cl.objects",
+    "ClContext": ".interop.cl.context",
+    "ClImage": ".interop.cl.objects",
+    "CompatibilityList": ".interop.discovery.compatibility",
+    "SharingReport": ".interop.share.sharing",
+    "VideoStage": ".demos.processing.stage",
+    "Window": ".interop.frames.show.window",
+    "installed_apis": ".interop.discovery.drivers",
+    "sharing_report": ".interop.share.sharing",
+}
+"""Public names whose modules are imported when they are first used: programs that need none start faster. Without
+pyopencl and what uses it, ``import framebind`` and a GL context take 696 ms of CPU time in place of 787 (the least of
+15 processes on 2 busy cores, 2026-11-23, benchmarks/imports.py). GLFW, for a window, starts a process to find its
+library.
 """
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..interop.device import Fence
-from ..interop.discovery.compatibility import BestOptions
+from ..interop.discovery.best_options import BestOptions
 from ..interop.errors import BindingError, DelegateError
 from ..interop.wording import counted
 from .engine import Engine

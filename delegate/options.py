@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Literal, get_args
 
-from ..interop.discovery.compatibility import BestOptions
+from ..interop.discovery.best_options import BestOptions
 from ..interop.errors import DelegateError
 from ..kernels.views import Storage
 

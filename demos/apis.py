@@ -30,7 +30,8 @@ class Api:
     short: str
     loader: str
     packages: str
-    context: type[fb.GlContext] | type[fb.ClContext] | type[fb.CudaContext]
+    context: Callable[[], type[fb.GlContext] | type[fb.ClContext] | type[fb.CudaContext]]
+    """Gives the class of its contexts. OpenCL's is imported when it is first asked for."""
     new_context: Callable[..., AbstractContextManager[Any]]
     """Makes a context; its argument is the device, as ``--device`` takes it, "" for the first that works."""
     buffer: Callable[[npt.NDArray[np.float32]], Any]
@@ -43,8 +44,8 @@ class Api:
 
         If a device is named, the context is a new one in any case.
         """
-        if self.context.is_current() and not device:
-            return nullcontext(self.context.current())
+        if self.context().is_current() and not device:
+            return nullcontext(self.context().current())
         return self.new_context(device)
 
 
@@ -70,18 +71,19 @@ def new_cuda_context(device: str = "", *, independent: bool = False) -> fb.CudaC
 GL = Api(
     "opengl", "gl", "EGL",
     "Debian, Ubuntu: apt-get install libegl1 libgl1 libgl1-mesa-dri. Fedora: dnf install mesa-libEGL mesa-dri-drivers",
-    fb.GlContext, _new_gl_context, lambda values: fb.GlBuffer(values.nbytes, values), fb.GlTexture.from_array,
+    lambda: fb.GlContext, _new_gl_context, lambda values: fb.GlBuffer(values.nbytes, values), fb.GlTexture.from_array,
 )  # fmt: skip
 """The API that demos draw with."""
 CL = Api(
     "opencl", "cl", "OpenCL",
     "for the CPU: Debian, Ubuntu: apt-get install pocl-opencl-icd. Fedora: dnf install pocl",
-    fb.ClContext, _new_cl_context, fb.ClBuffer.from_array, fb.ClImage.from_array,
+    lambda: fb.ClContext, _new_cl_context,
+    lambda values: fb.ClBuffer.from_array(values), lambda pixels: fb.ClImage.from_array(pixels),
 )  # fmt: skip
 CUDA = Api(
     "cuda", "cuda", "CUDA",
     "only for NVIDIA's GPUs: their driver, and pip install nvidia-cuda-nvrtc cuda-pathfinder",
-    fb.CudaContext, new_cuda_context, fb.CudaArray.from_array, fb.CudaImage.from_array,
+    lambda: fb.CudaContext, new_cuda_context, fb.CudaArray.from_array, fb.CudaImage.from_array,
 )  # fmt: skip
 APIS = (GL, CL, CUDA)
 BY_NAME = {name: api for api in APIS for name in (api.short, api.backend)}

@@ -158,7 +158,7 @@ def api_of(backend: str) -> Api:
     """The API of that name. "auto" is the one whose context is current, or else the best on this machine."""
     if backend in BY_NAME:
         return BY_NAME[backend]
-    current = [api for api in (CUDA, CL, GL) if api.context.is_current()]
+    current = [api for api in (CUDA, CL, GL) if api.context().is_current()]
     if current:
         return current[0]
     found = fb.CompatibilityList()

@@ -11,18 +11,15 @@ import pyopencl as cl
 
 from ..errors import DeviceError
 from ..forks import check_process, track
-from ..record.current import CurrentContexts
 from . import gl_sharing
 from .api import own_errors
 from .build import build
+from .current import cl_contexts
 
 log = logging.getLogger("framebind")
 _TYPES = {"gpu": cl.device_type.GPU, "cpu": cl.device_type.CPU, "accelerator": cl.device_type.ACCELERATOR}
 _OUT_OF_ORDER = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
 _INSTALL = "install an OpenCL driver (of the GPU's vendor, or the package pocl-opencl-icd for the CPU)"
-
-
-_current: CurrentContexts[ClContext] = CurrentContexts()
 
 
 class ClContext:
@@ -115,7 +112,7 @@ class ClContext:
         DeviceError
             If there is none.
         """
-        context = _current.last()
+        context = cl_contexts.last()
         if context is None:
             raise DeviceError("no ClContext is current on this thread: make one, or use 'with fb.ClContext():'")
         return context
@@ -123,16 +120,16 @@ class ClContext:
     @staticmethod
     def is_current() -> bool:
         """Whether a ClContext is current on the calling thread."""
-        return _current.last() is not None
+        return cl_contexts.last() is not None
 
     def make_current(self) -> None:
         """Make it current on the calling thread, for delegates that are applied there from now on."""
         self.check()
-        _current.put(self)
+        cl_contexts.put(self)
 
     def release(self) -> None:
         """Let the context before this one be current on the calling thread. Objects and programs in it stay usable."""
-        _current.remove(self)
+        cl_contexts.remove(self)
 
     def check(self) -> None:
         """Check that it can be used. Any thread may use it.

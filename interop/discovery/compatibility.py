@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import pyopencl
 
@@ -18,6 +17,7 @@ from ..errors import DeviceError
 from ..gl import egl
 from ..gl.context import GlContext
 from ..share.sharing import SharingReport, sharing_report
+from .best_options import BestOptions
 
 MOST_CPU_THREADS = 4
 """Threads for the CPU interpreter at most: the number in TensorFlow Lite's documents, for phones of eight cores."""
@@ -37,34 +37,6 @@ class FoundDevice:
     """Its use of 16-bit floats: "storage", or "storage, arithmetic"."""
     unusable: str = ""
     """The reason why models cannot run on it; "" if they can."""
-
-
-@dataclass(frozen=True)
-class BestOptions:
-    """The options to run models with on this machine.
-
-    Attributes
-    ----------
-    backend : {"opengl", "opencl", "cuda"} or None
-        For GpuDelegateOptions. None: run without the delegate, with ``num_threads`` threads.
-    is_precision_loss_allowed : bool
-        For GpuDelegateOptions.
-    num_threads : int or None
-        For the interpreter on the CPU, 4 or as many as this process may use; None if a GPU runs the model.
-    reason : str
-        Why, in one sentence.
-
-    Examples
-    --------
-    >>> best = fb.CompatibilityList().best_options_for_this_device()
-    >>> best.backend in ("opengl", "opencl", "cuda", None)
-    True
-    """
-
-    backend: Literal["opengl", "opencl", "cuda"] | None
-    is_precision_loss_allowed: bool
-    num_threads: int | None
-    reason: str
 
 
 class CompatibilityList:

@@ -7,11 +7,9 @@ import threading
 import weakref
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..cl.compute.device import ClDevice
-from ..cl.context import ClContext
-from ..cl.user_objects import is_cl_object
+from ..cl.current import cl_contexts
 from ..cuda.compute.device import CudaDevice
 from ..cuda.context import CudaContext, check_compiler, has_gpu
 from ..cuda.user_objects import is_cuda_object
@@ -23,10 +21,14 @@ from ..gl.objects import is_gl_object
 from ..record.base_device import USERS
 from ..record.null import NullDevice
 
-log = logging.getLogger("framebind")
+if TYPE_CHECKING:
+    from ..cl.compute.device import ClDevice
+    from ..cl.context import ClContext
 
-AnyContext = GlContext | ClContext | CudaContext
-AnyDevice = GlDevice | ClDevice | CudaDevice
+    AnyContext = GlContext | ClContext | CudaContext
+    AnyDevice = GlDevice | ClDevice | CudaDevice
+
+log = logging.getLogger("framebind")
 
 _devices: weakref.WeakValueDictionary[AnyContext, AnyDevice] = weakref.WeakValueDictionary()
 """The device of each context, as long as somebody uses it."""
@@ -97,8 +99,14 @@ def _made_in_own_context(make_context: Callable[[], AnyContext], make_device: Ca
 
 
 _open_gl = partial(_open_in, GlContext, GlContext.headless, GlDevice)
-_open_cl = partial(_open_in, ClContext, ClContext, ClDevice)
 _open_cuda = partial(_open_in, CudaContext, CudaContext, CudaDevice)
+
+
+def _open_cl() -> Device:
+    from ..cl.compute.device import ClDevice  # only here: to import pyopencl takes time, and most programs need none
+    from ..cl.context import ClContext
+
+    return _open_in(ClContext, ClContext, ClDevice)
 
 
 class ChosenDevice(NamedTuple):
@@ -123,8 +131,9 @@ def choose_device() -> ChosenDevice:
     """
     if _is_users(CudaContext):
         return ChosenDevice(_open_cuda())
-    if ClContext.is_current() or GlContext.is_current():
-        return _opencl_or_opengl(gl_first=not ClContext.is_current(), current=True)
+    cl_is_current = cl_contexts.last() is not None
+    if cl_is_current or GlContext.is_current():
+        return _opencl_or_opengl(gl_first=not cl_is_current, current=True)
     if not has_gpu():
         return _opencl_or_opengl(gl_first=False, current=False)
     try:
@@ -187,9 +196,12 @@ def device_of(native: Any, device: Device) -> Device | None:
         return _open_cuda()
     if not isinstance(device, GlDevice) and is_gl_object(native) and GlContext.is_current():
         return _open_gl()
-    if not isinstance(device, ClDevice) and is_cl_object(native) and ClContext.is_current():
-        return _open_cl()
-    return None
+    if cl_contexts.last() is None:
+        return None
+    from ..cl.compute.device import ClDevice  # see _open_cl
+    from ..cl.user_objects import is_cl_object
+
+    return _open_cl() if not isinstance(device, ClDevice) and is_cl_object(native) else None
 
 
 _BACKENDS: dict[str, Callable[[], Device]] = {

@@ -48,10 +48,11 @@ def run(code: str, *arguments: str, **environment: str) -> str:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a process lists its libraries in /proc on Linux alone")
-def test_importing_framebind_loads_no_opencv_no_plotting_no_demos_and_no_gl_library() -> None:
+def test_importing_framebind_loads_no_opencv_no_opencl_no_plotting_no_demos_and_no_gl_library() -> None:
     code = (
         "import sys, framebind; print([name for name in sys.modules if name.split('.')[0] in "
-        "('cv2', 'skimage', 'PIL', 'matplotlib', 'plotly', 'typer', 'rich') or name.startswith('framebind.demos')]); "
+        "('cv2', 'pyopencl', 'skimage', 'PIL', 'matplotlib', 'plotly', 'typer', 'rich') "
+        "or name.startswith('framebind.demos')]); "
         "print([line.split()[-1] for line in open('/proc/self/maps') if '/libGL.' in line or '/libEGL.' in line])"
     )
     assert run(code).split() == ["[]", "[]"]
