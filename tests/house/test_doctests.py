@@ -24,7 +24,15 @@ from support.tiny_models import chain
 from support.video.clips import write_clip
 
 NEEDS_DISPLAY = {"Window"}
-FRAMES = {"MarkedVideo": 2, "Source": 2, "VideoPart": 10, "divide_video": 10, "join_videos": 10, "video_seconds": 10}
+FRAMES = {
+    "MarkedVideo": 2,
+    "Source": 2,
+    "VideoPart": 10,
+    "VideoTags": 2,
+    "divide_video": 10,
+    "join_videos": 10,
+    "video_seconds": 10,
+}
 """Frames of clip.mp4, by the names whose examples have one."""
 
 
