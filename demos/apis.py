@@ -1,4 +1,4 @@
-"""Table of the APIs that run models: everything that commands, demos and benchmarks need to know about one."""
+"""Table of the APIs that run models, with all facts that commands, demos and benchmarks need."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import framebind as fb
 Backend = Literal["opengl", "opencl", "cuda"]
 """The ``backend`` of each row of APIS, as a type: command lines and GpuDelegateOptions want one."""
 AnyBackend = Literal["null", "auto", Backend]
-"""All that GpuDelegateOptions takes."""
+"""All backends of GpuDelegateOptions."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Classifies what a camera, a video or a picture shows, and draws the five likeliest classes over it."""
+"""Classifies the frames of a camera, a video or a picture, and draws the five likeliest classes over them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SHOWN = 5
 BAR: Color = (0.2, 0.6, 1.0)
 DIM: Color = (0.45, 0.5, 0.58)
 TRACK = (1.0, 1.0, 1.0, 0.15)
-"""Colours of the bars: of the likeliest class, of the others, and of what lies behind them."""
+"""Colours of the bars: of the likeliest class, of the others, and of their background."""
 
 
 def prepare(scene: Scene, labels: Path | None = None) -> Task:

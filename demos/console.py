@@ -1,7 +1,6 @@
-"""Consoles of commands and demos. What they print is plain text: names of files, tensors and devices come from outside.
-
-Rich reads square brackets as markup and colons as emoji, and a terminal obeys control characters: none of them may
-come from a name.
+"""Consoles of commands and demos. They print plain text, because names of files, tensors and devices are not trusted.
+Rich interprets square brackets as markup and colons as emoji, and a terminal obeys control characters: a name must not
+cause any of these.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-"""Control characters (C0, DEL, C1) except for the end of a line, and bytes of names that are no UTF-8."""
+"""Control characters (C0, DEL, C1) except the end of a line, and bytes of names that are not UTF-8."""
 
 
 def make_console(**settings: Any) -> Console:
@@ -25,12 +24,12 @@ def make_console(**settings: Any) -> Console:
 
 
 def plain(text: object) -> Text:
-    """Make text for a console or a table. Control characters stand in it as Python writes them."""
+    """Make text for a console or a table, with control characters as Python's escapes."""
     return Text(printable(str(text)))
 
 
 def printable(text: str) -> str:
-    r"""Write control characters as Python does (``\x1b``), so that a terminal shows them and does not obey them."""
+    r"""Replace control characters by Python's escapes (``\x1b``), which a terminal shows and does not obey."""
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
@@ -41,9 +40,9 @@ def counted(number: int, noun: str) -> str:
 
 @contextlib.contextmanager
 def progress_bar(what: str, total: int, done: int = 0) -> Iterator[Callable[..., None]]:
-    """Show on stderr how many of ``total`` are done, and the time that is left, until the block ends.
+    """Show on stderr how many of ``total`` are done, and the remaining time, until the block ends.
 
-    Yields the function that counts one more; it takes a note, which is then shown behind the bar.
+    Yields the function that counts one more; it takes a note, which is shown after the bar.
     """
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, TextColumn("{task.description}"), console=make_console(stderr=True)) as progress:

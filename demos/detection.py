@@ -1,4 +1,4 @@
-"""Draws boxes around what a camera, a video or a picture shows: faces with six points each, or objects."""
+"""Draws boxes around faces, with six points each, or around objects, in the frames of a camera, a video or a picture."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ MIN_CUTOFF, BETA = 1.0, 60.0
 
 @dataclass(frozen=True)
 class Detector:
-    """A known model: its anchors, and how to read its outputs."""
+    """A known model: its anchors, and the format of its outputs."""
 
     anchors: Array
     coding: Literal["faces", "objects"]
-    """The way in which its boxes are coded; see selection.py."""
+    """The coding of its boxes; see selection.py."""
     parts: int
     """Number of values for each anchor, a box and points, in fours."""
     first: int
@@ -131,7 +131,7 @@ def finder(model: Model, size: tuple[int, int], labels: Path | None = None) -> F
 
 
 def _crop(detector: Detector, size: tuple[int, int]) -> Crop:
-    """The part of a picture of ``size`` (width, height) that a detector is shown."""
+    """The part of a picture of ``size`` (width, height) that a detector gets."""
     return (0.0, 0.0, float(size[0]), float(size[1])) if detector.stretched else square(size)
 
 

@@ -1,6 +1,5 @@
-"""Options of the delegate on command lines: one declaration for benchmark, diff, culprit, demos and all that follow.
-
-Options of TensorFlow Lite's tools are taken by their names there, too, with their values: see TFLITE_NAMES.
+"""Options of the delegate on command lines: one declaration for benchmark, diff, culprit, demos and other commands.
+The names and values of TensorFlow Lite's tools are accepted, too: see TFLITE_NAMES.
 """
 
 from __future__ import annotations
@@ -47,11 +46,11 @@ TFLITE_NAMES = {
     "signature-to-run-for": "signature",
     "cache": "serialization-dir",
 }
-"""Names of options here, by their names in TensorFlow Lite's tools, and the short one of the folder that is kept."""
+"""Names of options here, by their names in TensorFlow Lite's tools, and a short name of the cache's folder."""
 
 
 def canonical(name: str) -> str:
-    """The name of an option here; underscores are as good as hyphens. typer asks for each word that may be a name."""
+    """The name of an option here; underscores count as hyphens. typer calls this for each word that may be a name."""
     name = name.replace("_", "-")
     return TFLITE_NAMES.get(name, name)
 
@@ -65,7 +64,7 @@ def checked_backend(name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class DelegateFlags:
-    """The options that all programs have which run models on the GPU, but for the API and the precision."""
+    """The options of all programs that run models on the GPU, except the API and the precision."""
 
     device: Annotated[
         str,
@@ -150,12 +149,12 @@ class GpuFlags(DelegateFlags):
 
     @property
     def api(self) -> Api:
-        """The API that is meant: see ``api_of``."""
+        """The chosen API: see ``api_of``."""
         return api_of(self.backend)
 
 
 def api_of(backend: str) -> Api:
-    """The API of that name. "auto" is the one whose context is current, or else the best on this machine."""
+    """The API of that name. "auto" is the API whose context is current, or else the best one on this machine."""
     if backend in BY_NAME:
         return BY_NAME[backend]
     current = [api for api in (CUDA, CL, GL) if api.context().is_current()]
@@ -207,7 +206,7 @@ def field_parameters(kind: type[Any], defaults: Mapping[str, Any] | None = None)
 
 
 def set_parameters(command: Callable[..., None], parameters: list[inspect.Parameter]) -> None:
-    """Let typer see these parameters of a command, positional ones first."""
+    """Set the parameters of a command that typer sees, positional ones first."""
     ordered = sorted(parameters, key=lambda parameter: parameter.kind)
     command.__signature__ = inspect.Signature(ordered)  # pyright: ignore[reportFunctionMemberAccess]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in ordered}

@@ -1,4 +1,4 @@
-"""Draws the skeleton of the person, or of the hand, that a camera, a video or a picture shows."""
+"""Draws the skeleton of a person, or of a hand, in the frames of a camera, a video or a picture."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MIN_CUTOFF, BETA = 0.05, 80.0
 those of MediaPipe's pose_landmark_filtering.
 """
 LEFT, RIGHT, MIDDLE = (1.0, 0.55, 0.1), (0.1, 0.75, 1.0), (1.0, 1.0, 1.0)
-"""Colours of a body's left side, its right side, and of what joins them."""
+"""Colours of a body's left side, its right side, and of the lines that join them."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class Kind:
     shown: int
     """Number of points, from the first on, that belong to the skeleton."""
     starts: Sequence[Callable[[tuple[int, int]], Region]]
-    """Regions to look at as long as nobody is known, from the picture's size (width, height)."""
+    """Regions to search while no person is known, from the picture's size (width, height)."""
     region: Callable[[Array], Region]
-    """Region to look at next, from the points."""
+    """Region of the next search, from the points."""
     bones: Sequence[Sequence[int]]
     """Chains of points that are joined by lines."""
 
@@ -83,10 +83,10 @@ class Skeleton:
 
 
 def prepare(scene: Scene) -> Task:
-    """Bind the outputs' buffers once; for each frame, bind the region where the person was, and read the points.
+    """Bind the outputs' buffers once; for each frame, bind the person's last region, and read the points.
 
-    If nobody was there, the model runs on each of ``Kind.starts``, and the better result counts. Raises ModelError for
-    a model that is not known here.
+    If there was no person, the model runs on each of ``Kind.starts``, and the better result counts. Raises ModelError
+    for an unknown model.
     """
     network, (image,) = scene.network, scene.network.inputs
     follower = Follower(network, scene.picture.size)
@@ -109,7 +109,7 @@ def prepare(scene: Scene) -> Task:
 
 
 def finder(model: Model, size: tuple[int, int]) -> Finder:
-    """The same without drawing. Raises ModelError for a model that is not known here."""
+    """The same without drawing. Raises ModelError for an unknown model."""
     follower = Follower(model, size)
 
     def find(run: Run) -> list[dict[str, Any]]:
@@ -177,7 +177,7 @@ def decode(values: Array, kind: Kind, side: int, region: Region) -> Skeleton:
 
 
 def draw_skeleton(overlay: fb.Marks, skeleton: Skeleton | None, kind: Kind, size: tuple[int, int]) -> None:
-    """Draw the bones and points that are visible, or say that there is nobody.
+    """Draw the bones and points that are visible, or say that no person was found.
 
     A body's left side has one colour, its right side another.
     """

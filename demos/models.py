@@ -87,7 +87,7 @@ DEFAULT_STYLE = STYLE_MODEL.stem
 """One of BUNDLED: one style, pictures of any size."""
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "models"
 _IDENTIFIER = b"TFL3"
-"""Bytes 4 to 7 of a TensorFlow Lite model. A network's log-in page that came in its place has others."""
+"""Bytes 4 to 7 of a TensorFlow Lite model. A network's log-in page, downloaded instead, has others."""
 
 
 def find_model(name: str) -> Path:
@@ -199,7 +199,7 @@ def _sha256_of(file: Path) -> str:
 
 
 def _trust(name: str, file: Path) -> None:
-    """Record the SHA-256 of a first download, readable by the user alone. Raises ValueError if it is no model."""
+    """Record the SHA-256 of a first download, readable only by the user. Raises ValueError if it is no model."""
     with file.open("rb") as opened:
         beginning = opened.read(8)
     if beginning[4:] != _IDENTIFIER:

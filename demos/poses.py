@@ -1,4 +1,4 @@
-"""Draws the skeletons of all people, or of one, that a camera, a video or a picture shows: PoseNet."""
+"""Draws the skeletons of all people, or of one, in the frames of a camera, a video or a picture: PoseNet."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class Followed:
 def prepare(scene: Scene, people: People = "several", score: float = LEAST_SCORE) -> Task:
     """Bind the outputs' buffers once; bind each frame, read the outputs (some ten KB), and find the people in them.
 
-    ``people`` says how key points become people: of several people each, or the best in the picture as one person's.
-    Keys 1 and 2 change it. ``score`` is the least score of a person, and of a key point, that is drawn. Raises
-    ModelError for a model that has not PoseNet's outputs.
+    ``people`` chooses between the key points of several people, and the best ones in the picture as one person's. Keys
+    1 and 2 change it. ``score`` is the least score of a person, and of a key point, that is drawn. Raises ModelError
+    for a model without PoseNet's outputs.
     """
     network, images = scene.network, list(scene.network.inputs)
     read, (height, width) = _reader(network), network.inputs[images[0]][1:3]
@@ -84,7 +84,7 @@ def prepare(scene: Scene, people: People = "several", score: float = LEAST_SCORE
 
 
 def finder(model: Model, size: tuple[int, int]) -> Finder:
-    """The same without drawing. Raises ModelError for a model that has not PoseNet's outputs."""
+    """The same without drawing. Raises ModelError for a model without PoseNet's outputs."""
     parts, stride = _parts(model), _stride(model)
     ((_, height, width, *_),) = model.inputs.values()
     crop = fitted(size, (width, height))
@@ -208,7 +208,7 @@ def command(
         float, typer.Option(min=0.0, max=1.0, help="Least score of a person, and of a key point, that is drawn.")
     ] = LEAST_SCORE,
 ) -> None:
-    """Draw the skeletons of all people who are to be seen (PoseNet); with --people one, the one who fits best.
+    """Draw the skeletons of all visible people (PoseNet); with --people one, only the best one.
 
     Example: python -m framebind demo poses --camera 0
 

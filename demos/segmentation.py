@@ -38,7 +38,7 @@ BLURRED_HEIGHT, BLUR = 160, 4.0
 """Height of the blurred background in pixels, and the standard deviation of its blur in these pixels."""
 
 LEGEND_FRAMES, LEAST_SHARE = 10, 0.004
-"""Number of frames for which a legend stays, and the least share of the picture of a class that is in it."""
+"""Number of frames for which a class stays in the legend, and its least share of the picture."""
 
 Effect = Literal["classes", "cutout", "blur"]
 EFFECTS: dict[str, str] = {"classes": "classes in colour", "cutout": "people cut out", "blur": "background blurred"}
@@ -166,7 +166,7 @@ def prepare(scene: Scene, effect: Effect | None = None, background: str = BACKGR
 
 
 def finder(model: Model, size: tuple[int, int], effect: Effect | None = None) -> Finder:
-    """The same without drawing. Its masks do not follow the picture's edges, which are not read.
+    """The same without drawing. Its masks do not follow the picture's edges, because the picture is not read.
 
     Raises ModelError for a model whose output is not scores of classes.
     """
@@ -274,7 +274,7 @@ class _Classes:
         draw_classes(overlay, self._shown, self._channels, self._scene.picture.size)
 
     def mask(self) -> Mask:
-        """Make the mask of numbers of classes, and a picture of their colours before black."""
+        """Make the mask of numbers of classes, and a picture of their colours on black."""
         size = self._scene.picture.size
         program, show = enlarge_classes(self._channels), fb.FragmentProgram(self._palette() + _NUMBERS)
         numbers, picture = fb.GlTexture(*size, "r8", label="the classes"), fb.GlTexture(*size, "rgba8", label="masks")

@@ -126,7 +126,7 @@ def _resize(network: Network, image: int, picture: tuple[int, int]) -> None:
 
 
 def style_vector(picture: Path) -> Array:
-    """The style of a picture file as 100 float32 values; the style prediction model runs on the CPU."""
+    """The style of a picture file, as 100 float32 values that the style prediction model computes on the CPU."""
     pixels = read_picture(picture)
     if pixels is None:
         raise fb.SourceError(f"the style '{picture}' is no picture that can be read")

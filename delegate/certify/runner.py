@@ -1,4 +1,4 @@
-"""Runs of checks in separate processes, one device at a time, so that a crash of a driver ends no more."""
+"""Runs of checks in separate processes, one device at a time, so that a crashing driver ends only its process."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Files that come with the package.
 
-The model is what ``scripts/training`` taught. The photograph is NASA's portrait of Eileen Collins, astronaut, which is
-in the public domain. ``scripts/draw_hand.py`` drew the hand.
+``scripts/training`` trained the model. The photograph is NASA's portrait of Eileen Collins, astronaut, which is in the
+public domain. ``scripts/draw_hand.py`` drew the hand.
 """
 
 from pathlib import Path

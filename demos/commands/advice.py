@@ -1,5 +1,4 @@
-"""Advice on a model: what in it costs steps and memory traffic on a GPU, and what to change, as the plan of it says.
-
+"""Advice on a model, from its plan: the parts that cost steps and memory traffic on a GPU, and the changes that help.
 TensorFlow Lite's guide to its GPU delegate gives the same advice in general; here it has figures.
 """
 
@@ -62,7 +61,7 @@ class Facts:
         return (operator for operator in self.operators if operator.runs_on == "gpu")
 
     def steps_of(self, operators: Collection[int]) -> list[fb.StepCost]:
-        """The steps that do nothing but these operators."""
+        """The steps that compute only these operators."""
         return [step for step in self.steps if step.operators and set(step.operators) <= set(operators)]
 
 
@@ -112,7 +111,7 @@ MOVES = (
 
 
 def advise(facts: Facts) -> list[Advice]:
-    """All advice, in the order of what it saves; what moves nothing is left out."""
+    """All advice, the largest saving first. Advice that saves nothing is left out."""
     found = [
         *_changes(facts),
         *_moves(facts),
@@ -139,7 +138,7 @@ def _moves(facts: Facts) -> Iterator[Advice]:
 
 
 def _changes(facts: Facts) -> Iterator[Advice]:
-    """Tensors that go from the GPU to operators on the CPU, or back."""
+    """Advice on tensors that are copied between the GPU and operators on the CPU."""
     ends = {*facts.inputs, *facts.outputs}
     crossing = [tensor for part in facts.partitions for tensor in (*part.inputs, *part.outputs) if tensor not in ends]
     if crossing:
@@ -150,7 +149,7 @@ def _changes(facts: Facts) -> Iterator[Advice]:
 
 
 def _odd_channels(facts: Facts) -> Iterator[Advice]:
-    """Tensors in the GPU's memory whose last slice is partly empty. Each is written and read once at least."""
+    """Advice on tensors whose last slice of four channels is partly empty. Each is written and read at least once."""
     odd: dict[int, int] = {}
     for use in facts.memory:
         shape = () if use.tensor is None or use.tensor not in facts.tensors else facts.tensors[use.tensor].shape
@@ -199,7 +198,7 @@ def _quantized_operators(facts: Facts) -> Iterator[Advice]:
 
 
 def _unbound_ends(facts: Facts) -> Iterator[Advice]:
-    """Inputs and outputs of the model that cross between the CPU and the GPU, unless they are bound."""
+    """Advice on inputs and outputs of the model, which are copied between CPU and GPU unless they are bound."""
     touched = {tensor for part in facts.partitions for tensor in (*part.inputs, *part.outputs)}
     ends = [tensor for tensor in (*facts.inputs, *facts.outputs) if tensor in touched]
     if ends:
@@ -213,7 +212,7 @@ def _bytes(steps: Iterable[fb.StepCost]) -> int:
 
 
 def listed(numbers: Sequence[int], most: int = 8) -> str:
-    """Numbers with commas; neighbours as a range, and the end as a count: ``0 to 3, 7, 9 and 12 more``."""
+    """Numbers as text with ranges, cut to a few: ``0 to 3, 7, 9 and 12 more``."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:

@@ -1,4 +1,4 @@
-"""A certification: its devices and subjects, the checks that the journal does not have yet, and the report."""
+"""A certification: its devices and subjects, the checks that are missing in the journal, and the report."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _plan(
 
 
 def _certify(name: str, planned: list[Subject], journal: Journal, deadline: float) -> None:
-    """Check on one device what the journal does not have yet."""
+    """Run the checks of one device that are missing in the journal."""
     done = {outcome.subject for outcome in journal.read()[1].get(name, [])}
     todo = [subject for subject in planned if subject not in done]
     failed = 0

@@ -21,11 +21,11 @@ from .output import AsJson, print_json, print_line
 
 Array = npt.NDArray[Any]
 RELATIVE_TOLERANCE = {"f32": 1e-3, "f16": 1e-2}
-"""The part of an output's largest value by which it may be off, by storage: a thousand times the errors to expect in
-f32, ten times those in f16 (docs/options.md).
+"""The allowed error as a part of an output's largest value, by storage: a thousand times the expected errors in f32,
+ten times those in f16 (docs/options.md).
 """
 NOWHERE = 2**31 - 1
-"""The number of an operator that no model has: a range of it alone leaves all operators to the CPU."""
+"""The number of an operator that no model has: a range of only this number leaves all operators to the CPU."""
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A .tflite file, or a name that `models` lists.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same random inputs.")]
@@ -37,7 +37,9 @@ Tolerance = Annotated[
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """The largest absolute error of the output that is furthest beyond its tolerance. NaN in one of two is infinite."""
+    """The largest absolute error of the output that is furthest beyond its tolerance. It is infinite if only one value
+    is NaN.
+    """
 
     output: str
     error: float
@@ -96,9 +98,9 @@ class Culprit:
     first: int
     last: int
     difference: Difference
-    """Their own, with all others on the CPU."""
+    """The difference that these operators cause, with all others on the CPU."""
     rest: Difference | None
-    """That of the operators behind them; None if there are none."""
+    """The difference that the later operators cause; None if there are none."""
 
 
 def find(measure: Measure, first: int, last: int) -> Culprit | Difference:
@@ -166,14 +168,14 @@ def _run(interpreter: fb.Interpreter, values: dict[int, Array]) -> list[Array]:
 
 
 def _tolerance(output: Array, relative: float) -> float:
-    """The error that is no difference: integers may be off by a step, as roundings are."""
+    """The error that does not count as a difference: integers may differ by one step of rounding."""
     finite = output[np.isfinite(output)] if output.dtype.kind == "f" else output
     largest = float(np.abs(finite.astype(np.float64)).max(initial=0.0))
     return max(relative * largest, 1.0 if output.dtype.kind in "iu" else 1e-30)
 
 
 def largest_error(expected: Array, found: Array) -> float:
-    """The largest absolute difference of two arrays; NaN and infinities in the same places are none."""
+    """The largest absolute difference of two arrays; NaN and infinities in the same positions count as equal."""
     if expected.shape != found.shape:
         return float("inf")
     both_nan = (expected != expected) & (found != found)

@@ -1,4 +1,4 @@
-"""``python -m framebind devices``: lists devices, sharing of memory, and cameras."""
+"""``python -m framebind devices``: lists devices, how they share memory, and cameras."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ EXTRAS = {
     "evaluate": "evaluate coco",
     "plot": "benchmark --plot, diff --plot and inspect --graph",
 }
-"""Extras of pyproject.toml, and what needs them."""
+"""Extras of pyproject.toml, and the features that need them."""
 LOADERS = {api.loader: api.packages for api in APIS} | {
     "Vulkan": "only for GPUs that share no memory otherwise: Debian, Ubuntu: apt-get install libvulkan1, and "
     "mesa-vulkan-drivers or the vendor's driver. Fedora: dnf install vulkan-loader mesa-vulkan-drivers",
@@ -63,7 +63,7 @@ CPU_ADVICE = "no GPU is on the PCI bus: here models run faster without the deleg
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """A line of the report: the name of the check, its result, and what to do about it."""
+    """A line of the report: the name of the check, its result, and the next step."""
 
     check: str
     state: State
@@ -103,7 +103,7 @@ def doctor(as_json: AsJson = False) -> None:
 
 
 def _packages() -> Iterator[Finding]:
-    """The packages that framebind needs. They are there, or it could not have been imported."""
+    """The packages that framebind needs. All are installed, or framebind could not have been imported."""
     needed = ("ai-edge-litert", "numpy", "PyOpenGL", "pyopencl", "glfw")
     versions = [f"{name} {_version(name) or 'of unknown version'}" for name in needed]
     yield Finding("packages", "ok", f"Python {sys.version.split()[0]}, {', '.join(versions)}")
@@ -165,7 +165,7 @@ def _models() -> Finding:
 
 
 def _vendors() -> dict[str, str]:
-    """The vendors of the graphics cards on the PCI bus, and where their drivers come from; empty if not on Linux."""
+    """The vendors of the graphics cards on the PCI bus, and the sources of their drivers; empty if not on Linux."""
     found: dict[str, str] = {}
     for path in Path("/sys/bus/pci/devices").glob("*/class"):
         if path.read_text().startswith("0x03"):  # a display controller

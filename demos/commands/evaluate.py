@@ -1,4 +1,4 @@
-"""``python -m framebind evaluate``: accuracy of a model on a set of pictures, on the GPU and beside it on the CPU."""
+"""``python -m framebind evaluate``: accuracy of a model on a set of pictures, on the GPU and on the CPU."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def _run(
 
 
 def _content(model: Path, device: str, pictures: list[Path], sides: list[Side]) -> dict[str, Any]:
-    """Make the part of the JSON that both tasks have."""
+    """The part of the JSON that both tasks share."""
     times = {side.name: dict(zip(("avg", "std_dev"), side.microseconds(), strict=True)) for side in sides}
     return {"model": model.stem, "device": device, "pictures": len(pictures), "inference_us": times}
 

@@ -26,7 +26,7 @@ def print_json(content: Any) -> None:
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write a file beside its place, and rename it when the disk has all of it: one that was there stays until then.
+    """Write a file under a temporary name, and rename it when the disk has all of it. An older file stays until then.
 
     Raises SourceError if it cannot be written.
     """
@@ -53,7 +53,7 @@ def print_table(table: Table) -> None:
 
 
 def print_line(line: str) -> None:
-    """Print a line of text; only a terminal breaks it."""
+    """Print a line of text without wrapping it."""
     make_console(soft_wrap=True).print(plain(line))
 
 

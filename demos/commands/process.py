@@ -74,7 +74,7 @@ def process(
     options: WorkOptions,
     flags: ProcessFlags,
 ) -> None:
-    """Put videos through a model, and write them painted, with their sound, and what was found in each frame.
+    """Run videos through a model; write them painted, with their sound, and the results of each frame.
 
     Example: python -m framebind process holidays --output painted --task style
 
@@ -111,7 +111,7 @@ def process(
 
 
 def _units(found: list[Input], output: str) -> list[Unit]:
-    """The videos with the places of their results, without a suffix. Two of one name get different ones."""
+    """The videos with the paths of their results, without a suffix. Videos of the same name get different paths."""
     units: list[Unit] = []
     taken: set[Path] = set()
     folder, upload = (Path(), output) if is_url(output) else (Path(output), "")
@@ -127,7 +127,7 @@ def _units(found: list[Input], output: str) -> list[Unit]:
 
 
 def _check_outputs(work: Work, waiting: list[Unit], manifest: Manifest, *, overwrite: bool) -> None:
-    """Refuse to replace a source, or without --overwrite anything that is no result of such a run of this video."""
+    """Refuse to replace a source, or, without --overwrite, anything but the results of the same work on this video."""
     sources = {name_of(unit.source) for unit in waiting}
     for unit in waiting:
         for path in outputs_of(unit, work):
@@ -198,7 +198,7 @@ def _print_summary(results: list[dict[str, Any]], left_out: int, seconds: float)
 
 
 def _decoding(results: list[dict[str, Any]]) -> float | None:
-    """The share of the time for which decoders worked; None if it is not known."""
+    """The share of the time in which decoders worked; None if it is not known."""
     lanes = add_times(result.get("times", {}) for result in results)
     lane = next((lane for lane in (lanes.get("decoder"), lanes.get("thread")) if lane and lane.get("decode")), None)
     return lane["decode"] / sum(seconds for name, seconds in lane.items() if name != "cpu") if lane else None

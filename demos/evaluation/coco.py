@@ -1,6 +1,6 @@
 """Mean average precision of a detector on pictures with COCO annotations, by pycocotools.
 
-After tensorflow/lite/tools/evaluation/tasks/coco_object_detection; pycocotools is COCO's own judge.
+After tensorflow/lite/tools/evaluation/tasks/coco_object_detection; pycocotools is COCO's own evaluation code.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .preprocessing import load, resize
 Array = npt.NDArray[Any]
 
 MOST_BYTES = 2**31
-"""Size of an annotation file, at most."""
+"""The largest size of an annotation file."""
 
 
 class Detections:
@@ -96,7 +96,7 @@ def read_truth(annotations: Path) -> Truth:
 
 
 def choose_pictures(folder: Path, truth: Truth) -> list[Path]:
-    """The pictures of a folder that the annotations know, sorted by name. Raises SourceError if there are none."""
+    """The pictures of a folder that the annotations name, sorted by name. Raises SourceError if there are none."""
     if not folder.is_dir():
         raise fb.SourceError(f"'{folder}' is no folder of pictures")
     found = [folder / name for name in sorted(truth.pictures) if Path(name).name == name and (folder / name).is_file()]

@@ -71,7 +71,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 def without_denied(pictures: Sequence[Path], denylist: Path | None) -> list[Path]:
-    """The pictures but those of a list of numbers, one a line; 1 is the first picture."""
+    """The pictures except those of a list of numbers, one per line; 1 is the first picture."""
     if denylist is None:
         return list(pictures)
     try:

@@ -53,8 +53,8 @@ def inception_crop(picture: Picture) -> Picture:
 def resize(picture: Picture, size: tuple[int, int]) -> Array:
     """The picture at a ``size`` (height, width), float32 from 0 to 255.
 
-    Bilinear between the four pixels around each place. The places are row * height / new height and so on, without
-    half a pixel more: RESIZE_BILINEAR with neither align_corners nor half_pixel_centers.
+    Bilinear between the four pixels around each position. Positions are row * height / new height and so on, without
+    the shift of half a pixel: RESIZE_BILINEAR with neither align_corners nor half_pixel_centers.
     """
     rows, columns = (_neighbours(old, new) for old, new in zip(picture.shape[:2], size, strict=True))
     pixels = picture.astype(np.float32)

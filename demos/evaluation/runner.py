@@ -17,7 +17,7 @@ from .preprocessing import to_tensor
 
 Array = npt.NDArray[Any]
 Prepare = Callable[[Path, tuple[int, int]], Array]
-"""Makes pixels (height, width, 3), from 0 to 255, of a picture file for an input of a size (height, width)."""
+"""Makes pixels (height, width, 3), from 0 to 255, from a picture file for an input of a size (height, width)."""
 
 
 class Collect(Protocol):
@@ -28,7 +28,7 @@ class Collect(Protocol):
 
 @dataclass
 class Side:
-    """An interpreter on the CPU or on the GPU: its name, where its results go, and the seconds of each invoke."""
+    """An interpreter on the CPU or on the GPU: its name, the collector of its results, and the seconds of each invoke."""
 
     name: str
     interpreter: fb.Interpreter
@@ -55,7 +55,7 @@ class Side:
 
 
 def open_side(name: str, model: Path, collect: Collect, delegate: fb.GpuDelegate | None, threads: int | None) -> Side:
-    """Make the interpreter of one side. Raises ModelError for a model that takes no single picture (1xHxWx3)."""
+    """Make the interpreter of one side. Raises ModelError for a model whose input is not one picture (1xHxWx3)."""
     interpreter = fb.Interpreter(model_path=model, num_threads=threads)
     if delegate is not None:
         interpreter.modify_graph_with_delegate(delegate)

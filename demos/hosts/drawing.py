@@ -23,14 +23,14 @@ WHITE, SHADE = (1.0, 1.0, 1.0), (0.0, 0.0, 0.0, 0.6)
 
 
 def add_label(overlay: fb.Overlay, text: str, x: float, y: float) -> None:
-    """Add a line of text on a dark ground with round corners; x is its middle."""
+    """Add a line of text on a dark background with round corners; x is its middle."""
     width = overlay.text_width(text, height=22)
     overlay.fill(x - width / 2 - 10, y - 5, width + 20, 32, SHADE, radius=8)
     overlay.text(text, round(x - width / 2), y, WHITE, height=22)
 
 
 def main(picture: Path = PHOTOGRAPH, model: Path = STYLE_MODEL, frames: int = 0, output: Path | None = None) -> None:
-    """Wipe between a moving photograph and its painting; --frames N are shown, --output PNG gets the last one."""
+    """Wipe between a moving photograph and its painting; --frames N shows N frames, --output PNG saves the last one."""
     with (
         fb.Window(WIDTH, HEIGHT, "Drawing with framebind") as window,
         fb.open_source(f"synthetic:{picture}", size=(WIDTH, HEIGHT)) as source,

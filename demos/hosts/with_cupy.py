@@ -1,4 +1,4 @@
-"""CuPy: a model reads one array and writes another, in CuPy's memory and on a stream of CuPy's."""
+"""CuPy: a model reads one array and writes another, in CuPy's memory and on CuPy's stream."""
 
 # pyright: reportMissingImports=false
 from __future__ import annotations
@@ -24,7 +24,7 @@ def main(
     picture: Path = PHOTOGRAPH, model: Path = STYLE_MODEL, frames: int = 100, output: Path | None = None,
     check: bool = False,
 ) -> None:  # fmt: skip
-    """Paint a moving photograph. --output PNG gets the last frame, --check compares it with LiteRT's CPU kernels."""
+    """Paint a moving photograph. --output PNG saves the last frame, --check compares it with LiteRT's CPU kernels."""
     if not cp.cuda.is_available():
         sys.exit("CuPy finds no GPU of CUDA, and this program needs one")
     bgr = cv2.imread(str(picture))

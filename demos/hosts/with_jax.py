@@ -1,7 +1,6 @@
-"""JAX: a model reads each array that JAX computes, and JAX reads what the model wrote, both by DLPack.
-
-JAX's arrays never change, and it has no stream to share. So each frame is a new array, which is bound in place, and the
-result lies in an array of framebind's. At both borders the GPU waits, not the CPU.
+"""JAX: a model reads each array that JAX computes, and JAX reads the model's result, both by DLPack.  JAX's arrays
+never change, and it has no stream to share. So each frame is a new array, which is bound in place, and the result is in
+an array of framebind. The GPU waits at both transitions, not the CPU.
 """
 
 # pyright: reportMissingImports=false
@@ -29,7 +28,7 @@ def main(
     picture: Path = PHOTOGRAPH, model: Path = STYLE_MODEL, frames: int = 100, output: Path | None = None,
     check: bool = False,
 ) -> None:  # fmt: skip
-    """Paint a moving photograph. --output PNG gets the last frame, --check compares it with LiteRT's CPU kernels."""
+    """Paint a moving photograph. --output PNG saves the last frame, --check compares it with LiteRT's CPU kernels."""
     try:
         context = fb.CudaContext()
     except fb.DeviceError as error:

@@ -1,4 +1,4 @@
-"""moderngl: its textures and buffers are bound as they are."""
+"""moderngl: its textures and buffers are bound directly."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def open_window(width: int, height: int) -> Any:
 
 
 def main(picture: Path = PHOTOGRAPH, model: Path = STYLE_MODEL, frames: int = 0, output: Path | None = None) -> None:
-    """Paint a moving photograph. With --frames N it ends after N frames, and --output PNG gets the last one."""
+    """Paint a moving photograph. With --frames N it ends after N frames, and --output PNG saves the last one."""
     bgr = cv2.imread(str(picture))
     if bgr is None:
         sys.exit(f"'{picture}' is no picture")

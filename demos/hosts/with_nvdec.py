@@ -1,6 +1,5 @@
-"""PyAV and NVDEC: the GPU decodes a video, and a model reads luma and chroma where the decoder put them.
-
-No RGB frame exists, and no frame comes to the CPU. With --output each painted frame does, for the encoder.
+"""PyAV and NVDEC: the GPU decodes a video, and a model reads luma and chroma in the decoder's memory.  No RGB frame is
+made, and no frame comes to the CPU, except painted frames for the encoder of --output.
 """
 
 # pyright: reportMissingImports=false
@@ -32,7 +31,7 @@ def main(
 ) -> None:  # fmt: skip
     """Paint a video; without --source it is a moving photograph.
 
-    --frames N ends after N frames, --output MP4 gets them, --check compares the last one with LiteRT's CPU kernels.
+    --frames N ends after N frames, --output MP4 saves them, --check compares the last one with LiteRT's CPU kernels.
     """
     folder = tempfile.TemporaryDirectory()
     video = source or moving_photograph(Path(folder.name) / "photograph.mp4")
@@ -108,7 +107,7 @@ class VideoWriter:
         self.file.mux(self.stream.encode(av.VideoFrame.from_ndarray(rgb, format="rgb24")))
 
     def close(self) -> None:
-        """Write what the encoder keeps back, and the end of the file."""
+        """Write the frames that the encoder still holds, and the end of the file."""
         self.file.mux(self.stream.encode(None))
         self.file.close()
 

@@ -1,7 +1,6 @@
-"""OpenCV: its VideoCapture reads a webcam, framebind's window shows what a model makes of it.
-
-One copy is made per frame: the upload to a texture. cv2.imshow would need the result in CPU memory, a second copy.
-``fb.open_source`` reads cameras as well, on a thread of its own and without the conversion on the CPU.
+"""OpenCV: its VideoCapture reads a webcam, and framebind's window shows the frames as a model paints them.  One copy is
+made per frame: the upload to a texture. cv2.imshow would need the result in CPU memory, a second copy.
+``fb.open_source`` also reads cameras, on its own thread and without the conversion on the CPU.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from framebind.demos.assets import STYLE_MODEL
 
 
 def main(source: str = "0", model: Path = STYLE_MODEL, frames: int = 0, output: Path | None = None) -> None:
-    """Paint a webcam, given by its number, or a video. After --frames N it ends, and --output PNG gets the last one."""
+    """Paint a webcam, given by its number, or a video. After --frames N it ends, and --output PNG saves the last one."""
     camera = cv2.VideoCapture(int(source) if source.isdecimal() else source)
     is_read, bgr = camera.read()
     if not is_read:

@@ -32,7 +32,7 @@ def open_window(width: int, height: int) -> None:
 
 
 def save(path: Path, width: int, height: int) -> None:
-    """Write what was drawn to the window to a PNG file."""
+    """Write the window's picture to a PNG file."""
     GL.glBindFramebuffer(GL.GL_READ_FRAMEBUFFER, 0)
     screen = bytes(GL.glReadPixels(0, 0, width, height, GL.GL_RGB, GL.GL_UNSIGNED_BYTE))
     bottom_up = pygame.image.frombytes(screen, (width, height), "RGB")
@@ -40,7 +40,7 @@ def save(path: Path, width: int, height: int) -> None:
 
 
 def main(picture: Path = PHOTOGRAPH, model: Path = STYLE_MODEL, frames: int = 0, output: Path | None = None) -> None:
-    """Paint a moving photograph. With --frames N it ends after N frames, and --output PNG gets the last one."""
+    """Paint a moving photograph. With --frames N it ends after N frames, and --output PNG saves the last one."""
     photograph = pygame.image.load(picture)
     (width, height), mirrored = photograph.get_size(), pygame.transform.flip(photograph, True, False)
     surface = pygame.Surface((width, height), depth=32)

@@ -13,7 +13,7 @@ from framebind.demos.assets import PHOTOGRAPH, STYLE_MODEL
 
 
 def main(picture: Path = PHOTOGRAPH, model: Path = STYLE_MODEL, frames: int = 0, output: Path | None = None) -> None:
-    """Paint a moving photograph. With --frames N it ends after N frames, and --output PNG gets the last one."""
+    """Paint a moving photograph. With --frames N it ends after N frames, and --output PNG saves the last one."""
     photograph = pyglet.image.load(str(picture))
     width, height = photograph.width, photograph.height
     config = pyglet.gl.Config(major_version=4, minor_version=3, double_buffer=True)

@@ -54,14 +54,14 @@ def make_drawing() -> tuple[int, int]:
 
 
 def save(path: Path, width: int, height: int) -> None:
-    """Write what was drawn to the window to a PNG file."""
+    """Write the window's picture to a PNG file."""
     pixels = np.empty((height, width, 3), np.uint8)
     GL.glReadPixels(0, 0, width, height, GL.GL_BGR, GL.GL_UNSIGNED_BYTE, pixels)
     cv2.imwrite(str(path), pixels[::-1])
 
 
 def main(picture: Path = PHOTOGRAPH, model: Path = STYLE_MODEL, frames: int = 0, output: Path | None = None) -> None:
-    """Paint a moving photograph. With --frames N it ends after N frames, and --output PNG gets the last one."""
+    """Paint a moving photograph. With --frames N it ends after N frames, and --output PNG saves the last one."""
     bgr = cv2.imread(str(picture))
     if bgr is None:
         sys.exit(f"'{picture}' is no picture")

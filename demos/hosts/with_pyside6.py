@@ -82,7 +82,7 @@ class Painting(QOpenGLWidget):
 
 
 def main(picture: Path = PHOTOGRAPH, model: Path = STYLE_MODEL, frames: int = 0, output: Path | None = None) -> None:
-    """Paint a moving photograph. With --frames N it ends after N frames, and --output PNG gets the last one."""
+    """Paint a moving photograph. With --frames N it ends after N frames, and --output PNG saves the last one."""
     wanted = QSurfaceFormat()
     wanted.setVersion(4, 3)
     wanted.setProfile(QSurfaceFormat.OpenGLContextProfile.CoreProfile)

@@ -1,4 +1,4 @@
-"""PyTorch: a model reads one tensor and writes another, in PyTorch's memory and on the stream on which it works."""
+"""PyTorch: a model reads one tensor and writes another, in PyTorch's memory and on PyTorch's stream."""
 
 # pyright: reportMissingImports=false
 from __future__ import annotations
@@ -23,7 +23,7 @@ def main(
     picture: Path = PHOTOGRAPH, model: Path = STYLE_MODEL, frames: int = 100, output: Path | None = None,
     check: bool = False,
 ) -> None:  # fmt: skip
-    """Paint a moving photograph. --output PNG gets the last frame, --check compares it with LiteRT's CPU kernels."""
+    """Paint a moving photograph. --output PNG saves the last frame, --check compares it with LiteRT's CPU kernels."""
     if not torch.cuda.is_available():
         sys.exit("PyTorch finds no GPU of CUDA, and this program needs one")
     bgr = cv2.imread(str(picture))

@@ -36,7 +36,7 @@ def gl_texture(canvas: app.Canvas, texture: gloo.Texture2D) -> fb.GlTexture:
 
 
 def main(picture: Path = PHOTOGRAPH, model: Path = STYLE_MODEL, frames: int = 0, output: Path | None = None) -> None:
-    """Paint a moving photograph. With --frames N it ends after N frames, and --output PNG gets the last one."""
+    """Paint a moving photograph. With --frames N it ends after N frames, and --output PNG saves the last one."""
     bgr = cv2.imread(str(picture))
     if bgr is None:
         sys.exit(f"'{picture}' is no picture")

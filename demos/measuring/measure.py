@@ -127,7 +127,7 @@ def time_frames(subject: Subject, schedule: Schedule) -> tuple[Latency, float]:
 
 
 def time_stream(subject: Subject, runs: int) -> float:
-    """Time per frame, if ``runs`` frames are submitted back to back, with one wait at the end."""
+    """The time per frame of ``runs`` frames that are submitted back to back, with one wait at the end."""
 
     def frames() -> None:
         for _ in range(runs):

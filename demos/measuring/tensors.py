@@ -32,8 +32,8 @@ class TensorError(NamedTuple):
 def tensor_errors(path: Path, options: fb.GpuDelegateOptions, seed: int) -> list[TensorError]:
     """The errors of the tensors that the main subgraph computes, for one random input.
 
-    Each operator runs by itself, so that its result can be read: nothing is fused, and errors of operators add up as
-    they do in the model.
+    Each operator runs separately, so that its result can be read: nothing is fused, and errors of operators add up as
+    in the model.
     """
     delegate = fb.GpuDelegate(options)
     on_cpu = fb.Interpreter(path, num_threads=1, experimental_preserve_all_tensors=True)

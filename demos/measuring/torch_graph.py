@@ -1,7 +1,7 @@
 """A .tflite graph as a function of PyTorch: the operators of the float models that are measured, in BHWC order.
 
-PyTorch's convolutions take BCHW. A permuted view of a BHWC tensor is one that lies in memory as "channels last", which
-is what they are fastest with, and permutes cost nothing.
+PyTorch's convolutions take BCHW. A permuted view of a BHWC tensor is in "channels last" order, which is fastest for
+them, and permutes cost nothing.
 """
 
 # pyright: reportMissingImports=false

@@ -17,12 +17,13 @@ from .inputs import Inputs
 from .measure import Measurement, Schedule, Subject, time_frames, time_stream
 
 BOUND = 0.01
-"""The largest error of the graph in float32, as a share of the largest value of an output, with which it is timed in
-float16. That error is told and no reason to refuse: a large one is of PyTorch's arithmetic, and not of the graph."""
+"""The largest error of the graph in float32, as a share of an output's largest value, with which it is timed in
+float16. The error in float16 is only reported, because it comes from PyTorch's arithmetic and not from the graph.
+"""
 WARM_UPS = 3
 """Runs before a capture: cuDNN makes its choices in the first one."""
 THREADS = 4
-"""Threads of LiteRT's CPU kernels, whose results are the ones that are right."""
+"""Threads of LiteRT's CPU kernels, whose results are the reference."""
 Arrays = list[npt.NDArray[Any]]
 Run = Callable[..., Sequence[Any]]
 """A function of the model's input tensors that returns its outputs."""
@@ -52,8 +53,9 @@ TORCH_WAYS = {
         options={"max_autotune": True, "coordinate_descent_tuning": True},
     ),
 }  # fmt: skip
-"""Ways by name. The last is what mode "max-autotune" is: it compiles for minutes. "tuned" is what ends within one: 1x1
-convolutions, which are products of matrices, are tuned among six tiles, and cuDNN has the others."""
+"""Ways by name. The last one is mode "max-autotune", which compiles for minutes. "tuned" ends within one: it tunes 1x1
+convolutions, as products of matrices, among six tiles, and leaves the others to cuDNN.
+"""
 
 
 def measure_torch(name: str, path: Path, threads: int, schedule: Schedule, inputs: Inputs) -> Measurement:
@@ -104,7 +106,7 @@ def prepare(name: str, path: Path, inputs: Inputs) -> Measure:
 
 
 def _why_not(inputs: Inputs) -> str:
-    """A sentence that says why PyTorch is not measured here, or ""."""
+    """The reason why PyTorch is not measured here, or ""."""
     try:
         import torch
     except ImportError:

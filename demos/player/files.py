@@ -10,7 +10,7 @@ import typer
 
 
 def check_written(written: Sequence[Path], *, source: str, model: str) -> None:
-    """Refuse to write a file that is also read, that is in a folder of pictures that is read, or that is named twice.
+    """Refuse to write a file that is also read, is in a folder of pictures that is read, or is named twice.
 
     ``source`` and ``model`` are anything that --source and --model take. Raises BadParameter.
     """

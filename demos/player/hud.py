@@ -13,16 +13,16 @@ Color = tuple[float, float, float]
 Words = tuple[str, Color]
 """Text in one colour."""
 Part = tuple[Words, ...]
-"""Words that stay together in a line."""
+"""Words that are kept together in a line."""
 Line = list[tuple[float, Words]]
-"""Words with the place of their left end in pixels."""
+"""Words with the position of their left end in pixels."""
 
 BRIGHT, DIM, ACCENT = (1.0, 1.0, 1.0), (0.62, 0.65, 0.7), (1.0, 0.74, 0.3)
 GROUND = (0.075, 0.085, 0.1)
 STARTING = "Preparing the model for this device ..."
 """Text of a window until the first frame is drawn: some drivers compile for seconds."""
 LINES = 3
-"""Number of lines for which a window has room at first."""
+"""Number of lines for which a new window has room."""
 _MOST = 0.4
 """Largest share of the window's height for more lines than these; lines that do not fit are left out."""
 _GAP = 0.9
@@ -32,7 +32,7 @@ _NOTE_SECONDS = 4.0
 
 
 class Hud:
-    """The display's state: what it shows, and the note that is on it for some seconds."""
+    """The display's state: its contents, and the note that it shows for some seconds."""
 
     def __init__(self) -> None:
         self.shows_figures, self.shows_keys = True, False
@@ -41,7 +41,7 @@ class Hud:
         self._content: object = None
         self._lines: list[Line] = []
         self._kept: tuple[object, int] = None, 0
-        """The window's size and what is switched on, and the number of lines that the bar had with it at most."""
+        """The window's size and the switched-on lines, and the most lines that the bar had with these."""
 
     def say(self, note: str) -> None:
         """Show a note for some seconds."""
@@ -53,7 +53,7 @@ class Hud:
         self.show(window, black, figures=[[((text, BRIGHT),)]], keys=(), status="")
 
     def toggle_figures(self) -> None:
-        """Show figures and keys, or hide both."""
+        """Show or hide both figures and keys."""
         self.shows_figures = not self.shows_figures
 
     def toggle_keys(self) -> None:
@@ -72,8 +72,8 @@ class Hud:
     ) -> None:
         """Show the picture in the window, and the bar below it.
 
-        ``figures`` are paragraphs: each begins a line, and goes on in the next one if it is too long. ``status`` and a
-        note are always shown.
+        ``figures`` are paragraphs: each begins a new line, and continues in the next one if it is too long. ``status``
+        and a note are always shown.
         """
         size, height = window.framebuffer_size, line_height(window.framebuffer_size, window.scale)
         note = self._note if time.perf_counter() < self._note_until else ""
@@ -89,7 +89,9 @@ class Hud:
         window.show(picture, self._overlay, below=tall)
 
     def _room(self, lines: int, size: tuple[int, int]) -> int:
-        """The number of lines to make room for: a line that comes and goes must not move the picture."""
+        """The number of lines in the bar. It does not shrink, so that a line that comes and goes does not move the
+        picture.
+        """
         if not self.shows_figures:
             return lines
         state = size, self.shows_keys
@@ -113,7 +115,7 @@ def bar_height(lines: int, height: int) -> int:
 
 
 def with_bar(size: tuple[int, int]) -> tuple[int, int]:
-    """Size in screen units of a window that shows a picture of ``size`` (width, height) as it is, and a bar below."""
+    """Size in screen units of a window that shows a picture of ``size`` (width, height) unscaled, and a bar below."""
     width, height = size
     tall = next(t for t in range(2 * height) if t >= bar_height(LINES, line_height((width, height + t), 1.0)))
     return width, height + tall

@@ -1,4 +1,4 @@
-"""The keys of a demo's window: a table of keys and what each does to the player."""
+"""The keys of a demo's window: a table of keys and their actions on the player."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ LEGEND: list[Part] = [((key.names[0], ACCENT), (f" {key.label}", DIM)) for key i
 
 
 def press(player: Player, key: str) -> None:
-    """Do what a key stands for; keys without a meaning do nothing."""
+    """Do the action of a key; keys without an action do nothing."""
     if key in KEYMAP:
         try:
             KEYMAP[key](player)

@@ -15,8 +15,8 @@ from .report import Report, copied_bytes
 class Laps:
     """Counts the frames of each mode, and keeps the figures of the last lap to compare with those of this one.
 
-    A lap ends when the mode changes. ``figures`` are those of the lap that runs, ``compared`` is a line about the one
-    before it, which was in another mode. The first of ``networks`` is the demo's model.
+    A lap ends when the mode changes. ``figures`` are those of the current lap, ``compared`` is a line about the
+    previous one, which was in another mode. The first of ``networks`` is the demo's model.
     """
 
     def __init__(self, networks: Sequence[Network], timer: fb.GlTimer) -> None:
@@ -40,7 +40,7 @@ class Laps:
         self._begin()
 
     def count_frame(self) -> None:
-        """Count one frame of the mode that is on; called before it is drawn."""
+        """Count one frame of the current mode; called before it is drawn."""
         self._frames += 1
 
     def switch_mode(self, mode: Mode) -> None:

@@ -41,10 +41,9 @@ class Network:
     """A model whose inputs and outputs are GL objects of the context that is current at its construction.
 
     ``bind`` an object to each input and output, then ``run``. In the mode "gpu" nothing is copied. In "copying",
-    ``run`` does as programs without bindings do: it reads the inputs' objects back, resamples and normalizes pictures
-    with NumPy, sets the tensors, invokes an interpreter of its own without bindings, and uploads its outputs to the
-    same objects. "cpu" is the same with LiteRT's CPU interpreter. ``inputs`` and ``outputs`` map tensor indices to
-    shapes.
+    ``run`` works like a program without bindings: it reads the inputs' objects back, resamples and normalizes pictures
+    with NumPy, sets the tensors, invokes a separate interpreter without bindings, and uploads its outputs to the same
+    objects. "cpu" is the same with LiteRT's CPU interpreter. ``inputs`` and ``outputs`` map tensor indices to shapes.
     """
 
     def __init__(self, path: Path, options: fb.GpuDelegateOptions, timer: fb.GlTimer) -> None:
@@ -58,7 +57,7 @@ class Network:
 
     @property
     def runs_on(self) -> str:
-        """Place of the model in the mode that is on, in words; after the first run."""
+        """The device that runs the model in the current mode, in words; after the first run."""
         cpu = f"on the CPU (LiteRT, {THREADS} {'thread' if THREADS == 1 else 'threads'})"
         if self.mode == "cpu" or all(operator.runs_on == "cpu" for operator in self._interpreter.delegated_ops()):
             return cpu

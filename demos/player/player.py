@@ -46,7 +46,7 @@ class Player:
         self.laps, self.recorder, self.hud = laps, recorder, hud
         self.paused, self.going_on = False, True
         self.variant = 0
-        """The number of the task's variant that is in force."""
+        """The number of the task's current variant."""
         self._picture, self._overlay, self._timer, self._trace = picture, fb.Overlay(), timer, trace
         self._seconds_per_frame, self._on_key = seconds_per_frame, on_key
         self._legend = legend
@@ -74,18 +74,18 @@ class Player:
         return self.laps.finish(dropped=self.source.dropped)
 
     def switch_mode(self, mode: Mode) -> None:
-        """Change to a mode of the networks, or from it to "gpu". Frames under way belong to the mode before."""
+        """Change to a mode of the networks, or from it to "gpu". Frames in flight count for the previous mode."""
         self._picture.context.finish()
         self.laps.switch_mode("gpu" if self.laps.mode == mode else mode)
 
     def choose_variant(self, number: int) -> None:
-        """Put a variant of the task in force."""
+        """Switch to a variant of the task."""
         self.variant = number
         with fb.transfer_guard("allow"):
             self.task.variants[number].choose()
 
     def _frames(self, limit: int | None) -> Iterator[fb.GlTexture]:
-        """The source's frames, ``limit`` at most; while paused, the same one again and again."""
+        """The source's frames, at most ``limit``; while paused, the same one repeatedly."""
         taken, due = 0, time.perf_counter()
         for frame in self.source.textures(self._picture.context, self._timer):
             taken += 1

@@ -18,7 +18,7 @@ class _File:
 
 
 class Recorder:
-    """The files of one run. Those that ``open`` names take every picture; keys start and stop one more, and take
+    """The files of one run. Files given to ``open`` get every picture; keys start and stop one more, and take
     screenshots, in the current folder. Raises SourceError for a file that cannot be written.
     """
 

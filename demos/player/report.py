@@ -11,7 +11,7 @@ from .network import MODES, Mode
 
 UPLOAD, RECORDING, SCREENSHOT, DETECTIONS = "camera frame", "video frame", "picture file", "detections"
 FROM_ARRAY = " from its array"
-"""End of the reasons of decoded planes that are copied to an input: the tensor's name is before it."""
+"""The end of the reason for copies of decoded planes to an input; the tensor's name precedes it."""
 MASKS = "masks"
 """The reason under which ``fb.transfers`` counts masks that are read."""
 ALLOWED_COPIES = (UPLOAD, RECORDING, SCREENSHOT, DETECTIONS)
@@ -36,7 +36,7 @@ class Report:
     copied: int = 0
     dropped: int = 0
     others: dict[Mode, Report] = field(default_factory=dict["Mode", "Report"])
-    """Totals of the other modes (see Network) that were on as well; the fields above are then those of "gpu"."""
+    """Totals of the other modes (see Network) that were used; the fields above are then those of "gpu"."""
 
     def add(self, frames: int, seconds: float, copied: dict[str, int]) -> None:
         """Add frames, their time, and their bytes by the names of ``copied_bytes``."""
@@ -62,7 +62,7 @@ class Report:
 
 
 def describe_copies(per_frame: dict[str, int]) -> str:
-    """A sentence on the bytes that go between CPU and GPU per frame, by the names of ``copied_bytes``."""
+    """A sentence on the bytes that cross between CPU and GPU per frame, by the names of ``copied_bytes``."""
     words = {"source": "of the source", "recording": "of the recording", "results": "of results"}
     parts = [f"{per_frame[name]:,} bytes {word}" for name, word in words.items() if per_frame[name]]
     rest = f"{per_frame['else']:,} bytes for the model" if per_frame["else"] else "nothing else" if parts else "nothing"

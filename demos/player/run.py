@@ -99,10 +99,10 @@ def _open_contexts(options: Options, window: fb.Window | None, stack: contextlib
 
 
 def _limits(options: Options, source: fb.Source) -> tuple[int | None, float | None]:
-    """The most frames, and the most seconds, to play. The seconds of a file or of synthetic motion are its own.
+    """The most frames, and the most seconds, to play. For a file or synthetic motion, these are seconds of the video.
 
-    They have one picture for each frame, however long that takes to compute. A picture that stays in a window has no
-    seconds of its own, unless it is recorded.
+    Each frame gives one picture, however long it takes to compute. A picture that stays in a window has no
+    duration, unless it is recorded.
     """
     if options.duration is None or source.live or not (source.fps or options.output):
         return options.frames, options.duration

@@ -1,4 +1,4 @@
-"""Signals that end a program in good order."""
+"""Signals that end a program cleanly."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def ended_by_signals() -> Iterator[None]:
 def raise_if_signalled() -> None:
     """Raise KeyboardInterrupt if a signal came.
 
-    Its own KeyboardInterrupt may be lost: Python prints and drops what is raised where a C library's call into Python
-    begins or ends, as LiteRT's calls for each frame do.
+    Python's own KeyboardInterrupt may be lost: Python prints and drops an exception that is raised just as a C
+    library's call into Python begins or ends, as LiteRT's calls in each frame do.
     """
     if _came:
         raise KeyboardInterrupt

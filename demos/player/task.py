@@ -8,8 +8,8 @@ A demo is a file in demos/ with
   command line finds it by this name.
 
 ``task.draw(frame)`` binds the frame, runs the model and draws ``scene.picture``, with GPU work only: a copy between
-host and GPU is an error while frames are drawn, but for the few numbers that are read as ``report.DETECTIONS``. The
-same draw serves the modes with copies (see Network).
+host and GPU is an error while frames are drawn, except for the few numbers that are read as ``report.DETECTIONS``. The
+modes with copies use the same draw (see Network).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .network import Network, Sampling
 
 @dataclass(frozen=True)
 class Scene:
-    """A demo's surroundings: the model that --model names, the picture to draw, and a loader of further models."""
+    """A demo's environment: the model that --model names, the picture to draw, and a loader of further models."""
 
     network: Network
     picture: fb.GlTexture
@@ -39,7 +39,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Variant:
-    """A way to do the task, for one of the keys 1 to 9. ``choose`` may copy to the GPU: it runs between two frames."""
+    """A variant of the task, for one of the keys 1 to 9. ``choose`` may copy to the GPU: it runs between two frames."""
 
     name: str
     choose: Callable[[], None]
@@ -47,26 +47,28 @@ class Variant:
 
 @dataclass(frozen=True)
 class Mask:
-    """The places of things in the last frame, of the picture's size. Each is made when it is called."""
+    """The mask of the last frame, at the picture's size. Each form is computed when it is called."""
 
     values: Callable[[], npt.NDArray[np.uint8]]
-    """(height, width): the number of the class, or how much of a pixel is covered, 255 for all of it."""
+    """(height, width): the number of the class, or the covered part of a pixel, 255 for all of it."""
     show: Callable[[], fb.GlTexture | npt.NDArray[np.uint8]]
     """A picture to look at: an RGBA8 texture, or (height, width, RGBA)."""
     classes: Sequence[str] = ()
-    """Names of the numbers; empty if the values say how much is covered."""
+    """Names of the classes; empty if the values are covered parts."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """``draw`` takes a frame (RGBA8, row 0 on top) and draws the picture. The first of ``variants`` is in force."""
+    """``draw`` takes a frame (RGBA8, row 0 on top) and draws the picture. The first of ``variants`` is the default."""
 
     draw: Callable[[fb.GlTexture], None]
     variants: Sequence[Variant] = ()
     overlay: Callable[[fb.Marks], None] | None = None
     """Adds text, boxes and points, in pixels of the picture, after each draw; the runner draws them over it."""
     results: Callable[[], list[dict[str, Any]]] | None = None
-    """Gives what the last draw found, as values for JSON, in pixels of the picture; None if the picture is all."""
+    """Gives the results of the last draw, as values for JSON, in pixels of the picture; None if the picture is the only
+    result.
+    """
     mask: Callable[[], Mask] | None = None
     """Makes the mask, once; None if the task has none."""
 
@@ -92,12 +94,12 @@ Run = Callable[[Sampling], Sequence[npt.NDArray[np.float32]]]
 class Finder:
     """A task by NumPy, without a picture: a demo's ``finder(model, size)`` makes one for a video of frames of ``size``.
 
-    It remembers where things were in the frame before.
+    It remembers the results of the previous frame.
     """
 
     find: Callable[[Run], list[dict[str, Any]]]
-    """Finds what ``Task.results`` gives, in the next frame."""
+    """Gives the same results as ``Task.results``, for the next frame."""
     mark: Callable[[fb.Marks], None] | None = None
-    """Adds marks to the frame that was looked at last, as ``Task.overlay``; None if the task has none."""
+    """Adds marks to the last frame, as ``Task.overlay``; None if the task has none."""
     mask: Mask | None = None
-    """The places of what it found last, of the picture's size; None if the task has none."""
+    """Gives the mask of the last frame, at the picture's size; None if the task has none."""

@@ -1,1 +1,1 @@
-"""Charts of models: what ran how long, what lies where, what differs. They need the extra `plot`."""
+"""Charts of models: times, memory, graphs and errors. They need the extra `plot`."""

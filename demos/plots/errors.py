@@ -11,9 +11,9 @@ import altair as alt
 from .style import CPU, GPU, INK, PALE_GPU, WIDTH, Chart, Part, caption, styled
 
 LEAST = 1e-9
-"""Errors below it, zero among them, are drawn there: the axis is logarithmic."""
+"""Smaller errors, and zero, are drawn at this value, because the axis is logarithmic."""
 MOST = 1e3
-"""Errors above it, infinite ones among them, are drawn there."""
+"""Larger errors, and infinity, are drawn at this value."""
 LINES = (
     (6e-8, "float32 rounds to 6e-8"),
     (4.9e-4, "float16 rounds to 5e-4"),
@@ -52,7 +52,7 @@ def shown(error: float) -> float:
 
 
 def _axis(span: Sequence[float]) -> alt.Axis:
-    """An axis of the powers of ten alone."""
+    """An axis with ticks only at powers of ten."""
     low, high = (math.log10(end) for end in span)
     return alt.Axis(format=".0e", values=[10.0**power for power in range(math.ceil(low), math.floor(high) + 1)])
 

@@ -1,4 +1,4 @@
-"""Files of charts: what they may be, whether the packages are there, and how they are written.
+"""Files of charts: their formats, the packages that they need, and how they are written.
 
 Nothing here imports the packages of the extra `plot` before a chart is made.
 """
@@ -42,7 +42,7 @@ def chart_option(help: str) -> Callable[..., object]:
 
 
 LESS_THAN = "\ue000"
-"""A character that stands for "<" on the way into a page; Unicode gives it no meaning."""
+"""A private character of Unicode that replaces "<" while a page is made."""
 
 
 def save(chart: Chart, path: Path) -> None:

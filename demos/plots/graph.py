@@ -142,11 +142,11 @@ class Canvas(NamedTuple):
     left: int
 
     def x(self, field: str = "x") -> alt.X:
-        """The encoding of a field from left to right, without an axis."""
+        """The x encoding of a field, from left to right, without an axis."""
         return alt.X(f"{field}:Q", scale=alt.Scale(domain=[0, self.width], nice=False, zero=False), axis=None)
 
     def y(self, field: str = "y") -> alt.Y:
-        """The encoding of a field from top to bottom."""
+        """The y encoding of a field, from top to bottom."""
         return alt.Y(f"{field}:Q", scale=alt.Scale(domain=[self.height, 0], nice=False, zero=False), axis=None)
 
 
@@ -166,7 +166,7 @@ def _data(rows: Iterator[dict[str, Any]]) -> alt.Chart:
 
 
 def _runs(keys: Sequence[object]) -> Iterator[tuple[int, int]]:
-    """The first and the last row of each run of one key; None is no run."""
+    """The first and the last row of each run of equal keys; None belongs to no run."""
     first = 0
     for row in range(1, len(keys) + 1):
         if row == len(keys) or keys[row] != keys[first]:
@@ -176,7 +176,7 @@ def _runs(keys: Sequence[object]) -> Iterator[tuple[int, int]]:
 
 
 def _partitions(rows: Sequence[Row], canvas: Canvas) -> Part:
-    """A pale ground behind the operators of each part of the model that runs on the GPU."""
+    """A pale background behind the operators of each part of the model that runs on the GPU."""
     parts = [row.operator.partition for row in rows]
     grounds = (
         {"x": 0, "x2": canvas.width, "y": ROW * first, "y2": ROW * (last + 1), "part": f"partition {parts[first]}"}

@@ -1,4 +1,4 @@
-"""The chart of processed videos: what each thread and the GPU did per frame, what they waited for, and CPU time."""
+"""The chart of processed videos: work and waits of each thread and the GPU per frame, and CPU time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chart of a benchmark: GPU against CPU, each step's time with its floor, memory over the model's life."""
+"""The chart of a benchmark: GPU and CPU compared, each step's time with its lower bound, memory over the model's steps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COLORS = {CONVOLUTIONS: GPU, "elementwise": "#8a63b8", "moves": "#d1495b", OTHER
 NAMES = alt.Axis(labelLimit=320, domain=False, ticks=False, labelPadding=6)
 """The axis of rows with names."""
 FEW = alt.Axis(tickCount=8)
-"""The axis of figures that a look at a bar needs."""
+"""An axis with few ticks."""
 
 
 class Timed(NamedTuple):
@@ -50,7 +50,7 @@ class Profile(NamedTuple):
 
 
 class Peaks(NamedTuple):
-    """Bytes and multiply-adds that a GPU does per nanosecond at most; 0 if nothing says."""
+    """The most bytes and multiply-adds that a GPU does per nanosecond; 0 if not known."""
 
     nbytes: float
     multiply_adds: float
@@ -62,7 +62,7 @@ class Peaks(NamedTuple):
 
 
 def best_of(profile: Profile) -> Peaks:
-    """The most that any step of this run did per nanosecond."""
+    """The highest rates of any step of this run."""
     pairs = [(cost, max(time.nanoseconds, 1)) for cost, time in zip(profile.costs, profile.times, strict=True)]
     return Peaks(
         max((cost.nbytes / took for cost, took in pairs), default=0.0),

@@ -18,7 +18,7 @@ Array = npt.NDArray[Any]
 class ArraysFile:
     """An .npz file of arrays with a first axis of frames. ``np.load(path)[name][frame]`` reads it.
 
-    Each array grows in a file of its own beside it, because an .npz file takes one array after the other.
+    Each array grows in a separate file, because an .npz file takes one array after the other.
     """
 
     def __init__(self, path: Path) -> None:

@@ -61,7 +61,7 @@ class WorkOptions:
     ] = None
 
     def work(self, flags: GpuFlags) -> Work:
-        """The work that is meant. Raises BadParameter for values that are not known or do not go together.
+        """The described work. Raises BadParameter for unknown values, and for values that contradict each other.
 
         Raises SourceError if pyarrow is wanted and not installed.
         """

@@ -1,4 +1,4 @@
-"""The files of one video's results: what is painted, and the rows of what was found."""
+"""The files of one video's results: painted pictures and rows."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from .times import Times
 from .work import Save, Work
 
 UNFINISHED = ".framebind-unfinished-"
-"""Prefix of the folders in which outputs are written before they take their places; the process's number follows."""
+"""Prefix of the temporary folders in which outputs are written; the process's number follows."""
 
 Put = Callable[[Sequence[Row]], None]
 """Writes a frame: its rows, and the picture as it was drawn last."""
 
 
 class MarkedFrames(NamedTuple):
-    """The frames of a video with marks on them: what a painted video is, if no picture is drawn."""
+    """The frames of a video with marks on them, for a painted video without drawn pictures."""
 
     picture: Callable[[], fb.YuvPicture]
-    """Gives the frame that was looked at last."""
+    """Gives the last frame."""
     marks: fb.Marks
     rotation: int
     """``Source.rotation``."""
@@ -44,7 +44,7 @@ class Outputs(NamedTuple):
 
     put: Put
     end: Callable[[], None]
-    """Takes no more frames. What is left to do then needs no context, and may be done on another thread."""
+    """Ends the taking of frames. The rest needs no context, and may be done on another thread."""
 
 
 def open_outputs(
@@ -59,8 +59,8 @@ def open_outputs(
 ) -> Outputs:
     """Open the outputs of a video, none if there is no place.
 
-    Rows need no picture; a mask is of textures if the picture is one, else of arrays. When ``stack`` is closed they
-    take their places together; if that is after an error there is none.
+    Rows need no picture; a mask has textures if the picture is one, else arrays. When ``stack`` is closed, the files
+    get their final names together; after an error none is left.
     """
     if place is None:
         return Outputs(lambda rows: None, lambda: None)
@@ -69,14 +69,14 @@ def open_outputs(
 
 
 def close_after_error(outputs: contextlib.ExitStack, *exception: Any) -> None:
-    """Close the outputs, which take no place, if there is an exception: a function for ``ExitStack.push``."""
+    """Close the outputs, and remove their files, if there is an exception: a function for ``ExitStack.push``."""
     if exception[0] is not None:
         outputs.__exit__(*exception)
 
 
 @contextlib.contextmanager
 def _placed(work: Work, place: Path) -> Iterator[Path]:
-    """Yield a place in a folder of its own, from which files go to ``place`` when the block has ended well."""
+    """Yield a path in a temporary folder; its files are moved to ``place`` when the block has ended without an error."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f"{UNFINISHED}{os.getpid()}-", dir=place.parent) as folder:
         unfinished = Path(folder) / place.name
@@ -198,9 +198,9 @@ def _open_masks(work: Work, path: Path, picture: fb.GlTexture | None, reader: fb
 
 
 def take_place(made: Path, wanted: Path) -> None:
-    """Put a finished file, or folder of PNG files, in its place, and replace one that is there.
+    """Move a finished file, or folder of PNG files, to its place, and replace an older one.
 
-    Raises SourceError for a folder that holds other files: they are not ours.
+    Raises SourceError for a folder that also holds other files.
     """
     if wanted.is_dir():
         there = list(wanted.iterdir())

@@ -1,4 +1,4 @@
-"""The task "raw": any model of one picture, whose outputs are the results as they are."""
+"""The task "raw": any model of one picture, with its outputs as the results."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _Columns = TypedDict(
 
 
 class Row(_Columns, total=False):
-    """A thing that was found in a frame, or a frame in which nothing was found: all fields behind ``frame`` are None.
+    """A result in a frame, or a frame without results: then all fields after ``frame`` are None.
 
     ``source`` is the video as it was named, ``time`` the frame's seconds on the video's clock (None if it has none),
     ``frame`` the number of the frame from the first one that was read. ``score`` is from 0 to 1; ``box`` is left, top,
@@ -40,7 +40,7 @@ COLUMNS: tuple[str, ...] = tuple(_Columns.__annotations__)
 
 
 def make_rows(source: str, time: float | None, frame: int | None, found: Sequence[dict[str, Any]]) -> list[Row]:
-    """The rows of a frame: one for each thing that a task found, or one that says that there is none."""
+    """The rows of a frame: one for each result of a task, or one that says that there is none."""
     return [_row(source, time, frame, each) for each in found or [{}]]
 
 

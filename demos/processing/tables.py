@@ -1,4 +1,4 @@
-"""Files of rows: lines of JSON, and Parquet. Both are written as rows come, so that memory does not grow with them."""
+"""Files of rows: lines of JSON, and Parquet. Both are written as rows come, so memory does not grow with their number."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import framebind as fb
 from .rows import Row, make_columns
 
 ROW_GROUP = 4096
-"""Rows of a row group of Parquet, and so the rows that are kept in memory. Not measured."""
+"""Rows of a row group of Parquet, which is the number of rows in memory. Not measured."""
 
 GROUP_BYTES = 64 << 20
 """Bytes of raw outputs that are kept in memory. Not measured."""

@@ -1,4 +1,4 @@
-"""The tasks that whole videos are put through, by name: how each is prepared, and its model."""
+"""The tasks for whole videos, by name: their preparation, and their models."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ TASKS: dict[str, tuple[Callable[..., Task], str]] = {
     "classify": (classification.prepare, "mobilenet_v1_1.0_224"),
     "raw": (raw.prepare, ""),
 }
-"""Tasks by name: how each is prepared, and its model unless another is named."""
+"""Tasks by name: the function that prepares each, and its default model."""
 WITHOUT_MEMORY = frozenset({"style", "classify", "raw"})
-"""Tasks whose results do not depend on the frames before: the others smooth what they find over time."""
+"""Tasks whose results do not depend on earlier frames: the others smooth their results over time."""
 
 MARKED = frozenset({"detect", "landmarks", "poses", "classify"})
 """Tasks whose painted video is the source's own frames with marks on them."""

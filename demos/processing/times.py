@@ -16,7 +16,8 @@ ORDER = (WAIT, "decode", "upload", "model", "draw", "read back")
 
 
 class Times:
-    """Seconds of one video, by the thread that decodes, the one that has the context, the GPU, and the encoder's.
+    """Seconds of one video, by lane: the thread that decodes, the thread with the context, the GPU, and the encoder's
+    thread.
 
     The stages of the GPU, and of its thread, come from a ``fb.GlTimer``, some frames late, or from ``stage``.
     """
@@ -31,7 +32,7 @@ class Times:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Count the time of the block, without that of stages inside it."""
+        """Count the time of the block, without the time of stages inside it."""
         began, before, self._inner = time.perf_counter(), self._inner, 0.0
         try:
             yield

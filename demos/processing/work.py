@@ -1,4 +1,4 @@
-"""The description of the work on each video: plain values, so that it travels to other processes."""
+"""The description of the work on each video: plain values, which can be sent to other processes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LABELLED = ("detect", "classify")
 class Work:
     """The task, its model, the files that are saved, and the part of each video.
 
-    Raises ValueError for values that do not go together.
+    Raises ValueError for values that contradict each other.
     """
 
     task: TaskName
@@ -84,7 +84,7 @@ class Work:
         return list(self.files(place).values())
 
     def files(self, place: Path) -> dict[Save, Path]:
-        """The same by what they hold. Masks in rows have no file."""
+        """The same paths by their contents. Masks in rows have no file."""
         ends: dict[str, str] = {**SUFFIXES, "video": ".frames" if self.suffix == ".png" else self.suffix}
         ends["masks"] = ".masks" + (self.suffix if self.masks == "video" else "")
         kinds: list[Save] = [kind for kind in self.save if kind != "masks" or self.masks != "rle"]
@@ -92,7 +92,7 @@ class Work:
 
 
 def task_for(task: str, model: str) -> str:
-    """The task that is meant if only a model is named, raw outputs, or nothing, style."""
+    """The default task: raw outputs if only a model is named, style if nothing is."""
     return task or ("raw" if model else "style")
 
 

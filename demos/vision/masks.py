@@ -11,9 +11,11 @@ SPATIAL, RANGE, FLOOR, RADIUS = 1.0, 0.1, 1e-4, 2
 weight of a colour, and the radius in mask pixels.
 """
 SAME = 1 / 1024
-"""Difference of a mask's pixels nearby, from 0 to 1, below which none of them is better: a quarter of a byte's step."""
+"""Difference of neighbouring pixels of a mask, from 0 to 1, below which they count as equal: a quarter of a byte's
+step.
+"""
 MEMORY = 0.9
-"""Share of the previous mask in a pixel about which the new mask is wholly uncertain (probability 0.5)."""
+"""Share of the previous mask in a pixel for which the new mask is completely uncertain (probability 0.5)."""
 STAY = 1.0
 """A pixel changes its class if another one scores higher by this."""
 

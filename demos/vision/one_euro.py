@@ -27,7 +27,7 @@ class OneEuro:
         self._speed: Any = 0.0
 
     def __call__(self, value: Array) -> Array:
-        """The filtered value, of the same shape; the first one is as it is."""
+        """The filtered value, of the same shape; the first value is not changed."""
         if self._value is None:
             self._value = value
         else:

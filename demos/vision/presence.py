@@ -1,4 +1,4 @@
-"""The classes that a picture shows, counted on the GPU: what is read back is one number for each class."""
+"""The shares of classes in a picture, counted on the GPU: only one number per class is read back."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ void main() {
 
 
 def share_counter(classes: int, size: tuple[int, int], reason: str) -> Callable[[fb.GlTexture], npt.NDArray[Any]]:
-    """Make a function that says what share of a picture each class has.
+    """Make a function that computes each class's share of a picture.
 
     ``count(texture)`` takes the numbers of classes in alpha, rounded, of a texture of ``size`` (width, height). It
     returns float32 shares (classes) from 0 to 1: the same array each time. ``reason`` is that of the copy.

@@ -38,7 +38,7 @@ def upper_body(size: tuple[int, int]) -> Region:
 
 
 def disagreement(shown: Region, found: Region) -> float:
-    """Distance between the region that the model was shown and the one that it found: in size, and in place.
+    """Distance between the region that the model got and the region that it found: in size, and in position.
 
     The size counts as the logarithm of the ratio, the place in sides of ``shown``. A model is best in the middle of its
     input: if it finds the region that it was shown, the region is right.
@@ -90,7 +90,7 @@ def _around(centre: tuple[float, float], side: float, rotation: float) -> Region
 
 
 def _angle(start: Array, end: Array) -> float:
-    """The rotation that puts ``end`` from above ``start`` to where it is."""
+    """The rotation that moves ``end`` from above ``start`` to its position."""
     return math.degrees(math.atan2(end[0] - start[0], start[1] - end[1]))
 
 

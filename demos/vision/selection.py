@@ -1,4 +1,4 @@
-"""Boxes of a detector, decoded and selected on the GPU: what is read back is the boxes to draw, not every anchor's.
+"""Boxes of a detector, decoded and selected on the GPU: only the boxes to draw are read back, not those of all anchors.
 
 Four small fragment shaders: decode each anchor's box and find its best class; count the better anchors of each likely
 one; sort the likeliest by that number; and suppress those that overlap a better one (non-maximum suppression).
@@ -21,9 +21,9 @@ Array = npt.NDArray[Any]
 Select = Callable[[float], fb.GlTexture]
 
 MOST_BOXES = 50
-"""Number of boxes that are kept, at most."""
+"""The most boxes that are kept."""
 CANDIDATES = 128
-"""Number of the likeliest anchors that suppression looks at, at most: an object has about ten above the least score."""
+"""The most anchors that suppression examines, the likeliest first: an object has about ten above the least score."""
 
 # MediaPipe's tensors_to_detections_calculator: pixels of the model's input, all but the size relative to the anchor.
 _FACES = f"""
@@ -122,7 +122,7 @@ void main() {
 
 @dataclass(frozen=True)
 class Boxes:
-    """The outputs of a detector, float32 in buffers, and how they are to be read.
+    """The outputs of a detector, float32 in buffers, and their format.
 
     ``scores`` are (anchors, classes) and ``values`` (anchors, 4 or 16): a box and points. ``anchors`` are rows (centre
     x, centre y, width, height). ``first`` is the number of the first class that is not the background, ``overlap`` the

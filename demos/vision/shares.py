@@ -1,5 +1,5 @@
-"""Masks smoothed over time by NumPy, for scores that are on the CPU: the formulas of masks.py. They are enlarged
-bilinearly, since the picture, whose edges masks.py follows, is not there.
+"""Masks smoothed over time by NumPy, for scores on the CPU, with the formulas of masks.py. They are enlarged
+bilinearly, because the picture, whose edges masks.py follows, is not available.
 """
 
 from __future__ import annotations
