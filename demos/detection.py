@@ -1,4 +1,4 @@
-"""Draws boxes around faces, with six points each, or around objects, in the frames of a camera, a video or a picture."""
+"""Draws boxes around faces, with six points each, or around objects, in frames of a camera, a video or a picture."""
 
 from __future__ import annotations
 

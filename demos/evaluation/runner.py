@@ -28,7 +28,7 @@ class Collect(Protocol):
 
 @dataclass
 class Side:
-    """An interpreter on the CPU or on the GPU: its name, the collector of its results, and the seconds of each invoke."""
+    """An interpreter on the CPU or on the GPU: its name, the collector of results, and the seconds of each invoke."""
 
     name: str
     interpreter: fb.Interpreter

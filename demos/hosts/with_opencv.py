@@ -16,7 +16,7 @@ from framebind.demos.assets import STYLE_MODEL
 
 
 def main(source: str = "0", model: Path = STYLE_MODEL, frames: int = 0, output: Path | None = None) -> None:
-    """Paint a webcam, given by its number, or a video. After --frames N it ends, and --output PNG saves the last one."""
+    """Paint a webcam, given by its number, or a video. It ends after --frames N; --output PNG saves the last one."""
     camera = cv2.VideoCapture(int(source) if source.isdecimal() else source)
     is_read, bgr = camera.read()
     if not is_read:

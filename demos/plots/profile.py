@@ -1,4 +1,4 @@
-"""The chart of a benchmark: GPU and CPU compared, each step's time with its lower bound, memory over the model's steps."""
+"""The chart of a benchmark: GPU and CPU, each step's time with its lower bound, memory over the model's steps."""
 
 from __future__ import annotations
 

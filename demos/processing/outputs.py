@@ -76,7 +76,7 @@ def close_after_error(outputs: contextlib.ExitStack, *exception: Any) -> None:
 
 @contextlib.contextmanager
 def _placed(work: Work, place: Path) -> Iterator[Path]:
-    """Yield a path in a temporary folder; its files are moved to ``place`` when the block has ended without an error."""
+    """Yield a path in a temporary folder; its files are moved to ``place`` if the block ends without an error."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f"{UNFINISHED}{os.getpid()}-", dir=place.parent) as folder:
         unfinished = Path(folder) / place.name

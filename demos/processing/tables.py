@@ -1,4 +1,4 @@
-"""Files of rows: lines of JSON, and Parquet. Both are written as rows come, so memory does not grow with their number."""
+"""Files of rows: lines of JSON, and Parquet. Both are written as rows come, so memory does not grow."""
 
 from __future__ import annotations
 

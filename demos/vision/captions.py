@@ -18,7 +18,7 @@ def text_height(size: tuple[int, int]) -> int:
 
 
 def draw_tag(overlay: fb.Marks, text: str, x: float, y: float, color: Color, size: tuple[int, int]) -> None:
-    """Draw text on a background of ``color``, above the position if there is room, and completely inside the picture."""
+    """Draw text on a background of ``color``, above the position if there is room, and wholly inside the picture."""
     height = text_height(size)
     wide, tall = overlay.text_width(text, height) + height // 2, height + height // 4
     left, top = round(min(max(x, 0), max(size[0] - wide, 0))), round(max(y - tall, 0))
