@@ -2,10 +2,10 @@
 
     python benchmarks/batch.py --backend gl,cl,cuda --batch 1,4,8,16,32 [MODEL ...]
 
-The inputs are resized to N, everything is bound, and a run is waited for. *fenced* is the median of runs with a wait
-after each, *stream* the time of runs back to back; both are divided by N. *submit* is the CPU's part of a run, which is
-paid once for all N. With ``--objects one`` a buffer holds all N frames of a tensor; with ``many`` pictures are N
-textures of 640x480, and every other tensor N buffers. LiteRT's frames are written from CPU memory and read back.
+The inputs are resized to N, and everything is bound. *fenced* is the median of runs with a wait after each, *stream*
+the time of runs back to back; both are divided by N. *submit* is the CPU's part of a run, once for all N. With
+``--objects one`` a buffer holds all N frames of a tensor; with ``many`` pictures are N textures of 640x480, and every
+other tensor N buffers. LiteRT's frames are written from CPU memory and read back.
 
 ``--keep FOLDER --dry-run`` compiles all programs and keeps them there; a later run with ``--keep`` starts at once.
 ``benchmarks/report.py batches FILE`` keeps what ``--json FILE`` wrote.
@@ -41,9 +41,9 @@ MEBIBYTE = 1 << 20
 
 @dataclass(frozen=True)
 class Row:
-    """Figures of one model with one N on one engine; times in milliseconds, per frame but for ``submit``.
+    """Figures of one model with one N on one engine; times in milliseconds, per frame except ``submit``.
 
-    ``difference`` is how far a peer's results are from LiteRT's, as a share of an output's largest value.
+    ``difference`` is the distance of a peer's results from LiteRT's, as a share of an output's largest value.
     """
 
     model: str
@@ -78,7 +78,7 @@ class Way:
     keep: Path | None
 
     def options(self, path: Path, api: Api, batch: int) -> fb.GpuDelegateOptions:
-        """The options of a delegate; its cache is a folder of its own, so that processes may fill them side by side."""
+        """The options of a delegate; its cache has its own folder, so that several processes may fill theirs."""
         name = f"{api.short}-{path.stem}-{batch}-{self.dispatches}-{self.objects}"
         return fb.GpuDelegateOptions(
             api.backend, is_precision_loss_allowed=self.precision == "f16",
@@ -124,7 +124,7 @@ def bind_all(interpreter: fb.Interpreter, delegate: fb.GpuDelegate, api: Api, ba
 
 @contextlib.contextmanager
 def compiled(path: Path, api: Api, batch: int, way: Way) -> Iterator[Callable[[Schedule], Row]]:
-    """A function that times a model on an API whose context is current; all is compiled, and was run once."""
+    """A function that times a model on an API whose context is current. The model is compiled and was run once."""
     interpreter, delegate = fb.Interpreter(model_path=path), fb.GpuDelegate(way.options(path, api, batch))
     interpreter.modify_graph_with_delegate(delegate)
 
@@ -167,7 +167,7 @@ def inputs_of(path: Path, batch: int) -> Inputs:
 
 
 def row_of(measured: Measurement, batch: int) -> Row | str:
-    """What another engine's measurement is per frame, or why there is none."""
+    """Another engine's measurement per frame, or the reason why there is none."""
     if measured.latency is None:
         return f"{measured.model} {measured.on} {batch}: {measured.error}"
     stream = None if measured.stream is None else measured.stream / batch

@@ -1,9 +1,9 @@
-"""Times what sampling a camera's texture adds to a model's own time on the GPU; nothing is copied.
+"""Times a model on the GPU with and without the sampling of a camera's texture; nothing is copied.
 
 For each model two programs are timed by the GPU's own clock, as they run (one dispatch, or one per step):
 
-* network: input and outputs are buffers of float32, so that nothing but the model's operators runs;
-* frame: the input is a texture of 1280x720 texels, rgba8, which the program samples and scales.
+* network: input and outputs are buffers of float32, so that only the model's operators run; * frame: the input is a
+texture of 1280x720 texels, rgba8, which the program samples and scales.
 
 Drawing on the screen is not included. Printed are medians of ``--runs`` runs. The runs of both programs alternate, so
 that a change of the GPU's clock concerns both.

@@ -59,7 +59,7 @@ def add_starts(tree: Path, models: list[str], backends: list[str], figures: Figu
 
 
 def show(before: Figures, after: Figures) -> None:
-    """Print the medians of what both trees have, and how many rounds they are of."""
+    """Print the medians of the figures that both trees have, and the number of rounds."""
     print(f"{'':52} before   after  ratio rounds")
     for figure in sorted(before.keys() & after.keys(), key=lambda name: name.split()[::-1]):
         old, new = statistics.median(before[figure]), statistics.median(after[figure])

@@ -1,8 +1,9 @@
 """Times single convolutions inside one dispatch: by the general kernel, then by every tile of matrix units, or, on
 devices without them, by the likeliest tiles of rows in local memory.
 
-A convolution is STEPS steps of one dispatch, a barrier of all work-groups after each. Printed is what a step and its
-barrier take, and the largest difference from the general kernel's result as a part of its largest value.
+A convolution runs as STEPS steps of one dispatch, with a barrier of all work-groups after each. The script prints the
+time of a step with its barrier, and the largest difference from the general kernel's result as a part of its largest
+value.
 
     python benchmarks/convolutions.py --device-name nvidia [--groups-per-unit 3] [NAME ...]
     python benchmarks/convolutions.py --backend opengl --groups-per-unit 0 [NAME ...]
@@ -72,9 +73,7 @@ LAYERS = {
 
 
 class Bound(NamedTuple):
-    """A layer with values, in the memory of a device: what it reads lies at 0, what it writes at ``destination``
-    bytes.
-    """
+    """A layer with values, in the memory of a device: its input is at 0, its output at ``destination`` bytes."""
 
     operation: Convolution
     src: Sliced

@@ -3,16 +3,16 @@
     python benchmarks/endurance.py --backend opencl --frames 1000000 --threads 2 --contexts one
     python benchmarks/endurance.py --model selfie_segmentation --model face_detection_front --threads 4 --rate
 
-Each thread has an interpreter, a delegate and a queue of its own, in a context of its own or, on OpenCL, in one that is
-shared. On CUDA all threads share the GPU's primary context, and each has a stream of its own. Each frame binds another
-input, and as the output the next part of one buffer. Whenever that is full it is read: every frame must have the very
-bits of the first with its input. Each thousandth frame first makes a mistake, which must raise; a second model is
-resized and compared with LiteRT now and then.
+Each thread has its own interpreter, delegate and queue, in its own context or, on OpenCL, in a shared one. On CUDA all
+threads share the GPU's primary context, and each has its own stream. Each frame binds another input, and as the output
+the next part of one buffer. When the buffer is full it is read: every frame must have exactly the bits of the first
+frame with the same input. Every thousandth frame first makes a mistake, which must raise; a second model is resized and
+compared with LiteRT now and then.
 
-With ``--rate`` models run with 16-bit storage, objects are bound once per thousand frames, each frame is waited for,
-the last one of each thousand is compared, nothing is resized, and memory is not watched: that takes the threads' time.
-All threads end when the first has run its frames, so that the rate is that of all of them side by side.
-Exit code 1 if a frame is wrong, or if memory grows after the first fifth. An interrupt ends the frames, not the report.
+With ``--rate`` models run with 16-bit storage, objects are bound once per thousand frames, each frame has a wait, and
+the last one of each thousand is compared. Nothing is resized, and memory is not watched, because this would take the
+threads' time. All threads end when the first has run its frames, so that the rate is that of all threads together. Exit
+code 1 if a frame is wrong, or if memory grows after the first fifth. An interrupt ends the frames, not the report.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from framebind.demos.apis import BY_NAME, Api
 from framebind.demos.models import find_model
 
 INPUTS = 5
-"""Buffers that take turns as the model's input. They divide no number of parts: what an earlier frame left in the part
-of a frame that writes nothing is wrong.
+"""The number of buffers that take turns as the model's input. It divides no number of parts, so that a frame that
+writes nothing leaves a wrong result in its part.
 """
 PARTS = 256
 MAX_BYTES = 4 << 20
@@ -65,7 +65,7 @@ Array = npt.NDArray[Any]
 
 @dataclass
 class Findings:
-    """Counts and samples of all threads. Only whoever holds the lock writes."""
+    """Counts and samples of all threads. Write only while holding the lock."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     stop: threading.Event = field(default_factory=threading.Event)
@@ -216,7 +216,7 @@ class Resized:
         self.reference = LiteRt(model_path=str(path))
 
     def check(self, number: int) -> bool:
-        """Whether it computes what LiteRT does at the size of this turn."""
+        """Whether its results equal LiteRT's at the current size."""
         size = 32 * (1 + number % 3)
         picture = np.random.default_rng(number).random((1, size, size + 32, 3), np.float32)
         found, wanted = (self._run(of, picture) for of in (self.interpreter, self.reference))
@@ -241,7 +241,7 @@ class Thread:
     rate: bool
 
     def run(self, api: Api, shared: fb.ClContext | None, start: threading.Barrier, findings: Findings) -> None:
-        """Run the frames in a context of its own, or on a queue of the shared one. What fails is noted, not raised."""
+        """Run the frames in a separate context, or on a queue of the shared one. Errors are noted, not raised."""
         try:
             with fb.ClContext(context=shared.context) if shared else api.new_context():
                 lane = Lane(self.model, api, rate=self.rate)
@@ -333,7 +333,7 @@ def main(
 
 
 def report(findings: Findings, frames: int, *, rate: bool) -> bool:
-    """Print what was found; whether all is well. Frames that were not reached are said, and no fault."""
+    """Print the findings, and return whether all is well. Frames that were not reached are no fault."""
     seconds = findings.ended - findings.began
     print(f"{findings.frames} of {frames} frames in {seconds:.1f} s, {findings.frames / max(seconds, 1e-9):.0f} per s")
     print(f"{findings.compared} compared bit by bit, {findings.wrong} wrong; {findings.mistakes} mistakes raised")

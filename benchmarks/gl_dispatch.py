@@ -1,11 +1,11 @@
-"""Times what a GL dispatch costs beside its work: chains of small dispatches with one thing changed at a time.
+"""Times the cost of a GL dispatch besides its work: chains of small dispatches with one change at a time.
 
 python benchmarks/gl_dispatch.py [--steps 64] [--runs 30] [--json FILE]
 
-Every chain runs behind a dispatch that keeps the GPU busy until the CPU has submitted all of it, so that *gpu*, by the
-GPU's clock, is what a step takes if the CPU is never late. *cpu* is the time of a step's calls on the CPU. Both are
-microseconds per step: medians. At the end are the work-groups that a compute unit runs at the same time, by the local
-memory of each.
+Every chain runs after a dispatch that keeps the GPU busy until the CPU has submitted all of it. So *gpu*, by the GPU's
+clock, is the time of a step if the CPU is never late. *cpu* is the time of a step's calls on the CPU. Both are medians
+in microseconds per step. The last lines give the number of work-groups that a compute unit runs at the same time, by
+their local memory.
 """
 
 from __future__ import annotations

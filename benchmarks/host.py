@@ -1,16 +1,16 @@
-"""Times the host's part of a bound frame, and the parts of it: LiteRT, the way to the delegate, submission, the fence.
+"""Times the host's part of a bound frame, and its parts: LiteRT, the callback, submission, the fence.
 
     python benchmarks/host.py --backend cuda,cl,gl --precision f16 [MODEL ...] --json host.json
 
-Every part is timed by itself, with the GPU idle before it; printed are medians of ``--runs`` in us. Smaller parts lie
-inside larger ones:
+Every part is timed separately, with the GPU idle before it. The script prints medians of ``--runs`` in us. Larger parts
+contain smaller ones:
 
 * frame: bind the next object of a ring, ``invoke()``, ``fence().wait()``; stream: the same for many frames, with one
-  wait at the end, per frame; beside: the difference, which is what waiting for each frame costs;
+  wait at the end, per frame; beside: the difference, which is the cost of waiting for each frame;
 * submit: the same without the fence; bind, invoke: its two halves;
-* LiteRT: an ``invoke`` whose delegate is a C function that does nothing: what no delegate can avoid;
+* LiteRT: an ``invoke`` whose delegate is a C function that does nothing, which no delegate can avoid;
 * callback: the same with a Python function that does nothing;
-* commands: what the delegate's program submits, with all checks; API: its calls to the driver alone; ctypes: as many
+* commands: the submission of the delegate's program, with checks; API: only its calls to the driver; ctypes: as many
   calls of a C function that does nothing;
 * fence, wait: to make a fence, and to wait for one that the GPU has passed.
 

@@ -2,9 +2,10 @@
 
     python benchmarks/imports.py [TREE ...] --runs 21
 
-A tree is a folder named framebind; without one it is the tree of this file. The trees take turns, and the order changes
-each round. Printed are milliseconds, CPU and wall clock: the median and the minimum of the processes. On a busy machine
-the minimum is what the work takes. Python's .pyc files are there from a first process that does not count.
+A tree is a folder named framebind; the default is the tree of this file. The trees take turns, and the order changes
+each round. The script prints milliseconds of CPU time and wall clock: the median and the minimum of the processes. On a
+busy machine the minimum is closest to the time of the work. A first process, which does not count, makes Python's .pyc
+files.
 """
 
 from __future__ import annotations

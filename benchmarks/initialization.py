@@ -2,8 +2,8 @@
 
 python benchmarks/initialization.py [MODEL ...] [--backend opengl|opencl] [--precision f32|f16] [--runs N]
 
-A start is everything from the model's file to the end of the first inference; each runs in a process of its own. The
-drivers' own caches are off (NVIDIA, PoCL), or in a fresh folder for each process (Mesa, which gives out no programs
+A start is everything from the model's file to the end of the first inference; each runs in a separate process. The
+drivers' own caches are off (NVIDIA, PoCL), or in a fresh folder for each process (Mesa, which exports no programs
 without its cache).
 """
 
@@ -77,7 +77,7 @@ def main(
     precision: Literal["f32", "f16"] = "f32",
     runs: Annotated[int, typer.Option(min=1, help="Starts of each kind, of which the median is shown.")] = 1,
 ) -> None:
-    """Print a row for each model: cold (no cache), keeping (makes the cache), warm (takes it) and its phases."""
+    """Print a row for each model: cold (no cache), keeping (makes the cache), warm (uses it) and the phases of warm."""
     print(f"Milliseconds of a start, {backend}, {precision}")
     columns = ("cold", "keeping", "warm", "    %", "first inference", "inference", *PHASES)
     print(f"{'model':30}", *columns, sep="  ", flush=True)

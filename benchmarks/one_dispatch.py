@@ -1,13 +1,12 @@
-"""Times each model's steps as separate dispatches and as one or few, and compares what the two compute, bit for bit.
+"""Times each model's steps as separate dispatches and as one or few, and compares the results bit by bit.
 
 python benchmarks/one_dispatch.py --backend opencl --check 10000 [MODEL ...]
 python benchmarks/one_dispatch.py --backend opengl --way parts [MODEL ...]
 python benchmarks/one_dispatch.py --backend cuda --way full --check 1000 [MODEL ...]
 
-*full* is a graph of CUDA whose kernels start after the end of the one before; separate dispatches start before it.
-
-Each run of the comparison takes the next of three frames. The arena has the values of the frame before, or is filled
-with NaN before each hundredth, so that a step that reads too early gives a wrong result.
+*full* is a graph of CUDA whose kernels start after the previous one has ended; separate dispatches start earlier.  Each
+run of the comparison takes the next of three frames. The arena has the values of the previous frame, or is filled with
+NaN before each hundredth frame, so that a step that reads too early gives a wrong result.
 """
 
 from __future__ import annotations
@@ -149,9 +148,9 @@ def bits(device: Device, resources: list[Resource]) -> list[npt.NDArray[np.uint3
 
 
 def differing_runs(device: Device, model: BoundModel, lists: list[CommandList], runs: int) -> int:
-    """In how many of ``runs`` the second list's outputs are not those of the first.
+    """The number of ``runs`` in which the second list's outputs differ from the first's.
 
-    TOGETHER runs follow each other without a wait, each into outputs of its own.
+    TOGETHER runs follow each other without a wait, each into its own outputs.
     """
     program = model.program
     name, poison = slot_name(model.picture), np.full(program.arena_nbytes // 4, np.nan, np.float32)

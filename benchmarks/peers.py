@@ -2,10 +2,10 @@
 
     python benchmarks/peers.py --ways cuda,torch-cuda-graph,torch-compile --seconds 50 [MODEL ...]
 
-Each model and way has a process of its own. All compile side by side, because compilers keep the CPU busy for long and
-the GPU for moments; what is not ready after ``--seconds`` is ended, and said to be. Then one after the other has the
-machine for itself: cuDNN chooses its kernels, the results are compared with LiteRT's, and runs are timed. Everything is
-bound, and in 16 bits. The columns are those of ``benchmarks/batch.py``, whose ``--batch`` this has, too.
+Each model and way has a separate process. All compile side by side, because compilers mostly use the CPU. A process
+that is not ready after ``--seconds`` is ended, which is reported. Then each process in turn has the machine for itself:
+cuDNN chooses its kernels, the results are compared with LiteRT's, and runs are timed. Everything is bound, and in 16
+bits. The columns are those of ``benchmarks/batch.py``, whose ``--batch`` this has, too.
 
 ``benchmarks/report.py peers FILE`` and ``batch-peers FILE`` keep what ``--json FILE`` wrote.
 """
@@ -39,7 +39,7 @@ Timed = Callable[[], Row | str]
 
 
 class Child(NamedTuple):
-    """A process, and the connection by which it says that it is ready, is told to go on, and sends its rows."""
+    """A process and its connection, for the messages "ready" and "go on", and for rows."""
 
     model: str
     way: str
@@ -59,7 +59,7 @@ def work(path: Path, way: str, sizes: list[int], schedule: Schedule, connection:
 
 
 def ready(path: Path, way: str, size: int, schedule: Schedule, stack: contextlib.ExitStack) -> Timed:
-    """A function that times the model, when all that can be done beside others is done."""
+    """A function that times the model. Everything that can run beside other processes is done before it returns."""
     if way == OURS:
         api = BY_NAME[OURS]
         stack.enter_context(api.new_context())
@@ -91,7 +91,7 @@ def start(path: Path, way: str, sizes: list[int], schedule: Schedule) -> Child:
 
 
 def said(child: Child, until: float) -> Row | str | None:
-    """What the process sends next. Raises TimeoutError at that time, and EOFError if the process ended."""
+    """The next message of the process. Raises TimeoutError at that time, and EOFError if the process has ended."""
     if not child.connection.poll(max(until - time.monotonic(), 0.0)):
         raise TimeoutError
     return child.connection.recv()

@@ -35,7 +35,7 @@ Cell = str | float | None
 
 @dataclass(frozen=True)
 class Result:
-    """A table of measurements, and all that is needed to measure it again.
+    """A table of measurements, with everything that is needed to measure it again.
 
     ``kind`` is a key of SECTIONS. ``date`` is YYYY-MM-DD, ``commit`` the tree that was measured. The first column is
     the model or subject; ``note`` is one or two sentences below the table, or "".
@@ -226,7 +226,8 @@ def frames(measured: dict[str, Any], commit: str) -> Result:
     rows: list[list[Cell]] = [[model, *(row.get(name) for name in on)] for model, row in by_model.items()]
     bound = any(run["io"] == "bound" for run in runs)
     kind, command = ("frames", f"{FRAMES} --json") if bound else ("read", f"{FRAMES} --read --json")
-    return Result(kind, *described(runs), today(), commit, command, ["model", *on], rows)
+    measured_on = [run["statistics"] for run in runs if run["statistics"] is not None]
+    return Result(kind, *machine_and_driver(measured_on), today(), commit, command, ["model", *on], rows)
 
 
 def batches(rows: list[dict[str, Any]], commit: str, command: str, kind: str = BATCH) -> Result:
@@ -235,7 +236,7 @@ def batches(rows: list[dict[str, Any]], commit: str, command: str, kind: str = B
     fenced = {(row["model"], row["on"], row["batch"]): round(row["fenced"], 4) for row in rows}
     names = list(dict.fromkeys((row["model"], row["on"]) for row in rows))
     cells: list[list[Cell]] = [[*name, *(fenced.get((*name, size)) for size in sizes)] for name in names]
-    return Result(kind, *told(rows), today(), commit, command, ["model", "on", *map(str, sizes)], cells)
+    return Result(kind, *machine_and_driver(rows), today(), commit, command, ["model", "on", *map(str, sizes)], cells)
 
 
 def beside(rows: list[dict[str, Any]], commit: str, command: str) -> Result:
@@ -244,10 +245,10 @@ def beside(rows: list[dict[str, Any]], commit: str, command: str) -> Result:
     fenced = {(row["model"], row["on"]): round(row["fenced"], 3) for row in rows}
     models = list(dict.fromkeys(row["model"] for row in rows))
     cells: list[list[Cell]] = [[model, *(fenced.get((model, name)) for name in on)] for model in models]
-    return Result(PEERS, *told(rows), today(), commit, command, ["model", *on], cells)
+    return Result(PEERS, *machine_and_driver(rows), today(), commit, command, ["model", *on], cells)
 
 
-def told(rows: list[dict[str, Any]]) -> tuple[str, str]:
+def machine_and_driver(rows: list[dict[str, Any]]) -> tuple[str, str]:
     """The machine, by the shortest name that an API gives its device, and the drivers' versions."""
     machine = min((row["device"] for row in rows if row["device"]), key=len)
     return machine, "; ".join(dict.fromkeys(row["driver"] for row in rows if row["driver"]))
@@ -274,14 +275,6 @@ def comparison(printed: str, machine: str, driver: str, commits: str) -> Result:
 
 def _change(before: float, after: float) -> str:
     return f"{(after / before - 1) * 100:+.1f}%" if before else ""
-
-
-def described(runs: list[dict[str, Any]]) -> tuple[str, str]:
-    """The machine, by the shortest name that an API gives its device, and the drivers' versions."""
-    told = [run["statistics"] for run in runs if run["statistics"] is not None]
-    by_device = {statistics["device"]: statistics["driver"] for statistics in told}
-    machine = min(by_device, key=len)
-    return machine, "; ".join(dict.fromkeys(by_device.values()))
 
 
 def today() -> str:

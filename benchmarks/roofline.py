@@ -68,8 +68,8 @@ def work(step: Step) -> Work:
 
 @dataclass(frozen=True)
 class Winograd:
-    """A way to compute 3x3 windows of stride 1: of a patch of outputs, per pair of slices (16 pairs of channels)
-    multiply-adds, and per slice additions to transform inputs and outputs, four channels each.
+    """A form of Winograd for 3x3 windows of stride 1. For a patch of outputs it needs multiply-adds per pair of slices
+    (16 pairs of channels), and additions per slice (four channels) to transform inputs and outputs.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Runs a demo for a long time on a looping video, and says whether memory or GL objects grow and how even frames are.
+"""Runs a demo for a long time on a looping video, and reports growth of memory and GL objects, and uneven frames.
 
 Example: python benchmarks/soak.py --seconds 1800 --output soak.txt
 
@@ -66,7 +66,7 @@ class Soak:
     started: float = 0.0
 
     def prepare(self, prepare: Callable[[Scene], Task], scene: Scene) -> Task:
-        """Make the task, with a draw that is watched."""
+        """Make the task, and wrap its draw."""
         task, context = prepare(scene), scene.picture.context
 
         def draw(frame: fb.GlTexture) -> None:

@@ -1,7 +1,7 @@
 """Draws demos/assets/hand.jpg, the picture of the demo of hands: ``python scripts/draw_hand.py``.
 
-No photograph of a hand comes with the packages that the demos need. This one is drawn: limbs are round bars that get
-thinner, their heights are lit from the left, and lines of the palm are drawn over them.
+The packages that the demos need have no photograph of a hand. This one is drawn: limbs are tapered round bars, lit from
+the left, and lines of the palm are drawn over them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Damages models and looks for crashes: ``python scripts/fuzz_models.py --seconds 600 MODEL.tflite ...``.
 
-Each damaged file is read, claimed and, if it is accepted, loaded and allocated by LiteRT, in a process of its own
-with bounded time and memory. What ends in a signal, in a hang or in any exception but ModelError (and LiteRT's own
-RuntimeError) is kept in ``--keep``, and the exit status is 1. POSIX only.
+Each damaged file is read, claimed and, if it is accepted, loaded and allocated by LiteRT, in a separate process with
+bounded time and memory. Files that cause a signal, a hang or any exception except ModelError (and LiteRT's own
+RuntimeError) are kept in ``--keep``, and the exit status is 1. POSIX only.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ STEPS = (-1000, -8, -4, -2, -1, 1, 2, 4, 8, 1000)
 
 
 def structure(content: bytes) -> list[int]:
-    """The positions of the bytes that are no constant's values: changing weights breaks nothing."""
+    """The positions of all bytes outside constants: changing weights breaks nothing."""
     outside = np.ones(len(content), np.bool_)
     start = np.frombuffer(content, np.uint8).ctypes.data
     for subgraph in read_model(content).subgraphs:
@@ -92,7 +92,7 @@ def try_model(content: bytes) -> str:
 
 
 def apart(action: Callable[[], str]) -> str:
-    """The action's result, from a process of its own; or the signal or exception that ended it."""
+    """The action's result, from a separate process; or the signal or exception that ended it."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

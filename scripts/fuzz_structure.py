@@ -1,13 +1,11 @@
-"""Mutants of models by structure, through the whole road: ``python scripts/fuzz_structure.py --road gl --count 2000``.
-
-A mutant is a sound flatbuffer in which one to three fields of any table have another value: numbers, names, lists,
-options, buffers and tables themselves. Each is inspected, read, claimed and lowered; on the roads "gl" and "cl" it is
-also allocated, run, and compared with LiteRT. Batches run in processes of their own with limits of time and memory.
-
-Counted apart, and kept in ``--keep`` with their reason: crashes, hangs, odd exceptions, wrong results, and more than 2
-GB of memory. A crash or hang of LiteRT alone on the same file is counted as LiteRT's. The exit status is 1 if anything
-is framebind's. With ``--processes`` that many batches run at once. An interrupt ends the run with the counts so far.
-POSIX only.
+"""Runs mutants of models through the whole pipeline: ``python scripts/fuzz_structure.py --road gl --count 2000``.  A
+mutant is a valid flatbuffer in which one to three fields of any table have another value: numbers, names, lists,
+options, buffers and tables themselves. Each is inspected, read, claimed and lowered; with the roads "gl" and "cl" it is
+also allocated, run, and compared with LiteRT. Batches run in separate processes with limits of time and memory.  These
+faults are counted, and kept in ``--keep`` with their reason: crashes, hangs, unexpected exceptions, wrong results, and
+more than 2 GB of memory. If LiteRT alone crashes or hangs on the same file, the fault counts as LiteRT's. The exit
+status is 1 if anything is framebind's. With ``--processes`` that many batches run at once. An interrupt ends the run
+with the counts so far. POSIX only.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ RESIDENT = 2 << 30
 SECONDS = {"null": 10, "gl": 30, "cl": 60}
 """Limit for one mutant: PoCL compiles slowly."""
 PATIENCE = 5
-"""A mutant that seems to hang is given as many times its limit in a process of its own."""
+"""A mutant that seems to hang is tried again in a separate process, with its limit times this."""
 BATCH = 50
 """Mutants of one process."""
 EVERY_SECONDS = 10
@@ -71,7 +69,7 @@ UNDEFINED = {"RIGHT_SHIFT", "STABLEHLO_SHIFT_LEFT"}
 
 
 def outcome_of(content: bytes, road: str) -> str:
-    """The outcome of a mutant: how far it came, or a fault and its reason."""
+    """The outcome of a mutant: the last phase that it reached, or a fault and its reason."""
     try:
         reached = _without_gpu(content)
         if road == "null" or reached != "lowered":

@@ -3,9 +3,9 @@
     python scripts/kernel_texts.py before.json
     python scripts/kernel_texts.py after.json --against before.json
 
-Each case is compiled on the null device, which renders both dialects and computes nothing: seconds, no driver. With
-``--against`` it prints the cases whose steps differ or that are gone, and fails if there are any; new ones are counted.
-With ``--texts FOLDER`` it also writes every distinct text to a file that is named by its hash.
+Each case is compiled on the null device, which renders both dialects and computes nothing. This takes seconds and needs
+no driver. ``--against`` prints the cases whose steps differ or that are missing, and fails if there are any; new cases
+are counted. ``--texts FOLDER`` also writes every distinct text to a file that is named by its hash.
 """
 
 from __future__ import annotations

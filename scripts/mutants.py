@@ -1,4 +1,4 @@
-"""Sound flatbuffers of models in which one to three fields of any table have another value, for fuzz_structure.py."""
+"""Valid flatbuffers of models in which one to three fields of any table have another value, for fuzz_structure.py."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ QUALITY = [cv2.IMWRITE_JPEG_QUALITY, 88]
 
 
 def demo(folder: Path, name: str, *options: str) -> cv2.typing.MatLike:
-    """The picture that a demo makes of the photograph."""
+    """A demo's picture of the photograph."""
     output = folder / "picture.png"
     source = ("--source", str(PHOTOGRAPH), "--frames", "1", "--output", str(output))
     subprocess.run([sys.executable, "-m", "framebind", "demo", name, *source, *options], check=True)
@@ -84,7 +84,7 @@ def window(folder: Path) -> None:
 
 
 def programs(folder: Path) -> None:
-    """What each program of demos/hosts shows, of another photograph each, on a virtual screen."""
+    """The window of each program of demos/hosts, each with another photograph, on a virtual screen."""
     screen = runpy.run_path(str(ROOT / "tests" / "support" / "screen.py"))["Screen"]
     photographs = [PHOTOGRAPH, *(STYLES[number] for number in (6, 0, 1))]  # a person, a cat, a cup, a rocket
     picture, shown = folder / "frame0.png", folder / "shown.png"

@@ -1,4 +1,4 @@
-"""Models as converters write them: Keras architectures and hand-made layers, and what the GPU makes of them.
+"""Models from converters: Keras architectures and hand-made layers, and the operators that run on the GPU.
 
 python scripts/zoo.py convert FOLDER [NAME ...]   needs the extra: pip install -e '.[zoo]'
 python scripts/zoo.py measure FOLDER              operators on GPU and CPU, partitions, errors, load times

@@ -1,4 +1,4 @@
-"""Times quantized models with convolutions that sum integers, and with all arithmetic on the values they stand for.
+"""Times quantized models with convolutions that sum integers, and with all arithmetic on real values.
 
 python benchmarks/int8/frames.py [MODEL ...] [--backend cuda,opencl] [--runs N] [--json FILE]
 
@@ -48,7 +48,7 @@ WAYS: dict[str, tuple[Rewrite, ...]] = {
 
 @contextmanager
 def passes_without(dropped: tuple[Rewrite, ...]) -> Iterator[None]:
-    """Programs that are made meanwhile are made without these passes."""
+    """Within the block, programs are made without these passes."""
     whole = compiler.transform
 
     def without(graph: Graph, passes: Sequence[Pass]) -> Graph:

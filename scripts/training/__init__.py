@@ -1,1 +1,1 @@
-"""Teaches the model in ``demos/assets``. Run from a checkout: README.md here says how, and has the figures."""
+"""Trains the model in ``demos/assets``. Run it from a checkout: README.md here says how, and has the figures."""

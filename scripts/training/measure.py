@@ -1,4 +1,4 @@
-"""Measures a taught model against its teacher on pictures that it never saw: figures.json, comparison.jpg.
+"""Compares a trained model with its teacher on held-out pictures: figures.json, comparison.jpg.
 
 PYTHONPATH=scripts python -m training.measure style_transfer demos/assets/style_transfer.tflite
 """

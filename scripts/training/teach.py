@@ -1,4 +1,4 @@
-"""Trains a small network to give the answers of a big model: PYTHONPATH=scripts python -m training.teach style_transfer
+"""Trains a small network to imitate a large model: PYTHONPATH=scripts python -m training.teach style_transfer
 
 It needs PyTorch, and nothing else here does: pip install torch scikit-learn matplotlib.
 """
@@ -29,7 +29,7 @@ STEPS = 6000
 BATCH = 8
 RATE = 2e-3
 AVERAGING = 0.998
-"""The weights that are written are an exponential moving average of those that are trained, with this decay."""
+"""The decay of the exponential moving average of the trained weights, which is written to the file."""
 REPORT = 250
 Weights = dict[str, Any]
 """Tensors (torch.Tensor) by name."""

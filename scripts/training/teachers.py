@@ -1,4 +1,4 @@
-"""The big models that answer to pictures, on LiteRT's CPU kernels."""
+"""The teachers: large models, run on LiteRT's CPU kernels."""
 
 from __future__ import annotations
 
