@@ -86,6 +86,15 @@ _BRIEF = (
 take it for a call of a microsecond, and this thread would have to wait for it. That made four threads slower than two:
 docs/internals/trust.md.
 """
+_ADVICE = {
+    2: "free memory on the GPU; PyTorch keeps what it no longer uses (torch.cuda.empty_cache()), and JAX takes most of "
+    "it at its start (XLA_PYTHON_CLIENT_PREALLOCATE=false)",
+    **dict.fromkeys(
+        (700, 702, 710, 714, 715, 716, 717, 718, 719),
+        "a kernel failed, this library's or another's, and CUDA does nothing more in this process: start it anew",
+    ),
+}
+"""What to do about a status: out of memory; illegal addresses and the like, after which every call fails."""
 NOT_READY = 600
 """Status of a query for work that is not done: CUDA_ERROR_NOT_READY."""
 
@@ -112,9 +121,10 @@ def driver() -> Any:
 
 
 def check(status: int, what: str) -> None:
-    """Raise DeviceError if a call has failed, with what was being done and CUDA's name of the error."""
+    """Raise DeviceError if a call has failed, with what was being done, CUDA's name of the error, and advice."""
     if status:
-        raise DeviceError(f"{what} failed: {_error(driver(), status)}")
+        advice = _ADVICE.get(status)
+        raise DeviceError(f"{what} failed: {_error(driver(), status)}{f'; {advice}' if advice else ''}")
 
 
 def _error(library: Any, status: int) -> str:

@@ -198,7 +198,7 @@ class CudaArray(CudaObject):
         """A copy in memory of its own, made on the GPU after what was submitted before."""
         contexts = contexts_on(self.device)
         if not contexts:
-            raise BindingError(f"{self.label} cannot be copied: no CudaContext is open on device {self.device}")
+            raise BindingError(f"{self.label} cannot be copied: make a CudaContext on device {self.device}")
         context = contexts[0]
         for other in contexts[1:]:
             context.wait_for_stream(other.stream)

@@ -109,7 +109,10 @@ class CudaContext:
         self.capability = api.capability(device)
         """The compute capability: 90 is 9.0."""
         if self.capability < OLDEST_CAPABILITY:
-            raise DeviceError(f"'{self.name}' has compute capability {self.capability / 10}, and 7.0 is the oldest")
+            raise DeviceError(
+                f"'{self.name}' has compute capability {self.capability / 10}, and 7.0 is the oldest: use the backend "
+                "'opencl' or 'opengl'"
+            )
         self._driver = driver()
         what = f"making a CUDA context on '{self.name}'"
         self.handle: int = ask(self._driver.cuDevicePrimaryCtxRetain, ctypes.c_void_p, device, what=what)
@@ -144,7 +147,10 @@ class CudaContext:
             found = ctypes.c_void_p()
             check(self._driver.cuStreamGetCtx(stream, ctypes.byref(found)), f"looking at the stream {stream:#x}")
         if found.value != self.handle:
-            raise DeviceError(f"the stream {stream:#x} is not one of the primary context of '{self.name}'")
+            raise DeviceError(
+                f"the stream {stream:#x} is not one of the primary context of '{self.name}': make it on CUDA device "
+                f"{self.device}, with PyTorch, CuPy or CUDA's runtime, or leave it out"
+            )
         return stream
 
     @staticmethod
@@ -362,5 +368,5 @@ def _handle(stream: Any) -> int:
         )
     version, handle = stream.__cuda_stream__()
     if version != 0:
-        raise DeviceError(f"the stream speaks version {version} of __cuda_stream__, and 0 is known")
+        raise DeviceError(f"the stream speaks version {version} of __cuda_stream__, and 0 is known: give its handle")
     return int(handle)

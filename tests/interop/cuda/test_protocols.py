@@ -341,6 +341,16 @@ def test_a_context_whose_gpu_was_lost_is_closed_all_the_same(
     assert context.closed and recorder.retained == 0 and "what it had to do is lost: waiting for" in caplog.text
 
 
+@pytest.mark.parametrize(
+    "status, advice", [(2, r"torch.cuda.empty_cache\(\)"), (700, "start it anew"), (1, "error 1$")]
+)
+def test_errors_of_the_driver_say_what_to_do(recorder: RecordingDriver, status: int, advice: str) -> None:
+    with fb.CudaContext() as context:
+        recorder.failing["cuMemAlloc_v2"] = status
+        with pytest.raises(fb.DeviceError, match=f"^making room for .* failed: CUDA error {status}.*{advice}"):
+            fb.CudaArray.empty(context, (4,), np.float32)
+
+
 def test_a_fence_of_a_closed_context_says_so(recorder: RecordingDriver) -> None:
     with fb.CudaContext() as context:
         fence = CudaDevice(context).fence()
