@@ -94,7 +94,7 @@ _ADVICE = {
         "a kernel failed, this library's or another's, and CUDA does nothing more in this process: start it anew",
     ),
 }
-"""What to do about a status: out of memory; illegal addresses and the like, after which every call fails."""
+"""Advice by status: out of memory; illegal addresses and the like, after which every call fails."""
 NOT_READY = 600
 """Status of a query for work that is not done: CUDA_ERROR_NOT_READY."""
 

@@ -210,6 +210,7 @@ def test_a_frame_that_says_nothing_is_hd_or_sd_by_its_height() -> None:
     for height, matrix in ((720, "bt709"), (576, "bt601")):
         assert fb.YuvPicture.from_frame(av.VideoFrame(64, height, "nv12")).matrix == matrix
     assert fb.YuvPicture.from_frame(av.VideoFrame(64, 64, "yuvj420p")).range == "full"
+    assert fb.YuvPicture.from_frame(av.VideoFrame(64, 64, "p010le")).format == "p010"
     with pytest.raises(fb.BindingError, match="no format 'rgb24': it has nv12, p010, "):
         fb.YuvPicture.from_frame(av.VideoFrame(64, 64, "rgb24"))
     frame = av.VideoFrame(64, 64, "nv12")

@@ -291,6 +291,36 @@ def test_refused_arrays_leave_what_was_bound(recorder: RecordingDriver) -> None:
         delegate.close()
 
 
+def test_an_input_is_no_output_whichever_was_bound_last(recorder: RecordingDriver) -> None:
+    """Of a batch, each frame."""
+    with fb.CudaContext():
+        interpreter, delegate = ready()
+        first, second = (fb.CudaArray.from_array(np.zeros((2, *SHAPE[1:]), np.float32)) for _ in range(2))
+
+        def frame(array: fb.CudaArray, number: int) -> fb.CudaArray:
+            return fb.CudaArray(array.pointer + 256 * number, SHAPE, np.float32, device=0, keep=array)
+
+        delegate.bind_buffer_to_tensor(frame(second, 1), 1)
+        for source, is_free in ((first, True), (second, False), (first, True)):
+            delegate.bind_buffer_to_tensor(frame(source, 1), 0)
+            if is_free:
+                interpreter.invoke()
+            else:
+                with pytest.raises(fb.BindingError, match="bind another object to one of them"):
+                    interpreter.invoke()
+        interpreter.resize_tensor_input(0, (2, *SHAPE[1:]))
+        interpreter.allocate_tensors()
+        delegate.bind_buffer_to_tensor(second, 1)
+        for source, is_free in ((first, True), (second, False), (first, True)):
+            delegate.bind_buffer_to_tensor([frame(first, 0), frame(source, 1)], 0)
+            if is_free:
+                interpreter.invoke()
+            else:
+                with pytest.raises(fb.BindingError, match="bind another object to one of them"):
+                    interpreter.invoke()
+        delegate.close()
+
+
 def test_parts_of_one_array_are_an_input_and_an_output_if_they_share_no_element(recorder: RecordingDriver) -> None:
     with fb.CudaContext():
         interpreter, delegate = ready()

@@ -342,12 +342,12 @@ def test_a_context_whose_gpu_was_lost_is_closed_all_the_same(
 
 
 @pytest.mark.parametrize(
-    "status, advice", [(2, r"torch.cuda.empty_cache\(\)"), (700, "start it anew"), (1, "error 1$")]
+    "status, advice", [(2, r"; .*torch.cuda.empty_cache\(\)"), (700, "; .*start it anew"), (1, "$")]
 )
 def test_errors_of_the_driver_say_what_to_do(recorder: RecordingDriver, status: int, advice: str) -> None:
     with fb.CudaContext() as context:
         recorder.failing["cuMemAlloc_v2"] = status
-        with pytest.raises(fb.DeviceError, match=f"^making room for .* failed: CUDA error {status}.*{advice}"):
+        with pytest.raises(fb.DeviceError, match=f"^making room for .* failed: CUDA error {status}{advice}"):
             fb.CudaArray.empty(context, (4,), np.float32)
 
 
