@@ -245,6 +245,8 @@ def options_of_main(path: Path) -> list[str]:
 @pytest.mark.parametrize("page", TEXTS, ids=name_of)
 def test_commands_and_their_options_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
+    for fence in FENCE.finditer(text):
+        assert fence[1] != "sh" or not re.search("#.*python -m", fence[2]), f"two commands in one line: {fence[2]}"
     for words in commands(text):
         found = command_of(words)
         if found is not None:
