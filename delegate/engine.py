@@ -262,7 +262,9 @@ class Engine:
     def copy_to_cpu(self, graph: NativeGraph, tensor: int) -> None:
         """Copy a tensor that the GPU computed to the CPU's memory, counted."""
         if self.closed:
-            raise DelegateError("this GpuDelegate is closed, and with it what the model computed on the GPU")
+            raise DelegateError(
+                "this GpuDelegate is closed, and the model's results on the GPU are gone: make a new one"
+            )
         with self.boundary.open_device.entered():
             self.boundary.download(graph, tensor)
 
@@ -283,7 +285,7 @@ class Engine:
         """The device. Raises DelegateError if nothing runs on one."""
         device = self.boundary.device
         if self.closed or device is None:
-            raise DelegateError("no operator runs on the GPU, so that there is nothing to wait for; the log says why")
+            raise DelegateError("no operator runs on the GPU, so there is nothing to wait for; the log says why")
         return device
 
     def _target(self) -> Target:

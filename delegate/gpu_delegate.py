@@ -120,7 +120,9 @@ class GpuDelegate:
         """
         engine = self.engine
         if engine.model is None or not engine.is_attached:
-            raise DelegateError("this GpuDelegate serves no interpreter, so that no operator has been given to it")
+            raise DelegateError(
+                "this GpuDelegate serves no interpreter, so it has no operators: give it to an interpreter first"
+            )
         reasons = {
             (number, operator): reason
             for number, claims in engine.claims.items()

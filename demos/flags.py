@@ -74,13 +74,15 @@ class DelegateFlags:
         int | None,
         Option(
             min=0,
-            help="Only the largest parts of the model; 0, as not given, is all.",
+            help="Run only this many of the model's largest parts; 0, the default, runs all.",
         ),
     ] = None
     first_delegate_node_index: Annotated[
-        int, Option("--first-node", min=0, help="The first operator that may be on it.")
+        int, Option("--first-node", min=0, help="The first operator that may run on the GPU.")
     ] = 0
-    last_delegate_node_index: Annotated[int | None, Option("--last-node", min=0, help="The last one.")] = None
+    last_delegate_node_index: Annotated[
+        int | None, Option("--last-node", min=0, help="The last operator that may run on the GPU.")
+    ] = None
     quantization: Annotated[
         Literal["true", "false"],
         Option(

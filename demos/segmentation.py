@@ -369,7 +369,7 @@ def command(
     options: Options,
     effect: Annotated[
         Effect | None,
-        typer.Option(help="Colour what is there, cut people out, or blur what is behind them. Keys 1 to 3 switch."),
+        typer.Option(help="Colour the classes, cut people out, or blur their background. Keys 1 to 3 switch."),
     ] = None,
     background: Annotated[
         str, typer.Option(help="The background of people who are cut out: a colour as #rrggbb, or a picture.")

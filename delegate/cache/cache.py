@@ -155,7 +155,7 @@ class Cache:
         try:
             return decode(bytes(found))
         except TuningError as reason:
-            log.warning(f"what was measured, in {self._path}, is not used and measured anew: {reason}")
+            log.warning(f"the measurements in {self._path} are not used and made anew: {reason}")
             return None
 
     def keep_tuning(self, what: str, tuning: Tuning) -> None:

@@ -103,7 +103,7 @@ class _Loop:
         for source, tried, entered, left, output in zip(raw.inputs, *lists, strict=True):
             tensors = stored[source], tested.tensors[tried], step.tensors[entered], step.tensors[left], stored[output]
             if any((t.dtype, t.quantization) != (tensors[0].dtype, tensors[0].quantization) for t in tensors):
-                raise Unsupported(f"tensor '{stored[output].name}' has not one type and scale in all its steps")
+                raise Unsupported(f"tensor '{stored[output].name}' does not have one type and scale in all steps")
 
     def _goes_on(self, number: int, values: Sequence[int]) -> bool:
         """Whether the condition holds: it follows from constants."""

@@ -131,7 +131,7 @@ def _refuse_types(raw: RawOperator, tensors: Mapping[int, TensorInfo]) -> None:
             tensor.dtype == "complex64" and tensor.exact_in_f32
         )  # as claims.py finds, an operator of the GPU wrote it
         if tensor.constant is None and tensor.dtype not in RUNTIME_DTYPES and not of_gpu:
-            raise Unsupported(f"tensor '{tensor.name}' is {tensor.dtype}, which the GPU has for constants at most")
+            raise Unsupported(f"tensor '{tensor.name}' is {tensor.dtype}, which the GPU supports only for constants")
 
 
 def _refuse_unknown_shape(raw: RawOperator, parsed: ParsedSubgraph) -> None:

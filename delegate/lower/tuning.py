@@ -110,7 +110,7 @@ def decode(data: bytes) -> Tuning:
     except (ValueError, RecursionError) as error:
         raise TuningError(f"it is no JSON: {error}") from error
     if not isinstance(found, dict) or cast(Any, found).keys() != asdict(Tuning()).keys():
-        raise TuningError("its fields are others")
+        raise TuningError("it has other fields")
     tuning = Tuning(**cast(dict[str, Any], found))
     tuned: Any = tuning.tuned
     if not isinstance(tuned, dict) or not all(type(n) is int and n > 0 for n in cast(Any, tuned).values()):

@@ -84,7 +84,7 @@ class ProgramMaker:
         try:
             return None if tuning is None else self._make(name, build_graph, tuning)
         except TuningError as reason:
-            log.warning(f"what was measured is not used and measured anew: {reason}")
+            log.warning(f"the measurements of an earlier start are not used and made anew: {reason}")
             return None
 
     def _make(self, name: str, build_graph: BuildGraph, tuning: Tuning) -> Program:

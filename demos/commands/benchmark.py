@@ -40,9 +40,11 @@ WarmUpRuns = Annotated[
     typer.Option("--warmup-runs", min=0, help="Frames before them, for half a second at least."),
 ]
 Signature = Annotated[str, typer.Option(help="Run this signature, with --read, by its name.")]
-MaxSecs = Annotated[float, typer.Option("--max-secs", min=0.0, help="No frame begins after so many seconds of frames.")]
+MaxSecs = Annotated[
+    float, typer.Option("--max-secs", min=0.0, help="Begin no frame after this many seconds of frames.")
+]
 RunDelay = Annotated[float, typer.Option("--run-delay", help="Seconds of pause before each timed frame.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Time initialization alone, and run nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Time only initialization, and run nothing.")]
 Bound = Annotated[
     bool, typer.Option("--bound/--read", help="Inputs and outputs on the GPU and nothing copied, or in CPU memory.")
 ]
@@ -52,9 +54,9 @@ Profile = Annotated[
     bool, typer.Option("--profile", help="Also the time of each step as a dispatch, by the GPU's own clock.")
 ]
 Trace = Annotated[
-    Path | None, typer.Option(help="Write the dispatches' times there, for chrome://tracing or ui.perfetto.dev.")
+    Path | None, typer.Option(help="Write the dispatches' times to this file, for chrome://tracing or ui.perfetto.dev.")
 ]
-Plot = Annotated[Path | None, chart_option("Draw GPU against CPU, each step with its floor, and memory")]
+Plot = Annotated[Path | None, chart_option("Draw GPU and CPU times, each step with its lower bound, and memory")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV instead of tables.")]
 
 

@@ -12,7 +12,9 @@ Devices = Annotated[
     typer.Option("--device", help="gl, gles, cuda, cl, or cl:NAME; several times for several. By default each GPU."),
 ]
 Everything = Annotated[bool, typer.Option("--all", help="All operator cases, which takes up to 30 minutes.")]
-Minutes = Annotated[float | None, typer.Option(min=0.0, help="The longest that it may take; by default 3, or 30.")]
+Minutes = Annotated[
+    float | None, typer.Option(min=0.0, help="The most minutes that it may take; by default 3, or 30 with --all.")
+]
 Models = Annotated[
     list[str] | None,
     typer.Argument(metavar="MODEL", help="Your own .tflite files: their names and messages will be in the file."),

@@ -31,7 +31,9 @@ Model = Annotated[str, typer.Argument(metavar="MODEL", help="A .tflite file, or 
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same random inputs.")]
 Tolerance = Annotated[
     float | None,
-    typer.Option(min=0.0, help="How far an element may be off; else a thousandth of the output's largest value."),
+    typer.Option(
+        min=0.0, help="The allowed error of an element; by default a thousandth of the output's largest value."
+    ),
 ]
 
 

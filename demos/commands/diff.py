@@ -30,7 +30,7 @@ Model = Annotated[str, typer.Argument(metavar="MODEL", help="A .tflite file, or 
 Runs = Annotated[int, typer.Option("--runs", min=1, help="Number of random inputs; each is run on both.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same random inputs.")]
 Tolerance = Annotated[
-    float | None, typer.Option(min=0.0, help="Exit with 1 if an element of an output is off by more than this.")
+    float | None, typer.Option(min=0.0, help="Exit with 1 if an element of an output differs by more than this.")
 ]
 Plot = Annotated[Path | None, chart_option("Draw the errors of the outputs, and of every tensor along the model")]
 

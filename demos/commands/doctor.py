@@ -260,7 +260,7 @@ def _cameras(listed: list[fb.Camera]) -> Iterator[Finding]:
         try:
             with fb.open_source(index) as source:
                 width, height = source.size
-                yield Finding("camera", "ok", f"{source.name}: {width}x{height}, {source.fps or '?'} frames a second")
+                yield Finding("camera", "ok", f"{source.name}: {width}x{height}, {source.fps or '?'} frames per second")
         except fb.SourceError as error:
             yield Finding("camera", "missing", f"{name}: {error}", "videos, pictures and 'synthetic' do as well")
 

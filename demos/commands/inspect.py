@@ -26,7 +26,7 @@ ModelName = Annotated[str, typer.Argument(metavar="MODEL", help="A .tflite file,
 Precision = Annotated[
     Literal["f32", "f16", "false", "true"], typer.Option(help="Storage of weights and of some intermediate tensors.")
 ]
-GraphFile = Annotated[Path | None, chart_option("Draw the operators, where each runs, and what is fused")]
+GraphFile = Annotated[Path | None, chart_option("Draw the operators, the device of each, and fused groups")]
 BACKENDS: dict[str, AnyBackend] = {"null": "null", AUTO: AUTO, **{name: api.backend for name, api in BY_NAME.items()}}
 Backend = Annotated[
     str,

@@ -36,19 +36,17 @@ Inputs = Annotated[
 Output = Annotated[
     str, typer.Option(help="The folder of the results, or its URL; one inside it for each folder of the inputs.")
 ]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace results that are there.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Leave out videos that an earlier run finished.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing results.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Skip videos that an earlier run finished.")]
 
 Jobs = Annotated[
     int | None,
     typer.Option(min=1, max=64, help="Videos at once, each in a process; with --gpus, those of each GPU (8)."),
 ]
-Profile = Annotated[Path | None, chart_option("Draw what decoder, model and encoder did, and their waits")]
+Profile = Annotated[Path | None, chart_option("Draw the work and the waits of decoder, model and encoder")]
 Gpus = Annotated[str, typer.Option(help='"all" or numbers, such as 0,1: processes on each of these GPUs.')]
 
-Ray = Annotated[
-    str, typer.Option(metavar="local|auto|ADDRESS", help="The Ray cluster that does it, on all of its GPUs.")
-]
+Ray = Annotated[str, typer.Option(metavar="local|auto|ADDRESS", help="Run on this Ray cluster, on all its GPUs.")]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,7 @@ Streams = Annotated[
 Task = Annotated[str, typer.Option(help=f"One of {', '.join(name for name in TASKS if name != 'raw')}.")]
 Model = Annotated[str, typer.Option(help="A .tflite file or a known model; by default the task's own.")]
 Labels = Annotated[Path | None, typer.Option(help="The names of the classes of detect or classify, one per line.")]
-Jsonl = Annotated[Path | None, typer.Option(help="The file to which a line per thing found is added.")]
+Jsonl = Annotated[Path | None, typer.Option(help="Append a line per result to this file.")]
 Web = Annotated[
     str, typer.Option(metavar="[HOST:]PORT", help="Serve a page with the pictures and figures; for this machine only, "
                       "unless another HOST is named.")

@@ -51,13 +51,13 @@ class Options(GpuFlags):
     ] = "bt601"
     mirror: Annotated[bool, Option("--mirror", help="Mirror the frames, left to right.")] = False
     vsync: Annotated[
-        bool, Option(help="Wait for the display, and show videos at their own speed; or run as fast as it goes.")
+        bool, Option(help="Wait for the display, and show videos at their own speed; or run as fast as possible.")
     ] = True
     copying: Annotated[
         bool, Option("--copying", help="Copy each frame through the CPU, as programs without bindings do.")
     ] = False
     profile: Annotated[
-        Path | None, Option(help="Write when each stage of each frame ran to this file, for chrome://tracing.")
+        Path | None, Option(help="Write the times of each stage of each frame to this file, for chrome://tracing.")
     ] = None
 
 

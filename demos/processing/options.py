@@ -27,8 +27,8 @@ class WorkOptions:
     save: Annotated[
         str,
         Option(
-            help="With commas between: video, the painted video with its sound; masks, of segment and matte; jsonl "
-            "and parquet, a row for each thing found; npz, the outputs of the task raw, whose default it is."
+            help="Separated by commas: video, the painted video with its sound; masks, of segment and matte; jsonl "
+            "and parquet, a row for each result; npz, the outputs of the task raw, whose default it is."
         ),
     ] = ""
     masks: Annotated[
@@ -54,7 +54,7 @@ class WorkOptions:
         ),
     ] = None
     quality: Annotated[int | None, Option(min=0, max=63, help="The encoder's rate factor: smaller is better.")] = None
-    every: Annotated[int, Option(min=1, help="Every how many frames one is taken.")] = 1
+    every: Annotated[int, Option(min=1, help="Take every Nth frame.")] = 1
     start: Annotated[float, Option(min=0, help="The second of each video at which to begin.")] = 0.0
     end: Annotated[
         float | None, Option(min=0, help="The second at which to end; by default that of the last frame.")

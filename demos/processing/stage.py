@@ -58,7 +58,7 @@ class VideoStage:
     overwrite : bool
         Replace files that are there.
     every : int
-        Every how many frames one is taken.
+        Take every Nth frame.
     start, end : float, optional
         Seconds of the first frame, and of the first one that is left out.
     labels : str or Path, optional

@@ -39,7 +39,7 @@ class Work:
     codec: str | None = None
     quality: int | None = None
     every: int = 1
-    """Every how many frames one is taken."""
+    """Take every Nth frame."""
     start: float = 0.0
     end: float | None = None
     """Seconds of the first frame, and of the first one that is left out."""
