@@ -262,9 +262,7 @@ class Engine:
     def copy_to_cpu(self, graph: NativeGraph, tensor: int) -> None:
         """Copy a tensor that the GPU computed to the CPU's memory, counted."""
         if self.closed:
-            raise DelegateError(
-                "this GpuDelegate is closed, and the model's results on the GPU are gone: make a new one"
-            )
+            raise DelegateError("this GpuDelegate is closed, so its results on the GPU are gone: make a new one")
         with self.boundary.open_device.entered():
             self.boundary.download(graph, tensor)
 
