@@ -38,6 +38,7 @@ from .interop.frames.show.marks import Marks
 from .interop.frames.show.overlay import Overlay
 from .interop.frames.show.sink import Sink, open_sink
 from .interop.frames.video.division import VideoPart, divide_video, video_seconds
+from .interop.frames.video.planes import Planes
 from .interop.frames.video.streams import StreamOptions
 from .interop.frames.video.tags import VideoTags
 from .interop.frames.video.work_time import WorkTime
@@ -94,6 +95,7 @@ __all__ = [
     "OpResolverType",
     "Overlay",
     "PartitionReport",
+    "Planes",
     "SharingReport",
     "SignatureRunner",
     "Sink",

@@ -22,8 +22,9 @@ from .player.run import main
 from .player.task import Finder, Mask, Model, Run, Scene, Task, Variant
 from .vision import shares
 from .vision.captions import draw_legend, draw_notice
-from .vision.labels import palette
+from .vision.labels import Color, palette
 from .vision.masks import SPREAD, enlarge, enlarge_classes, smooth_classes, smooth_person
+from .vision.painting import NOBODY, OPACITY, PERSON_FROM, MaskPainter
 from .vision.pictures import read_picture
 from .vision.presence import share_counter
 
@@ -47,8 +48,10 @@ Draw = Callable[[fb.GlTexture], None]
 Rows = Callable[[], list[dict[str, Any]]]
 """The results of the frame that was drawn last, as values for JSON."""
 
-_OVER = """
-vec3 over(vec3 background, vec3 person, float mask) { return mix(background, person, smoothstep(0.3, 0.7, mask)); }
+_OVER = f"""
+vec3 over(vec3 background, vec3 person, float mask) {{
+    return mix(background, person, smoothstep({NOBODY}, {PERSON_FROM}, mask));
+}}
 """
 # The picture behind fills the frame; what is too wide or too high of it is cut off on both sides.
 _CUTOUT = f"""{_OVER}
@@ -106,7 +109,7 @@ void main() {
 _CLASSES = f"""
 vec4 value(float number, vec3 here) {{
     int found = int(number + 0.5);
-    return vec4(found == 0 ? here : mix(here, PALETTE[found], 0.6), 1.0);
+    return vec4(found == 0 ? here : mix(here, PALETTE[found], {OPACITY}), 1.0);
 }}
 {SPREAD}
 void main() {{ color = spread(uv, texture(frame, uv).rgb); }}
@@ -166,42 +169,41 @@ def prepare(scene: Scene, effect: Effect | None = None, background: str = BACKGR
 
 
 def finder(model: Model, size: tuple[int, int], effect: Effect | None = None) -> Finder:
-    """The same without drawing. Its masks do not follow the picture's edges, because the picture is not read.
+    """The same by NumPy. Its masks do not follow the picture's edges, because that is not read; its painted frames do.
 
     Raises ModelError for a model whose output is not scores of classes.
     """
     width, height, channels = _output(model)
     mean, std = _normalization(channels)
+    is_classes = channels > 1 and effect in (None, "classes")
     small, found = np.zeros((height, width), np.float32), list[dict[str, Any]]()
-    if channels > 1 and effect in (None, "classes"):
-        colours = (255 * np.array([(0.0, 0.0, 0.0), *palette(channels)[1:]])).round()
-        names, enlarge_small = _names(channels), shares.enlarge_classes
-        smooth, rows = (
-            shares.smooth_classes(),
-            lambda numbers: class_rows(np.bincount(numbers.ravel(), minlength=channels) / numbers.size),
-        )
-    else:
-        colours, names, enlarge_small = np.arange(256)[:, None].repeat(3, 1), (), shares.enlarge
-        smooth, rows = (
-            shares.smooth_person(PERSON),
-            lambda mask: person_rows(np.count_nonzero(mask >= 0.5) / mask.size),
-        )
+    smooth, painter = shares.smooth_classes() if is_classes else shares.smooth_person(PERSON), MaskPainter()
+    names, colors = _names(channels) if is_classes else (), palette(channels)
 
     def find(run: Run) -> list[dict[str, Any]]:
         nonlocal small, found
         (scores,) = run(Sampling(mean, std, None, 0.0))
         small = smooth(scores.reshape(height, width, channels))
-        found = rows(small)
+        if is_classes:
+            found = class_rows(np.bincount(small.ravel(), minlength=channels) / small.size)
+        else:
+            found = person_rows(np.count_nonzero(small >= 0.5) / small.size)
         return found
 
     def mark(marks: fb.Marks) -> None:
         draw_classes(marks, [names.index(each["class"]) for each in found], channels, size)
 
-    def values() -> npt.NDArray[np.uint8]:
-        return enlarge_small(small, size)
+    def paint() -> Callable[[fb.Planes], None]:
+        if is_classes:
+            return partial(painter.color_classes, small, colors)
+        return partial(painter.cut_out, small, _color(BACKGROUND))
 
-    rgba = np.concatenate([colours, np.full((len(colours), 1), 255)], 1).astype(np.uint8)
-    return Finder(find, mark if names else None, Mask(values, lambda: rgba[values()], names))
+    def values() -> npt.NDArray[np.uint8]:
+        return (shares.enlarge_classes if is_classes else shares.enlarge)(small, size)
+
+    seen = 255 * np.array([(0.0, 0.0, 0.0), *colors[1:]]) if is_classes else np.arange(256)[:, None].repeat(3, 1)
+    rgba = np.concatenate([seen.round(), np.full((len(seen), 1), 255)], 1).astype(np.uint8)
+    return Finder(find, mark if is_classes else None, Mask(values, lambda: rgba[values()], names), paint)
 
 
 def person_rows(share: float) -> list[dict[str, Any]]:
@@ -351,17 +353,23 @@ def _blur(scene: Scene, mask: Callable[[fb.GlTexture], fb.GlTexture]) -> Draw:
 def _background(text: str) -> fb.GlTexture:
     """A texture of one texel for a colour, or of the picture's size for a picture file."""
     if text.startswith("#"):
-        try:
-            color = bytes.fromhex(text[1:])
-        except ValueError:
-            color = b""
-        if len(color) != 3:
-            raise fb.SourceError(f"the background '{text}' is no colour: write it as #rrggbb, for instance #00b140")
-        return fb.GlTexture.from_array(np.frombuffer(color, np.uint8).reshape(1, 1, 3))
+        color = 255 * np.array(_color(text))
+        return fb.GlTexture.from_array(color.round().astype(np.uint8).reshape(1, 1, 3))
     picture = read_picture(text)
     if picture is None:
         raise fb.SourceError(f"the background '{text}' is no picture that can be read, and no colour as #rrggbb")
     return fb.GlTexture.from_array(picture)
+
+
+def _color(text: str) -> Color:
+    """Red, green and blue, from 0 to 1, of a colour as #rrggbb. Raises SourceError if it is none."""
+    try:
+        red, green, blue = bytes.fromhex(text[1:])
+    except ValueError as error:
+        raise fb.SourceError(
+            f"the background '{text}' is no colour: write it as #rrggbb, for instance #00b140"
+        ) from error
+    return red / 255, green / 255, blue / 255
 
 
 @demo("deeplabv3_257_mv_gpu")

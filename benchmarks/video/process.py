@@ -7,7 +7,7 @@ The videos have 1280x720 pixels, H.264, of the bundled photograph in motion. Apa
 * decode: PyAV alone, to the decoder's planes;
 * model: the model alone, bound to a picture of that size on the GPU (or what stands for it), waited for each frame;
 * encode: PyAV alone, to finished H.264 files, from what the task's road has in CPU memory: planes of 4:2:0 for tasks
-  that mark the source's frames, RGBA pictures for the others.
+  that the CPU paints on the source's frames, RGBA pictures for the others.
 
 *upload*, what a frame costs from the decoder to a texture beside *decode*, is printed too, and is not in the sum.
 
@@ -41,7 +41,7 @@ from framebind.demos.flags import GpuFlags
 from framebind.demos.models import find_model
 from framebind.demos.player.network import Network
 from framebind.demos.player.task import Scene
-from framebind.demos.processing.tasks import MARKED, TASKS
+from framebind.demos.processing.tasks import PAINTED, TASKS
 from framebind.interop.frames.capture.readers import Frame, MotionReader, load_picture
 from framebind.interop.frames.show.av_file import AvFile
 from framebind.interop.frames.video.planar import FrameColours
@@ -80,7 +80,7 @@ def main() -> None:
         for task in given.task.split(","):
             model = _model_alone(task)
             whole = _process(clips, Path(folder) / f"out-{task}", task, frames)
-            rows.append(_row(task, decode=decode, model=model, encode=encode[task in MARKED], whole=whole))
+            rows.append(_row(task, decode=decode, model=model, encode=encode[task in PAINTED], whole=whole))
     if given.json is not None:
         given.json.write_text(json.dumps(rows, indent=1) + "\n")
 

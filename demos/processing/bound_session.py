@@ -1,6 +1,6 @@
 """Sessions without a picture: decoded luma and chroma are bound to the model, and only its outputs are read.
 
-On CUDA NVDEC decodes, and no pixel comes to the CPU. On OpenGL the CPU decodes; it also paints the marks of a task on
+On CUDA NVDEC decodes, and no pixel comes to the CPU. On OpenGL the CPU decodes; it also paints what a task finds on
 the decoder's frames, which then go to the encoder. The finders of ``tasks`` make rows and marks of the outputs.
 """
 
@@ -28,9 +28,9 @@ from .masks import add_run_lengths
 from .outputs import MarkedFrames, close_after_error, open_outputs
 from .rows import Row, make_rows
 from .session import Session, keeping_current
-from .tasks import FINDERS, MARKED, make_finder, model_of
+from .tasks import FINDERS, PAINTED, make_finder, model_of
 from .times import Times
-from .work import Work
+from .work import MASKED, Work
 
 Values = npt.NDArray[np.float32]
 
@@ -51,8 +51,8 @@ def is_bound(work: Work) -> bool:
 def bound_api(work: Work) -> Api | None:
     """The API of a work that is done without pictures, or None.
 
-    CUDA, also by "auto" on NVIDIA's GPU, if only rows are saved; OpenGL if the task's video is frames with marks. Masks
-    follow the edges of pictures if these are drawn: only "cuda" by name does without.
+    CUDA, also by "auto" on NVIDIA's GPU, if only rows are saved; OpenGL if the CPU can paint the task's video. Saved
+    masks follow the edges of pictures if these are drawn: only "cuda" by name does without.
     """
     if work.task not in FINDERS:
         return None
@@ -62,7 +62,7 @@ def bound_api(work: Work) -> Api | None:
         return CUDA
     if is_masked:
         return None
-    if work.task not in MARKED or (is_painted and work.suffix not in fb.MarkedVideo.suffixes):
+    if work.task not in PAINTED or (is_painted and work.suffix not in fb.MarkedVideo.suffixes):
         return None
     return GL if backend == "auto" or BY_NAME[backend] is GL else None
 
@@ -126,7 +126,7 @@ class BoundSession(Session):
                 model = self._model(model_of(work))
                 finder = make_finder(work, model, reader.size)
                 pictures = _Pictures(reader, times)
-                painted = MarkedFrames(lambda: pictures.last, fb.Marks(), reader.rotation)
+                painted = MarkedFrames(lambda: pictures.last, fb.Marks(), reader.rotation, finder.paint)
                 mask = finder.mask if "masks" in work.save else None
                 written = open_outputs(outputs, work, source, place, painted, reader, times, mask)
 
@@ -168,7 +168,10 @@ class BoundSession(Session):
 
 
 class MarkingSession(BoundSession):
-    """A session without a picture on OpenGL. Sources that give no luma and chroma go through one that draws."""
+    """A session without a picture on OpenGL.
+
+    Sources that give no luma and chroma go through one that draws, and so do masks that a GPU can paint.
+    """
 
     def __init__(self, work: Work, *, egl: int | None = None) -> None:
         super().__init__(work, api=GL)
@@ -181,9 +184,9 @@ class MarkingSession(BoundSession):
         return self
 
     def __exit__(self, *exception: object) -> None:
-        super().__exit__(*exception)
         if self._drawing is not None:
             self._drawing.__exit__(*exception)
+        super().__exit__(*exception)
 
     @contextlib.contextmanager
     def _current(self) -> Iterator[None]:
@@ -192,6 +195,9 @@ class MarkingSession(BoundSession):
 
     def _run(self, work: Work, source: str, place: Path | None, outputs: contextlib.ExitStack) -> Iterator[list[Row]]:
         self._times = Times()
+        if work.task in MASKED and "video" in work.save and not self._bound_context.software:
+            yield from self._run_drawing(work, source, place, outputs)
+            return
         reader = fb.open_source(source, start=work.start, end=work.end)
         if reader.decoder == "nvdec":  # a CudaContext of the caller is current
             reader.stop()
@@ -200,7 +206,13 @@ class MarkingSession(BoundSession):
             yield from self._read(work, reader, source, place, outputs)
             return
         reader.stop()
-        self._drawing = self._drawing or Session(self.work, egl=self._egl).__enter__()
+        yield from self._run_drawing(work, source, place, outputs)
+
+    def _run_drawing(
+        self, work: Work, source: str, place: Path | None, outputs: contextlib.ExitStack
+    ) -> Iterator[list[Row]]:
+        """As ``_run``, in a session that draws, which shares the context."""
+        self._drawing = self._drawing or Session(self.work, context=self._bound_context).__enter__()
         try:
             yield from self._drawing._run(work, source, place, outputs)
         finally:

@@ -37,6 +37,8 @@ class MarkedFrames(NamedTuple):
     marks: fb.Marks
     rotation: int
     """``Source.rotation``."""
+    paint: Callable[[], Callable[[fb.Planes], None]] | None = None
+    """``Finder.paint``."""
 
 
 class Outputs(NamedTuple):
@@ -162,7 +164,8 @@ def _marks_writer(video: fb.MarkedVideo, frames: MarkedFrames, start: float) -> 
     def put(rows: Sequence[Row]) -> None:
         # The row's time, not the reader's: that may be ahead.
         time = rows[0]["time"]
-        video.put(frames.picture(), frames.marks, None if time is None else time - start)
+        paint = None if frames.paint is None else frames.paint()
+        video.put(frames.picture(), frames.marks, None if time is None else time - start, paint=paint)
 
     return put
 

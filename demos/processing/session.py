@@ -36,9 +36,9 @@ class Session:
     One video at a time is drawn, on the thread that opened it.
     """
 
-    def __init__(self, work: Work, *, egl: int | None = None) -> None:
-        """``egl`` is the GPU's EGL number; by default the first one that works is taken."""
-        self.work, self._egl = work, egl
+    def __init__(self, work: Work, *, egl: int | None = None, context: fb.GlContext | None = None) -> None:
+        """``egl`` is the GPU's EGL number, by default the first one that works; or ``context`` is somebody else's."""
+        self.work, self._egl, self._given = work, egl, context
         self._networks: dict[tuple[str, tuple[int, int] | None], Network] = {}
         self._takes_any_size: dict[str, bool] = {}
         self._overlay: fb.Overlay | None = None
@@ -52,8 +52,12 @@ class Session:
 
     def __enter__(self) -> Session:
         with keeping_current():
-            self._context = self._stack.enter_context(fb.GlContext.headless(device_index=self._egl))
-            self._timer = fb.GlTimer()
+            if self._given is None:
+                self._context = self._stack.enter_context(fb.GlContext.headless(device_index=self._egl))
+            else:
+                self._context = self._given
+            with self._context.made_current():
+                self._timer = fb.GlTimer()
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -10,7 +10,7 @@ from .. import classification, detection, landmarks, poses, segmentation, style_
 from ..models import DEFAULT_STYLE
 from ..player.task import Finder, Model, Scene, Task
 from . import raw
-from .work import Work
+from .work import MASKED, Work
 
 TASKS: dict[str, tuple[Callable[..., Task], str]] = {
     "style": (style_transfer.prepare, DEFAULT_STYLE),
@@ -26,8 +26,8 @@ TASKS: dict[str, tuple[Callable[..., Task], str]] = {
 WITHOUT_MEMORY = frozenset({"style", "classify", "raw"})
 """Tasks whose results do not depend on earlier frames: the others smooth their results over time."""
 
-MARKED = frozenset({"detect", "landmarks", "poses", "classify"})
-"""Tasks whose painted video is the source's own frames with marks on them."""
+PAINTED = frozenset({"detect", "landmarks", "poses", "classify", *MASKED})
+"""Tasks that the CPU can paint on the source's own frames."""
 FINDERS: dict[str, Callable[..., Finder]] = {
     "segment": segmentation.finder,
     "matte": partial(segmentation.finder, effect="cutout"),

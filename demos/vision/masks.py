@@ -72,8 +72,8 @@ _NEIGHBOURS = f"""
     if (highest - lowest < {SAME}) {{ ALIKE }}
     for (int y = -{RADIUS}; y <= {RADIUS}; y++) {{
         for (int x = -{RADIUS}; x <= {RADIUS}; x++) {{
-            ivec2 at = clamp(middle + ivec2(x, y), ivec2(0), size - 1);
-            vec4 there = texelFetch(small, at, 0);
+            ivec2 at = middle + ivec2(x, y);
+            vec4 there = texelFetch(small, clamp(at, ivec2(0), size - 1), 0);
             vec2 way = (vec2(at) - place) / {SPATIAL};
             vec3 other = (there.rgb - here) / {RANGE};
             float weight = exp(-0.5 * dot(way, way)) * max(exp(-0.5 * dot(other, other)), {FLOOR});

@@ -40,9 +40,9 @@ def spread(small: Array, frame: Array, values: Callable[[Array, Array], Array]) 
     total, weights = 0.0, 0.0
     for down in range(-masks.RADIUS, masks.RADIUS + 1):
         for across in range(-masks.RADIUS, masks.RADIUS + 1):
-            v = np.clip(np.floor(places[0] + 0.5) + down, 0, rows - 1).astype(int)
-            u = np.clip(np.floor(places[1] + 0.5) + across, 0, columns - 1).astype(int)
-            there = small[v, u].astype(np.float64)
+            v, u = np.floor(places[0] + 0.5) + down, np.floor(places[1] + 0.5) + across
+            at = np.clip(v, 0, rows - 1).astype(int), np.clip(u, 0, columns - 1).astype(int)
+            there = small[at].astype(np.float64)
             distance = ((v - places[0]) ** 2 + (u - places[1]) ** 2) / masks.SPATIAL**2
             difference = np.square((there[..., :3] - frame) / masks.RANGE).sum(axis=-1)
             weight = np.exp(-0.5 * distance) * np.maximum(np.exp(-0.5 * difference), masks.FLOOR)

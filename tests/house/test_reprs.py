@@ -48,6 +48,10 @@ WITHOUT_DEVICE: dict[str, tuple[Callable[[], object], str]] = {
     "MarkedVideo": (lambda: fb.MarkedVideo("marked.mp4", fps=25), "'marked.mp4', 25 fps"),
     "Marks": (fb.Marks, "to draw: 0"),
     "PartitionReport": (lambda: _served().partitions()[0], "2 operators, 1 dispatch>"),
+    "Planes": (
+        lambda: fb.Planes([np.zeros((4, 6), np.uint8)] * 3, 1, 1, fb.YuvPicture([None, None]).colours),
+        "6x4 of 1x1 pixels per chroma, bt709",
+    ),
     "SharingReport": (lambda: fb.SharingReport("a", "b", None, {"way": "long" * 99}, 0), "a and b share by None"),
     "WorkTime": (lambda: fb.WorkTime(1.5, 0.5, 1.0), "busy=1.5"),
     "StageTime": (lambda: fb.StageTime("upload", (0, 1), None), "upload"),

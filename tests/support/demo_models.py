@@ -36,6 +36,19 @@ def color_classifier() -> bytes:
     return tiny_models.build(G(tensors, operators, [0], [8]))
 
 
+def brightness(channels: int, least: float = 0.0) -> bytes:
+    """A model whose mask is the mean of a pixel's colours; of 21 classes, what is brighter than ``least`` is person."""
+    weights, bias = np.zeros((channels, 1, 1, 3), np.float32), np.zeros(channels, np.float32)
+    # A class keeps its place if another one is better by less than 1.
+    weights[-1 if channels == 1 else 15] = 1 / 3 if channels == 1 else 20 / 3
+    bias[-1 if channels == 1 else 15] = -20 * least
+    options = schema.Conv2DOptionsT()
+    options.strideH = options.strideW = 1
+    tensors = [T("x", (1, 48, 64, 3)), T("w", weights.shape, weights), T("b", (channels,), bias)]
+    tensors.append(T("y", (1, 48, 64, channels)))
+    return tiny_models.build(G(tensors, [Op("CONV_2D", [0, 1, 2], [3], options)], [0], [3]))
+
+
 def object_model(path: Path, logits: bool) -> Path:
     """The outputs of mobile_ssd_v2_float_coco: two boxes of class 3 on one place, two of class 7 on different ones."""
     boxes = np.random.default_rng(0).normal(0, 1, (1, 2034, 4)).astype(np.float32)

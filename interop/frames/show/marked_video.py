@@ -5,27 +5,28 @@ from __future__ import annotations
 import time
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ....kernels.colours import YuvColours
 from ...dlpack import host_array, is_on_host
 from ...errors import SourceError
 from ...yuv import YuvPicture
 from ..video.planar import FrameColours
+from ..video.planes import Plane, Planes
 from ..video.pyav import load_av
 from ..video.tags import VideoTags
 from ..video.work_time import WorkTime
 from .av_file import BY_SUFFIX, CODECS, AvFile
 from .marks import Marks
-from .painter import Planes, paint
+from .painter import paint
 from .writer import Writer
 
-Plane = npt.NDArray[Any]
+Paint = Callable[[Planes], None]
+"""Paints a frame."""
 _MOST, _LEAST = 4, 2
 """Most frames between the decoder and the encoder, and those of any size."""
 _MAX_BYTES = 256 << 20
@@ -107,7 +108,7 @@ class MarkedVideo:
     def __repr__(self) -> str:
         return f"<MarkedVideo: '{self._path}', {self._fps:g} fps>"
 
-    def put(self, picture: YuvPicture, marks: Marks, time: float | None = None) -> None:
+    def put(self, picture: YuvPicture, marks: Marks, time: float | None = None, *, paint: Paint | None = None) -> None:
         """Take a frame, and the marks that were added since the last one.
 
         Parameters
@@ -118,6 +119,8 @@ class MarkedVideo:
             What to paint.
         time : float, optional
             Seconds from the video's first frame at which it is to be shown; by default 1 / fps after the one before.
+        paint : callable, optional
+            Paints below the marks: called with the frame's ``Planes``, later, on the thread that paints.
 
         Raises
         ------
@@ -130,7 +133,7 @@ class MarkedVideo:
             raise SourceError(
                 f"'{self._path}' takes frames of {self._size[0]}x{self._size[1]}, not {size[0]}x{size[1]}"
             )
-        writer.put(self._slot(writer), _Marked(picture, marks.take()), 1, time)
+        writer.put(self._slot(writer), _Marked(picture, marks.take(), paint), 1, time)
 
     def _open(self, picture: YuvPicture, size: tuple[int, int]) -> Writer[_Marked]:
         upright = (size[1], size[0]) if self._rotation % 180 else size
@@ -185,6 +188,7 @@ class MarkedVideo:
 class _Marked(NamedTuple):
     picture: YuvPicture
     strokes: list[float]
+    paint: Paint | None
 
 
 class _MarkedFile:
@@ -199,7 +203,10 @@ class _MarkedFile:
         picture = marked.picture
         frame, columns, rows = upright_frame(picture, self._rotation)
         colours = YuvColours(picture.matrix, picture.range, picture.layout.bits)
-        paint(Planes(planes_of(frame), columns, rows, colours.numbers), marked.strokes)
+        planes = Planes(planes_of(frame), columns, rows, colours)
+        if marked.paint is not None:
+            marked.paint(planes)
+        paint(planes, marked.strokes)
         self._writer.put(_free_slot(self._free, self._writer), frame, 1, at)
 
     def finish(self) -> None:

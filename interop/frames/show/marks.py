@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from ....kernels.colours import YuvColours
 from ...errors import BindingError
+from ..video.planes import Planes
 from .font import MARGIN, font, spelled
-from .painter import STROKE, Planes, paint
+from .painter import STROKE, paint
 
 Color = tuple[float, float, float] | tuple[float, float, float, float]
 """Red, green, blue and optionally opacity, from 0 to 1."""
@@ -125,7 +127,7 @@ class Marks:
                 f"marks cannot be painted on an array of shape {pixels.shape} and type {pixels.dtype}: "
                 "give HxWx3 or HxWx4 of uint8"
             )
-        paint(Planes([pixels[..., channel] for channel in range(3)], 1, 1, _as_bytes), self.take())
+        paint(Planes([pixels[..., channel] for channel in range(3)], 1, 1, _Bytes("bt709", "full")), self.take())
 
     def take(self) -> list[float]:
         """Everything that was added since the last call, in that order: ``STROKE`` numbers each."""
@@ -142,5 +144,8 @@ class Marks:
         self._waiting += (*ends, *look, *color, *(1.0,) * (4 - len(color)))
 
 
-def _as_bytes(red: float, green: float, blue: float) -> tuple[float, float, float]:
-    return 255 * red, 255 * green, 255 * blue
+class _Bytes(YuvColours):
+    """Red, green and blue as they are, in place of luma and chroma."""
+
+    def numbers(self, red: float, green: float, blue: float) -> tuple[float, float, float]:
+        return 255 * red, 255 * green, 255 * blue

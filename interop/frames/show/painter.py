@@ -5,17 +5,13 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ..video.planes import Cover, Planes, blend
 from .font import font
-
-Plane = npt.NDArray[Any]
-Cover = npt.NDArray[np.float32]
-"""The share of each pixel of a part that is covered, from 0 to 1."""
 
 _STEP = 32
 """Pixels of a slanting line's longer side in a part: its bounding box would be the square of the line. Not measured."""
@@ -65,19 +61,6 @@ class Stroke(NamedTuple):
 
 STROKE = len(Stroke._fields)
 """Numbers of a stroke."""
-
-
-class Planes(NamedTuple):
-    """Luma and two planes of chroma, of uint8 or uint16; or red, green and blue.
-
-    A pixel of chroma is shared by ``columns`` x ``rows`` pixels of luma, 1 or 2 each.
-    """
-
-    planes: Sequence[Plane]
-    columns: int
-    rows: int
-    numbers: Callable[[float, float, float], tuple[float, float, float]]
-    """Gives the numbers that the planes have for red, green and blue from 0 to 1."""
 
 
 def paint(picture: Planes, numbers: Sequence[float]) -> None:
@@ -168,26 +151,15 @@ def _paint_part(picture: Planes, part: Part, run: list[Stroke]) -> None:
     grown = Part(chroma.left * columns, chroma.top * rows, chroma.right * columns, chroma.bottom * rows)
     cover = _cover_letters(grown, run) if run[0].is_glyph else _cover_shape(grown, run[0])
     cover *= np.float32(run[0].opacity)
-    # Sums of slices: a mean over two axes takes several times as long for parts as small as these.
-    of_chroma = cover if rows == 1 else (cover[::2] + cover[1::2]) * np.float32(0.5)
-    of_chroma = of_chroma if columns == 1 else (of_chroma[:, ::2] + of_chroma[:, 1::2]) * np.float32(0.5)
-    luma, *both = picture.numbers(*run[0][8:11])
+    of_chroma = picture.of_chroma(cover)
+    luma, *both = picture.colours.numbers(*run[0][8:11])
     height, width = picture.planes[0].shape
-    _blend(
+    blend(
         picture.planes[0][grown.top : grown.bottom, grown.left : grown.right],
         cover[: height - grown.top, : width - grown.left], luma,
     )  # fmt: skip
     for plane, number in zip(picture.planes[1:], both, strict=True):
-        _blend(plane[chroma.top : chroma.bottom, chroma.left : chroma.right], of_chroma, number)
-
-
-def _blend(plane: Plane, cover: Cover, number: float) -> None:
-    """Mix a number into a part of a plane, as much of it as is covered, and round."""
-    mixed = np.float32(number) - plane
-    mixed *= cover
-    mixed += plane
-    np.rint(mixed, out=mixed)
-    np.copyto(plane, mixed, casting="unsafe")
+        blend(plane[chroma.top : chroma.bottom, chroma.left : chroma.right], of_chroma, number)
 
 
 def _cover_shape(part: Part, stroke: Stroke) -> Cover:

@@ -19,9 +19,9 @@ from framebind.demos.player.report import RECORDING
 from framebind.demos.processing.bound_session import BoundSession, MarkingSession, bound_api, in_stored
 from framebind.demos.processing.rows import Row
 from framebind.demos.processing.session import Session
-from framebind.demos.processing.work import Work
+from framebind.demos.processing.work import TaskName, Work
 from framebind.interop.dlpack import host_array
-from support.demo_models import color_classifier
+from support.demo_models import brightness, color_classifier
 from support.video.clips import turn_track, write_clip
 
 
@@ -77,7 +77,7 @@ def test_a_marked_video_is_the_decoder_s_planes_with_the_task_s_marks(context: f
             session.process(path, tmp_path / type(session).__name__)
         with av.open(str(tmp_path / f"{type(session).__name__}.mp4")) as container:
             assert len(container.streams.audio) == 1
-            videos.append([frame.to_ndarray() for frame in container.decode(video=0)])
+        videos.append(frames_of(tmp_path / f"{type(session).__name__}.mp4"))
     drawn, marked = videos
     counted = {(way, reason): hop.bytes for (way, reason), hop in fb.transfers.by_reason.items()}
     assert ("download", RECORDING) not in counted
@@ -89,6 +89,38 @@ def test_a_marked_video_is_the_decoder_s_planes_with_the_task_s_marks(context: f
         # The marks lie at the top left.
         assert np.array_equal(luma[256:], source[number][256:]) and not np.array_equal(luma, source[number])
         assert np.abs(picture.astype(int) - drawn[number]).mean() < 1.0, "it looks as the drawn one"
+
+
+@pytest.mark.parametrize("task", ["matte", "segment"])
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.usefixtures("context")
+def test_masks_are_painted_on_the_decoder_s_planes_as_gl_draws_them(
+    task: TaskName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (model := tmp_path / "model.tflite").write_bytes(brightness(1) if task == "matte" else brightness(21, 0.5))
+    path = write_clip(tmp_path / "clip.mp4", size=(160, 96), frames=3, options={"crf": "5"})
+    turn_track(path, 90)
+    work = Work(task, str(model), save=("video",), quality=0)
+    copied: list[int] = []
+    for is_software in (True, False):
+        fb.transfers.reset()
+        session = MarkingSession(work)
+        with session:
+            monkeypatch.setattr(session._bound_context, "software", is_software)
+            session.process(path, tmp_path / str(is_software))
+        hop = fb.transfers.by_reason.get(("download", RECORDING))
+        copied.append(0 if hop is None else hop.bytes)
+    assert copied == [0, 3 * 160 * 96 * 4], "a GPU draws them"
+    painted, drawn = (frames_of(tmp_path / f"{is_software}.mp4") for is_software in (True, False))
+    for one, other in zip(painted, drawn, strict=True):
+        difference = np.abs(one.astype(int) - other)
+        # The model sees luma and chroma, or red, green and blue of them: a class at an edge may be another one.
+        assert difference.mean() < 1.0 and (difference > 24).mean() < 0.01 and np.ptp(one) > 100
+
+
+def frames_of(path: Path) -> list[npt.NDArray[np.uint8]]:
+    with av.open(str(path)) as container:
+        return [frame.to_ndarray() for frame in container.decode(video=0)]
 
 
 def test_sources_without_luma_and_chroma_are_drawn(context: fb.GlContext, tmp_path: Path) -> None:
@@ -111,7 +143,8 @@ def test_works_that_need_no_picture_on_the_gpu() -> None:
     assert bound_api(replace(work, save=("jsonl", "video"))) is None
     assert bound_api(replace(work, flags=GpuFlags(backend="cl"))) is None
     assert bound_api(replace(on_gl, task="style")) is None
-    assert bound_api(replace(on_gl, task="segment")) is None and bound_api(replace(work, task="segment")) is CUDA
+    assert bound_api(replace(on_gl, task="segment")) is GL and bound_api(replace(work, task="segment")) is CUDA
+    assert bound_api(replace(on_gl, task="segment", save=("video", "masks"))) is None
     masks = Work("matte", save=("masks", "jsonl"), flags=GpuFlags(backend="cuda"))
     assert bound_api(masks) is CUDA and bound_api(replace(masks, flags=GpuFlags(backend="auto"))) is None
     assert bound_api(replace(masks, flags=GpuFlags(backend="gl"))) is None

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow.parquet
 import pycocotools.mask
 import pytest
-from ai_edge_litert import schema_py_generated as schema
 from typer.testing import CliRunner
 
 import framebind as fb
@@ -29,7 +28,8 @@ from framebind.demos.processing.tables import ParquetFile, parquet_schema
 from framebind.demos.processing.work import TaskName
 from framebind.demos.vision.labels import palette
 from framebind.demos.vision.run_lengths import encode
-from support.tiny_models import G, Op, T, build, chain
+from support.demo_models import brightness
+from support.tiny_models import chain
 from support.video.clips import picture, write_clip
 
 
@@ -174,17 +174,6 @@ def test_masks_are_a_video_pictures_and_run_lengths(task: TaskName, is_bound: bo
     assert [json.loads(line)["mask"] for line in (tmp_path / "rle" / "frames.jsonl").open()] == [
         row["mask"] for row in rows
     ]
-
-
-def brightness(channels: int) -> bytes:
-    """A model whose mask is the mean of a pixel's colours; of 21 classes, the bright one is person."""
-    weights = np.zeros((channels, 1, 1, 3), np.float32)
-    # A class keeps its place if another one is better by less than 1.
-    weights[-1 if channels == 1 else 15] = 1 / 3 if channels == 1 else 20 / 3
-    options = schema.Conv2DOptionsT()
-    options.strideH = options.strideW = 1
-    tensors = [T("x", (1, 48, 64, 3)), T("w", weights.shape, weights), T("b", (channels,), [0.0] * channels)]
-    return build(G([*tensors, T("y", (1, 48, 64, channels))], [Op("CONV_2D", [0, 1, 2], [3], options)], [0], [3]))
 
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
