@@ -422,6 +422,11 @@ def test_arrays_that_do_not_fit_a_step_are_refused(device: CudaDevice, recorder:
     target.release()
     with pytest.raises(fb.BindingError, match="is released"):
         commands.run()
+    arena = device.buffer(256, "arena")
+    fixed = device.record([copy_step(device, memory, arena)])
+    arena.release()
+    with pytest.raises(fb.BindingError, match="'arena' is released: record the steps again with another one"):
+        fixed.run()
 
 
 def test_without_driver_compiler_or_device_one_sentence_says_so(
