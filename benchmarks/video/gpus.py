@@ -116,6 +116,7 @@ def main(
     processes: Annotated[
         str, typer.Option(help="Processes per GPU, each number in turn; they share the sessions.")
     ] = "4",
+    one_gpu: Annotated[bool, typer.Option("--one-gpu", help="Measure one GPU only.")] = False,
     backend: Annotated[str, typer.Option(help="cuda or gl.")] = "cuda",
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the rows there.")] = None,
 ) -> None:
@@ -134,7 +135,7 @@ def main(
             if work is not None:
                 measure(work, folder / "clip.mp4", folder / "first", 1, seats_on(found, "0", 1, backend))
             for count in map(int, processes.split(",")):
-                for gpus in ("0", "all")[: len(found)]:
+                for gpus in ("0", "all")[: 1 if one_gpu else len(found)]:
                     seats = seats_on(found, gpus, sessions, backend, processes=count)
                     times = units * (len(found) if gpus == "all" else 1)
                     rows.append(
@@ -145,7 +146,7 @@ def main(
                     print(rows[-1], flush=True)
                     if json_file is not None:  # now, as this may be ended before the last row
                         json_file.write_text(json.dumps({**machine, "rows": [asdict(row) for row in rows]}, indent=1))
-                if len(found) > 1:
+                if len(found) > 1 and not one_gpu:
                     print_ratio(*rows[-2:])
 
 
