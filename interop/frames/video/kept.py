@@ -42,10 +42,16 @@ def kind_of(context: Any) -> Hashable:
 
 
 class KeptDecoder:
-    """The place of one decoder between two videos, for any thread. ``kind_of`` tells its kind."""
+    """The place of one decoder between two videos, for any thread. ``kind_of`` tells its kind.
+
+    Attributes
+    ----------
+    closed : bool
+        Whether nothing is kept any more, as what the decoders need is gone.
+    """
 
     def __init__(self, kind_of: Callable[[Any], Hashable] = kind_of) -> None:
-        self.kind_of = kind_of
+        self.kind_of, self.closed = kind_of, False
         self._contexts: dict[Hashable, Any] = {}
 
     def take(self, kind: Hashable) -> Any:
@@ -63,7 +69,8 @@ class KeptDecoder:
         self._contexts[kind] = context
 
     def close(self) -> None:
-        """Free what is kept. May be called more than once."""
+        """Free what is kept, and keep nothing any more. May be called more than once."""
+        self.closed = True
         self._contexts.clear()
 
 
@@ -124,7 +131,7 @@ class PacketDecoder:
     def close(self, *, is_damaged: bool) -> None:
         """Keep the decoder, unless it met damage, or learned to hold back more frames than it would at first."""
         context, self.context = self.context, None
-        if self._kept is None or self._head is None or is_damaged or not self._is_sound:
+        if self._kept is None or self._kept.closed or self._head is None or is_damaged or not self._is_sound:
             return
         with contextlib.suppress(load_av().error.FFmpegError):
             if not self._is_empty:

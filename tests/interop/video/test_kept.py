@@ -65,6 +65,14 @@ def test_nothing_is_left_of_a_video_that_was_closed_in_the_middle(tmp_path: Path
     assert [each is None for each in place.taken] == [True, False, False, False]
 
 
+def test_nothing_is_kept_once_the_context_is_closed(tmp_path: Path) -> None:
+    place, (path, *_) = Place(), clips(tmp_path, count=1)
+    with VideoDecoder(path, kept=place) as decoder:
+        next(decoder.frames())
+        place.close()
+    assert frames(path, place) == frames(path) and place.taken == [None, None]
+
+
 def test_a_decoder_of_another_kind_is_freed_first(tmp_path: Path) -> None:
     place = Place()
     for size in ((64, 48), (96, 64)):
