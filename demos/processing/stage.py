@@ -79,7 +79,8 @@ class VideoStage:
     Raises
     ------
     ValueError
-        For a task or a kind of file that there is not, for options of another task, and for files without a folder.
+        For a task or a kind of file that there is not, for options of another task, for files without a folder, and for
+        an end that is not after the start.
 
     Examples
     --------
@@ -233,9 +234,15 @@ class VideoStage:
         columns = (batch.get(name, [None] * count) for name in ("start", "end", "place"))
         for path, start, end, place in zip(batch["path"], *columns, strict=True):
             try:
-                yield from map(make_table, in_groups(self(str(path), start=start, end=end, place=place)))
-            except (fb.FramebindError, OSError) as error:
+                rows = self(str(path), start=_given(start), end=_given(end), place=_given(place))
+                yield from map(make_table, in_groups(rows))
+            except (fb.FramebindError, OSError, ValueError) as error:
                 yield make_table(make_rows(str(path), None, None, []), f"{type(error).__name__}: {error}")
+
+
+def _given(value: Any) -> Any:
+    """A value of a column; None for what columns have in its place, which is not a number in those of floats."""
+    return None if value != value else value
 
 
 def _channels(values: float | Sequence[float]) -> tuple[float, ...]:

@@ -66,6 +66,8 @@ class Work:
         _check_name("suffix", self.suffix, (*fb.MarkedVideo.suffixes, ".png"))
         if self.codec is not None:
             _check_name("codec", self.codec, fb.MarkedVideo.codecs)
+        if self.start < 0 or (self.end is not None and self.end <= self.start):
+            raise ValueError(f"from second {self.start:g} to {self.end} is no part of a video")
         if self.every < 1:
             raise ValueError(f"every is {self.every}: take each frame (1), each second one (2) or fewer")
         if self.task == "raw" and not self.model:

@@ -134,7 +134,9 @@ class VideoDecoder:
             self._first: Any = next(self._pending, None)
             if self._first is None:
                 part = f" from second {start:g}" + (f" to {end:g}" if end is not None else "") if start or end else ""
-                raise SourceError(f"{self.name} has no frame{part} that can be decoded: is the file complete?")
+                length = self._container.duration
+                ask = f"it has {length / 1e6:.1f} seconds" if length and start else "is the file complete?"
+                raise SourceError(f"{self.name} has no frame{part} that can be decoded: {ask}")
         except BaseException:
             self._container.close()
             self._pending, self._stream, self._packets = _nothing(), None, None

@@ -56,7 +56,8 @@ def test_two_videos_at_once_and_a_batch_of_columns(tmp_path: Path, model: str) -
         assert {"decode", "model", "cpu"} <= {name for lane in stage.times().values() for name in lane}
         assert [(one["frame"], two["frame"]) for one, two in pairs] == [(0, 0), (1, 1), (2, 2)]
         (broken := tmp_path / "broken.mp4").write_bytes(b"no video")
-        batch: dict[str, Any] = {"path": np.array([source, str(broken)]), "end": np.array([0.08, 1.0])}
+        batch: dict[str, Any] = {"path": np.array([source, str(broken)]), "end": np.array([0.08, np.nan])}
+        batch["start"] = np.array([np.nan, 1.0])  # as columns of floats have None
         good, bad = stage(batch)
     assert stage.times() == {}, "nothing is kept"
     assert good.select(["source", "frame", "error"]).to_pylist() == [
@@ -83,5 +84,7 @@ def test_descriptions_that_mean_nothing() -> None:
         fb.VideoStage("detect", save=["jsonl"])
     with pytest.raises(ValueError, match="is none of video, masks, jsonl, parquet, npz"):
         fb.VideoStage("detect", save=["csv"], output="out")  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="from second 3 to 1"):
+        fb.VideoStage("detect", start=3, end=1.0)
     with pytest.raises(ValueError, match="every is 0"):
         fb.VideoStage("detect", every=0)
