@@ -33,6 +33,9 @@ BY_SUFFIX = {".mp4": "h264", ".mov": "h264", ".mkv": "h264", ".webm": "vp9", ".g
 _PIXELS = {"prores": "yuv422p10le", "gif": "rgb8"}
 _TICKS = 90_000
 """Ticks per second of the times of frames: what MPEG counts in, so that every usual rate is whole."""
+_GIF_TICKS = 100
+_LEAST_RATE = Fraction(1, 1001)
+_WITHOUT_QUALITY = ("prores", "gif")
 _HD_HEIGHT = 720
 _QUIET = {"libx265": {"x265-params": "log-level=none"}}
 
@@ -63,6 +66,7 @@ class AvFile:
         self._tags = tags or VideoTags()
         self._replacement, self._size, self._fps = Replacement(path, "video"), size, fps
         self._frames, self._finished = 0, False
+        self._last_time, self._last_tick, self._has_failed = float("-inf"), -(1 << 62), False
         self._converter = av.video.reformatter.VideoReformatter()
         name = codec or BY_SUFFIX.get(path.suffix.lower(), "")
         if name not in CODECS:
@@ -83,14 +87,19 @@ class AvFile:
         encoder, options = CODECS[name]
         options = {**options, **_QUIET.get(encoder, {})}
         if quality is not None:
+            if name in _WITHOUT_QUALITY:
+                raise SourceError(f"{name} has no quality to choose: leave it out")
             options["cq" if name.endswith(_NVENC) else "crf"] = str(quality)
-        rate = Fraction(self._fps).limit_denominator(1001)
+        rate = max(Fraction(self._fps).limit_denominator(1001), _LEAST_RATE)
         stream = self._container.add_stream(encoder, rate=rate, options=options)
         # Chroma of 4:2:0 has half the size: an odd side gets one more row or column.
         stream.width, stream.height = (side + side % 2 for side in self._size)
         stream.pix_fmt = _PIXELS.get(name, "yuv420p")
+        self._ticks = _GIF_TICKS if name == "gif" else _TICKS
+        stream.codec_context.time_base = Fraction(1, self._ticks)
+        if name.startswith("hevc") and self._container.format.name in ("mp4", "mov"):
+            stream.codec_context.codec_tag = "hvc1"  # Apple's players take no other one
         if name != "gif":
-            stream.codec_context.time_base = Fraction(1, _TICKS)
             stream.codec_context.colorspace = self._colours.colorspace
             stream.codec_context.color_range = self._colours.color_range
             write_tags(self._tags, stream.codec_context)
@@ -130,21 +139,26 @@ class AvFile:
         self._encode(frame, self._frames / self._fps if time is None else time)
 
     def _encode(self, frame: Any, time: float) -> None:
-        av = load_av()
+        av, self._has_failed = load_av(), True
         if frame.format.name != self._stream.pix_fmt or not self._colours.are_those_of(frame):
             to = {} if self._stream.pix_fmt == "rgb8" else self._colours.wanted
             frame = self._converter.reformat(frame, format=self._stream.pix_fmt, **to)
-        frame.pts, frame.time_base = round(time * _TICKS), Fraction(1, _TICKS)
+        if time <= self._last_time:
+            raise self._replacement.error(f"a frame at {time:g} seconds comes after one at {self._last_time:g} seconds")
+        self._last_time, self._last_tick = time, max(round(time * self._ticks), self._last_tick + 1)
+        frame.pts, frame.time_base = self._last_tick, Fraction(1, self._ticks)
         try:
             self._container.mux(self._stream.encode(frame))
             if self._sound is not None:
                 self._sound.write_until(time)
         except av.error.FFmpegError as error:
             raise self._replacement.error(str(error.strerror or error)) from error
-        self._frames += 1
+        self._frames, self._has_failed = self._frames + 1, False
 
     def finish(self) -> None:
-        """Put the file in its place if it has all of its frames; remove it if it has none. May be called again.
+        """Put the file in its place if it has all of its frames; remove it if it has none, or after an error.
+
+        May be called again.
 
         Raises SourceError if frames are missing. The file that was there before is then untouched.
         """
@@ -152,7 +166,7 @@ class AvFile:
             return
         self._finished = True
         why = self._end()
-        if not self._frames:
+        if not self._frames or self._has_failed:
             self._replacement.discard()
         elif not why and frames_in(self._replacement.unfinished) == self._frames:
             self._replacement.complete()
@@ -168,7 +182,10 @@ class AvFile:
         av = load_av()
         try:
             if self._frames:
-                self._container.mux(self._stream.encode())
+                packets = self._stream.encode()
+                for packet in packets if self._frames == 1 else ():
+                    packet.dts = packet.pts  # x265 leaves whatever was in memory, if there was but one frame
+                self._container.mux(packets)
                 if self._sound is not None:
                     self._sound.write_until(float("inf"))
             self._container.close()

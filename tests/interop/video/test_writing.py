@@ -75,6 +75,24 @@ def test_times_and_odd_sizes_are_kept(context: fb.GlContext, tmp_path: Path) -> 
         assert [source.time for _ in source.textures(context)] == pytest.approx(times, abs=1e-4)
 
 
+def test_times_of_a_gif_are_hundredths(tmp_path: Path) -> None:
+    times = [0.0, 0.04, 0.05, 0.3, 0.301, 0.9]
+    with fb.open_sink(tmp_path / "a.gif", None, (64, 48), fps=25) as sink:
+        for number, time in enumerate(times):
+            sink.put(np.full((48, 64, 4), 40 * number, np.uint8), time)
+    with av.open(str(tmp_path / "a.gif")) as container:
+        found = [frame.time for frame in container.decode(video=0)]
+    assert found == pytest.approx([0.0, 0.04, 0.05, 0.3, 0.31, 0.9])
+
+
+def test_hevc_plays_on_apple_s_machines(tmp_path: Path) -> None:
+    for _ in range(5):  # the encoder gave a single frame any time of decoding: one time of ten it was refused
+        with fb.open_sink(tmp_path / "a.mp4", None, (64, 48), codec="hevc") as sink:
+            sink.put(np.zeros((48, 64, 4), np.uint8))
+    with av.open(str(tmp_path / "a.mp4")) as container:
+        assert container.streams.video[0].codec_context.codec_tag == "hvc1"
+
+
 def test_sound_and_metadata_are_copied_bit_by_bit(context: fb.GlContext, tmp_path: Path) -> None:
     source = write_clip(tmp_path / "source.mp4", frames=25, sound=True)
     for name in ("a.mp4", "a.mkv"):
@@ -173,6 +191,13 @@ def test_what_cannot_be_written_is_said(context: fb.GlContext, tmp_path: Path) -
         fb.open_sink(tmp_path / "a.mp4", context, (64, 48), sound_of=tmp_path / "missing.mp4")
     with pytest.raises(fb.SourceError, match=r"a.avi' has no sound, codec or quality of choice: use one of .mp4"):
         fb.open_sink(tmp_path / "a.avi", None, (64, 48), quality=3)
+    with pytest.raises(fb.SourceError, match="prores has no quality to choose"):
+        fb.open_sink(tmp_path / "a.mov", None, (64, 48), codec="prores", quality=3)
+    sink = fb.open_sink(tmp_path / "a.mp4", None, (64, 48))
+    with pytest.raises(fb.SourceError, match="a frame at 1 seconds comes after one at 2 seconds"):
+        for time in (2.0, 1.0):
+            sink.put(np.zeros((48, 64, 4), np.uint8), time)
+        sink.close()
     assert list(tmp_path.iterdir()) == []
     film = write_film(tmp_path / "film.mkv")
     with pytest.raises(
