@@ -36,7 +36,7 @@ class Engine:
     """Runs a model's operators on the GPU for one interpreter. Implements ``litert.native.DelegateCallbacks``.
 
     LiteRT calls ``claim`` for each subgraph, ``make_kernel`` for each part of it that the GPU takes, and
-    ``copy_to_cpu`` if somebody on the CPU reads a result. GpuDelegate is the public side of it.
+    ``copy_to_cpu`` if the CPU reads a result. GpuDelegate is the public interface.
     """
 
     def __init__(self, options: GpuDelegateOptions) -> None:
@@ -76,9 +76,9 @@ class Engine:
     def attach(self, model: Model | None, read_seconds: float = 0.0) -> int:
         """Serve an interpreter; returns the address of the TfLiteDelegate for it.
 
-        ``model`` is what the interpreter runs, and ``read_seconds`` the time that reading it took; an interpreter that
-        gives them also takes the errors of the callbacks (``take_error``) and tells of inputs (``input_set``). LiteRT's
-        own interpreter gives None.
+        ``model`` is the interpreter's model, and ``read_seconds`` the time of reading it. An interpreter that gives
+        them also takes the errors of the callbacks (``take_error``) and reports inputs (``input_set``). LiteRT's own
+        interpreter gives None.
         """
         if self.closed:
             raise DelegateError("this GpuDelegate is closed: make a new one")
@@ -118,7 +118,7 @@ class Engine:
             self._native = None
 
     def take_error(self) -> BaseException | None:
-        """The exception behind LiteRT's last error, if it was one of ours. It is handed out once."""
+        """The exception behind LiteRT's last error, if it was one of ours. It is returned only once."""
         return self._native.take_error() if self._native is not None else None
 
     def ended_well(self) -> bool:
@@ -150,13 +150,13 @@ class Engine:
         return KERNEL_NAME in failed or (called and not_fetched and "failed to invoke" not in failed)
 
     def input_set(self, tensor: int) -> None:
-        """Somebody has set an input of the model in the interpreter."""
+        """Note that an input of the model was set in the interpreter."""
         for partition in self.partitions:
             if partition.subgraph == 0:
                 partition.input_set(tensor)
 
     def input_shown(self, tensor: int) -> None:
-        """Somebody has a view of a tensor's memory, and may write it without telling."""
+        """Note that a view of a tensor's memory was given away, which may be written at any time."""
         for partition in self.partitions:
             if partition.subgraph == 0:
                 partition.input_shown(tensor)

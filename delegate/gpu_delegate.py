@@ -38,7 +38,7 @@ class GpuDelegate:
         ``GpuDelegateOptions(backend=...)``. ``CompatibilityList().best_options_for_this_device()`` is taken as it is;
         if it advises against a delegate, because there is no GPU, the backend is "auto".
     model_path, model_content
-        The model that LiteRT's own interpreter runs; one of them. framebind's interpreter tells it by itself.
+        The model that LiteRT's own interpreter runs; one of them. framebind's interpreter passes it itself.
 
     Raises
     ------

@@ -42,12 +42,12 @@ class Interpreter(litert.Interpreter):
         ``experimental_preserve_all_tensors`` every operator on the GPU is a program of its own, and its results are
         copied to the CPU, counted.
     delegate
-        None is what LiteRT does: the CPU, unless there are ``experimental_delegates``. "cpu" means it, so that nothing
-        is said. "auto" takes the GPU if it pays for many runs, with a GpuDelegate of default options, and else the CPU,
-        and says in one line which and why. It pays if the device that the backend "auto" finds is a GPU, not a driver
-        that computes on the CPU (llvmpipe, PoCL); if at least 90% of the model's arithmetic runs there, in at most two
-        partitions; and if this is at least 10 million multiply-adds per run. Nothing is timed. The first run compiles,
-        which takes seconds. On OpenGL, run the model on the thread that made the interpreter.
+        None is LiteRT's behaviour: the CPU, unless there are ``experimental_delegates``. "cpu" is the same without the
+        line in the log. "auto" takes the GPU, with a GpuDelegate of default options, if it pays for many runs, and else
+        the CPU; it logs the choice and the reason in one line. The GPU pays if the device that the backend "auto" finds
+        is not a driver that computes on the CPU (llvmpipe, PoCL); if at least 90% of the model's arithmetic runs there,
+        in at most two partitions; and if this is at least 10 million multiply-adds per run. Nothing is timed. The first
+        run compiles, which takes seconds. On OpenGL, run the model on the thread that made the interpreter.
 
     Raises
     ------
@@ -155,7 +155,7 @@ class Interpreter(litert.Interpreter):
             self._gpu_delegate = delegate
 
     def _apply_if_it_pays(self, choose: Callable[[], ChosenDevice] = choose_device) -> None:
-        """Run on the GPU if that is faster, and say in one line which processor it is and why."""
+        """Run on the GPU if that is likely faster, and log the processor and the reason in one line."""
         signatures = [self._interpreter.TensorSizeSignature(tensor, 0) for tensor in self.inputs() if tensor >= 0]
         delegate, about = delegate_on_gpu(choose, sizes_are_known=all(-1 not in sizes for sizes in signatures))
         if delegate is not None:
@@ -278,7 +278,7 @@ class Interpreter(litert.Interpreter):
         return delegate.event() if delegate is not None and wait_for is not None else None
 
     def _note_run(self) -> None:
-        """Note that the model begins to run: the first time, say so if it is on the CPU and nobody asked for that."""
+        """Note that the model runs. At its first run, log a line if it runs on the CPU by default."""
         if not (self._has_run or self._delegates or self._choice):
             say_once(CPU_LINE)
         self._has_run = True
@@ -298,7 +298,9 @@ class Interpreter(litert.Interpreter):
         return [int(i) for i in self._interpreter.OutputIndices()]
 
     def get_signature_runner(self, signature_key: str | None = None) -> SignatureRunner:
-        """A runner as LiteRT's. Its results are copied to the CPU, whatever ``set_allow_buffer_handle_output`` says."""
+        """A runner like LiteRT's. Its results are always copied to the CPU, also after
+        ``set_allow_buffer_handle_output``.
+        """
         if signature_key is None:
             if len(self._signature_defs) != 1:
                 raise ValueError(f"the model has the signatures {list(self._signature_defs)}: give signature_key")
@@ -368,7 +370,9 @@ class Interpreter(litert.Interpreter):
         return view
 
     def set_tensor(self, tensor_index: int, value: Any) -> None:
-        """Set a tensor as LiteRT does. Raises BindingError if an object is bound to it: nobody would read the value."""
+        """Set a tensor as LiteRT does. Raises BindingError if an object is bound to it, because the value would not be
+        read.
+        """
         delegate = self._gpu_delegate
         # LiteRT raises its TypeError below for what is no index.
         if delegate is not None and hasattr(tensor_index, "__index__") and delegate.is_bound(tensor_index):

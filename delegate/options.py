@@ -40,9 +40,9 @@ class InferencePriority(Enum):
 class InferencePreference(Enum):
     """The use that ``GpuDelegateOptions.inference_preference`` prepares for.
 
-    SUSTAINED_SPEED: many runs. The first frame measures what is fastest on this GPU: one dispatch per step or one for
-    all, the size of work-groups, how each kernel divides its work. It takes up to about a minute for each part of the
-    model, and is done once if ``serialization_dir`` is given. FAST_SINGLE_ANSWER and BALANCED: all goes by rule.
+    SUSTAINED_SPEED: many runs. The first frame measures the fastest choices on this GPU: one dispatch per step or one
+    for all, the size of work-groups, the tiles of each kernel. It takes up to about a minute for each part of the
+    model, and is done once if ``serialization_dir`` is given. FAST_SINGLE_ANSWER and BALANCED: rules decide.
 
     Examples
     --------

@@ -30,7 +30,7 @@ def application_errors(delegate: Any) -> Iterator[None]:
 def own_errors(delegate: GpuDelegate | None, action: str) -> Iterator[None]:
     """Raise the error of the delegate's callbacks instead of LiteRT's exception with its text, or a ModelError.
 
-    ``action`` is what LiteRT is to do with the model in this block.
+    ``action`` names LiteRT's action in this block, for the message.
     """
     try:
         yield

@@ -127,7 +127,7 @@ def command(
         Path | None, typer.Option(help="The names of the model's classes, one per line; without it, they have numbers.")
     ] = None,
 ) -> None:
-    """Show the five likeliest classes of what is to be seen.
+    """Show the five likeliest classes of each frame.
 
     Example: python -m framebind demo classification --camera 0 --labels imagenet.txt
     """

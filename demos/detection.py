@@ -49,7 +49,7 @@ class Detector:
     overlap: float
     """Largest overlap of two boxes of the same class."""
     stretched: bool
-    """Whether the model takes frames stretched to a square, as in its training, or in a square as they are."""
+    """Whether frames are stretched to a square, as in the model's training, or put unscaled into a larger square."""
 
 
 @dataclass

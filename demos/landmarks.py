@@ -40,7 +40,7 @@ LEFT, RIGHT, MIDDLE = (1.0, 0.55, 0.1), (0.1, 0.75, 1.0), (1.0, 1.0, 1.0)
 
 @dataclass(frozen=True)
 class Kind:
-    """A known landmark model: what it finds, the layout of its first output, and the skeleton."""
+    """A known landmark model: its subject, the layout of its first output, and the skeleton."""
 
     name: str
     points: int

@@ -143,7 +143,7 @@ def match(found: list[Followed], before: list[Followed], reach: float) -> list[F
 def draw_people(overlay: fb.Marks, found: list[Followed], size: tuple[int, int], least: float) -> None:
     """Draw key points of the score ``least`` or more, and bones between them; each person has a colour.
 
-    If there is nobody, say so.
+    If there is no person, say so.
     """
     if not found:
         draw_notice(overlay, "no person found", size)

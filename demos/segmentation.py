@@ -1,4 +1,4 @@
-"""Segments a camera, a video or a picture: cuts people out, blurs what is behind them, or colours 21 classes.
+"""Segments a camera, a video or a picture: cuts people out, blurs their background, or colours 21 classes.
 
 Selfie models find people; DeepLab finds the classes of PASCAL VOC, and people are one of them.
 """
@@ -53,7 +53,7 @@ vec3 over(vec3 background, vec3 person, float mask) {{
     return mix(background, person, smoothstep({NOBODY}, {PERSON_FROM}, mask));
 }}
 """
-# The picture behind fills the frame; what is too wide or too high of it is cut off on both sides.
+# The background picture fills the frame; if it is too wide or too high, it is cut on both sides.
 _CUTOUT = f"""{_OVER}
 uniform sampler2D frame, mask, behind;
 void main() {{
@@ -63,7 +63,7 @@ void main() {{
     color = vec4(over(background, texture(frame, uv).rgb, texture(mask, uv).r), 1.0);
 }}
 """
-# The person is left out of what is blurred, or a halo of it would be around it.
+# The person is left out of the blur, which would otherwise draw a halo around the person.
 _BEHIND = """
 uniform sampler2D frame, mask;
 uniform vec2 pixel;
@@ -383,7 +383,7 @@ def command(
         str, typer.Option(help="The background of people who are cut out: a colour as #rrggbb, or a picture.")
     ] = BACKGROUND,
 ) -> None:
-    """Colour what a camera, a video or a picture shows, cut people out, or blur what is behind them.
+    """Colour the classes in a camera, a video or a picture, cut people out, or blur their background.
 
     Example: python -m framebind demo segmentation --camera 0 --model selfie_segmentation --effect blur
     """

@@ -111,7 +111,7 @@ def prepare_styles(pictures: Sequence[Path]) -> tuple[Callable[[], fb.GlBuffer],
 
 
 def style_name(picture: Path) -> str:
-    """The name of a style on screen: of one of STYLES what it looks like, else that of its file."""
+    """The name of a style on screen: a description for one of STYLES, else the name of its file."""
     return NAMES[picture.name] if picture in STYLES else picture.stem
 
 

@@ -73,20 +73,20 @@ def claim(
     Parameters
     ----------
     subgraph
-        The operators and tensors, as the file has them.
+        The operators and tensors of the file.
     target
         Returns the device to run on. It is called only if there is an operator to run, so that a model without any
         opens no device.
     number
         The subgraph's number in the model.
     store
-        Tells of an earlier process, which has tried whether the same operators can be lowered. It is called after
-        ``target``.
+        Returns the cache, which may know from an earlier process that the same operators can be lowered. It is called
+        after ``target``.
     quantized
-        Whether operators are taken whose integer tensors stand for real numbers.
+        Whether operators on quantized tensors are accepted.
     shapes
-        The shapes that LiteRT has now, by tensor: those of the inputs, which may be resized, and of what the CPU
-        computes. All others follow from them; None stands for the file's.
+        LiteRT's current shapes, by tensor: those of the inputs, which may be resized, and of tensors that the CPU
+        computes. All others follow from them; None stands for the file's shapes.
     subgraphs
         All subgraphs of the model: loops run them.
     variables

@@ -31,7 +31,7 @@ class ParsedSubgraph:
     tensors: dict[int, TensorInfo]
     _: KW_ONLY
     quantized: bool
-    """Whether operators are taken whose integer tensors stand for real numbers."""
+    """Whether operators on quantized tensors are accepted."""
     nodes: dict[int, tuple[Node, ...]] = field(default_factory=dict)
     """One for each operator, and for a loop those of all its steps."""
     unsupported: dict[int, str] = field(default_factory=dict)

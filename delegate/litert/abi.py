@@ -203,7 +203,7 @@ def _check_tensor(memory: _Memory, context: Context, subgraph: Subgraph, index: 
     name = expected.name.encode()
     if is_literal(expected.name) and (name or tensor.name):
         _expect(f"the name of {what}", memory.bytes(tensor.name, len(name) + 1, f"the name of {what}"), name + b"\0")
-    # An input may have been resized, to another rank too, and with it what is computed.
+    # An input may have been resized, also to another rank, and the computed tensors with it.
     dims = memory.ints(tensor.dims, f"the shape of {what}", 32) if tensor.dims or expected.shape else ()
     _expect(f"whether {what} is variable", bool(tensor.is_variable), expected.variable)
     if expected.constant is not None and not expected.dtype.startswith("sparse"):

@@ -319,7 +319,7 @@ class NativeDelegate:
         return self._guarded(context, prepare)
 
     def _invoke_kernel(self, context: int, node: int) -> int:
-        try:  # _guarded, without what its action costs in each frame
+        try:  # _guarded, written out, because its action would cost time in each frame
             self._prepared[node].invoke()
         except BaseException as error:
             if self._quiet:

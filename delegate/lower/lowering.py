@@ -91,7 +91,7 @@ def check_lowering(node: Node, tensors: Mapping[int, TensorInfo], target: Target
         lowered = lower(graph, target)
     except Unsupported:
         raise
-    except Exception as error:  # whatever attributes and shapes that nobody thought of raise
+    except Exception as error:  # any error that unexpected attributes and shapes raise
         raise Unsupported(f"it cannot be lowered ({type(error).__name__}: {error})") from error
     for tensor, shape in lowered.shapes.items():
         nbytes = Sliced(shape).nbytes

@@ -68,7 +68,7 @@ def lower_tuned(graph: Graph, target: Target, tuning: Tuning) -> Lowered:
             if key not in asked or number >= len(asked[key].candidates):
                 raise TuningError(f"nothing asks for candidate {number} of '{key}'")
     lowered = lower(graph, tuned)
-    if tuning.group_size or tuning.tuned:  # what the rules choose was checked when the operators were claimed
+    if tuning.group_size or tuning.tuned:  # the rules' choices were checked when the operators were claimed
         for entry in lowered.launches:
             if local_bytes(entry.launch) > target.local_bytes:
                 raise TuningError(f"{entry.label} needs more than {target.local_bytes} bytes of local memory")

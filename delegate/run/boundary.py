@@ -291,7 +291,7 @@ class BoundaryTensors:
             self.download(graph, tensor)
             graph.mark_current(tensor)
             return
-        # IF and WHILE on the CPU read what the other subgraphs return.
+        # IF and WHILE on the CPU read the results of the other subgraphs.
         if self.keep_outputs and graph.index == 0 and key not in self._cpu_readers:
             if key not in self._unreadable:
                 self._unreadable.add(key)

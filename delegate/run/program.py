@@ -1,4 +1,4 @@
-"""A compiled program on a device: constants uploaded once, commands recorded for what is bound, run many times."""
+"""A compiled program on a device: constants uploaded once, commands recorded for the bound objects, run many times."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ def _drivers() -> Iterator[Finding]:
         works = [driver.library for driver in api.drivers if not driver.problem]
         found = api.problem or f"devices: {api.devices}"
         found += f"; drivers: {', '.join(works)}" if works else ""
-        # A driver may serve what its loader does not list: Mesa without a GPU, for EGL.
+        # A driver may work although its loader does not list it: Mesa without a GPU, for EGL.
         yield Finding(api.api, "missing" if api.problem else "ok", found, LOADERS[api.api] if api.problem else "")
         for driver in api.drivers:
             if driver.problem and driver.problem != api.problem:  # the line of CUDA's missing driver is the one above

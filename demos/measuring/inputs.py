@@ -22,7 +22,7 @@ Draw = Callable[[dict[str, Any], np.random.Generator], Array]
 
 @dataclass(frozen=True, kw_only=True)
 class InputFlags:
-    """The options of the command line that say what a model's inputs are."""
+    """The options of the command line that describe a model's inputs."""
 
     input_shape: Annotated[
         list[str], typer.Option(metavar="NAME:SHAPE", help="An input's shape, x:1,224,224,3; once for each.")

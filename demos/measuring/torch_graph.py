@@ -60,7 +60,7 @@ class TorchGraph:
             raise fb.ModelError(f"the graph of PyTorch has no {', '.join(unknown)}")
         self._values = _constants(model, graph, dtype, device)
         self._operators = list[Operator]()
-        for operator in operators:  # operators of constants alone, which is what float16 weights are behind, run once
+        for operator in operators:  # operators with only constant inputs, as before float16 weights, run once
             if all(number in self._values for number in operator.inputs):
                 self._values[operator.output] = self._run(operator, self._values)
             else:

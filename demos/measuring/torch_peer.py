@@ -130,8 +130,9 @@ def _in_float32(path: Path, values: Arrays) -> Arrays:
 def built(way: TorchWay, content: bytes, given: Sequence[Any]) -> Run:
     """The model's bytes as a function of tensors like these, compiled if the way says so.
 
-    What is compiled is traced as a whole first: what torch.compile cannot trace, it would run piece by piece, ten times
-    slower. Its own CUDA graphs are not used: ``captured`` makes one for all ways, without their cost in Python.
+    The function is traced as a whole before it is compiled: torch.compile would run a function that it cannot trace
+    piece by piece, ten times slower. Its own CUDA graphs are not used: ``captured`` makes one for all ways, without
+    their cost in Python.
     """
     import torch
     from torch.fx.experimental.proxy_tensor import make_fx
@@ -148,7 +149,7 @@ def built(way: TorchWay, content: bytes, given: Sequence[Any]) -> Run:
 
 def captured(function: Run, given: Sequence[Any]) -> Callable[[], Sequence[Any]]:
     """A CUDA graph of the kernels that the function runs on these tensors, with the fastest convolutions that cuDNN
-    finds. In each call it takes what is in the tensors then.
+    finds. Each call uses the current contents of the tensors.
     """
     import torch
 

@@ -110,7 +110,7 @@ def line_height(size: tuple[int, int], scale: float) -> int:
 
 
 def bar_height(lines: int, height: int) -> int:
-    """Height in pixels of a bar with so many lines of ``height`` pixels."""
+    """Height in pixels of a bar with a number of lines of ``height`` pixels."""
     return lines * height + (height + 1) // 2 if lines else 0
 
 

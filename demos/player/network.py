@@ -184,7 +184,7 @@ def _write(obj: fb.GlTexture | fb.GlBuffer, sampling: Sampling, values: Array) -
 def resample(texels: Array, size: tuple[int, ...], crop: Crop | None = None, rotation: float = 0.0) -> Array:
     """Resample a picture (height, width, channels) to ``size`` (height, width), bilinearly, as float32.
 
-    The result is what the GPU reads from a bound texture: values are at the centres of pixels, and the edge continues
+    The result equals the GPU's reading of a bound texture: values are at the centres of pixels, and the edge continues
     beyond the picture. ``crop`` (x, y, width, height in texels) is turned by ``rotation`` degrees clockwise around its
     centre.
     """

@@ -47,7 +47,7 @@ def errors_chart(model: str, device: str, outputs: Sequence[OutputError], tensor
 
 
 def shown(error: float) -> float:
-    """An error as it is drawn: within the axis."""
+    """An error, clipped to the axis."""
     return MOST if math.isnan(error) else min(max(error, LEAST), MOST)
 
 

@@ -56,7 +56,7 @@ def save(chart: Chart, path: Path) -> None:
 def _page(chart: Chart) -> str:
     """The page of a chart, in which no name of a tensor or operator can end the script and begin another one.
 
-    vl-convert writes the chart's texts into a script as they are.
+    vl-convert writes the chart's texts into a script without escaping them.
     """
     import vl_convert
 

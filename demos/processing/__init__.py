@@ -1,1 +1,1 @@
-"""Whole videos through a model: inputs, the work on one video, and the record of what is done."""
+"""Whole videos through a model: the work on one video, its outputs, and VideoStage."""

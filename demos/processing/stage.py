@@ -26,7 +26,7 @@ Source = str | Path
 
 
 class VideoStage:
-    """A description of work on videos, which is called with a video and gives rows of what was found in its frames.
+    """A description of work on videos. Call it with a video, and it yields rows of the results in its frames.
 
     It holds plain values: it can be pickled, and sent to other processes. A process opens a GPU context and compiles
     the model when a thread first calls a stage with this description, and keeps both for its further videos: until
@@ -141,9 +141,9 @@ class VideoStage:
         end: float | None = None,
         place: Source | None = None,
     ) -> Iterator[Row] | Iterator[Any]:
-        """Process a video, or a part of it, and give its rows as they are found.
+        """Process a video, or a part of it, and yield its rows.
 
-        Saved files take their places when the last row was taken.
+        Saved files get their final names once the last row was taken.
 
         Parameters
         ----------
@@ -195,7 +195,7 @@ class VideoStage:
         return sessions[-1].times if sessions else {}
 
     def close(self) -> None:
-        """Close what this thread keeps for stages of this description. A later call opens it anew."""
+        """Close the context and the models that this thread keeps for this description. A later call opens them anew."""
         for session in _kept(self.work):
             session.__exit__()
         _kept(self.work).clear()

@@ -32,7 +32,7 @@ def whole(size: tuple[int, int]) -> Region:
 
 
 def upper_body(size: tuple[int, int]) -> Region:
-    """The region of somebody who sits before the camera: most of it, from the waist down, is below the picture."""
+    """The region of a person who sits before the camera: most of it, from the waist down, is below the picture."""
     width, height = size
     return _around((width / 2, 1.15 * height), 2.5 * height, 0.0)
 
