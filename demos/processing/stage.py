@@ -195,7 +195,7 @@ class VideoStage:
         return sessions[-1].times if sessions else {}
 
     def close(self) -> None:
-        """Close the context and the models that this thread keeps for this description. A later call opens them anew."""
+        """Close the context and the models that this thread keeps for this description. Later calls open new ones."""
         for session in _kept(self.work):
             session.__exit__()
         _kept(self.work).clear()
