@@ -191,8 +191,8 @@ def _quantized_operators(facts: Facts) -> Iterator[Advice]:
     ]
     if rounded:
         change = (
-            "They run in float32 and round after each: no faster than the float model, and less exact. Take that one, "
-            "or one with float16 weights, for the GPU."
+            "Convolutions of 8 bits sum integers, the others compute in float32, and all round: no faster than the "
+            "float model, and less exact. Take that one, or one with float16 weights, for the GPU."
         )
         yield Advice("quantized operators", f"operators {listed(rounded)}", 0, 0, change)
 

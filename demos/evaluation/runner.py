@@ -56,8 +56,10 @@ class Side:
 
 def open_side(name: str, model: Path, collect: Collect, delegate: fb.GpuDelegate | None, threads: int | None) -> Side:
     """Make the interpreter of one side. Raises ModelError for a model whose input is not one picture (1xHxWx3)."""
-    interpreter = fb.Interpreter(model_path=model, num_threads=threads)
-    if delegate is not None:
+    if delegate is None:
+        interpreter = fb.Interpreter(model_path=model, num_threads=threads, delegate="cpu")
+    else:
+        interpreter = fb.Interpreter(model_path=model, num_threads=threads)
         interpreter.modify_graph_with_delegate(delegate)
     interpreter.allocate_tensors()
     details = cast("list[dict[str, Any]]", interpreter.get_input_details())

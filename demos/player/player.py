@@ -56,7 +56,7 @@ class Player:
 
         ``advance`` is called after each frame. The first frame compiles and loads weights: it is not in the report.
         """
-        started = 0.0
+        started, number = 0.0, -1
         with contextlib.ExitStack() as guard, contextlib.suppress(KeyboardInterrupt):
             for number, frame in enumerate(self._frames(frames)):
                 self._play_frame(frame, number)
@@ -71,6 +71,7 @@ class Player:
                 if not self.going_on or (duration is not None and time.perf_counter() - started >= duration):
                     break
             self._picture.context.finish()
+        self._end_trace(number + 1)
         return self.laps.finish(dropped=self.source.dropped)
 
     def switch_mode(self, mode: Mode) -> None:
@@ -117,6 +118,12 @@ class Player:
         self.laps.figures.add(stages, self.source.captured if self.source.live else None)
         if self._trace is not None:
             self._trace.add(number - self._timer.depth, stages)
+
+    def _end_trace(self, frames: int) -> None:
+        """Write the stages of the last frames, which the timer gives late."""
+        if self._trace is not None:
+            for number in range(frames, frames + self._timer.depth):
+                self._trace.add(number - self._timer.depth, self._timer.end())
 
     def _show(self, window: fb.Window) -> None:
         figures = [*self._figures(), self._choices()]

@@ -94,13 +94,16 @@ def test_the_demo_needs_neither_a_folder_of_models_nor_a_network(tmp_path: Path)
     app = typer.Typer()
     app.command()(style_transfer.command)
     painted = tmp_path / "painted.png"
-    arguments = ["--frames", "2", "--size", "160x96", "--output", str(painted)]
+    profile = tmp_path / "trace.json"
+    arguments = ["--frames", "2", "--size", "160x96", "--output", str(painted), "--profile", str(profile)]
     result = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     picture = cv2.imread(str(painted))
     assert picture is not None and picture.shape == (96, 160, 3)
     blue, _, red = picture.reshape(-1, 3).mean(axis=0)
     assert blue > red + 20 and picture.std() > 30, "a night in blue, with lights"
+    frames = {event["args"].get("frame") for event in json.loads(profile.read_text())}
+    assert frames >= {0, 1}, "the timer gives the last frames late"
 
 
 def test_it_is_as_near_to_its_teacher_as_its_figures_say(
