@@ -34,7 +34,8 @@ class VideoTags(NamedTuple):
 
 def read_tags(stream: Any, context: Any, turn: int) -> VideoTags:
     """The tags of a stream of PyAV, after its first frame was decoded by ``context`` and turned by ``turn`` degrees."""
-    aspect = stream.sample_aspect_ratio or context.sample_aspect_ratio or Fraction(1)
+    found = stream.sample_aspect_ratio or context.sample_aspect_ratio or Fraction(1)
+    aspect = Fraction(found.numerator, found.denominator)  # from PyAV 19 on it is no Fraction
     if not 1 / _MOST_ASPECT <= aspect <= _MOST_ASPECT:
         aspect = Fraction(1)
     aspect = aspect.limit_denominator(_MOST_NUMBER)

@@ -6,7 +6,8 @@ import gc
 import sys
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import av
 import numpy as np
@@ -17,7 +18,16 @@ from av.video.codeccontext import VideoCodecContext
 import framebind as fb
 from framebind.interop.frames.video.decoder import VideoDecoder
 from framebind.interop.frames.video.planar import PlanarFormat
+from framebind.interop.frames.video.tags import read_tags
 from support.video.clips import damage_jpegs, turn_track, write_clip
+
+
+class Rational(NamedTuple):
+    """A ratio as PyAV 19 has it: no Fraction."""
+
+    numerator: int
+    denominator: int
+
 
 FORMATS = [
     ("clip.mp4", "libx264", "yuv420p"), ("clip.mkv", "libx265", "yuv420p"), ("clip.webm", "libvpx-vp9", "yuv420p"),
@@ -231,3 +241,11 @@ def test_a_clock_that_is_set_back_runs_on(frames: int, tmp_path: Path) -> None:
     with VideoDecoder(path) as decoder:
         times = [frame.time for frame in decoder.frames()]
     assert np.diff(times) == pytest.approx(1 / 25, abs=1e-6) and len(times) == 2 * frames
+
+
+@pytest.mark.parametrize("make", [Fraction, Rational])
+def test_the_shape_of_pixels_is_read_from_any_version_of_pyav(make: Any) -> None:
+    context = SimpleNamespace(sample_aspect_ratio=None, color_primaries=1, color_trc=1)
+    for turn, expected in ((0, Fraction(4, 3)), (90, Fraction(3, 4))):
+        tags = read_tags(SimpleNamespace(sample_aspect_ratio=make(4, 3)), context, turn)
+        assert tags.pixel_aspect == expected and isinstance(tags.pixel_aspect, Fraction)
