@@ -90,7 +90,7 @@ def start(path: Path, way: str, sizes: list[int], schedule: Schedule) -> Child:
     return Child(path.stem, way, process, ours)
 
 
-def said(child: Child, until: float) -> Row | str | None:
+def next_message(child: Child, until: float) -> Row | str | None:
     """The next message of the process. Raises TimeoutError at that time, and EOFError if the process has ended."""
     if not child.connection.poll(max(until - time.monotonic(), 0.0)):
         raise TimeoutError
@@ -100,7 +100,7 @@ def said(child: Child, until: float) -> Row | str | None:
 def is_ready(child: Child, began: float, until: float) -> bool:
     """Whether the process has compiled by then; else it is ended."""
     try:
-        said(child, until)
+        next_message(child, until)
     except (TimeoutError, EOFError) as error:
         why = "it was not compiled by then" if isinstance(error, TimeoutError) else "its process ended"
         print(f"{child.model} {child.way}: {why}, after {time.monotonic() - began:.0f} s", flush=True)
@@ -114,7 +114,7 @@ def rows_of(child: Child) -> Iterator[Row | str]:
     """Let the process measure, and end it."""
     try:
         child.connection.send("go on")
-        while (row := said(child, time.monotonic() + LONGEST)) is not None:
+        while (row := next_message(child, time.monotonic() + LONGEST)) is not None:
             yield row
     except (TimeoutError, EOFError, BrokenPipeError):
         yield f"{child.model} {child.way}: its process did not answer"

@@ -48,7 +48,7 @@ def delegate_on_gpu(choose: Callable[[], ChosenDevice], *, sizes_are_known: bool
     return delegate, f"{name}, because {reason}" if reason else name
 
 
-def why_it_took_nothing(delegate: GpuDelegate) -> str:
+def reason_for_no_operator(delegate: GpuDelegate) -> str:
     """The reason why a delegate of ``delegate_on_gpu`` took no operator of the model; "" if it took some.
 
     It keeps these operators if inputs are resized later.

@@ -189,7 +189,7 @@ class Engine:
             return ()
         shapes = {tensor: graph.shape(tensor) for tensor in subgraph.inputs}
         with self.stopwatch.phase("claim"):
-            known = dict[str, Any](self._knowledge(graph), number=graph.index, store=lambda: self._cache)
+            known = dict[str, Any](self._claim_arguments(graph), number=graph.index, store=lambda: self._cache)
             claims = claim(subgraph, self._target, shapes=shapes, **known)
         self.claims[graph.index] = claims
         # LiteRT applies its delegates to a subgraph again after inputs were resized.
@@ -239,9 +239,9 @@ class Engine:
     def _claim_again(self, graph: NativeGraph, operators: Sequence[int], shapes: Mapping[int, Shape]) -> Claims:
         """New claims of a partition's operators, after shapes have changed."""
         with self.stopwatch.phase("claim"):
-            return claim_again(graph.subgraph, self._target, operators, shapes=shapes, **self._knowledge(graph))
+            return claim_again(graph.subgraph, self._target, operators, shapes=shapes, **self._claim_arguments(graph))
 
-    def _knowledge(self, graph: NativeGraph) -> dict[str, Any]:
+    def _claim_arguments(self, graph: NativeGraph) -> dict[str, Any]:
         """The facts that ``claim`` takes besides the subgraph, by the names of its parameters."""
         if self._variables is None:
             self._variables = find_variables(self.model) if self.model is not None else Variables()
@@ -303,7 +303,7 @@ class Engine:
             self._cache = self.stopwatch.time("read", Cache, self.options, self.model.content, device.traits)
         self.maker.use(device, self._cache)
 
-    def _follow(self, obj: Any) -> None:
+    def _move_to_api_of(self, obj: Any) -> None:
         """Backend "auto": run on the API of the first object that is bound, while nothing is on the other one yet."""
         untouched = self.boundary.is_empty and not self.programs
         if self.options.backend == "auto" and self.device is not None and untouched:
@@ -336,7 +336,7 @@ class Engine:
     def bind(self, obj: Any, tensor: int, mapping: Mappings) -> None:
         """Let ``obj`` be a tensor of the main subgraph from now on. Raises BindingError if it does not fit."""
         partitions = self._partitions_with(tensor)
-        self._follow(obj)
+        self._move_to_api_of(obj)
         with self.boundary.entered_for(first_object(obj)):
             self._refuse_shared(tensor, obj)
             self.boundary.bind((0, tensor), obj, mapping, partitions[0].tensor(tensor))

@@ -15,7 +15,7 @@ from ai_edge_litert.interpreter import Delegate, OpResolverType
 from ..interop.discovery.devices import ChosenDevice, choose_device
 from ..interop.errors import BindingError, DelegateError, FramebindError
 from ..interop.wording import counted
-from .automatic import checked_choice, delegate_on_gpu, why_it_took_nothing
+from .automatic import checked_choice, delegate_on_gpu, reason_for_no_operator
 from .gpu_delegate import GpuDelegate
 from .litert.python_layer import check_taken, describe_tensor
 from .own_errors import application_errors, own_errors, raise_own
@@ -161,7 +161,7 @@ class Interpreter(litert.Interpreter):
         if delegate is not None:
             try:
                 self.modify_graph_with_delegate(delegate)
-                reason = why_it_took_nothing(delegate)
+                reason = reason_for_no_operator(delegate)
             except FramebindError as error:
                 reason = str(error)
             if reason:

@@ -80,7 +80,7 @@ class _Loop:
         before = [self._parsed.tensors[i].constant for i in values]
         if takes_more(self._subgraphs[condition], self._subgraphs[body], before, self._left):
             raise _too_long()
-        while self._goes_on(condition, values):
+        while self._condition_holds(condition, values):
             values = self._run(body, values)
         return values
 
@@ -105,7 +105,7 @@ class _Loop:
             if any((t.dtype, t.quantization) != (tensors[0].dtype, tensors[0].quantization) for t in tensors):
                 raise Unsupported(f"tensor '{stored[output].name}' does not have one type and scale in all steps")
 
-    def _goes_on(self, number: int, values: Sequence[int]) -> bool:
+    def _condition_holds(self, number: int, values: Sequence[int]) -> bool:
         """Whether the condition holds: it follows from constants."""
         tensor = self._parsed.tensors[self._run(number, values)[0]]
         if tensor.constant is None or tensor.dtype != "bool" or tensor.constant.size != 1:
@@ -118,7 +118,7 @@ class _Loop:
         subgraph = self._subgraphs[number]
         numbers = dict(zip(subgraph.inputs, arguments, strict=True))
         for raw in subgraph.operators:
-            inputs = tuple(i if i < 0 else self._given(number, i, numbers) for i in raw.inputs)
+            inputs = tuple(i if i < 0 else self._resolved(number, i, numbers) for i in raw.inputs)
             outputs = tuple(self._parsed.add(subgraph.tensors[i]) for i in raw.outputs)
             here = replace(raw, index=self._index, inputs=inputs, outputs=outputs)
             try:
@@ -126,14 +126,14 @@ class _Loop:
             except Unsupported as reason:
                 raise Unsupported(f"operator {raw.index} {raw.name} of '{subgraph.name}': {reason}") from reason
             numbers.update(zip(raw.outputs, results, strict=True))
-        return [self._given(number, i, numbers) for i in subgraph.outputs]
+        return [self._resolved(number, i, numbers) for i in subgraph.outputs]
 
     def _take_one(self) -> None:
         self._left -= 1
         if self._left < 0:
             raise _too_long()
 
-    def _given(self, number: int, tensor: int, numbers: dict[int, int]) -> int:
+    def _resolved(self, number: int, tensor: int, numbers: dict[int, int]) -> int:
         """The tensor that stands for one of a subgraph's: an argument, a computed one or a constant."""
         found = numbers.get(tensor)
         if found is not None:

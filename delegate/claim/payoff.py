@@ -28,7 +28,7 @@ _TRANSPOSED = {"CONV_3D_TRANSPOSE", "TRANSPOSE_CONV"}
 """Those whose positions are the input's, their third operand."""
 
 
-def why_it_does_not_pay(
+def reason_not_to_delegate(
     subgraph: Subgraph,
     tensors: Mapping[int, TensorInfo],
     on_gpu: Sequence[int],

@@ -14,7 +14,7 @@ from ..options import GpuDelegateOptions
 from ..read.model import Subgraph
 from .claims import Claims, unneeded_constants
 from .complex_numbers import shared_with_cpu
-from .payoff import why_it_does_not_pay
+from .payoff import reason_not_to_delegate
 from .variables import apart
 
 
@@ -93,7 +93,7 @@ def _select(
     operators = tuple(sorted(selected - unneeded.keys()))
     if least_multiply_adds is not None:
         count = len(partitions[:limit])
-        reason = why_it_does_not_pay(graph.subgraph, claims.tensors, operators, count, least_multiply_adds)
+        reason = reason_not_to_delegate(graph.subgraph, claims.tensors, operators, count, least_multiply_adds)
         if reason:
             return Selection(not_selected=not_selected | dict.fromkeys(operators, reason), does_not_pay=reason)
     return Selection(operators if passes(SUBGRAPH_RULES, operators) else (), not_selected, preserves)

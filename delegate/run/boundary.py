@@ -279,7 +279,7 @@ class BoundaryTensors:
     def written(self, graph: NativeGraph, keys: tuple[Key, ...]) -> None:
         """Note that a partition has computed these tensors, so that the CPU's copies are out of date."""
         if self._on_host:
-            keys = tuple(key for key in keys if key not in self._on_host or not self._brought_home(graph, key))
+            keys = tuple(key for key in keys if key not in self._on_host or not self._copy_to_user_array(graph, key))
         if self.keep_outputs and self._unreadable.issuperset(keys) and not self.preserves_tensors:
             return  # they were so after the run before
         for key in keys:
@@ -302,7 +302,7 @@ class BoundaryTensors:
             if graph.index == 0 and (key in self._cpu_readers or tensor in graph.subgraph.outputs):
                 self.awaited.add(key)
 
-    def _brought_home(self, graph: NativeGraph, key: Key) -> bool:
+    def _copy_to_user_array(self, graph: NativeGraph, key: Key) -> bool:
         """Copy an output to the user's array in the CPU's memory. Returns whether it was put into LiteRT's too."""
         binding, tensor = self._bindings[key], key[1]
         info = graph.subgraph.tensors[tensor]

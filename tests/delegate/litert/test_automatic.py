@@ -11,7 +11,7 @@ from ai_edge_litert import interpreter as litert
 from ai_edge_litert import schema_py_generated as schema
 
 import framebind as fb
-from framebind.delegate.claim.payoff import LEAST_MULTIPLY_ADDS, multiply_adds, why_it_does_not_pay
+from framebind.delegate.claim.payoff import LEAST_MULTIPLY_ADDS, multiply_adds, reason_not_to_delegate
 from framebind.delegate.read.reader import read_model
 from framebind.delegate.report import say_once
 from framebind.interop.discovery.devices import ChosenDevice
@@ -153,7 +153,7 @@ def test_multiply_adds_are_counted() -> None:
     subgraph = read_model(convolutions()).subgraphs[0]
     shapes = dict(enumerate(subgraph.tensors))
     assert multiply_adds(subgraph.operators[0], shapes) == SIDE * SIDE * 32 * 32 * 9 > LEAST_MULTIPLY_ADDS
-    assert why_it_does_not_pay(subgraph, shapes, [0], 1) == ""
+    assert reason_not_to_delegate(subgraph, shapes, [0], 1) == ""
     tensors = [T("x", (6, 8)), T("weights", (5, 8), np.zeros((5, 8))), T("y", (6, 5))]
     graph = read_model(build(G(tensors, [Op("FULLY_CONNECTED", [0, 1], [2])], [0], [2]))).subgraphs[0]
     assert multiply_adds(graph.operators[0], dict(enumerate(graph.tensors))) == 6 * 5 * 8
