@@ -40,7 +40,8 @@ def _find() -> ctypes.CDLL | None:
     except ImportError:
         return load("libnvrtc.so.13", "libnvrtc.so.12")
     try:
-        return ctypes.CDLL(pathfinder.load_nvidia_dynamic_lib("nvrtc").abs_path)
+        path = pathfinder.load_nvidia_dynamic_lib("nvrtc").abs_path
+        return ctypes.CDLL(path) if path else load("libnvrtc.so.13", "libnvrtc.so.12")
     except (pathfinder.DynamicLibNotFoundError, OSError):
         return None
 

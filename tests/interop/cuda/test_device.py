@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import sys
 import weakref
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -472,6 +474,20 @@ def test_the_newest_architecture_that_the_gpu_runs_is_taken(recorder: RecordingD
 def test_what_is_installed_is_found(recorder: RecordingDriver) -> None:
     (found,) = [api for api in fb.installed_apis() if api.api == "CUDA"]
     assert (found.devices, found.problem) == (1, "")
+
+
+def test_a_compiler_that_is_found_without_a_path_is_taken_by_its_name(
+    recorder: RecordingDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NVIDIA's package does not know the path of every library that is loaded already."""
+
+    def found(name: str) -> SimpleNamespace:
+        return SimpleNamespace(abs_path=None)
+
+    pathfinder = SimpleNamespace(load_nvidia_dynamic_lib=found, DynamicLibNotFoundError=RuntimeError)
+    monkeypatch.setitem(sys.modules, "cuda", SimpleNamespace(pathfinder=pathfinder))
+    forget_libraries()
+    assert nvrtc.version() == (13, 0)
 
 
 def test_machine_code_is_kept_and_used_again(device: CudaDevice, recorder: RecordingDriver) -> None:
