@@ -13,7 +13,7 @@ from ..processing.work import Work
 from .on_ray import run_on_ray
 from .pool import run_pool
 from .units import Report, Unit
-from .worker import PROCESSES_PER_GPU, SESSIONS_PER_GPU, Seat, shares_of, work_through
+from .worker import SESSIONS_PER_GPU, Seat, shares_of, work_through
 
 Runner = Callable[[Work, Sequence[Unit], Report], None]
 """Processes units, and reports what happens to each."""
@@ -51,7 +51,7 @@ def seats_by_work(work: Work, videos: int) -> list[Seat]:
     """
     if videos < SESSIONS_PER_GPU or not is_bound(work):
         return []
-    return [Seat(sessions) for sessions in shares_of(SESSIONS_PER_GPU, PROCESSES_PER_GPU)]
+    return [Seat(sessions) for sessions in shares_of(SESSIONS_PER_GPU)]
 
 
 def run_here(work: Work, units: Sequence[Unit], report: Report) -> None:
@@ -61,7 +61,7 @@ def run_here(work: Work, units: Sequence[Unit], report: Report) -> None:
 
 
 def seats_on(
-    found: Sequence[fb.FoundGpu], gpus: str, sessions: int, backend: str, *, processes: int = PROCESSES_PER_GPU
+    found: Sequence[fb.FoundGpu], gpus: str, sessions: int, backend: str, *, processes: int | None = None
 ) -> list[Seat]:
     """Seats on each GPU that ``gpus`` names: "all", or numbers ("0,2"). Raises DeviceError if one is missing.
 

@@ -22,7 +22,7 @@ from ..processing.work import Work
 from .division import PART_SECONDS
 from .schedule import Schedule, by_turns
 from .units import Divided, Event, Finished, Lost, Progress, Report, Unit
-from .worker import PROCESSES_PER_GPU, SESSIONS_PER_GPU, describe, process, shares_of
+from .worker import SESSIONS_PER_GPU, describe, process, shares_of
 
 LOCAL = "local"
 """The address that starts a cluster of this machine."""
@@ -126,7 +126,7 @@ def _places(ray: Any, sessions: int | None) -> list[_Place]:
     resources = ray.cluster_resources()
     gpus, cpus = int(resources.get("GPU", 0)), int(resources.get("CPU", 1))
     if gpus:
-        shares = shares_of(sessions or SESSIONS_PER_GPU, PROCESSES_PER_GPU)
+        shares = shares_of(sessions or SESSIONS_PER_GPU)
         return [_Place(1 / len(shares), share) for share in shares for _ in range(gpus)]
     return [_Place(0, 1) for _ in range(min(sessions or cpus, cpus))]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import queue
 import signal
@@ -27,12 +28,14 @@ from .division import divide, expected_frames, join, work_on
 from .units import Divided, Event, Finished, Progress, Report, Unit
 
 SESSIONS_PER_GPU = 8
-"""Videos at once per GPU: an H100 has seven engines that decode, and one session keeps one busy. Not measured with
-models; decoding alone is as fast with 8 as with 12 (H200, 2026-11-22)."""
+"""Videos at once per GPU: an H100 has seven engines that decode, and one session keeps one busy. With 12, ``detect``
+runs 15% more frames/s once all sessions have work, but two processes more have to start (see below)."""
 Result = TypeVar("Result")
-PROCESSES_PER_GPU = 4
-"""Processes that share the sessions of a GPU: threads of one process wait for Python's lock. With 8 sessions one
-process made 799 frames/s, four made 2,018 (H200, 2026-11-22: ``benchmarks/video/gpus.py --processes 4,1 detect``)."""
+LEAST_PROCESSES, SESSIONS_PER_PROCESS = 4, 2
+"""Processes that share the sessions of a GPU, and the sessions of each if these are more than 8: threads of one process
+wait for Python's lock. ``detect`` ran 4,139 frames/s with 8 sessions in four processes and 1,965 in two; with 12 it
+ran 4,778 in six and 4,231 in four (H200, 2026-11-23: ``benchmarks/video/gpus.py --one-gpu --frames 900 detect``, with
+``--processes 2``, and with ``--units 36 --sessions 12 --processes 4,6``)."""
 _SECONDS_BETWEEN_REPORTS = 0.2
 
 
@@ -47,9 +50,9 @@ class Seat:
     """Variables that are set before any driver is loaded, such as CUDA_VISIBLE_DEVICES."""
 
 
-def shares_of(sessions: int, processes: int) -> list[int]:
+def shares_of(sessions: int, processes: int | None = None) -> list[int]:
     """The sessions of each process, if so many share those of a GPU; none has no session."""
-    processes = min(processes, sessions)
+    processes = min(processes or max(LEAST_PROCESSES, math.ceil(sessions / SESSIONS_PER_PROCESS)), sessions)
     return [sessions // processes + (number < sessions % processes) for number in range(processes)]
 
 

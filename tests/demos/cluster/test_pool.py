@@ -40,6 +40,8 @@ def test_seats() -> None:
     assert cast(Any, choose_runner(3, "", "", "gl")).keywords == {"seats": [Seat()] * 3}
     seats = seats_on(GPUS[:2], "all", SESSIONS_PER_GPU, "cuda", processes=3)
     assert [seat.sessions for seat in seats] == [3, 3, 3, 3, 2, 2] and [seat.egl for seat in seats] == 3 * [1, 0]
+    assert [seat.sessions for seat in seats_on(GPUS[:1], "0", 3, "cuda")] == [1, 1, 1]
+    assert [seat.sessions for seat in seats_on(GPUS[:1], "0", 13, "cuda")] == [2, 2, 2, 2, 2, 2, 1]
     assert seats[0].environment == (("CUDA_VISIBLE_DEVICES", "GPU-a"),)
     assert seats_on(GPUS, "2,0,2", 1, "gl") == [Seat(1, 2), Seat(1, 1, (("CUDA_VISIBLE_DEVICES", "GPU-a"),))]
 
