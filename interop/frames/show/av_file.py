@@ -34,6 +34,8 @@ _PIXELS = {"prores": "yuv422p10le", "gif": "rgb8"}
 _TICKS = 90_000
 """Ticks per second of the times of frames: what MPEG counts in, so that every usual rate is whole."""
 _GIF_TICKS = 100
+_LARGEST = 1e9
+"""Seconds that a damaged file may claim and no video has: 30 years."""
 _LEAST_RATE = Fraction(1, 1001)
 _WITHOUT_QUALITY = ("prores", "gif")
 _HD_HEIGHT = 720
@@ -145,6 +147,8 @@ class AvFile:
             frame = self._converter.reformat(frame, format=self._stream.pix_fmt, **to)
         if time <= self._last_time:
             raise self._replacement.error(f"a frame at {time:g} seconds comes after one at {self._last_time:g} seconds")
+        if time > _LARGEST:
+            raise self._replacement.error(f"a frame at {time:g} seconds comes after the end of all clocks")
         self._last_time, self._last_tick = time, max(round(time * self._ticks), self._last_tick + 1)
         frame.pts, frame.time_base = self._last_tick, Fraction(1, self._ticks)
         try:

@@ -200,7 +200,7 @@ class VideoDecoder:
             packets = packets_from(self._container, self._stream, self._began, self._start)
             if packets is None:
                 self._container.close()
-                self._container = open_container(self._source, self.name, limits=self._limits, packets_only=True)
+                self._container = open_container(self._source, self.name, limits=self._limits)
                 self._stream = video_stream(self._container, self.name)
         packets = packets or self._container.demux(self._stream)
         waits_for_key, last = self._live, time.perf_counter()
@@ -216,6 +216,10 @@ class VideoDecoder:
                     frames = self._packets.decode(packet)
             except (StopIteration, av.error.EOFError):
                 return
+            except IndexError as error:  # PyAV's, of a damaged file
+                raise SourceError(
+                    f"{self.name} cannot be read on: another stream begins in the middle of it"
+                ) from error
             except av.error.FFmpegError as error:
                 if not isinstance(error, av.error.InvalidDataError):
                     raise SourceError(f"{self.name} cannot be read on: {self._why(error)}") from error
@@ -266,7 +270,7 @@ class VideoDecoder:
         """Whether the file goes on to its end, though its video ends at ``time`` seconds: its sound may be longer."""
         if self.damaged or not self._is_duration_of_all or self.seconds is None:
             return False
-        with open_container(self._source, self.name, limits=self._limits, packets_only=True) as container:
+        with open_container(self._source, self.name, limits=self._limits) as container:
             return end_of_packets(container, time + self._began) >= self.seconds * (1 - MISSING)
 
     def _converted(self, frame: Any) -> Any:

@@ -8,6 +8,8 @@ from typing import Any
 from .pyav import load_av
 
 _USUAL_RATE = 25
+_LARGEST = 1 << 60
+"""Ticks that no clock has: a damaged file may say any number, and sums of them have to fit into 64 bits."""
 _DISORDER = 4
 """Frames by which times may be out of order without a clock that was set back."""
 _ORDERLESS = "avi"
@@ -64,7 +66,7 @@ class FrameTimes:
     def set(self, frame: Any) -> None:
         """Set the time of the next frame (av.VideoFrame)."""
         known, last = heapq.heappop(self._waiting) if self._waiting else frame.pts, self._last
-        if known is None:
+        if known is None or abs(known) > _LARGEST:
             time = 0 if last is None else last + self._step
         else:
             time = known + self._clock.moved(known, self._step)
@@ -77,10 +79,10 @@ def end_of_packets(container: Any, after: float) -> float:
     """The second of the container's clock at which the last packet of any stream ends, ``after`` a second of it."""
     last = 0.0
     try:
-        container.seek(int(after * 1_000_000))
+        container.seek(int(after * 1_000_000), any_frame=False)
         for packet in container.demux():
             if packet.size and packet.pts is not None:
                 last = max(last, float((packet.pts + (packet.duration or 0)) * packet.time_base))
-    except load_av().error.FFmpegError:  # it ends in the middle of a packet
+    except (load_av().error.FFmpegError, OverflowError):  # it ends in the middle of a packet, or has absurd times
         pass
     return last

@@ -44,7 +44,7 @@ def _sought(container: Any, second: float) -> bool:
     """Go to the key frame before a second. Returns whether that worked: raw H.264 cannot be searched."""
     try:
         container.seek(round(second * 1_000_000), any_frame=False)
-    except load_av().error.FFmpegError:
+    except (load_av().error.FFmpegError, OverflowError):
         return False
     return True
 
@@ -53,5 +53,5 @@ def _next_key(packets: Iterator[Any]) -> Any:
     """The next packet of a key frame; None if there is none. Errors are those of whoever reads it again."""
     try:
         return next((packet for packet in packets if packet.is_keyframe), None)
-    except load_av().error.FFmpegError:
+    except (load_av().error.FFmpegError, IndexError):
         return None
