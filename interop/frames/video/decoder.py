@@ -192,9 +192,8 @@ class VideoDecoder:
             self._packets.close(is_damaged=self.damaged > 0)
         self._pending, self._stream, self._packets = _nothing(), None, None
 
-    def _decode(self) -> Generator[Any]:
-        """Decoded frames between ``start`` and ``end``; packets that cannot be decoded are counted."""
-        av = load_av()
+    def _packets_from_start(self) -> Iterator[Any]:
+        """The packets from which the frames from ``start`` on can be decoded; a file may be opened again for them."""
         packets = None
         if self._start > 0:
             packets = packets_from(self._container, self._stream, self._began, self._start)
@@ -202,7 +201,12 @@ class VideoDecoder:
                 self._container.close()
                 self._container = open_container(self._source, self.name, limits=self._limits)
                 self._stream = video_stream(self._container, self.name)
-        packets = packets or self._container.demux(self._stream)
+        return packets or self._container.demux(self._stream)
+
+    def _decode(self) -> Generator[Any]:
+        """Decoded frames between ``start`` and ``end``; packets that cannot be decoded are counted."""
+        av = load_av()
+        packets = self._packets_from_start()
         waits_for_key, last = self._live, time.perf_counter()
         while True:
             frames, damaged = [], False
