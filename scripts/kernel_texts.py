@@ -3,9 +3,9 @@
     python scripts/kernel_texts.py before.json
     python scripts/kernel_texts.py after.json --against before.json
 
-Each case is compiled on the null device, which renders both dialects and computes nothing. This takes seconds and needs
-no driver. ``--against`` prints the cases whose steps differ or that are missing, and fails if there are any; new cases
-are counted. ``--texts FOLDER`` also writes every distinct text to a file that is named by its hash.
+Each case is compiled on the null device, which renders every dialect and computes nothing. This takes a minute and
+needs no driver. ``--against`` prints the cases whose steps differ or that are missing, and fails if there are any; new
+cases are counted. ``--texts FOLDER`` also writes every distinct text to a file that is named by its hash.
 """
 
 from __future__ import annotations
@@ -30,15 +30,14 @@ from framebind.delegate.certify.cases.operator_cases import CASES  # noqa: E402
 from framebind.delegate.certify.cases.operator_models import case_model, output_shapes  # noqa: E402
 from framebind.interop.record.null import NullDevice  # noqa: E402
 from framebind.interop.record.one_dispatch import merge  # noqa: E402
-from framebind.kernels.codegen.glsl import GLSL  # noqa: E402
-from framebind.kernels.codegen.opencl import OPENCL  # noqa: E402
+from framebind.kernels.codegen.dialect import DIALECTS  # noqa: E402
 from framebind.kernels.codegen.render import render_program  # noqa: E402
 from framebind.kernels.views import Storage  # noqa: E402
 
 KINDS = ("plain", "large", "matrix units")
 """The devices: one of few invocations, one of an H200's size, and the same with matrix units."""
-Step = tuple[str, int, str, str]
-"""The label, the number of work-groups, and the hashes of the GLSL and of the OpenCL C text."""
+Step = tuple[str | int, ...]
+"""The label, the number of work-groups, and the hash of the text in each dialect."""
 
 
 def device_of(kind: str) -> NullDevice:
@@ -66,12 +65,12 @@ def steps_of(model: bytes, kind: str, storage: Storage, texts: dict[str, str]) -
     recorded = program.record().steps
     kernels = [device.kernels[step.kernel.source] for step in recorded]
     steps = [
-        (step.label, step.group_count, digest(kernel.texts["glsl"]), digest(kernel.texts["opencl"]))
+        (step.label, step.group_count, *(digest(kernel.texts[name]) for name in DIALECTS))
         for step, kernel in zip(recorded, kernels, strict=True)
     ]
     source = merge(recorded, device.traits.local_bytes).source
-    program_glsl, program_opencl = render_program(source, GLSL), render_program(source, OPENCL)
-    return steps, [("all steps as one dispatch", len(steps), digest(program_glsl), digest(program_opencl))]
+    program_texts = [digest(render_program(source, dialect)) for dialect in DIALECTS.values()]
+    return steps, [("all steps as one dispatch", len(steps), *program_texts)]
 
 
 def all_steps(texts: dict[str, str]) -> Iterator[tuple[str, list[Step]]]:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ..views import SLICE_BYTES, Picture, Plane, Quantized, Strided
-from .one_dispatch import HEAD, ProgramSource, pool_names
+from .c_family import CFamily, line_of_body, switch_cases
+from .one_dispatch import ProgramSource
 from .source import Argument, Buffer, KernelSource, TileText, holds_integers
 from .texts import barrier, prelude, tile_function
 
@@ -21,7 +22,7 @@ _INTEGERS = {
 }  # fmt: skip
 
 
-class Cuda:
+class Cuda(CFamily):
     """The dialect.
 
     A kernel has the name ``source.name`` and the parameters, in order: a pointer per memory; per texture an
@@ -34,10 +35,12 @@ class Cuda:
     """
 
     words = "uint2", "make_uint2(0u, 0u)", "uint2*"
+    inline = "__forceinline__ "
 
-    def element(self, arguments: Sequence[Argument]) -> str:
-        """Always float: each load and store casts the pointer."""
-        return "float"
+    def image(self, argument: Argument, name: str) -> str:
+        """The parameter of a texture."""
+        assert isinstance(argument.view, Picture | Plane)
+        return f"Image<{argument.view.format}> {name}"
 
     def load(self, argument: Argument, buffer: Buffer, index: str) -> str:
         """See Dialect."""
@@ -96,53 +99,27 @@ class Cuda:
 
     def kernel(self, source: KernelSource, elements: Mapping[str, str], macros: Sequence[str], tile: TileText) -> str:
         """See Dialect."""
-        parameters = [
-            _pointer(memory, elements[memory], read_only=all(a.access == "r" for a in arguments))
-            for memory, arguments in source.memories.items()
-        ]
-        parameters += [_image(argument, f"{argument.name}_image") for argument in source.textures]
-        parameters += [f"int {argument.name}_offset" for argument in source.buffers]
-        parameters += [f"float4 {a.name}_parameter{i}" for a in source.pictures for i in range(a.quads)]
         lines = [prelude("cuda"), *macros, f'#line 1 "{source.name}.kern"', tile.helpers]
-        lines.append(_entry(source.name, str(source.group_size), parameters))
+        lines.append(_entry(source.name, str(source.group_size), self.kernel_parameters(source, elements)))
         lines += [f"  __shared__ {kind} {name}[{count}];" for kind, name, count in source.shared]
         first = source.prologue.name if source.prologue is not None else source.name
         lines += [] if "AWAIT_INPUTS" in tile_function(first).body else ["  AWAIT_INPUTS;"]
         lines.append("  int GROUP_ID = (int)blockIdx.x;")
-        lines += [_line_of_body(source, tile), tile.body, "}\n"]
+        lines += [line_of_body(source, tile), tile.body, "}\n"]
         return "\n".join(lines)
-
-    def picture_macros(self, kernel: KernelSource) -> list[str]:
-        """See Dialect. Pictures are parameters of the functions here."""
-        return []
-
-    def tile_function(self, source: ProgramSource, number: int, tile: TileText) -> list[str]:
-        """See Dialect."""
-        kernel = source.kernels[number]
-        parameters = ["int GROUP_ID", "int invocation", *(_memory(source, memory) for memory in kernel.memories)]
-        parameters += [f"{kind}* {pool}" for (kind, _, _), pool in zip(kernel.shared, pool_names(kernel), strict=True)]
-        parameters += [_image(argument, f"{argument.name}_image") for argument in kernel.textures]
-        parameters += [f"float4 {a.name}_parameter{i}" for a in kernel.pictures for i in range(a.quads)]
-        parameters += [f"int {argument.name}_offset" for argument in kernel.buffers]
-        head = f"__forceinline__ void tile_{number}({', '.join(parameters)}) {{"
-        return [f'#line 1 "{kernel.name}.kern"', tile.helpers, head, _line_of_body(kernel, tile), tile.body, "}"]
 
     def program(self, source: ProgramSource, elements: Mapping[str, str], functions: Sequence[str]) -> str:
         """See Dialect. LOCAL is read for each step anew: see reload_local_id in prelude.cuda."""
         lines = [prelude("cuda"), barrier("cuda"), "#undef LOCAL", "#define LOCAL invocation"]
         lines += ["#undef AWAIT_INPUTS", "#undef ALLOW_NEXT", "#define AWAIT_INPUTS", "#define ALLOW_NEXT", *functions]
-        parameters = [_memory(source, memory) for memory in source.memories]
-        parameters += [_image(argument, argument.memory) for argument in source.textures]
-        parameters += [f"float4 {a.memory}_parameter{i}" for a in source.pictures for i in range(a.quads)]
-        parameters += ["const int* table", "int rows", "uint* arrivals", "int groups"]
+        parameters = self.program_parameters(source, ("const int* table", "int rows", "uint* arrivals", "int groups"))
         resident = max(1, INVOCATIONS_PER_UNIT // source.group_size)
         lines.append(_entry("program", f"{source.group_size}, {resident}", parameters))
         lines += [f"  __shared__ {kind} {name}[{count}];" for name, (kind, count) in source.pools.items()]
         if source.copies_table:
             lines.append(_TABLE_COPY.replace("COUNT", str(source.steps * source.row)))
-        cases = [_case(number, kernel) for number, kernel in enumerate(source.kernels)]
         loop = _LOOP.replace("TABLE", "copy" if source.copies_table else "table")
-        lines.append(loop.replace("ROW", str(source.row)).replace("CASES", "\n".join(cases)))
+        lines.append(loop.replace("ROW", str(source.row)).replace("CASES", switch_cases(source.kernels)))
         return "\n".join(lines)
 
 
@@ -184,27 +161,8 @@ def _cast(buffer: Buffer, kind: str) -> str:
     return f"({'const ' if buffer.read_only else ''}{kind}*){buffer.name}"
 
 
-def _pointer(memory: str, element: str, *, read_only: bool) -> str:
-    return f"{'const ' if read_only else ''}{element}* {memory}"
-
-
-def _memory(source: ProgramSource, memory: str) -> str:
-    return _pointer(memory, "float", read_only=all(a.access == "r" for a in source.memories[memory]))
-
-
-def _image(argument: Argument, name: str) -> str:
-    assert isinstance(argument.view, Picture | Plane)
-    return f"Image<{argument.view.format}> {name}"
-
-
-def _entry(name: str, bounds: str, parameters: Sequence[str]) -> str:
-    return f'extern "C" __global__ void __launch_bounds__({bounds}) {name}({", ".join(parameters)}) {{'
-
-
-def _line_of_body(kernel: KernelSource, tile: TileText) -> str:
-    """The directive that gives the body the line numbers of its file."""
-    newlines = tile.helpers.count("\n")
-    return f'#line {newlines + 1} "{kernel.name}.kern"'
+def _entry(name: str, bounds: str, parameters: str) -> str:
+    return f'extern "C" __global__ void __launch_bounds__({bounds}) {name}({parameters}) {{'
 
 
 # Entry points ---------------------------------------------------------------------------------------------------------
@@ -230,14 +188,3 @@ CASES
   }
 }
 """
-
-
-def _case(number: int, kernel: KernelSource) -> str:
-    given = ["tile", "invocation", *kernel.memories, *pool_names(kernel)]
-    given += [a.memory for a in kernel.textures]
-    given += [f"{a.memory}_parameter{i}" for a in kernel.pictures for i in range(a.quads)]
-    given += [f"row[{HEAD + i}]" for i in range(len(kernel.buffers))]
-    # The next tile's, or step's, first writes to local memory come after this one's last reads.
-    after = " BARRIER;" if kernel.shared else ""
-    call = f"tile_{number}({', '.join(given)});{after}"
-    return f"      case {number}: for (int tile = first; tile < tiles; tile += groups) {{ {call} }} break;"

@@ -179,7 +179,7 @@ class Glsl:
         return "\n".join(lines)
 
     def barrier_test(self, group_size: int) -> str:
-        """See Dialect."""
+        """The text of the kernel that tests the barrier before its first use."""
         blocks = [_block(i, "coherent ", "int", name) for i, name in enumerate(("cells", "stale_reads"))]
         return "\n".join([*self._head(group_size), *blocks, *_barrier(2), _TEST])
 

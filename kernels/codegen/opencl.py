@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..views import SLICE_BYTES, Quantized, Strided
-from .one_dispatch import HEAD, ProgramSource, pool_names
+from .c_family import CFamily, line_of_body, switch_cases
+from .one_dispatch import ProgramSource
 from .source import Argument, Buffer, KernelSource, TileText, holds_integers
 from .texts import barrier, prelude
 
+_CONTROL = (
+    "__global const int* table", "int rows", "volatile __global uint* state", "int groups", "uint max_spins",
+)  # fmt: skip
 _WRAPPING = (("ADD", "+"), ("SUB", "-"), ("MUL", "*"))
 _INTEGERS = {"int8": "char", "uint8": "uchar", "int16": "short", "bool": "uchar", "int32": "int", "int64": "long"}
 
 
-class OpenCl:
+class OpenCl(CFamily):
     """The dialect.
 
     A kernel has the name ``source.name`` and the arguments, in order: a pointer per memory, an image per texture, an
@@ -28,10 +32,12 @@ class OpenCl:
     """
 
     words = "uint2", "(uint2)(0u)", "__local uint2*"
+    global_space = "__global "
+    local_space = "__local "
 
-    def element(self, arguments: Sequence[Argument]) -> str:
-        """Always float: each load and store casts the pointer."""
-        return "float"
+    def image(self, argument: Argument, name: str) -> str:
+        """The parameter of a texture."""
+        return f"{'read_only' if argument.access == 'r' else 'write_only'} image2d_t {name}"
 
     def load(self, argument: Argument, buffer: Buffer, index: str) -> str:
         """See Dialect."""
@@ -113,55 +119,28 @@ class OpenCl:
 
     def kernel(self, source: KernelSource, elements: Mapping[str, str], macros: Sequence[str], tile: TileText) -> str:
         """See Dialect."""
-        parameters = [
-            _pointer(memory, elements[memory], read_only=all(a.access == "r" for a in arguments))
-            for memory, arguments in source.memories.items()
-        ]
-        parameters += [_image(argument, f"{argument.name}_image") for argument in source.textures]
-        parameters += [f"int {argument.name}_offset" for argument in source.buffers]
-        parameters += [f"float4 {a.name}_parameter{i}" for a in source.pictures for i in range(a.quads)]
         lines = [prelude("cl"), *macros, f'#line 1 "{source.name}.kern"', tile.helpers]
-        lines.append(f"{_attributes(source.group_size)}void {source.name}({', '.join(parameters)}) {{")
+        lines.append(
+            f"{_attributes(source.group_size)}void {source.name}({self.kernel_parameters(source, elements)}) {{"
+        )
         lines += [f"  __local {kind} {name}[{count}];" for kind, name, count in source.shared]
-        lines += ["  int GROUP_ID = (int)get_group_id(0);", _line_of_body(source, tile), tile.body, "}\n"]
+        lines += ["  int GROUP_ID = (int)get_group_id(0);", line_of_body(source, tile), tile.body, "}\n"]
         return "\n".join(lines)
-
-    def picture_macros(self, kernel: KernelSource) -> list[str]:
-        """See Dialect. Pictures are parameters of the functions here."""
-        return []
-
-    def tile_function(self, source: ProgramSource, number: int, tile: TileText) -> list[str]:
-        """See Dialect."""
-        kernel = source.kernels[number]
-        parameters = ["int GROUP_ID", "int invocation", *(_memory(source, memory) for memory in kernel.memories)]
-        parameters += [
-            f"__local {kind}* {pool}" for (kind, _, _), pool in zip(kernel.shared, pool_names(kernel), strict=True)
-        ]
-        parameters += [_image(argument, f"{argument.name}_image") for argument in kernel.textures]
-        parameters += [f"float4 {a.name}_parameter{i}" for a in kernel.pictures for i in range(a.quads)]
-        parameters += [f"int {argument.name}_offset" for argument in kernel.buffers]
-        head = f"void tile_{number}({', '.join(parameters)}) {{"
-        return [f'#line 1 "{kernel.name}.kern"', tile.helpers, head, _line_of_body(kernel, tile), tile.body, "}"]
 
     def program(self, source: ProgramSource, elements: Mapping[str, str], functions: Sequence[str]) -> str:
         """See Dialect. LOCAL is read for each step anew: see reload_local_id in prelude.cl."""
         lines = [prelude("cl"), barrier("cl"), "#undef LOCAL", "#define LOCAL invocation", *functions]
-        parameters = [_memory(source, memory) for memory in source.memories]
-        parameters += [_image(argument, argument.memory) for argument in source.textures]
-        parameters += [f"float4 {a.memory}_parameter{i}" for a in source.pictures for i in range(a.quads)]
-        parameters += ["__global const int* table", "int rows", "volatile __global uint* state", "int groups"]
-        parameters.append("uint max_spins")
-        lines.append(f"{_attributes(source.group_size)}void program({', '.join(parameters)}) {{")
+        parameters = self.program_parameters(source, _CONTROL)
+        lines.append(f"{_attributes(source.group_size)}void program({parameters}) {{")
         lines += [f"  __local {kind} {name}[{count}];" for name, (kind, count) in source.pools.items()]
         if source.copies_table:
             lines.append(_TABLE_COPY.replace("COUNT", str(source.steps * source.row)))
-        cases = [_case(number, kernel) for number, kernel in enumerate(source.kernels)]
         loop = _LOOP.replace("TABLE", "__local int* row = copy" if source.copies_table else _TABLE)
-        lines.append(loop.replace("ROW", str(source.row)).replace("CASES", "\n".join(cases)))
+        lines.append(loop.replace("ROW", str(source.row)).replace("CASES", switch_cases(source.kernels)))
         return "\n".join(lines)
 
     def barrier_test(self, group_size: int) -> str:
-        """See Dialect."""
+        """The text of the kernel that tests the barrier before its first use."""
         return "\n".join([prelude("cl"), barrier("cl"), _attributes(group_size) + _TEST])
 
 
@@ -175,26 +154,8 @@ def _cast(buffer: Buffer, kind: str) -> str:
     return f"(__global {'const ' if buffer.read_only else ''}{kind}*){buffer.name}"
 
 
-def _pointer(memory: str, element: str, *, read_only: bool) -> str:
-    return f"__global {'const ' if read_only else ''}{element}* {memory}"
-
-
-def _memory(source: ProgramSource, memory: str) -> str:
-    return _pointer(memory, "float", read_only=all(a.access == "r" for a in source.memories[memory]))
-
-
-def _image(argument: Argument, name: str) -> str:
-    return f"{'read_only' if argument.access == 'r' else 'write_only'} image2d_t {name}"
-
-
 def _attributes(group_size: int) -> str:
     return f"__kernel __attribute__((reqd_work_group_size({group_size}, 1, 1)))\n"
-
-
-def _line_of_body(kernel: KernelSource, tile: TileText) -> str:
-    """The directive that gives the body the line numbers of its file."""
-    newlines = tile.helpers.count("\n")
-    return f'#line {newlines + 1} "{kernel.name}.kern"'
 
 
 # Entry points ---------------------------------------------------------------------------------------------------------
@@ -235,14 +196,3 @@ CASES
   }
 }
 """
-
-
-def _case(number: int, kernel: KernelSource) -> str:
-    given = ["tile", "invocation", *kernel.memories, *pool_names(kernel)]
-    given += [a.memory for a in kernel.textures]
-    given += [f"{a.memory}_parameter{i}" for a in kernel.pictures for i in range(a.quads)]
-    given += [f"row[{HEAD + i}]" for i in range(len(kernel.buffers))]
-    # The next tile's, or step's, first writes to local memory come after this one's last reads.
-    after = " BARRIER;" if kernel.shared else ""
-    call = f"tile_{number}({', '.join(given)});{after}"
-    return f"      case {number}: for (int tile = first; tile < tiles; tile += groups) {{ {call} }} break;"

@@ -1,0 +1,87 @@
+"""The parts of a kernel's text that OpenCL C and CUDA C++ share: parameters, and the functions of a program."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+
+from .one_dispatch import HEAD, ProgramSource, pool_names
+from .source import Argument, KernelSource, TileText
+
+
+class CFamily(ABC):
+    """The base of the two dialects."""
+
+    global_space = ""
+    """The words before the type of a pointer to memory."""
+    local_space = ""
+    """The words before the type of a pointer to local memory."""
+    inline = ""
+    """The words before a function of a program."""
+
+    @abstractmethod
+    def image(self, argument: Argument, name: str) -> str:
+        """The parameter of a texture."""
+
+    def element(self, arguments: Sequence[Argument]) -> str:
+        """Always float: each load and store casts the pointer."""
+        return "float"
+
+    def picture_macros(self, kernel: KernelSource) -> list[str]:
+        """See Dialect. Pictures are parameters of the functions here."""
+        return []
+
+    def tile_function(self, source: ProgramSource, number: int, tile: TileText) -> list[str]:
+        """See Dialect."""
+        kernel = source.kernels[number]
+        parameters = ["int GROUP_ID", "int invocation"]
+        parameters += [self._memory(memory, "float", source.memories[memory]) for memory in kernel.memories]
+        pools = zip(kernel.shared, pool_names(kernel), strict=True)
+        parameters += [f"{self.local_space}{kind}* {pool}" for (kind, _, _), pool in pools]
+        parameters += [self.image(argument, f"{argument.name}_image") for argument in kernel.textures]
+        parameters += [f"float4 {a.name}_parameter{i}" for a in kernel.pictures for i in range(a.quads)]
+        parameters += [f"int {argument.name}_offset" for argument in kernel.buffers]
+        head = f"{self.inline}void tile_{number}({', '.join(parameters)}) {{"
+        return [f'#line 1 "{kernel.name}.kern"', tile.helpers, head, line_of_body(kernel, tile), tile.body, "}"]
+
+    def kernel_parameters(self, source: KernelSource, elements: Mapping[str, str]) -> str:
+        """The parameters of one kernel's entry point."""
+        parameters = [self._memory(memory, elements[memory], users) for memory, users in source.memories.items()]
+        parameters += [self.image(argument, f"{argument.name}_image") for argument in source.textures]
+        parameters += [f"int {argument.name}_offset" for argument in source.buffers]
+        parameters += [f"float4 {a.name}_parameter{i}" for a in source.pictures for i in range(a.quads)]
+        return ", ".join(parameters)
+
+    def program_parameters(self, source: ProgramSource, control: Sequence[str]) -> str:
+        """The parameters of a program's entry point. The last ones are ``control``: the table and the barrier."""
+        parameters = [self._memory(memory, "float", users) for memory, users in source.memories.items()]
+        parameters += [self.image(argument, argument.memory) for argument in source.textures]
+        parameters += [f"float4 {a.memory}_parameter{i}" for a in source.pictures for i in range(a.quads)]
+        return ", ".join([*parameters, *control])
+
+    def _memory(self, name: str, element: str, users: Sequence[Argument]) -> str:
+        """The parameter of a buffer that holds the arguments ``users``."""
+        read_only = all(argument.access == "r" for argument in users)
+        return f"{self.global_space}{'const ' if read_only else ''}{element}* {name}"
+
+
+def line_of_body(kernel: KernelSource, tile: TileText) -> str:
+    """The directive that gives the body the line numbers of its file."""
+    newlines = tile.helpers.count("\n")
+    return f'#line {newlines + 1} "{kernel.name}.kern"'
+
+
+def switch_cases(kernels: Sequence[KernelSource]) -> str:
+    """The cases of a program's switch: each calls the tile function of a kernel for the work-group's tiles."""
+    return "\n".join(_case(number, kernel) for number, kernel in enumerate(kernels))
+
+
+def _case(number: int, kernel: KernelSource) -> str:
+    given = ["tile", "invocation", *kernel.memories, *pool_names(kernel)]
+    given += [a.memory for a in kernel.textures]
+    given += [f"{a.memory}_parameter{i}" for a in kernel.pictures for i in range(a.quads)]
+    given += [f"row[{HEAD + i}]" for i in range(len(kernel.buffers))]
+    # The next tile's, or step's, first writes to local memory come after this one's last reads.
+    after = " BARRIER;" if kernel.shared else ""
+    call = f"tile_{number}({', '.join(given)});{after}"
+    return f"      case {number}: for (int tile = first; tile < tiles; tile += groups) {{ {call} }} break;"
