@@ -100,7 +100,7 @@ class Resource(Protocol):
         ...
 
     @property
-    def likeness(self) -> Hashable:
+    def compatibility_key(self) -> Hashable:
         """A key that is equal for two resources if they differ in their content only: one may then replace the other in
         a slot without checks. None if the resource has to be checked each time.
         """

@@ -49,7 +49,7 @@ def lower_node(node: Node, lowered: Lowered) -> None:
     """
     target = lowered.target
     rounds = any(op.expression in ROUNDING for op in node.epilogue)
-    if (rounds or not target.halves) and not _has_whole_weights(node.operation):
+    if (rounds or not target.halves) and not _has_integer_weights(node.operation):
         # Matrix units take weights of 16 bits, which would move sums across steps if halves did not hold them.
         target = replace(target, matrix_units=False)
     lowering = Lowering(node.inputs, node.outputs, lowered.shapes.__getitem__, lowered.scratch, target)
@@ -67,14 +67,16 @@ def lower_node(node: Node, lowered: Lowered) -> None:
         lowered.add(launch, label, epilogue, input_ops, integers=node.integers)
 
 
-def _has_whole_weights(operation: Operation) -> bool:
+def _has_integer_weights(operation: Operation) -> bool:
     """Whether the weights that matrix units would take are whole numbers, which halves hold."""
     if isinstance(operation, Expanded):
         filtered = operation.filter
-        return operation.expansion.whole and (isinstance(filtered, Depthwise) or filtered.pointwise.whole)
+        return operation.expansion.integer_weights and (
+            isinstance(filtered, Depthwise) or filtered.pointwise.integer_weights
+        )
     if isinstance(operation, Separable):
-        return operation.pointwise.whole
-    return isinstance(operation, Convolution | FullyConnected) and operation.whole
+        return operation.pointwise.integer_weights
+    return isinstance(operation, Convolution | FullyConnected) and operation.integer_weights
 
 
 def check_lowering(node: Node, tensors: Mapping[int, TensorInfo], target: Target) -> dict[Hashable, int]:

@@ -41,7 +41,7 @@ class Binding:
     the first. If the view is Frames, ``frames`` has a binding for each, and ``resource`` is the first of their objects.
     ``hosts`` are the arrays in the CPU's memory that are copied to and from the resources.
 
-    Only ``resource`` ever changes: an input's, to one of the same likeness.
+    Only ``resource`` ever changes: an input's, to one with the same compatibility key.
     """
 
     resource: Resource

@@ -35,8 +35,8 @@ class _Bound:
     obj: Any
     mapping: Mappings
     binding: Binding | None = None
-    likeness: Hashable = None
-    """The object's likeness, if kernels use the object itself and no other: an object with the same one replaces it
+    compatibility_key: Hashable = None
+    """The object's compatibility key, if kernels use this object alone: an object with the same key replaces it
     directly.
     """
 
@@ -44,7 +44,7 @@ class _Bound:
         """Store an object and its binding."""
         self.obj, self.binding = obj, binding
         is_alone = binding.resource is obj and not (binding.others or binding.hosts or binding.frames)
-        self.likeness = binding.resource.likeness if is_alone else None
+        self.compatibility_key = binding.resource.compatibility_key if is_alone else None
 
 
 class BoundaryTensors:
@@ -181,7 +181,8 @@ class BoundaryTensors:
             return None
         device, previous = self.device, bound.binding
         assert device is not None, "something was bound there"
-        if bound.likeness is not None and getattr(obj, "likeness", None) == bound.likeness and not obj.released:
+        known = bound.compatibility_key
+        if known is not None and getattr(obj, "compatibility_key", None) == known and not obj.released:
             device.check()
             if key in self._computed:  # until the next run, it is read from where the last one wrote it
                 previous = bound.binding = replace(previous)

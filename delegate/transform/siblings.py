@@ -72,8 +72,8 @@ def _merge(graph: Graph, family: Sequence[tuple[Node, Convolution]]) -> None:
     parent = graph.new_tensor(first.outputs[0], (*graph.tensors[first.outputs[0]].shape[:3], width))
     for (node, _), start in zip(family, starts, strict=True):
         graph.place_inside(node.outputs[0], Alias(parent, start, width // 4))
-    whole = all(operation.whole for _, operation in family)
-    merged = Convolution(window, np.concatenate(weights), np.concatenate(biases), whole=whole)
+    integer_weights = all(operation.integer_weights for _, operation in family)
+    merged = Convolution(window, np.concatenate(weights), np.concatenate(biases), integer_weights=integer_weights)
     epilogue = _rounded(graph, np.concatenate(roundings, 1), first) if roundings else first.epilogue
     new = replace(first, operation=merged, outputs=(parent,), epilogue=epilogue)
     graph.substitute({node for node, _ in family}, new, at=first)

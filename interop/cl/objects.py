@@ -106,7 +106,7 @@ class _ClObject:
         return self._context == context.handle
 
     @functools.cached_property
-    def likeness(self) -> Hashable:
+    def compatibility_key(self) -> Hashable:
         """See device.Resource. None for memory with a partner, which is called before each run."""
         if self.partner is not None:
             return None

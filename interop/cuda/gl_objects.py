@@ -69,7 +69,7 @@ class _Shared:
 
     native: GlTexture | GlBuffer
     registration: _Registration
-    likeness = None
+    compatibility_key = None
 
     def _share(self, context: CudaContext, native: GlTexture | GlBuffer) -> None:
         self.native, self.registration = native, _Registration(context, native)

@@ -95,7 +95,7 @@ class CudaObject:
         return self.device == context.device
 
     @functools.cached_property
-    def likeness(self) -> Hashable:
+    def compatibility_key(self) -> Hashable:
         """See device.Resource. None for memory that its owner may free."""
         if not self.is_kept:
             return None

@@ -57,7 +57,7 @@ class GlObject:
         self.is_owned = True
 
     @functools.cached_property
-    def likeness(self) -> Hashable:
+    def compatibility_key(self) -> Hashable:
         """See interop/device.py: Resource. None if another library made it, because that may have changed it."""
         if not self.is_owned:
             return None

@@ -133,8 +133,8 @@ class BaseCommandList(ABC, Generic[R]):
         if before is not None and not resource.released:
             if resource is before:
                 return
-            likeness = resource.likeness
-            if likeness is not None and likeness == before.likeness:  # what passed for the one before
+            key = resource.compatibility_key
+            if key is not None and key == before.compatibility_key:  # it passes the checks that ``before`` passed
                 use.resource = resource
                 self._recording.fill(name, resource)
                 return

@@ -35,7 +35,7 @@ class NullResource:
     handle: Hashable = field(default_factory=object, compare=False)
 
     @property
-    def likeness(self) -> Hashable:
+    def compatibility_key(self) -> Hashable:
         return self.format, self.size, self.nbytes, self.layout
 
     def release(self) -> None:

@@ -155,7 +155,7 @@ class StagedTexture:
     """Implements device.StagedTexture: a GL texture that OpenCL cannot address."""
 
     nbytes = offset = 0
-    layout = likeness = None
+    layout = compatibility_key = None
 
     def __init__(self, partner: GlPartner, texture: GlTexture) -> None:
         self._partner, self._texture = partner, texture

@@ -165,7 +165,7 @@ def test_convolutions_of_integers_are_computed_as_one_whatever_their_steps(devic
         shapes |= {i: (1, 2, 3, channels), 10 + i: (channels,), 4 + i: (1, 2, 3, 4)}
         node = conv(0, i, weights, (FusedOp("MUL", 10 + i), FusedOp("STEPS", values=(lowest, highest, scale))))
         assert isinstance(node.operation, Convolution)
-        nodes.append(replace(node, operation=replace(node.operation, whole=True)))
+        nodes.append(replace(node, operation=replace(node.operation, integer_weights=True)))
         readers.append(conv(i, 4 + i, read))
         steps = np.clip(np.rint(convolved(x, weights) * constants[10 + i]), lowest, highest)
         expected.append(convolved(steps * scale, read))

@@ -101,7 +101,7 @@ def _count(graph: Graph, node: Node, operation: Convolution | Depthwise | FullyC
     bias = bias if bias is None or input_scale is None else np.rint(bias)
     counted = replace(
         operation, weights=np.rint(operation.weights / per_channel).astype(np.float32),
-        bias=None if bias is None else bias.astype(np.float32), scales=(), whole=True,
+        bias=None if bias is None else bias.astype(np.float32), scales=(), integer_weights=True,
     )  # fmt: skip
     clamps, rest = _leading_clamp(node.epilogue)
     scale, lowest, highest = clamps or (1.0, 0.0, 0.0)

@@ -26,7 +26,7 @@ from ..convolution.separable import (
     Pair,
     Rounding,
     Separable,
-    ends_between,
+    epilogue_between,
     is_one_step,
     pack_bias_between,
 )
@@ -75,7 +75,7 @@ class Expanded(Operation):
         if not tiles:
             between = lowering.scratch((batch, height, width, depth))
             first = launch_convolution(replace(lowering, outputs=(between,)), lowering.inputs[0], self.expansion)
-            epilogue = ends_between(self.activation, self.rounding)
+            epilogue = epilogue_between(self.activation, self.rounding)
             *others, last = self.filter.lower(replace(lowering, inputs=(between,)))
             if self.added is not None:
                 added = FusedOp("ADD", cast("int", between))  # an intermediate result of the operation
@@ -85,7 +85,7 @@ class Expanded(Operation):
             return [_launch_joined(lowering, self, lowering.outputs[0], tiles)]
         between = lowering.scratch(filtered)
         first = _launch_joined(lowering, self, between, tiles)
-        epilogue = ends_between(self.filter.activation, self.filter.rounding)
+        epilogue = epilogue_between(self.filter.activation, self.filter.rounding)
         return [replace(first, epilogue=epilogue), launch_convolution(lowering, between, self.filter.pointwise)]
 
 

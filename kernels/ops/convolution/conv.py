@@ -49,15 +49,15 @@ from .tiled.winograd import WinogradTile, transform_weights, winograd_constants,
 class Convolution(Operation):
     """``weights`` is (O, H, W, I) and ``bias`` (O,) or None, float32 or float16; arrays compare by identity.
 
-    ``scales``: the weights are whole multiples of these, one scale for all or one per output channel. ``whole``: the
-    weights themselves are whole numbers that a half can hold.
+    ``scales``: the weights are whole multiples of these, one scale for all or one per output channel.
+    ``integer_weights``: the weights themselves are whole numbers that a half can hold.
     """
 
     window: Window
     weights: np.ndarray = field(compare=False)
     bias: np.ndarray | None = field(compare=False, default=None)
     scales: tuple[float, ...] = ()
-    whole: bool = False
+    integer_weights: bool = False
 
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
         batch, height, width, _ = shapes[0]

@@ -24,7 +24,7 @@ from .packing import pack_bias, pack_depthwise
 class Depthwise(Operation):
     """``weights`` is (1, H, W, O); ``multiplier`` output channels belong to each input channel.
 
-    ``scales`` and ``whole`` are those of Convolution.
+    ``scales`` and ``integer_weights`` are those of Convolution.
     """
 
     window: Window
@@ -32,7 +32,7 @@ class Depthwise(Operation):
     weights: np.ndarray = field(compare=False)
     bias: np.ndarray | None = field(compare=False, default=None)
     scales: tuple[float, ...] = ()
-    whole: bool = False
+    integer_weights: bool = False
 
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
         batch, height, width, _ = shapes[0]

@@ -23,14 +23,14 @@ class FullyConnected(Operation):
 
     ``weights`` is (units, inputs), or None if they are computed; then they are the second input. The first input is
     flattened to rows. ``keep_dimensions``: the output keeps all dimensions of the first input but the last. ``scales``
-    and ``whole`` are those of Convolution.
+    and ``integer_weights`` are those of Convolution.
     """
 
     weights: np.ndarray | None = field(compare=False)
     bias: np.ndarray | None = field(compare=False, default=None)
     keep_dimensions: bool = False
     scales: tuple[float, ...] = ()
-    whole: bool = False
+    integer_weights: bool = False
 
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
         units, length = shapes[1] if self.weights is None else self.weights.shape
@@ -62,7 +62,9 @@ class FullyConnected(Operation):
             product = launch_product(lowering, (source, lowering.inputs[1]), shapes, (False, True), self.bias)
             return [*launches, product]
         window = Window((1, 1), (1, 1), padding=VALID)
-        convolution = Convolution(window, weights.reshape(units, 1, 1, length), self.bias, whole=self.whole)
+        convolution = Convolution(
+            window, weights.reshape(units, 1, 1, length), self.bias, integer_weights=self.integer_weights
+        )
         return [*launches, launch_convolution(lowering, source, convolution)]
 
 

@@ -81,7 +81,7 @@ def launch_product(
     constants["BATCHES"] = batches[1]
     for name, shape, is_transposed in zip(("LEFT", "RIGHT"), shapes, transposed, strict=True):
         outer, inner = (1, 1, *shape[:-2])[-2:]
-        constants |= {f"{name}_ROWS": shape[-2], f"{name}_TURNED": int(is_transposed)}
+        constants |= {f"{name}_ROWS": shape[-2], f"{name}_TRANSPOSED": int(is_transposed)}
         constants |= {f"{name}_OUTER": inner if outer > 1 else 0, f"{name}_INNER": 1 if inner > 1 else 0}
     group_count = lowering.groups_for(lowering.outputs[0])
     reads = {"first": tensors[0], "second": tensors[1]}

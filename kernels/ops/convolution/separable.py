@@ -49,7 +49,7 @@ class Rounding:
     highest: float
 
 
-def ends_between(activation: tuple[str, ...], rounding: Rounding | None) -> tuple[FusedOp, ...]:
+def epilogue_between(activation: tuple[str, ...], rounding: Rounding | None) -> tuple[FusedOp, ...]:
     """The epilogue of the first of two convolutions, if each is a step of its own."""
     if rounding is None:
         return tuple(FusedOp(name) for name in activation)
@@ -90,7 +90,7 @@ class Separable(Operation):
             return [_launch_joined(lowering, self, pair)]
         between = lowering.scratch((batch, rows, columns, depth))
         first = launch_depthwise(lowering, between, self.depthwise)
-        epilogue = ends_between(self.activation, self.rounding)
+        epilogue = epilogue_between(self.activation, self.rounding)
         return [replace(first, epilogue=epilogue), launch_convolution(lowering, between, self.pointwise)]
 
 

@@ -64,8 +64,10 @@ class TransposeConvolution(Operation):
 
 
 def _checked(strides: tuple[int, int], padding: int, source: TensorInfo | None, weights: tuple[int, ...]) -> None:
-    if min(strides) < 1 or padding not in (SAME, VALID):
-        raise Unsupported(f"strides {strides} or padding scheme {padding} make no sense")
+    if min(strides) < 1:
+        raise Unsupported(f"strides {strides} must be positive")
+    if padding not in (SAME, VALID):
+        raise Unsupported(f"padding scheme {padding} must be SAME or VALID")
     if source is None or len(source.shape) != 4 or len(weights) != 4 or weights[3] != source.shape[3]:
         raise Unsupported("input and weights must have rank 4 and the same number of input channels")
 

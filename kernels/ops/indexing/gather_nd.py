@@ -26,7 +26,7 @@ class GatherNd(Operation):
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
         shape, indices = shapes
         if indices[-1] != self.depth:
-            raise ValueError(f"indices of shape {indices} have not {self.depth} coordinates each")
+            raise ValueError(f"indices of shape {indices} do not have {self.depth} coordinates each")
         return [(*indices[:-1], *shape[self.depth :])]
 
     def lower(self, lowering: Lowering) -> list[Launch]:

@@ -35,7 +35,7 @@ class Scatter(Operation):
         (indices, values), depth = shapes, self.depth
         numbers = indices[:-1] if self.adds or len(indices) > 1 else indices
         if math.prod(indices) != math.prod(numbers) * depth:
-            raise ValueError(f"indices of shape {indices} have not {depth} coordinates each")
+            raise ValueError(f"indices of shape {indices} do not have {depth} coordinates each")
         parts = (*numbers, *self.destination[depth:]) if self.adds else () if self.single else (math.prod(numbers),)
         if values != parts:
             raise ValueError(f"values of shape {values} do not fit indices of shape {indices}")

@@ -43,7 +43,9 @@ def _parse(node: TfliteNode) -> Parsed:
     if source is None or part is None or starts is None or not source.shape or source.dtype != part.dtype:
         raise Unsupported("it needs a tensor of rank 1 or more, a part of the same type, and starts")
     if part.stored_dtype and source.stored_dtype and part.quantization != source.quantization:
-        raise Unsupported(f"tensor '{part.name}' has not the scale of '{source.name}', whose integers it replaces")
+        raise Unsupported(
+            f"tensor '{part.name}' does not have the scale of '{source.name}', whose integers it replaces"
+        )
     return Parsed(UpdateSlice(len(source.shape)), (0, 1, 2))
 
 

@@ -77,13 +77,13 @@ LOGIC: dict[str, str] = {
     "TO_WHOLE": "trunc(v)",
 }
 """The expressions of logic.py and shifts.py."""
-OF_KERNELS: dict[str, str] = {
+EPILOGUE_ONLY: dict[str, str] = {
     "ADD_STEPS": "v + w * F4(p.x)", "CLIP": "clamp(v, F4(p.x), F4(p.y))", "QUANTIZE": "round_to_steps(v, p)",
     "STEPS": "clamp(RINT(v), F4(p.x), F4(p.y)) * F4(p.z)", "TO_HALF": "NEAREST_HALF4(v)",
     "TO_STEPS": "clamp(RINT(v / F4(p.x)), F4(p.y), F4(p.z))",
 }  # fmt: skip
-"""Expressions that end the results of other kernels, and are no TensorFlow Lite operators."""
-EXPRESSIONS = UNARY | BINARY | WITH_OPTIONS | LOGIC | OF_KERNELS
+"""Expressions that only occur as epilogues: no TensorFlow Lite operator stands for them."""
+EXPRESSIONS = UNARY | BINARY | WITH_OPTIONS | LOGIC | EPILOGUE_ONLY
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,7 @@ def _projection(tensor: TensorInfo | None, units: int, fed_back: int) -> np.ndar
     """The weights (outputs, units) of the projection, or None. ``fed_back`` values return to the gates."""
     weights = None if tensor is None else _matrix(tensor, "projection weights")
     if (units if weights is None else weights.shape[0]) != fed_back:
-        raise Unsupported(f"its activation has not the {fed_back} values that the gates' weights take")
+        raise Unsupported(f"its activation does not have the {fed_back} values that the gates' weights take")
     if weights is not None and weights.shape[1] != units:
         raise Unsupported(f"projection weights of shape {weights.shape} do not take {units} values")
     return weights

@@ -37,7 +37,10 @@ def _parse(node: TfliteNode) -> Parsed:
         raise Unsupported("input must have rank 4")
     bias, alpha, beta = float(options.Bias()), float(options.Alpha()), float(options.Beta())
     if not (bias > 0 and all(map(math.isfinite, (bias, alpha, beta))) and options.Radius() >= 0):
-        raise Unsupported(f"radius {options.Radius()}, bias {bias}, alpha {alpha} or beta {beta} makes no sense")
+        raise Unsupported(
+            f"radius {options.Radius()} must not be negative, bias {bias} must be positive, and bias, alpha {alpha} "
+            f"and beta {beta} must be finite"
+        )
     return Parsed(LocalResponse(min(options.Radius(), node.inputs[0].shape[3]), bias, alpha, beta))
 
 

@@ -97,13 +97,13 @@ class ConvolutionOfPlanes(Operation):
 
 
 def _checked(options: Any, source: TensorInfo | None, channels: int) -> tuple[Sizes, Sizes]:
-    """Strides and dilations. Raises Unsupported unless they, and the input, make sense."""
+    """Strides and dilations. Raises Unsupported unless they, and the input, are valid."""
     strides = (options.StrideD(), options.StrideH(), options.StrideW())
     dilations = (options.DilationDFactor(), options.DilationHFactor(), options.DilationWFactor())
-    if min(*strides, *dilations) < 1 or options.Padding() not in (SAME, VALID):
-        raise Unsupported(
-            f"strides {strides}, dilations {dilations} or padding scheme {options.Padding()} make no sense"
-        )
+    if min(*strides, *dilations) < 1:
+        raise Unsupported(f"strides {strides} and dilations {dilations} must be positive")
+    if options.Padding() not in (SAME, VALID):
+        raise Unsupported(f"padding scheme {options.Padding()} must be SAME or VALID")
     if source is None or len(source.shape) != 5 or source.shape[4] != channels:
         raise Unsupported(f"input must have rank 5 and {channels} channels, as its weights have")
     return strides, dilations
@@ -112,7 +112,7 @@ def _checked(options: Any, source: TensorInfo | None, channels: int) -> tuple[Si
 def _weights(tensor: TensorInfo | None) -> np.ndarray:
     weights = constant(tensor, "weights")
     if weights.ndim != 5:
-        raise Unsupported(f"weights of shape {weights.shape} have not rank 5")
+        raise Unsupported(f"weights of shape {weights.shape} must have rank 5")
     return weights
 
 
@@ -131,14 +131,14 @@ def _parse_transposed(node: TfliteNode) -> Parsed:
     shape, weights = constant(node.inputs[0], "output shape").reshape(-1), _weights(node.inputs[1])
     strides, dilations = _checked(node.options, node.inputs[2], weights.shape[4])
     if dilations != (1, 1, 1) or shape.size != 5:
-        raise Unsupported(f"dilations {dilations} are not 1, or its output shape {shape.tolist()} has not rank 5")
+        raise Unsupported(f"dilations {dilations} must be 1, and its output shape {shape.tolist()} of rank 5")
     if node.inputs[2] is None or shape[0] != node.inputs[2].shape[0]:
-        raise Unsupported(f"its output shape {shape.tolist()} has not the batch of its input")
+        raise Unsupported(f"its output shape {shape.tolist()} must have the batch size of its input")
     size = (int(shape[1]), int(shape[2]), int(shape[3]))
     out, activation = weights.shape[3], activation_epilogue(node.options.FusedActivationFunction())
     bias = optional_bias([None, None, *node.inputs[3:4]], out)
-    turned = weights.transpose(0, 1, 2, 4, 3)
-    operation = Convolution3D(strides, dilations, node.options.Padding(), size, turned, bias)
+    swapped = weights.transpose(0, 1, 2, 4, 3)
+    operation = Convolution3D(strides, dilations, node.options.Padding(), size, swapped, bias)
     return Parsed(operation, (2,), (*computed_bias(node.inputs, out, position=3), *activation))
 
 

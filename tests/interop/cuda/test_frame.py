@@ -93,7 +93,7 @@ def test_a_frame_takes_few_python_functions(frame: Frame) -> None:
     assert len(names) <= MOST_FUNCTIONS, names
 
 
-def test_objects_of_one_likeness_take_each_others_place_unchecked(recorder: RecordingDriver) -> None:
+def test_objects_with_one_compatibility_key_replace_each_other_unchecked(recorder: RecordingDriver) -> None:
     with fb.CudaContext():
         whole = fb.CudaArray.from_array(np.zeros(64, np.float32))
 
@@ -102,7 +102,7 @@ def test_objects_of_one_likeness_take_each_others_place_unchecked(recorder: Reco
             return fb.CudaArray(whole.pointer + offset, shape, np.float32, **described)
 
         first = part(0)
-        assert first.likeness == part(16).likeness
+        assert first.compatibility_key == part(16).compatibility_key
         for other in (part(4), part(0, (4,)), part(0, read_only=True), part(0, strides=(16, 4))):
-            assert other.likeness != first.likeness
-        assert part(0, keep=None).likeness is None, "each run asks whether it was freed"
+            assert other.compatibility_key != first.compatibility_key
+        assert part(0, keep=None).compatibility_key is None, "each run asks whether it was freed"

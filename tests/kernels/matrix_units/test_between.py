@@ -38,9 +38,9 @@ def block() -> tuple[dict[int, Shape], list[Node], dict[int, Array]]:
     shapes: dict[int, Shape] = {i: (2, 7, 9, n) for i, n in enumerate((channels, depth, depth, out))}
     shapes |= {4: (depth,), 5: (depth,), 6: (out,)}
     constants = {i: RANDOM.uniform(0.5, 2, shapes[i]).astype(np.float32) / n for i, n in ((4, 500), (5, 300), (6, 900))}
-    expand = Convolution(POINT, integers(depth, 1, 1, channels), 30 * integers(depth), whole=True)
-    depthwise = Depthwise(WINDOW, 1, integers(1, 3, 3, depth), 30 * integers(depth), whole=True)
-    project = Convolution(POINT, integers(out, 1, 1, depth), None, whole=True)
+    expand = Convolution(POINT, integers(depth, 1, 1, channels), 30 * integers(depth), integer_weights=True)
+    depthwise = Depthwise(WINDOW, 1, integers(1, 3, 3, depth), 30 * integers(depth), integer_weights=True)
+    project = Convolution(POINT, integers(out, 1, 1, depth), None, integer_weights=True)
     nodes = [
         Node("CONV_2D", expand, (0,), (1,), steps(4, 0.0)),
         Node("DEPTHWISE_CONV_2D", depthwise, (1,), (2,), steps(5, -90.0)),

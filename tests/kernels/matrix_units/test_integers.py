@@ -48,7 +48,7 @@ def test_convolutions_sum_integers_by_matrix_units() -> None:
         nodes = [n for n in program.graph.nodes if isinstance(n.operation, Convolution | Depthwise)]
         assert len(nodes) == 4
         for node in nodes:
-            assert isinstance(node.operation, Convolution | Depthwise) and node.operation.whole
+            assert isinstance(node.operation, Convolution | Depthwise) and node.operation.integer_weights
             assert np.array_equal(node.operation.weights, np.rint(node.operation.weights))
             assert np.abs(node.operation.weights).max() <= 255
             assert [op.expression for op in node.epilogue][:2] == ["MUL", "STEPS"]
@@ -74,7 +74,7 @@ def test_a_tensor_that_another_operator_reads_holds_values() -> None:
     added = next(node for node in program.graph.nodes if 5 in node.outputs)
     assert [op.expression for op in added.epilogue] == ["MUL", "STEPS", "ADD_STEPS", "QUANTIZE"]
     last = next(node for node in program.graph.nodes if 7 in node.outputs)
-    assert isinstance(last.operation, Convolution) and last.operation.whole
+    assert isinstance(last.operation, Convolution) and last.operation.integer_weights
 
 
 @pytest.mark.parametrize(("scale", "steps", "counted"), [(0.01, 0.5, True), (1e-37, 0.5, True), (1e-37, 1e-4, False)])
@@ -88,5 +88,5 @@ def test_a_tensor_holds_values_if_factors_were_no_normal_numbers(scale: float, s
     graph = Graph({i: TensorInfo("", (1, 2, 2, 4), "float32") for i in range(3)}, nodes, (0,), (2,))
     sum_integers(graph)
     operation = graph.nodes[1].operation
-    assert isinstance(operation, Convolution) and operation.whole
+    assert isinstance(operation, Convolution) and operation.integer_weights
     assert graph.nodes[0].epilogue[0].expression == ("TO_STEPS" if counted else "QUANTIZE")
