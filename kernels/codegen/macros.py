@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..tensor import slices
 from ..views import Plane, Sliced, Table
 from .dialect import Dialect
-from .macro import Macro, constant, literal
+from .macro import SLICE, Macro, constant, literal
 from .planes import texel_read
 from .reads import Lines, read_lines, stored_and_applied, with_input_ops
-from .shapes import shape_lines
 from .source import Argument, Buffer, KernelSource
 from .texts import loads_fragments, multiplies_pairs, with_integers
 from .writes import write_macro
@@ -34,7 +34,7 @@ def definitions(source: KernelSource, dialect: Dialect, elements: Mapping[str, s
         if isinstance(argument.view, Plane):
             accesses.append(texel_read(argument, buffers.get(argument.memory), dialect))
             continue
-        accesses += shape_lines(argument)
+        accesses += _shape_lines(argument)
         if "r" in argument.access:
             input_ops = source.input_ops if argument.name == "src" else ()
             accesses += with_input_ops(read_lines(argument, buffers, load), input_ops)
@@ -44,6 +44,28 @@ def definitions(source: KernelSource, dialect: Dialect, elements: Mapping[str, s
     if loads_fragments(source.name):
         lines += [*_fragment_macros(source, dialect, buffers), *stored_and_applied(source.input_ops)]
     return [str(line) for line in lines]
+
+
+def _shape_lines(argument: Argument) -> list[Macro | str]:
+    """A tensor's constants (batch, height, width, channels, slices, number of slices) and POSITION, which finds a
+    numbered slice. Tables and planes have none.
+    """
+    name, view = argument.name, argument.view
+    if isinstance(view, Table | Plane):
+        return []
+    batch, height, width, channels = view.shape
+    height, width = argument.resized.size if argument.resized is not None else (height, width)
+    values = dict(
+        B=batch, H=height, W=width, C=channels, S=slices(channels), COUNT=batch * height * width * slices(channels)
+    )
+    position = [
+        f"int s_ = (i_) % {name}_S",
+        f"int x_ = (i_) / {name}_S % {name}_W",
+        f"int y_ = (i_) / ({name}_S * {name}_W) % {name}_H",
+        f"int b_ = (i_) / ({name}_S * {name}_W * {name}_H)",
+    ]
+    constants = [constant(f"{name}_{key}", value) for key, value in values.items()]
+    return [*constants, Macro(f"POSITION_{name}", ("i_", *SLICE), "; ".join(position))]
 
 
 def _fragment_macros(source: KernelSource, dialect: Dialect, buffers: Mapping[str, Buffer]) -> list[Macro | str]:

@@ -79,7 +79,9 @@ def test_integers_of_another_scale_are_not_put_into_a_tensor(scale: float) -> No
         T("y", (2, 5), dtype="int8", scales=[0.5], zero_points=[0]),
     ]  # fmt: skip
     found = _reasons(build(G(tensors, [Op("DYNAMIC_UPDATE_SLICE", [0, 1, 2], [3])], [0, 1], [3])))
-    assert found == ({} if scale == 0.5 else {0: "tensor 'part' does not have the scale of 'x', whose integers it replaces"})
+    assert found == (
+        {} if scale == 0.5 else {0: "tensor 'part' does not have the scale of 'x', whose integers it replaces"}
+    )
 
 
 @pytest.mark.parametrize("axis", [2, 3])
