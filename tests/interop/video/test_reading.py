@@ -17,7 +17,9 @@ from av.video.codeccontext import VideoCodecContext
 
 import framebind as fb
 from framebind.interop.frames.video.decoder import VideoDecoder
+from framebind.interop.frames.video.frame_times import FrameTimes
 from framebind.interop.frames.video.planar import PlanarFormat
+from framebind.interop.frames.video.seeking import packets_from
 from framebind.interop.frames.video.tags import read_tags
 from support.video.clips import damage_jpegs, turn_track, write_clip
 
@@ -146,6 +148,19 @@ def test_a_closed_video_holds_no_decoder(tmp_path: Path) -> None:
     assert sys.getrefcount(frame) == 2, "only this test holds the first frame: surfaces go before the context, too"
     assert list(frames) == []
     assert decoder.decoded(frame).planes[0].shape == (48, 64), "frames that were given out stay"
+
+
+def test_absurd_times_are_none(tmp_path: Path) -> None:
+    """Numbers of 64 bits that a damaged file has; nothing can be sought by them."""
+    path = write_clip(tmp_path / "clip.mp4", frames=2)
+    with av.open(str(path)) as container:
+        times = FrameTimes(container, container.streams.video[0])
+        frames = [av.VideoFrame(64, 48, "yuv420p") for _ in range(2)]
+        for frame in frames:
+            frame.pts = (1 << 63) - 1
+            times.set(frame)
+        assert [frame.time for frame in frames] == pytest.approx([0, 0.04])
+        assert packets_from(container, container.streams.video[0], 1e18, 1.0) is None
 
 
 def test_without_pyav_opencv_reads_and_says_so(

@@ -198,6 +198,10 @@ def test_what_cannot_be_written_is_said(context: fb.GlContext, tmp_path: Path) -
         for time in (2.0, 1.0):
             sink.put(np.zeros((48, 64, 4), np.uint8), time)
         sink.close()
+    sink = fb.open_sink(tmp_path / "a.mp4", None, (64, 48))
+    with pytest.raises(fb.SourceError, match="comes after the end of all clocks"):  # a damaged file may claim it
+        sink.put(np.zeros((48, 64, 4), np.uint8), 1e15)
+        sink.close()
     assert list(tmp_path.iterdir()) == []
     film = write_film(tmp_path / "film.mkv")
     with pytest.raises(
