@@ -1,6 +1,7 @@
-"""Times models in PyTorch beside framebind on CUDA: everything is compiled at once, and then timed one by one.
+"""Times models in PyTorch beside framebind on any API: everything is compiled at once, and then timed one by one.
 
     python benchmarks/peers.py --ways cuda,torch-cuda-graph,torch-compile --seconds 50 [MODEL ...]
+    python benchmarks/peers.py --ways cuda,cl,gl --batch 1,4,8,16,32 --seconds 75
 
 Each model and way has a separate process. All compile side by side, because compilers mostly use the CPU. A process
 that is not ready after ``--seconds`` is ended, which is reported. Then each process in turn has the machine for itself:
@@ -32,7 +33,6 @@ from framebind.demos.measuring.names import FLOAT
 from framebind.demos.measuring.torch_peer import TORCH_WAYS, prepare
 from framebind.demos.models import find_model
 
-OURS = "cuda"
 LONGEST = 60.0
 """Seconds that the figures of one process may take, when it has the machine for itself."""
 Timed = Callable[[], Row | str]
@@ -50,6 +50,8 @@ class Child(NamedTuple):
 def work(path: Path, way: str, sizes: list[int], schedule: Schedule, connection: Any) -> None:
     """Compile, wait for the turn, and send a row for each number of frames; a process's function."""
     with contextlib.ExitStack() as stack:
+        if way in BY_NAME:
+            stack.enter_context(BY_NAME[way].new_context())
         timed = [ready(path, way, size, schedule, stack) for size in sizes]
         connection.send("ready")
         connection.recv()
@@ -60,10 +62,8 @@ def work(path: Path, way: str, sizes: list[int], schedule: Schedule, connection:
 
 def ready(path: Path, way: str, size: int, schedule: Schedule, stack: contextlib.ExitStack) -> Timed:
     """A function that times the model. Everything that can run beside other processes is done before it returns."""
-    if way == OURS:
-        api = BY_NAME[OURS]
-        stack.enter_context(api.new_context())
-        measure = stack.enter_context(compiled(path, api, size, Way("f16", "auto", "one", None)))
+    if way in BY_NAME:
+        measure = stack.enter_context(compiled(path, BY_NAME[way], size, Way("f16", "auto", "one", None)))
         return lambda: measure(schedule)
     other = prepare(way, path, inputs_of(path, size))
     return lambda: on_device(row_of(other(schedule), size))
@@ -129,7 +129,7 @@ def end(child: Child) -> None:
 
 def main(
     models: Annotated[list[str] | None, typer.Argument(help="Names, or .tflite files.")] = None,
-    ways: Annotated[str, typer.Option(help=f"Any of {OURS},{','.join(TORCH_WAYS)}.")] = f"{OURS},torch-compile",
+    ways: Annotated[str, typer.Option(help=f"Any of {','.join((*BY_NAME, *TORCH_WAYS))}.")] = "cuda,torch-compile",
     batch: Annotated[str, typer.Option(help="The numbers of frames.")] = "1",
     seconds: Annotated[float, typer.Option(help="Seconds until all must be compiled.")] = 50.0,
     runs: Annotated[int, typer.Option(help="Runs of which medians are taken.")] = 300,
