@@ -39,6 +39,8 @@ _LARGEST = 1e9
 _LEAST_RATE = Fraction(1, 1001)
 _WITHOUT_QUALITY = ("prores", "gif")
 _HD_HEIGHT = 720
+_UNTIMED = 2
+"""Videos of so few frames get any times of decoding from x265: it computes them when the third frame comes."""
 _QUIET = {"libx265": {"x265-params": "log-level=none"}}
 
 
@@ -187,8 +189,8 @@ class AvFile:
         try:
             if self._frames:
                 packets = self._stream.encode()
-                for packet in packets if self._frames == 1 else ():
-                    packet.dts = packet.pts  # x265 leaves whatever was in memory, if there was but one frame
+                for packet in packets if self._frames <= _UNTIMED else ():
+                    packet.dts = packet.pts
                 self._container.mux(packets)
                 if self._sound is not None:
                     self._sound.write_until(float("inf"))

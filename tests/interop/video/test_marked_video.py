@@ -189,7 +189,7 @@ def test_pictures_that_do_not_fit(tmp_path: Path) -> None:
 @pytest.mark.parametrize("turn", [0, 90])
 def test_the_shape_of_pixels_and_the_light_of_colours_are_said_again(turn: int, tmp_path: Path) -> None:
     source = write_clip(
-        tmp_path / "a.mp4", "libx265", "yuv420p10le", frames=2,
+        tmp_path / "a.mp4", "libx265", "yuv420p10le", frames=3,
         tags={"sample_aspect_ratio": Fraction(16, 11), "color_primaries": 9, "color_trc": 16},
     )  # fmt: skip
     turn_track(source, turn)
