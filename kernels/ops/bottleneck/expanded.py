@@ -134,13 +134,14 @@ def _fitting(filtered: Shape, window: Window, target: Target) -> Iterator[Expand
     """Tiles that fit into local memory."""
     rows, columns = (-(-size // d) for size, d in zip(filtered[1:3], window.dilations, strict=True))
     heights, widths = ({-(-size // n) for n in range(1, size + 1)} for size in (rows, columns))
-    for height, width, count, run, eights in itertools.product(
-        sorted(heights), sorted(widths), TILE_SLICES, RUNS, COLUMNS
-    ):
-        tile = ExpandedTile(height, width, count, run, eights)
-        fits = _local_slices(window, tile) <= target.local_bytes // 32
-        if fits and run <= width and 2 * eights <= count < 2 * slices(filtered[3]):
-            yield tile
+    counts = [count for count in TILE_SLICES if count < 2 * slices(filtered[3])]
+    for height, width, count in itertools.product(sorted(heights), sorted(widths), counts):
+        tile = ExpandedTile(height, width, count, 1, 1)
+        if _local_slices(window, tile) > target.local_bytes // 32:
+            continue
+        for run, eights in itertools.product(RUNS, COLUMNS):
+            if run <= width and 2 * eights <= count:
+                yield tile._replace(run=run, columns=eights)
 
 
 def patch_size(window: Window, tile: ExpandedTile) -> tuple[int, int]:
