@@ -12,7 +12,6 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import fields
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -209,20 +208,16 @@ def _key(options: GpuDelegateOptions, content: bytes, traits: Traits) -> bytes:
     given = {f.name: str(getattr(options, f.name)) for f in fields(options) if f.name not in _NOT_KEYED}
     device = {f.name: getattr(traits, f.name) for f in fields(traits)}
     known = {name: sorted(value) if isinstance(value, frozenset) else value for name, value in device.items()}
-    parts: list[Any] = [_version(), _code(), hashlib.sha256(content).hexdigest(), given, known]
+    parts: list[Any] = [_code(), hashlib.sha256(content).hexdigest(), given, known]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).digest()
-
-
-def _version() -> str:
-    try:
-        return version("framebind")
-    except PackageNotFoundError:  # it runs from a checkout
-        return ""
 
 
 @functools.cache
 def _code() -> list[tuple[str, int, int]]:
-    """The files that decide the layout of constants, by name, size and time, as Python checks its .pyc files."""
+    """The files that decide the layout of constants, by name, size and time, as Python checks its .pyc files.
+
+    They differ between two versions of framebind, so its version number, which takes 3 ms to find, is not asked for.
+    """
     return sorted(
         found for folder in ("kernels", "interop", "delegate") for found in _files(str(_CODE / folder), folder)
     )
