@@ -7,23 +7,23 @@ from typing import Protocol
 
 
 class BinaryStore(Protocol):
-    """Compiled programs, keyed by the text that the driver compiled. The store makes sure that the driver is the same.
+    """Compiled programs, keyed by the text that the driver compiled, or by the source of which our code makes the text.
 
-    A device gets its store with each call that compiles (``Device.compile`` and ``Device.record``); without one it
-    compiles every text.
+    The store makes sure that driver and code are the same. A device gets its store with each call that compiles
+    (``Device.compile`` and ``Device.record``); without one it compiles every text.
     """
 
-    def find(self, text: str) -> bytes | None:
-        """The binary of a text; None if there is none."""
+    def find(self, key: str) -> bytes | None:
+        """The binary of a program; None if there is none."""
         ...
 
-    def reject(self, text: str) -> None:
-        """Forget the binary of a text. Called if there is none, or if the driver does not accept it."""
+    def reject(self, key: str) -> None:
+        """Forget the binary of a program. Called if there is none, or if the driver does not accept it."""
         ...
 
-    def keep(self, text: str, binary: Callable[[], bytes | None]) -> None:
-        """Note that a program of this text is in use. ``binary`` is called when the store is written. It returns the
-        binary, or None if the driver gives none out.
+    def keep(self, key: str, binary: Callable[[], bytes | None]) -> None:
+        """Note that a program is in use. ``binary`` is called when the store is written. It returns the binary, or None
+        if the driver gives none out.
         """
         ...
 

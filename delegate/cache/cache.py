@@ -94,21 +94,21 @@ class Cache:
 
     # Programs ---------------------------------------------------------------------------------------------------------
 
-    def find(self, text: str) -> bytes | None:
-        """The binary of a text."""
-        found = self._sections.get(_program_name(text))
+    def find(self, key: str) -> bytes | None:
+        """The binary of a program."""
+        found = self._sections.get(_program_name(key))
         return None if found is None else bytes(found)
 
-    def keep(self, text: str, binary: Callable[[], bytes | None]) -> None:
+    def keep(self, key: str, binary: Callable[[], bytes | None]) -> None:
         """Keep the binary of a program that is in use."""
-        name = _program_name(text)
+        name = _program_name(key)
         self._used.add(name)
         if name not in self._sections:
             self._fetch[name] = binary
 
-    def reject(self, text: str) -> None:
-        """Forget the binary of this text, which the driver refused."""
-        self._sections.pop(_program_name(text), None)
+    def reject(self, key: str) -> None:
+        """Forget the binary of this program, which the driver refused."""
+        self._sections.pop(_program_name(key), None)
 
     # Constants --------------------------------------------------------------------------------------------------------
 
@@ -191,8 +191,8 @@ class Cache:
             log.warning(f"{self._path} cannot be written, so that the next start compiles again: {error.strerror}")
 
 
-def _program_name(text: str) -> str:
-    return f"program {hashlib.sha256(text.encode()).hexdigest()}"
+def _program_name(key: str) -> str:
+    return f"program {hashlib.sha256(key.encode()).hexdigest()}"
 
 
 def _number_name(what: str) -> str:

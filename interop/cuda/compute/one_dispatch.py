@@ -8,8 +8,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ....kernels.codegen.cuda import CUDA
-from ....kernels.codegen.render import render_program
 from ...binaries import BinaryStore
 from ...device import Step
 from ...errors import BindingError
@@ -63,7 +61,7 @@ def record_as_one(
     to a rule.
     """
     merged, recording = merge(steps, local_bytes), Recording()
-    (function,) = build_together(context, [(render_program(merged.source, CUDA), "program")], store)
+    (function,) = build_together(context, [merged.source], store)
     room = barrier.resident_groups(function.handle, merged.source.group_size)
     if not room:
         raise BindingError(f"no work-group of these {len(steps)} steps fits on a compute unit of '{context.name}'")

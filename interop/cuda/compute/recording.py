@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ....kernels.codegen.cuda import CUDA
-from ....kernels.codegen.render import render
 from ....kernels.codegen.source import KernelSource
 from ...binaries import BinaryStore
 from ...device import Resource, Slot, Step
@@ -33,23 +30,19 @@ class CudaKernel:
         self.context, self.source = context, source
         self.built: Function | None = None
 
-    @functools.cached_property
-    def text(self) -> str:
-        return render(self.source, CUDA)
-
     def function(self, store: BinaryStore | None) -> Function:
         """The function, which ``build_kernels`` has built. It is offered to the store."""
         if self.built is None:
             build_kernels(self.context, [self], store)
         assert self.built is not None
-        offer(self.context, self.built, self.text, store)
+        offer(self.built, store)
         return self.built
 
 
 def build_kernels(context: CudaContext, kernels: Sequence[CudaKernel], store: BinaryStore | None) -> None:
     """Build those kernels that are not, all at once. Raises KernelError with log and text."""
     missing = [kernel for kernel in kernels if kernel.built is None]
-    functions = build_together(context, [(kernel.text, kernel.source.name) for kernel in missing], store)
+    functions = build_together(context, [kernel.source for kernel in missing], store)
     for kernel, function in zip(missing, functions, strict=True):
         kernel.built = function
 

@@ -144,13 +144,13 @@ class Store:
     def keep_number(self, what: str, number: int) -> None:
         self.numbers[what] = number
 
-    def find(self, text: str) -> bytes | None:
+    def find(self, key: str) -> bytes | None:
         """Nothing is compiled here."""
 
-    def reject(self, text: str) -> None:
+    def reject(self, key: str) -> None:
         """Nothing is compiled here."""
 
-    def keep(self, text: str, binary: object) -> None:
+    def keep(self, key: str, binary: object) -> None:
         """Nothing is compiled here."""
 
 

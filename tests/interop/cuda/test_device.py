@@ -490,40 +490,62 @@ def test_a_compiler_that_is_found_without_a_path_is_taken_by_its_name(
     assert nvrtc.version() == (13, 0)
 
 
+class Store:
+    """A store in memory."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, bytes] = {}
+        self.find = self.kept.get
+
+    def reject(self, key: str) -> None:
+        self.kept.pop(key, None)
+
+    def keep(self, key: str, binary: Any) -> None:
+        self.kept[key] = binary()
+
+
+def record_copies(device: CudaDevice, store: Any, *views: Any, kernel: str = "copy") -> None:
+    """Record a step for each view of what is copied, on another device of the same context, which has no kernels."""
+    other = CudaDevice(device.context)
+    steps = [copy_step(other, other.buffer(256, "a"), other.buffer(256, "b"), view) for view in views]
+    steps = [replace(step, kernel=other.kernel(replace(step.kernel.source, name=kernel))) for step in steps]
+    other.record(steps, store=store)
+
+
 def test_machine_code_is_kept_and_used_again(device: CudaDevice, recorder: RecordingDriver) -> None:
-    kept: dict[str, bytes] = {}
-
-    class Store:
-        find = staticmethod(kept.get)
-
-        def reject(self, text: str) -> None:
-            kept.pop(text, None)
-
-        def keep(self, text: str, binary: Any) -> None:
-            kept[text] = binary()
+    store = Store()
+    kept = store.kept
 
     def compiled(*views: Any) -> int:
         """How often the compiler is asked if a device that has nothing yet records a step for each view."""
-        other = CudaDevice(device.context)
         recorder.calls.clear()
-        steps = [copy_step(other, other.buffer(256, "a"), other.buffer(256, "b"), view) for view in views]
-        other.record(steps, store=Store())  # pyright: ignore[reportArgumentType]
+        record_copies(device, store, *views)
         assert recorder.names().count("cuModuleGetFunction") == len(views)
         return recorder.names().count("nvrtcCompileProgram")
 
     both = Dense(SHAPE), Sliced(SHAPE)
     assert compiled(*both) == 1, "both are compiled at once"
-    (module,) = [text for text in kept if text.startswith("module ")]
+    (module,) = [key for key in kept if key.startswith("module ")]
     assert kept[module] == MACHINE_CODE and len(kept) == 3
-    assert sorted(kept[text].decode() for text in kept if text != module) == [f"{module} kernel_{n}" for n in (0, 1)]
+    assert sorted(kept[key].decode() for key in kept if key != module) == [f"{module} kernel_{n}" for n in (0, 1)]
     assert compiled(*both) == 0 and recorder.names().count("cuModuleLoadData") == 1
     kept[module] = recorder.refused = b"of another driver"
     assert compiled(*both) == 1 and kept[module] == MACHINE_CODE
     assert compiled(Dense(SHAPE)) == 0, "a kernel is found in a module of several"
-    for text in kept:
-        if text != module:
-            kept[text] = b"module of nothing\xff"
+    for key in kept:
+        if key != module:
+            kept[key] = b"module of nothing\xff"
     assert compiled(*both) == 1, "what is kept is not trusted"
+
+
+def test_no_text_is_written_for_machine_code_that_is_kept(device: CudaDevice) -> None:
+    """There is no text of kernel "nowhere", so that whatever asks for it fails."""
+    store = Store()
+    record_copies(device, store, Dense(SHAPE))
+    store.kept.update({key.replace("'copy'", "'nowhere'"): place for key, place in store.kept.items()})
+    record_copies(device, store, Dense(SHAPE), kernel="nowhere")
+    with pytest.raises(KeyError, match="nowhere"):
+        record_copies(device, store, Sliced(SHAPE), kernel="nowhere")
 
 
 def test_a_kernel_of_another_device_is_refused(device: CudaDevice) -> None:
