@@ -135,15 +135,15 @@ class GlArray(_Shared, CudaArray):
         super().__init__(*arguments, device=context.device, label=native.label, keep=beside._keep)
         self.layout = None  # bytes, as those of any buffer
         self._share(context, native)
+        self._offset, self._begin, size = native.offset, ctypes.c_uint64(), ctypes.c_size_t()
+        """_begin: the address of the GL buffer while it is mapped."""
+        self._where = ctypes.byref(self._begin), ctypes.byref(size), self.registration.handle
 
     def copy(self, stream: int, *, to_gl: bool) -> int:
-        begin, size = ctypes.c_uint64(), ctypes.c_size_t()
-        where = ctypes.byref(begin), ctypes.byref(size), self.registration.handle
-        found = driver().cuGraphicsResourceGetMappedPointer_v2(*where)
+        found = driver().cuGraphicsResourceGetMappedPointer_v2(*self._where)
         if found:
             return found
-        assert isinstance(self.native, GlBuffer)
-        theirs = begin.value + self.native.offset
+        theirs = self._begin.value + self._offset
         target, source = (theirs, self.pointer) if to_gl else (self.pointer, theirs)
         return driver().cuMemcpyDtoDAsync_v2(target, source, self.nbytes, stream)
 
@@ -186,26 +186,36 @@ def check_same_gpu(context: CudaContext, gl: GlContext) -> None:
         raise BindingError(f"{gl} does not run on the GPU of {context}, so that they share nothing: use 'opengl'")
 
 
-@contextlib.contextmanager
-def mapped(context: CudaContext, uses: Mapping[GlPicture | GlArray, str]) -> Iterator[None]:
-    """Within the block the CUDA memory beside GL objects has their content. At its end they get what kernels wrote.
+class MappedObjects:
+    """GL objects that are mapped for runs, with what the calls take. It is made once for a set of objects.
 
-    ``uses`` has the kernels' access to each: "r", "w" or both. Objects that are only written are fetched too, because
-    kernels may write a part of them.
+    ``uses`` has the kernels' access to each: "r", "w" or both.
     """
-    cuda, stream, what = driver(), context.stream, f"sharing GL objects with {context}"
-    for resource in uses:
-        resource.native.context.check()
-    handles = (ctypes.c_void_p * len(uses))(*(resource.registration.handle for resource in uses))
-    with context.entered():
-        check(cuda.cuGraphicsMapResources(len(handles), handles, stream), what)
-        try:
-            for resource in uses:
-                check(resource.copy(stream, to_gl=False), what)
-            yield
-            for resource, access in uses.items():
-                if "w" in access:
+
+    def __init__(self, context: CudaContext, uses: Mapping[GlPicture | GlArray, str]) -> None:
+        self._context, self._objects = context, tuple(uses)
+        self._written = tuple(resource for resource, access in uses.items() if "w" in access)
+        self._handles = (ctypes.c_void_p * len(uses))(*(resource.registration.handle for resource in uses))
+        self._what = f"sharing GL objects with {context}"
+
+    @contextlib.contextmanager
+    def mapped(self) -> Iterator[None]:
+        """Within the block the CUDA memory beside the objects has their content. At its end they get what kernels
+        wrote.
+
+        Objects that are only written are fetched too, because kernels may write a part of them.
+        """
+        cuda, stream, what, mapping = driver(), self._context.stream, self._what, (len(self._objects), self._handles)
+        for resource in self._objects:
+            resource.native.context.check()
+        with self._context.entered():
+            check(cuda.cuGraphicsMapResources(*mapping, stream), what)
+            try:
+                for resource in self._objects:
+                    check(resource.copy(stream, to_gl=False), what)
+                yield
+                for resource in self._written:
                     check(resource.copy(stream, to_gl=True), what)
-        finally:
-            status = cuda.cuGraphicsUnmapResources(len(handles), handles, stream)
-    check(status, what)
+            finally:
+                status = cuda.cuGraphicsUnmapResources(*mapping, stream)
+        check(status, what)

@@ -15,7 +15,7 @@ from ...record.command_list import BaseCommandList, Record
 from ..api import ask, check, driver
 from ..arrays import CudaArray
 from ..context import CudaContext
-from ..gl_objects import GlArray, GlPicture, mapped
+from ..gl_objects import GlArray, GlPicture, MappedObjects
 from ..objects import CudaImage, CudaObject
 from .recording import CudaKernel, Recording
 
@@ -36,8 +36,8 @@ class CudaCommandList(BaseCommandList[Recording]):
         super().__init__(context, traits, steps, record, None)
         self._unkept: tuple[CudaObject, ...] = ()
         """The objects in slots whose memory their owner may free. Each run checks them."""
-        self._gl: dict[GlPicture | GlArray, str] = {}
-        """The access of kernels to each GL object: "r", "w" or both."""
+        self._gl: MappedObjects | None = None
+        """The GL objects in slots."""
 
     def _owns(self, kernel: Kernel) -> bool:
         return isinstance(kernel, CudaKernel) and kernel.context is self._context
@@ -63,11 +63,16 @@ class CudaCommandList(BaseCommandList[Recording]):
             found = (use.resource for use in self._slots.values())
             self._unkept = tuple(each for each in found if isinstance(each, CudaObject) and not each.is_kept)
         if self._gl or isinstance(resource, _OF_GL):
-            self._gl = {}
-            for slot in self._slots.values():
-                if isinstance(slot.resource, _OF_GL):
-                    access = "".join(argument.access for _, argument, _, _ in slot.places)
-                    self._gl[slot.resource] = self._gl.get(slot.resource, "") + access
+            self._gl = self._gl_objects()
+
+    def _gl_objects(self) -> MappedObjects | None:
+        """The GL objects in slots, with the access of kernels to them; None if there are none."""
+        uses: dict[GlPicture | GlArray, str] = {}
+        for slot in self._slots.values():
+            if isinstance(slot.resource, _OF_GL):
+                access = "".join(argument.access for _, argument, _, _ in slot.places)
+                uses[slot.resource] = uses.get(slot.resource, "") + access
+        return MappedObjects(self._context, uses) if uses else None
 
     # Runs -------------------------------------------------------------------------------------------------------------
 
@@ -79,7 +84,7 @@ class CudaCommandList(BaseCommandList[Recording]):
                 for resource in self._unkept:
                     resource.check_allocated()
         if self._gl:
-            with mapped(self._context, self._gl):
+            with self._gl.mapped():
                 status = self._recording.submit()
         else:
             status = self._recording.submit()
@@ -115,7 +120,7 @@ class CudaCommandList(BaseCommandList[Recording]):
     def release(self) -> None:
         """Let go of the steps' resources. May be called more than once."""
         super().release()
-        self._unkept = ()
+        self._unkept, self._gl = (), None
 
 
 def _is_single(argument: Argument) -> bool:

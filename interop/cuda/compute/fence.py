@@ -19,22 +19,27 @@ class CudaEvents:
     def __init__(self, context: CudaContext, *, flags: int = 0) -> None:
         cuda = driver()
         self.context, self.stream, self._flags = context, context.stream, NO_TIMES | flags
-        self.unused = list[int]()
-        """The CUevents."""
+        self.unused, self._made, self.closed = list[int](), list[int](), False
+        """unused, _made: CUevents."""
         self.record = context.by_handles(cuda.cuEventRecord)
         self.query = context.by_handles(cuda.cuEventQuery)
         self.synchronize = context.by_handles(cuda.cuEventSynchronize)
-        self._destroy = context.finalize(self, functools.partial(_destroy_all, cuda), self.unused)
+        self._destroy = context.finalize(self, functools.partial(_destroy_all, cuda), self._made)
 
     def make(self) -> int:
         """A new CUevent."""
         what = f"making an event in {self.context}"
         with self.context.entered():
-            return ask(driver().cuEventCreate, ctypes.c_void_p, self._flags, what=what)
+            event: int = ask(driver().cuEventCreate, ctypes.c_void_p, self._flags, what=what)
+        self._made.append(event)
+        return event
 
     def close(self) -> None:
-        """Destroy them, also if the context is closed."""
-        self._destroy()
+        """Destroy them, also if the context is closed: when all are unused, so when the last fence is gone."""
+        self.closed = True
+        if len(self.unused) == len(self._made):
+            self._destroy()
+            self.unused.clear()
 
 
 def _destroy_all(cuda: Any, events: list[int]) -> int:
@@ -65,6 +70,8 @@ class CudaFence:
     def __del__(self) -> None:
         if hasattr(self, "handle"):
             self._events.unused.append(self.handle)
+            if self._events.closed:
+                self._events.close()
 
     @property
     def done(self) -> bool:

@@ -358,6 +358,21 @@ def test_a_fence_asks_and_events_are_used_again(device: CudaDevice, recorder: Re
         device.fence().wait()
 
 
+def test_a_fence_that_outlives_its_device_gives_all_events_back(recorder: RecordingDriver) -> None:
+    device, other = CudaDevice(fb.CudaContext(), owns_context=True), fb.CudaContext()
+    fences = [device.fence() for _ in range(2)]
+    fences.pop()
+    device.close()
+    del device
+    gc.collect()
+    assert "cuEventDestroy_v2" not in recorder.names() and recorder.retained > 1
+    fences.clear()
+    assert recorder.names().count("cuEventDestroy_v2") == 2
+    gc.collect()
+    assert recorder.retained == 1, "of the other context"
+    other.close()
+
+
 def test_waits_for_events_of_other_libraries(device: CudaDevice, recorder: RecordingDriver) -> None:
     class TorchEvent:
         cuda_event = 0x77

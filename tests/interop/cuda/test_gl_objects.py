@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,6 +34,12 @@ def bound(*objects: object) -> tuple[fb.Interpreter, fb.GpuDelegate]:
     return interpreter, delegate
 
 
+def mapping_of(recorder: RecordingDriver) -> tuple[Any, ...]:
+    """What the only run was told to map: a number of objects, the objects, a stream."""
+    (mapping,) = [arguments for name, arguments in recorder.calls if name == "cuGraphicsMapResources"]
+    return mapping
+
+
 def test_a_run_maps_once_and_copies_on_the_gpu(recorder: RecordingDriver, context: fb.GlContext) -> None:
     picture = fb.GlTexture.from_array(np.zeros((*SHAPE[1:3], 4), np.uint8))
     result = fb.GlBuffer(4 * int(np.prod(SHAPE)))
@@ -42,12 +49,12 @@ def test_a_run_maps_once_and_copies_on_the_gpu(recorder: RecordingDriver, contex
         recorder.calls.clear()
         with fb.transfer_guard("disallow"):
             interpreter.invoke()
+        first = mapping_of(recorder)
         assert [name for name in recorder.names() if name in RUN] == [
             "cuGraphicsMapResources", "cuMemcpy2DAsync_v2", "cuMemcpyDtoDAsync_v2", "cuLaunchKernel",
             "cuMemcpyDtoDAsync_v2", "cuGraphicsUnmapResources",
         ]  # fmt: skip
-        (mapping,) = [arguments for name, arguments in recorder.calls if name == "cuGraphicsMapResources"]
-        assert (mapping[0], mapping[2]) == (2, cuda.stream)
+        assert (first[0], first[2]) == (2, cuda.stream)
         copies = [arguments for name, arguments in recorder.calls if name.startswith("cuMemcpy")]
         texels = copies[0][0]._obj
         assert (texels.source_kind, texels.target_kind) == (3, 2), "from an array to memory"
@@ -55,6 +62,9 @@ def test_a_run_maps_once_and_copies_on_the_gpu(recorder: RecordingDriver, contex
         ours = copies[1][0]
         assert copies[1] == (ours, MAPPED, result.nbytes, cuda.stream)
         assert copies[2] == (MAPPED, ours, result.nbytes, cuda.stream)
+        recorder.calls.clear()
+        interpreter.invoke()
+        assert mapping_of(recorder)[1] is first[1], "the list of objects is made once"
         delegate.close()
 
 
