@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 from .accelerated import COLOURS
@@ -29,20 +29,8 @@ _START = re.compile(b"\x00\x00\x01(.)", re.DOTALL)
 """The beginning of a unit in a stream without lengths, and its header."""
 
 
-def kind_of(context: Any) -> Hashable:
-    """All that a decoder (av.CodecContext) knows before its first packet; None if it cannot be kept.
-
-    Before version 19 PyAV did not tell the side data, in which the turn is.
-    """
-    side_data: dict[str, bytes] | None = getattr(context, "coded_side_data", None)
-    if context.name != "h264" or not context.extradata or side_data is None:
-        return None
-    known = (getattr(context, name) for name in ("width", "height", "sample_aspect_ratio", *COLOURS))
-    return context.extradata, *known, *sorted(side_data.items())
-
-
 class KeptDecoder:
-    """The place of one decoder between two videos, for any thread. ``kind_of`` tells its kind.
+    """The place of one decoder between two videos, for any thread.
 
     Attributes
     ----------
@@ -50,9 +38,20 @@ class KeptDecoder:
         Whether nothing is kept any more, as what the decoders need is gone.
     """
 
-    def __init__(self, kind_of: Callable[[Any], Hashable] = kind_of) -> None:
-        self.kind_of, self.closed = kind_of, False
+    def __init__(self) -> None:
+        self.closed = False
         self._contexts: dict[Hashable, Any] = {}
+
+    def kind_of(self, context: Any) -> Hashable:
+        """All that a decoder (av.CodecContext) knows before its first packet; None if it cannot be kept.
+
+        Before version 19 PyAV did not tell the side data, in which the turn is.
+        """
+        side_data: dict[str, bytes] | None = getattr(context, "coded_side_data", None)
+        if context.name != "h264" or not context.extradata or side_data is None:
+            return None
+        known = (getattr(context, name) for name in ("width", "height", "sample_aspect_ratio", *COLOURS))
+        return context.extradata, *known, *sorted(side_data.items())
 
     def take(self, kind: Hashable) -> Any:
         """The decoder (av.CodecContext) that was kept, which is the caller's now; None if it is of another kind.

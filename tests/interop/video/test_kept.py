@@ -11,7 +11,7 @@ import av
 import pytest
 
 from framebind.interop.frames.video.decoder import VideoDecoder
-from framebind.interop.frames.video.kept import PUSHED, KeptDecoder, PacketDecoder, kind_of, resets
+from framebind.interop.frames.video.kept import PUSHED, KeptDecoder, PacketDecoder, resets
 from support.video.clips import write_clip
 
 WITH_B_FRAMES = {"preset": "medium", "g": "8"}
@@ -22,8 +22,13 @@ class Place(KeptDecoder):
     """The place of a decoder that counts how often one was taken. Versions of PyAV before 19 do not tell side data."""
 
     def __init__(self) -> None:
-        super().__init__(kind_of if hasattr(av.VideoCodecContext, "coded_side_data") else without_side_data)
+        super().__init__()
         self.taken = list[Any]()
+
+    def kind_of(self, context: Any) -> Hashable:
+        if hasattr(av.VideoCodecContext, "coded_side_data"):
+            return super().kind_of(context)
+        return context.name, context.extradata, context.width, context.height
 
     def take(self, kind: Hashable) -> Any:
         found = super().take(kind)
@@ -31,8 +36,11 @@ class Place(KeptDecoder):
         return found
 
 
-def without_side_data(context: Any) -> Hashable:
-    return context.name, context.extradata, context.width, context.height
+class AnyDecoder(KeptDecoder):
+    """The place of a decoder that keeps all kinds, stand-ins too."""
+
+    def kind_of(self, context: Any) -> Hashable:
+        return "kind"
 
 
 def frames(path: Path, kept: KeptDecoder | None = None, **part: Any) -> Frames:
@@ -140,7 +148,7 @@ def test_a_picture_that_needs_others_does_not_reset_a_decoder(tmp_path: Path) ->
 
 
 def test_what_a_decoder_knows_before_its_first_packet_is_its_kind() -> None:
-    colours = {"colorspace": 1, "color_range": 1, "color_primaries": 1, "color_trc": 1}
+    kept, colours = KeptDecoder(), {"colorspace": 1, "color_range": 1, "color_primaries": 1, "color_trc": 1}
     known: dict[str, Any] = {
         "name": "h264",
         "extradata": b"\1",
@@ -151,7 +159,7 @@ def test_what_a_decoder_knows_before_its_first_packet_is_its_kind() -> None:
     }
 
     def kind(**more: Any) -> Hashable:
-        return kind_of(SimpleNamespace(**{**known, "coded_side_data": {}, **more}))
+        return kept.kind_of(SimpleNamespace(**{**known, "coded_side_data": {}, **more}))
 
     assert kind() == kind() and kind() is not None
     changes: list[dict[str, Any]] = [
@@ -161,7 +169,7 @@ def test_what_a_decoder_knows_before_its_first_packet_is_its_kind() -> None:
     for change in changes:
         assert kind(**change) not in (kind(), None)
     assert kind(name="hevc") is kind(extradata=None) is None
-    assert kind_of(SimpleNamespace(**known)) is None, "PyAV before 19"
+    assert kept.kind_of(SimpleNamespace(**known)) is None, "PyAV before 19"
 
 
 def test_a_decoder_that_learned_to_hold_back_more_frames_is_not_kept() -> None:
@@ -182,7 +190,7 @@ def test_a_decoder_that_learned_to_hold_back_more_frames_is_not_kept() -> None:
 
     for then in (2, 3):
         first, second = (av.Packet(b"\0\0\1\x67\0\0\1\x68\0\0\1\x65") for _ in range(2))
-        kept = KeptDecoder(lambda context: "kind")
+        kept = AnyDecoder()
         decoder = PacketDecoder(Context(then), kept)
         for packet in (first, second, av.Packet()):
             decoder.decode(packet)
