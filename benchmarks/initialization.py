@@ -1,10 +1,11 @@
 """Prints the time of a start with and without the cache of an earlier process (serialization_dir).
 
-python benchmarks/initialization.py [MODEL ...] [--backend opengl|opencl] [--precision f32|f16] [--runs N]
+python benchmarks/initialization.py [MODEL ...] [--backend opengl|opencl|cuda] [--precision f32|f16] [--runs N]
+    [--json FILE]
 
 A start is everything from the model's file to the end of the first inference; each runs in a separate process. The
 drivers' own caches are off (NVIDIA, PoCL), or in a fresh folder for each process (Mesa, which exports no programs
-without its cache).
+without its cache). `benchmarks/report.py starts` keeps the figures of FILE.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -58,11 +59,14 @@ def start(path: Path, backend: Backend, precision: str, folder: str) -> None:
         again = time.perf_counter()
         interpreter.invoke()
         took["inference"] = time.perf_counter() - again
+        known = delegate.statistics()
         delegate.close()
-    print(json.dumps({what: seconds * 1e3 for what, seconds in took.items()}))
+    milliseconds = {what: seconds * 1e3 for what, seconds in took.items()}
+    print(json.dumps({"device": known.device, "driver": known.driver, "ms": milliseconds}))
 
 
-def _start(path: Path, backend: str, precision: str, folder: str) -> dict[str, float]:
+def _start(path: Path, backend: str, precision: str, folder: str) -> dict[str, Any]:
+    """The output of ``start`` in a new process."""
     with tempfile.TemporaryDirectory() as mesa:
         command = [sys.executable, __file__, "start", str(path), backend, precision, folder]
         environment = {**os.environ, **NO_CACHES, "MESA_SHADER_CACHE_DIR": mesa}
@@ -76,22 +80,33 @@ def main(
     backend: Backend = GL.backend,
     precision: Literal["f32", "f16"] = "f32",
     runs: Annotated[int, typer.Option(min=1, help="Starts of each kind, of which the median is shown.")] = 1,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the rows to this file, too.")] = None,
 ) -> None:
     """Print a row for each model: cold (no cache), keeping (makes the cache), warm (uses it) and the phases of warm."""
     print(f"Milliseconds of a start, {backend}, {precision}")
     columns = ("cold", "keeping", "warm", "    %", "first inference", "inference", *PHASES)
     print(f"{'model':30}", *columns, sep="  ", flush=True)
+    rows: list[dict[str, Any]] = []
     for path in map(find_model, models or FLOAT + QUANTIZED):
-        cold = statistics.median(_start(path, backend, precision, "")["total"] for _ in range(runs))
-        with tempfile.TemporaryDirectory() as folder:
-            keeping = _start(path, backend, precision, folder)["total"]
-            starts = [_start(path, backend, precision, folder) for _ in range(runs)]
-        warm = {what: statistics.median(start[what] for start in starts) for what in starts[0]}
-        share = 100 * warm["total"] / cold
-        figures = [f"{cold:,.0f}", f"{keeping:,.0f}", f"{warm['total']:,.0f}", f"{share:.1f}"]
-        figures += [f"{warm[what]:,.1f}" for what in columns[4:]]
+        row = _measured(path, backend, precision, runs)
+        rows.append(row)
+        figures = [f"{row['cold']:,.0f}", f"{row['keeping']:,.0f}", f"{row['warm']:,.0f}"]
+        figures += [f"{100 * row['warm'] / row['cold']:.1f}", *(f"{row['phases'][what]:,.1f}" for what in columns[4:])]
         cells = [figure.rjust(len(column)) for column, figure in zip(columns, figures, strict=True)]
         print(f"{path.stem[:30]:30}", *cells, sep="  ", flush=True)
+        if json_file is not None:
+            json_file.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+
+
+def _measured(path: Path, backend: str, precision: str, runs: int) -> dict[str, Any]:
+    """A row: the model, the device, medians of cold and warm starts in ms, and the parts of the warm ones."""
+    cold = statistics.median(_start(path, backend, precision, "")["ms"]["total"] for _ in range(runs))
+    with tempfile.TemporaryDirectory() as folder:
+        keeping = _start(path, backend, precision, folder)
+        starts = [_start(path, backend, precision, folder)["ms"] for _ in range(runs)]
+    warm = {what: statistics.median(start[what] for start in starts) for what in starts[0]}
+    known = {"model": path.stem, "backend": backend, "device": keeping["device"], "driver": keeping["driver"]}
+    return known | {"cold": cold, "keeping": keeping["ms"]["total"], "warm": warm.pop("total"), "phases": warm}
 
 
 if __name__ == "__main__":

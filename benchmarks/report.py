@@ -4,6 +4,7 @@ python benchmarks/report.py                                         write the pa
 python benchmarks/report.py add FRAMES.json --commit HASH           keep what `benchmarks/frames.sh --json` printed
 python benchmarks/report.py batches ROWS.json --commit HASH         keep what `benchmarks/batch.py --json` wrote
 python benchmarks/report.py peers ROWS.json --commit HASH           keep what `benchmarks/peers.py --json` wrote
+python benchmarks/report.py starts ROWS.json --commit HASH          keep what `initialization.py --json` wrote
 python benchmarks/report.py compare TREES.txt --commits HASH,HASH    keep what `benchmarks/compare_trees.py` printed
 
 A file in benchmarks/results is one table. Its keys are those of ``Result``; files may be written by hand. The page
@@ -31,6 +32,8 @@ FRAMES = "benchmarks/frames.sh"
 WIDTH = 120
 """The longest line of text on the page, in characters."""
 Cell = str | float | None
+APIS = {"cuda": "CUDA", "opencl": "OpenCL", "opengl": "OpenGL"}
+"""The names of backends on the page."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,7 @@ Medians in ms, beside LiteRT's GPU accelerator in the same process.
     "starts": """## Starts
 
 Times from the model's file to the end of the first inference, in ms, with the drivers' own caches off. *Warm* starts
-read the file of an earlier process (`serialization_dir`), which *keeping* writes; *%* is warm as a part of cold.
+read the file of an earlier process (`serialization_dir`); *%* is warm as a part of cold.
 """,
     "counts": """## What is counted
 
@@ -248,6 +251,24 @@ def beside(rows: list[dict[str, Any]], commit: str, command: str) -> Result:
     return Result(PEERS, *machine_and_driver(rows), today(), commit, command, ["model", *on], cells)
 
 
+def starts(rows: list[dict[str, Any]], commit: str, command: str) -> Result:
+    """A table of what `benchmarks/initialization.py` wrote: a row for each model, cold and warm starts on each API."""
+    backends = list(dict.fromkeys(row["backend"] for row in rows))
+    by_model: dict[str, dict[str, tuple[float, float]]] = {}
+    for row in rows:
+        by_model.setdefault(row["model"], {})[row["backend"]] = (row["cold"], row["warm"])
+    cells: list[list[Cell]] = []
+    for model, found in by_model.items():
+        line: list[Cell] = [model]
+        for backend in backends:
+            cold, warm = found.get(backend, (None, None))
+            share = None if cold is None or warm is None else round(100 * warm / cold, 1)
+            line += [cold and round(cold), warm and round(warm), share]
+        cells.append(line)
+    columns = ["model", *(column for backend in backends for column in (f"{APIS[backend]} cold", "warm", "%"))]
+    return Result("starts", *machine_and_driver(rows), today(), commit, command, columns, cells)
+
+
 def machine_and_driver(rows: list[dict[str, Any]]) -> tuple[str, str]:
     """The machine, by the shortest name that an API gives its device, and the drivers' versions."""
     machine = min((row["device"] for row in rows if row["device"]), key=len)
@@ -336,6 +357,16 @@ def peers(
     rows = [row for path in measured for row in json.loads(path.read_text())]
     are_single = {row["batch"] for row in rows} == {1}
     print(keep(beside(rows, commit, command) if are_single else batches(rows, commit, command, BATCH_PEERS)))
+
+
+@app.command("starts")
+def add_starts(
+    measured: Annotated[list[Path], typer.Argument(help="Files of `benchmarks/initialization.py --json`.")],
+    commit: Annotated[str, typer.Option(help="The commit that was measured.")],
+    command: Annotated[str, typer.Option(help="The command that measured it.")] = "benchmarks/initialization.py",
+) -> None:
+    """Keep what `benchmarks/initialization.py --json` wrote."""
+    print(keep(starts([row for path in measured for row in json.loads(path.read_text())], commit, command)))
 
 
 @app.command()

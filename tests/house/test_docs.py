@@ -418,6 +418,12 @@ def test_measured_frames_become_a_table() -> None:
     )
     compared = report["comparison"](printed, "GPU", "1.2", "abc and def")
     assert compared.rows == [["m", 0.5, 0.4, "-20.0%", "+10.0%"]]
+    known = {"model": "m", "device": "GPU", "driver": "1.2", "keeping": 900.0, "phases": {}}
+    began = [known | {"backend": "cuda", "cold": 800.4, "warm": 40.04}]
+    began.append(known | {"backend": "opengl", "model": "n", "cold": 1000.0, "warm": 500.0})
+    starts = report["starts"](began, "abc", "command")
+    assert starts.columns == ["model", "CUDA cold", "warm", "%", "OpenGL cold", "warm", "%"]
+    assert starts.rows == [["m", 800, 40, 5.0, None, None, None], ["n", None, None, None, 1000, 500, 50.0]]
     with pytest.raises(ValueError, match="no section of the page shows results of kind new"):
         report["page"]([replace(compared, kind="new")])
 
