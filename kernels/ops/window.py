@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..operation import Unsupported
+from ..operation import TfliteNode, Unsupported
 
 SAME, VALID = 0, 1
 
@@ -89,3 +89,10 @@ class Window:
             "PAD_TOP": top, "PAD_LEFT": left,
             "PADDED": int(padded), "REFLECT": int(padded and self.mode == "reflect"),
         }  # fmt: skip
+
+
+def dilated_window(node: TfliteNode, size: tuple[int, int]) -> Window:
+    """The window of that size with the strides, dilations and padding of a node's options."""
+    options = node.options
+    strides, dilations = (options.StrideH(), options.StrideW()), (options.DilationHFactor(), options.DilationWFactor())
+    return Window(size, strides, dilations, options.Padding())

@@ -5,10 +5,32 @@ The weights are the second input, in TensorFlow Lite's layout. A bias is added b
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...operation import Launch, Lowering, Operation
+import numpy as np
+
+from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode
+from ...tensor import TensorInfo
+from ..arguments import activation_epilogue, bias_epilogue, computed_bias, optional_bias
 from ..window import Window
+
+
+def parsed_convolution(
+    node: TfliteNode,
+    weights: TensorInfo,
+    channels: int,
+    computed: Operation,
+    constant: Callable[[np.ndarray, np.ndarray | None], Operation],
+) -> Parsed:
+    """A convolution of input 0 with its bias, input 2, and its activation: ``computed`` if its weights, input 1, are;
+    else what ``constant`` makes of the weights and a constant bias.
+    """
+    activation = activation_epilogue(node.options.FusedActivationFunction())
+    if weights.constant is None:
+        return Parsed(computed, (0, 1), (*bias_epilogue(node.inputs, channels), *activation))
+    operation = constant(weights.constant, optional_bias(node.inputs, channels))
+    return Parsed(operation, (0,), (*computed_bias(node.inputs, channels), *activation))
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,11 +23,11 @@ from ...operation import (
     Unsupported,
 )
 from ...target import TuningChoice
-from ...tensor import TensorId, TensorInfo, slices
-from ..arguments import activation_epilogue, bias_epilogue, computed_bias, optional_bias, require_float
-from ..window import Window
+from ...tensor import TensorId, slices
+from ..arguments import require_float
+from ..window import Window, dilated_window
 from .blocks import Block, block_candidates
-from .computed_conv import ComputedConvolution
+from .computed_conv import ComputedConvolution, parsed_convolution
 from .depthwise import Depthwise
 from .grouped_conv import GroupedConvolution
 from .heuristics import PATCH_MOST_TAPS, ROUND_OUTPUTS
@@ -182,27 +183,19 @@ def _parse_convolution(node: TfliteNode) -> Parsed:
     groups, rest = divmod(source.shape[3], max(share, 1))
     if rest or groups == 0 or out % groups:
         raise Unsupported(f"weights of shape {weights.shape} do not divide {source.shape[3]} channels into groups")
-    strides, dilations = (
-        (node.options.StrideH(), node.options.StrideW()),
-        (node.options.DilationHFactor(), node.options.DilationWFactor()),
-    )
-    window = Window((height, width), strides, dilations, node.options.Padding())
-    activation = activation_epilogue(node.options.FusedActivationFunction())
-    if weights.constant is None:
-        epilogue = (*bias_epilogue(node.inputs, out), *activation)
-        return Parsed(ComputedConvolution(window, groups, out), (0, 1), epilogue)
-    operation = _constant_convolution(window, groups, weights, optional_bias(node.inputs, out))
-    return Parsed(operation, (0,), (*computed_bias(node.inputs, out), *activation))
+    window = dilated_window(node, (height, width))
+    constant = partial(_constant_convolution, window, groups, weights.scales)
+    return parsed_convolution(node, weights, out, ComputedConvolution(window, groups, out), constant)
 
 
-def _constant_convolution(window: Window, groups: int, given: TensorInfo, bias: np.ndarray | None) -> Operation:
+def _constant_convolution(
+    window: Window, groups: int, scales: tuple[float, ...], weights: np.ndarray, bias: np.ndarray | None
+) -> Operation:
     """The operation for OHWI weights of ``groups``: with one channel per group it is a depthwise convolution."""
-    weights = given.constant
-    assert weights is not None
     if groups == 1:
-        return Convolution(window, weights, bias, given.scales)
+        return Convolution(window, weights, bias, scales)
     if weights.shape[3] == 1:
-        return Depthwise(window, weights.shape[0] // groups, weights.transpose(3, 1, 2, 0), bias, given.scales)
+        return Depthwise(window, weights.shape[0] // groups, weights.transpose(3, 1, 2, 0), bias, scales)
     return GroupedConvolution(window, weights, bias, groups=groups)
 
 

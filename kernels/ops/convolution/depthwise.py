@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from ...operation import Fusion, Launch, Lowering, Operation, Parsed, SliceOwnership, TfliteNode, TfliteOp, Unsupported
 from ...target import Target
 from ...tensor import TensorId, slices
-from ..arguments import activation_epilogue, bias_epilogue, computed_bias, optional_bias, require_float
-from ..window import Window
-from .computed_conv import ComputedDepthwise
+from ..arguments import require_float
+from ..window import Window, dilated_window
+from .computed_conv import ComputedDepthwise, parsed_convolution
 from .heuristics import DEPTHWISE_BUSY_PART, LEAST_TAPS, MOST_EARLY_TAPS, MOST_TAPS
 from .packing import pack_bias, pack_depthwise
 
@@ -55,19 +56,9 @@ def _parse(node: TfliteNode) -> Parsed:
     channels, out = source.shape[3], weights.shape[3]
     if channels == 0 or out % channels:
         raise Unsupported(f"{out} output channels are no multiple of {channels} input channels")
-    window = Window(
-        (weights.shape[1], weights.shape[2]),
-        (node.options.StrideH(), node.options.StrideW()),
-        (node.options.DilationHFactor(), node.options.DilationWFactor()),
-        node.options.Padding(),
-    )
-    activation = activation_epilogue(node.options.FusedActivationFunction())
-    if weights.constant is None:
-        return Parsed(
-            ComputedDepthwise(window, out // channels), (0, 1), (*bias_epilogue(node.inputs, out), *activation)
-        )
-    operation = Depthwise(window, out // channels, weights.constant, optional_bias(node.inputs, out), weights.scales)
-    return Parsed(operation, (0,), (*computed_bias(node.inputs, out), *activation))
+    window, multiplier = dilated_window(node, (weights.shape[1], weights.shape[2])), out // channels
+    constant = partial(Depthwise, window, multiplier, scales=weights.scales)
+    return parsed_convolution(node, weights, out, ComputedDepthwise(window, multiplier), constant)
 
 
 def launch_depthwise(lowering: Lowering, destination: TensorId, operation: Depthwise) -> Launch:
