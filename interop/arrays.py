@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..kernels.tensor import strides_of
 from .errors import BindingError
 
 SLICE_ALIGNMENT = 16
@@ -62,11 +62,6 @@ def share_elements(one: ArrayLayout, one_start: int, other: ArrayLayout, other_s
     return np.shares_memory(np.asarray(_Addresses(one, one_start)), np.asarray(_Addresses(other, other_start)))
 
 
-def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """The strides, in elements, of a C-contiguous array."""
-    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
-
-
 def array_layout(
     what: str,
     pointer: int,
@@ -80,7 +75,7 @@ def array_layout(
 
     Raises BindingError, in which ``what`` is the array, if kernels cannot address its elements.
     """
-    steps = [dtype.itemsize * stride for stride in contiguous_strides(shape)] if strides is None else list(strides)
+    steps = [dtype.itemsize * stride for stride in strides_of(shape)] if strides is None else list(strides)
     if len(steps) != len(shape):
         raise BindingError(f"{what} cannot be bound: it has {len(shape)} dimensions and {len(steps)} strides")
     steps = [step if size > 1 else 0 for size, step in zip(shape, steps, strict=True)]

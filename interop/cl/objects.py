@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyopencl as cl
 
-from ...kernels.views import TEXTURE_CHANNELS
 from ..arrays import ArrayLayout
 from ..errors import BindingError
+from ..record.checks import check_texels
 from ..transfers import transfers
 from .api import is_object, own_errors
 from .context import ClContext
@@ -330,24 +330,15 @@ class ClImage(_ClObject):
     def write(self, queue: cl.CommandQueue, array: np.ndarray, reason: str) -> None:
         """Replace the whole content by ``array`` (height, width, channels), after what was enqueued before. Counted."""
         texels = np.ascontiguousarray(array)
-        self._check_texels(texels)
+        check_texels(self, texels, IMAGE_FORMATS[self.format][2])
         transfers.count("upload", texels.nbytes, reason)
         cl.enqueue_copy(queue, self.memory, texels, origin=(0, 0), region=self.size, is_blocking=True)
 
     def read(self, queue: cl.CommandQueue, array: np.ndarray, reason: str) -> None:
         """Fill ``array`` (height, width, channels) with the content, after what was enqueued before. Counted."""
-        self._check_texels(array)
+        check_texels(self, array, IMAGE_FORMATS[self.format][2])
         transfers.count("download", array.nbytes, reason)
         cl.enqueue_copy(queue, array, self.memory, origin=(0, 0), region=self.size, is_blocking=True)
-
-    def _check_texels(self, array: np.ndarray) -> None:
-        dtype = np.dtype(IMAGE_FORMATS[self.format][2])
-        wanted = (self.size[1], self.size[0], TEXTURE_CHANNELS[self.format])
-        if array.shape != wanted or array.dtype != dtype or not array.flags.c_contiguous:
-            raise BindingError(
-                f"{self.label} takes an array (height, width, channels) of {wanted} and {dtype}, "
-                f"not {array.shape} of {array.dtype}"
-            )
 
 
 @dataclass(frozen=True)

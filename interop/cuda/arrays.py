@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ...kernels.tensor import strides_of
 from .. import dlpack
-from ..arrays import ArrayLayout, array_layout, contiguous_strides
+from ..arrays import ArrayLayout, array_layout
 from ..dlpack import LEGACY_STREAM
 from ..errors import BindingError
 from ..transfers import transfers
@@ -132,7 +133,7 @@ class CudaArray(CudaObject):
     @property
     def _steps(self) -> tuple[int, ...] | None:
         """The strides in bytes; None if it is C-contiguous."""
-        pairs = zip(self.shape, self._strides, contiguous_strides(self.shape), strict=True)
+        pairs = zip(self.shape, self._strides, strides_of(self.shape), strict=True)
         if all(size == 1 or stride == expected for size, stride, expected in pairs):
             return None
         return tuple(self.dtype.itemsize * stride for stride in self._strides)

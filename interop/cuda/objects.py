@@ -13,6 +13,7 @@ import numpy as np
 from ...kernels.views import TEXTURE_CHANNELS
 from ..arrays import SLICE_ALIGNMENT, ArrayLayout
 from ..errors import BindingError
+from ..record.checks import check_texels
 from ..transfers import transfers
 from .api import ask, check, driver
 from .context import CudaContext
@@ -211,7 +212,7 @@ class CudaImage(CudaObject):
     def write(self, context: CudaContext, array: np.ndarray, reason: str) -> None:
         """Replace the whole content by ``array`` (height, width, channels). Counted as rows of ``pitch``; it waits."""
         texels = np.ascontiguousarray(array)
-        self._check_texels(texels)
+        check_texels(self, texels, IMAGE_FORMATS[self.format])
         rows = np.zeros((self.size[1], self.pitch), np.uint8)
         rows[:, : texels[0].nbytes] = texels.reshape(self.size[1], -1).view(np.uint8)
         transfers.count("upload", rows.nbytes, reason)
@@ -219,20 +220,11 @@ class CudaImage(CudaObject):
 
     def read(self, context: CudaContext, array: np.ndarray, reason: str) -> None:
         """Fill ``array`` (height, width, channels) with the content. Counted; it waits."""
-        self._check_texels(array)
+        check_texels(self, array, IMAGE_FORMATS[self.format])
         rows = np.empty((self.size[1], self.pitch), np.uint8)
         transfers.count("download", rows.nbytes, reason)
         download(context, self.pointer, rows)
         array[...] = np.ascontiguousarray(rows[:, : array[0].nbytes]).view(array.dtype).reshape(array.shape)
-
-    def _check_texels(self, array: np.ndarray) -> None:
-        dtype = np.dtype(IMAGE_FORMATS[self.format])
-        wanted = (self.size[1], self.size[0], TEXTURE_CHANNELS[self.format])
-        if array.shape != wanted or array.dtype != dtype or not array.flags.c_contiguous:
-            raise BindingError(
-                f"{self.label} takes an array (height, width, channels) of {wanted} and {dtype}, "
-                f"not {array.shape} of {array.dtype}"
-            )
 
 
 # Memory ---------------------------------------------------------------------------------------------------------------

@@ -11,12 +11,10 @@ from ..errors import BindingError
 from ..transfers import transfers
 from . import query as gl_query
 from .context import GlContext
-from .gl_object import GlObject
+from .gl_object import COPY_BARRIERS, GlObject
 from .khronos import GL
 from .query import checked
 from .state import copied_buffers, kept
-
-_COPY_BARRIERS = GL.BUFFER_UPDATE_BARRIER_BIT | GL.FRAMEBUFFER_BARRIER_BIT | GL.CLIENT_MAPPED_BUFFER_BARRIER_BIT
 
 
 class GlBuffer(GlObject):
@@ -184,7 +182,7 @@ class GlBuffer(GlObject):
             gl.glBindBuffer(GL.COPY_READ_BUFFER, staging)
             gl.glBufferData(GL.COPY_READ_BUFFER, array.nbytes, array.ctypes.data_as(ctypes.c_void_p), GL.STREAM_DRAW)
             gl.glBindBuffer(GL.COPY_WRITE_BUFFER, self.id)
-            gl.glMemoryBarrier(_COPY_BARRIERS)
+            gl.glMemoryBarrier(COPY_BARRIERS)
             gl.glCopyBufferSubData(GL.COPY_READ_BUFFER, GL.COPY_WRITE_BUFFER, 0, self.offset + offset, array.nbytes)
             gl.glBufferData(GL.COPY_READ_BUFFER, 1, None, GL.STREAM_DRAW)  # frees the staging memory
             gl.glBindBuffer(GL.COPY_READ_BUFFER, 0)
@@ -248,7 +246,7 @@ class GlBuffer(GlObject):
             gl.glBindBuffer(GL.COPY_WRITE_BUFFER, staging)
             if gl_query.bound_nbytes(context, GL.COPY_WRITE_BUFFER) < array.nbytes:
                 gl.glBufferData(GL.COPY_WRITE_BUFFER, array.nbytes, None, GL.STREAM_READ)
-            gl.glMemoryBarrier(_COPY_BARRIERS)
+            gl.glMemoryBarrier(COPY_BARRIERS)
             gl.clear_errors()
             gl.glCopyBufferSubData(GL.COPY_READ_BUFFER, GL.COPY_WRITE_BUFFER, self.offset + offset, 0, array.nbytes)
             errors = gl.clear_errors()

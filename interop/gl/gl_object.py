@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Any
 from ..arrays import ArrayLayout
 from ..errors import BindingError
 from .context import GlContext
+from .khronos import GL
 from .owned_objects import Kind
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+COPY_BARRIERS = GL.BUFFER_UPDATE_BARRIER_BIT | GL.FRAMEBUFFER_BARRIER_BIT | GL.CLIENT_MAPPED_BUFFER_BARRIER_BIT
+"""For glMemoryBarrier, before an object's content is copied that kernels may have written."""
 
 
 class GlObject:

@@ -11,7 +11,7 @@ from ..errors import BindingError, DeviceError
 from ..transfers import transfers
 from . import query as gl_query
 from .context import GlContext
-from .gl_object import GlObject
+from .gl_object import COPY_BARRIERS, GlObject
 from .khronos import GL
 from .query import FORMATS, checked
 from .state import framebuffers, kept, pixel_operations, pixel_reads, pixel_uploads, restored
@@ -23,7 +23,6 @@ _UNPACK_PLAIN = (
 _PACK_PLAIN = (
     (GL.PACK_ROW_LENGTH, 0), (GL.PACK_SKIP_ROWS, 0), (GL.PACK_SKIP_PIXELS, 0), (GL.PACK_ALIGNMENT, 1),
 )  # fmt: skip
-_READ_BARRIERS = GL.BUFFER_UPDATE_BARRIER_BIT | GL.FRAMEBUFFER_BARRIER_BIT | GL.CLIENT_MAPPED_BUFFER_BARRIER_BIT
 
 
 class GlTexture(GlObject):
@@ -270,7 +269,7 @@ class GlTexture(GlObject):
             gl_type, dtype = (GL.UNSIGNED_BYTE, np.uint8) if dtype is np.uint8 else (GL.FLOAT, np.float32)
         texels = np.empty((self.size[1], self.size[0], channels), dtype)
         transfers.count("download", texels.nbytes, reason)
-        gl.glMemoryBarrier(_READ_BARRIERS)
+        gl.glMemoryBarrier(COPY_BARRIERS)
         with restored(self.context, framebuffers), kept(self.context, pixel_reads):
             gl.glBindFramebuffer(GL.FRAMEBUFFER, self.framebuffer())
             gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, 0)
