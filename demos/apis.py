@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -88,3 +89,32 @@ CUDA = Api(
 APIS = (GL, CL, CUDA)
 BY_NAME = {name: api for api in APIS for name in (api.short, api.backend)}
 """The rows by both of their names."""
+
+
+def api_of(backend: str) -> Api:
+    """The API of that name. "auto" is the API whose context is current, or else the best one on this machine."""
+    if is_cuda(backend):
+        return CUDA
+    named = BY_NAME.get(backend) or _current()
+    if named is not None:
+        return named
+    found = fb.CompatibilityList()
+    best = found.best_options_for_this_device().backend
+    if best is not None:
+        return BY_NAME[best]
+    usable = {device.api for device in found.devices if not device.unusable}
+    return CL if "OpenCL" in usable else GL
+
+
+def is_cuda(backend: str) -> bool:
+    """Whether ``api_of`` a backend is CUDA. No other API is asked, which would take up to seconds."""
+    named = BY_NAME.get(backend) or _current()
+    if named is not None:
+        return named is CUDA
+    return any(not device.unusable for device in fb.CompatibilityList().cuda_devices)
+
+
+def _current() -> Api | None:
+    """The API whose context is current on this thread. Who makes one of CUDA or OpenCL current means it."""
+    known = (CUDA, CL, GL) if "pyopencl" in sys.modules else (CUDA, GL)  # who has a ClContext has imported it
+    return next((api for api in known if api.context().is_current()), None)

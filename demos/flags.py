@@ -15,7 +15,7 @@ import typer
 
 import framebind as fb
 
-from .apis import BY_NAME, CL, CUDA, GL, AnyBackend, Api
+from .apis import BY_NAME, GL, AnyBackend, Api, api_of
 
 Option = functools.partial(typer.Option, rich_help_panel="Delegate")
 AUTO = "auto"
@@ -153,21 +153,6 @@ class GpuFlags(DelegateFlags):
     def api(self) -> Api:
         """The chosen API: see ``api_of``."""
         return api_of(self.backend)
-
-
-def api_of(backend: str) -> Api:
-    """The API of that name. "auto" is the API whose context is current, or else the best one on this machine."""
-    if backend in BY_NAME:
-        return BY_NAME[backend]
-    current = [api for api in (CUDA, CL, GL) if api.context().is_current()]
-    if current:
-        return current[0]
-    found = fb.CompatibilityList()
-    best = found.best_options_for_this_device().backend
-    if best is not None:
-        return BY_NAME[best]
-    usable = {device.api for device in found.devices if not device.unusable}
-    return CL if "OpenCL" in usable else GL
 
 
 def with_flags(function: Callable[..., None]) -> Callable[..., None]:

@@ -15,8 +15,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ..apis import APIS, BY_NAME, GL
-from ..flags import AUTO, PRECISIONS, DelegateFlags, api_of, with_flags
+from ..apis import APIS, BY_NAME, GL, api_of
+from ..flags import AUTO, PRECISIONS, DelegateFlags, with_flags
 from ..measuring.inputs import InputFlags, Inputs
 from ..measuring.measure import Measurement, Schedule, measure_on_gpu
 from ..measuring.peers import PEERS, litert_cpu

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 import framebind as fb
 
-from ..apis import BY_NAME, CUDA, GL, Api
+from ..apis import BY_NAME, CUDA, GL, Api, is_cuda
 from ..models import find_model
 from ..player.network import Sampling, shapes
 from ..player.report import ALLOWED_COPIES, DETECTIONS, FROM_ARRAY
@@ -57,23 +57,16 @@ def bound_api(work: Work) -> Api | None:
     if work.task not in FINDERS:
         return None
     backend, is_painted, is_masked = work.flags.backend, "video" in work.save, "masks" in work.save
-    is_auto = backend == "auto" and not is_masked
-    if not is_painted and (BY_NAME.get(backend) is CUDA or (is_auto and _is_cuda_best())):
+    is_auto = backend == "auto"
+    # Frames for CUDA, also those of cameras, come by PyAV: "auto" is another API without it.
+    may_be_cuda = not is_painted and not (is_auto and (is_masked or find_spec("av") is None))
+    if may_be_cuda and is_cuda(backend):
         return CUDA
     if is_masked:
         return None
     if work.task not in PAINTED or (is_painted and work.suffix not in fb.MarkedVideo.suffixes):
         return None
-    return GL if backend == "auto" or BY_NAME[backend] is GL else None
-
-
-def _is_cuda_best() -> bool:
-    """Whether "auto" is CUDA here. Frames for it, also those of cameras, come by PyAV. No other API is asked: each
-    worker and session comes here.
-    """
-    if find_spec("av") is None or fb.GlContext.is_current():
-        return False
-    return any(not device.unusable for device in fb.CompatibilityList().cuda_devices)
+    return GL if is_auto or BY_NAME[backend] is GL else None
 
 
 class BoundSession(Session):

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
-from framebind.demos.apis import CUDA, GL
+from framebind.demos.apis import CUDA, GL, api_of
 from framebind.demos.flags import GpuFlags
 from framebind.demos.player.network import Crop, Sampling, resample
 from framebind.demos.player.report import RECORDING
@@ -22,6 +22,7 @@ from framebind.demos.processing.session import Session
 from framebind.demos.processing.work import TaskName, Work
 from framebind.interop.dlpack import host_array
 from support.demo_models import brightness, color_classifier
+from support.recording_driver import RecordingDriver
 from support.video.clips import turn_track, write_clip
 
 
@@ -148,3 +149,16 @@ def test_works_that_need_no_picture_on_the_gpu() -> None:
     masks = Work("matte", save=("masks", "jsonl"), flags=GpuFlags(backend="cuda"))
     assert bound_api(masks) is CUDA and bound_api(replace(masks, flags=GpuFlags(backend="auto"))) is None
     assert bound_api(replace(masks, flags=GpuFlags(backend="gl"))) is None
+
+
+def test_auto_is_the_api_whose_context_is_current_or_else_cuda(
+    recorder: RecordingDriver, context: fb.GlContext
+) -> None:
+    rows = Work("detect", save=("jsonl",), flags=GpuFlags(backend="auto"))
+    assert api_of("auto") is bound_api(rows) is GL
+    context.release()
+    assert api_of("auto") is bound_api(rows) is CUDA
+    assert bound_api(replace(rows, save=("jsonl", "video"))) is GL, "it is painted on the decoder's frames"
+    with fb.CudaContext():
+        context.make_current()
+        assert api_of("auto") is bound_api(rows) is CUDA, "nobody makes one without meaning it"
