@@ -7,11 +7,12 @@ delegate/transform/separable.py makes the operation.
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple, cast
+
+import numpy as np
 
 from ...operation import FusedOp, Fusion, Launch, Lowering, Operation, SliceOwnership
 from ...target import Target, TuningChoice
@@ -31,6 +32,7 @@ from ..convolution.separable import (
     pack_bias_between,
 )
 from ..window import Window
+from .tiles import CANDIDATES, Size, tile_lengths
 
 ACTIVATIONS = {**CLAMPS, ("HARD_SWISH",): (-FLOAT_MAX, FLOAT_MAX)}
 """The activations that may stand between the two, with the range to which they clamp."""
@@ -101,12 +103,26 @@ class ExpandedTile(NamedTuple):
     columns: int
 
 
+class _Block(NamedTuple):
+    """The facts that decide about tiles: the shape behind the depthwise convolution, its window, the slices before the
+    expansion, and the device's sizes as in Target.
+    """
+
+    filtered: Shape
+    depth: int
+    window: Window
+    group_size: int
+    local_bytes: int
+    invocations: int
+
+
 def tile_candidates(operation: Expanded, filtered: Shape, target: Target) -> tuple[ExpandedTile, ...]:
     """Tiles by their estimated time, the fastest first. Empty if two steps are faster, or if one step is not possible.
 
     ``filtered`` is the shape behind the depthwise convolution.
     """
     window, depth = operation.depthwise.window, slices(operation.expansion.weights.shape[3])
+    block = _Block(filtered, depth, window, target.group_size, target.local_bytes, target.invocations)
     fixed = target.fixed.get("expanded")
     if not uses_matrix_units(math.prod(filtered[:3]), target, "expanded") or not _is_admitted(window):
         return ()
@@ -114,9 +130,7 @@ def tile_candidates(operation: Expanded, filtered: Shape, target: Target) -> tup
         return (fixed,)
     if isinstance(operation.filter, Separable) and _is_one_pair(operation.filter, filtered, target):
         return ()
-    tiles = sorted(_fitting(filtered, window, target), key=lambda t: estimate(filtered, depth, window, t, target))
-    fast = tiles and estimate(filtered, depth, window, tiles[0], target) <= MOST_CLOCKS
-    return tuple(tiles[:5]) if fast else ()
+    return _fastest_tiles(block)
 
 
 def _is_admitted(window: Window) -> bool:
@@ -130,62 +144,81 @@ def _is_one_pair(operation: Separable, filtered: Shape, target: Target) -> bool:
     return is_one_step(Pair(math.prod(filtered[:3]), filtered[2], taps, slices(filtered[3]), slices(out)), target)
 
 
-def _fitting(filtered: Shape, window: Window, target: Target) -> Iterator[ExpandedTile]:
-    """Tiles that fit into local memory."""
-    rows, columns = (-(-size // d) for size, d in zip(filtered[1:3], window.dilations, strict=True))
-    heights, widths = ({-(-size // n) for n in range(1, size + 1)} for size in (rows, columns))
-    counts = [count for count in TILE_SLICES if count < 2 * slices(filtered[3])]
-    for height, width, count in itertools.product(sorted(heights), sorted(widths), counts):
-        tile = ExpandedTile(height, width, count, 1, 1)
-        if _local_slices(window, tile) > target.local_bytes // 32:
-            continue
-        for run, eights in itertools.product(RUNS, COLUMNS):
-            if run <= width and 2 * eights <= count:
-                yield tile._replace(run=run, columns=eights)
+@lru_cache(maxsize=256)
+def _fastest_tiles(block: _Block) -> tuple[ExpandedTile, ...]:
+    """See ``tile_candidates``. Results are kept, because networks repeat their blocks."""
+    sizes, run, columns = _fitting(block), np.array(RUNS)[:, None], np.array(COLUMNS)
+    height, width, count = sizes[..., None, None]
+    times = estimate(block, height, width, count, run, columns)
+    times[(run > width) | (2 * columns > count)] = np.inf
+    found: list[ExpandedTile] = []
+    if times.min(initial=np.inf) <= MOST_CLOCKS:
+        for _ in range(min(CANDIDATES, np.isfinite(times).sum())):
+            size, i, j = place = np.unravel_index(times.argmin(), times.shape)  # the first of equal times
+            found.append(ExpandedTile._make((*sizes[:, size].tolist(), RUNS[i], COLUMNS[j])))
+            times[place] = np.inf
+    return tuple(found)
 
 
-def patch_size(window: Window, tile: ExpandedTile) -> tuple[int, int]:
+def _fitting(block: _Block) -> np.ndarray:
+    """The heights, widths and slices of tiles that fit into local memory, in three rows."""
+    rows, columns = (-(-size // d) for size, d in zip(block.filtered[1:3], block.window.dilations, strict=True))
+    counts = [count for count in TILE_SLICES if count < 2 * slices(block.filtered[3])]
+    axes = np.array(tile_lengths(rows)), np.array(tile_lengths(columns)), np.array(counts)
+    height, width, count = np.ix_(*axes)
+    fits = _local_slices(block.window, height, width, count) <= block.local_bytes // 32
+    return np.stack([axis[places] for axis, places in zip(axes, np.nonzero(fits), strict=True)])
+
+
+def patch_size(window: Window, height: Size, width: Size) -> tuple[Size, Size]:
     """The height and width of the pixels that the windows of a tile reach."""
-    height, width = window.size
-    return (tile.height - 1) * window.strides[0] + height, (tile.width - 1) * window.strides[1] + width
+    rows, columns = window.size
+    return (height - 1) * window.strides[0] + rows, (width - 1) * window.strides[1] + columns
 
 
-def _local_slices(window: Window, tile: ExpandedTile) -> int:
+def _local_slices(window: Window, height: Size, width: Size, count: Size) -> Size:
     """The slices of local memory for the expanded pixels and for the weights of the window."""
-    return (math.prod(patch_size(window, tile)) + math.prod(window.size)) * tile.slices
+    return (math.prod(patch_size(window, height, width)) + math.prod(window.size)) * count
 
 
-def _tiles(filtered: Shape, window: Window, tile: ExpandedTile) -> tuple[int, int, int, int]:
+def _tile_counts(
+    filtered: Shape, window: Window, height: Size, width: Size, count: Size
+) -> tuple[int, Size, Size, Size]:
     """The numbers of tiles: of pictures, below one another, side by side, and of slices."""
     batch, rows, columns, channels = filtered
     down, across = window.dilations
-    height, width = down * tile.height, across * tile.width
-    return batch, down * -(-rows // height), across * -(-columns // width), -(-slices(channels) // tile.slices)
+    below, beside = down * -(-rows // (down * height)), across * -(-columns // (across * width))
+    return batch, below, beside, -(-slices(channels) // count)
 
 
-def _units(window: Window, tile: ExpandedTile) -> tuple[int, int]:
+def _units(patch: Size, count: Size, columns: Size) -> tuple[Size, Size]:
     """The tiles of a warp in the first half: of 16 pixels, and of channels."""
-    return -(-math.prod(patch_size(window, tile)) // 16), -(-tile.slices // (2 * tile.columns))
+    return -(-patch // 16), -(-count // (2 * columns))
 
 
-def estimate(filtered: Shape, depth: int, window: Window, tile: ExpandedTile, target: Target) -> float:
-    """The time of all tiles in clocks of a compute unit, by which tiles are compared: loads, products, and sums.
+def estimate(
+    block: _Block, height: np.ndarray, width: np.ndarray, count: np.ndarray, run: np.ndarray, columns: np.ndarray
+) -> np.ndarray:
+    """The time with each tile in clocks of a compute unit, by which tiles are compared: loads, products, and sums. The
+    sizes of tiles are arrays that broadcast to one shape.
 
     In one clock a unit loads 64 bytes from the L2 cache and 128 from local memory (data sheet of the H200), and does a
     sixth of a step of its matrix units (16 pixels, 8 channels, four slices). 300 clocks are added for each round of the
     warps.
     """
-    patch, warps = math.prod(patch_size(window, tile)), target.group_size // WARP
-    down, across = _units(window, tile)
-    rounds, runs = -(-down * across // warps), -(-tile.width // tile.run)
-    loads = 16 * (patch * depth * across + 2 * depth * tile.slices) / 64
-    products = rounds * warps * -(-depth // 4) * tile.columns * 6
-    items = -(-tile.height * runs * tile.slices // target.group_size) * target.group_size
-    reads = window.size[0] * ((tile.run - 1) * window.strides[1] + window.size[1])
-    sums = items * max(reads * 16, math.prod(window.size) * tile.run * 4) / 128
-    units = max(target.invocations // UNIT_INVOCATIONS, 1)
-    tiles = -(-math.prod(_tiles(filtered, window, tile)) // units)
-    return 300 * rounds + tiles * (loads + products + sums)
+    depth, window = block.depth, block.window
+    patch_height, patch_width = patch_size(window, height, width)
+    patch, warps = patch_height * patch_width, block.group_size // WARP
+    down, across = _units(patch, count, columns)
+    rounds, runs = -(-down * across // warps), -(-width // run)
+    loads = 16 * (patch * depth * across + 2 * depth * count) / 64
+    products = rounds * warps * -(-depth // 4) * columns * 6
+    items = -(-height * runs * count // block.group_size) * block.group_size
+    reads = window.size[0] * ((run - 1) * window.strides[1] + window.size[1])
+    sums = items * np.maximum(reads * 16, math.prod(window.size) * run * 4) / 128
+    units = max(block.invocations // UNIT_INVOCATIONS, 1)
+    turns = -(-math.prod(_tile_counts(block.filtered, window, height, width, count)) // units)
+    return 300 * rounds + turns * (loads + products + sums)
 
 
 def _launch_joined(
@@ -216,21 +249,23 @@ def _launch_joined(
         "depth_bias": pack_bias(operation.depthwise.bias, out),
     }
     local = (
-        ("float4", "middle", math.prod(patch_size(window, tile)) * tile.slices),
+        ("float4", "middle", math.prod(patch_size(window, tile.height, tile.width)) * tile.slices),
         ("float4", "window", math.prod(window.size) * tile.slices),
         ("float4", "exchange", 1 if target.matrix_units else 3 * lowering.group_size),
     )
     own = SliceOwnership(tile.slices, tile.slices * int(constants["SLICE_TILES"]))
+    group_count = math.prod(_tile_counts(filtered, window, *tile[:3]))
     return Launch(
-        "expanded", {"src": lowering.inputs[0]}, {"dst": destination}, math.prod(_tiles(filtered, window, tile)),
-        constants, arrays, local, choice=choice, fusion=Fusion(slice_ownership=own),
+        "expanded", {"src": lowering.inputs[0]}, {"dst": destination}, group_count, constants, arrays, local,
+        choice=choice, fusion=Fusion(slice_ownership=own),
     )  # fmt: skip
 
 
 def _division(filtered: Shape, window: Window, tile: ExpandedTile, group_size: int) -> dict[str, int | float]:
     """The constants by which work-groups divide the outputs, and warps a tile."""
-    _, down, across, slice_tiles = _tiles(filtered, window, tile)
-    (patch_height, patch_width), (pixel_tiles, column_tiles) = patch_size(window, tile), _units(window, tile)
+    _, down, across, slice_tiles = _tile_counts(filtered, window, *tile[:3])
+    patch_height, patch_width = patch_size(window, tile.height, tile.width)
+    pixel_tiles, column_tiles = _units(patch_height * patch_width, tile.slices, tile.columns)
     return {
         "TILE_H": tile.height, "TILE_W": tile.width, "SLICES": tile.slices, "RUN": tile.run,
         "RUNS": -(-tile.width // tile.run), "PATCH_H": patch_height, "PATCH_W": patch_width,

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple, cast
+
+import numpy as np
 
 from ...operation import FusedOp, Launch, LocalArrays, Lowering, Operation
 from ...target import Target, TuningChoice
@@ -20,6 +21,7 @@ from ..convolution.heuristics import UNIT_INVOCATIONS
 from ..convolution.matrix_conv import WARP, MatrixTile, uses_matrix_units
 from ..convolution.packing import pack_bias, pack_depthwise, pack_fragments
 from ..convolution.separable import CLAMPS, Separable
+from .tiles import CANDIDATES, Size, tile_lengths
 
 MOST_PRODUCTS = 128
 """The most products of a 1x1 convolution, slices before it times slices behind it, for which one step is faster.
@@ -90,13 +92,13 @@ class Sizes(NamedTuple):
     window: tuple[int, int]
     next_window: tuple[int, int]
 
-    def patch(self, tile: PairTile) -> tuple[int, int]:
+    def patch(self, height: Size, width: Size) -> tuple[Size, Size]:
         """The height and width of the pixels that the second windows of a tile reach."""
-        return tile.height + self.next_window[0] - 1, tile.width + self.next_window[1] - 1
+        return height + self.next_window[0] - 1, width + self.next_window[1] - 1
 
-    def tiles(self, tile: PairTile) -> tuple[int, int]:
+    def tiles(self, height: Size, width: Size) -> tuple[Size, Size]:
         """The numbers of tiles: below one another, and side by side."""
-        return -(-self.height // tile.height), -(-self.width // tile.width)
+        return -(-self.height // height), -(-self.width // width)
 
 
 def tile_candidates(sizes: Sizes, target: Target) -> tuple[PairTile, ...]:
@@ -107,38 +109,41 @@ def tile_candidates(sizes: Sizes, target: Target) -> tuple[PairTile, ...]:
     pixels = sizes.batch * sizes.height * sizes.width
     if not uses_matrix_units(pixels, target) or sizes.middle * max(sizes.depth, sizes.out) > MOST_PRODUCTS:
         return ()
-    tiles = sorted(_fitting(sizes, target), key=lambda tile: (estimate(sizes, tile, target), math.prod(tile)))
+    height, width = _fitting(sizes, target)
+    fastest = np.lexsort((height * width, estimate(sizes, height, width, target)))[:CANDIDATES]
+    tiles = tuple(itertools.starmap(PairTile, zip(height[fastest].tolist(), width[fastest].tolist(), strict=True)))
     resident = 2 * max(target.invocations // UNIT_INVOCATIONS, 1)
-    return tuple(tiles[:5]) if tiles and sizes.batch * math.prod(sizes.tiles(tiles[0])) <= resident else ()
+    return tiles if tiles and sizes.batch * math.prod(sizes.tiles(*tiles[0])) <= resident else ()
 
 
-def _fitting(sizes: Sizes, target: Target) -> Iterator[PairTile]:
-    """Tiles that fit into local memory."""
-    heights, widths = ({-(-size // n) for n in range(1, size + 1)} for size in (sizes.height, sizes.width))
+def _fitting(sizes: Sizes, target: Target) -> tuple[np.ndarray, np.ndarray]:
+    """The heights and widths of tiles that fit into local memory."""
+    height, width = np.meshgrid(tile_lengths(sizes.height), tile_lengths(sizes.width), indexing="ij")
     room = target.local_bytes * 2 // 3 // 16 - 2 * (target.group_size + 4)
-    for tile in itertools.starmap(PairTile, itertools.product(sorted(heights), sorted(widths))):
-        if sum(_local_slices(sizes, tile)) <= room:
-            yield tile
+    middle, *filtered = _local_slices(sizes, height, width)
+    fits = middle + np.maximum(*filtered) <= room
+    return height[fits], width[fits]
 
 
-def _local_slices(sizes: Sizes, tile: PairTile) -> tuple[int, int]:
+def _local_slices(sizes: Sizes, height: Size, width: Size) -> tuple[Size, Size, Size]:
     """The slices of local memory between the two, and behind each of the depthwise convolutions."""
-    patch = math.prod(sizes.patch(tile))
-    return patch * sizes.middle, max(patch * sizes.depth, math.prod(tile) * sizes.middle)
+    patch_height, patch_width = sizes.patch(height, width)
+    patch = patch_height * patch_width
+    return patch * sizes.middle, patch * sizes.depth, height * width * sizes.middle
 
 
-def estimate(sizes: Sizes, tile: PairTile, target: Target) -> float:
-    """The time of all tiles in clocks of a compute unit, by which tiles are compared: the windows of the first, which
+def estimate(sizes: Sizes, height: np.ndarray, width: np.ndarray, target: Target) -> np.ndarray:
+    """The times of all tiles in clocks of a compute unit, by which tiles are compared: the windows of the first, which
     read what other units wrote, the products of matrix units, the windows of the second, and the weights.
     """
-    patch, pixels = math.prod(sizes.patch(tile)), math.prod(tile)
+    patch, pixels = math.prod(sizes.patch(height, width)), height * width
     windows = 0.35 * patch * sizes.depth * math.prod(sizes.window)
     windows += 0.2 * pixels * sizes.middle * math.prod(sizes.next_window)
     products = -(-patch // 16) * -(-sizes.middle // 2) * -(-sizes.depth // 4)
     products += -(-pixels // 16) * -(-sizes.out // 2) * -(-sizes.middle // 4)
     weights = (sizes.depth + sizes.out) * sizes.middle / 2
     units = max(target.invocations // UNIT_INVOCATIONS, 1)
-    return -(-sizes.batch * math.prod(sizes.tiles(tile)) // units) * (windows + 6 * products + weights)
+    return -(-sizes.batch * math.prod(sizes.tiles(height, width)) // units) * (windows + 6 * products + weights)
 
 
 def _launch_joined(lowering: Lowering, operation: SeparablePair, sizes: Sizes, tiles: tuple[PairTile, ...]) -> Launch:
@@ -148,7 +153,7 @@ def _launch_joined(lowering: Lowering, operation: SeparablePair, sizes: Sizes, t
     first, second = operation.first, operation.second
     window, next_window = (each.depthwise.window.constants(sizes.height, sizes.width) for each in (first, second))
     middle, out = first.pointwise.weights.shape[0], second.pointwise.weights.shape[0]
-    patch, (down, across) = sizes.patch(tile), sizes.tiles(tile)
+    patch, (down, across) = sizes.patch(*tile), sizes.tiles(*tile)
     inner, inner_fragments = _inner_products(sizes, tile, warps)
     outer, outer_fragments = _outer_products(sizes, tile, warps)
     constants = {
@@ -178,7 +183,7 @@ def _launch_joined(lowering: Lowering, operation: SeparablePair, sizes: Sizes, t
 
 def _inner_products(sizes: Sizes, tile: PairTile, warps: int) -> tuple[dict[str, int | float], MatrixTile]:
     """The constants by which warps divide the first 1x1 convolution, and the tile by which its weights are packed."""
-    pixel_tiles, eights = -(-math.prod(sizes.patch(tile)) // 16), -(-sizes.middle // 2)
+    pixel_tiles, eights = -(-math.prod(sizes.patch(*tile)) // 16), -(-sizes.middle // 2)
     columns, steps = 2 if eights > 1 and pixel_tiles * eights > warps else 1, -(-sizes.depth // 4)
     column_tiles = -(-eights // columns)
     return {
@@ -202,9 +207,9 @@ def _outer_products(sizes: Sizes, tile: PairTile, warps: int) -> tuple[dict[str,
 
 
 def _local_arrays(sizes: Sizes, tile: PairTile, outer: MatrixTile, target: Target) -> LocalArrays:
-    middle, filtered = _local_slices(sizes, tile)
+    middle, *filtered = _local_slices(sizes, *tile)
     exchange = 1 if target.matrix_units else 3 * target.group_size
     return (
-        ("float4", "middle", middle), ("float4", "filtered", filtered),
+        ("float4", "middle", middle), ("float4", "filtered", max(filtered)),
         ("float4", "partial", outer.columns * (target.group_size + 4)), ("float4", "exchange", exchange),
     )  # fmt: skip

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -13,7 +16,8 @@ from framebind.delegate.transform.pipeline import PASSES, transform
 from framebind.delegate.transform.separable import fuse_expanded
 from framebind.interop.device import Device
 from framebind.kernels.operation import FusedOp
-from framebind.kernels.ops.bottleneck.expanded import ExpandedTile
+from framebind.kernels.ops.bottleneck.expanded import Expanded, ExpandedTile, tile_candidates
+from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.depthwise import Depthwise
 from framebind.kernels.ops.window import SAME, VALID, Window
 from framebind.kernels.target import Target
@@ -109,3 +113,40 @@ def test_what_others_need_and_what_the_kernel_has_not_is_computed_apart() -> Non
         Window((3, 3), (1, 1), padding=VALID, extra=(1, 1, 1, 1), mode="reflect"),
     ):
         assert kernels((1, 14, 14), other, (64, 384, 64)).startswith("matrix_conv depthwise")
+
+
+def candidates(shape: Shape, size: tuple[int, int], depth: int) -> list[tuple[int, ...]]:
+    """The tiles of a block that keeps its ``shape``, behind ``depth`` channels."""
+    depthwise = Depthwise(Window(size, (1, 1)), 1, normal(1, *size, shape[3]))
+    expansion = Convolution(Window((1, 1), (1, 1)), normal(shape[3], 1, 1, depth))
+    return [tuple(tile) for tile in tile_candidates(Expanded(expansion, ("RELU6",), depthwise), shape, H200)]
+
+
+def test_candidates_are_the_fastest_tiles_and_small_ones_of_equal_time_come_first() -> None:
+    """A block of hand, one whose tiles all take one round, and one with fewer tiles than candidates."""
+    (fastest, *others) = candidates((1, 7, 7, 672), (5, 5), 112)
+    assert fastest == (7, 7, 2, 1, 1)
+    assert others == [(3, 7, 4, 1, 2), (7, 3, 4, 1, 2), (4, 7, 4, 1, 2), (7, 4, 4, 1, 2)]
+    assert candidates((1, 1, 17, 8), (5, 5), 4) == [(1, width, 2, 1, 1) for width in (1, 2, 3, 4, 5)]
+    assert candidates((8, 2, 1, 8), (5, 5), 8) == [(1, 1, 2, 1, 1), (2, 1, 2, 1, 1)]
+
+
+def test_the_search_for_tiles_takes_few_calls() -> None:
+    """A picture of 125 x 127 pixels has 4,000 tiles. All are estimated at once, and for an equal block not again."""
+    calls = 0
+
+    def count(frame: FrameType, event: str, _: Any) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    def searched() -> int:
+        nonlocal calls
+        calls = 0
+        sys.setprofile(count)
+        try:
+            assert len(candidates((1, 125, 127, 16), (3, 3), 16)) == 5
+        finally:
+            sys.setprofile(None)
+        return calls
+
+    assert searched() < 800 and searched() < 100
