@@ -8,11 +8,7 @@ from collections.abc import Mapping, Sequence
 import tflite
 
 from ...interop.errors import ModelError
-
-_SUBGRAPHS, _METADATA, _SIGNATURES = 8, 16, 18
-"""The fields of the table Model that change, by their place in its vtable."""
-_TENSORS, _INPUTS, _OUTPUTS, _OPERATORS = 4, 6, 8, 10
-"""The fields of the table SubGraph that change."""
+from . import fields
 
 
 def extract_operators(
@@ -35,19 +31,19 @@ def extract_operators(
     """
     data = bytearray(content)
     model = tflite.Model.GetRootAs(data, 0)
-    for field in (_METADATA, _SIGNATURES):
+    for field in (fields.MODEL_METADATA, fields.MODEL_SIGNATURES):
         if model._tab.Offset(field):
             _keep_entries(data, model._tab, field, ())
     kept = [subgraph]
     if calls:
         kept = list(range(model.SubgraphsLength()))
         kept[0], kept[subgraph] = subgraph, 0  # which nothing runs
-    _keep_entries(data, model._tab, _SUBGRAPHS, kept)
+    _keep_entries(data, model._tab, fields.MODEL_SUBGRAPHS, kept)
     first = tflite.Model.GetRootAs(data, 0).Subgraphs(0)
     assert first is not None, "LiteRT has read the file's subgraph"
     table = first._tab
-    _keep_entries(data, table, _OPERATORS, operators)
-    for field, numbers in ((_INPUTS, inputs), (_OUTPUTS, outputs)):
+    _keep_entries(data, table, fields.SUBGRAPH_OPERATORS, operators)
+    for field, numbers in ((fields.SUBGRAPH_INPUTS, inputs), (fields.SUBGRAPH_OUTPUTS, outputs)):
         offset = table.Offset(field)
         if not offset:
             raise ModelError(f"subgraph {subgraph} of the file has no list of its inputs or outputs")
@@ -55,7 +51,7 @@ def extract_operators(
         struct.pack_into("<I", data, table.Pos + offset, len(data) - table.Pos - offset)
         data += struct.pack(f"<{len(numbers) + 1}i", len(numbers), *numbers)
     for tensor, dtype in types.items():
-        _replace_tensor(data, table.Vector(table.Offset(_TENSORS)) + 4 * tensor, dtype)
+        _replace_tensor(data, table.Vector(table.Offset(fields.SUBGRAPH_TENSORS)) + 4 * tensor, dtype)
     return bytes(data)
 
 
@@ -63,9 +59,9 @@ def _replace_tensor(data: bytearray, place: int, dtype: str) -> None:
     """Let an entry of the vector of tensors be a computed tensor of this type, of rank 0 until it is resized."""
     data += bytes(-len(data) % 4)
     # A list of two fields (shape, type), the table, and an empty vector for the shape.
-    fields, table = len(data), len(data) + 8
+    places, table = len(data), len(data) + 8
     data += struct.pack("<HHHH", 8, 12, 4, 8)
-    data += struct.pack("<iIbxxx", table - fields, 8, getattr(tflite.TensorType, dtype.upper()))
+    data += struct.pack("<iIbxxx", table - places, 8, getattr(tflite.TensorType, dtype.upper()))
     data += struct.pack("<I", 0)
     struct.pack_into("<I", data, place, table - place)
 

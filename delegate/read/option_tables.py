@@ -6,7 +6,8 @@ from typing import Any
 
 import tflite
 
-from .tables import fast
+from . import fields
+from .tables import child, numbers
 
 _NAMES = {code: name for name, code in vars(tflite.BuiltinOptions).items() if not name.startswith("_")}
 _BY_LOWER = {name.removesuffix("Options").lower(): name for name in _NAMES.values()}
@@ -16,6 +17,10 @@ _SHARED = {
     "L2_NORMALIZATION": "L2NormOptions",
 }
 """The tables of operators that do not have one of their own name."""
+_OWN = {
+    name: _SHARED.get(name) or _BY_LOWER.get(name.replace("_", "").lower()) for name in vars(tflite.BuiltinOperator)
+}
+"""The table of each operator, if it has one of its own."""
 
 
 def read_options(operator: tflite.Operator, name: str, *, custom: bool) -> Any:
@@ -24,12 +29,11 @@ def read_options(operator: tflite.Operator, name: str, *, custom: bool) -> Any:
     As in LiteRT, a table of another operator counts as none: its fields would be taken for others.
     """
     if custom:
-        data = operator.CustomOptionsAsNumpy()
-        return b"" if isinstance(data, int) else data.tobytes()
-    union, kind = operator.BuiltinOptions(), _NAMES.get(operator.BuiltinOptionsType(), "NONE")
-    own = _SHARED.get(name) or _BY_LOWER.get(name.replace("_", "").lower())
-    if union is None or kind == "NONE" or own not in (None, kind):
+        (data,) = numbers(operator, fields.OPERATOR_CUSTOM_OPTIONS, "s")
+        return data
+    kind = _NAMES.get(operator.BuiltinOptionsType(), "NONE")
+    if kind == "NONE" or _OWN.get(name) not in (None, kind):
         return None
-    table = getattr(tflite, kind)()
-    table.Init(union.Bytes, union.Pos)
-    return fast(table)  # a table outside the file raises here, not in a parse
+    return child(
+        getattr(tflite, kind), operator, fields.OPERATOR_OPTIONS
+    )  # one outside the file raises here, not in a parse

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import tflite
 
 from ...interop.errors import ModelError
 from ...kernels.tensor import QUANTIZED_DTYPES, Quantization, TensorInfo
+from . import fields
 from .model import RawOperator
+from .tables import numbers
 
 _RANGES = {"int4": (-8, 7), **{name: (row.lowest, row.highest) for name, row in QUANTIZED_DTYPES.items()}}
 """The smallest and largest stored integer of the types of quantized tensors."""
@@ -33,15 +34,18 @@ def read_quantization(
 
     The parameters of floats are never used, and those of int32 only for biases: invalid ones count as none.
     """
-    if table is None or table.ScaleLength() == 0:
+    if table is None:
         return None
-    scales, axis = _vector(table.ScaleAsNumpy()), table.QuantizedDimension()
-    zero_points = _vector(table.ZeroPointAsNumpy()) if table.ZeroPointLength() else np.zeros(len(scales), np.int64)
+    scales = numbers(table, fields.QUANTIZATION_SCALES, "f")
+    if not scales:
+        return None
+    axis = table.QuantizedDimension()
+    zero_points = numbers(table, fields.QUANTIZATION_ZERO_POINTS, "q") or (0,) * len(scales)
     if len(scales) > 1 and not (0 <= axis < len(shape) and len(scales) == shape[axis]):
         raise ModelError(f"{label} has {len(scales)} scales along axis {axis} of its shape {list(shape)}")
     if len(zero_points) not in (1, len(scales)):
         raise ModelError(f"{label} has {len(scales)} scales and {len(zero_points)} zero points")
-    quantization = Quantization(tuple(scales.tolist()), tuple(zero_points.tolist()), axis)
+    quantization = Quantization(scales, zero_points, axis)
     wrong = _unsound(quantization, dtype, constant=constant)
     if wrong and dtype in _RANGES:
         raise ModelError(f"{label} is quantized {dtype} {wrong}; {_CURE}")
@@ -58,11 +62,6 @@ def _unsound(quantization: Quantization, dtype: str, *, constant: bool) -> str:
         if not lowest <= point <= highest:
             return f"with the zero point {point}, which is not from {lowest} to {highest}"
     return ""
-
-
-def _vector(vector: Any) -> np.ndarray:
-    """A vector of a flatbuffer; tflite returns 0 if the file has none."""
-    return vector if isinstance(vector, np.ndarray) else np.empty(0, np.uint8)
 
 
 def check_scales(where: str, operator: RawOperator, tensors: Sequence[TensorInfo]) -> None:

@@ -10,21 +10,23 @@ import os
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import tflite
 
 from ...interop.errors import ModelError
 from ...kernels.tensor import TensorInfo
+from . import fields
 from .checks import check_calls, check_subgraph
 from .model import OPTIONAL, Model, RawOperator, Subgraph
 from .names import printable, safe_name
 from .option_tables import read_options
 from .quantization import read_quantization
 from .sparse import dense
-from .tables import fast
+from .tables import child, entries, entry, fast, numbers, vector
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 IDENTIFIER = b"TFL3"
@@ -34,12 +36,13 @@ MAX_RANK = 32
 _DTYPE_NAMES = {code: name.lower() for name, code in vars(tflite.TensorType).items() if not name.startswith("_")}
 _BUILTIN_NAMES = {code: name for name, code in vars(tflite.BuiltinOperator).items() if not name.startswith("_")}
 _CUSTOM = tflite.BuiltinOperator.CUSTOM
-_BUILTIN_CODE_FIELD = 10
-"""The place of OperatorCode.builtin_code in its flatbuffer table."""
 
-_NUMPY_NAMES = frozenset(
-    "float16 float32 float64 bool complex64 complex128 int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
-)
+_NUMPY_TYPES = {
+    name: np.dtype(name)
+    for name in (
+        "float16 float32 float64 bool complex64 complex128 int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
+    )
+}
 """Types whose constants are plain arrays; int4 becomes int8, and others (string, ...) are kept as their raw bytes."""
 
 _DAMAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError, AttributeError, KeyError, RecursionError)
@@ -97,17 +100,17 @@ def _read(content: bytes) -> Model:
     if version != SCHEMA_VERSION:
         raise ModelError(f"the model has schema version {version}; only version {SCHEMA_VERSION} is known")
     reader = _Reader(content, model)
-    count = reader.count("subgraphs", _guarded("the model's header", model.SubgraphsLength))
-    if count == 0:
+    subgraphs = tuple(reader.subgraphs())
+    if not subgraphs:
         raise ModelError("the model has no subgraph, so there is nothing to run")
-    subgraphs = tuple(reader.subgraph(i) for i in range(count))
     check_calls(subgraphs)
     return Model(subgraphs, content, reader.signatures(subgraphs))
 
 
-def _guarded(what: str, read: Callable[[], T]) -> T:
+def _guarded(what: str, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call ``read``. If the bytes are damaged, the ModelError says that ``what`` cannot be read."""
     try:
-        return read()
+        return read(*args, **kwargs)
     except ModelError:
         raise
     except _DAMAGE as error:
@@ -121,25 +124,29 @@ class _Reader:
     def __init__(self, content: bytes, model: tflite.Model) -> None:
         self._content = content
         self._model = model
-        self._buffers = self.count("buffers", _guarded("the buffers", model.BuffersLength))
-        self._codes = self._operator_codes()
+        self._buffers = self._entries("buffers", "the buffers", model, fields.MODEL_BUFFERS)
+        self._codes = list(self._operator_codes())
 
-    def count(self, what: str, number: int) -> int:
-        """A vector's length, checked against the file: four bytes an element at least, so no loop outlasts the file."""
-        if number * 4 > len(self._content):
-            raise ModelError(f"the model claims {number} {what}, more than its {len(self._content)} bytes can hold")
-        return number
+    def _entries(self, what: str, where: str, table: Any, field: int) -> range:
+        """The positions of the entries of a vector of tables; see ``entries``. No loop over them outlasts the file."""
+        found = _guarded(where, entries, table, field)
+        if 4 * len(found) > len(self._content):
+            raise ModelError(f"the model claims {len(found)} {what}, more than its {len(self._content)} bytes can hold")
+        return found
 
-    def subgraph(self, index: int) -> Subgraph:
-        where = f"subgraph {index}"
-        table = self._item(where, self._model.Subgraphs, index)
+    def subgraphs(self) -> Iterator[Subgraph]:
+        for i, place in enumerate(
+            self._entries("subgraphs", "the model's header", self._model, fields.MODEL_SUBGRAPHS)
+        ):
+            yield self._subgraph(f"subgraph {i}", place)
+
+    def _subgraph(self, where: str, place: int) -> Subgraph:
+        table = _guarded(where, entry, tflite.SubGraph, self._content, place)
         name = _guarded(where, lambda: safe_name(table.Name()))
         tensors = tuple(self._tensors(where, table))
         operators = tuple(self._operators(where, table, len(tensors)))
-        inputs, outputs = (
-            self._indices(f"{where}: its {kind}", read, len(tensors), optional=False)
-            for kind, read in (("inputs", table.InputsAsNumpy), ("outputs", table.OutputsAsNumpy))
-        )
+        inputs = self._indices(f"{where}: its inputs", table, fields.SUBGRAPH_INPUTS, len(tensors))
+        outputs = self._indices(f"{where}: its outputs", table, fields.SUBGRAPH_OUTPUTS, len(tensors))
         subgraph = Subgraph(name, tensors, operators, inputs, outputs)
         check_subgraph(where, subgraph)
         return subgraph
@@ -149,75 +156,70 @@ class _Reader:
 
         Returns the numbers of the subgraphs.
         """
-        numbers: set[int] = set()
-        for i in range(self.count("signatures", _guarded("the signatures", self._model.SignatureDefsLength))):
+        found: set[int] = set()
+        places = self._entries("signatures", "the signatures", self._model, fields.MODEL_SIGNATURES)
+        for i, place in enumerate(places):
             where = f"signature {i}"
-            table = self._item(where, self._model.SignatureDefs, i)
+            table = _guarded(where, entry, tflite.SignatureDef, self._content, place)
             _guarded(where, lambda t=table: (t.SignatureKey() or b"").decode())
             number = _guarded(where, table.SubgraphIndex)
             if number >= len(subgraphs):
                 raise ModelError(f"{where} names subgraph {number}, but there are {len(subgraphs)} subgraphs")
-            numbers.add(number)
-            for length, get in ((table.InputsLength, table.Inputs), (table.OutputsLength, table.Outputs)):
-                for j in range(self.count(f"tensors in {where}", _guarded(where, length))):
-                    self._signature_tensor(
-                        f"{where}, tensor {j}", self._item(f"{where}, tensor {j}", get, j), subgraphs[number]
-                    )
-        return frozenset(numbers)
+            found.add(number)
+            for field in (fields.SIGNATURE_INPUTS, fields.SIGNATURE_OUTPUTS):
+                for j, inner in enumerate(self._entries(f"tensors in {where}", where, table, field)):
+                    self._signature_tensor(f"{where}, tensor {j}", inner, subgraphs[number])
+        return frozenset(found)
 
-    def _signature_tensor(self, where: str, table: tflite.TensorMap, subgraph: Subgraph) -> None:
+    def _signature_tensor(self, where: str, place: int, subgraph: Subgraph) -> None:
+        table = _guarded(where, entry, tflite.TensorMap, self._content, place)
         _guarded(where, lambda: (table.Name() or b"").decode())
         index = _guarded(where, table.TensorIndex)
         if index >= len(subgraph.tensors):
             raise ModelError(f"{where} names tensor {index}, but there are {len(subgraph.tensors)} tensors")
 
-    def _item(self, where: str, get: Callable[[int], T | None], index: int) -> T:
-        item = _guarded(where, lambda: get(index))
-        if item is None:
-            raise ModelError(f"{where} is missing from the file")
-        return _guarded(where, lambda: fast(item))
-
-    def _operator_codes(self) -> list[tuple[int, str, int]]:
+    def _operator_codes(self) -> Iterator[tuple[int, str, int]]:
         """(code, name, version) of each entry of the model's table of operator codes."""
-        codes = []
-        length = self.count("operator codes", _guarded("the operator codes", self._model.OperatorCodesLength))
-        for i in range(length):
-            where = f"operator code {i}"
-            table = self._item(where, self._model.OperatorCodes, i)
+        places = self._entries("operator codes", "the operator codes", self._model, fields.MODEL_CODES)
+        for i, place in enumerate(places):
+            yield _guarded(f"operator code {i}", self._operator_code, place)
 
-            def read(table: Any = table) -> tuple[int, str, int]:
-                code = max(table.DeprecatedBuiltinCode(), _builtin_code(table))  # LiteRT's rule
-                builtin = _BUILTIN_NAMES.get(code, f"BUILTIN_{code}")
-                name = safe_name(table.CustomCode()) if code == _CUSTOM else builtin
-                return code, name, table.Version()
-
-            codes.append(_guarded(where, read))
-        return codes
+    def _operator_code(self, place: int) -> tuple[int, str, int]:
+        table = entry(tflite.OperatorCode, self._content, place)
+        code = max(table.DeprecatedBuiltinCode(), _builtin_code(table))  # LiteRT's rule
+        builtin = _BUILTIN_NAMES.get(code, f"BUILTIN_{code}")
+        return code, safe_name(table.CustomCode()) if code == _CUSTOM else builtin, table.Version()
 
     def _tensors(self, where: str, table: tflite.SubGraph) -> Iterator[TensorInfo]:
-        for i in range(self.count(f"tensors in {where}", _guarded(where, table.TensorsLength))):
-            tensor = self._item(f"{where}, tensor {i}", table.Tensors, i)
-            name = _guarded(f"{where}, tensor {i}", lambda t=tensor: safe_name(t.Name()))
-            label = f"{where}, tensor {i} '{name}'"
-            yield _guarded(label, lambda t=tensor, label=label, name=name: self._tensor(label, name, t))
+        places = self._entries(f"tensors in {where}", where, table, fields.SUBGRAPH_TENSORS)
+        for i, place in enumerate(places):
+            label = f"{where}, tensor {i}"
+            yield _guarded(label, self._tensor, label, place)
 
-    def _tensor(self, label: str, name: str, tensor: tflite.Tensor) -> TensorInfo:
-        shape = _ints(tensor.ShapeAsNumpy())
+    def _tensor(self, where: str, place: int) -> TensorInfo:
+        tensor = entry(tflite.Tensor, self._content, place)
+        name = safe_name(tensor.Name())
+        label = f"{where} '{name}'"
+        return _guarded(label, self._named_tensor, label, name, tensor)
+
+    def _named_tensor(self, label: str, name: str, tensor: tflite.Tensor) -> TensorInfo:
+        shape = numbers(tensor, fields.TENSOR_SHAPE, "i")
         if len(shape) > MAX_RANK or any(size < 0 for size in shape):
             raise ModelError(f"{label} has the impossible shape {list(shape[:MAX_RANK])}")
         dtype = _DTYPE_NAMES.get(tensor.Type())
         if dtype is None:
             raise ModelError(f"{label} has the unknown type number {tensor.Type()}: the model is too new")
-        sparse = tensor.Sparsity()
+        sparse = child(tflite.SparsityParameters, tensor, fields.TENSOR_SPARSITY)
         constant = self._constant(label, tensor.Buffer(), shape, dtype, sparse)
+        quantization = child(tflite.QuantizationParameters, tensor, fields.TENSOR_QUANTIZATION)
         return TensorInfo(
             name=name,
             shape=shape,
             # A dtype that DENSIFY alone accepts: LiteRT does not have this tensor as an array of its shape.
             dtype=dtype if sparse is None else f"sparse {dtype}",
             constant=constant,
-            quantization=read_quantization(label, tensor.Quantization(), shape, dtype, constant=constant is not None),
-            variable=bool(tensor.IsVariable()),
+            quantization=read_quantization(label, quantization, shape, dtype, constant=constant is not None),
+            variable=tensor.IsVariable(),
         )
 
     def _constant(
@@ -225,71 +227,63 @@ class _Reader:
     ) -> np.ndarray | None:
         if index == 0:  # buffer 0 is always empty: a tensor that is computed
             return None
-        if index >= self._buffers:
-            raise ModelError(f"{label} has its values in buffer {index}, but the file has {self._buffers} buffers")
+        if index >= len(self._buffers):
+            raise ModelError(f"{label} has its values in buffer {index}, but the file has {len(self._buffers)} buffers")
         data = self._data(label, index)
         if data is None:
             return None
         if dtype == "int4" and sparse is None:
             return _unpacked(label, data, shape)
-        if dtype not in _NUMPY_NAMES:
+        kind = _NUMPY_TYPES.get(dtype)
+        if kind is None:
             return data
         if sparse is not None:
-            return self._dense(label, data, shape, dtype, sparse)
-        needed = math.prod(shape) * np.dtype(dtype).itemsize
+            return _densified(label, data, kind, shape, sparse)
+        needed = math.prod(shape) * kind.itemsize
         if data.nbytes != needed:
             raise ModelError(
                 f"{label}: shape {list(shape)} of type {dtype} takes {needed} bytes, but its buffer has {data.nbytes}"
             )
-        return data.view(dtype).reshape(shape)
-
-    @staticmethod
-    def _dense(
-        label: str, data: np.ndarray, shape: tuple[int, ...], dtype: str, table: tflite.SparsityParameters
-    ) -> np.ndarray:
-        try:
-            return dense(data.view(dtype), shape, table)
-        except _DAMAGE as error:
-            raise ModelError(f"{label} is sparse, and its values cannot be placed: {error}") from error
+        return data.view(kind).reshape(shape)
 
     def _data(self, label: str, index: int) -> np.ndarray | None:
         """A buffer's bytes, read-only, from inside the flatbuffer or (in large models) from after it; None if empty."""
-        buffer = self._item(f"{label}, buffer {index}", self._model.Buffers, index)
+        buffer = _guarded(f"{label}, buffer {index}", entry, tflite.Buffer, self._content, self._buffers[index])
         offset, size = buffer.Offset(), buffer.Size()
         if offset > 1:  # 0 and 1 mean: not outside
             if offset + size > len(self._content):
                 raise ModelError(f"{label}: its values at bytes {offset} to {offset + size} lie outside the file")
             return np.frombuffer(self._content, np.uint8, size, offset)
-        data = _array(buffer.DataAsNumpy())
-        data.flags.writeable = False
-        return data if data.size else None
+        begin, size = vector(buffer, fields.BUFFER_DATA)
+        return np.frombuffer(self._content, np.uint8, size, begin) if size else None
 
     def _operators(self, where: str, table: tflite.SubGraph, tensors: int) -> Iterator[RawOperator]:
-        for i in range(self.count(f"operators in {where}", _guarded(where, table.OperatorsLength))):
-            operator = self._item(f"{where}, operator {i}", table.Operators, i)
-            code_index = _guarded(f"{where}, operator {i}", operator.OpcodeIndex)
+        places = self._entries(f"operators in {where}", where, table, fields.SUBGRAPH_OPERATORS)
+        for i, place in enumerate(places):
+            label = f"{where}, operator {i}"
+            operator = _guarded(label, entry, tflite.Operator, self._content, place)
+            code_index = _guarded(label, operator.OpcodeIndex)
             if code_index >= len(self._codes):
-                raise ModelError(f"{where}, operator {i} has code number {code_index} of {len(self._codes)}")
+                raise ModelError(f"{label} has code number {code_index} of {len(self._codes)}")
             code, name, version = self._codes[code_index]
-            label = f"{where}, operator {i} {name}"
+            label, custom = f"{label} {name}", code == _CUSTOM
             yield RawOperator(
                 index=i,
                 name=name,
                 version=version,
-                custom=code == _CUSTOM,
-                options=_guarded(
-                    f"{label}: its options",
-                    lambda o=operator, name=name, code=code: read_options(o, name, custom=code == _CUSTOM),
-                ),
-                inputs=self._indices(f"{label}: its inputs", operator.InputsAsNumpy, tensors, optional=True),
-                outputs=self._indices(f"{label}: its outputs", operator.OutputsAsNumpy, tensors, optional=False),
+                custom=custom,
+                options=_guarded(f"{label}: its options", read_options, operator, name, custom=custom),
+                inputs=self._indices(f"{label}: its inputs", operator, fields.OPERATOR_INPUTS, tensors, OPTIONAL),
+                outputs=self._indices(f"{label}: its outputs", operator, fields.OPERATOR_OUTPUTS, tensors),
                 code=code,
             )
 
-    def _indices(self, where: str, read: Callable[[], Any], tensors: int, *, optional: bool) -> tuple[int, ...]:
-        indices = _ints(_guarded(where, read))
+    @staticmethod
+    def _indices(where: str, table: Any, field: int, tensors: int, least: int = 0) -> tuple[int, ...]:
+        """A vector of numbers of tensors. ``least`` is OPTIONAL if they may be left out."""
+        indices = _guarded(where, numbers, table, field, "i")
         for index in indices:
-            if not (0 <= index < tensors or (optional and index == OPTIONAL)):
+            if not least <= index < tensors:
                 raise ModelError(f"{where} name tensor {index}, but there are {tensors} tensors")
         return indices
 
@@ -300,13 +294,17 @@ def _builtin_code(table: tflite.OperatorCode) -> int:
     tflite's BuiltinCode() returns the older field instead if this one is below 127, so that files that leave out the
     older field are misread.
     """
-    position = table._tab.Offset(_BUILTIN_CODE_FIELD)
+    position = table._tab.Offset(fields.CODE_BUILTIN)
     return struct.unpack_from("<i", table._tab.Bytes, table._tab.Pos + position)[0] if position else 0
 
 
-def _array(vector: Any) -> np.ndarray:
-    """A vector of a flatbuffer; tflite returns 0 if the file has none."""
-    return vector if isinstance(vector, np.ndarray) else np.empty(0, np.uint8)
+def _densified(
+    label: str, data: np.ndarray, kind: np.dtype[Any], shape: tuple[int, ...], table: tflite.SparsityParameters
+) -> np.ndarray:
+    try:
+        return dense(data.view(kind), shape, table)
+    except _DAMAGE as error:
+        raise ModelError(f"{label} is sparse, and its values cannot be placed: {error}") from error
 
 
 def _unpacked(label: str, data: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -320,7 +318,3 @@ def _unpacked(label: str, data: np.ndarray, shape: tuple[int, ...]) -> np.ndarra
     values = both.reshape(-1)[:count].reshape(shape)
     values.flags.writeable = False
     return values
-
-
-def _ints(vector: Any) -> tuple[int, ...]:
-    return tuple(_array(vector).tolist())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from flatbuffers.table import Table
@@ -12,6 +13,8 @@ T = TypeVar("T")
 _INT32, _UINT16, _UINT32 = struct.Struct("<i"), struct.Struct("<H"), struct.Struct("<I")
 _LENGTH_BYTES = 4
 """Bytes before a vector or a text that hold its length."""
+_ENTRY_BYTES = 4
+"""Bytes of the offset to a table."""
 
 
 class FastTable(Table):
@@ -65,3 +68,38 @@ def fast(table: T) -> T:
     unchecked: Any = table
     unchecked._tab = FastTable(unchecked._tab.Bytes, unchecked._tab.Pos)
     return table
+
+
+def entry(kind: Callable[[], T], content: bytes, position: int) -> T:
+    """The table, of one of tflite's classes, to which the offset at a position leads."""
+    table: Any = kind()
+    table._tab = FastTable(content, position + _UINT32.unpack_from(content, position)[0])
+    return table
+
+
+def child(kind: Callable[[], T], table: Any, field: int) -> T | None:
+    """The table, of one of tflite's classes, in a field of another; None if it is not there."""
+    place = table._tab.Offset(field)
+    return entry(kind, table._tab.Bytes, table._tab.Pos + place) if place else None
+
+
+def entries(table: Any, field: int) -> range:
+    """The positions of the offsets, for ``entry``, of all tables of the vector in a field."""
+    begin, count = vector(table, field)
+    return range(begin, begin + count * _ENTRY_BYTES, _ENTRY_BYTES)
+
+
+def vector(table: Any, field: int) -> tuple[int, int]:
+    """The position of the first element of the vector in a field, and their number; zeros if there is none."""
+    place = table._tab.Offset(field)
+    if not place:
+        return 0, 0
+    place += table._tab.Pos
+    begin = place + _UINT32.unpack_from(table._tab.Bytes, place)[0]
+    return begin + _LENGTH_BYTES, _UINT32.unpack_from(table._tab.Bytes, begin)[0]
+
+
+def numbers(table: Any, field: int, kind: str) -> tuple[Any, ...]:
+    """The numbers of the vector in a field, of a kind that is a letter of struct's; with "s" one value, its bytes."""
+    begin, count = vector(table, field)
+    return struct.unpack_from(f"<{count}{kind}", table._tab.Bytes, begin)

@@ -11,7 +11,8 @@ import pytest
 import tflite
 from flatbuffers.table import Table
 
-from framebind.delegate.read.tables import FastTable, fast
+from framebind.delegate.read import fields
+from framebind.delegate.read.tables import FastTable, child, entries, entry, fast, numbers, vector
 from support.tiny_models import chain
 
 
@@ -51,6 +52,41 @@ def test_fields_are_those_that_flatbuffers_finds(name: str, model_path: Callable
         assert type(plain._tab) is FastTable
         seen += len(expected)
     assert seen > 50
+
+
+@pytest.mark.parametrize("name", ["tiny", "selfie_segmentation", "style_transfer_quantized_384"])
+def test_vectors_and_tables_by_number_are_those_that_tflite_finds(name: str, model_path: Callable[[str], Path]) -> None:
+    content = chain("EXP", "ABS", signature="serve") if name == "tiny" else model_path(name).read_bytes()
+    model: Any = tflite.Model.GetRootAs(content, 0)
+    graph = model.Subgraphs(0)
+    for parent, field, kind, at, length in (
+        (model, fields.MODEL_SUBGRAPHS, tflite.SubGraph, model.Subgraphs, model.SubgraphsLength),
+        (model, fields.MODEL_CODES, tflite.OperatorCode, model.OperatorCodes, model.OperatorCodesLength),
+        (model, fields.MODEL_BUFFERS, tflite.Buffer, model.Buffers, model.BuffersLength),
+        (model, fields.MODEL_SIGNATURES, tflite.SignatureDef, model.SignatureDefs, model.SignatureDefsLength),
+        (graph, fields.SUBGRAPH_TENSORS, tflite.Tensor, graph.Tensors, graph.TensorsLength),
+        (graph, fields.SUBGRAPH_OPERATORS, tflite.Operator, graph.Operators, graph.OperatorsLength),
+    ):
+        found = [entry(kind, content, place)._tab.Pos for place in entries(parent, field)]
+        assert found == [at(i)._tab.Pos for i in range(length())]
+    for tensor in map(graph.Tensors, range(graph.TensorsLength())):
+        assert numbers(tensor, fields.TENSOR_SHAPE, "i") == as_tuple(tensor.ShapeAsNumpy())
+        given, found = tensor.Quantization(), child(tflite.QuantizationParameters, tensor, fields.TENSOR_QUANTIZATION)
+        assert (given is None) == (found is None)
+        if given is not None and found is not None:
+            assert numbers(found, fields.QUANTIZATION_SCALES, "f") == as_tuple(given.ScaleAsNumpy())
+            assert numbers(found, fields.QUANTIZATION_ZERO_POINTS, "q") == as_tuple(given.ZeroPointAsNumpy())
+        assert (
+            vector(model.Buffers(tensor.Buffer()), fields.BUFFER_DATA)[1] == model.Buffers(tensor.Buffer()).DataLength()
+        )
+    for operator in map(graph.Operators, range(graph.OperatorsLength())):
+        assert numbers(operator, fields.OPERATOR_INPUTS, "i") == as_tuple(operator.InputsAsNumpy())
+        assert numbers(operator, fields.OPERATOR_OUTPUTS, "i") == as_tuple(operator.OutputsAsNumpy())
+
+
+def as_tuple(array: Any) -> tuple[Any, ...]:
+    """A vector as tflite returns it: an array, or 0 if there is none."""
+    return () if isinstance(array, int) else tuple(array.tolist())
 
 
 def test_a_table_whose_fields_lie_outside_the_file_is_damaged() -> None:
