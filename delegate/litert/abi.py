@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import TypeVar
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
-import numpy as np
-
-from ..read.model import Subgraph
+from ...kernels.tensor import TensorInfo
+from ..read.model import RawOperator, Subgraph
 from ..read.names import is_literal
 
 KNOWN_VERSIONS = "2.0 to 2.3"
@@ -111,13 +111,17 @@ MEMCMP = ctypes.CFUNCTYPE(ctypes.c_int, P, P, ctypes.c_size_t)(
     ("memcmp", ctypes.CDLL(None) if os.name == "posix" else ctypes.CDLL("ucrtbase"))
 )
 
-S = TypeVar("S", bound=ctypes.Structure)
+C = TypeVar("C", bound=ctypes.Structure | ctypes.Array[Any] | ctypes.c_int)
 _PAGE_BYTES = 4096
 """Bytes of a page. On machines with larger pages, several of these are one page."""
 
 
 class LayoutMismatch(Exception):  # noqa: N818 - a reason, which becomes the text of a DelegateError
-    """A difference between LiteRT's structures and the model file."""
+    """A difference between LiteRT's structures and the model file. In its text, {} stands for a tensor or operator."""
+
+    def about(self, what: str) -> LayoutMismatch:
+        """The same with the tensor's or operator's name."""
+        return LayoutMismatch(str(self).replace("{}", what, 1))
 
 
 def read_ints(address: int | None) -> tuple[int, ...]:
@@ -135,7 +139,7 @@ class _Memory:
 
     def __enter__(self) -> _Memory:
         self._out, self._in = os.pipe()
-        self._readable: set[int] = set()
+        self._pages: set[int] = set()
         """The numbers of mapped pages."""
         return self
 
@@ -143,31 +147,36 @@ class _Memory:
         os.close(self._out)
         os.close(self._in)
 
-    def bytes(self, address: int | None, nbytes: int, what: str) -> bytes:
+    def readable(self, address: int | None, nbytes: int, what: str) -> int:
+        """The address, if these bytes can be read. Raises LayoutMismatch, about ``what``, if they cannot."""
         if not address or address < 0:
             raise LayoutMismatch(f"{what} is a null pointer")
-        for page in range(address // _PAGE_BYTES, (address + nbytes - 1) // _PAGE_BYTES + 1):
-            if page not in self._readable:
+        first, last = address // _PAGE_BYTES, (address + nbytes - 1) // _PAGE_BYTES
+        if first not in self._pages or last not in self._pages or last > first + 1:
+            self._probe(range(first, last + 1), what)
+        return address
+
+    def _probe(self, pages: range, what: str) -> None:
+        for page in pages:
+            if page not in self._pages:
                 try:
                     os.write(self._in, ctypes.c_char.from_address(page * _PAGE_BYTES))
                 except (OSError, ValueError) as error:
                     raise LayoutMismatch(f"{what} lies outside readable memory") from error
                 os.read(self._out, 1)
-                self._readable.add(page)
-        return ctypes.string_at(address, nbytes)
+                self._pages.add(page)
 
-    def structure(self, kind: type[S], address: int | None, what: str) -> S:
-        return kind.from_buffer_copy(self.bytes(address, ctypes.sizeof(kind), what))
+    def structure(self, kind: type[C], address: int | None, what: str) -> C:
+        return kind.from_address(self.readable(address, ctypes.sizeof(kind), what))
+
+    def text(self, address: int | None, nbytes: int, what: str) -> bytes:
+        return self.structure(ctypes.c_char * nbytes, address, what).raw
 
     def ints(self, address: int | None, what: str, limit: int) -> tuple[int, ...]:
-        count = self.structure(_Count, address, what).value
+        count = self.structure(ctypes.c_int, address, what).value
         if not 0 <= count <= limit:
             raise LayoutMismatch(f"{what} claims {count} elements")
-        return tuple(np.frombuffer(self.bytes(address, 4 * (count + 1), what), np.int32)[1:].tolist())
-
-
-class _Count(ctypes.Structure):
-    _fields_ = [("value", ctypes.c_int)]
+        return tuple(self.structure(ctypes.c_int * (count + 1), address, what)[1:])
 
 
 def _expect(what: str, seen: object, expected: object) -> None:
@@ -181,59 +190,66 @@ def check_layout(address: int, subgraph: Subgraph) -> None:
         context = memory.structure(Context, address, "the context")
         if context.tensors_size < len(subgraph.tensors):  # another delegate may have added some
             raise LayoutMismatch(f"it has {context.tensors_size} tensors, not {len(subgraph.tensors)}")
-        for index in range(len(subgraph.tensors)):
-            _check_tensor(memory, context, subgraph, index)
+        _check_tensors(memory, context, subgraph.tensors)
         functions = [getattr(context, name) for name in FUNCTIONS]
         if not all(functions) or max(functions) - min(functions) > 1 << 28:  # all lie in LiteRT's one library
             raise LayoutMismatch("its functions are not where they should be")
-        plan = P()
-        GET_PLAN(context.get_execution_plan)(address, ctypes.byref(plan))
-        for index in memory.ints(plan.value, "the execution plan", 1 << 24):
-            if index < len(subgraph.operators):  # further nodes are those of other delegates
-                _check_node(memory, context, address, subgraph, index)
+        _check_nodes(memory, context, address, subgraph.operators)
 
 
-def _check_tensor(memory: _Memory, context: Context, subgraph: Subgraph, index: int) -> None:
-    expected = subgraph.tensors[index]
-    what = f"tensor {index} '{expected.name}'"
-    tensor = memory.structure(Tensor, (context.tensors or 0) + index * ctypes.sizeof(Tensor), what)
+def _check_tensors(memory: _Memory, context: Context, expected: Sequence[TensorInfo]) -> None:
+    if not expected:
+        return  # LiteRT has no array of tensors
+    tensors = memory.structure(Tensor * len(expected), context.tensors, "the array of tensors")
+    for index, (tensor, info) in enumerate(zip(tensors, expected, strict=True)):
+        try:
+            _check_tensor(memory, tensor, info, index)
+        except LayoutMismatch as reason:
+            raise reason.about(f"tensor {index} '{info.name}'") from reason
+
+
+def _check_tensor(memory: _Memory, tensor: Tensor, expected: TensorInfo, index: int) -> None:
     number = tensor.type
     dtype = TYPE_NAMES[number] if 0 <= number < len(TYPE_NAMES) else f"type {number}"
-    _expect(f"the type of {what}", dtype, expected.dtype.removeprefix("sparse "))
+    _expect("the type of {}", dtype, expected.dtype.removeprefix("sparse "))
     name = expected.name.encode()
     if is_literal(expected.name) and (name or tensor.name):
-        _expect(f"the name of {what}", memory.bytes(tensor.name, len(name) + 1, f"the name of {what}"), name + b"\0")
+        _expect("the name of {}", memory.text(tensor.name, len(name) + 1, "the name of {}"), name + b"\0")
     # An input may have been resized, also to another rank, and the computed tensors with it.
-    dims = memory.ints(tensor.dims, f"the shape of {what}", 32) if tensor.dims or expected.shape else ()
-    _expect(f"whether {what} is variable", bool(tensor.is_variable), expected.variable)
+    dims = memory.ints(tensor.dims, "the shape of {}", 32) if tensor.dims or expected.shape else ()
+    _expect("whether {} is variable", bool(tensor.is_variable), expected.variable)
     if expected.constant is not None and not expected.dtype.startswith("sparse"):
-        _expect(f"the shape of {what}", dims, expected.shape)
-        _expect(f"the memory of {what}", tensor.allocation_type, READ_ONLY_ALLOCATION)
+        _expect("the shape of {}", dims, expected.shape)
+        _expect("the memory of {}", tensor.allocation_type, READ_ONLY_ALLOCATION)
         packed = 2 if expected.dtype == "int4" else 1  # two int4 lie in a byte, and in one each once they are read
-        _expect(f"the size of {what}", tensor.bytes, -(-expected.constant.nbytes // packed))
+        _expect("the size of {}", tensor.bytes, -(-expected.constant.nbytes // packed))
     if tensor.buffer_handle not in (NO_HANDLE, index):
-        raise LayoutMismatch(f"the buffer handle of {what} is {tensor.buffer_handle}")
+        raise LayoutMismatch(f"the buffer handle of {{}} is {tensor.buffer_handle}")
 
 
-def _check_node(memory: _Memory, context: Context, address: int, subgraph: Subgraph, index: int) -> None:
-    expected = subgraph.operators[index]
-    what = f"operator {index} {expected.name}"
-    node, registration = P(), P()
-    if (
-        GET_NODE(context.get_node_and_registration)(address, index, ctypes.byref(node), ctypes.byref(registration))
-        != OK
-    ):
-        raise LayoutMismatch(f"{what} is missing")
-    seen = memory.structure(Node, node.value, what)
-    for name, address, tensors in (
-        (f"the inputs of {what}", seen.inputs, expected.inputs),
-        (f"the outputs of {what}", seen.outputs, expected.outputs),
-    ):
-        _expect(name, memory.ints(address, name, MAX_NODE_TENSORS), tensors)
-    kind = memory.structure(Registration, registration.value, what)
-    _expect(f"the code of {what}", kind.builtin_code, expected.code)
+def _check_nodes(memory: _Memory, context: Context, address: int, operators: Sequence[RawOperator]) -> None:
+    plan, node, registration = P(), P(), P()
+    GET_PLAN(context.get_execution_plan)(address, ctypes.byref(plan))
+    get_node = GET_NODE(context.get_node_and_registration)
+    for index in memory.ints(plan.value, "the execution plan", 1 << 24):
+        if index >= len(operators):  # further nodes are those of other delegates
+            continue
+        try:
+            if get_node(address, index, ctypes.byref(node), ctypes.byref(registration)) != OK:
+                raise LayoutMismatch("{} is missing")
+            _check_node(memory, node.value, registration.value, operators[index])
+        except LayoutMismatch as reason:
+            raise reason.about(f"operator {index} {operators[index].name}") from reason
+
+
+def _check_node(memory: _Memory, node: int | None, registration: int | None, expected: RawOperator) -> None:
+    seen = memory.structure(Node, node, "{}")
+    _expect("the inputs of {}", memory.ints(seen.inputs, "the inputs of {}", MAX_NODE_TENSORS), expected.inputs)
+    _expect("the outputs of {}", memory.ints(seen.outputs, "the outputs of {}", MAX_NODE_TENSORS), expected.outputs)
+    kind = memory.structure(Registration, registration, "{}")
+    _expect("the code of {}", kind.builtin_code, expected.code)
     if not expected.custom:
-        _expect(f"the version of {what}", kind.version, expected.version)
+        _expect("the version of {}", kind.version, expected.version)
     elif is_literal(expected.name):  # one that LiteRT does not know has version 1 there, whatever the file says
         name = expected.name.encode()
-        _expect(f"the name of {what}", memory.bytes(kind.custom_name, len(name) + 1, what), name + b"\0")
+        _expect("the name of {}", memory.text(kind.custom_name, len(name) + 1, "{}"), name + b"\0")

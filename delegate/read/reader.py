@@ -204,7 +204,7 @@ class _Reader:
 
     def _named_tensor(self, label: str, name: str, tensor: tflite.Tensor) -> TensorInfo:
         shape = numbers(tensor, fields.TENSOR_SHAPE, "i")
-        if len(shape) > MAX_RANK or any(size < 0 for size in shape):
+        if len(shape) > MAX_RANK or min(shape, default=0) < 0:
             raise ModelError(f"{label} has the impossible shape {list(shape[:MAX_RANK])}")
         dtype = _DTYPE_NAMES.get(tensor.Type())
         if dtype is None:
