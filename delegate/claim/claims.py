@@ -11,7 +11,7 @@ from ...kernels.ops.pointwise.quantize import Dequantize
 from ...kernels.target import Target
 from ...kernels.tensor import TensorInfo
 from ..lower.lowering import check_lowering
-from ..read.model import Subgraph
+from ..read.model import OPTIONAL, Subgraph
 from ..transform.graph import Node
 from .complex_numbers import shared_with_cpu
 from .integers import unread_integers
@@ -205,10 +205,10 @@ def unneeded_constants(claimed: Mapping[int, tuple[Node, ...]], subgraph: Subgra
 
 
 def _constant_derived(subgraph: Subgraph) -> frozenset[int]:
+    known = {OPTIONAL, *(i for i, tensor in enumerate(subgraph.tensors) if tensor.constant is not None)}
     derived: set[int] = set()
     for raw in subgraph.operators:
-        if raw.name in _VARYING or raw.custom or not raw.inputs:
-            continue
-        if all(i < 0 or i in derived or subgraph.tensors[i].constant is not None for i in raw.inputs):
+        if raw.inputs and not raw.custom and known.issuperset(raw.inputs) and raw.name not in _VARYING:
+            known.update(raw.outputs)
             derived.update(raw.outputs)
     return frozenset(derived)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+
+import numpy as np
 
 from ...kernels.operation import TfliteNode, TfliteOp, Unsupported
 from ...kernels.ops.constant.constants import Constant
@@ -79,17 +81,27 @@ def parse_operator(raw: RawOperator, parsed: ParsedSubgraph, *, unless: Collecti
     _refuse_unknown_shape(raw, parsed)
     node, bounds = _parse(raw, parsed.node_of(raw), tensors)
     _refuse_types(raw, tensors)
-    found = _output_shapes(node, tensors, _find(raw).max_rank)
-    parsed.set_shapes(raw.outputs, found, unless=unless)
+    shapes = _output_shapes(node, tensors, _find(raw).max_rank)
     exact = not node.integers and not isinstance(node.operation, Constant)
-    for output in raw.outputs:
-        tensors[output] = replace(tensors[output], exact_in_f32=exact, bounds=bounds)
-    if isinstance(node.operation, Dequantize):
-        tensors[node.outputs[0]] = replace(tensors[node.outputs[0]], constant=tensors[node.inputs[0]].constant)
-    elif isinstance(node.operation, Constant):
-        for output, values in zip(node.outputs, node.operation.values, strict=True):
-            tensors[output] = replace(tensors[output], constant=values)
+    values = _output_values(node, tensors)
+    for output, shape, constant in zip(raw.outputs, shapes, values, strict=True):
+        known = tensors[output]
+        is_known = output in unless or known.shape == shape
+        tensors[output] = replace(
+            known,
+            shape=known.shape if is_known else tuple(map(int, shape)),
+            constant=constant if constant is not None else known.constant,
+            exact_in_f32=exact,
+            bounds=bounds,
+        )
     return node
+
+
+def _output_values(node: Node, tensors: Mapping[int, TensorInfo]) -> Sequence[np.ndarray | None]:
+    """The values of a node's outputs that are constants."""
+    if isinstance(node.operation, Dequantize):
+        return [tensors[node.inputs[0]].constant]
+    return node.operation.values if isinstance(node.operation, Constant) else [None] * len(node.outputs)
 
 
 def _refuse_quantized(raw: RawOperator, stored: Mapping[int, TensorInfo]) -> None:
@@ -100,11 +112,12 @@ def _refuse_quantized(raw: RawOperator, stored: Mapping[int, TensorInfo]) -> Non
 
 def _refuse_half_results(raw: RawOperator, stored: Mapping[int, TensorInfo]) -> None:
     """LiteRT's kernels give their result the type of their input, whatever the file declares."""
-    types = {stored[i].dtype for i in raw.inputs if i >= 0 and stored[i].constant is None}
-    if raw.name == "CAST" or "float32" not in types or "float16" in types:
+    halves = [stored[i].name for i in raw.outputs if stored[i].dtype == "float16"]
+    if not halves or raw.name == "CAST":
         return
-    for tensor in (stored[i] for i in raw.outputs if stored[i].dtype == "float16"):
-        raise Unsupported(f"tensor '{tensor.name}' is declared float16, and LiteRT computes float32 from such inputs")
+    types = {stored[i].dtype for i in raw.inputs if i >= 0 and stored[i].constant is None}
+    if "float32" in types and "float16" not in types:
+        raise Unsupported(f"tensor '{halves[0]}' is declared float16, and LiteRT computes float32 from such inputs")
 
 
 def refuse_variable(raw: RawOperator, subgraph: Subgraph) -> None:
@@ -127,10 +140,9 @@ def refuse_variable(raw: RawOperator, subgraph: Subgraph) -> None:
 def _refuse_types(raw: RawOperator, tensors: Mapping[int, TensorInfo]) -> None:
     """Only constants may be sparse, of 16 bits and so on: SHAPE and ZEROS_LIKE do not look at the type."""
     for tensor in (tensors[i] for i in raw.inputs if i >= 0):
-        of_gpu = (
-            tensor.dtype == "complex64" and tensor.exact_in_f32
-        )  # as claims.py finds, an operator of the GPU wrote it
-        if tensor.constant is None and tensor.dtype not in RUNTIME_DTYPES and not of_gpu:
+        if tensor.constant is not None or tensor.dtype in RUNTIME_DTYPES:
+            continue
+        if tensor.dtype != "complex64" or not tensor.exact_in_f32:  # an operator of the GPU wrote it: see claims.py
             raise Unsupported(f"tensor '{tensor.name}' is {tensor.dtype}, which the GPU supports only for constants")
 
 
@@ -161,8 +173,8 @@ def _parse(raw: RawOperator, given: TfliteNode, tensors: Mapping[int, TensorInfo
     )
     picked = tuple(raw.inputs[i] for i in parsed.inputs)
     node = Node(raw.name, parsed.operation, picked, raw.outputs, epilogue, (raw.index,))
-    node = replace(node, integers=parsed.integers or needs_integers(node, tensors))
-    if node.integers:
+    if parsed.integers or needs_integers(node, tensors):
+        node = replace(node, integers=True)
         check_integers(node, tensors)
     return node, parsed.bounds or (common_bounds(node, tensors) if node.integers or row.moves_values else None)
 
@@ -178,11 +190,13 @@ def _find(raw: RawOperator) -> TfliteOp:
 
 def _output_shapes(node: Node, tensors: Mapping[int, TensorInfo], max_rank: int) -> list[Shape]:
     """The shapes of a node's outputs. Refuses ranks above the operator's, and empty sizes."""
-    _refuse_shapes(((tensors[i].name, tensors[i].shape) for i in node.operands), max_rank)
+    given = [tensors[i] for i in node.operands]
+    for tensor in given:
+        _refuse_shape(tensor, tensor.shape, max_rank)
     try:
-        computed = node.operation.output_shapes([tensors[i].shape for i in node.operands])
-        names = [tensors[i].name for i in node.outputs]
-        _refuse_shapes(zip(names, computed, strict=True), max_rank)
+        computed = node.operation.output_shapes([tensor.shape for tensor in given])
+        for output, shape in zip(node.outputs, computed, strict=True):
+            _refuse_shape(tensors[output], shape, max_rank)
     except Unsupported:
         raise
     except ValueError as error:
@@ -192,9 +206,8 @@ def _output_shapes(node: Node, tensors: Mapping[int, TensorInfo], max_rank: int)
     return computed
 
 
-def _refuse_shapes(named: Iterable[tuple[str, Shape]], max_rank: int) -> None:
-    for name, shape in named:
-        if len(shape) > max_rank:
-            raise Unsupported(f"tensor '{name}' has rank {len(shape)}; at most {max_rank} is supported")
-        if any(size < 1 for size in shape):
-            raise Unsupported(f"tensor '{name}' has the empty or dynamic shape {shape}")
+def _refuse_shape(tensor: TensorInfo, shape: Shape, max_rank: int) -> None:
+    if len(shape) > max_rank:
+        raise Unsupported(f"tensor '{tensor.name}' has rank {len(shape)}; at most {max_rank} is supported")
+    if min(shape, default=1) < 1:
+        raise Unsupported(f"tensor '{tensor.name}' has the empty or dynamic shape {shape}")

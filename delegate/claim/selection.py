@@ -35,7 +35,7 @@ class Request:
     """A subgraph, the operators that LiteRT will run, those that are supported, and the user's options."""
 
     graph: NativeGraph
-    plan: tuple[int, ...]
+    plan: frozenset[int]
     claims: Claims
     options: GpuDelegateOptions
 
@@ -69,17 +69,20 @@ def _select(
     left_out: Mapping[int, str],
 ) -> Selection:
     """``left_out`` has a reason for each operator that is not to be selected."""
-    request = Request(graph, graph.plan(), claims, options)
+    plan = graph.plan()
+    request = Request(graph, frozenset(plan), claims, options)
     not_selected = {**claims.unneeded, **left_out}
 
     def passes(rules: Sequence[Rule], operators: Sequence[int]) -> bool:
-        reason = next((reason for rule in rules if (reason := rule(request, operators)) is not None), None)
-        if reason is not None:
-            not_selected.update(dict.fromkeys(operators, reason))
-        return reason is None
+        for rule in rules:
+            reason = rule(request, operators)
+            if reason is not None:
+                not_selected.update(dict.fromkeys(operators, reason))
+                return False
+        return True
 
     supported = {index for index in claims.nodes if index not in left_out and passes(OPERATOR_RULES, (index,))}
-    found = graph.preview([index for index in request.plan if index in supported])
+    found = graph.preview([index for index in plan if index in supported])
     preserves = _splits_neighbours(graph.subgraph, found)
     partitions = [partition for partition in found if passes(PARTITION_RULES, partition.operators)]
     partitions.sort(key=lambda partition: (-len(partition.operators), partition.operators))

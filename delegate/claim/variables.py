@@ -79,6 +79,8 @@ class _Uses:
                     handle = subgraph.tensors[raw.outputs[0]]
                     if handle.dtype != "resource":
                         self.reasons[_name(raw)] = f"its handle '{handle.name}' is {handle.dtype}"
+        if not self.names:
+            return  # there are no variables
         for number, subgraph in enumerate(model.subgraphs):
             for raw in subgraph.operators:
                 self._add(number, subgraph, raw)
