@@ -14,6 +14,8 @@ import numpy as np
 
 def broadcast_shape(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
     """The shape that NumPy's broadcasting rules give. Raises ValueError if they give none."""
+    if len(set(shapes)) == 1:
+        return shapes[0]
     result = []
     for sizes in itertools.zip_longest(*(shape[::-1] for shape in shapes), fillvalue=1):
         wide = {size for size in sizes if size != 1}

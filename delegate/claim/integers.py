@@ -13,10 +13,11 @@ from ..transform.graph import Node
 
 def needs_integers(node: Node, tensors: Mapping[int, TensorInfo]) -> bool:
     """Whether a node that moves, chooses or compares values may meet integers that a float32 does not hold."""
+    if tensors[node.outputs[0]].dtype not in UNSCALED_DTYPES:
+        return False
     if [op.expression for op in node.epilogue] == ["TO_BOOL"]:
         return False  # no integer but 0 becomes 0 as a float
-    makes_integers = tensors[node.outputs[0]].dtype in UNSCALED_DTYPES
-    return makes_integers and any(not is_exact(tensors[i]) for i in node.operands)
+    return any(not is_exact(tensors[i]) for i in node.operands)
 
 
 def check_integers(node: Node, tensors: Mapping[int, TensorInfo]) -> None:

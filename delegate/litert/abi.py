@@ -178,6 +178,11 @@ class _Memory:
             raise LayoutMismatch(f"{what} claims {count} elements")
         return tuple(self.structure(ctypes.c_int * (count + 1), address, what)[1:])
 
+    def expect_ints(self, what: str, address: int | None, expected: tuple[int, ...]) -> None:
+        seen = self.structure(ctypes.c_int * (len(expected) + 1), address, what)[:]
+        if seen != [len(expected), *expected]:
+            _expect(what, self.ints(address, what, MAX_NODE_TENSORS), expected)
+
 
 def _expect(what: str, seen: object, expected: object) -> None:
     if seen != expected:
@@ -244,8 +249,8 @@ def _check_nodes(memory: _Memory, context: Context, address: int, operators: Seq
 
 def _check_node(memory: _Memory, node: int | None, registration: int | None, expected: RawOperator) -> None:
     seen = memory.structure(Node, node, "{}")
-    _expect("the inputs of {}", memory.ints(seen.inputs, "the inputs of {}", MAX_NODE_TENSORS), expected.inputs)
-    _expect("the outputs of {}", memory.ints(seen.outputs, "the outputs of {}", MAX_NODE_TENSORS), expected.outputs)
+    memory.expect_ints("the inputs of {}", seen.inputs, expected.inputs)
+    memory.expect_ints("the outputs of {}", seen.outputs, expected.outputs)
     kind = memory.structure(Registration, registration, "{}")
     _expect("the code of {}", kind.builtin_code, expected.code)
     if not expected.custom:
