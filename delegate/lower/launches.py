@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -83,7 +83,7 @@ class LabelledLaunch:
             return last.values[2] == 1.0 and max(map(abs, last.values[:2])) <= LARGEST_WHOLE_HALF
         return last.expression == "TO_STEPS"
 
-    @property
+    @cached_property
     def reads(self) -> tuple[TensorId, ...]:
         """The tensors in memory that it reads."""
         fused = (

@@ -88,13 +88,17 @@ class Graph:
 
     def forwards(self) -> Iterator[Node]:
         """Each node in execution order, in its current form. Nodes may be replaced during the iteration."""
-        for place in list(self._places):
-            yield from (node for node in list(self._places.get(place, ())) if node in self._place)
+        return self._walk(list(self._places))
 
     def backwards(self) -> Iterator[Node]:
         """Each node, the last first, in its current form. Nodes may be replaced during the iteration."""
-        for place in reversed(list(self._places)):
-            yield from (node for node in reversed(list(self._places.get(place, ()))) if node in self._place)
+        return self._walk(list(self._places)[::-1], step=-1)
+
+    def _walk(self, places: list[int], step: int = 1) -> Iterator[Node]:
+        for place in places:
+            for node in self._places.get(place, [])[::step]:
+                if node in self._place:
+                    yield node
 
     def producer(self, tensor: int) -> Node | None:
         """The node that computes a tensor; None for an input of the graph and a constant."""
