@@ -11,8 +11,9 @@ def remove_unused(graph: Graph) -> None:
     A node that keeps a state stays: the state is read in the next frame.
     """
     for node in graph.backwards():
-        stateful = any(graph.tensors[tensor].variable for tensor in node.inputs)
-        if not stateful and not any(_is_needed(graph, tensor) for tensor in node.outputs):
+        if any(_is_needed(graph, tensor) for tensor in node.outputs):
+            continue
+        if not any(graph.tensors[tensor].variable for tensor in node.inputs):
             graph.remove(node, "nothing reads it at run time")
 
 

@@ -26,8 +26,8 @@ def fuse_epilogues(graph: Graph) -> None:
         for value, epilogue in _ways(graph, node):
             producer = graph.producer(value)
             if producer is not None and graph.sole_reader(value) is node and _may_absorb(graph, producer, node, value):
-                fused = replace(producer, outputs=node.outputs, epilogue=producer.epilogue + epilogue)
-                graph.substitute({producer, node}, fused)
+                epilogue = producer.epilogue + epilogue
+                graph.substitute({producer, node}, producer, outputs=node.outputs, epilogue=epilogue)
                 break
 
 

@@ -106,7 +106,8 @@ class Graph:
 
     def readers(self, tensor: int) -> list[Node]:
         """The nodes that read a tensor, in execution order."""
-        return sorted(self._readers.get(tensor, ()), key=self.position)
+        readers = self._readers.get(tensor, ())
+        return sorted(readers, key=self.position) if len(readers) > 1 else list(readers)
 
     def sole_reader(self, tensor: int) -> Node | None:
         """The only node that reads a tensor, if it reads it once.
@@ -126,14 +127,14 @@ class Graph:
 
     # Rewriting --------------------------------------------------------------------------------------------------------
 
-    def substitute(self, members: set[Node], *new: Node, at: Node | None = None) -> None:
+    def substitute(self, members: set[Node], *new: Node, at: Node | None = None, **fields: Any) -> None:
         """Put nodes in the place of ``members``: of the last one, or of the member ``at``. Logs one change.
 
-        The last new node gets the members' flatbuffer indices, in execution order.
+        The last new node gets these ``fields``, and the members' flatbuffer indices in execution order.
         """
         ordered = sorted(members, key=self.position)
         indices = tuple(index for node in ordered for index in node.indices)
-        new = (*new[:-1], replace(new[-1], indices=indices))
+        new = (*new[:-1], replace(new[-1], indices=indices, **fields))
         self._exchange(at or ordered[-1], new)
         for node in ordered:
             if node in self._place:

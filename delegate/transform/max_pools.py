@@ -25,7 +25,7 @@ def fuse_max_pools(graph: Graph) -> None:
             replace(op, operand=source, max_pool_2x2=True) if op.operand == destination else op
             for op in reader.epilogue
         )
-        graph.substitute({node, reader}, replace(reader, epilogue=epilogue))
+        graph.substitute({node, reader}, reader, epilogue=epilogue)
 
 
 def _halves(graph: Graph, node: Node) -> bool:

@@ -32,7 +32,7 @@ def read_padding_as_zeros(graph: Graph) -> None:
         if graph.tensors[other].bhwc != graph.tensors[padded].bhwc:
             continue
         epilogue = (replace(addition, operand=source), *reader.epilogue[1:])
-        graph.substitute({node, reader}, replace(reader, inputs=(other,), epilogue=epilogue))
+        graph.substitute({node, reader}, reader, inputs=(other,), epilogue=epilogue)
 
 
 def merge_padding(graph: Graph) -> None:
@@ -49,7 +49,7 @@ def merge_padding(graph: Graph) -> None:
             graph.keep(node, merged)
             continue
         inputs = (node.inputs[0], *reader.inputs[1:])
-        graph.substitute({node, reader}, replace(reader, operation=merged, inputs=inputs))
+        graph.substitute({node, reader}, reader, operation=merged, inputs=inputs)
 
 
 def _with_padding(reader: Node, pad: Pad) -> Convolution | Depthwise | GroupedConvolution | str:

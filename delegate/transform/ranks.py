@@ -27,9 +27,9 @@ from .graph import Graph, Node
 
 def collapse_ranks(graph: Graph) -> None:
     """Replace nodes with a tensor of rank 5 or more by nodes that compute the same on four dimensions at most."""
+    high = {tensor for tensor, info in graph.tensors.items() if len(info.shape) > 4}
     for node in graph.forwards():
-        touched = (*node.inputs, *node.outputs)
-        if all(len(graph.tensors[tensor].shape) <= 4 for tensor in touched):
+        if high.isdisjoint((*node.inputs, *node.outputs)):
             continue
         steps = node.operation.collapsed([graph.tensors[tensor].shape for tensor in node.inputs])
         if steps:
@@ -48,7 +48,7 @@ def merge_reshapes(graph: Graph) -> None:
                 graph.remove(before, "its reader moves values from before it")
         after = graph.sole_reader(node.outputs[0])
         if after is not None and _is_plain_reshape(after) and not node.epilogue:
-            graph.substitute({node, after}, replace(node, outputs=after.outputs))
+            graph.substitute({node, after}, node, outputs=after.outputs)
 
 
 def _nodes(graph: Graph, node: Node, steps: Sequence[Collapsed]) -> list[Node]:
@@ -119,6 +119,8 @@ def _aligned(graph: Graph, reader: Node, tensor: int, rank: int, *, ones_last: b
     New dimensions come before the tensor's own, or, with ``ones_last``, after them.
     """
     info = graph.tensors[tensor]
+    if len(info.shape) == rank <= 4:
+        return tensor
     ones = (1,) * (rank - len(info.shape))
     shape = info.shape + ones if ones_last else ones + info.shape
     batches, wide = shape[:-3], graph.tensors[reader.outputs[0]].shape[:-3]

@@ -26,8 +26,7 @@ def fuse_separable(graph: Graph) -> None:
         if reader is not None and pointwise is not None and reader.inputs == node.outputs:
             activation, rounding = between
             operation = Separable(node.operation, activation, pointwise, rounding)
-            fused = replace(reader, name="SEPARABLE_CONV_2D", operation=operation, inputs=node.inputs)
-            graph.substitute({node, reader}, fused)
+            graph.substitute({node, reader}, reader, name="SEPARABLE_CONV_2D", operation=operation, inputs=node.inputs)
 
 
 def fuse_expanded(graph: Graph) -> None:
@@ -44,11 +43,10 @@ def fuse_expanded(graph: Graph) -> None:
             if rounding is not None and added is not None:
                 continue
             operation = Expanded(expansion, activation, reader.operation, rounding, added)
-            fused = replace(
-                reader, name="EXPANDED_CONV_2D", operation=operation,
+            graph.substitute(
+                {node, reader}, reader, name="EXPANDED_CONV_2D", operation=operation,
                 inputs=node.inputs, input_ops=node.input_ops, epilogue=reader.epilogue if added is None else (),
             )  # fmt: skip
-            graph.substitute({node, reader}, fused)
 
 
 def _between(
@@ -105,8 +103,9 @@ def fuse_separable_pairs(graph: Graph) -> None:
             continue
         if reader.inputs == node.outputs and not node.input_ops and not reader.input_ops:
             operation = SeparablePair(first, residual, activation, second, next_residual)
-            fused = replace(reader, name="SEPARABLE_PAIR", operation=operation, inputs=node.inputs, epilogue=last)
-            graph.substitute({node, reader}, fused)
+            graph.substitute(
+                {node, reader}, reader, name="SEPARABLE_PAIR", operation=operation, inputs=node.inputs, epilogue=last
+            )
 
 
 def _keeps_size(window: Window) -> bool:

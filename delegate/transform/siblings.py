@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -62,11 +61,11 @@ def _merge(graph: Graph, family: Sequence[tuple[Node, Convolution]]) -> None:
     for node, operation in family:
         channels = operation.weights.shape[0]
         padding = slices(channels) * 4 - channels
-        weights.append(np.pad(operation.weights, ((0, padding), (0, 0), (0, 0), (0, 0))))
+        weights += [operation.weights, np.zeros((padding, *operation.weights.shape[1:]), operation.weights.dtype)]
         bias = np.zeros(channels, np.float32) if operation.bias is None else operation.bias
-        biases.append(np.pad(bias, (0, padding)))
+        biases += [bias, np.zeros(padding, np.float32)]
         rounding = _rounding(graph, node)
-        roundings += [] if rounding is None else [np.pad(rounding, ((0, 0), (0, padding)))]
+        roundings += [] if rounding is None else [rounding, np.zeros((4, padding), np.float32)]
         starts.append(width // 4)
         width += channels + padding
     parent = graph.new_tensor(first.outputs[0], (*graph.tensors[first.outputs[0]].shape[:3], width))
@@ -75,8 +74,8 @@ def _merge(graph: Graph, family: Sequence[tuple[Node, Convolution]]) -> None:
     integer_weights = all(operation.integer_weights for _, operation in family)
     merged = Convolution(window, np.concatenate(weights), np.concatenate(biases), integer_weights=integer_weights)
     epilogue = _rounded(graph, np.concatenate(roundings, 1), first) if roundings else first.epilogue
-    new = replace(first, operation=merged, outputs=(parent,), epilogue=epilogue)
-    graph.substitute({node for node, _ in family}, new, at=first)
+    members = {node for node, _ in family}
+    graph.substitute(members, first, at=first, operation=merged, outputs=(parent,), epilogue=epilogue)
 
 
 def _rounded(graph: Graph, rows: np.ndarray, like: Node) -> tuple[FusedOp, ...]:

@@ -36,11 +36,10 @@ def add_spread_vectors(graph: Graph) -> None:
         ]
         image = pixels.index(None)
         added = tuple(FusedOp("ADD", vector.outputs[0]) for vector in vectors)
-        rest = replace(
-            node, operation=replace(convolution, weights=weights[image]), inputs=(joined.inputs[image],),
-            epilogue=added + node.epilogue,
+        graph.substitute(
+            {joined, node}, *vectors, node, operation=replace(convolution, weights=weights[image]),
+            inputs=(joined.inputs[image],), epilogue=added + node.epilogue,
         )  # fmt: skip
-        graph.substitute({joined, node}, *vectors, rest)
         for tensor in set(joined.inputs):
             _remove_if_unread(graph, tensor)
 

@@ -6,8 +6,6 @@ rounded before such an operator is rounded after it.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ....kernels.operation import FusedOp
 from ....kernels.ops.pointwise.elementwise import Elementwise
 from ....kernels.ops.pointwise.quantize import rounding_op
@@ -30,8 +28,8 @@ def merge_rounding(graph: Graph) -> None:
             graph.remove(node, "its input is rounded so already")
             graph.redirect(destination, source)
         elif producer is not None and producer.outputs == (source,) and graph.sole_reader(source) is node:
-            rounded = replace(producer, outputs=node.outputs, epilogue=producer.epilogue + node.epilogue)
-            graph.substitute({producer, node}, rounded, at=producer)
+            epilogue = producer.epilogue + node.epilogue
+            graph.substitute({producer, node}, producer, at=producer, outputs=node.outputs, epilogue=epilogue)
 
 
 def _rounding(node: Node, before: FusedOp | None) -> FusedOp | None:
