@@ -34,12 +34,15 @@ class Target:
     ``group_size`` is the number of invocations of a work-group, ``invocations`` the number of resident invocations that
     fill the device. ``matrix_units``: it multiplies fragments of matrices, if weights are halves. ``tuned`` has the
     number of the fastest candidate by key, if it was measured.
+
+    Candidates are kept by target (``lru_cache``), so its mappings are never changed. They count in comparisons, and not
+    in hashes.
     """
 
     group_size: int
     invocations: int
     matrix_units: bool = False
-    tuned: Mapping[str, int] = field(default_factory=dict)
+    tuned: Mapping[str, int] = field(default_factory=dict, hash=False)
     halves: bool = False
     """Tensors that tolerate it, and weights, are kept in 16 bits."""
     max_group_size: int = 1024
@@ -54,7 +57,7 @@ class Target:
     """The largest buffer that a kernel can address."""
     max_memories: int = 8
     """The most buffers that one kernel may use."""
-    fixed: Mapping[str, Any] = field(default_factory=dict)
+    fixed: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """Decisions by kernel, such as a tile. They replace those of the rule and of measurements, for comparisons of all
     tiles on a device. A tile of "matrix_conv" works without matrix units too, because the kernel emulates them.
     """

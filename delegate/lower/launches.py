@@ -35,9 +35,10 @@ class PrologueLaunch:
     epilogue: tuple[FusedOp, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LabelledLaunch:
-    """A launch, its fused operations, its operator, and its number in the order of lowering.
+    """A launch, its fused operations, its operator, and its number in the order of lowering. Two are equal only if they
+    are the same object.
 
     ``epilogue`` is applied to the values that it writes. The number, with an array's name, is the key of that array
     among the program's constants. The tensors, constants and arrays of the prologue's kernel are among the launch's.

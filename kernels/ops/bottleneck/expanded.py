@@ -103,26 +103,12 @@ class ExpandedTile(NamedTuple):
     columns: int
 
 
-class _Block(NamedTuple):
-    """The facts that decide about tiles: the shape behind the depthwise convolution, its window, the slices before the
-    expansion, and the device's sizes as in Target.
-    """
-
-    filtered: Shape
-    depth: int
-    window: Window
-    group_size: int
-    local_bytes: int
-    invocations: int
-
-
 def tile_candidates(operation: Expanded, filtered: Shape, target: Target) -> tuple[ExpandedTile, ...]:
     """Tiles by their estimated time, the fastest first. Empty if two steps are faster, or if one step is not possible.
 
     ``filtered`` is the shape behind the depthwise convolution.
     """
     window, depth = operation.depthwise.window, slices(operation.expansion.weights.shape[3])
-    block = _Block(filtered, depth, window, target.group_size, target.local_bytes, target.invocations)
     fixed = target.fixed.get("expanded")
     if not uses_matrix_units(math.prod(filtered[:3]), target, "expanded") or not _is_admitted(window):
         return ()
@@ -130,7 +116,7 @@ def tile_candidates(operation: Expanded, filtered: Shape, target: Target) -> tup
         return (fixed,)
     if isinstance(operation.filter, Separable) and _is_one_pair(operation.filter, filtered, target):
         return ()
-    return _fastest_tiles(block)
+    return _fastest_tiles(filtered, depth, window, target)
 
 
 def _is_admitted(window: Window) -> bool:
@@ -145,11 +131,11 @@ def _is_one_pair(operation: Separable, filtered: Shape, target: Target) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _fastest_tiles(block: _Block) -> tuple[ExpandedTile, ...]:
+def _fastest_tiles(filtered: Shape, depth: int, window: Window, target: Target) -> tuple[ExpandedTile, ...]:
     """See ``tile_candidates``. Results are kept, because networks repeat their blocks."""
-    sizes, run, columns = _fitting(block), np.array(RUNS)[:, None], np.array(COLUMNS)
+    sizes, run, columns = _fitting(filtered, window, target), np.array(RUNS)[:, None], np.array(COLUMNS)
     height, width, count = sizes[..., None, None]
-    times = estimate(block, height, width, count, run, columns)
+    times = estimate(filtered, depth, window, (height, width, count, run, columns), target)
     times[(run > width) | (2 * columns > count)] = np.inf
     found: list[ExpandedTile] = []
     if times.min(initial=np.inf) <= MOST_CLOCKS:
@@ -160,13 +146,13 @@ def _fastest_tiles(block: _Block) -> tuple[ExpandedTile, ...]:
     return tuple(found)
 
 
-def _fitting(block: _Block) -> np.ndarray:
+def _fitting(filtered: Shape, window: Window, target: Target) -> np.ndarray:
     """The heights, widths and slices of tiles that fit into local memory, in three rows."""
-    rows, columns = (-(-size // d) for size, d in zip(block.filtered[1:3], block.window.dilations, strict=True))
-    counts = [count for count in TILE_SLICES if count < 2 * slices(block.filtered[3])]
+    rows, columns = (-(-size // d) for size, d in zip(filtered[1:3], window.dilations, strict=True))
+    counts = [count for count in TILE_SLICES if count < 2 * slices(filtered[3])]
     axes = np.array(tile_lengths(rows)), np.array(tile_lengths(columns)), np.array(counts)
     height, width, count = np.ix_(*axes)
-    fits = _local_slices(block.window, height, width, count) <= block.local_bytes // 32
+    fits = _local_slices(window, height, width, count) <= target.local_bytes // 32
     return np.stack([axis[places] for axis, places in zip(axes, np.nonzero(fits), strict=True)])
 
 
@@ -196,28 +182,26 @@ def _units(patch: Size, count: Size, columns: Size) -> tuple[Size, Size]:
     return -(-patch // 16), -(-count // (2 * columns))
 
 
-def estimate(
-    block: _Block, height: np.ndarray, width: np.ndarray, count: np.ndarray, run: np.ndarray, columns: np.ndarray
-) -> np.ndarray:
-    """The time with each tile in clocks of a compute unit, by which tiles are compared: loads, products, and sums. The
-    sizes of tiles are arrays that broadcast to one shape.
+def estimate(filtered: Shape, depth: int, window: Window, tiles: tuple[np.ndarray, ...], target: Target) -> np.ndarray:
+    """The time with each tile in clocks of a compute unit, by which tiles are compared: loads, products, and sums.
+    ``tiles`` has an array for each field of ExpandedTile; these broadcast to one shape.
 
     In one clock a unit loads 64 bytes from the L2 cache and 128 from local memory (data sheet of the H200), and does a
     sixth of a step of its matrix units (16 pixels, 8 channels, four slices). 300 clocks are added for each round of the
     warps.
     """
-    depth, window = block.depth, block.window
+    height, width, count, run, columns = tiles
     patch_height, patch_width = patch_size(window, height, width)
-    patch, warps = patch_height * patch_width, block.group_size // WARP
+    patch, warps = patch_height * patch_width, target.group_size // WARP
     down, across = _units(patch, count, columns)
     rounds, runs = -(-down * across // warps), -(-width // run)
     loads = 16 * (patch * depth * across + 2 * depth * count) / 64
     products = rounds * warps * -(-depth // 4) * columns * 6
-    items = -(-height * runs * count // block.group_size) * block.group_size
+    items = -(-height * runs * count // target.group_size) * target.group_size
     reads = window.size[0] * ((run - 1) * window.strides[1] + window.size[1])
     sums = items * np.maximum(reads * 16, math.prod(window.size) * run * 4) / 128
-    units = max(block.invocations // UNIT_INVOCATIONS, 1)
-    turns = -(-math.prod(_tile_counts(block.filtered, window, height, width, count)) // units)
+    units = max(target.invocations // UNIT_INVOCATIONS, 1)
+    turns = -(-math.prod(_tile_counts(filtered, window, height, width, count)) // units)
     return 300 * rounds + turns * (loads + products + sums)
 
 
@@ -228,7 +212,7 @@ def _launch_joined(
     filtered, window, target = lowering.shape(destination), operation.depthwise.window, lowering.target
     depth, out = slices(channels), filtered[3]
     key = f"expanded {(*filtered, depth, *window.size, *window.strides, *window.dilations)}"
-    choice = TuningChoice[ExpandedTile](key, tiles)
+    choice = TuningChoice(key, tiles)
     tile = target.take(choice)
     steps = -(-depth // 4)
     batches = -(-steps // (FRAGMENTS_AT_ONCE // (2 + tile.columns)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -144,9 +145,11 @@ def _is_admitted(sizes: _Sizes, target: Target) -> bool:
     )
 
 
+@lru_cache(maxsize=64)
 def _choose_tile(sizes: _Sizes, target: Target) -> NormalizedTile | None:
     """The tile with the least cost: the number of rounds of tiles, times the time of a tile (its runs, and one more for
     its patch). Among equal tiles the one that reads the fewest pixels.
+    Results are kept, because networks repeat their blocks.
     """
     resident = max(target.invocations // TILE_INVOCATIONS, 1)
 

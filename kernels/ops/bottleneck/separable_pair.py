@@ -148,7 +148,7 @@ def estimate(sizes: Sizes, height: np.ndarray, width: np.ndarray, target: Target
 
 def _launch_joined(lowering: Lowering, operation: SeparablePair, sizes: Sizes, tiles: tuple[PairTile, ...]) -> Launch:
     key = f"separable_pair {(*sizes[:6], *sizes.window, *sizes.next_window)}"
-    choice = TuningChoice[PairTile](key, tiles)
+    choice = TuningChoice(key, tiles)
     tile, warps = lowering.target.take(choice), lowering.group_size // WARP
     first, second = operation.first, operation.second
     window, next_window = (each.depthwise.window.constants(sizes.height, sizes.width) for each in (first, second))

@@ -32,7 +32,6 @@ from .depthwise import Depthwise
 from .grouped_conv import GroupedConvolution
 from .heuristics import PATCH_MOST_TAPS, ROUND_OUTPUTS
 from .matrix_conv import (
-    MatrixTile,
     matrix_constants,
     matrix_memory,
     matrix_tile_candidates,
@@ -89,7 +88,7 @@ def launch_convolution(lowering: Lowering, source: TensorId, operation: Convolut
     if not units:
         return _launch_without_matrix_units(lowering, source, operation, tiles)
     sizes = (batch * rows * columns, channels, taps, slices(depth))
-    choice = TuningChoice[MatrixTile](f"matrix_conv {sizes}", matrix_tile_candidates(*sizes, lowering.target))
+    choice = TuningChoice(f"matrix_conv {sizes}", matrix_tile_candidates(*sizes, lowering.target))
     tile = lowering.target.take(choice)
     division, group_count = matrix_constants(*sizes, tile, lowering.group_size)
     constants = operation.window.constants(height, width) | division
@@ -119,7 +118,7 @@ def _launch_without_matrix_units(
     blocks = block_candidates(*sizes, lowering.target)
     patches = winograd_tiles(window, slices(depth), slices(channels), lowering.target)
     key = f"conv {sizes} {reads} {window.size} {window.strides} {window.dilations}"
-    choice = TuningChoice[RowTile | Block | WinogradTile](key, (*tiles, *blocks, *patches))
+    choice = TuningChoice(key, (*tiles, *blocks, *patches))
     taken = lowering.target.take(choice)
     if isinstance(taken, RowTile):
         arrays = {"weights": pack_weights(operation.weights), "bias": pack_bias(operation.bias, channels)}

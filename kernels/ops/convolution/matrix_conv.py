@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from ...operation import LocalArrays, SliceOwnership
@@ -33,8 +34,11 @@ def uses_matrix_units(pixels: int, target: Target, kernel: str = "matrix_conv") 
     return (target.matrix_units or kernel in target.fixed) and pixels >= MATRIX_LEAST_PIXELS
 
 
+@lru_cache(maxsize=256)
 def matrix_tile_candidates(pixels: int, channels: int, taps: int, depth: int, target: Target) -> tuple[MatrixTile, ...]:
-    """The tile of ``choose_matrix_tile``; then fewer columns, twice the pixels, and other shares of the sums."""
+    """The tile of ``choose_matrix_tile``; then fewer columns, twice the pixels, and other shares of the sums. They are
+    kept, because networks repeat their layers.
+    """
     rule = choose_matrix_tile(pixels, channels, taps, depth, target)
     sizes = [(rule.rows, n, rule.split) for n in MATRIX_COLUMNS if n < rule.columns]
     sizes += [(3 - rule.rows, rule.columns, rule.split)]

@@ -50,7 +50,7 @@ def launch_matrix_patches(
     # The patch of a tile counts as one more run: rounds of tiles, and what each of them takes.
     rule = min(sizes, key=lambda runs: -(-math.prod(sizes[runs]) // resident) * (runs + 1))
     key = f"matrix_patch {(batch, rows, columns, channels, depth_s, *window.size)}"
-    choice = TuningChoice[int](key, tuple(dict.fromkeys((rule, *sizes))))
+    choice = TuningChoice(key, tuple(dict.fromkeys((rule, *sizes))))
     runs = lowering.target.take(choice)
     _, down, across = _tiles(batch, rows, columns, runs, group_size)
     patch_width, patch_height, room = _patch(runs, depth_s, eights, window, group_size)

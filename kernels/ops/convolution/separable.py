@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -133,8 +134,9 @@ def is_one_step(pair: Pair, target: Target) -> bool:
     return pair.depth <= PAIR_LOCAL_SLICES and (pair.pixels <= few or not pair.many_products)
 
 
+@lru_cache(maxsize=256)
 def tile_candidates(pair: Pair, target: Target) -> tuple[SeparableTile, ...]:
-    """Tiles that fit into local memory: the rule's first."""
+    """Tiles that fit into local memory: the rule's first. They are kept, because networks repeat their blocks."""
     sizes = part_tiles(pair, target) if pair.many_products else whole_tiles(pair)
     rule = choose_part(pair, sizes, target) if pair.many_products else choose_whole(pair, sizes, target)
     close = sizes[max(sizes.index(rule) - 2, 0) : sizes.index(rule) + 3]
@@ -148,6 +150,7 @@ def whole_tiles(pair: Pair) -> list[SeparableTile]:
     return [SeparableTile(min(run, n), n // min(run, n), _block(n), pair.out) for n in sizes]
 
 
+@cache
 def _block(pixels: int) -> int:
     return max(n for n in range(1, LARGEST_BLOCK + 1) if pixels % n == 0)
 
@@ -225,7 +228,7 @@ def _launch_joined(lowering: Lowering, operation: Separable, pair: Pair) -> Laun
     batch, rows, columns, channels = lowering.shape(lowering.outputs[0])
     window = operation.depthwise.window
     key = f"separable {(*pair, *window.size, *window.strides)}"
-    choice = TuningChoice[SeparableTile](key, tile_candidates(pair, lowering.target))
+    choice = TuningChoice(key, tile_candidates(pair, lowering.target))
     tile = lowering.target.take(choice)
     row_runs, slice_tiles = -(-columns // tile.run), -(-slices(channels) // tile.slices)
     runs = batch * rows * row_runs
