@@ -36,11 +36,12 @@ class Pass:
 
 
 PASSES: tuple[Pass, ...] = (
+    # Half of a model's operators may only convert constants: no other pass looks at them.
+    Pass(remove_unused),
     Pass(collapse_ranks),
     # A copy that was of rank 5 and more is a strided one now, or repeats an operand.
     Pass(align_ranks),
     Pass(merge_reshapes, after=(collapse_ranks, align_ranks)),
-    Pass(remove_unused),
     # A reshape that keeps the BHWC form may still change the rank.
     Pass(remove_identities, after=(align_ranks,)),
     Pass(merge_rounding, after=(remove_identities,)),
