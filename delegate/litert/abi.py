@@ -170,7 +170,7 @@ class _Memory:
         return kind.from_address(self.readable(address, ctypes.sizeof(kind), what))
 
     def text(self, address: int | None, nbytes: int, what: str) -> bytes:
-        return self.structure(ctypes.c_char * nbytes, address, what).raw
+        return ctypes.string_at(self.readable(address, nbytes, what), nbytes)  # a new type for each length takes longer
 
     def ints(self, address: int | None, what: str, limit: int) -> tuple[int, ...]:
         count = self.structure(ctypes.c_int, address, what).value

@@ -28,7 +28,7 @@ _HEADROOM = {"int8": 1 << 20, "uint8": 1 << 20, "int16": 1 << 15}
 
 
 def read_quantization(
-    label: str, table: tflite.QuantizationParameters | None, shape: Sequence[int], dtype: str, *, constant: bool
+    label: object, table: tflite.QuantizationParameters | None, shape: Sequence[int], dtype: str, *, constant: bool
 ) -> Quantization | None:
     """The parameters of a tensor, or None if it has no meaningful ones. Raises ModelError for invalid ones.
 

@@ -95,11 +95,7 @@ def _read(content: bytes) -> Model:
             f"this is no TensorFlow Lite model: {len(content)} bytes without the identifier {IDENTIFIER.decode()} at "
             "byte 4. Give the .tflite file itself (not a saved model, a checkpoint, an archive or a web page)"
         )
-    model = _guarded("the model's header", lambda: fast(tflite.Model.GetRootAs(content, 0)))
-    version = _guarded("the model's header", model.Version)
-    if version != SCHEMA_VERSION:
-        raise ModelError(f"the model has schema version {version}; only version {SCHEMA_VERSION} is known")
-    reader = _Reader(content, model)
+    reader = _Reader(content)
     subgraphs = tuple(reader.subgraphs())
     if not subgraphs:
         raise ModelError("the model has no subgraph, so there is nothing to run")
@@ -107,184 +103,208 @@ def _read(content: bytes) -> Model:
     return Model(subgraphs, content, reader.signatures(subgraphs))
 
 
-def _guarded(what: str, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call ``read``. If the bytes are damaged, the ModelError says that ``what`` cannot be read."""
-    try:
-        return read(*args, **kwargs)
-    except ModelError:
-        raise
-    except _DAMAGE as error:
-        reason = f"{type(error).__name__}: {printable(str(error))}"
-        raise ModelError(f"{what} cannot be read ({reason}): the file is truncated or damaged; get it again") from error
+class _Place:
+    """The part of the file that is being read, as text for errors. Only an error makes the text."""
+
+    def __init__(self) -> None:
+        self.set("the model's header")
+
+    def set(self, text: str, *values: object) -> None:
+        """Go on to the part that ``text`` names, in which each {} stands for a value."""
+        self._text, self._values = text, values
+
+    def __str__(self) -> str:
+        return self._text.format(*self._values)
 
 
 class _Reader:
     """Holds the bytes and the root table while they are read."""
 
-    def __init__(self, content: bytes, model: tflite.Model) -> None:
+    def __init__(self, content: bytes) -> None:
         self._content = content
-        self._model = model
-        self._buffers = self._entries("buffers", "the buffers", model, fields.MODEL_BUFFERS)
+        self._place = _Place()
+        self._guarded(self._read_header)
+
+    def _guarded(self, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call ``read``. If the bytes are damaged, the ModelError names the part of the file that it came to."""
+        try:
+            return read(*args, **kwargs)
+        except ModelError:
+            raise
+        except _DAMAGE as error:
+            raise ModelError(
+                f"{self._place} cannot be read ({type(error).__name__}: {printable(str(error))}): the file is "
+                "truncated or damaged; get it again"
+            ) from error
+
+    def _read_header(self) -> None:
+        self._model = fast(tflite.Model.GetRootAs(self._content, 0))
+        version = self._model.Version()
+        if version != SCHEMA_VERSION:
+            raise ModelError(f"the model has schema version {version}; only version {SCHEMA_VERSION} is known")
+        self._place.set("the buffers")
+        self._buffers = self._entries("buffers", self._model, fields.MODEL_BUFFERS)
+        self._place.set("the operator codes")
         self._codes = list(self._operator_codes())
 
-    def _entries(self, what: str, where: str, table: Any, field: int) -> range:
+    def _entries(self, what: str, table: Any, field: int) -> range:
         """The positions of the entries of a vector of tables; see ``entries``. No loop over them outlasts the file."""
-        found = _guarded(where, entries, table, field)
+        found = entries(table, field)
         if 4 * len(found) > len(self._content):
             raise ModelError(f"the model claims {len(found)} {what}, more than its {len(self._content)} bytes can hold")
         return found
 
-    def subgraphs(self) -> Iterator[Subgraph]:
-        for i, place in enumerate(
-            self._entries("subgraphs", "the model's header", self._model, fields.MODEL_SUBGRAPHS)
-        ):
-            yield self._subgraph(f"subgraph {i}", place)
+    def _operator_codes(self) -> Iterator[tuple[int, str, int]]:
+        """(code, name, version) of each entry of the model's table of operator codes."""
+        for i, position in enumerate(self._entries("operator codes", self._model, fields.MODEL_CODES)):
+            self._place.set("operator code {}", i)
+            table = entry(tflite.OperatorCode, self._content, position)
+            code = max(table.DeprecatedBuiltinCode(), _builtin_code(table))  # LiteRT's rule
+            builtin = _BUILTIN_NAMES.get(code, f"BUILTIN_{code}")
+            yield code, safe_name(table.CustomCode()) if code == _CUSTOM else builtin, table.Version()
 
-    def _subgraph(self, where: str, place: int) -> Subgraph:
-        table = _guarded(where, entry, tflite.SubGraph, self._content, place)
-        name = _guarded(where, lambda: safe_name(table.Name()))
+    def subgraphs(self) -> Iterator[Subgraph]:
+        """Each subgraph of the file, checked."""
+        self._place.set("the model's header")
+        positions = self._guarded(self._entries, "subgraphs", self._model, fields.MODEL_SUBGRAPHS)
+        for i, position in enumerate(positions):
+            subgraph = self._guarded(self._subgraph, f"subgraph {i}", position)
+            check_subgraph(f"subgraph {i}", subgraph)
+            yield subgraph
+
+    def _subgraph(self, where: str, position: int) -> Subgraph:
+        self._place.set(where)
+        table = entry(tflite.SubGraph, self._content, position)
+        name = safe_name(table.Name())
         tensors = tuple(self._tensors(where, table))
         operators = tuple(self._operators(where, table, len(tensors)))
-        inputs = self._indices(f"{where}: its inputs", table, fields.SUBGRAPH_INPUTS, len(tensors))
-        outputs = self._indices(f"{where}: its outputs", table, fields.SUBGRAPH_OUTPUTS, len(tensors))
-        subgraph = Subgraph(name, tensors, operators, inputs, outputs)
-        check_subgraph(where, subgraph)
-        return subgraph
+        self._place.set("{}: its inputs", where)
+        inputs = self._indices(table, fields.SUBGRAPH_INPUTS, len(tensors))
+        self._place.set("{}: its outputs", where)
+        outputs = self._indices(table, fields.SUBGRAPH_OUTPUTS, len(tensors))
+        return Subgraph(name, tensors, operators, inputs, outputs)
 
     def signatures(self, subgraphs: Sequence[Subgraph]) -> frozenset[int]:
         """Check the table of signatures, which LiteRT itself reads: names, subgraphs and tensors.
 
         Returns the numbers of the subgraphs.
         """
-        found: set[int] = set()
-        places = self._entries("signatures", "the signatures", self._model, fields.MODEL_SIGNATURES)
-        for i, place in enumerate(places):
+        self._place.set("the signatures")
+        return self._guarded(lambda: frozenset(self._signatures(subgraphs)))
+
+    def _signatures(self, subgraphs: Sequence[Subgraph]) -> Iterator[int]:
+        for i, position in enumerate(self._entries("signatures", self._model, fields.MODEL_SIGNATURES)):
             where = f"signature {i}"
-            table = _guarded(where, entry, tflite.SignatureDef, self._content, place)
-            _guarded(where, lambda t=table: (t.SignatureKey() or b"").decode())
-            number = _guarded(where, table.SubgraphIndex)
+            self._place.set(where)
+            table = entry(tflite.SignatureDef, self._content, position)
+            (table.SignatureKey() or b"").decode()
+            number = table.SubgraphIndex()
             if number >= len(subgraphs):
                 raise ModelError(f"{where} names subgraph {number}, but there are {len(subgraphs)} subgraphs")
-            found.add(number)
             for field in (fields.SIGNATURE_INPUTS, fields.SIGNATURE_OUTPUTS):
-                for j, inner in enumerate(self._entries(f"tensors in {where}", where, table, field)):
-                    self._signature_tensor(f"{where}, tensor {j}", inner, subgraphs[number])
-        return frozenset(found)
+                self._place.set(where)
+                for j, inner in enumerate(self._entries(f"tensors in {where}", table, field)):
+                    self._place.set("{}, tensor {}", where, j)
+                    self._check_signature_tensor(inner, len(subgraphs[number].tensors))
+            yield number
 
-    def _signature_tensor(self, where: str, place: int, subgraph: Subgraph) -> None:
-        table = _guarded(where, entry, tflite.TensorMap, self._content, place)
-        _guarded(where, lambda: (table.Name() or b"").decode())
-        index = _guarded(where, table.TensorIndex)
-        if index >= len(subgraph.tensors):
-            raise ModelError(f"{where} names tensor {index}, but there are {len(subgraph.tensors)} tensors")
-
-    def _operator_codes(self) -> Iterator[tuple[int, str, int]]:
-        """(code, name, version) of each entry of the model's table of operator codes."""
-        places = self._entries("operator codes", "the operator codes", self._model, fields.MODEL_CODES)
-        for i, place in enumerate(places):
-            yield _guarded(f"operator code {i}", self._operator_code, place)
-
-    def _operator_code(self, place: int) -> tuple[int, str, int]:
-        table = entry(tflite.OperatorCode, self._content, place)
-        code = max(table.DeprecatedBuiltinCode(), _builtin_code(table))  # LiteRT's rule
-        builtin = _BUILTIN_NAMES.get(code, f"BUILTIN_{code}")
-        return code, safe_name(table.CustomCode()) if code == _CUSTOM else builtin, table.Version()
+    def _check_signature_tensor(self, position: int, tensors: int) -> None:
+        table = entry(tflite.TensorMap, self._content, position)
+        (table.Name() or b"").decode()
+        if table.TensorIndex() >= tensors:
+            raise ModelError(f"{self._place} names tensor {table.TensorIndex()}, but there are {tensors} tensors")
 
     def _tensors(self, where: str, table: tflite.SubGraph) -> Iterator[TensorInfo]:
-        places = self._entries(f"tensors in {where}", where, table, fields.SUBGRAPH_TENSORS)
-        for i, place in enumerate(places):
-            label = f"{where}, tensor {i}"
-            yield _guarded(label, self._tensor, label, place)
+        for i, position in enumerate(self._entries(f"tensors in {where}", table, fields.SUBGRAPH_TENSORS)):
+            self._place.set("{}, tensor {}", where, i)
+            tensor = entry(tflite.Tensor, self._content, position)
+            name = safe_name(tensor.Name())
+            self._place.set("{}, tensor {} '{}'", where, i, name)
+            yield self._tensor(name, tensor)
 
-    def _tensor(self, where: str, place: int) -> TensorInfo:
-        tensor = entry(tflite.Tensor, self._content, place)
-        name = safe_name(tensor.Name())
-        label = f"{where} '{name}'"
-        return _guarded(label, self._named_tensor, label, name, tensor)
-
-    def _named_tensor(self, label: str, name: str, tensor: tflite.Tensor) -> TensorInfo:
+    def _tensor(self, name: str, tensor: tflite.Tensor) -> TensorInfo:
         shape = numbers(tensor, fields.TENSOR_SHAPE, "i")
         if len(shape) > MAX_RANK or min(shape, default=0) < 0:
-            raise ModelError(f"{label} has the impossible shape {list(shape[:MAX_RANK])}")
+            raise ModelError(f"{self._place} has the impossible shape {list(shape[:MAX_RANK])}")
         dtype = _DTYPE_NAMES.get(tensor.Type())
         if dtype is None:
-            raise ModelError(f"{label} has the unknown type number {tensor.Type()}: the model is too new")
+            raise ModelError(f"{self._place} has the unknown type number {tensor.Type()}: the model is too new")
         sparse = child(tflite.SparsityParameters, tensor, fields.TENSOR_SPARSITY)
-        constant = self._constant(label, tensor.Buffer(), shape, dtype, sparse)
-        quantization = child(tflite.QuantizationParameters, tensor, fields.TENSOR_QUANTIZATION)
+        constant = self._constant(tensor.Buffer(), shape, dtype, sparse)
+        table = child(tflite.QuantizationParameters, tensor, fields.TENSOR_QUANTIZATION)
         return TensorInfo(
             name=name,
             shape=shape,
             # A dtype that DENSIFY alone accepts: LiteRT does not have this tensor as an array of its shape.
             dtype=dtype if sparse is None else f"sparse {dtype}",
             constant=constant,
-            quantization=read_quantization(label, quantization, shape, dtype, constant=constant is not None),
+            quantization=read_quantization(self._place, table, shape, dtype, constant=constant is not None),
             variable=tensor.IsVariable(),
         )
 
     def _constant(
-        self, label: str, index: int, shape: tuple[int, ...], dtype: str, sparse: tflite.SparsityParameters | None
+        self, index: int, shape: tuple[int, ...], dtype: str, sparse: tflite.SparsityParameters | None
     ) -> np.ndarray | None:
         if index == 0:  # buffer 0 is always empty: a tensor that is computed
             return None
         if index >= len(self._buffers):
-            raise ModelError(f"{label} has its values in buffer {index}, but the file has {len(self._buffers)} buffers")
-        data = self._data(label, index)
+            raise ModelError(
+                f"{self._place} has its values in buffer {index}, but the file has {len(self._buffers)} buffers"
+            )
+        data = self._data(index)
         if data is None:
             return None
         if dtype == "int4" and sparse is None:
-            return _unpacked(label, data, shape)
+            return _unpacked(self._place, data, shape)
         kind = _NUMPY_TYPES.get(dtype)
         if kind is None:
             return data
         if sparse is not None:
-            return _densified(label, data, kind, shape, sparse)
+            return _densified(self._place, data, kind, shape, sparse)
         needed = math.prod(shape) * kind.itemsize
         if data.nbytes != needed:
             raise ModelError(
-                f"{label}: shape {list(shape)} of type {dtype} takes {needed} bytes, but its buffer has {data.nbytes}"
+                f"{self._place}: shape {list(shape)} of type {dtype} takes {needed} bytes, but its buffer has "
+                f"{data.nbytes}"
             )
         return data.view(kind).reshape(shape)
 
-    def _data(self, label: str, index: int) -> np.ndarray | None:
+    def _data(self, index: int) -> np.ndarray | None:
         """A buffer's bytes, read-only, from inside the flatbuffer or (in large models) from after it; None if empty."""
-        buffer = _guarded(f"{label}, buffer {index}", entry, tflite.Buffer, self._content, self._buffers[index])
+        buffer = entry(tflite.Buffer, self._content, self._buffers[index])
         offset, size = buffer.Offset(), buffer.Size()
         if offset > 1:  # 0 and 1 mean: not outside
             if offset + size > len(self._content):
-                raise ModelError(f"{label}: its values at bytes {offset} to {offset + size} lie outside the file")
+                raise ModelError(f"{self._place}: its values at bytes {offset} to {offset + size} lie outside the file")
             return np.frombuffer(self._content, np.uint8, size, offset)
         begin, size = vector(buffer, fields.BUFFER_DATA)
         return np.frombuffer(self._content, np.uint8, size, begin) if size else None
 
     def _operators(self, where: str, table: tflite.SubGraph, tensors: int) -> Iterator[RawOperator]:
-        places = self._entries(f"operators in {where}", where, table, fields.SUBGRAPH_OPERATORS)
-        for i, place in enumerate(places):
-            label = f"{where}, operator {i}"
-            operator = _guarded(label, entry, tflite.Operator, self._content, place)
-            code_index = _guarded(label, operator.OpcodeIndex)
+        place = self._place
+        place.set(where)
+        for i, position in enumerate(self._entries(f"operators in {where}", table, fields.SUBGRAPH_OPERATORS)):
+            place.set("{}, operator {}", where, i)
+            operator = entry(tflite.Operator, self._content, position)
+            code_index = operator.OpcodeIndex()
             if code_index >= len(self._codes):
-                raise ModelError(f"{label} has code number {code_index} of {len(self._codes)}")
+                raise ModelError(f"{place} has code number {code_index} of {len(self._codes)}")
             code, name, version = self._codes[code_index]
-            label, custom = f"{label} {name}", code == _CUSTOM
-            yield RawOperator(
-                index=i,
-                name=name,
-                version=version,
-                custom=custom,
-                options=_guarded(f"{label}: its options", read_options, operator, name, custom=custom),
-                inputs=self._indices(f"{label}: its inputs", operator, fields.OPERATOR_INPUTS, tensors, OPTIONAL),
-                outputs=self._indices(f"{label}: its outputs", operator, fields.OPERATOR_OUTPUTS, tensors),
-                code=code,
-            )
+            custom = code == _CUSTOM
+            place.set("{}, operator {} {}: its options", where, i, name)
+            options = read_options(operator, name, custom=custom)
+            place.set("{}, operator {} {}: its inputs", where, i, name)
+            inputs = self._indices(operator, fields.OPERATOR_INPUTS, tensors, OPTIONAL)
+            place.set("{}, operator {} {}: its outputs", where, i, name)
+            outputs = self._indices(operator, fields.OPERATOR_OUTPUTS, tensors)
+            yield RawOperator(i, name, version, custom, options, inputs, outputs, code)
 
-    @staticmethod
-    def _indices(where: str, table: Any, field: int, tensors: int, least: int = 0) -> tuple[int, ...]:
+    def _indices(self, table: Any, field: int, tensors: int, least: int = 0) -> tuple[int, ...]:
         """A vector of numbers of tensors. ``least`` is OPTIONAL if they may be left out."""
-        indices = _guarded(where, numbers, table, field, "i")
+        indices = numbers(table, field, "i")
         for index in indices:
             if not least <= index < tensors:
-                raise ModelError(f"{where} name tensor {index}, but there are {tensors} tensors")
+                raise ModelError(f"{self._place} name tensor {index}, but there are {tensors} tensors")
         return indices
 
 
@@ -299,7 +319,7 @@ def _builtin_code(table: tflite.OperatorCode) -> int:
 
 
 def _densified(
-    label: str, data: np.ndarray, kind: np.dtype[Any], shape: tuple[int, ...], table: tflite.SparsityParameters
+    label: object, data: np.ndarray, kind: np.dtype[Any], shape: tuple[int, ...], table: tflite.SparsityParameters
 ) -> np.ndarray:
     try:
         return dense(data.view(kind), shape, table)
@@ -307,7 +327,7 @@ def _densified(
         raise ModelError(f"{label} is sparse, and its values cannot be placed: {error}") from error
 
 
-def _unpacked(label: str, data: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+def _unpacked(label: object, data: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """The int8 values of int4 ones, of which a byte holds two, the first in its lower half."""
     count = math.prod(shape)
     if data.nbytes != -(-count // 2):

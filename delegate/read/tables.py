@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from flatbuffers.table import Table
@@ -15,6 +16,11 @@ _LENGTH_BYTES = 4
 """Bytes before a vector or a text that hold its length."""
 _ENTRY_BYTES = 4
 """Bytes of the offset to a table."""
+
+
+@lru_cache(64)
+def _shorts(count: int) -> struct.Struct:
+    return struct.Struct(f"<{count}H")
 
 
 class FastTable(Table):
@@ -31,7 +37,7 @@ class FastTable(Table):
         if places < 0:
             raise struct.error(f"the list of fields of the table at byte {position} begins before the file")
         size = _UINT16.unpack_from(content, places)[0]
-        self._places: tuple[int, ...] = struct.unpack_from(f"<{(size + 1) // 2}H", content, places)
+        self._places: tuple[int, ...] = _shorts((size + 1) // 2).unpack_from(content, places)
 
     def Offset(self, vtableOffset: int) -> int:  # noqa: N802, N803 - flatbuffers' names
         """The place of a field in the table; 0 if it is not there. The number of the first field is 4, then 6, 8 ..."""
