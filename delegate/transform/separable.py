@@ -18,12 +18,11 @@ from .patterns import pointwise_convolution
 def fuse_separable(graph: Graph) -> None:
     """Replace each pair by one node, if no other node reads the tensor between them."""
     for node in graph.forwards():
-        reader = graph.sole_reader(node.outputs[0])
-        pointwise = None if reader is None else pointwise_convolution(reader)
-        between = _between(graph, node, CLAMPS)
-        if not isinstance(node.operation, Depthwise) or node.operation.multiplier != 1 or between is None:
+        if not isinstance(node.operation, Depthwise) or node.operation.multiplier != 1:
             continue
-        if reader is not None and pointwise is not None and reader.inputs == node.outputs:
+        reader, between = graph.sole_reader(node.outputs[0]), _between(graph, node, CLAMPS)
+        pointwise = None if reader is None else pointwise_convolution(reader)
+        if reader is not None and pointwise is not None and reader.inputs == node.outputs and between is not None:
             activation, rounding = between
             operation = Separable(node.operation, activation, pointwise, rounding)
             graph.substitute({node, reader}, reader, name="SEPARABLE_CONV_2D", operation=operation, inputs=node.inputs)
@@ -32,9 +31,11 @@ def fuse_separable(graph: Graph) -> None:
 def fuse_expanded(graph: Graph) -> None:
     """Replace a 1x1 convolution and its only reader, a depthwise one (or pair), by one node."""
     for node in graph.forwards():
-        expansion, (reader, added) = pointwise_convolution(node), _filter(graph, node)
-        between = _between(graph, node, ACTIVATIONS)
-        if expansion is None or reader is None or between is None or reader.inputs != node.outputs:
+        expansion = pointwise_convolution(node)
+        if expansion is None:
+            continue
+        (reader, added), between = _filter(graph, node), _between(graph, node, ACTIVATIONS)
+        if reader is None or between is None or reader.inputs != node.outputs:
             continue
         if isinstance(reader.operation, Separable) or (
             isinstance(reader.operation, Depthwise) and reader.operation.multiplier == 1
@@ -87,25 +88,28 @@ def _filter(graph: Graph, node: Node) -> tuple[Node | None, tuple[str, ...] | No
 def fuse_separable_pairs(graph: Graph) -> None:
     """Replace two separable convolutions by one node, if only the second reads the first."""
     for node in graph.forwards():
-        readers = graph.readers(node.outputs[0])
-        if len(readers) != 1 or node.outputs[0] in graph.outputs or not graph.has_own_memory(node.outputs[0]):
+        first, between = _of_pair(node), node.outputs[0]
+        if first is None or between in graph.outputs or not graph.has_own_memory(between):
+            continue
+        readers = graph.readers(between)
+        second = _of_pair(readers[0]) if len(readers) == 1 else None
+        if second is None or readers[0].inputs != node.outputs:
             continue
         reader, (residual, rest), (next_residual, last) = readers[0], _residual(node), _residual(readers[0])
         activation = tuple(op.expression for op in rest)
-        first, second = node.operation, reader.operation
-        if not isinstance(first, Separable) or not isinstance(second, Separable) or activation not in CLAMPS:
-            continue
-        if first.rounding is not None or second.rounding is not None:
-            continue
-        if not (_keeps_size(first.depthwise.window) and _keeps_size(second.depthwise.window)):
-            continue
-        if any(op.operand == node.outputs[0] for op in last):
-            continue
-        if reader.inputs == node.outputs and not node.input_ops and not reader.input_ops:
+        if activation in CLAMPS and not any(op.operand == between for op in last):
             operation = SeparablePair(first, residual, activation, second, next_residual)
             graph.substitute(
                 {node, reader}, reader, name="SEPARABLE_PAIR", operation=operation, inputs=node.inputs, epilogue=last
             )
+
+
+def _of_pair(node: Node) -> Separable | None:
+    """The separable convolution that a node is, if it may be one of a pair, else None."""
+    operation = node.operation
+    if not isinstance(operation, Separable) or operation.rounding is not None or node.input_ops:
+        return None
+    return operation if _keeps_size(operation.depthwise.window) else None
 
 
 def _keeps_size(window: Window) -> bool:

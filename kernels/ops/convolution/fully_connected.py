@@ -38,7 +38,7 @@ class FullyConnected(Operation):
             if shapes[0][-1:] != (length,):
                 raise ValueError(f"rows of an input of shape {shapes[0]} do not have {length} values")
             return [(*shapes[0][:-1], units)]
-        return [(int(np.prod(shapes[0], dtype=np.int64)) // length, units)]
+        return [(math.prod(shapes[0]) // length, units)]
 
     def collapsed(self, shapes: list[tuple[int, ...]]) -> Sequence[Collapsed]:
         """Rows of one matrix."""
@@ -78,7 +78,7 @@ def _parse(node: TfliteNode) -> Parsed:
     units, length = weights.shape
     bias, keeps = optional_bias(node.inputs, units), bool(node.options.KeepNumDims())
     operation = FullyConnected(weights.constant, bias, keeps, weights.scales if weights.constant is not None else ())
-    if length == 0 or np.prod(source.shape, dtype=np.int64) % length:
+    if length == 0 or math.prod(source.shape) % length:
         raise Unsupported(f"input {source.shape} is no number of rows of {length} values")
     runtime = (0,) if weights.constant is not None else (0, 1)
     epilogue = (*computed_bias(node.inputs, units), *activation_epilogue(node.options.FusedActivationFunction()))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
-
-import numpy as np
 
 from ...operation import Fusion, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import LARGEST_RANK, TensorId
@@ -20,10 +19,10 @@ class Reshape(Operation):
     may_be_identity: ClassVar[bool] = True
 
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-        total = int(np.prod(shapes[0], dtype=np.int64))
-        known = int(np.prod([n for n in self.destination if n != -1], dtype=np.int64))
+        total = math.prod(shapes[0])
+        known = math.prod(n for n in self.destination if n != -1)
         destination = tuple(total // max(known, 1) if n == -1 else n for n in self.destination)
-        if int(np.prod(destination, dtype=np.int64)) != total:
+        if math.prod(destination) != total:
             raise ValueError(f"{shapes[0]} cannot be reshaped to {self.destination}")
         return [destination]
 

@@ -97,10 +97,10 @@ def lower_reduction(
     extents = (shape[0], shape[1], shape[2], slices(shape[3]))
     sizes = {f"REDUCED_{name}": extents[axis] if axis in axes else 1 for axis, name in enumerate("BHWS")}
     kept = {f"KEPT_{name}": 1 if axis in axes else extents[axis] for axis, name in enumerate("BHWS")}
-    items, count = int(np.prod(list(kept.values()))), int(np.prod(list(sizes.values())))
+    items, count = math.prod(kept.values()), math.prod(sizes.values())
     few = count >= LEAST_SHARED and items <= lowering.target.invocations // FEW_ITEMS_PART
     cooperative = few or count >= lowering.group_size // 2
-    values = int(np.prod([shape[axis] for axis in axes], dtype=np.int64))
+    values = math.prod(shape[axis] for axis in axes)
     constants: dict[str, int | float] = {**sizes, **kept, "ITEMS": items, "COOPERATIVE": int(cooperative)}
     constants |= {"KIND": KINDS[kind], "CHANNELS": int(3 in axes)}
     places = lowering.group_size if cooperative else 1
