@@ -54,13 +54,15 @@ def read_quantization(
 
 def _unsound(quantization: Quantization, dtype: str, *, constant: bool) -> str:
     """The invalid parameter, or "". A constant may have a scale of 0: all its values are 0."""
-    for scale in quantization.scales:
-        if not math.isfinite(scale) or scale < (0.0 if constant else _SMALLEST):
-            return f"with the scale {scale:g}, which is not a positive number"
+    scales, points = quantization.scales, quantization.zero_points
+    smallest = 0.0 if constant else _SMALLEST
+    if not math.isfinite(sum(scales)) or min(scales) < smallest:  # a sum of floats as doubles does not overflow
+        wrong = next(scale for scale in scales if not math.isfinite(scale) or scale < smallest)
+        return f"with the scale {wrong:g}, which is not a positive number"
     lowest, highest = _RANGES.get(dtype, (-(1 << 31), (1 << 31) - 1))
-    for point in quantization.zero_points:
-        if not lowest <= point <= highest:
-            return f"with the zero point {point}, which is not from {lowest} to {highest}"
+    if min(points) < lowest or max(points) > highest:
+        wrong = next(point for point in points if not lowest <= point <= highest)
+        return f"with the zero point {wrong}, which is not from {lowest} to {highest}"
     return ""
 
 

@@ -99,9 +99,10 @@ def _count(graph: Graph, node: Node, operation: Convolution | Depthwise | FullyC
     products = weight_scales * np.float32(input_scale or 1.0)
     bias = None if operation.bias is None else operation.bias.astype(np.float64) / products
     bias = bias if bias is None or input_scale is None else np.rint(bias)
+    weights = operation.weights / per_channel
     counted = replace(
-        operation, weights=np.rint(operation.weights / per_channel).astype(np.float32),
-        bias=None if bias is None else bias.astype(np.float32), scales=(), integer_weights=True,
+        operation, weights=np.rint(weights, out=weights), bias=None if bias is None else bias.astype(np.float32),
+        scales=(), integer_weights=True,
     )  # fmt: skip
     clamps, rest = _leading_clamp(node.epilogue)
     scale, lowest, highest = clamps or (1.0, 0.0, 0.0)

@@ -60,7 +60,7 @@ def float_view(tensor: TensorInfo) -> TensorInfo:
 
 
 def _is_valid(scales: tuple[float, ...]) -> bool:
-    return all(math.isfinite(scale) and scale > 0 for scale in scales)
+    return math.isfinite(sum(scales)) and min(scales) > 0
 
 
 def _dequantized(tensor: TensorInfo) -> TensorInfo:
@@ -73,7 +73,8 @@ def _dequantized(tensor: TensorInfo) -> TensorInfo:
     # One scale per channel, along the axis; or one for all.
     ends = (-1, *(1,) * (tensor.constant.ndim - 1 - tensor.quantization.axis)) if len(scales) > 1 else ()
     values = tensor.constant.astype(kind)
-    values -= zero_points.reshape(ends)
+    if zero_points.any():
+        values -= zero_points.reshape(ends)
     values *= scales.reshape(ends)
     floats = values.astype(np.float32, copy=False)
     given = tensor.quantization.scales if tensor.constant.dtype.itemsize == 1 else ()
