@@ -53,7 +53,7 @@ def lower_node(node: Node, lowered: Lowered) -> None:
         # Matrix units take weights of 16 bits, which would move sums across steps if halves did not hold them.
         target = replace(target, matrix_units=False)
     lowering = Lowering(node.inputs, node.outputs, lowered.shapes.__getitem__, lowered.scratch, target)
-    known = set(lowered.shapes)
+    known = set(lowered.shapes) if node.integers else set[TensorId]()
     launches = node.operation.lower(lowering)
     if node.integers:
         lowered.integers |= lowered.shapes.keys() - known  # intermediate results of an operator

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from framebind.delegate.transform.cleanup import remove_unused
 from framebind.delegate.transform.graph import Alias, Graph, Node
 from framebind.delegate.transform.pipeline import PASSES, transform
 from framebind.kernels.operation import FusedOp
@@ -89,6 +90,13 @@ def test_a_walk_meets_nodes_as_they_are_when_their_turn_comes() -> None:
             assert node.inputs == (1,)
     assert met == [(1,), (3,), (4,)]
     assert [node.outputs for node in graph.backwards()] == [(4,), (3,), (1,)]
+
+
+def test_what_only_unread_operators_touch_leaves_the_graph() -> None:
+    graph = graph_of(unary(0, 1), unary(0, 2), unary(2, 3), outputs=(1,))
+    remove_unused(graph)
+    assert [node.outputs for node in graph.nodes] == [(1,)] and graph.tensors.keys() == {0, 1}
+    assert graph.new_tensor(1, (1,)) == 4
 
 
 def test_new_tensors_have_new_numbers() -> None:
