@@ -124,12 +124,12 @@ def _splits_neighbours(subgraph: Subgraph, partitions: Sequence[Partitioned]) ->
 
 
 def taken_by_another_delegate(request: Request, operators: Sequence[int]) -> str | None:
-    return None if all(index in request.plan for index in operators) else "another delegate has taken it"
+    return None if request.plan.issuperset(operators) else "another delegate has taken it"
 
 
 def outside_node_range(request: Request, operators: Sequence[int]) -> str | None:
     first, last = request.options.first_delegate_node_index, request.options.last_delegate_node_index
-    if all(first <= index and (last is None or index <= last) for index in operators):
+    if first <= min(operators) and (last is None or max(operators) <= last):
         return None
     return "first_delegate_node_index or last_delegate_node_index leaves it out"
 

@@ -16,6 +16,7 @@ def shape_sources(subgraph: Subgraph, operators: Sequence[int], on_gpu: Collecti
     They are inputs of the subgraph, variables, and outputs of operators that are not ``on_gpu``.
     """
     producers = {tensor: operator for operator in subgraph.operators for tensor in operator.outputs}
+    computed = {tensor for index in on_gpu for tensor in subgraph.operators[index].outputs}
     found: set[int] = set()
     seen: set[int] = set()
     waiting = [tensor for index in operators for tensor in subgraph.operators[index].inputs]
@@ -24,9 +25,8 @@ def shape_sources(subgraph: Subgraph, operators: Sequence[int], on_gpu: Collecti
         if tensor < 0 or tensor in seen or subgraph.tensors[tensor].constant is not None:
             continue
         seen.add(tensor)
-        producer = producers.get(tensor)
-        if producer is None or producer.index not in on_gpu:
+        if tensor not in computed:
             found.add(tensor)
-        if producer is not None:
-            waiting.extend(producer.inputs)
+        if tensor in producers:
+            waiting.extend(producers[tensor].inputs)
     return tuple(sorted(found))
