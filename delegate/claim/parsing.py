@@ -148,8 +148,10 @@ def _refuse_types(raw: RawOperator, tensors: Mapping[int, TensorInfo]) -> None:
 
 def _refuse_unknown_shape(raw: RawOperator, parsed: ParsedSubgraph) -> None:
     """A tensor of unknown rank has the shape () in the file, like a scalar; operators are parsed for one rank."""
-    for tensor in (parsed.tensors[i] for i in raw.inputs if i in parsed.unknown):
-        raise Unsupported(f"tensor '{tensor.name}' comes from the CPU, and has no rank before the model runs")
+    for index in raw.inputs:
+        if index in parsed.unknown:
+            name = parsed.tensors[index].name
+            raise Unsupported(f"tensor '{name}' comes from the CPU, and has no rank before the model runs")
 
 
 def _parse(raw: RawOperator, given: TfliteNode, tensors: Mapping[int, TensorInfo]) -> tuple[Node, Bounds | None]:

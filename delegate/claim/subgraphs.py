@@ -29,16 +29,18 @@ def parse_operators(
     """Parse every operator, in order. See ``claim`` for the parameters."""
     parsed = unparsed(subgraph, quantized=quantized, shapes=shapes)
     add_tensors(variables, parsed)
-    order = AccessOrder(parsed)
+    order, on_gpu = AccessOrder(parsed), variables.by_operator()
+    states = {i for i, tensor in enumerate(subgraph.tensors) if tensor.variable}
     for raw in subgraph.operators:
         try:
-            reason, variable = variables.reason(raw), variables.of(raw)
+            reason, variable = variables.reason(raw), on_gpu.get(raw.index)
             if reason is not None:
                 raise Unsupported(reason)
             if is_loop(raw):
                 parsed.nodes[raw.index] = unroll(raw, parsed, subgraphs, unless=shapes)
             elif variable is None:
-                refuse_variable(raw, subgraph)
+                if not states.isdisjoint((*raw.inputs, *raw.outputs)):
+                    refuse_variable(raw, subgraph)
                 parsed.nodes[raw.index] = (parse_operator(raw, parsed, unless=shapes),)
             elif raw.index in variable.handles:
                 parsed.nodes[raw.index] = ()  # a handle is known

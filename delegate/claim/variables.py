@@ -56,9 +56,9 @@ class Variables:
             return "LiteRT keeps the variables of subgraphs that other operators run"
         return self.refused.get(raw.index)
 
-    def of(self, raw: RawOperator) -> Variable | None:
-        """The variable on the GPU that an operator reads, assigns or names."""
-        return next((v for v in self.on_gpu if raw.index in v.operators or raw.index in v.handles), None)
+    def by_operator(self) -> dict[int, Variable]:
+        """The variable on the GPU that each operator reads, assigns or names."""
+        return {index: variable for variable in self.on_gpu for index in (*variable.operators, *variable.handles)}
 
 
 class _Uses:

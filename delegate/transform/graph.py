@@ -41,7 +41,7 @@ class Node:
     def operands(self) -> tuple[int, ...]:
         """Every tensor that the node reads: its inputs, then the operands of its fused operations."""
         fused = (*self.input_ops, *self.epilogue)
-        return self.inputs + tuple(op.operand for op in fused if op.operand is not None)
+        return (*self.inputs, *[op.operand for op in fused if op.operand is not None])
 
     def __str__(self) -> str:
         epilogue = "".join(f" -> {op.expression}" for op in self.epilogue)
