@@ -57,6 +57,15 @@ class _Addresses:
         }  # fmt: skip
 
 
+def check_unmasked(array: np.ndarray) -> None:
+    """Raise BindingError for an array of numpy.ma: its memory says nothing about the values that are masked."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise BindingError(
+            f"an array of {array.shape} {array.dtype} of numpy.ma has a mask, which a GPU does not see: give what its "
+            "filled(value) returns, with the value that stands for masked ones"
+        )
+
+
 def share_elements(one: ArrayLayout, one_start: int, other: ArrayLayout, other_start: int) -> bool:
     """Whether two arrays in one allocation, which begin at these bytes of it, have an element in common."""
     return np.shares_memory(np.asarray(_Addresses(one, one_start)), np.asarray(_Addresses(other, other_start)))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .arrays import check_unmasked
 from .errors import BindingError
 
 CUDA, VERSION = 2, (1, 0)
@@ -233,6 +234,7 @@ def is_on_host(native: Any) -> bool:
 def host_array(native: Any) -> np.ndarray:
     """Such an object as a NumPy array on the same memory. Raises BindingError if it does not give it out."""
     if isinstance(native, np.ndarray):
+        check_unmasked(native)
         return native
     given = imported(native)
     description = {

@@ -132,7 +132,7 @@ def yuv_planes(device: Device, picture: YuvPicture, where: str, before: Sequence
         part = f"{where}, plane {number}"
         if on_host[0]:
             buffer_of = before[number] if number < len(before) else None
-            host, layout = host_plane(device, host_array(native), part, buffer_of)
+            host, layout = host_plane(device, _on_host(native, part), part, buffer_of)
             hosts.append(host)
             resource: Resource = host.buffer
         else:
@@ -178,6 +178,13 @@ def _borrowed(device: Device, native: Any, part: str) -> Resource:
     if resource.released:
         raise BindingError(f"{part}: {resource.label} is released; bind one that is alive")
     return resource
+
+
+def _on_host(native: Any, part: str) -> np.ndarray:
+    try:
+        return host_array(native)
+    except BindingError as error:
+        raise BindingError(f"{part}: {error}") from error
 
 
 def _luma_size(picture: YuvPicture, resource: Resource, layout: ArrayLayout | None, part: str) -> tuple[int, int]:

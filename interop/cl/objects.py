@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyopencl as cl
 
-from ..arrays import ArrayLayout
+from ..arrays import ArrayLayout, check_unmasked
 from ..errors import BindingError
 from ..record.checks import check_texels
 from ..transfers import transfers
@@ -213,6 +213,7 @@ class ClBuffer(_ClObject):
 
     def write(self, queue: cl.CommandQueue, array: np.ndarray, reason: str, offset: int = 0) -> None:
         """Copy ``array``'s bytes into the buffer from byte ``offset`` on, after what was enqueued before. Counted."""
+        check_unmasked(array)
         array = np.ascontiguousarray(array)
         self.check_range(offset, array.nbytes)
         if array.nbytes:
@@ -329,6 +330,7 @@ class ClImage(_ClObject):
 
     def write(self, queue: cl.CommandQueue, array: np.ndarray, reason: str) -> None:
         """Replace the whole content by ``array`` (height, width, channels), after what was enqueued before. Counted."""
+        check_unmasked(array)
         texels = np.ascontiguousarray(array)
         check_texels(self, texels, IMAGE_FORMATS[self.format][2])
         transfers.count("upload", texels.nbytes, reason)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...kernels.tensor import strides_of
 from .. import dlpack
-from ..arrays import ArrayLayout, array_layout
+from ..arrays import ArrayLayout, array_layout, check_unmasked
 from ..dlpack import LEGACY_STREAM
 from ..errors import BindingError
 from ..transfers import transfers
@@ -211,6 +211,7 @@ class CudaArray(CudaObject):
 
     def write(self, context: CudaContext, array: np.ndarray, reason: str, offset: int = 0) -> None:
         """Copy ``array``'s bytes to byte ``offset``, after what was submitted before. Counted; it waits."""
+        check_unmasked(array)
         array = np.ascontiguousarray(array)
         self._check_range(offset, array.nbytes)
         if array.nbytes:

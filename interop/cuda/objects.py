@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...kernels.views import TEXTURE_CHANNELS
-from ..arrays import SLICE_ALIGNMENT, ArrayLayout
+from ..arrays import SLICE_ALIGNMENT, ArrayLayout, check_unmasked
 from ..errors import BindingError
 from ..record.checks import check_texels
 from ..transfers import transfers
@@ -211,6 +211,7 @@ class CudaImage(CudaObject):
 
     def write(self, context: CudaContext, array: np.ndarray, reason: str) -> None:
         """Replace the whole content by ``array`` (height, width, channels). Counted as rows of ``pitch``; it waits."""
+        check_unmasked(array)
         texels = np.ascontiguousarray(array)
         check_texels(self, texels, IMAGE_FORMATS[self.format])
         rows = np.zeros((self.size[1], self.pitch), np.uint8)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import check_unmasked
 from ..errors import BindingError
 from ..transfers import transfers
 from . import query as gl_query
@@ -165,6 +166,7 @@ class GlBuffer(GlObject):
             First byte of the buffer to write.
         """
         self.check()
+        check_unmasked(array)
         array = np.ascontiguousarray(array)
         self._check_range(offset, array.nbytes)
         transfers.count("upload", array.nbytes, reason)

@@ -7,6 +7,7 @@ import weakref
 
 import numpy as np
 
+from ..arrays import check_unmasked
 from ..errors import BindingError, DeviceError
 from ..transfers import transfers
 from . import query as gl_query
@@ -124,6 +125,7 @@ class GlTexture(GlObject):
         ...     fb.GlTexture.from_array(np.zeros((48, 64, 3), np.uint8)).format
         'rgba8'
         """
+        check_unmasked(array)
         array = np.asarray(array)
         channels = 1 if array.ndim == 2 else array.shape[-1] if array.ndim == 3 else 0
         suffix = {"uint8": "8", "float16": "32f" if channels == 1 else "16f", "float32": "32f"}.get(array.dtype.name)
@@ -229,6 +231,7 @@ class GlTexture(GlObject):
 
     def _texels(self, array: np.ndarray) -> np.ndarray:
         """The array as the texture's own texels: its channels and dtype, C-contiguous."""
+        check_unmasked(array)
         array, pixels = np.asarray(array), FORMATS[self.format]
         accepted = {pixels.dtype, np.float32} if pixels.dtype is np.float16 else {pixels.dtype}
         if array.ndim == 2:

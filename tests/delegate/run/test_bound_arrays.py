@@ -218,6 +218,8 @@ READ_ONLY.flags.writeable = False
         (np.zeros((1, 6, 4, 3), np.float32), 0, r"its shape is \(1, 6, 4, 3\), and the tensor's \(1, 4, 6, 3\), or "),
         (np.zeros(71, np.float32), 0, r"its shape is \(71,\), .* or 72 values in one dimension fit"),
         (np.zeros((0, 4, 6, 3), np.float32), 0, "it is empty"),
+        (np.ma.masked_invalid(np.zeros(SHAPE, np.float32)), 0, r"of numpy.ma has a mask, .*: give what its filled\("),
+        (np.ma.zeros(SHAPE, np.float32), 2, "of numpy.ma has a mask"),
         (READ_ONLY, 2, "it is read-only, and the model writes it; bind a copy"),
         (np.broadcast_to(np.zeros((6, 3), np.float32), SHAPE), 2, "it is read-only"),
         (np.lib.stride_tricks.as_strided(np.zeros(99, np.float32), SHAPE, (0, 12, 12, 4)), 2, "elements share memory"),

@@ -380,6 +380,7 @@ def bind(obj: Any, tensor: TensorInfo = IMAGE, *, write: bool = False, **mapping
         (fb.YuvPicture([BYTES, CHROMA[:2]]), {}, "plane 1: it has 2 rows of 5 pixels, .* 10x6 has 3 of 5"),
         (fb.YuvPicture([BYTES, CHROMA[:, :4]]), {}, "plane 1: it has 3 rows of 4 pixels, .* has 3 of 5"),
         (fb.YuvPicture([BYTES, CHROMA], width=12, height=6), {}, "plane 0: it has 6 rows of 10 pixels, .* has 6 of 12"),
+        (fb.YuvPicture([BYTES, np.ma.asarray(CHROMA)]), {}, "plane 1: an array of .* uint8 of numpy.ma has a mask"),
         (fb.YuvPicture([BYTES, CHROMA.astype(np.uint16)]), {}, "plane 1: its numbers are uint16, and must be uint8"),
         (fb.YuvPicture([BYTES, CHROMA], format="p010"), {}, "plane 0: its numbers are uint8, and must be uint16"),
         (fb.YuvPicture([BYTES, np.zeros((3, 5, 3), np.uint8)]), {}, r"plane 1: its shape is \(3, 5, 3\)"),
