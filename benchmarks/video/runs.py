@@ -136,16 +136,7 @@ def run_sessions(
                 time.sleep(0.01)
             if wait is not None and not begin.broken:
                 wait()
-            counted = [each for each in made if isinstance(each, Counted)]
-            for each in counted:
-                each.count = 0
-            begin.wait()
-            fb.transfers.reset()
-            started, cpu = time.perf_counter(), time.process_time()
-            traces = (_trace(counted, end),) if len(counted) == sessions else ()
-            end.wait()
-            whole = Span(sum(counts), time.perf_counter() - started, time.process_time() - cpu)
-            runs.append(Run(whole, traces, fb.transfers.bytes, made[0].outputs))
+            runs.append(_one_run(made, counts, begin, end))
     except threading.BrokenBarrierError as error:
         errors.append(error)  # behind the one that broke it
         begin.abort()
@@ -154,6 +145,23 @@ def run_sessions(
     if errors:
         raise errors[0]
     return runs
+
+
+def _one_run(sessions: Sequence[Session], counts: list[int], begin: threading.Barrier, end: threading.Barrier) -> Run:
+    """Let the sessions, which wait for ``begin``, run until all wait for ``end``. ``counts`` has their frames then.
+
+    Raises BrokenBarrierError if one fails.
+    """
+    counted = [each for each in sessions if isinstance(each, Counted)]
+    for each in counted:
+        each.count = 0
+    begin.wait()
+    fb.transfers.reset()
+    started, cpu = time.perf_counter(), time.process_time()
+    traces = (_trace(counted, end),) if len(counted) == len(sessions) else ()
+    end.wait()
+    whole = Span(sum(counts), time.perf_counter() - started, time.process_time() - cpu)
+    return Run(whole, traces, fb.transfers.bytes, sessions[0].outputs)
 
 
 def _trace(sessions: Sequence[Counted], end: threading.Barrier) -> tuple[Sample, ...]:
