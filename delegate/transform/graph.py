@@ -139,7 +139,7 @@ class Graph:
         for node in ordered:
             if node in self._place:
                 self._exchange(node, ())
-        self.changes.append(f"{', '.join(node.name for node in ordered)} {list(indices)}: now {new[-1]}")
+        self.changes.append(f"{', '.join(node.name for node in ordered)} {list(indices)}: now {new[-1].name}")
 
     def remove(self, node: Node, reason: str) -> None:
         """Drop a node whose output is no longer read, or is now written by other nodes. Logs the reason."""
