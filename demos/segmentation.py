@@ -187,7 +187,7 @@ def finder(model: Model, size: tuple[int, int], effect: Effect | None = None) ->
         if is_classes:
             found = class_rows(np.bincount(small.ravel(), minlength=channels) / small.size)
         else:
-            found = person_rows(np.count_nonzero(small >= 0.5) / small.size)
+            found = person_rows(float(np.mean(small >= 0.5)))
         return found
 
     def mark(marks: fb.Marks) -> None:
@@ -198,12 +198,16 @@ def finder(model: Model, size: tuple[int, int], effect: Effect | None = None) ->
             return partial(painter.color_classes, small, colors)
         return partial(painter.cut_out, small, _color(BACKGROUND))
 
-    def values() -> npt.NDArray[np.uint8]:
-        return (shares.enlarge_classes if is_classes else shares.enlarge)(small, size)
+    def values(shown: tuple[int, int]) -> npt.NDArray[np.uint8]:
+        return (shares.enlarge_classes if is_classes else shares.enlarge)(small, shown)
+
+    def colored(shown: tuple[int, int]) -> npt.NDArray[np.uint8]:
+        return rgba[values(shown)]
 
     seen = 255 * np.array([(0.0, 0.0, 0.0), *colors[1:]]) if is_classes else np.arange(256)[:, None].repeat(3, 1)
     rgba = np.concatenate([seen.round(), np.full((len(seen), 1), 255)], 1).astype(np.uint8)
-    return Finder(find, mark if is_classes else None, Mask(values, lambda: rgba[values()], names), paint)
+    mask = Mask(partial(values, size), partial(colored, size), names)
+    return Finder(find, mark if is_classes else None, mask, colored, paint)
 
 
 def person_rows(share: float) -> list[dict[str, Any]]:

@@ -103,5 +103,7 @@ class Finder:
     """Adds marks to the last frame, as ``Task.overlay``; None if the task has none."""
     mask: Mask | None = None
     """Gives the mask of the last frame, at the picture's size; None if the task has none."""
+    colored_mask: Callable[[tuple[int, int]], npt.NDArray[np.uint8]] | None = None
+    """Gives the picture ``Mask.show`` of the mask, at any size (width, height); None if the task has none."""
     paint: Callable[[], Callable[[fb.Planes], None]] | None = None
     """Gives a function that paints the last frame below the marks, on any thread; None if the task only marks it."""

@@ -89,8 +89,9 @@ class BoundView:
     def pixels(self) -> npt.NDArray[Any]:
         assert self._picture is not None
         pixels = read_picture(self._picture, self._source.rotation, self._viewer.context)
-        if self._finder.mask is not None:
-            tint(pixels, np.asarray(self._finder.mask.show()))
+        if self._finder.colored_mask is not None:
+            height, width = pixels.shape[:2]
+            tint(pixels, self._finder.colored_mask((width, height)))
         if self._finder.mark is not None:
             marks = fb.Marks(scale=pixels.shape[1] / self._size[0])
             self._finder.mark(marks)
@@ -130,10 +131,9 @@ def _rows(plane: Any, context: Any) -> npt.NDArray[np.uint8]:
 
 
 def tint(pixels: npt.NDArray[np.uint8], mask: npt.NDArray[np.uint8]) -> None:
-    """Mix the colours of a mask, RGBA of any size, into a picture, where they are not black."""
+    """Mix the colours of a mask, RGBA, into a picture of the same size, where they are not black."""
     import cv2  # only here: commands start without it
 
-    small = np.asarray(cv2.resize(mask, pixels.shape[1::-1], interpolation=cv2.INTER_NEAREST), np.uint8)
-    is_tinted = (small[..., 0] | small[..., 1] | small[..., 2]).astype(bool)  # faster than any()
-    mixed = cv2.addWeighted(pixels, 1 - _TINT, small, _TINT, 0)
+    is_tinted = (mask[..., 0] | mask[..., 1] | mask[..., 2]).astype(bool)  # faster than any()
+    mixed = cv2.addWeighted(pixels, 1 - _TINT, mask, _TINT, 0)
     np.copyto(pixels[..., :3], mixed[..., :3], where=is_tinted[..., None])

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +25,15 @@ from framebind.demos.apis import GL
 from framebind.demos.flags import GpuFlags
 from framebind.demos.processing.tasks import model_of
 from framebind.demos.processing.work import Work
+from framebind.demos.vision.labels import palette
 from framebind.demos.watching.bound import BindingViewer, BoundView, read_picture, tint
 from framebind.demos.watching.drawn import DrawingViewer
 from framebind.demos.watching.figures import Latencies
-from framebind.demos.watching.pictures import WEB_PICTURE
+from framebind.demos.watching.pictures import WEB_PICTURE, WIDEST
 from framebind.demos.watching.stream import name_of, names_of
 from framebind.demos.watching.watcher import Watcher
 from framebind.interop.frames.capture.handover import Waits
+from support.demo_models import brightness
 from support.environment import ROOT
 from support.recording_driver import RecordingDriver
 from support.tiny_models import chain
@@ -145,10 +148,34 @@ def test_planes_of_a_gpu_are_read_for_the_page_and_counted(recorder: RecordingDr
 
 
 def test_a_mask_tints_the_picture_where_it_is() -> None:
-    pixels, mask = np.full((4, 6, 4), 100, np.uint8), np.zeros((8, 12, 4), np.uint8)
-    mask[:, 6:] = 0, 200, 0, 255
+    pixels, mask = np.full((4, 6, 4), 100, np.uint8), np.zeros((4, 6, 4), np.uint8)
+    mask[:, 3:] = 0, 200, 0, 255
     tint(pixels, mask)
     assert (pixels[:, :3] == 100).all() and (pixels[:, 3:] == (50, 150, 50, 100)).all()
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_a_mask_is_made_at_the_size_of_the_page_s_picture(context: fb.GlContext, tmp_path: Path) -> None:
+    (model := tmp_path / "bright.tflite").write_bytes(brightness(21, 0.5))
+    half = np.zeros((108, 2 * WIDEST, 3), np.uint8)
+    half[:, WIDEST:] = 255
+    cv2.imwrite(str(tmp_path / "half.png"), half)
+    viewer = BindingViewer(context, Work("segment", str(model), save=(), flags=GpuFlags()), api=GL)
+    with contextlib.closing(viewer.model), viewer.open(str(tmp_path / "half.png"), fb.StreamOptions()) as source:
+        view = viewer.view(source, "half")
+        while (frame := viewer.poll(source)) is None:
+            assert not source.ended
+        view.find(frame)
+        view.pixels()  # loads the font
+        tracemalloc.start()
+        pixels = view.pixels()
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert pixels.shape == (54, WIDEST, 4)
+    assert most < half[..., :1].size * 4, "no mask of the frame's size is among it"
+    color = 255 * np.array(palette(21)[15])
+    assert np.abs(pixels[30:, WIDEST // 2 + 20 :, :3] - (255 + color) / 2).max() <= 2
+    assert pixels[30:, : WIDEST // 2 - 20, :3].max() <= 2
 
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
