@@ -86,10 +86,12 @@ def parse_operator(raw: RawOperator, parsed: ParsedSubgraph, *, unless: Collecti
     values = _output_values(node, tensors)
     for output, shape, constant in zip(raw.outputs, shapes, values, strict=True):
         known = tensors[output]
-        is_known = output in unless or known.shape == shape
+        has_shape = output in unless or shape == known.shape
+        if has_shape and constant is None and bounds is None and known.dtype == "float32":
+            continue  # the file says all that there is to know of most tensors
         tensors[output] = replace(
             known,
-            shape=known.shape if is_known else tuple(map(int, shape)),
+            shape=known.shape if has_shape else tuple(map(int, shape)),
             constant=constant if constant is not None else known.constant,
             exact_in_f32=exact,
             bounds=bounds,

@@ -112,6 +112,7 @@ MEMCMP = ctypes.CFUNCTYPE(ctypes.c_int, P, P, ctypes.c_size_t)(
 )
 
 C = TypeVar("C", bound=ctypes.Structure | ctypes.Array[Any] | ctypes.c_int)
+_INT_BYTES = ctypes.sizeof(ctypes.c_int)
 _PAGE_BYTES = 4096
 """Bytes of a page. On machines with larger pages, several of these are one page."""
 
@@ -173,10 +174,11 @@ class _Memory:
         return ctypes.string_at(self.readable(address, nbytes, what), nbytes)  # a new type for each length takes longer
 
     def ints(self, address: int | None, what: str, limit: int) -> tuple[int, ...]:
-        count = self.structure(ctypes.c_int, address, what).value
+        count = ctypes.c_int.from_address(self.readable(address, _INT_BYTES, what)).value
         if not 0 <= count <= limit:
             raise LayoutMismatch(f"{what} claims {count} elements")
-        return tuple(self.structure(ctypes.c_int * (count + 1), address, what)[1:])
+        start = self.readable(address, _INT_BYTES * (count + 1), what) + _INT_BYTES
+        return tuple((ctypes.c_int * count).from_address(start))
 
     def expect_ints(self, what: str, address: int | None, expected: tuple[int, ...]) -> None:
         seen = self.structure(ctypes.c_int * (len(expected) + 1), address, what)[:]
