@@ -58,8 +58,10 @@ class _Addresses:
 
 
 def check_unmasked(array: np.ndarray) -> None:
-    """Raise BindingError for an array of numpy.ma: its memory says nothing about the values that are masked."""
-    if isinstance(array, np.ma.MaskedArray):
+    """Raise BindingError for an array of numpy.ma: its memory says nothing about the values that are masked. A plain
+    array does not import numpy.ma, which takes many milliseconds.
+    """
+    if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):
         raise BindingError(
             f"an array of {array.shape} {array.dtype} of numpy.ma has a mask, which a GPU does not see: give what its "
             "filled(value) returns, with the value that stands for masked ones"

@@ -32,6 +32,7 @@ with fb.GlContext.headless():
         interpreter.invoke()
     assert np.allclose(result.read(), np.exp(0.5), rtol=1e-5)
     delegate.close()
+    assert "numpy.ma" not in sys.modules, "imported for an array without a mask"
     try:
         fb.open_source("synthetic")
     except fb.SourceError as error:
