@@ -176,7 +176,11 @@ def _set(metadata: int, vector: str, values: list[int]) -> Damage:
 
 
 def _change(**fields: Any) -> Damage:
-    return lambda table: [setattr(table, name, value) for name, value in fields.items()] and None
+    def damage(table: Any) -> None:
+        for name, value in fields.items():
+            setattr(table, name, value)
+
+    return damage
 
 
 DAMAGES: list[tuple[str, Damage, str]] = [

@@ -78,7 +78,8 @@ class Starts:
     limit: float = float("inf")
 
     def __call__(self, *, sustained: bool = True, keep: bool = True) -> Array:
-        self.challenged.clear(), self.rounds.clear()
+        self.challenged.clear()
+        self.rounds.clear()
         preference = fb.InferencePreference
         given: dict[str, Any] = {"serialization_dir": self.folder, "model_token": "tuned"} if keep else {}
         given["inference_preference"] = preference.SUSTAINED_SPEED if sustained else preference.FAST_SINGLE_ANSWER

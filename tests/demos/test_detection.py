@@ -23,6 +23,7 @@ from framebind.demos.player.run import run
 from framebind.demos.vision import ssd
 from framebind.demos.vision.boxes import decode_faces
 from framebind.demos.vision.labels import palette, read_labels
+from framebind.demos.vision.one_euro import OneEuro
 from framebind.demos.vision.selection import MOST_BOXES
 from support.demo_models import object_model
 from support.environment import photograph_path
@@ -163,7 +164,7 @@ def test_other_models_and_labels_of_other_models(tmp_path: Path, model_path: Mod
 
 def test_boxes_are_smoothed_with_those_of_the_same_object() -> None:
     def seen(*boxes: tuple[float, ...]) -> list[Detection]:
-        filters = [detection.OneEuro(detection.MIN_CUTOFF, 0.1) for _ in boxes]
+        filters = [OneEuro(detection.MIN_CUTOFF, 0.1) for _ in boxes]
         places = [np.array(box[:4], np.float32) for box in boxes]
         return [Detection(p, 0.9, int(b[4]), f) for p, b, f in zip(places, boxes, filters, strict=True)]
 

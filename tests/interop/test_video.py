@@ -49,6 +49,7 @@ class Frames:
     """
 
     fps, name = 25.0, "a test source"
+    damaged, status, retry = 0, "", None
 
     def __init__(self, frames: list[Picture | None], go: threading.Event | None = None) -> None:
         self.frames, self.live, self.length, self.go = frames, go is not None, len(frames), go
@@ -202,7 +203,7 @@ def test_a_context_that_goes_first_stops_the_worker(es: bool) -> None:
 
 
 @pytest.fixture
-def clip(tmp_path: Path, photograph: Callable[..., Picture]) -> Iterator[Path]:
+def clip(tmp_path: Path, photograph: Callable[..., Picture]) -> Path:
     """A video of 10 frames, 64x48: a photograph that gets darker."""
     path = tmp_path / "clip.avi"
     writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"MJPG"), 25.0, (64, 48))

@@ -144,7 +144,8 @@ def test_the_state_moves_on_where_nobody_reads_the_output(gpu: Device) -> None:
     interpreter, _ = on_gpu(gpu, model)
     cpu = on_cpu(model)
     for x in frames(FORM):
-        run(interpreter, x), run(cpu, x)
+        run(interpreter, x)
+        run(cpu, x)
     for ours, theirs in zip(states(interpreter), states(cpu), strict=True):
         close_to(ours, theirs)
 
@@ -234,8 +235,9 @@ def test_allocating_and_resizing(gpu: Device) -> None:
     ):
         for _ in range(2):
             close_to(run(interpreter, x), run(cpu, x))
-        act(interpreter), act(cpu)
-        interpreter.allocate_tensors(), cpu.allocate_tensors()
+        for each in (interpreter, cpu):
+            act(each)
+            each.allocate_tensors()
         close_to(run(interpreter, x), run(cpu, x))
     interpreter.resize_tensor_input(X, (3, 3))
     with pytest.raises(fb.ModelError, match="operator 0 LSTM: an input and states of shapes"):
@@ -306,7 +308,8 @@ def test_states_of_two_signatures(gpu: Device) -> None:
             ours, theirs = (each.get_signature_runner(name)(x=x)["y"] for each in (interpreter, cpu))
             close_to(ours, theirs)
         if number == 1:
-            interpreter.reset_all_variables(), cpu.reset_all_variables()
+            interpreter.reset_all_variables()
+            cpu.reset_all_variables()
     close_to(interpreter.get_tensor(CELL, 1), cpu.get_tensor(CELL, 1))
 
 
@@ -360,7 +363,8 @@ def test_litert_s_own_interpreter(gpu: Device) -> None:
         close_to(run(interpreter, x), run(cpu, x))
         assert all(np.isnan(state).all() for state in states(interpreter))
         if number % 2:
-            interpreter.reset_all_variables(), cpu.reset_all_variables()
+            interpreter.reset_all_variables()
+            cpu.reset_all_variables()
             np.testing.assert_array_equal(interpreter.get_tensor(CELL), 0)
 
 

@@ -257,6 +257,7 @@ class Vanishing:
     """A reader whose thread is ended by something that is no Exception."""
 
     name, size, fps, length, live, captured, time = "a reader", (4, 4), None, None, False, None, None
+    damaged, status, retry = 0, "", None
 
     def __init__(self) -> None:
         self.closed, self.layout = False, layout_of("bgr", 4, 4)
