@@ -388,7 +388,7 @@ class Engine:
         graph = self.graph(0)
         assert graph is not None, "partitions were found, so LiteRT has shown the graph"
         subgraph = graph.subgraph
-        computed, readers = self.boundary.is_computed(key), self.boundary.cpu_readers(key)
+        computed, readers = key in self.boundary.uses.computed, self.boundary.uses.cpu_readers.get(key, [])
         what = tensor_label(tensor, subgraph.tensors[tensor])
         if readers and not computed:
             named = ", ".join(f"{i} {subgraph.operators[i].name}" for i in readers)

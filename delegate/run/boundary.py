@@ -17,15 +17,13 @@ from ..claim.variables import Variable
 from ..litert.native import NativeGraph
 from ..options import WaitType
 from ..plan.binding import Binding, Mappings
+from ..plan.tensor_uses import Key, TensorUses
 from ..read.model import RawOperator
 from .arrays import fill_from_host
 from .bindings import rebound
 from .frames import exchanged, negotiated, read_frames
 from .messages import tensor_label
 from .state import State
-
-Key = tuple[int, int]
-"""Number of the subgraph, and of the tensor in it."""
 
 
 @dataclass
@@ -64,16 +62,8 @@ class BoundaryTensors:
         self._wait_type, self.waits = wait_type, wait_type is not WaitType.DO_NOT_WAIT
         self.device: Device | None = None
         """The device that the tensors are on; None before an operator needed one."""
-        self._computed: set[Key] = set()
-        """Tensors that partitions compute: their values come from the GPU, not from the CPU."""
-        self._read_on_gpu: set[Key] = set()
-        """Tensors that partitions read from GPU memory that earlier ones wrote."""
-        self._uploaded: set[Key] = set()
-        """Tensors that a partition copies from the CPU, for all later partitions too."""
-        self._shared: set[Key] = set()
-        """Those of them that later partitions read."""
-        self._cpu_readers: dict[Key, list[int]] = {}
-        """The numbers of the operators on the CPU that read a tensor."""
+        self.uses = TensorUses()
+        """The partitions and operators that compute and read the tensors."""
         self._unreadable: set[Key] = set()
         """Tensors that were computed on the GPU and not copied to the CPU since."""
         self.awaited: set[Key] = set()
@@ -88,7 +78,7 @@ class BoundaryTensors:
         """Tensors that are bound to arrays in the CPU's memory, which runs copy."""
         self._staging: dict[Key, Resource] = {}
 
-    # The device, the subgraphs and their partitions -------------------------------------------------------------------
+    # The device and the subgraphs -------------------------------------------------------------------------------------
 
     @property
     def open_device(self) -> Device:
@@ -103,35 +93,8 @@ class BoundaryTensors:
 
     def begin_subgraph(self, number: int, on_cpu: Iterable[RawOperator]) -> None:
         """Begin again with a subgraph; its operators ``on_cpu`` do not run on the GPU. The user's bindings stay."""
-        for keys in (self._computed, self._read_on_gpu, self._uploaded, self._shared, self._unreadable):
-            keys -= {key for key in keys if key[0] == number}
-        for key in [key for key in self._cpu_readers if key[0] == number]:
-            del self._cpu_readers[key]
-        for operator in on_cpu:
-            for tensor in operator.inputs:
-                self._cpu_readers.setdefault((number, tensor), []).append(operator.index)
-
-    def add_partition(self, subgraph: int, inputs: Iterable[int], outputs: Iterable[int]) -> tuple[int, ...]:
-        """Add a partition after all earlier ones, and return the inputs that it copies from the CPU.
-
-        Partitions are added in the order in which they run. So an input that an earlier one computes, or copies from
-        the CPU, is on the GPU already.
-        """
-        read = {(subgraph, tensor) for tensor in inputs}
-        self._read_on_gpu |= read & self._computed
-        self._shared |= read & self._uploaded
-        keys = read - self._computed - self._uploaded
-        self._uploaded |= keys
-        self._computed |= {(subgraph, tensor) for tensor in outputs}
-        return tuple(sorted(tensor for _, tensor in keys))
-
-    def is_computed(self, key: Key) -> bool:
-        """Whether a partition computes the tensor."""
-        return key in self._computed
-
-    def cpu_readers(self, key: Key) -> list[int]:
-        """The numbers of the operators on the CPU that read the tensor."""
-        return self._cpu_readers.get(key, [])
+        self.uses.begin_subgraph(number, on_cpu)
+        self._unreadable -= {key for key in self._unreadable if key[0] == number}
 
     # What the user binds ----------------------------------------------------------------------------------------------
 
@@ -184,7 +147,7 @@ class BoundaryTensors:
         known = bound.compatibility_key
         if known is not None and getattr(obj, "compatibility_key", None) == known and not obj.released:
             device.check()
-            if key in self._computed:  # until the next run, it is read from where the last one wrote it
+            if key in self.uses.computed:  # until the next run, it is read from where the last one wrote it
                 previous = bound.binding = replace(previous)
             bound.obj = previous.resource = obj
             return previous
@@ -196,7 +159,7 @@ class BoundaryTensors:
     def _negotiate(self, key: Key, bound: _Bound, tensor: TensorInfo) -> Binding:
         before = self._bound.get(key)
         return negotiated(
-            self.open_device, bound.obj, tensor, key[1], write=key in self._computed, mapping=bound.mapping,
+            self.open_device, bound.obj, tensor, key[1], write=key in self.uses.computed, mapping=bound.mapping,
             previous=before.binding if before else None,
         )  # fmt: skip
 
@@ -254,7 +217,7 @@ class BoundaryTensors:
     def upload_for_others(self, graph: NativeGraph, tensor: int, info: TensorInfo) -> None:
         """Copy a tensor in the place of the partition that copies it and does not run on the GPU now."""
         key = (graph.index, tensor)
-        if key in self._shared and not self.is_on_gpu(key):
+        if key in self.uses.shared and not self.is_on_gpu(key):
             self.binding(key, info)
             self.upload(graph, tensor)
 
@@ -293,14 +256,14 @@ class BoundaryTensors:
             graph.mark_current(tensor)
             return
         # IF and WHILE on the CPU read the results of the other subgraphs.
-        if self.keep_outputs and graph.index == 0 and key not in self._cpu_readers:
+        if self.keep_outputs and graph.index == 0 and key not in self.uses.cpu_readers:
             if key not in self._unreadable:
                 self._unreadable.add(key)
                 graph.mark_current(tensor)  # or LiteRT would copy it at the end of each invoke
         else:
             self._unreadable.discard(key)
             graph.mark_stale(tensor)
-            if graph.index == 0 and (key in self._cpu_readers or tensor in graph.subgraph.outputs):
+            if graph.index == 0 and (key in self.uses.cpu_readers or tensor in graph.subgraph.outputs):
                 self.awaited.add(key)
 
     def _copy_to_user_array(self, graph: NativeGraph, key: Key) -> bool:
@@ -310,7 +273,7 @@ class BoundaryTensors:
         hosts = [host for part in binding.parts for host in part.hosts]
         for host in hosts:
             host.download(self.open_device, f"output tensor {tensor} '{info.name}' to its array")
-        if (self.keep_outputs and key not in self._cpu_readers) or len(hosts) < len(binding.parts):
+        if (self.keep_outputs and key not in self.uses.cpu_readers) or len(hosts) < len(binding.parts):
             return False
         fill_from_host(graph.array(tensor), binding, info)
         self._unreadable.discard(key)
@@ -335,7 +298,7 @@ class BoundaryTensors:
         key = (graph.index, tensor)
         if key in self._states:
             self._states[key].download()
-        elif key in self._computed and (graph.is_stale(tensor) or key in self._unreadable):
+        elif key in self.uses.computed and (graph.is_stale(tensor) or key in self._unreadable):
             self.download(graph, tensor)
             graph.mark_current(tensor)
 
@@ -344,7 +307,7 @@ class BoundaryTensors:
         key = (graph.index, tensor)
         self._unreadable.discard(key)
         graph.mark_current(tensor)
-        if key in self._read_on_gpu:
+        if key in self.uses.read_on_gpu:
             self.binding(key, info)
             self.upload(graph, tensor)
 
@@ -361,10 +324,7 @@ class BoundaryTensors:
         """Free the staging buffers and forget the computed tensors, but not the user's bindings."""
         for buffer in self._staging.values():
             buffer.release()
-        for known in (
-            self._staging, self._bindings, self._on_host, self._computed, self._read_on_gpu, self._cpu_readers,
-            self._unreadable, self._uploaded, self._shared, self.awaited,
-        ):  # fmt: skip
+        for known in (self._staging, self._bindings, self._on_host, self.uses, self._unreadable, self.awaited):
             known.clear()
 
     def forget_states(self) -> None:

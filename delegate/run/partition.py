@@ -57,7 +57,7 @@ class Partition:
         self._variables = {variable.tensor: variable for variable in used}
         """The variables that the partition reads or assigns, by the tensors that stand for their values."""
         copied = [tensor for tensor in self.inputs if tensor not in self._states]
-        self._from_cpu = boundary.add_partition(native.index, copied, self.outputs)
+        self._from_cpu = boundary.uses.add_partition(native.index, copied, self.outputs)
         self._uploads = Uploads()
         self._announced = self._announced_inputs()
         """The inputs of the model that this partition copies, if the interpreter reports when they are set."""
