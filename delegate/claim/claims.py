@@ -198,7 +198,7 @@ def unneeded_constants(claimed: Mapping[int, tuple[Node, ...]], subgraph: Subgra
     reasons: dict[int, str] = {}
     on_cpu = {i for raw in subgraph.operators if raw.index not in claimed for i in raw.inputs} | set(subgraph.outputs)
     for index, nodes in sorted(claimed.items(), reverse=True):  # a DENSIFY after its DEQUANTIZE
-        if nodes and isinstance(nodes[0].operation, Dequantize) and nodes[0].outputs[0] in on_cpu:
+        if nodes and nodes[0].outputs[0] in on_cpu and isinstance(nodes[0].operation, Dequantize):
             on_cpu.update(nodes[0].inputs)
             reasons[index] = "the CPU needs its result, which is constant; operators on the GPU have it already"
     return reasons

@@ -44,8 +44,9 @@ def unread_integers(claimed: Mapping[int, tuple[Node, ...]]) -> dict[int, str]:
     reasons: dict[int, str] = {}
     read: set[int] = set()
     for index, nodes in sorted(claimed.items(), reverse=True):
-        if nodes and all(node.integers and not read & set(node.outputs) for node in nodes):
+        if nodes and all(node.integers and read.isdisjoint(node.outputs) for node in nodes):
             reasons[index] = "it computes integers that no operator on the GPU reads"
-        else:
-            read.update(i for node in nodes for i in node.operands)
+            continue
+        for node in nodes:
+            read.update(node.operands)
     return reasons

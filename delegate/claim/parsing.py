@@ -79,12 +79,11 @@ def parse_operator(raw: RawOperator, parsed: ParsedSubgraph, *, unless: Collecti
     refuse_scales(raw, parsed.stored)
     _refuse_half_results(raw, parsed.stored)
     _refuse_unknown_shape(raw, parsed)
-    node, bounds = _parse(raw, parsed.node_of(raw), tensors)
+    row = _find(raw)
+    node, bounds = _parse(row, raw, parsed.node_of(raw), tensors)
     _refuse_types(raw, tensors)
-    shapes = _output_shapes(node, tensors, _find(raw).max_rank)
-    exact = not node.integers and not isinstance(node.operation, Constant)
-    values = _output_values(node, tensors)
-    for output, shape, constant in zip(raw.outputs, shapes, values, strict=True):
+    shapes = _output_shapes(node, tensors, row.max_rank)
+    for output, shape, constant in zip(raw.outputs, shapes, _output_values(node, tensors), strict=True):
         known = tensors[output]
         has_shape = output in unless or shape == known.shape
         if has_shape and constant is None and bounds is None and known.dtype == "float32":
@@ -93,14 +92,14 @@ def parse_operator(raw: RawOperator, parsed: ParsedSubgraph, *, unless: Collecti
             known,
             shape=known.shape if has_shape else tuple(map(int, shape)),
             constant=constant if constant is not None else known.constant,
-            exact_in_f32=exact,
+            exact_in_f32=not node.integers and not isinstance(node.operation, Constant),
             bounds=bounds,
         )
     return node
 
 
 def _output_values(node: Node, tensors: Mapping[int, TensorInfo]) -> Sequence[np.ndarray | None]:
-    """The values of a node's outputs that are constants."""
+    """The values of a node's outputs; None for each that is not constant."""
     if isinstance(node.operation, Dequantize):
         return [tensors[node.inputs[0]].constant]
     return node.operation.values if isinstance(node.operation, Constant) else [None] * len(node.outputs)
@@ -141,7 +140,7 @@ def refuse_variable(raw: RawOperator, subgraph: Subgraph) -> None:
 
 def _refuse_types(raw: RawOperator, tensors: Mapping[int, TensorInfo]) -> None:
     """Only constants may be sparse, of 16 bits and so on: SHAPE and ZEROS_LIKE do not look at the type."""
-    for tensor in (tensors[i] for i in raw.inputs if i >= 0):
+    for tensor in [tensors[i] for i in raw.inputs if i >= 0]:
         if tensor.constant is not None or tensor.dtype in RUNTIME_DTYPES:
             continue
         if tensor.dtype != "complex64" or not tensor.exact_in_f32:  # an operator of the GPU wrote it: see claims.py
@@ -156,9 +155,10 @@ def _refuse_unknown_shape(raw: RawOperator, parsed: ParsedSubgraph) -> None:
             raise Unsupported(f"tensor '{name}' comes from the CPU, and has no rank before the model runs")
 
 
-def _parse(raw: RawOperator, given: TfliteNode, tensors: Mapping[int, TensorInfo]) -> tuple[Node, Bounds | None]:
+def _parse(
+    row: TfliteOp, raw: RawOperator, given: TfliteNode, tensors: Mapping[int, TensorInfo]
+) -> tuple[Node, Bounds | None]:
     """The operator as a node, and the bounds of the integers that it computes, if they are known."""
-    row = _find(raw)
     folded = fold(row, given, lambda: rule_shapes(row, given))
     if folded is not None:
         return Node("CONSTANT", Constant(tuple(folded)), raw.inputs[:1], raw.outputs, (), (raw.index,)), None
@@ -171,12 +171,12 @@ def _parse(raw: RawOperator, given: TfliteNode, tensors: Mapping[int, TensorInfo
         raise Unsupported(
             f"its options, or its tensors {names}, are not those of {raw.name} ({type(error).__name__}: {error})"
         ) from error
-    epilogue = tuple(
+    epilogue = [
         op if op.operand is None else replace(op, operand=raw.inputs[op.operand])
         for op in (*parsed.epilogue, *rounding_epilogue(row, given, parsed))
-    )
-    picked = tuple(raw.inputs[i] for i in parsed.inputs)
-    node = Node(raw.name, parsed.operation, picked, raw.outputs, epilogue, (raw.index,))
+    ]
+    picked = [raw.inputs[i] for i in parsed.inputs]
+    node = Node(raw.name, parsed.operation, tuple(picked), raw.outputs, tuple(epilogue), (raw.index,))
     if parsed.integers or needs_integers(node, tensors):
         node = replace(node, integers=True)
         check_integers(node, tensors)
@@ -213,5 +213,5 @@ def _output_shapes(node: Node, tensors: Mapping[int, TensorInfo], max_rank: int)
 def _refuse_shape(tensor: TensorInfo, shape: Shape, max_rank: int) -> None:
     if len(shape) > max_rank:
         raise Unsupported(f"tensor '{tensor.name}' has rank {len(shape)}; at most {max_rank} is supported")
-    if min(shape, default=1) < 1:
+    if shape and min(shape) < 1:
         raise Unsupported(f"tensor '{tensor.name}' has the empty or dynamic shape {shape}")

@@ -224,7 +224,7 @@ class _Reader:
 
     def _tensor(self, name: str, tensor: tflite.Tensor) -> TensorInfo:
         shape = numbers(tensor, fields.TENSOR_SHAPE, "i")
-        if len(shape) > MAX_RANK or min(shape, default=0) < 0:
+        if len(shape) > MAX_RANK or (shape and min(shape) < 0):
             raise ModelError(f"{self._place} has the impossible shape {list(shape[:MAX_RANK])}")
         dtype = _DTYPE_NAMES.get(tensor.Type())
         if dtype is None:

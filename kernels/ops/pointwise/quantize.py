@@ -129,7 +129,7 @@ def rounding_epilogue(row: TfliteOp, node: TfliteNode, parsed: Parsed) -> tuple[
     inputs, outputs = node.inputs, node.outputs
     if row.takes_integers and any(t is not None and t.stored_dtype in QUANTIZED_DTYPES for t in (*inputs, *outputs)):
         raise Unsupported("it works on the integers of quantized tensors, which the GPU does not have")
-    if all(tensor.stored_dtype == "" for tensor in outputs):
+    if not any([tensor.stored_dtype for tensor in outputs]):
         return ()
     scales = {(t.stored_dtype, t.quantization) for t in (*inputs, *outputs) if t is not None and t.dtype == "float32"}
     if row.moves_values and not parsed.epilogue and len(scales) == 1:
