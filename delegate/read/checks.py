@@ -89,10 +89,11 @@ def _check_operands(where: str, operator: RawOperator) -> None:
         raise ModelError(f"{where} has the inputs {list(operator.inputs)}: it needs {needed}")
     if not operator.outputs and operator.name not in _WITHOUT_OUTPUT:
         raise ModelError(f"{where} has no output")
-    optional = row.optional if row is not None else _OPTIONAL.get(operator.name, ())
-    for position, index in enumerate(operator.inputs):
-        if index == OPTIONAL and position not in optional:
-            raise ModelError(f"{where} has no input {position}: it needs one")
+    if OPTIONAL in operator.inputs:
+        optional = row.optional if row is not None else _OPTIONAL.get(operator.name, ())
+        for position, index in enumerate(operator.inputs):
+            if index == OPTIONAL and position not in optional:
+                raise ModelError(f"{where} has no input {position}: it needs one")
     if operator.name == "SPLIT":
         parts = operator.options.NumSplits() if hasattr(operator.options, "NumSplits") else 0
         if parts != len(operator.outputs):

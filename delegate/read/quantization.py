@@ -69,9 +69,9 @@ def _unsound(quantization: Quantization, dtype: str, *, constant: bool) -> str:
 def check_scales(where: str, operator: RawOperator, tensors: Sequence[TensorInfo]) -> None:
     """Raise ModelError if LiteRT would abort the process over the scales of the operator's tensors."""
     inputs = [tensors[i] for i in operator.inputs if i >= 0]
-    outputs = [tensors[i] for i in operator.outputs]
-    if not inputs or not outputs or inputs[0].dtype not in QUANTIZED_DTYPES:
+    if not inputs or not operator.outputs or inputs[0].dtype not in QUANTIZED_DTYPES:
         return
+    outputs = [tensors[i] for i in operator.outputs]
     for tensor in _scaled(operator.name, inputs, outputs):
         if tensor.dtype in QUANTIZED_DTYPES and not _scale(tensor):
             raise ModelError(
