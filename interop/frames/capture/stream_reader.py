@@ -9,7 +9,8 @@ from typing import Any
 
 from ...cuda.context import CudaContext
 from ...errors import SourceError
-from ..video.decoder import LIVE_OPEN_SECONDS, VideoDecoder
+from ..video.containers import LIVE_OPEN_SECONDS
+from ..video.decoder import VideoDecoder
 from ..video.nvdec import open_nvdec
 from ..video.streams import StreamOptions, scheme_of
 from .av_reader import AvReader

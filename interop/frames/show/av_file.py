@@ -11,7 +11,7 @@ import numpy as np
 
 from ...errors import SourceError
 from ..capture.readers import Frame
-from ..video.decoder import PACKETS_ONLY
+from ..video.containers import PACKETS_ONLY
 from ..video.planar import FrameColours
 from ..video.pyav import load_av
 from ..video.tags import VideoTags, write_tags

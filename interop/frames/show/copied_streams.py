@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import SourceError
-from ..video.decoder import open_container, shown_streams
+from ..video.containers import open_container, shown_streams
 from ..video.frame_times import RunningClock
 from ..video.seeking import seek_sound
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import SourceError
-from ..video.decoder import open_container
+from ..video.containers import open_container
 from ..video.pyav import load_av
 from .av_file import frames_in
 from .copied_streams import CopiedStreams

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
@@ -15,29 +16,20 @@ import numpy.typing as npt
 
 from ...errors import SourceError
 from .accelerated import accelerated
+from .containers import LIVE_OPEN_SECONDS, OPEN_SECONDS, READ_SECONDS, open_container, video_stream
 from .frame_times import FrameTimes, end_of_packets
 from .kept import KeptDecoder, PacketDecoder
 from .planar import BGR, PlanarFormat, nearest_format, planar_format
 from .pyav import load_av
 from .seeking import packets_from
-from .streams import PROTOCOLS, StreamOptions, checked_scheme, shown
+from .streams import StreamOptions, shown
 from .tags import read_tags
 
-MAX_PIXELS = 16384 * 8704
-"""Pixels per frame that are decoded: twice 8K. A damaged or hostile header may claim any size."""
-OPEN_SECONDS, READ_SECONDS, LIVE_OPEN_SECONDS = 10.0, 10.0, 5.0
-"""Seconds to wait for a connection, for the next packet of a file, and for a connection to a live stream."""
 _ANALYZED = 200_000
 """Microseconds of a live stream that FFmpeg may read before its first frame: by itself it takes five seconds. What it
 looks for, sizes and rates, frames tell as well."""
 _FRUITLESS_SECONDS = 60.0
 """Seconds of packets of a live stream without a frame, until it is given up: key frames may be far apart."""
-_TAKES_ANY_TEXT, _TEXT_ERRORS = 19, {"metadata_errors": "replace"}
-"""The version of PyAV that takes titles that are no UTF-8, and the argument by which older ones do."""
-PACKETS_ONLY = {"codec_whitelist": "none", "probesize": "32"}
-"""FFmpeg's options that let it open a file without decoding some of its frames, which takes 9 ms of CPU time at 720p,
-and 0.4 without (2 cores, 2026-11-22; means of 20 by a script that is not kept).
-"""
 MISSING = 0.02
 """Share of its duration that a video may lack: containers count roughly."""
 _KEPT_ARRIVALS = 64
@@ -99,6 +91,7 @@ class VideoDecoder:
         like: VideoDecoder | None = None,
         accelerator: Any = None,
         kept: KeptDecoder | None = None,
+        one_thread: bool = False,
     ) -> None:
         """Open a file's path or an address.
 
@@ -106,12 +99,16 @@ class VideoDecoder:
         addresses are allowed. Of a ``live`` one no frame is kept back to decode several at once, and what comes before
         the first key frame is left out. Frames come in the size and format of ``like``. ``accelerator``
         (av.codec.hwaccel.HWAccel) decodes in place of the CPU. The decoder of a file is taken from ``kept`` if it fits,
-        and kept there when the file is closed. Raises SourceError.
+        and kept there when the file is closed. ``one_thread`` decodes alone, if the CPU decodes. Raises SourceError.
         """
         self.name = f"{'stream' if live else 'video'} '{shown(source)}'"
         self._source, self._start, self._end, self._live = source, start, end, live
         self._limits = (LIVE_OPEN_SECONDS, (stream or StreamOptions()).stall) if live else (OPEN_SECONDS, READ_SECONDS)
         self.damaged = 0
+        self._due, self._last_sent, self._last_out = 0, -1, -1
+        """The packets that have given neither a frame nor an error, and the latest time of a packet and of a frame."""
+        self._is_threaded = accelerator is None and kept is None and not live and not one_thread
+        """Several frames are decoded at once."""
         self._arrivals: dict[int, float] = {}
         self._arrived = 0.0
         self._container = open_container(
@@ -120,11 +117,7 @@ class VideoDecoder:
         self.is_segmented = self._container.format.name in ("hls", "dash")
         try:
             self._stream: Any = video_stream(self._container, self.name)
-            context: Any = self._stream.codec_context
-            if accelerator is None:
-                self._stream.thread_type = "SLICE" if live else "AUTO"  # as many threads as FFmpeg takes
-            else:
-                context = accelerated(context, accelerator, live=live)
+            context = self._codec_context(accelerator, one_thread=one_thread)
             self.codec: str = context.name
             self._packets: Any = PacketDecoder(context, None if live else kept)
             del context  # or the traceback of an error would hold it
@@ -133,10 +126,7 @@ class VideoDecoder:
             self._pending = self._decode()
             self._first: Any = next(self._pending, None)
             if self._first is None:
-                part = f" from second {start:g}" + (f" to {end:g}" if end is not None else "") if start or end else ""
-                length = self._container.duration
-                ask = f"it has {length / 1e6:.1f} seconds" if length and start else "is the file complete?"
-                raise SourceError(f"{self.name} has no frame{part} that can be decoded: {ask}")
+                raise SourceError(self._why_nothing())
         except BaseException:
             self._container.close()
             self._pending, self._stream, self._packets = _nothing(), None, None
@@ -144,6 +134,23 @@ class VideoDecoder:
         self._describe(self._first)
         if like is not None:
             self.format, self._target, self.size, self.turn = like.format, like._target, like.size, like.turn
+
+    def _codec_context(self, accelerator: Any, *, one_thread: bool) -> Any:
+        """The decoder, with as many threads as FFmpeg takes if the CPU decodes."""
+        context = self._stream.codec_context
+        if accelerator is not None:
+            return accelerated(context, accelerator, live=self._live)
+        self._stream.thread_type = "AUTO" if self._is_threaded else "SLICE"
+        if one_thread:
+            context.thread_count = 1
+        return context
+
+    def _why_nothing(self) -> str:
+        """The message for a file without a frame between ``start`` and ``end``."""
+        start, end, length = self._start, self._end, self._container.duration
+        part = f" from second {start:g}" + (f" to {end:g}" if end is not None else "") if start or end else ""
+        ask = f"it has {length / 1e6:.1f} seconds" if length and start else "is the file complete?"
+        return f"{self.name} has no frame{part} that can be decoded: {ask}"
 
     def _describe(self, first: Any) -> None:
         self.size = (first.width, first.height)
@@ -216,10 +223,10 @@ class VideoDecoder:
                 waits_for_key = waits_for_key and not packet.is_keyframe
                 if not waits_for_key:
                     damaged = packet.is_corrupt
-                    self._times.sent(packet)
+                    self._sent(packet)
                     frames = self._packets.decode(packet)
             except (StopIteration, av.error.EOFError):
-                return
+                break
             except IndexError as error:  # PyAV's, of a damaged file
                 raise SourceError(
                     f"{self.name} cannot be read on: another stream begins in the middle of it"
@@ -228,7 +235,9 @@ class VideoDecoder:
                 if not isinstance(error, av.error.InvalidDataError):
                     raise SourceError(f"{self.name} cannot be read on: {self._why(error)}") from error
                 self._times.lost_last()
+                self._due -= 1
                 damaged = True
+            self._due -= len(frames)
             self.damaged += damaged or any(frame.is_corrupt for frame in frames)
             if frames:
                 last = self._arrived
@@ -239,6 +248,7 @@ class VideoDecoder:
             # (CPython's issue 118272): the decoder would outlive its CUDA context.
             try:
                 for frame in frames:
+                    self._last_out = max(self._last_out, frame.pts or 0)
                     if not self._live:
                         self._times.set(frame)
                     seconds = self.time_of(frame)
@@ -248,6 +258,31 @@ class VideoDecoder:
                         yield frame
             finally:
                 frames.clear()
+        yield from self._rest()
+
+    def _sent(self, packet: Any) -> None:
+        """Note that the decoder gets a packet. One without bytes is the end."""
+        self._times.sent(packet)
+        if packet.size:
+            self._due += 1
+            self._last_sent = max(self._last_sent, packet.pts or 0)
+
+    def _rest(self) -> Iterator[Any]:
+        """The last frames, if the decoder has left them out: at the end of a file, with several threads, it stops
+        without an error at the first packet that is damaged (FFmpeg 7 and 8).
+        """
+        if not self._is_threaded or self._due <= 0 or self._last_sent <= self._last_out:
+            return
+        start = max(self._start, float(self._last_out * self._stream.time_base) - self._began)
+        with (
+            contextlib.suppress(SourceError),
+            VideoDecoder(self._source, start=start, end=self._end, one_thread=True) as decoder,
+        ):
+            for frame in decoder.native_frames():
+                if frame.pts > self._last_out:
+                    self._due -= 1
+                    yield frame
+        self.damaged += self._due
 
     def _note_arrival(self, packet: Any) -> None:
         """Keep when a packet came until its frame comes out of the decoder, which may keep it for a while."""
@@ -312,71 +347,6 @@ class VideoDecoder:
         self.close()
 
 
-def open_container(
-    source: str | Path,
-    name: str,
-    accelerator: Any = None,
-    *,
-    stream: StreamOptions | None = None,
-    limits: tuple[float, float] = (OPEN_SECONDS, READ_SECONDS),
-    analyzed: int | None = None,
-    packets_only: bool = False,
-) -> Any:
-    """The container behind a path or an address, which may open what PROTOCOLS allows only.
-
-    ``accelerator`` is PyAV's HWAccel for its video. ``limits``: seconds to wait for a connection, and for a packet.
-    ``analyzed``: microseconds of a live stream that may be read before its first frame. ``packets_only``: nothing is to
-    be decoded. Raises SourceError.
-    """
-    av, text = load_av(), str(source)
-    scheme = checked_scheme(source, name, stream or StreamOptions())
-    options = {"protocol_whitelist": PROTOCOLS[scheme], "max_pixels": str(MAX_PIXELS)}
-    if packets_only:
-        options.update(PACKETS_ONLY)
-    if scheme.startswith("rtsp"):
-        options["rtsp_transport"] = "tcp"  # UDP loses packets of large frames
-    if analyzed is not None:
-        options["analyzeduration"] = str(analyzed)
-    # An absolute path, so that FFmpeg takes no colon in a file's name for a protocol.
-    place = text if scheme else str(Path(text).resolve())
-    more = _TEXT_ERRORS if int(av.__version__.partition(".")[0]) < _TAKES_ANY_TEXT else {}
-    try:
-        try:
-            return av.open(place, options=options, timeout=limits, hwaccel=accelerator, **more)
-        except RuntimeError:  # PyAV: it takes none of the decoders that FFmpeg prefers. See accelerated.py
-            return av.open(place, options=options, timeout=limits, **more)
-    except (av.error.FFmpegError, OSError) as error:
-        why = error.strerror or error
-        if isinstance(error, av.error.ExitError):
-            why = f"no answer within {limits[0]:g} seconds"
-        if isinstance(error, av.error.ProtocolNotFoundError):
-            raise SourceError(
-                f"{name} cannot be opened: this build of PyAV has no {scheme}. Take a build whose FFmpeg has it, or "
-                "let a program that has it pass the stream on, for instance as rtsp"
-            ) from error
-        ask = "Is the address right, and can it be reached from here?" if scheme else "Is the file complete?"
-        raise SourceError(f"{name} cannot be opened: {why}. {ask}") from error
-
-
 def _nothing() -> Generator[Any]:
     """No frames."""
     yield from ()
-
-
-def shown_streams(container: Any) -> list[Any]:
-    """The video streams that are no cover pictures."""
-    cover = load_av().stream.Disposition.attached_pic
-    return [each for each in container.streams.video if not each.disposition & cover]
-
-
-def video_stream(container: Any, name: str) -> Any:
-    """The first video stream that is not a cover picture."""
-    streams = shown_streams(container)
-    if not streams:
-        raise SourceError(f"{name} has no video, only streams of other kinds ({len(container.streams)})")
-    stream = streams[0]
-    if stream.codec_context is None:
-        raise SourceError(f"{name} has video of a codec that PyAV cannot decode")
-    if stream.width * stream.height > MAX_PIXELS:
-        raise SourceError(f"{name} claims frames of {stream.width}x{stream.height}: at most {MAX_PIXELS} pixels")
-    return stream

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import SourceError
-from .decoder import VideoDecoder, open_container, video_stream
+from .containers import open_container, video_stream
+from .decoder import VideoDecoder
 from .pyav import load_av
 from .seeking import seconds_of
 

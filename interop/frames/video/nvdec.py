@@ -19,7 +19,8 @@ from ...cuda.objects import Lent
 from ...dlpack import LEGACY_STREAM
 from ...errors import BindingError, SourceError
 from ...yuv import YuvPicture
-from .decoder import VideoDecoder, open_container
+from .containers import open_container
+from .decoder import VideoDecoder
 from .kept import KeptDecoder
 from .pyav import load_av
 from .streams import StreamOptions, shown

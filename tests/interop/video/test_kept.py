@@ -12,7 +12,7 @@ import pytest
 
 from framebind.interop.frames.video.decoder import VideoDecoder
 from framebind.interop.frames.video.kept import PUSHED, KeptDecoder, PacketDecoder, resets
-from support.video.clips import write_clip
+from support.video.clips import damage_h264, write_clip
 
 WITH_B_FRAMES = {"preset": "medium", "g": "8"}
 Frames = list[tuple[float, bytes]]
@@ -91,12 +91,9 @@ def test_a_decoder_of_another_kind_is_freed_first(tmp_path: Path) -> None:
 
 def test_a_decoder_that_met_damage_is_not_kept(tmp_path: Path) -> None:
     place, (path, *_) = Place(), clips(tmp_path, count=1)
-    with av.open(str(path)) as container:
-        (at,) = [packet.pos for packet in container.demux(video=0) if packet.size][4:5]
-    data = bytearray(path.read_bytes())
-    data[at : at + 4] = b"\xff" * 4  # the length of a unit
     broken = tmp_path / "broken.mp4"
-    broken.write_bytes(data)
+    broken.write_bytes(path.read_bytes())
+    damage_h264(broken, 4)
     with VideoDecoder(broken, kept=place) as decoder:
         list(decoder.frames())
         assert decoder.damaged

@@ -21,7 +21,7 @@ from framebind.interop.frames.video.frame_times import FrameTimes
 from framebind.interop.frames.video.planar import PlanarFormat
 from framebind.interop.frames.video.seeking import packets_from
 from framebind.interop.frames.video.tags import read_tags
-from support.video.clips import damage_jpegs, turn_track, write_clip
+from support.video.clips import damage_h264, damage_jpegs, turn_track, write_clip
 
 
 class Rational(NamedTuple):
@@ -122,6 +122,33 @@ def test_a_truncated_video_gives_what_it_has_and_then_says_so(context: fb.GlCont
                 for _ in source.textures(context):
                     seen += 1
         assert tenth < 5 or seen > 5
+
+
+@pytest.mark.parametrize("threads", [2, 16])
+@pytest.mark.parametrize("damaged", [4, 9, 14])
+def test_frames_after_damage_near_the_end_are_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damaged: int, threads: int
+) -> None:
+    """With threads for several frames, FFmpeg stops without an error at damage that it meets after the last packet."""
+    path = write_clip(tmp_path / "clip.mp4", frames=15, options={"preset": "medium", "g": "8"})
+    damage_h264(path, damaged)
+
+    def read(**given: Any) -> tuple[list[float], int]:
+        with VideoDecoder(path, **given) as decoder:
+            return [frame.time for frame in decoder.frames()], decoder.damaged
+
+    expected = read(one_thread=True)
+    assert (len(expected[0]), expected[1]) == (14, 1)
+    opened = av.open
+
+    def with_threads(*args: Any, **kwargs: Any) -> Any:
+        container = opened(*args, **kwargs)
+        container.streams.video[0].codec_context.thread_count = threads
+        return container
+
+    monkeypatch.setattr(av, "open", with_threads)
+    assert read() == expected
+    assert read(start=0.2, end=0.5)[0] == [time for time in expected[0] if 0.2 <= time < 0.5]
 
 
 def test_damaged_packets_are_skipped_and_counted(tmp_path: Path) -> None:

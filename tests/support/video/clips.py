@@ -85,6 +85,15 @@ def turn_track(path: Path, degrees: int) -> None:
     path.write_bytes(data[:at] + data[at:].replace(matrix(1, 0), turned, 1))
 
 
+def damage_h264(path: Path, number: int) -> None:
+    """Damage one packet of an .mp4 file: the length of its first unit."""
+    with av.open(str(path)) as container:
+        at = [packet.pos for packet in container.demux(video=0) if packet.size][number]
+    data = bytearray(path.read_bytes())
+    data[at : at + 4] = b"\xff" * 4
+    path.write_bytes(data)
+
+
 def damage_jpegs(path: Path, *numbers: int) -> None:
     """Overwrite these frames of an .avi file of MJPEG."""
     data = bytearray(path.read_bytes())
