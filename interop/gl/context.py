@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import secrets
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -17,6 +19,7 @@ from .owned_objects import OwnedObjects
 from .platform import Platform, current_platform
 
 _SOFTWARE = ("llvmpipe", "softpipe", "swrast", "swiftshader", "software rasterizer", "gdi generic")
+_LABEL_BYTES = 16
 
 _contexts: weakref.WeakValueDictionary[tuple[str, int], GlContext] = weakref.WeakValueDictionary()
 
@@ -91,8 +94,10 @@ class GlContext:
         track(self)
         self.gl = GlApi(platform.find)
         self.objects = OwnedObjects(self.gl)
-        self._mark: int | None = None if owner is not None else self.gl.glFenceSync(GL.SYNC_GPU_COMMANDS_COMPLETE, 0)
+        self._mark: int | None = None
         """A GL object in another library's context. It exists as long as that context does."""
+        self._label, self._label_found = b"", ctypes.create_string_buffer(_LABEL_BYTES + 1)
+        """The object's label, which is random: another context may have an object of its number."""
         text = self._string(GL.VERSION)
         self.is_es = "OpenGL ES" in text
         self.version = _version(text)
@@ -104,6 +109,14 @@ class GlContext:
                 f"the {platform.name} context is '{text}' on '{self.renderer}'; framebind needs OpenGL 4.3 or "
                 "OpenGL ES 3.1. Ask for a core profile of that version where it is made, or update the graphics driver"
             )
+        if self.is_foreign:
+            self._make_mark()
+
+    def _make_mark(self) -> None:
+        self._mark = self.gl.glCreateProgram()  # sync objects exist in all contexts of NVIDIA's driver
+        if not self.is_es or self.version >= (3, 2):
+            self._label = secrets.token_hex(_LABEL_BYTES // 2).encode()
+            self.gl.glObjectLabel(GL.PROGRAM, self._mark, _LABEL_BYTES, self._label)
 
     @staticmethod
     def headless(es: bool = False, device_index: int | None = None) -> GlContext:
@@ -192,7 +205,14 @@ class GlContext:
 
         A platform may give the handle of a destroyed context to a new one, and objects in it may have the same names.
         """
-        return self._mark is None or bool(self.gl.glIsSync(self._mark))
+        if self._mark is None:
+            return True
+        if not self.gl.glIsProgram(self._mark):
+            return False
+        if self._label:
+            found = self._label_found
+            self.gl.glGetObjectLabel(GL.PROGRAM, self._mark, len(found), None, found)
+        return self._label_found.value == self._label
 
     def check_exists(self) -> None:
         """Raise DeviceError if its maker destroyed it, and another context has its handle."""
@@ -291,7 +311,7 @@ class GlContext:
         if self._find_current() == self._handle and threading.get_ident() == self._thread_id:
             self.objects.delete_all()
             if self._mark is not None:
-                self.gl.glDeleteSync(self._mark)
+                self.gl.glDeleteProgram(self._mark)
             if self._owner is not None:
                 self._owner.release()
         self.closed = True

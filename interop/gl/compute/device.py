@@ -131,19 +131,25 @@ class GlDevice(BaseDevice[GlKernel, GlCommandList, GlBarrier]):
         return GlCommandList(self.context, self.traits, steps, together, separately)
 
     def write(self, resource: Resource, array: np.ndarray, reason: str, offset: int = 0) -> None:
-        self.check()
+        self._check_before_copy()
         if isinstance(resource, GlBuffer):
             resource.write(array, reason, offset)
         else:
             _texture(resource).write(array, reason)
 
     def read(self, resource: Resource, array: np.ndarray, reason: str, offset: int = 0) -> None:
-        self.check()
+        self._check_before_copy()
         if isinstance(resource, GlBuffer):
             resource.read_into(array, reason, offset)
         else:
             array[...] = _texture(resource).read(reason).reshape(array.shape)
         self._barrier.watch.waited()
+
+    def _check_before_copy(self) -> None:
+        """Objects of another library's context may have the same names as those of one that has its handle now."""
+        self.check()
+        if self.context.is_foreign:
+            self.context.check_exists()
 
     def fence(self) -> GlFence:
         self.check()

@@ -136,8 +136,9 @@ def test_a_context_that_its_maker_destroyed_is_one_error_and_all_can_be_closed(h
     assert "is closed" in error_of(context.finish)
 
 
+@pytest.mark.parametrize("is_numbered", [False, True])
 def test_a_new_context_under_the_handle_of_a_destroyed_one_is_another(
-    host: egl.EglContext, monkeypatch: pytest.MonkeyPatch
+    host: egl.EglContext, monkeypatch: pytest.MonkeyPatch, is_numbered: bool
 ) -> None:
     """Its objects have the same names. Drivers give handles away again, but not each time: this test does."""
     old = fb.GlContext.current()
@@ -149,6 +150,8 @@ def test_a_new_context_under_the_handle_of_a_destroyed_one_is_another(
     assert again.handle is not None
     monkeypatch.setattr(old, "_handle", again.handle)
     monkeypatch.setitem(contexts._contexts, ("EGL", again.handle), old)
+    if is_numbered:  # its maker has made an object of the same number, too
+        monkeypatch.setattr(old, "_mark", old.gl.glCreateProgram())
     assert "was destroyed by the library that made it" in error_of(interpreter.invoke)
     monkeypatch.setattr(old, "closed", False)
     new = fb.GlContext.current()
