@@ -288,7 +288,7 @@ class GlTexture(GlObject):
     def copy_from(self, other: GlTexture) -> None:
         """Replace the whole content by that of another texture, on the GPU.
 
-        In a context of framebind's own it leaves the scissor test off.
+        In a context of framebind's own it leaves the scissor test and the discarding of primitives off.
 
         Parameters
         ----------
@@ -320,6 +320,7 @@ class GlTexture(GlObject):
         with restored(context, framebuffers), kept(context, pixel_operations):
             gl.glBindFramebuffer(GL.READ_FRAMEBUFFER, source)
             gl.glBindFramebuffer(GL.DRAW_FRAMEBUFFER, target)
+            gl.glDisable(GL.RASTERIZER_DISCARD)  # NVIDIA 580 copies nothing otherwise
             if context.is_es:
                 gl.glDisable(GL.SCISSOR_TEST)
             else:
