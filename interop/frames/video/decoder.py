@@ -261,9 +261,11 @@ class VideoDecoder:
         yield from self._rest()
 
     def _sent(self, packet: Any) -> None:
-        """Note that the decoder gets a packet. One without bytes is the end."""
+        """Note that the decoder gets a packet. One without bytes is the end; one to discard, which only others need,
+        gives no frame.
+        """
         self._times.sent(packet)
-        if packet.size:
+        if packet.size and not packet.is_discard:
             self._due += 1
             self._last_sent = max(self._last_sent, packet.pts or 0)
 
@@ -274,6 +276,7 @@ class VideoDecoder:
         if not self._is_threaded or self._due <= 0 or self._last_sent <= self._last_out:
             return
         start = max(self._start, float(self._last_out * self._stream.time_base) - self._began)
+        is_damaged = True
         with (
             contextlib.suppress(SourceError),
             VideoDecoder(self._source, start=start, end=self._end, one_thread=True) as decoder,
@@ -282,7 +285,8 @@ class VideoDecoder:
                 if frame.pts > self._last_out:
                     self._due -= 1
                     yield frame
-        self.damaged += self._due
+            is_damaged = decoder.damaged > 0  # some packets of a whole file give no frame
+        self.damaged += self._due if is_damaged else 0
 
     def _note_arrival(self, packet: Any) -> None:
         """Keep when a packet came until its frame comes out of the decoder, which may keep it for a while."""

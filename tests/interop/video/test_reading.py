@@ -151,6 +151,17 @@ def test_frames_after_damage_near_the_end_are_not_lost(
     assert read(start=0.2, end=0.5)[0] == [time for time in expected[0] if 0.2 <= time < 0.5]
 
 
+def test_what_the_end_of_a_trimmed_video_leaves_out_is_not_damaged(tmp_path: Path) -> None:
+    """An edit list ends it; packets behind that end are decoded, because others need them, and give no frame."""
+    path = write_clip(tmp_path / "clip.mp4", frames=30, options={"preset": "medium", "g": "8"})
+    data = bytearray(path.read_bytes())
+    at = data.index(b"elst") + 12  # past name, version and number of entries: the length of the first
+    data[at : at + 4] = (int.from_bytes(data[at : at + 4], "big") // 2).to_bytes(4, "big")
+    path.write_bytes(data)
+    with VideoDecoder(path) as decoder:
+        assert (len(list(decoder.frames())), decoder.damaged) == (15, 0)
+
+
 def test_damaged_packets_are_skipped_and_counted(tmp_path: Path) -> None:
     path = write_clip(tmp_path / "clip.avi", "mjpeg", "yuvj420p", frames=20)
     damage_jpegs(path, 5, 11)
