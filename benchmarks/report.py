@@ -81,10 +81,11 @@ You need `make setup`, a driver and the [models](demos.md). Without a display th
 | `benchmarks/convolutions.py`, `benchmarks/roofline.py` | single convolutions by each tile; lower bounds from shapes |
 | `benchmarks/gl_dispatch.py` | dispatches, barriers, bindings and waits on OpenGL, without a model |
 | `benchmarks/compare_trees.py` | two source trees in turn: frames and starts, before and after a change |
+| `benchmarks/clocks.py` | frames after a pause, free and paced, with the GPU's clock |
 | `benchmarks/soak.py` | a demo for half an hour: memory, GL objects, longest frames |
 | `benchmarks/endurance.py` | a million bound frames on several threads: wrong ones, memory |
 
-Times are taken after a warm-up of half a second.
+Times are taken after a warm-up of a second (of half a second before 2026-11-24).
 
 - *Bound*: inputs and outputs stay on the GPU. A frame binds the next texture of a ring, calls `invoke()` and waits for
   a fence.

@@ -37,7 +37,7 @@ Precisions = Annotated[str, typer.Option("--precision", help="f32, f16, or both:
 Runs = Annotated[int, typer.Option("--runs", min=1, help="Timed frames.")]
 WarmUpRuns = Annotated[
     int,
-    typer.Option("--warmup-runs", min=0, help="Frames before them, for half a second at least."),
+    typer.Option("--warmup-runs", min=0, help="Frames before them, for a second at least."),
 ]
 Signature = Annotated[str, typer.Option(help="Run this signature, with --read, by its name.")]
 MaxSecs = Annotated[

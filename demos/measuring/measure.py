@@ -20,8 +20,10 @@ from .inputs import Inputs
 
 FRAME = (640, 480)
 """Width and height of the camera's frames in texels."""
-WARM_UP_SECONDS = 0.5
-"""Least time of the warm-up, as in TFLite's benchmark_model; idle GPUs raise their clocks meanwhile."""
+WARM_UP_SECONDS = 1.0
+"""Least time of the warm-up. A GPU lowers its clock while programs are compiled, and NVIDIA's takes 0.3 to 0.7 s of
+frames on OpenGL to raise it again (``benchmarks/clocks.py``). TFLite's benchmark_model warms up for half a second.
+"""
 PROFILES = 20
 """Number of profiled runs; each dispatch's median is reported."""
 
@@ -89,6 +91,11 @@ class Subject:
     frame: Callable[[], Any]
     wait: Callable[[], Any] = lambda: None
 
+    def run(self) -> None:
+        """Submit one inference, and wait for it."""
+        self.frame()
+        self.wait()
+
 
 def milliseconds(work: Callable[[], Any]) -> float:
     """Time of one call of ``work``."""
@@ -97,19 +104,20 @@ def milliseconds(work: Callable[[], Any]) -> float:
     return (time.perf_counter() - started) * 1e3
 
 
-def time_frames(subject: Subject, schedule: Schedule) -> tuple[Latency, float]:
-    """The latency of a schedule's frames, with a wait after each, and the median of their CPU part."""
-
-    def frame() -> None:
-        subject.frame()
-        subject.wait()
-
-    first, warm, began = milliseconds(frame), list[float](), time.perf_counter()
+def warm_up(frame: Callable[[], Any], schedule: Schedule) -> list[float]:
+    """The milliseconds of the frames that run before those of the measurement, so that the GPU's clock is up."""
+    warm, began = list[float](), time.perf_counter()
     least = min(WARM_UP_SECONDS, schedule.seconds) if schedule.warm_up else 0.0
     while len(warm) < schedule.warm_up or time.perf_counter() < began + least:
         warm.append(milliseconds(frame))
         if time.perf_counter() > began + schedule.seconds:
             break
+    return warm
+
+
+def time_frames(subject: Subject, schedule: Schedule) -> tuple[Latency, float]:
+    """The latency of a schedule's frames, with a wait after each, and the median of their CPU part."""
+    first, warm = milliseconds(subject.run), warm_up(subject.run, schedule)
     times, submits, began = list[float](), list[float](), time.perf_counter()
     while len(times) < schedule.runs and (not times or time.perf_counter() < began + schedule.seconds):
         if schedule.delay > 0:
@@ -172,6 +180,8 @@ def measure_on_gpu(
             if bound:
                 row.submit, row.stream = submit, time_stream(subject, row.latency.count)
             if profiled:
+                delegate.profile()  # which compiles each step by itself
+                warm_up(subject.run, schedule)
                 row.steps, row.costs, row.memory = _profile(delegate), delegate.steps(), delegate.memory()
         row.statistics = delegate.statistics()
         row.initialization = {phase: seconds * 1e3 for phase, seconds in row.statistics.initialization.items()}

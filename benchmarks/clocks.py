@@ -1,0 +1,126 @@
+"""Prints how long frames take after a pause, and the GPU's clock meanwhile (NVIDIA: asked of nvidia-smi).
+
+    python benchmarks/clocks.py [MODEL] --backend gl,cuda --pauses 0,6 --rates 0,30 [--seconds 4] [--json FILE]
+
+A GPU lowers its clock while it idles, as it does while programs are compiled. Each combination of a pause before the
+first frame, in seconds, and a rate, in frames per second (0: one frame after the other), runs in a process of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+import framebind as fb
+from framebind.demos.apis import BY_NAME, Api
+from framebind.demos.models import find_model
+from framebind.demos.player.network import shapes
+
+WINDOWS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+"""Seconds after the first frame at which a window of frames ends."""
+MOST_SAMPLES = 100
+"""Frames that are kept of each window: the first ones."""
+
+app = typer.Typer()
+
+
+class Clock:
+    """The clock of the first GPU's multiprocessors in MHz, twenty times per second; None without nvidia-smi."""
+
+    def __init__(self) -> None:
+        self.mhz: int | None = None
+        query = ["nvidia-smi", "--id=0", "--query-gpu=clocks.sm", "--format=csv,noheader,nounits", "--loop-ms=50"]
+        with contextlib.suppress(OSError):
+            self._process = subprocess.Popen(query, stdout=subprocess.PIPE, text=True)
+            threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        for line in self._process.stdout or ():
+            self.mhz = int(line)
+
+    def stop(self) -> None:
+        """End nvidia-smi."""
+        if hasattr(self, "_process"):
+            self._process.kill()
+
+
+def bound_model(path: Path, api: Api) -> tuple[fb.Interpreter, fb.GpuDelegate]:
+    """The model on the current context, with a buffer bound to each input and output."""
+    interpreter = fb.Interpreter(model_path=path)
+    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=api.backend, is_precision_loss_allowed=True))
+    interpreter.modify_graph_with_delegate(delegate)
+    interpreter.allocate_tensors()
+    interpreter.set_allow_buffer_handle_output(True)
+    random = np.random.default_rng(0)
+    for tensor, shape in shapes(interpreter.get_input_details()).items():
+        delegate.bind_buffer_to_tensor(api.buffer(random.random(math.prod(shape), np.float32)), tensor)
+    for tensor, shape in shapes(interpreter.get_output_details()).items():
+        delegate.bind_buffer_to_tensor(api.buffer(np.zeros(math.prod(shape), np.float32)), tensor)
+    delegate.record()
+    return interpreter, delegate
+
+
+@app.command()
+def one(path: Path, backend: str, pause: float, rate: float, seconds: float) -> None:
+    """Print one combination's windows as JSON: the milliseconds of frames, and the clock at the window's end."""
+    api, clock, windows = BY_NAME[backend], Clock(), list[dict[str, Any]]()
+    with api.open_context():
+        interpreter, delegate = bound_model(path, api)
+        time.sleep(pause)
+        begin = time.perf_counter()
+        for until in (end for end in WINDOWS if end <= seconds):
+            samples = list[float]()
+            while (started := time.perf_counter()) < begin + until:
+                interpreter.invoke()
+                delegate.fence().wait()
+                samples.append(round((time.perf_counter() - started) * 1e3, 4))
+                time.sleep(max(0.0, 1 / rate - (time.perf_counter() - started)) if rate else 0.0)
+            windows.append({"until_s": until, "sm_mhz": clock.mhz, "samples_ms": samples[:MOST_SAMPLES]})
+    clock.stop()
+    print(json.dumps(windows))
+
+
+@app.command()
+def compare(
+    model: Annotated[str, typer.Argument(help="A name, or a .tflite file.")] = "face_detection_front",
+    backend: Annotated[str, typer.Option(help="gl, cl, cuda, or several: gl,cuda.")] = "gl,cuda",
+    pauses: Annotated[str, typer.Option(help="Seconds before the first frame, several: 0,6.")] = "0,6",
+    rates: Annotated[str, typer.Option(help="Frames per second, several; 0 waits for nothing.")] = "0,30",
+    seconds: Annotated[float, typer.Option(help="How long each combination runs.")] = 4.0,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Keep all windows in this file.")] = None,
+) -> None:
+    """Run each combination in a process of its own, and print the median of each window."""
+    path, rows = find_model(model).resolve(), list[dict[str, Any]]()
+    for api in backend.split(","):
+        for pause in pauses.split(","):
+            for rate in rates.split(","):
+                command = [sys.executable, __file__, "one", str(path), api, pause, rate, str(seconds)]
+                done = subprocess.run(command, capture_output=True, text=True)
+                if done.returncode:
+                    sys.exit(f"{' '.join(command)} failed:\n{done.stderr}")
+                windows = json.loads(done.stdout.splitlines()[-1])
+                row = {"api": api, "pause_s": float(pause), "frames_per_second": float(rate), "windows": windows}
+                rows.append(row)
+                medians = [
+                    f"{window['until_s']} s: {statistics.median(window['samples_ms']):.3f} ms, {window['sm_mhz']} MHz"
+                    for window in windows
+                    if window["samples_ms"]
+                ]
+                print(f"{api} pause {pause} s, {rate} frames/s: {'; '.join(medians)}", flush=True)
+    if json_file is not None:
+        json_file.write_text(json.dumps({"model": path.stem, "rows": rows}))
+
+
+if __name__ == "__main__":
+    app()
