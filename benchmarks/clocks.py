@@ -1,9 +1,10 @@
 """Prints how long frames take after a pause, and the GPU's clock meanwhile (NVIDIA: asked of nvidia-smi).
 
-    python benchmarks/clocks.py [MODEL] --backend gl,cuda --pauses 0,6 --rates 0,30 [--seconds 4] [--json FILE]
+    python benchmarks/clocks.py [MODEL] --backend gl,gl+cuda,cuda --pauses 0,6 --rates 0,30 [--seconds 4] [--json FILE]
 
 A GPU lowers its clock while it idles, as it does while programs are compiled. Each combination of a pause before the
 first frame, in seconds, and a rate, in frames per second (0: one frame after the other), runs in a process of its own.
+"gl+cuda" runs on OpenGL while a CUDA context is open beside it.
 """
 
 from __future__ import annotations
@@ -74,8 +75,10 @@ def bound_model(path: Path, api: Api) -> tuple[fb.Interpreter, fb.GpuDelegate]:
 @app.command()
 def one(path: Path, backend: str, pause: float, rate: float, seconds: float) -> None:
     """Print one combination's windows as JSON: the milliseconds of frames, and the clock at the window's end."""
-    api, clock, windows = BY_NAME[backend], Clock(), list[dict[str, Any]]()
-    with api.open_context():
+    (api, *others), clock, windows = [BY_NAME[name] for name in backend.split("+")], Clock(), list[dict[str, Any]]()
+    with contextlib.ExitStack() as contexts:
+        for each in (*others, api):  # the last one is current
+            contexts.enter_context(each.open_context())
         interpreter, delegate = bound_model(path, api)
         time.sleep(pause)
         begin = time.perf_counter()
@@ -94,7 +97,7 @@ def one(path: Path, backend: str, pause: float, rate: float, seconds: float) -> 
 @app.command()
 def compare(
     model: Annotated[str, typer.Argument(help="A name, or a .tflite file.")] = "face_detection_front",
-    backend: Annotated[str, typer.Option(help="gl, cl, cuda, or several: gl,cuda.")] = "gl,cuda",
+    backend: Annotated[str, typer.Option(help="gl, cl, cuda, gl+cuda, or several: gl,cuda.")] = "gl,gl+cuda,cuda",
     pauses: Annotated[str, typer.Option(help="Seconds before the first frame, several: 0,6.")] = "0,6",
     rates: Annotated[str, typer.Option(help="Frames per second, several; 0 waits for nothing.")] = "0,30",
     seconds: Annotated[float, typer.Option(help="How long each combination runs.")] = 4.0,
