@@ -105,6 +105,14 @@ class TransferError(FramebindError, RuntimeError):
     framebind.interop.errors.TransferError: upload of 4 bytes between host and GPU: texture upload. ...
     """
 
+    def __init__(self, copy: str, cure: str = "leave the copy out, or exempt this reason") -> None:
+        """``copy`` names direction, bytes and reason; ``cure`` says what to do."""
+        super().__init__(copy, cure)
+        self.copy = copy
+
+    def __str__(self) -> str:
+        return f"{self.copy}. transfer_guard('disallow') is on: {self.args[1]}"
+
 
 class DelegateError(FramebindError, ValueError, RuntimeError):
     """The delegate cannot be applied: unknown LiteRT ABI, applied twice, wrong options, or a failure inside LiteRT.

@@ -134,9 +134,7 @@ def _apply(guard: _Guard, direction: Direction, nbytes: int, reason: str) -> Non
         return
     text = f"{direction} of {nbytes} bytes between host and GPU: {reason}"
     if guard.mode == "disallow":
-        raise TransferError(
-            f"{text}. transfer_guard('disallow') is on: bind a GPU object to that tensor, or exempt this reason"
-        )
+        raise TransferError(text)
     log.warning(text)
 
 

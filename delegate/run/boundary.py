@@ -9,7 +9,7 @@ from typing import Any
 
 from ...interop.device import Device, Resource
 from ...interop.dlpack import is_on_host
-from ...interop.errors import BindingError
+from ...interop.errors import BindingError, TransferError
 from ...kernels.ops.pointwise.quantize import stored_view
 from ...kernels.tensor import TensorInfo, bhwc
 from ...kernels.views import Dense, Quantized
@@ -24,6 +24,10 @@ from .bindings import rebound
 from .frames import exchanged, negotiated, read_frames
 from .messages import tensor_label
 from .state import State
+
+BIND = "bind a GPU object to that tensor, or exempt this reason"
+KEEP = "set_allow_buffer_handle_output(True) leaves outputs on the GPU; or exempt this reason"
+"""Advice for users whose transfer_guard forbids the copy of an input, or of an output after a run."""
 
 
 @dataclass
@@ -207,12 +211,15 @@ class BoundaryTensors:
         """Copy the CPU's values of a tensor: those of the array that is bound to it, or else LiteRT's."""
         info, key = graph.subgraph.tensors[tensor], (graph.index, tensor)
         bound = self._bound.get(key)
-        if bound is not None and bound.binding is not None:
-            for host in (host for part in bound.binding.parts for host in part.hosts):
-                host.upload(self.open_device, f"input tensor {tensor} '{info.name}' from its array")
-            return
-        staging = self._staging[key]
-        self.open_device.write(staging, graph.array(tensor), f"input tensor {tensor} '{info.name}' from the CPU")
+        try:
+            if bound is not None and bound.binding is not None:
+                for host in (host for part in bound.binding.parts for host in part.hosts):
+                    host.upload(self.open_device, f"input tensor {tensor} '{info.name}' from its array")
+                return
+            staging = self._staging[key]
+            self.open_device.write(staging, graph.array(tensor), f"input tensor {tensor} '{info.name}' from the CPU")
+        except TransferError as error:
+            raise TransferError(error.copy, BIND) from None
 
     def upload_for_others(self, graph: NativeGraph, tensor: int, info: TensorInfo) -> None:
         """Copy a tensor in the place of the partition that copies it and does not run on the GPU now."""
@@ -271,8 +278,11 @@ class BoundaryTensors:
         binding, tensor = self._bindings[key], key[1]
         info = graph.subgraph.tensors[tensor]
         hosts = [host for part in binding.parts for host in part.hosts]
-        for host in hosts:
-            host.download(self.open_device, f"output tensor {tensor} '{info.name}' to its array")
+        try:
+            for host in hosts:
+                host.download(self.open_device, f"output tensor {tensor} '{info.name}' to its array")
+        except TransferError as error:
+            raise TransferError(error.copy, BIND) from None
         if (self.keep_outputs and key not in self.uses.cpu_readers) or len(hosts) < len(binding.parts):
             return False
         fill_from_host(graph.array(tensor), binding, info)
@@ -290,8 +300,19 @@ class BoundaryTensors:
         if key not in self._bindings:
             raise BindingError(f"{tensor_label(tensor, info)} has not been computed: call invoke() first")
         reason = f"output tensor {tensor} '{info.name}' to the CPU"
-        read_frames(self.open_device, self._bindings[key], info, graph.array(tensor), reason)
+        try:
+            read_frames(self.open_device, self._bindings[key], info, graph.array(tensor), reason)
+        except TransferError as error:
+            raise TransferError(error.copy, self._cure_of_download(key)) from None
         self._unreadable.discard(key)
+
+    def _cure_of_download(self, key: Key) -> str:
+        """Advice for a user whose transfer_guard forbids the copy of an output."""
+        if key in self.uses.cpu_readers:
+            return "an operator on the CPU reads it, interpreter.delegated_ops() says why; or exempt this reason"
+        if not self.keep_outputs:
+            return KEEP
+        return "read the output outside of the guard's block, or exempt this reason"
 
     def fetch(self, graph: NativeGraph, tensor: int) -> None:
         """Copy a tensor's value to the CPU's memory before an operator on the CPU reads it."""

@@ -580,6 +580,28 @@ def test_a_forbidden_copy_names_the_hop_and_the_interpreter_goes_on(context: fb.
     close(run(interpreter, -X), np.tanh(np.exp(-X)))
 
 
+def test_a_forbidden_copy_has_the_cure_of_its_cause(context: fb.GlContext) -> None:
+    """An input has to be bound; a bound output is copied as long as outputs do not stay on the GPU."""
+    interpreter, delegate = ready(chain("EXP", "TANH"))
+    with pytest.raises(fb.TransferError, match="bind a GPU object to that tensor"), fb.transfer_guard("disallow"):
+        interpreter.invoke()
+    delegate.bind_buffer_to_tensor(fb.GlBuffer(X.nbytes, X), 0)
+    delegate.bind_buffer_to_tensor(fb.GlBuffer(X.nbytes), 2)
+    with (
+        pytest.raises(fb.TransferError, match=r"set_allow_buffer_handle_output\(True\)") as caught,
+        fb.transfer_guard("disallow"),
+    ):
+        interpreter.invoke()
+    assert "bind" not in str(caught.value)
+    interpreter.set_allow_buffer_handle_output(True)
+    with fb.transfer_guard("disallow"):
+        interpreter.invoke()
+        with pytest.raises(fb.TransferError, match="outside of the guard's block"):
+            interpreter.ensure_tensor_data_is_readable(2)
+    interpreter.ensure_tensor_data_is_readable(2)
+    close(interpreter.get_tensor(2), EXP_TANH)
+
+
 def test_another_thread_is_an_error(context: fb.GlContext) -> None:
     interpreter, _ = ready(chain("EXP", "TANH"))
     close(run(interpreter), EXP_TANH)
