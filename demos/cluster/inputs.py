@@ -50,6 +50,15 @@ def name_of(source: Path | str) -> str:
     return source if isinstance(source, str) else str(source.resolve())
 
 
+def result_place(place: Path) -> Path:
+    """The path of a video's results without a suffix: clip.mp4 gives clip, clip.mkv gives clip-mkv.
+
+    So videos of one folder that differ in their suffix have results of their own, whichever of them are there.
+    """
+    suffix = place.suffix.lower()
+    return place.with_suffix("") if suffix in ("", ".mp4") else place.with_name(f"{place.stem}-{suffix[1:]}")
+
+
 def _behind(name: str, output: str) -> list[Input]:
     path = Path(name)
     if name.startswith("@"):

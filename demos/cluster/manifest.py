@@ -61,6 +61,8 @@ class Manifest:
         self._work = json.loads(json.dumps(work, default=str))
         self._url, self._was_put = "", time.monotonic()
         self._known: dict[str, _Entry] = {}
+        self._places: dict[str, Path] = {}
+        """The paths of results in the output folder, without a suffix, by the videos' names."""
         self._stack = contextlib.ExitStack()
         if isinstance(folder, str):
             remote.check_output(folder)
@@ -91,10 +93,10 @@ class Manifest:
             while line := file.readline(MAX_LINE):
                 try:
                     row = json.loads(line)
-                    entry = _Entry(
-                        row["video"], row.get("work") == self._work, row.get("begun"), bool(row.get("error"))
-                    )
-                    self._known[str(row["video"]["source"])] = entry
+                    source, is_same = str(row["video"]["source"]), row.get("work") == self._work
+                    if "place" in row:
+                        self._places[source] = _checked_place(row["place"])
+                    self._known[source] = _Entry(row["video"], is_same, row.get("begun"), bool(row.get("error")))
                 except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                     continue  # the last line of a process that was killed
 
@@ -117,10 +119,15 @@ class Manifest:
             return False
         return known.is_same_work if known.begun is None else name_of(output) in known.begun
 
-    def begin(self, planned: Sequence[tuple[Path | str, Sequence[Path | str]]]) -> None:
-        """Write lines for videos and their outputs, before any work is done."""
-        for source, outputs in planned:
-            self._write({"video": {"source": name_of(source)}, "begun": [name_of(each) for each in outputs]})
+    def place_of(self, source: Path | str) -> Path | None:
+        """The path in the output folder that an earlier run gave the video's results; None if there was none."""
+        return self._places.get(name_of(source))
+
+    def begin(self, planned: Sequence[tuple[Path | str, Path, Sequence[Path | str]]]) -> None:
+        """Write lines for videos, the places of their results and their outputs, before any work is done."""
+        for source, place, outputs in planned:
+            begun = [name_of(each) for each in outputs]
+            self._write({"video": {"source": name_of(source)}, "place": place.as_posix(), "begun": begun})
         self._flush()
         if self._url and planned:
             self._put()
@@ -167,6 +174,14 @@ class Manifest:
                 self._file.close()
             if self._url:
                 self._put()
+
+
+def _checked_place(text: Any) -> Path:
+    """A place that a record has. Raises ValueError if it is outside of the output folder."""
+    place = Path(str(text))
+    if not place.name or place.is_absolute() or ".." in place.parts:
+        raise ValueError(f"'{place}' is outside of the output folder")
+    return place
 
 
 def _ends_a_line(path: Path) -> bool:

@@ -10,19 +10,18 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 
 from ..console import make_console, plain
 from . import units
-from .units import Event, Finished, Lost, Report, Unit
+from .units import Event, Finished, Lost, Unit
 
 
 @contextlib.contextmanager
-def progress_bars(total: int) -> Iterator[Report]:
-    """Show bars on stderr until the block ends. Yields the function that takes events."""
+def progress_bars(total: int) -> Iterator[Bars]:
+    """Show bars on stderr until the block ends."""
     columns = (BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), TextColumn("{task.description}", markup=False))
     with Progress(*columns, console=make_console(stderr=True)) as progress:
-        bars = _Bars(progress, total)
-        yield bars.show
+        yield Bars(progress, total)
 
 
-class _Bars:
+class Bars:
     """The bars by unit. The one for all counts shares of videos, so that it moves from the first frame on."""
 
     def __init__(self, progress: Progress, total: int) -> None:
@@ -31,7 +30,12 @@ class _Bars:
         self._shares: dict[Unit, float] = {}
         self._bars: dict[Unit, TaskID] = {}
 
+    def note(self, line: str) -> None:
+        """Print a line above the bars. Printed in another way, it is overwritten by the bars."""
+        self._progress.console.print(plain(line), soft_wrap=True)
+
     def show(self, event: Event) -> None:
+        """Move the bars."""
         unit = event.unit
         if isinstance(event, units.Progress):
             self._shares[unit] = event.share

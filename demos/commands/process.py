@@ -12,7 +12,7 @@ import typer
 
 from ..cluster.copies import outputs_of
 from ..cluster.crew import Runner, choose_runner
-from ..cluster.inputs import Input, find_inputs, name_of
+from ..cluster.inputs import Input, find_inputs, name_of, result_place
 from ..cluster.manifest import Manifest
 from ..cluster.progress import progress_bars
 from ..cluster.remote import exists, is_url
@@ -47,6 +47,9 @@ Profile = Annotated[Path | None, chart_option("Draw the work and the waits of de
 Gpus = Annotated[str, typer.Option(help='"all" or numbers, such as 0,1: processes on each of these GPUs.')]
 
 Ray = Annotated[str, typer.Option(metavar="local|auto|ADDRESS", help="Run on this Ray cluster, on all its GPUs.")]
+
+Results = list[tuple[Path | str, dict[str, Any]]]
+"""Videos, by path or URL, and what was reported of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,15 +88,16 @@ def process(
     work = options.work(flags)
     find_model(model_of(work))  # one error in place of one for each video, and one download
     found, runner = find_inputs(inputs, output), choose_runner(jobs, gpus, ray, flags.backend)
-    units = _units(found, output)
     began = time.perf_counter()
     manifest = Manifest(output if is_url(output) else Path(output), asdict(work), resume=resume)
     try:
+        units = _units(found, output, manifest)
         if resume and not is_url(output):
             _remove_unfinished(Path(output))
         waiting = [unit for unit in units if not (resume and manifest.is_done(unit.source, outputs_of(unit, work)))]
         _check_outputs(work, waiting, manifest, overwrite=overwrite)
-        manifest.begin([(unit.source, outputs_of(unit, work)) for unit in waiting])
+        folder = Path() if is_url(output) else Path(output)
+        manifest.begin([(unit.source, unit.place.relative_to(folder), outputs_of(unit, work)) for unit in waiting])
         with ended_by_signals():
             results = _run(work, waiting, runner, manifest)
     except KeyboardInterrupt:
@@ -104,23 +108,30 @@ def process(
     _print_summary(results, len(units) - len(waiting), time.perf_counter() - began)
     if profile is not None:
         _draw_profile(work.task, results, profile)
-    if any("error" in result for result in results):
+    if any("error" in result for _, result in results):
         raise typer.Exit(1)
 
 
-def _units(found: list[Input], output: str) -> list[Unit]:
-    """The videos with the paths of their results, without a suffix. Videos of the same name get different paths."""
+def _units(found: list[Input], output: str, manifest: Manifest) -> list[Unit]:
+    """The videos with the paths of their results, without a suffix.
+
+    A path is the one that the record has for the video, or else follows from the video's own path: new videos in a
+    folder change no other one's. Only videos of the same name in different folders, named one by one, are numbered.
+    """
     units: list[Unit] = []
-    taken: set[Path] = set()
     folder, upload = (Path(), output) if is_url(output) else (Path(output), "")
+    known = {name_of(each.source): manifest.place_of(each.source) for each in found}
+    taken = {place for place in known.values() if place is not None}
     for each in found:
-        place = stem = folder / each.place.with_suffix("")
-        number = 1
-        while place in taken:
-            number += 1
-            place = stem.with_name(f"{stem.name}-{number}")
-        taken.add(place)
-        units.append(Unit(each.source, place, upload))
+        place = known[name_of(each.source)]
+        if place is None:
+            stem, number = result_place(each.place), 1
+            place = stem
+            while place in taken:
+                number += 1
+                place = stem.with_name(f"{stem.name}-{number}")
+            taken.add(place)
+        units.append(Unit(each.source, folder / place, upload))
     return units
 
 
@@ -143,32 +154,32 @@ def _remove_unfinished(output: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run(work: Work, units: list[Unit], runner: Runner, manifest: Manifest) -> list[dict[str, Any]]:
+def _run(work: Work, units: list[Unit], runner: Runner, manifest: Manifest) -> Results:
     """Process the videos. Returns their results in the order in which they were finished."""
-    results: list[dict[str, Any]] = []
-    with progress_bars(len(units)) as show:
+    results: Results = []
+    with progress_bars(len(units)) as bars:
 
         def report(event: Event) -> None:
             if isinstance(event, Progress):
                 raise_if_signalled()
             elif isinstance(event, Lost):
-                print_line(f"{event.unit.source}: its worker died, and it is done again")
+                bars.note(f"{event.unit.source}: its worker died, and it is done again")
             elif isinstance(event, Finished):
                 if "error" in event.result:
-                    print_line(f"{event.unit.source}: {event.result['error']}")
+                    bars.note(f"{event.unit.source}: {event.result['error']}")
                 manifest.add(event.unit.source, event.result)
-                results.append(event.result)
-            show(event)
+                results.append((event.unit.source, event.result))
+            bars.show(event)
 
         if units:
             runner(work, units, report)
     return results
 
 
-def _draw_profile(task: str, results: list[dict[str, Any]], path: Path) -> None:
+def _draw_profile(task: str, results: Results, path: Path) -> None:
     from ..plots.pipeline import pipeline_chart  # packages of the extra `plot`
 
-    done = [result for result in results if result.get("frames")]
+    done = [result for _, result in results if result.get("frames")]
     if not done:
         print_line(f"no frame was processed: '{path}' is not written")
         return
@@ -176,8 +187,8 @@ def _draw_profile(task: str, results: list[dict[str, Any]], path: Path) -> None:
     print_line(f"wrote {path}")
 
 
-def _print_summary(results: list[dict[str, Any]], left_out: int, seconds: float) -> None:
-    done = [result for result in results if "error" not in result]
+def _print_summary(results: Results, left_out: int, seconds: float) -> None:
+    done = [result for _, result in results if "error" not in result]
     frames, cpu, copied = (sum(result[key] for result in done) for key in ("frames", "cpu_seconds", "bytes"))
     print_line(f"{counted(len(done), 'video')}, {counted(frames, 'frame')} in {seconds:.1f} s")
     if frames:
@@ -191,8 +202,10 @@ def _print_summary(results: list[dict[str, Any]], left_out: int, seconds: float)
         print_line(f"{counted(damaged, 'damaged packet')} skipped: the record says in which videos")
     if left_out:
         print_line(f"{counted(left_out, 'video')} left out: done by an earlier run")
-    if failed := len(results) - len(done):
-        print_line(f"{counted(failed, 'video')} failed: the lines above say why")
+    if failed := [(source, result["error"]) for source, result in results if "error" in result]:
+        print_line(f"{counted(len(failed), 'video')} failed:")
+        for source, reason in failed:
+            print_line(f"  {source}: {reason}")
 
 
 def _decoding(results: list[dict[str, Any]]) -> float | None:

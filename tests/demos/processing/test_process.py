@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pickle
+import pty
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from xml.etree import ElementTree
 
 import av
 import pyarrow.parquet
+import pyte
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -50,6 +52,23 @@ def process(model: str) -> Callable[..., Result]:
 def words(result: Result) -> str:
     """The output without the frame that typer draws around errors."""
     return " ".join(result.output.translate(dict.fromkeys(map(ord, "│╭╮╰╯─"), " ")).split())
+
+
+def left_on_terminal(command: list[str]) -> str:
+    """The text that is left on a terminal of 80 columns when a command has ended with 1."""
+    screen = pyte.Screen(80, 50)
+    stream = pyte.ByteStream(screen)
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=theirs, env={**os.environ, "TERM": "xterm", "COLUMNS": "80"}
+    )
+    os.close(theirs)
+    with contextlib.suppress(OSError):  # the read that finds the command ended
+        while text := os.read(ours, 65536):
+            stream.feed(text)
+    os.close(ours)
+    assert process.wait() == 1
+    return "".join(screen.display)
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
@@ -102,7 +121,7 @@ def test_a_folder_with_a_broken_video_and_a_second_run(
             assert_every_second_is_in_each_lane(row["times"], row["seconds"])
     assert "broken.mp4: SourceError" in result.output and "2 videos, 9 frames" in result.output
     made = sorted(str(path.relative_to(output)) for path in output.rglob("*") if path.is_file())
-    assert made == ["a.jsonl", "a.mp4", "deeper/a.jsonl", "deeper/a.mp4", NAME]
+    assert made == ["a.jsonl", "a.mp4", "deeper/a-mkv.jsonl", "deeper/a-mkv.mp4", NAME]
     times = [row["time"] for row in rows_of(output / "a.jsonl")]
     assert times == pytest.approx([number / 25 for number in range(6)], abs=1e-3)
     with av.open(str(output / "a.mp4")) as container:
@@ -110,14 +129,14 @@ def test_a_folder_with_a_broken_video_and_a_second_run(
         assert sum(1 for _ in container.decode(video=0)) == 6
 
     before = {path: path.stat().st_mtime_ns for path in output.rglob("a.*")}
-    (output / "deeper" / "a.mp4").unlink()
+    (output / "deeper" / "a-mkv.mp4").unlink()
     (output / f"{UNFINISHED}killed").mkdir()
     with (output / NAME).open("a") as manifest:
         manifest.write('{"video": {"sour')  # a process that was killed
     again = process(folder, "--output", output, "--save", "video,jsonl", "--resume")
     assert "1 video, 3 frames" in again.output and "1 video left out" in again.output
     assert (output / "a.mp4").stat().st_mtime_ns == before[output / "a.mp4"]
-    assert (output / "deeper" / "a.mp4").is_file() and not list(output.glob(UNFINISHED + "*"))
+    assert (output / "deeper" / "a-mkv.mp4").is_file() and not list(output.glob(UNFINISHED + "*"))
 
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
@@ -132,7 +151,7 @@ def test_results_are_replaced_only_when_told_and_sources_never(
     assert "is there: --overwrite" in words(process(source, "--output", output, "--save", "jsonl"))
     changed = process(source, "--output", output, "--save", "jsonl", "--every", 2, "--resume")
     assert "is there: --overwrite" in words(changed), "an earlier run's results with other options"
-    other = folder / "deeper" / "a.mkv"
+    other = write_clip(folder / "deeper" / "a.mp4", size=SIZE, frames=2)
     assert "is there: --overwrite" in words(process(other, "--output", output, "--save", "jsonl", "--resume"))
     assert process(source, "--output", output, "--save", "jsonl", "--overwrite").exit_code == 0
     assert source.read_bytes() == content
@@ -217,6 +236,42 @@ def test_a_missing_model_or_a_file_of_names_is_said(tmp_path: Path, process: Cal
     assert isinstance(error, fb.ModelError) and not (tmp_path / "new").exists(), "once, before any work"
 
 
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.usefixtures("context")
+def test_a_folder_that_grows_renames_no_results(folder: Path, tmp_path: Path, process: Callable[..., Result]) -> None:
+    """A new video may come before others of its name, and be named one by one from another folder."""
+    output, options = tmp_path / "out", ("--save", "jsonl", "--resume")
+    (folder / "broken.mp4").unlink()
+    assert process(folder, "--output", output, *options).exit_code == 0
+    made = {path: path.stat().st_mtime_ns for path in output.rglob("*.jsonl") if path.name != NAME}
+    write_clip(folder / "a.avi", size=SIZE, frames=2)
+    again = process(folder, "--output", output, *options)
+    assert "1 video, 2 frames" in again.output and "2 videos left out" in again.output
+    assert len(rows_of(output / "a-avi.jsonl")) == 2
+    write_clip(folder / "deeper" / "a.mp4", size=SIZE, frames=4)
+    names = [folder / "deeper" / "a.mp4", folder / "a.mp4"]  # both give a.jsonl here; the record has the first of them
+    third = process(*names, "--output", output, *options)
+    assert "1 video, 4 frames" in third.output and "1 video left out" in third.output
+    assert len(rows_of(output / "a-2.jsonl")) == 4
+    assert {path: path.stat().st_mtime_ns for path in made} == made
+
+
+@pytest.mark.parametrize("place", ["../a", "/tmp/a", "", 3, None, ["a"]])
+def test_a_record_names_places_in_its_folder_only(tmp_path: Path, place: Any) -> None:
+    row = {"video": {"source": "/v/a.mp4"}, "place": place, "begun": []}
+    (tmp_path / NAME).write_text(json.dumps(row) + "\n")
+    with contextlib.closing(Manifest(tmp_path, {}, resume=True)) as record:
+        found = record.place_of(Path("/v/a.mp4"))
+        assert found is None or (not found.is_absolute() and ".." not in found.parts)
+
+
+def test_reasons_of_failures_are_left_on_a_terminal(folder: Path, tmp_path: Path, model: str) -> None:
+    """The bars overwrite what is printed beside them, and the summary has each reason again."""
+    command = ["process", str(folder / "broken.mp4"), "--task", "detect", "--model", model, "--output", str(tmp_path)]
+    screen = left_on_terminal([sys.executable, "-m", "framebind", *command])
+    assert screen.count("broken.mp4: SourceError") == 2, screen
+
+
 def test_one_run_at_a_time_writes_into_a_folder(tmp_path: Path) -> None:
     """A second one would remove what the first has not finished."""
     with contextlib.closing(Manifest(tmp_path, {}, resume=False)):
@@ -230,7 +285,7 @@ def test_what_a_killed_run_had_begun_may_be_replaced(tmp_path: Path) -> None:
     source, made, other = tmp_path / "a.mp4", tmp_path / "a.jsonl", tmp_path / "a.mp4"
     source.write_bytes(b"a video")
     with contextlib.closing(Manifest(tmp_path, {"task": "detect"}, resume=False)) as first:
-        first.begin([(source, [made])])
+        first.begin([(source, Path("a"), [made])])
     with contextlib.closing(Manifest(tmp_path, {"task": "poses"}, resume=True)) as second:
         assert second.may_replace(source, made) and not second.may_replace(source, other)
         second.add(source, {"outputs": [str(made)]})
