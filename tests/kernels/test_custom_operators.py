@@ -1,15 +1,17 @@
-"""The custom operators that LiteRT's CPU does not have, in LiteRT's interpreter, against NumPy.
+"""The custom operators that LiteRT's CPU does not have, or only in XNNPACK, in LiteRT's interpreter, against NumPy.
 
 The references follow the sources that unpooling.py and resampler.py name, loop by loop.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import struct
 from dataclasses import dataclass
 from typing import Any
 
+import ai_edge_litert.interpreter as litert
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -50,7 +52,10 @@ def pool_options(kernel: tuple[int, int], strides: tuple[int, int], scheme: int,
 def max_with_indices(
     x: Array, kernel: tuple[int, int], strides: tuple[int, int], scheme: int
 ) -> tuple[Array, npt.NDArray[np.int32]]:
-    """As mediapipe/util/tflite/operations/max_pool_argmax.cc has it, its indices without the 0.1."""
+    """As mediapipe/util/tflite/operations/max_pool_argmax.cc has it, its indices without the 0.1.
+
+    Windows side by side are as LiteRT's: by columns, with the nearest pixel inside for one outside.
+    """
     batch, height, width, channels = x.shape
     if scheme == SAME:
         rows, columns = -(-height // strides[0]), -(-width // strides[1])
@@ -58,15 +63,19 @@ def max_with_indices(
         rows, columns = (height - kernel[0]) // strides[0] + 1, (width - kernel[1]) // strides[1] + 1
     top = max(0, (rows - 1) * strides[0] + kernel[0] - height) // 2
     left = max(0, (columns - 1) * strides[1] + kernel[1] - width) // 2
+    clamped = kernel == strides
+    order = sorted(np.ndindex(*kernel), key=lambda place: place[::-1]) if clamped else list(np.ndindex(*kernel))
     found = np.zeros((batch, rows, columns, channels), np.float32)
-    places = np.zeros(found.shape, np.int32)
+    places = np.full(found.shape, -1, np.int32)
     for b, row, column, c in np.ndindex(*found.shape):
-        best = -np.inf
-        for ky, kx in np.ndindex(*kernel):
+        for ky, kx in order:
             y, z = row * strides[0] - top + ky, column * strides[1] - left + kx
-            if 0 <= y < height and 0 <= z < width and x[b, y, z, c] > best:
-                best, places[b, row, column, c] = x[b, y, z, c], ky * kernel[1] + kx
-        found[b, row, column, c] = best
+            if clamped:
+                y, z = min(max(y, 0), height - 1), min(max(z, 0), width - 1)
+            elif not (0 <= y < height and 0 <= z < width):
+                continue
+            if places[b, row, column, c] < 0 or x[b, y, z, c] > found[b, row, column, c]:
+                found[b, row, column, c], places[b, row, column, c] = x[b, y, z, c], ky * kernel[1] + kx
     return found, places
 
 
@@ -143,11 +152,7 @@ CASES = [*pooling_cases(), *resampler_cases()]
 
 
 def check(case: CustomCase) -> None:
-    tensors = [T(f"input{i}", x.shape) for i, x in enumerate(case.inputs)]
-    types = ["int32" if y.dtype == np.int32 else "float32" for y in case.expected]
-    tensors += [T(f"output{i}", y.shape, dtype=types[i]) for i, y in enumerate(case.expected)]
-    inputs, outputs = list(range(len(case.inputs))), list(range(len(case.inputs), len(tensors)))
-    model = build(G(tensors, [Op(case.name, inputs, outputs, case.options)], inputs, outputs))
+    model = model_of(case)
     assert claim(read_model(model).subgraphs[0], lambda: NullDevice().traits.target).unsupported == {}
     interpreter = fb.Interpreter(model_content=model)
     delegate = fb.GpuDelegate()
@@ -160,9 +165,43 @@ def check(case: CustomCase) -> None:
     delegate.close()
 
 
+def model_of(case: CustomCase) -> bytes:
+    tensors = [T(f"input{i}", x.shape) for i, x in enumerate(case.inputs)]
+    types = ["int32" if y.dtype == np.int32 else "float32" for y in case.expected]
+    tensors += [T(f"output{i}", y.shape, dtype=types[i]) for i, y in enumerate(case.expected)]
+    inputs, outputs = list(range(len(case.inputs))), list(range(len(case.inputs), len(tensors)))
+    return build(G(tensors, [Op(case.name, inputs, outputs, case.options)], inputs, outputs))
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_operator(gpu: Device, case: CustomCase) -> None:
     check(case)
+
+
+def pictures_with_ties() -> dict[str, Array]:
+    """Inputs of 7x8 pixels with equal values in many windows."""
+    random = np.random.default_rng(0)
+    equal = random.integers(0, 3, (1, 7, 8, 5)).astype(np.float32)
+    holes = np.where(random.random(equal.shape) < 0.3, np.float32(np.nan), equal)
+    flat = {"zeros": 0.0, "NaN": np.nan, "lowest": -np.inf}
+    return {"equal": equal, "holes": holes} | {name: np.full_like(equal, value) for name, value in flat.items()}
+
+
+@pytest.mark.parametrize("scheme", [SAME, VALID])
+@pytest.mark.parametrize("kernel", [(2, 2), (3, 2), (2, 3), (3, 1), (3, 3), (4, 4)], ids=str)
+@pytest.mark.parametrize("picture", pictures_with_ties())
+def test_of_equal_values_the_one_counts_that_litert_takes(
+    gpu: Device, picture: str, kernel: tuple[int, int], scheme: int
+) -> None:
+    """LiteRT runs this operator only in XNNPACK, which stores indices as unsigned integers, counted by columns."""
+    x = pictures_with_ties()[picture]
+    expected = max_with_indices(x, kernel, kernel, scheme)
+    case = CustomCase("MaxPoolingWithArgmax2D", "ties", pool_options(kernel, kernel, scheme), (x,), expected)
+    floats = dataclasses.replace(case, expected=(expected[0], with_tenth(expected[1])))
+    largest, bits = run_model(litert.Interpreter(model_content=model_of(floats)), [x])
+    across, down = np.divmod(bits.view(np.uint32).astype(np.int32), kernel[0])
+    check(dataclasses.replace(case, expected=(largest, down * kernel[1] + across)))
+    check(dataclasses.replace(case, expected=(largest, with_tenth(down * kernel[1] + across))))
 
 
 def test_a_pooling_is_undone(context: fb.GlContext) -> None:

@@ -1,7 +1,8 @@
 """MediaPipe's custom operators MaxPoolingWithArgmax2D and MaxUnpooling2D.
 
 Semantics: mediapipe/util/tflite/operations/max_pool_argmax.cc and max_unpooling.cc. An index counts the values of its
-window by rows. Options are the bytes of a TfLitePoolParams.
+window by rows. Options are the bytes of a TfLitePoolParams. LiteRT runs these operators in XNNPACK only, and only for
+windows side by side. Of equal values of such a window the one counts that XNNPACK takes.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class MaxIndices(Operation):
 
     def lower(self, lowering: Lowering) -> list[Launch]:
         _, height, width, _ = lowering.shape(lowering.inputs[0])
-        constants = self.window.constants(height, width) | {"ADDEND": self.addend}
+        clamped = self.window.strides == self.window.size
+        constants = self.window.constants(height, width) | {"ADDEND": self.addend, "CLAMPED": int(clamped)}
         writes = {"dst": lowering.outputs[0], "indices": lowering.outputs[1]}
         return [
             Launch(
@@ -111,7 +113,8 @@ def _parse_unpooling(node: TfliteNode) -> Parsed:
     return Parsed(Unpooling(_options(node.options)[0]), (0, 1))
 
 
+_INDICES = "an index is a float and counts by rows of the window; XNNPACK's is an integer's bits and counts by columns"
 TFLITE = (
-    TfliteOp("MaxPoolingWithArgmax2D", _parse_pooling, custom=True),
-    TfliteOp("MaxUnpooling2D", _parse_unpooling, custom=True),
+    TfliteOp("MaxPoolingWithArgmax2D", _parse_pooling, custom=True, unlike_litert=_INDICES),
+    TfliteOp("MaxUnpooling2D", _parse_unpooling, custom=True, unlike_litert=_INDICES),
 )
